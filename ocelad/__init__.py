@@ -1,0 +1,57 @@
+"""Track a distance that keeps changing, from a stream of answers to "are these two the same?".
+
+>>> from ocelad import MetricTracker
+>>> tracker = MetricTracker().partial_fit([[[0.0, 1.0], [0.0, 9.0]]], [1])
+>>> tracker.pair_distance([[[0.0, 0.0], [1.0, 0.0]]]).shape
+(1,)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ocelad import regret as regret
+    from ocelad.estimators import MetricTracker as MetricTracker
+    from ocelad.metric import Metric as Metric
+    from ocelad.online.bank import Bank as Bank
+    from ocelad.online.bank import LearnerBank as LearnerBank
+    from ocelad.online.bank import LearnerError as LearnerError
+    from ocelad.online.comid import Comid as Comid
+    from ocelad.online.learner import Learner as Learner
+    from ocelad.online.ocelad import Ocelad as Ocelad
+    from ocelad.online.ocelad import Round as Round
+    from ocelad.online.rice import track_metric as track_metric
+    from ocelad.pairs import Pair as Pair
+
+__version__ = "0.1.0"
+
+# Imported when first used, so that `import ocelad` and `ocelad --help` do not pay for scikit-learn and numba.
+_HOMES = {
+    "Bank": "ocelad.online.bank",
+    "Comid": "ocelad.online.comid",
+    "Learner": "ocelad.online.learner",
+    "LearnerBank": "ocelad.online.bank",
+    "LearnerError": "ocelad.online.bank",
+    "Metric": "ocelad.metric",
+    "MetricTracker": "ocelad.estimators",
+    "Ocelad": "ocelad.online.ocelad",
+    "Pair": "ocelad.pairs",
+    "Round": "ocelad.online.ocelad",
+    "track_metric": "ocelad.online.rice",
+}
+
+__all__ = ["__version__", "regret", *sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "regret":
+        return import_module("ocelad.regret")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'ocelad' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

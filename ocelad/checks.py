@@ -1,0 +1,159 @@
+"""Every check of what comes in from outside, each with one sentence that says what was wrong and what is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import isfinite
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Value = TypeVar("Value")
+
+_SHAPES = {
+    1: "one vector of shape (n_features,)",
+    2: "rows of shape (n_rows, n_features)",
+    3: "pairs of shape (n_pairs, 2, n_features)",
+}
+
+
+def array(value: Any, name: str, *ndims: int, n_features: int | None = None) -> Floats:
+    """``value`` as a finite float64 array with one of the given numbers of dimensions.
+
+    >>> array([[1, 2], [3, 4]], "X", 2).dtype
+    dtype('float64')
+    >>> array([1.0, float("nan")], "x", 1)
+    Traceback (most recent call last):
+        ...
+    ValueError: x holds nan at position 1; only finite numbers are accepted
+    """
+    accepted = " or ".join(_SHAPES[n] for n in ndims)
+    raw = _numbers(value, name, accepted)
+    if raw.ndim not in ndims:
+        raise ValueError(f"{name} has shape {raw.shape}; accepted: {accepted}")
+    if raw.size == 0:
+        raise ValueError(f"{name} is empty (shape {raw.shape}); accepted: {accepted}, with at least one entry")
+    if n_features is not None and raw.shape[-1] != n_features:
+        raise ValueError(f"{name} has {raw.shape[-1]} features; {n_features} are expected")
+    floats = _as_float64(raw, name)
+    if not np.isfinite(floats).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(floats))[0])
+        at = f"position {where[0]}" if len(where) == 1 else f"index {where}"
+        raise ValueError(f"{name} holds {floats[where]} at {at}; only finite numbers are accepted")
+    return floats
+
+
+def labels(value: Any, name: str, count: int) -> Floats:
+    """``count`` labels as +1.0 (similar) and -1.0 (dissimilar), from +1/-1 or booleans.
+
+    >>> labels([True, False], "y", 2)
+    array([ 1., -1.])
+    """
+    accepted = "+1 (or True) for similar, -1 (or False) for dissimilar"
+    raw = _numbers(value, name, accepted)
+    if raw.ndim != 1:
+        raise ValueError(f"{name} has shape {raw.shape}; accepted: one label per pair, shape (n_pairs,)")
+    if len(raw) != count:
+        raise ValueError(f"{name} has {len(raw)} labels for {count} pairs; accepted: one label per pair")
+    if raw.dtype == np.bool_:
+        return np.where(raw, 1.0, -1.0)
+    floats = _as_float64(raw, name)
+    wrong = np.flatnonzero((floats != 1.0) & (floats != -1.0))
+    if wrong.size:
+        raise ValueError(f"{name} holds {floats[wrong[0]]:g} at position {wrong[0]}; accepted: {accepted}")
+    return floats
+
+
+def label(value: Any, name: str) -> float:
+    """One label as +1.0 or -1.0."""
+    if np.ndim(value) != 0:
+        raise ValueError(f"{name} has shape {np.shape(value)}; accepted: a single label, +1 / True or -1 / False")
+    return float(labels(np.asarray(value)[None], name, 1)[0])
+
+
+def number(
+    value: Any, name: str, *, at_least: float | None = None, above: float | None = None, at_most: float | None = None
+) -> float:
+    """``value`` as a finite float within the given limits.
+
+    >>> number(0, "step_size", above=0)
+    Traceback (most recent call last):
+        ...
+    ValueError: step_size must be a finite number above 0; got 0
+    """
+    limits = [
+        words.format(limit)
+        for words, limit in ((" above {:g}", above), (" of at least {:g}", at_least), (" of at most {:g}", at_most))
+        if limit is not None
+    ]
+    sentence = f"{name} must be a finite number{' and'.join(limits)}; got {value!r}"
+    if isinstance(value, (bool, np.bool_, str, bytes)):
+        raise TypeError(sentence)
+    try:
+        result = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(sentence) from None
+    inside = (
+        isfinite(result)
+        and (above is None or result > above)
+        and (at_least is None or result >= at_least)
+        and (at_most is None or result <= at_most)
+    )
+    if not inside:
+        raise ValueError(sentence)
+    return result
+
+
+def whole(value: Any, name: str, *, at_least: int) -> int:
+    """``value`` as an int of at least ``at_least``.
+
+    >>> whole(2.5, "n_features", at_least=1)
+    Traceback (most recent call last):
+        ...
+    TypeError: n_features must be a whole number of at least 1; got 2.5
+    """
+    sentence = f"{name} must be a whole number of at least {at_least}; got {value!r}"
+    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+        raise TypeError(sentence)
+    result = int(value.__index__())
+    if result < at_least:
+        raise ValueError(sentence)
+    return result
+
+
+def choice(value: Any, name: str, accepted: Iterable[Value]) -> Value:
+    """``value`` if it is one of the accepted ones.
+
+    >>> choice("hing", "loss", ["hinge", "logistic"])
+    Traceback (most recent call last):
+        ...
+    ValueError: loss must be one of 'hinge', 'logistic'; got 'hing'
+    """
+    options = list(accepted)
+    for option in options:
+        if type(value) is type(option) and value == option:
+            return option
+    raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}; got {value!r}")
+
+
+def _numbers(value: Any, name: str, accepted: str) -> npt.NDArray[Any]:
+    try:
+        raw = np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} is ragged: its rows differ in length; accepted: {accepted}") from None
+    if raw.dtype.kind in "US":
+        raise TypeError(f"{name} holds text; accepted: numbers, as {accepted}")
+    if raw.dtype.kind not in "biufO":
+        raise TypeError(f"{name} holds values of type {raw.dtype}; accepted: real numbers, as {accepted}")
+    return raw
+
+
+def _as_float64(raw: npt.NDArray[Any], name: str) -> Floats:
+    if raw.dtype.kind == "O" and any(isinstance(entry, (str, bytes)) for entry in raw.flat):
+        raise TypeError(f"{name} holds text; accepted: real numbers")
+    try:
+        return np.ascontiguousarray(raw, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{name} holds something that is not a real number; accepted: real numbers") from None

@@ -1,0 +1,158 @@
+"""Comid: one metric learner, dense and readable. This is the definition that every faster form must agree with."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from ocelad import checks
+from ocelad.checks import Floats
+from ocelad.metric import Metric
+from ocelad.online import elementwise
+from ocelad.online.losses import LOSSES
+from ocelad.online.mirror import DIVERGENCES, Divergence
+from ocelad.pairs import Event
+
+LossName: TypeAlias = Literal["hinge", "squared_hinge", "logistic"]
+DivergenceName: TypeAlias = Literal["frobenius", "von_neumann", "burg"]
+RegularizerName: TypeAlias = Literal["nuclear", "l1"]
+
+
+class Comid:
+    """Composite objective mirror descent on the margin loss of pairs (equation 4).
+
+    On a pair with difference u and label y, with ``g = -l'(m)`` at the margin ``m = y (mu - u'Mu)``:
+
+        M  <- argmin over M PSD of  B(M, M_t) + eta <g y uu', M> + eta rho r(M)
+        mu <- max(1, mu + eta g y)
+
+    Parameters
+    ----------
+    start : Metric
+        Where it starts.
+    step_size : float
+        eta, above 0.
+    loss : {"hinge", "squared_hinge", "logistic"}
+        l; the paper's is the hinge.
+    divergence : {"frobenius", "von_neumann", "burg"}
+        B; the paper's experiments use the squared Frobenius norm.
+    regularizer : {"nuclear", "l1", None}
+        r: the sum of the eigenvalues, the sum of the entries' sizes, or nothing.
+    shrinkage : float
+        rho; 0 or above.
+    max_norm : float or None
+        c: a metric with ``||M||_F > c`` is scaled back to c. None: no bound.
+
+    Examples
+    --------
+    >>> learner = Comid(Metric(np.eye(2)), step_size=0.1)
+    >>> learner.update(Event(u=np.array([1.0, 0.0]), y=1.0))
+    >>> learner.play().matrix
+    array([[0.9, 0. ],
+           [0. , 1. ]])
+
+    Notes
+    -----
+    The nuclear norm of a positive semidefinite matrix is its trace, so its gradient is the identity. The L1
+    step has no closed form; it is computed to a certified duality gap (``ocelad.online.elementwise``).
+
+    With the Burg divergence the minimum does not exist when a dissimilar pair is far enough apart. The step
+    is then halved, for M, mu and the shrinkage alike, until it does, as LogDet methods commonly do.
+
+    The paper bounds the metric only in its theory (``||M|| <= c``, Corollary 1); ``max_norm`` does it by scaling.
+    """
+
+    def __init__(
+        self,
+        start: Metric,
+        *,
+        step_size: float,
+        loss: LossName = "hinge",
+        divergence: DivergenceName = "frobenius",
+        regularizer: RegularizerName | None = "nuclear",
+        shrinkage: float = 0.0,
+        max_norm: float | None = None,
+    ) -> None:
+        self._loss = LOSSES[checks.choice(loss, "loss", LOSSES)]
+        self._divergence: Divergence = DIVERGENCES[checks.choice(divergence, "divergence", DIVERGENCES)]
+        self._regularizer = checks.choice(regularizer, "regularizer", (*get_args(RegularizerName), None))
+        self._step_size = checks.number(step_size, "step_size", above=0)
+        self._shrinkage = checks.number(shrinkage, "shrinkage", at_least=0)
+        self._max_norm = None if max_norm is None else checks.number(max_norm, "max_norm", above=0)
+        self._metric = start
+        _check_together(self, divergence)
+
+    def started(self, start: Metric, step_size: float) -> Comid:
+        """A learner with the same objective that starts from another metric, with another step size."""
+        learner = copy(self)
+        learner._metric, learner._step_size = start, step_size
+        return learner
+
+    def play(self) -> Metric:
+        """The metric it holds."""
+        return self._metric
+
+    def loss(self, event: Event) -> float:
+        """``l(y (mu - u'Mu))``."""
+        return self._loss.value(self._margin(event))
+
+    def update(self, event: Event) -> None:
+        """One step of equation (4)."""
+        slope = self._loss.slope(self._margin(event))
+        if slope == 0.0 and self._shrinkage == 0.0:
+            self._metric = self._metric.at(self._metric.round + 1)
+            return
+        u, y = event
+        gradient = slope * y * np.outer(u, u)
+        M, step = self._minimize(gradient)
+        if self._max_norm is not None:
+            M *= min(1.0, self._max_norm / max(np.linalg.norm(M), self._max_norm))
+        if not np.isfinite(M).all():
+            raise FloatingPointError("its metric overflows; a smaller step_size or data of a smaller scale is needed")
+        mu = max(1.0, self._metric.threshold + step * slope * y)
+        self._metric = Metric.trusted(M, mu, self._metric.round + 1)
+
+    def _margin(self, event: Event) -> float:
+        u, y = event
+        M = self._metric.matrix
+        if u.shape != (len(M),):
+            raise ValueError(f"the pair has shape {u.shape}; pairs of {len(M)} features are expected")
+        return float(y * (self._metric.threshold - u @ M @ u))
+
+    def _minimize(self, gradient: Floats) -> tuple[Floats, float]:
+        """The minimiser of equation (4), and the step size at which it exists."""
+        divergence, eta = self._divergence, self._step_size
+        dual, shrinkage = divergence.to_dual(self._metric.matrix), self._shrinkage * np.eye(len(gradient))
+        while not divergence.reaches(dual - eta * (gradient + shrinkage)):
+            eta /= 2.0
+        if self._regularizer == "l1" and self._shrinkage > 0.0:
+            return elementwise.shrink(divergence, dual - eta * gradient, eta * self._shrinkage), eta
+        return divergence.from_dual(dual - eta * (gradient + shrinkage)), eta
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Comid:
+        return copy(self)  # its parts are immutable: an update puts new ones in their place
+
+
+def _check_together(learner: Comid, divergence: str) -> None:
+    """Refuse what has a meaning part by part but not together."""
+    if learner._regularizer is None and learner._shrinkage > 0.0:
+        raise ValueError(
+            f"shrinkage {learner._shrinkage:g} has nothing to shrink with regularizer None; "
+            "choose 'nuclear' or 'l1', or shrinkage 0"
+        )
+    start = learner._metric
+    if learner._divergence.positive_definite and start.rank < start.n_features:
+        raise ValueError(
+            f"the {divergence} divergence is infinite at a singular matrix, so it cannot start from one of rank "
+            f"{start.rank} in {start.n_features} dimensions; start from a positive definite one, or choose 'frobenius'"
+        )
+    if start.threshold < 1.0:
+        raise ValueError(f"the threshold must be 1 or more (equation 4); it starts at {start.threshold:g}")
+    norm = float(np.linalg.norm(start.matrix))
+    if learner._max_norm is not None and norm > learner._max_norm * (1.0 + 1e-9):
+        raise ValueError(
+            f"the metric starts with Frobenius norm {norm:g}, above max_norm {learner._max_norm:g}; "
+            "raise max_norm or lower the initial scale"
+        )

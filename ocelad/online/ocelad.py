@@ -1,0 +1,138 @@
+"""OCELAD (Algorithm 1): the meta-algorithm that weighs the learners of all scales, written once, over any bank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from ocelad.checks import Floats
+from ocelad.online.bank import Bank, Turn
+from ocelad.online.dyadic import Schedule
+
+Event = TypeVar("Event")
+Play = TypeVar("Play")
+
+# Learners that were just started hold equal estimates: their regrets are rounding noise, which the division
+# by the largest would blow up to +-1. Below this share of the losses, regrets count as equal.
+_NOISE = 1e-12
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What happened in a round.
+
+    Attributes
+    ----------
+    round : int
+        Its number t = 1, 2, 3, ...
+    started : int
+        How many scales (0 .. n-1) began a new interval with it.
+    losses : array of shape (n_active,)
+        What each active learner lost, by the estimate it held before it saw the event.
+    probabilities : array of shape (n_active,)
+        What the learners' plays were averaged with in this round.
+    """
+
+    round: int
+    started: int
+    losses: Floats
+    probabilities: Floats
+
+    @property
+    def loss(self) -> float:
+        """The weighted mean of the losses; where the loss is convex, the ensemble's own loss is at most this."""
+        return float(self.probabilities @ self.losses)
+
+
+class Ocelad(Generic[Event, Play]):
+    """Online Convex Ensemble StrongLy Adaptive Dynamic Learning over a bank of learners.
+
+    Parameters
+    ----------
+    bank : Bank
+        The learners: a ``LearnerBank`` of your own, or the metric learners of ``track_metric``.
+    shortest_interval : int
+        I0, the length of the finest scale's intervals.
+    n_scales : int or None
+        At most this many scales; None: as many as the stream needs, which is about log2 of its length.
+
+    Examples
+    --------
+    >>> from ocelad import Pair, track_metric
+    >>> tracker = track_metric(n_features=2)
+    >>> tracker.step(Pair([1.0, 0.0], [0.0, 0.0], similar=False).event()).round
+    1
+    >>> tracker.play()
+    Metric(n_features=2, threshold=1, round=1)
+
+    Notes
+    -----
+    Algorithm 2 updates the learners before it averages them. Here, as the regret bounds require, what is
+    played in round t is fixed before event t is seen, and learners are judged by what they held then.
+    """
+
+    def __init__(self, bank: Bank[Event, Play], *, shortest_interval: int = 1, n_scales: int | None = None) -> None:
+        self._bank = bank
+        self._schedule = Schedule(shortest_interval, n_scales)
+        self._weight_rates = np.empty(0)
+        self._turn = self._next_turn(1, np.empty(0))
+
+    @property
+    def n_rounds(self) -> int:
+        """How many rounds have passed."""
+        return self._turn.round - 1
+
+    @property
+    def turn(self) -> Turn:
+        """The round that is about to be played."""
+        return self._turn
+
+    @property
+    def bank(self) -> Bank[Event, Play]:
+        """The learners."""
+        return self._bank
+
+    def step(self, event: Event) -> Round:
+        """A round passes: the learners are judged on the event and learn from it, and are weighed anew.
+
+        When a learner fails, a ``LearnerError`` names its scale and nothing has changed.
+        """
+        turn = self._turn
+        losses = self._bank.observe(event, turn)
+        weights = reweigh(turn.weights, self._weight_rates[: turn.active], losses)
+        self._turn = self._next_turn(turn.round + 1, weights)
+        return Round(turn.round, len(turn.starting), losses, turn.probabilities)
+
+    def play(self) -> Play:
+        """What the ensemble would say now: what it is judged on in the next round. Changes nothing."""
+        return self._bank.mix(self._turn)
+
+    def _next_turn(self, t: int, before: Floats) -> Turn:
+        starting = tuple(self._schedule.scale(j) for j in range(self._schedule.starting(t)))
+        active = self._schedule.active(t)
+        if active > len(self._weight_rates):
+            rate = self._schedule.scale(active - 1).weight_rate
+            self._weight_rates = np.append(self._weight_rates, rate)
+        # A scale that becomes active with this round starts with it, so its weight is set below.
+        weights = np.empty(active)
+        weights[: len(before)] = before
+        weights[: len(starting)] = self._weight_rates[: len(starting)]
+        return Turn(t, starting, weights, before)
+
+
+def reweigh(weights: Floats, rates: Floats, losses: Floats) -> Floats:
+    """``w (1 + eta_I r / max|r|)`` with regret r = weighted mean loss - own loss (equation 6).
+
+    >>> reweigh(np.array([1.0, 1.0]), np.array([0.5, 0.25]), losses=np.array([3.0, 1.0]))
+    array([0.5 , 1.25])
+    """
+    regrets = weights @ losses / weights.sum() - losses
+    largest = np.abs(regrets).max()
+    if largest <= _NOISE * max(1.0, np.abs(losses).max()):
+        return weights
+    # Over very long intervals a weight could reach zero, from which it would not come back.
+    result: Floats = np.maximum(weights * (1.0 + rates * (regrets / largest)), _TINY)
+    return result

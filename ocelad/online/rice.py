@@ -1,0 +1,124 @@
+"""RICE: the retro-initialised ensemble of COMID learners, and OCELAD over it (Algorithm 2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ocelad import checks
+from ocelad.metric import Metric
+from ocelad.online.bank import Finest, LearnerBank, Turn
+from ocelad.online.comid import Comid, DivergenceName, LossName, RegularizerName
+from ocelad.online.dyadic import Scale
+from ocelad.online.ocelad import Ocelad
+from ocelad.pairs import Event
+
+
+class Rice(LearnerBank[Event, Metric]):
+    """One COMID learner per scale, with step size ``eta0 / sqrt(length)``, each started from the scale below it.
+
+    Parameters
+    ----------
+    start : Metric
+        What the finest scale's first learner starts from (and every one, with ``finest="reset"``).
+    step_size : float
+        eta0.
+    finest : {"carry", "ensemble", "reset"}
+        See ``LearnerBank``.
+    **objective
+        ``loss``, ``divergence``, ``regularizer``, ``shrinkage`` and ``max_norm`` of ``Comid``.
+    """
+
+    def __init__(self, start: Metric, *, step_size: float, finest: Finest = "carry", **objective: Any) -> None:
+        super().__init__(self._comid, Metric.average, finest=finest)
+        self._first = Comid(start, step_size=step_size, **objective)
+        self._step_size = step_size
+
+    def _comid(self, scale: Scale, start: Metric | None) -> Comid:
+        return self._first.started(start or self._first.play(), self._step_size * scale.rate)
+
+    def mix(self, turn: Turn) -> Metric:
+        """The weighted average of the learners' metrics, with the number of rounds that have passed."""
+        return super().mix(turn).at(turn.round - 1)
+
+
+def track_metric(
+    n_features: int,
+    *,
+    loss: LossName = "logistic",
+    step_size: float = 1e-2,
+    shrinkage: float = 0.0,
+    regularizer: RegularizerName | None = "nuclear",
+    divergence: DivergenceName = "frobenius",
+    shortest_interval: int = 1,
+    n_scales: int | None = None,
+    finest: Finest = "carry",
+    initial_scale: float | None = None,
+    initial_threshold: float = 1.0,
+    max_norm: float | None = None,
+) -> Ocelad[Event, Metric]:
+    """RICE-OCELAD: track a changing metric from pairs (Algorithm 2).
+
+    Parameters
+    ----------
+    n_features : int
+        How many features the points have.
+    loss : {"logistic", "hinge", "squared_hinge"}
+        Of the margin; the paper's is the hinge, for which ``step_size=3e-3`` suits the paper's data.
+    step_size : float
+        eta0; scale j takes steps of ``step_size / sqrt(interval length)``. It depends on the scale of the
+        data: multiply the data by c, and divide this by c**4 and ``initial_scale`` by c**2.
+    shrinkage : float
+        rho, how strongly the regulariser pulls.
+    regularizer : {"nuclear", "l1", None}
+        What is kept small: the eigenvalues, the entries, or nothing.
+    divergence : {"frobenius", "von_neumann", "burg"}
+        What keeps a step near the last estimate.
+    shortest_interval : int
+        I0, the length of the finest scale's intervals.
+    n_scales : int or None
+        At most this many scales; None: as many as the stream needs.
+    finest : {"carry", "ensemble", "reset"}
+        What the finest scale starts from when its interval ends.
+    initial_scale : float or None
+        M0 = initial_scale * I; None: 1 / n_features, or less where ``max_norm`` asks for less.
+    initial_threshold : float
+        mu0, 1 or more.
+    max_norm : float or None
+        Bound on the Frobenius norm of the metric; None: no bound.
+
+    Returns
+    -------
+    Ocelad
+        Feed it events with ``step``; ``play`` gives the ``Metric`` now.
+
+    Examples
+    --------
+    >>> from ocelad import Pair
+    >>> tracker = track_metric(n_features=2, step_size=0.1)
+    >>> for _ in range(50):
+    ...     _ = tracker.step(Pair([0.0, 2.0], [0.0, 0.0], similar=True).event())
+    ...     _ = tracker.step(Pair([2.0, 0.0], [0.0, 0.0], similar=False).event())
+    >>> metric = tracker.play()
+    >>> metric.similar([0.0, 2.0], [0.0, 0.0]), metric.similar([2.0, 0.0], [0.0, 0.0])
+    (True, False)
+    """
+    n = checks.whole(n_features, "n_features", at_least=1)
+    if max_norm is not None:
+        max_norm = checks.number(max_norm, "max_norm", above=0)
+    if initial_scale is None:
+        initial_scale = 1.0 / n if max_norm is None else min(1.0 / n, max_norm / np.sqrt(n))
+    initial_scale = checks.number(initial_scale, "initial_scale", at_least=0)
+    start = Metric(initial_scale * np.eye(n), checks.number(initial_threshold, "initial_threshold", at_least=1))
+    bank = Rice(
+        start,
+        step_size=step_size,
+        finest=finest,
+        loss=loss,
+        divergence=divergence,
+        regularizer=regularizer,
+        shrinkage=shrinkage,
+        max_norm=max_norm,
+    )
+    return Ocelad(bank, shortest_interval=shortest_interval, n_scales=n_scales)

@@ -1,0 +1,210 @@
+"""The paper's synthetic scenario (section VI-A): clusters in a subspace that turns, and a question that changes.
+
+The paper leaves some numbers open; they are chosen here and said in ``DriftingClusters``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ocelad import checks
+from ocelad.checks import Floats
+from ocelad.metric import Metric
+from ocelad.pairs import Event, Pair
+
+CLUSTER_SHARES = (0.5, 0.2, 0.3)
+CLUSTER_SPREAD = 1 / 3
+TRIANGLE_SIDE = 2.0
+# Where each clustering can be seen before any rotation.
+SUBSPACES = {"A": slice(0, 3), "B": slice(3, 6)}
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A stretch of rounds in which one clustering is asked for and the data drift at one rate.
+
+    Attributes
+    ----------
+    name : str
+    clustering : {"A", "B"}
+        Which of the two clusterings says what is similar.
+    drift : float
+        Expected Frobenius norm by which the projector on the clustering's subspace moves in a round.
+    length : int
+        How many rounds it lasts.
+    """
+
+    name: str
+    clustering: str
+    drift: float
+    length: int
+
+    def __post_init__(self) -> None:
+        checks.choice(self.clustering, "clustering", SUBSPACES)
+        checks.number(self.drift, "drift", at_least=0, at_most=1)
+        checks.whole(self.length, "length", at_least=1)
+
+
+PAPER_PHASES = (
+    Phase("A, static", "A", 0.0, 1000),
+    Phase("B, moderate drift", "B", 0.03, 1000),
+    Phase("B, fast drift", "B", 0.06, 1000),
+    Phase("B, moderate drift", "B", 0.03, 1000),
+    Phase("A, slow drift", "A", 0.01, 2000),
+)
+
+
+class DriftingClusters:
+    """Pairs of points in clusters that rotate, judged by a clustering that changes: the paper's scenario.
+
+    Points in n_features dimensions carry two independent clusterings, A and B, each of three Gaussian blobs
+    with 50, 20 and 30 % of the points in a 3-dimensional subspace of its own; the other dimensions are noise.
+    In each round the data are rotated a little at random, then two points are drawn and compared.
+
+    Parameters
+    ----------
+    phases : sequence of Phase
+        What happens, one after the other.
+    n_points, n_features : int
+        How many points, and in how many dimensions (6 or more).
+    flipped : float
+        Probability that an answer is the wrong one.
+    seed : int
+        The same seed gives the same stream. Points, rotations, pairs and wrong answers are drawn apart, so
+        that changing one leaves the others as they were.
+
+    Examples
+    --------
+    >>> stream = DriftingClusters(seed=1)
+    >>> len(stream)
+    6000
+    >>> moment = next(iter(stream))
+    >>> moment.round, moment.phase.name, moment.pair().x.shape
+    (1, 'A, static', (25,))
+
+    Notes
+    -----
+    Chosen where the paper says nothing: blobs of standard deviation 1/3 on the corners of an equilateral
+    triangle of side 2, turned at random; noise N(0, 1); the rotation is the Cayley transform of a skew matrix
+    with N(0, s^2) entries, ``s = drift / sqrt(6 (n_features - 3))``, which moves the projector on a
+    3-dimensional subspace by ``drift`` in root mean square; the lengths and rates in ``PAPER_PHASES``.
+    """
+
+    def __init__(
+        self,
+        phases: Sequence[Phase] = PAPER_PHASES,
+        *,
+        n_points: int = 2000,
+        n_features: int = 25,
+        flipped: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        self.phases = tuple(phases)
+        if not self.phases or not all(isinstance(phase, Phase) for phase in self.phases):
+            raise TypeError("phases must be a sequence of at least one Phase(name, clustering, drift, length)")
+        self.n_points = checks.whole(n_points, "n_points", at_least=10)
+        self.n_features = checks.whole(n_features, "n_features", at_least=6)
+        self.flipped = checks.number(flipped, "flipped", at_least=0, at_most=1)
+        self.seed = checks.whole(seed, "seed", at_least=0)
+        self._draws = np.random.SeedSequence(self.seed).spawn(4)
+        self._points, self._labels = self._make_points(np.random.default_rng(self._draws[0]))
+
+    def __len__(self) -> int:
+        return sum(phase.length for phase in self.phases)
+
+    def __iter__(self) -> Iterator[Moment]:
+        rotations, pairs, answers = (np.random.default_rng(draw) for draw in self._draws[1:])
+        rotation = np.eye(self.n_features)
+        t = 0
+        for phase in self.phases:
+            labels = self._labels[phase.clustering]
+            for _ in range(phase.length):
+                t += 1
+                if phase.drift:
+                    rotation = _small_rotation(phase.drift, self.n_features, rotations) @ rotation
+                first, second = pairs.integers(self.n_points), pairs.integers(self.n_points - 1)
+                second += second >= first  # any other point, all equally likely
+                similar = bool(labels[first] == labels[second]) != bool(answers.random() < self.flipped)
+                yield Moment(t, phase, similar, int(first), int(second), labels, rotation, self._points)
+
+    def _make_points(self, draw: np.random.Generator) -> tuple[Floats, dict[str, np.ndarray]]:
+        points = draw.normal(size=(self.n_points, self.n_features))
+        labels = {}
+        ends = np.round(np.cumsum(CLUSTER_SHARES) * self.n_points).astype(int)
+        for name, subspace in SUBSPACES.items():
+            cluster = draw.permutation(np.searchsorted(ends, np.arange(self.n_points), side="right"))
+            points[:, subspace] = CLUSTER_SPREAD * points[:, subspace] + _triangle(draw)[cluster]
+            labels[name] = cluster
+        return points, labels
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One round of the stream: the pair, and the world as it is now.
+
+    Attributes
+    ----------
+    round : int
+        Its number t = 1, 2, 3, ...
+    phase : Phase
+    similar : bool
+        The answer, which may be a wrong one.
+    first, second : int
+        Which two points are compared.
+    labels : array of shape (n_points,)
+        The cluster of each point, by the clustering asked for.
+    rotation : array of shape (n_features, n_features)
+        How far the data have turned.
+    """
+
+    round: int
+    phase: Phase
+    similar: bool
+    first: int
+    second: int
+    labels: np.ndarray
+    rotation: Floats
+    _points: Floats
+
+    def event(self) -> Event:
+        """What the core sees of the pair."""
+        u = self.rotation @ (self._points[self.first] - self._points[self.second])
+        return Event(u, 1.0 if self.similar else -1.0)
+
+    def pair(self) -> Pair:
+        """The pair."""
+        return Pair(*self.points([self.first, self.second]), self.similar)
+
+    def points(self, rows: slice | Sequence[int] = slice(None)) -> Floats:
+        """The points where they are now."""
+        return self._points[rows] @ self.rotation.T
+
+    def true_metric(self) -> Metric:
+        """Euclidean distance in the subspace in which the clustering can be seen, with a fitting threshold.
+
+        Similar points are at a squared distance of 2/3 on average, others at 4 2/3: the threshold is half-way.
+        """
+        basis = self.rotation[:, SUBSPACES[self.phase.clustering]]
+        within = 2 * 3 * CLUSTER_SPREAD**2
+        return Metric(basis @ basis.T, threshold=within + TRIANGLE_SIDE**2 / 2, round=self.round - 1)
+
+
+def _triangle(draw: np.random.Generator) -> Floats:
+    """The corners of an equilateral triangle around the origin, in a random plane of three dimensions."""
+    angles = 2 * np.pi * np.arange(3) / 3
+    plane, _ = np.linalg.qr(draw.normal(size=(3, 2)))
+    corners = np.stack([np.cos(angles), np.sin(angles)], axis=1) * TRIANGLE_SIDE / np.sqrt(3)
+    return corners @ plane.T
+
+
+def _small_rotation(drift: float, n: int, draw: np.random.Generator) -> Floats:
+    """The Cayley transform ``(I - S/2)^-1 (I + S/2)`` of a random skew matrix S."""
+    skew = np.zeros((n, n))
+    upper = np.triu_indices(n, 1)
+    skew[upper] = draw.normal(scale=drift / np.sqrt(6 * (n - 3)), size=len(upper[0]))
+    skew -= skew.T
+    eye = np.eye(n)
+    return np.linalg.solve(eye - skew / 2, eye + skew / 2)
