@@ -47,10 +47,10 @@ class Metric:
            [4.]])
     """
 
-    __slots__ = ("_components", "_factors", "_matrix", "round", "threshold")
+    __slots__ = ("_components", "_factored", "_held", "round", "threshold")
 
-    _matrix: Floats | None
-    _factors: Floats | None
+    _held: Floats  # the matrix, or the factors
+    _factored: bool
     _components: Floats | None
     threshold: float
     round: int
@@ -65,8 +65,10 @@ class Metric:
         M = (M + M.T) / 2.0
         lowest = np.linalg.eigvalsh(M)[0]
         if lowest < -_ROUNDING * size * len(M):
-            raise ValueError(f"matrix has the negative eigenvalue {lowest:.3g}; accepted: a positive semidefinite matrix")
-        self._hold(M, None, *_checked(threshold, round))
+            raise ValueError(
+                f"matrix has the negative eigenvalue {lowest:.3g}; accepted: a positive semidefinite matrix"
+            )
+        self._hold(M, False, *_checked(threshold, round))
 
     @classmethod
     def from_factors(cls, factors: Any, threshold: float = 1.0, round: int = 0) -> Metric:
@@ -77,7 +79,7 @@ class Metric:
                [0., 0.]])
         """
         L = checks.array(factors, "factors", 2).copy()
-        return cls.__new__(cls)._hold(None, L, *_checked(threshold, round))
+        return cls.__new__(cls)._hold(L, True, *_checked(threshold, round))
 
     @classmethod
     def trusted(cls, matrix: Floats, threshold: float, round: int = 0) -> Metric:
@@ -85,20 +87,22 @@ class Metric:
 
         The matrix is kept, not copied, and made read-only.
         """
-        return cls.__new__(cls)._hold(matrix, None, threshold, round)
+        return cls.__new__(cls)._hold(matrix, False, threshold, round)
 
     @classmethod
     def average(cls, metrics: Sequence[Metric], probabilities: Floats) -> Metric:
         """The weighted average of the matrices and of the thresholds (equation 7), of the latest round."""
-        matrices = np.stack([metric.matrix for metric in metrics])
-        thresholds = [metric.threshold for metric in metrics]
-        latest = max(metric.round for metric in metrics)
-        return cls.trusted(np.tensordot(probabilities, matrices, 1), float(probabilities @ thresholds), latest)
+        # A sum of symmetric matrices entry by entry is symmetric to the last bit; a BLAS product need not be.
+        matrix = sum(p * metric.matrix for p, metric in zip(probabilities, metrics, strict=True))
+        thresholds = np.array([metric.threshold for metric in metrics])
+        # Rounding must not put the average outside what was averaged, least of all below the smallest allowed.
+        threshold = float(np.clip(probabilities @ thresholds, thresholds.min(), thresholds.max()))
+        return cls.trusted(np.asarray(matrix), threshold, max(metric.round for metric in metrics))
 
-    def _hold(self, matrix: Floats | None, factors: Floats | None, threshold: float, round: int) -> Metric:
+    def _hold(self, held: Floats, factored: bool, threshold: float, round: int) -> Metric:
         put = object.__setattr__
-        put(self, "_matrix", None if matrix is None else _read_only(matrix))
-        put(self, "_factors", None if factors is None else _read_only(factors))
+        put(self, "_held", _read_only(held))
+        put(self, "_factored", factored)
         put(self, "_components", None)
         put(self, "threshold", threshold)
         put(self, "round", round)
@@ -106,7 +110,7 @@ class Metric:
 
     def at(self, round: int) -> Metric:
         """The same metric, said to be played after another number of rounds."""
-        return Metric.__new__(Metric)._hold(self._matrix, self._factors, self.threshold, round)
+        return Metric.__new__(Metric)._hold(self._held, self._factored, self.threshold, round)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Metric is immutable: {name!r} cannot be set; make a new Metric instead")
@@ -117,17 +121,15 @@ class Metric:
     @property
     def n_features(self) -> int:
         """How many features the points have."""
-        held = self._factors if self._matrix is None else self._matrix
-        assert held is not None
-        return held.shape[1]
+        return int(self._held.shape[1])
 
     @property
     def matrix(self) -> Floats:
         """M, of shape (n_features, n_features); read-only. Made on every call when the metric holds factors."""
-        if self._matrix is not None:
-            return self._matrix
-        assert self._factors is not None
-        return _read_only(_symmetric(self._factors.T @ self._factors))
+        if not self._factored:
+            return self._held
+        product = self._held.T @ self._held
+        return _read_only((product + product.T) / 2.0)
 
     @property
     def components(self) -> Floats:
@@ -142,14 +144,14 @@ class Metric:
         return self._components
 
     def _canonical_components(self) -> Floats:
-        if self._matrix is not None:
-            eigenvalues, vectors = np.linalg.eigh(self._matrix)
-            values, rows = np.sqrt(np.maximum(eigenvalues[::-1], 0.0)), vectors.T[::-1]
-            keep = eigenvalues[::-1] > self.n_features * _EPS * max(eigenvalues[-1], 0.0)
+        if self._factored:
+            _, values, rows = np.linalg.svd(self._held, full_matrices=False)
+            keep = values > max(self._held.shape) * _EPS * values[0]
         else:
-            assert self._factors is not None
-            _, values, rows = np.linalg.svd(self._factors, full_matrices=False)
-            keep = values > max(self._factors.shape) * _EPS * values[0]
+            eigenvalues, vectors = np.linalg.eigh(self._held)
+            eigenvalues, rows = eigenvalues[::-1], vectors.T[::-1]
+            values = np.sqrt(np.maximum(eigenvalues, 0.0))
+            keep = eigenvalues > self.n_features * _EPS * max(eigenvalues[0], 0.0)
         rows = rows[keep]
         if not len(rows):
             return np.zeros((0, self.n_features))
@@ -176,11 +178,10 @@ class Metric:
 
     def squared_length(self, u: Floats) -> Any:
         """``u' M u`` of a difference u (a float) or of each row of differences (an array)."""
-        if self._matrix is not None:
-            squares = np.einsum("...i,...i->...", u @ self._matrix, u)
+        if self._factored:
+            squares = np.square(u @ self._held.T).sum(axis=-1)
         else:
-            assert self._factors is not None
-            squares = np.square(u @ self._factors.T).sum(axis=-1)
+            squares = np.einsum("...i,...i->...", u @ self._held, u)
         squares = np.maximum(squares, 0.0)  # rounding can put a zero distance below zero
         return squares if np.ndim(squares) else float(squares)
 
@@ -212,9 +213,9 @@ class Metric:
         from safetensors.numpy import save
 
         path = Path(path)
-        name, held = ("factors", self._factors) if self._matrix is None else ("matrix", self._matrix)
+        name = "factors" if self._factored else "matrix"
         about = {"format": _FORMAT, "threshold": self.threshold, "round": self.round}
-        content = save({name: held}, metadata={"ocelad": json.dumps(about)})
+        content = save({name: self._held}, metadata={"ocelad": json.dumps(about)})
         handle, temporary = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -252,25 +253,22 @@ class Metric:
             return NotImplemented
         if (self.threshold, self.round, self.n_features) != (other.threshold, other.round, other.n_features):
             return False
-        if self._factors is not None and other._factors is not None:
-            return np.array_equal(self._factors, other._factors)
+        if self._factored and other._factored:
+            return np.array_equal(self._held, other._held)
         return np.array_equal(self.matrix, other.matrix)
 
     def __hash__(self) -> int:
         return hash((self.threshold, self.round, self.n_features))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._matrix, self._factors, self.threshold, self.round)
+        return _restore, (self._held, self._factored, self.threshold, self.round)
 
     def __repr__(self) -> str:
         return f"Metric(n_features={self.n_features}, threshold={self.threshold:.6g}, round={self.round})"
 
 
-def _restore(matrix: Floats | None, factors: Floats | None, threshold: float, round: int) -> Metric:
-    if factors is not None:
-        return Metric.from_factors(factors, threshold, round)
-    assert matrix is not None
-    return Metric.trusted(matrix, threshold, round)
+def _restore(held: Floats, factored: bool, threshold: float, round: int) -> Metric:
+    return Metric.__new__(Metric)._hold(held, factored, threshold, round)
 
 
 def _checked(threshold: Any, round: Any) -> tuple[float, int]:
@@ -280,7 +278,3 @@ def _checked(threshold: Any, round: Any) -> tuple[float, int]:
 def _read_only(array: Floats) -> Floats:
     array.flags.writeable = False
     return array
-
-
-def _symmetric(array: Floats) -> Floats:
-    return (array + array.T) / 2.0

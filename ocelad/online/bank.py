@@ -52,7 +52,8 @@ class Turn:
     @property
     def probabilities(self) -> Floats:
         """The weights, scaled to sum to 1: what the active learners' plays are averaged with."""
-        return self.weights / self.weights.sum()
+        probabilities: Floats = self.weights / self.weights.sum()
+        return probabilities
 
 
 class Bank(Protocol[ContraEvent, CoPlay]):

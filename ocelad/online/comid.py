@@ -105,12 +105,12 @@ class Comid:
             self._metric = self._metric.at(self._metric.round + 1)
             return
         u, y = event
-        gradient = slope * y * np.outer(u, u)
-        M, step = self._minimize(gradient)
-        if self._max_norm is not None:
-            M *= min(1.0, self._max_norm / max(np.linalg.norm(M), self._max_norm))
-        if not np.isfinite(M).all():
-            raise FloatingPointError("its metric overflows; a smaller step_size or data of a smaller scale is needed")
+        with np.errstate(over="ignore", invalid="ignore"):  # told by _finite instead
+            gradient = _finite(slope * y * np.outer(u, u))
+            M, step = self._minimize(gradient)
+            if self._max_norm is not None:
+                M *= self._max_norm / max(float(np.linalg.norm(M)), self._max_norm)
+            M = _finite(M)
         mu = max(1.0, self._metric.threshold + step * slope * y)
         self._metric = Metric.trusted(M, mu, self._metric.round + 1)
 
@@ -119,7 +119,8 @@ class Comid:
         M = self._metric.matrix
         if u.shape != (len(M),):
             raise ValueError(f"the pair has shape {u.shape}; pairs of {len(M)} features are expected")
-        return float(y * (self._metric.threshold - u @ M @ u))
+        with np.errstate(over="ignore", invalid="ignore"):  # an infinite loss is told by the bank
+            return float(y * (self._metric.threshold - u @ M @ u))
 
     def _minimize(self, gradient: Floats) -> tuple[Floats, float]:
         """The minimiser of equation (4), and the step size at which it exists."""
@@ -133,6 +134,12 @@ class Comid:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Comid:
         return copy(self)  # its parts are immutable: an update puts new ones in their place
+
+
+def _finite(array: Floats) -> Floats:
+    if not np.isfinite(array).all():
+        raise FloatingPointError("the metric overflows; a smaller step_size or data of a smaller scale is needed")
+    return array
 
 
 def _check_together(learner: Comid, divergence: str) -> None:

@@ -118,7 +118,7 @@ DIVERGENCES: dict[str, Divergence] = {"frobenius": SquaredFrobenius(), "von_neum
 def _spectral(S: Floats, function: Callable[[Floats], Any]) -> Floats:
     """The symmetric matrix with the eigenvectors of S and ``function`` of its eigenvalues."""
     eigenvalues, V = np.linalg.eigh(S)
-    result = (V * function(eigenvalues)) @ V.T
+    result: Floats = (V * function(eigenvalues)) @ V.T
     return (result + result.T) / 2.0
 
 

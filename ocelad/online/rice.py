@@ -67,8 +67,9 @@ def track_metric(
     loss : {"logistic", "hinge", "squared_hinge"}
         Of the margin; the paper's is the hinge, for which ``step_size=3e-3`` suits the paper's data.
     step_size : float
-        eta0; scale j takes steps of ``step_size / sqrt(interval length)``. It depends on the scale of the
-        data: multiply the data by c, and divide this by c**4 and ``initial_scale`` by c**2.
+        eta0; scale j takes steps of ``step_size / sqrt(interval length)``. What suits depends on the scale of
+        the data: a step moves a pair's squared distance by up to ``step_size * |u|**4``, so that data twice as
+        large want a step about 16 times smaller. The default suits ``|u|**2`` around 40.
     shrinkage : float
         rho, how strongly the regulariser pulls.
     regularizer : {"nuclear", "l1", None}

@@ -1,0 +1,5 @@
+"""``python -m ocelad`` is ``ocelad``."""
+
+from ocelad.cli import main
+
+main()

@@ -1,0 +1,242 @@
+"""Regret on every interval: how much more a run lost than a comparator, wherever one looks.
+
+Theorem 1 bounds the dynamic regret of OCELAD on every interval at once, so the interval that counts is the
+worst one. It is found exactly, for every length, from running sums.
+
+Examples
+--------
+>>> import numpy as np
+>>> from ocelad import regret
+>>> run = regret.Regret(losses=[1.0, 3.0, 0.0, 2.0], comparator_losses=[0.0, 1.0, 1.0, 2.0])
+>>> run.on(1, 2), run.on(2, 4)
+(3.0, 1.0)
+>>> worst = run.worst()
+>>> worst.length, worst.regret, worst.first
+(array([1, 2, 3, 4]), array([2., 3., 2., 2.]), array([2, 1, 1, 1]))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+
+from ocelad import checks
+from ocelad.checks import Floats
+from ocelad.metric import Metric
+from ocelad.online.losses import LOSSES
+from ocelad.pairs import Event
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+AnyEvent = TypeVar("AnyEvent")
+ContraEvent = TypeVar("ContraEvent", contravariant=True)
+Play = TypeVar("Play")
+CoPlay = TypeVar("CoPlay", covariant=True)
+
+
+class Player(Protocol[ContraEvent, CoPlay]):
+    """What plays before each event and then learns from it, such as ``Ocelad``."""
+
+    def play(self) -> CoPlay: ...
+
+    def step(self, event: ContraEvent, /) -> object: ...
+
+
+@dataclass(frozen=True)
+class Worst:
+    """For each length of interval, the one with the largest regret; arrays of the same length.
+
+    Attributes
+    ----------
+    length : array of int
+        1, 2, ..., T.
+    regret : array
+        The largest regret of any interval of this length.
+    first, last : array of int
+        The first and last round of that interval.
+    path_length : array
+        How far the comparator moved in it.
+    bound : array
+        Theorem 1's bound on it.
+    ratio : array
+        The largest ratio of regret to bound of any interval of this length, which need not be the same one.
+    """
+
+    length: np.ndarray
+    regret: Floats
+    first: np.ndarray
+    last: np.ndarray
+    path_length: Floats
+    bound: Floats
+    ratio: Floats
+
+
+class Regret:
+    """The regret of a run against a comparator, on every interval of rounds [q, s] (section V).
+
+    Parameters
+    ----------
+    losses : array-like of shape (n_rounds,)
+        What was lost in each round by what was played, ``f_t(played)``.
+    comparator_losses : array-like of shape (n_rounds,) or (n_rounds, n_candidates)
+        One dimension: what the comparator sequence lost; the regret is dynamic. Two dimensions: what each of
+        some fixed candidates lost; the regret is static, against the best candidate of each interval.
+    movements : array-like of shape (n_rounds - 1,), optional
+        How far the comparator moved after each round but the last. Default: not at all.
+    """
+
+    def __init__(self, losses: Any, comparator_losses: Any, movements: Any = None) -> None:
+        self.losses = checks.array(losses, "losses", 1)
+        self.comparator_losses = checks.array(comparator_losses, "comparator_losses", 1, 2)
+        T = len(self.losses)
+        if len(self.comparator_losses) != T:
+            raise ValueError(
+                f"losses has {T} rounds and comparator_losses {len(self.comparator_losses)}; accepted: as many"
+            )
+        if movements is None or (T == 1 and np.size(movements) == 0):
+            movements = np.zeros(T - 1)
+        else:
+            movements = checks.array(movements, "movements", 1)
+        if len(movements) != T - 1 or (movements < 0).any():
+            raise ValueError(f"movements must be {T - 1} distances, one between each two rounds, none below 0")
+        self.movements: Floats = movements
+
+    @classmethod
+    def of_run(
+        cls,
+        player: Player[AnyEvent, Play],
+        events: Sequence[AnyEvent],
+        comparators: Iterable[Play],
+        loss: Callable[[Play, AnyEvent], float],
+        distance: Callable[[Play, Play], float] | None = None,
+    ) -> Regret:
+        """Dynamic regret of a player on events, against one comparator per event.
+
+        Parameters
+        ----------
+        player : Player
+            Such as ``Ocelad``; it is stepped through the events.
+        events : sequence
+        comparators : iterable of plays
+            What would have been played in each round, such as the truth.
+        loss : callable (play, event) -> float
+            For metrics: ``margin_loss("hinge")``.
+        distance : callable (play, play) -> float, optional
+            How far two comparators are apart; default: the Frobenius norm of their difference.
+        """
+        between = distance or frobenius_distance
+        played, compared, movements = [], [], []
+        last: Play | None = None
+        for event, comparator in zip(events, comparators, strict=True):
+            played.append(loss(player.play(), event))
+            compared.append(loss(comparator, event))
+            if last is not None:
+                movements.append(between(last, comparator))
+            player.step(event)
+            last = comparator
+        return cls(np.array(played), np.array(compared), np.array(movements))
+
+    @property
+    def n_rounds(self) -> int:
+        """How many rounds were played."""
+        return len(self.losses)
+
+    def on(self, first: int, last: int) -> float:
+        """The regret on the interval of rounds first .. last, both included, counted from 1."""
+        rounds = self._rounds(first, last)
+        return float(self.losses[rounds].sum() - np.min(self.comparator_losses[rounds].sum(axis=0)))
+
+    def path_length(self, first: int, last: int) -> float:
+        """gamma: how far the comparator moved within the interval."""
+        self._rounds(first, last)
+        return float(self.movements[first - 1 : last - 1].sum())
+
+    def worst(self, learner_constant: float = 0.0) -> Worst:
+        """The worst interval of each length, exactly.
+
+        Parameters
+        ----------
+        learner_constant : float
+            C of Theorem 1, the constant of the learners' own regret bound. With 0 only the second term of the
+            bound counts, so that a ratio below 1 says that the theorem's bound holds whatever C is.
+        """
+        C = checks.number(learner_constant, "learner_constant", at_least=0)
+        T = self.n_rounds
+        losses, compared = _running_sum(self.losses), _running_sum(self.comparator_losses)
+        moved = _running_sum(np.append(self.movements, 0.0))
+        rounds = np.arange(1, T + 1)
+        columns: dict[str, Any] = {name: np.empty(T) for name in ("regret", "path_length", "bound", "ratio")}
+        starts = np.empty(T, dtype=np.int64)
+        for length in range(1, T + 1):
+            regrets = losses[length:] - losses[:-length]
+            best = compared[length:] - compared[:-length]
+            regrets -= best if best.ndim == 1 else best.min(axis=1)
+            paths = moved[length - 1 : T] - moved[: T - length + 1]
+            bounds = bound(rounds[: T - length + 1], rounds[length - 1 :], paths, C)
+            at = int(regrets.argmax())
+            starts[length - 1] = at + 1
+            columns["regret"][length - 1] = regrets[at]
+            columns["path_length"][length - 1] = paths[at]
+            columns["bound"][length - 1] = bounds[at]
+            columns["ratio"][length - 1] = (regrets / bounds).max()
+        return Worst(length=rounds, first=starts, last=starts + rounds - 1, **columns)
+
+    def _rounds(self, first: int, last: int) -> slice:
+        first, last = checks.whole(first, "first", at_least=1), checks.whole(last, "last", at_least=1)
+        if not first <= last <= self.n_rounds:
+            raise ValueError(f"no interval {first} .. {last} in a run of {self.n_rounds} rounds")
+        return slice(first - 1, last)
+
+
+def bound(first: Any, last: Any, path_length: Any = 0.0, learner_constant: float = 0.0) -> Any:
+    """Theorem 1's bound ``8 C (1 + gamma) sqrt(|I|) + 40 log(s + 1) sqrt(|I|)`` on I = [q, s], or on arrays of them.
+
+    >>> round(float(bound(1, 100)), 1)
+    1846.0
+    """
+    root = np.sqrt(last - first + 1)
+    return 8 * learner_constant * (1 + path_length) * root + 40 * np.log(last + 1.0) * root
+
+
+def margin_loss(name: str) -> Callable[[Metric, Event], float]:
+    """What a metric loses on an event by the loss of this name: "hinge", "squared_hinge" or "logistic".
+
+    >>> from ocelad import Metric, Pair
+    >>> margin_loss("hinge")(Metric([[1.0]], threshold=1.0), Pair([2.0], [0.0], similar=True).event())
+    4.0
+    """
+    value = LOSSES[checks.choice(name, "loss", LOSSES)].value
+    return lambda metric, event: value(event.y * (metric.threshold - metric.squared_length(event.u)))
+
+
+def frobenius_distance(one: Any, other: Any) -> float:
+    """``||M - N||_F`` of two metrics, or the Euclidean norm of the difference of two arrays or numbers."""
+    one, other = (play.matrix if isinstance(play, Metric) else np.asarray(play) for play in (one, other))
+    return float(np.linalg.norm(one - other))
+
+
+def plot(worst: Worst, ax: Axes | None = None) -> Axes:
+    """Worst regret against interval length, with the bound, on logarithmic axes."""
+    import matplotlib.pyplot as plt
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(6.5, 4.2), layout="constrained")
+    shown = worst.regret > 0  # a logarithm has no place for the rest
+    lines = (("worst interval", worst.regret, "#0072B2", "-"), ("Theorem 1's bound", worst.bound, "#555555", "--"))
+    for name, values, color, style in lines:
+        ax.loglog(worst.length[shown], values[shown], color=color, linewidth=2, linestyle=style, label=name)
+    ax.legend(frameon=False, loc="upper left")
+    ax.set_xlabel("interval length (rounds)")
+    ax.set_ylabel("regret")
+    ax.grid(which="major", color="#dddddd", linewidth=0.6)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def _running_sum(values: Floats) -> Floats:
+    """Sums of the first 0, 1, 2, ... rows."""
+    return np.concatenate([np.zeros((1, *values.shape[1:])), np.cumsum(values, axis=0)])

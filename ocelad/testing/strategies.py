@@ -1,0 +1,53 @@
+"""Hypothesis strategies: events, streams of them, and metrics.
+
+>>> from hypothesis import given, settings
+>>> @settings(max_examples=10, database=None)
+... @given(streams(n_features=3))
+... def swapping_x_and_z_changes_nothing(events):
+...     from ocelad import track_metric
+...     one, other = track_metric(3), track_metric(3)
+...     for u, y in events:
+...         one.step(Event(u, y)), other.step(Event(-u, y))
+...     assert one.play() == other.play()
+>>> swapping_x_and_z_changes_nothing()
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from ocelad.checks import Floats
+from ocelad.metric import Metric
+from ocelad.pairs import Event, Pair
+
+
+def vectors(n_features: int, largest: float = 3.0) -> st.SearchStrategy[Floats]:
+    """Points or differences, with zeros and repeated values among them."""
+    values = st.floats(-largest, largest, allow_subnormal=False) | st.sampled_from([0.0, 1.0, -1.0])
+    return arrays(np.float64, n_features, elements=values)
+
+
+def events(n_features: int, largest: float = 3.0) -> st.SearchStrategy[Event]:
+    """One event: a difference and its label."""
+    return st.builds(Event, vectors(n_features, largest), st.sampled_from([1.0, -1.0]))
+
+
+def streams(
+    n_features: int, min_size: int = 1, max_size: int = 20, largest: float = 3.0
+) -> st.SearchStrategy[list[Event]]:
+    """A short stream of events."""
+    return st.lists(events(n_features, largest), min_size=min_size, max_size=max_size)
+
+
+def pairs(n_features: int, largest: float = 3.0) -> st.SearchStrategy[Pair]:
+    """One pair of points and whether they are similar."""
+    return st.builds(Pair, vectors(n_features, largest), vectors(n_features, largest), st.booleans())
+
+
+def metrics(n_features: int, max_rank: int | None = None) -> st.SearchStrategy[Metric]:
+    """A metric of any rank up to ``max_rank``, zero included."""
+    rank = n_features if max_rank is None else max_rank
+    factors = arrays(np.float64, (rank, n_features), elements=st.floats(-3, 3, allow_subnormal=False))
+    return st.builds(lambda L, mu: Metric(L.T @ L, mu), factors, st.floats(1, 10))

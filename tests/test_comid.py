@@ -1,0 +1,219 @@
+"""One COMID step minimises what it says it minimises; what has no meaning is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ocelad import Comid, Metric
+from ocelad.online import elementwise
+from ocelad.online.losses import LOSSES
+from ocelad.online.mirror import DIVERGENCES
+from ocelad.pairs import Event
+from ocelad.testing import check_learner
+
+N = 4
+
+
+def random_metric(rng: np.random.Generator, n: int = N) -> Metric:
+    A = rng.normal(size=(n, n))
+    return Metric(A @ A.T / n + 0.05 * np.eye(n), threshold=rng.uniform(1, 3))
+
+
+def regularize(name: str | None, M: np.ndarray) -> float:
+    return {"nuclear": np.abs(np.linalg.eigvalsh(M)).sum(), "l1": np.abs(M).sum(), None: 0.0}[name]
+
+
+def objective(start, event, eta, loss, divergence, regularizer, shrinkage):
+    """What equation (4) minimises, as a function of M."""
+    u, y = event
+    slope = LOSSES[loss].slope(y * (start.threshold - u @ start.matrix @ u))
+
+    def value(M):
+        step = eta * slope * y * (u @ M @ u)
+        return DIVERGENCES[divergence].between(M, start.matrix) + step + eta * shrinkage * regularize(regularizer, M)
+
+    return value
+
+
+def feasible_neighbours(M: np.ndarray, rng: np.random.Generator):
+    """Positive definite matrices around M, near and far, along random and along special directions."""
+    n = len(M)
+    for size in (1e-6, 1e-4, 1e-2, 0.3):
+        for _ in range(30):
+            A = rng.normal(size=(n, n))
+            for direction in (A + A.T, np.outer(A[0], A[0]), -np.outer(A[0], A[0]), np.diag(A[0]), -M, M):
+                values, V = np.linalg.eigh(M + size * np.linalg.norm(M) * direction / np.linalg.norm(direction))
+                yield (V * np.maximum(values, 1e-14)) @ V.T
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+@pytest.mark.parametrize("regularizer", ["nuclear", "l1", None])
+def test_step_minimises_its_objective(loss, divergence, regularizer):
+    rng = np.random.default_rng(list(map(ord, loss + divergence + str(regularizer))))
+    settings = {"loss": loss, "divergence": divergence, "regularizer": regularizer}
+    settings["shrinkage"] = 0.0 if regularizer is None else 0.3
+    for y in (1.0, -1.0):
+        start = random_metric(rng)
+        # Small enough for Burg, whose step would otherwise be halved: that is tested below.
+        event = Event(rng.normal(size=N), y)
+        eta = 0.2 / max(1.0, event.u @ start.matrix @ event.u) ** 2
+        learner = Comid(start, step_size=eta, **settings)
+        learner.update(event)
+        M = learner.play().matrix
+        value = objective(start, event, eta, **settings)
+        least = value(M)
+        rounding = 1e-11 * (1 + abs(least))
+        # At a positive definite step, or for the Frobenius divergence at a singular one too.
+        assert all(value(other) >= least - rounding for other in feasible_neighbours(M, rng))
+        assert any(value(other) > least + rounding for other in feasible_neighbours(M, rng))
+
+
+@pytest.mark.parametrize("y", [1.0, -1.0])
+def test_threshold_moves_with_the_label_and_stays_at_least_1(y):
+    start = Metric(np.eye(2), threshold=1.05)
+    learner = Comid(start, step_size=0.1)
+    event = Event(np.array([1.2, 0.0]), y)
+    learner.update(event)
+    # The margin is inside 1 for both labels, so the slope is 1; 1.05 - 0.1 would fall below 1.
+    assert learner.play().threshold == (1.05 + 0.1 if y > 0 else 1.0)
+
+
+def test_shrinks_even_when_the_pair_is_already_told_apart():
+    learner = Comid(Metric(np.eye(2), threshold=3.0), step_size=0.1, shrinkage=0.5)
+    learner.update(Event(np.zeros(2), 1.0))
+    np.testing.assert_allclose(learner.play().matrix, 0.95 * np.eye(2))
+    assert learner.play().threshold == 3.0
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+def test_l1_step_carries_a_certificate(divergence):
+    rng = np.random.default_rng(3)
+    for n in (2, 5, 12):
+        D = DIVERGENCES[divergence].to_dual(random_metric(rng, n).matrix)
+        tau = 0.05
+        M = elementwise.shrink(DIVERGENCES[divergence], D, tau)
+        # Optimality, without the solver: psi'(M) = D - Z, with Z = tau sign(M) where M is not zero, inside elsewhere.
+        if np.linalg.eigvalsh(M)[0] > 1e-9:
+            Z = D - DIVERGENCES[divergence].to_dual(M)
+            assert np.abs(Z).max() <= tau * (1 + 1e-6)
+            assert elementwise.gap(M, Z, tau) <= 1e-9 * tau * np.abs(M).sum()
+            nonzero = np.abs(M) > 1e-7 * np.abs(M).max()
+            np.testing.assert_allclose(Z[nonzero], tau * np.sign(M[nonzero]), rtol=1e-4)
+
+
+def test_l1_step_that_cannot_be_certified_says_so(monkeypatch):
+    monkeypatch.setattr(elementwise, "MAX_STEPS", 2)
+    rng = np.random.default_rng(0)
+    D = DIVERGENCES["burg"].to_dual(random_metric(rng, 6).matrix)
+    with pytest.raises(ArithmeticError, match="did not reach its duality gap"):
+        elementwise.shrink(DIVERGENCES["burg"], D, 0.3)
+
+
+def test_l1_makes_zeros():
+    start = Metric(np.array([[1.0, 0.1], [0.1, 1.0]]), threshold=5.0)
+    learner = Comid(start, step_size=0.5, regularizer="l1", shrinkage=0.4)
+    learner.update(Event(np.zeros(2), 1.0))
+    np.testing.assert_allclose(learner.play().matrix, 0.8 * np.eye(2), atol=1e-12)
+
+
+def test_burg_halves_a_step_that_has_no_minimum():
+    # inv(M) - eta uu' is positive definite only for eta < 1 / u'Mu = 1/16.
+    start = Metric(np.eye(2), threshold=20.0)
+    event = Event(np.array([4.0, 0.0]), -1.0)
+    halved, small = (Comid(start, step_size=eta, divergence="burg") for eta in (0.2, 0.05))
+    halved.update(event)
+    small.update(event)
+    assert halved.play() == small.play()
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+def test_norm_is_bounded_by_scaling(divergence):
+    rng = np.random.default_rng(1)
+    start = Metric(0.3 * np.eye(N))
+    free, bounded = (Comid(start, step_size=0.3, divergence=divergence, max_norm=c) for c in (None, 0.62))
+    event = Event(rng.normal(size=N), -1.0)
+    free.update(event)
+    bounded.update(event)
+    M = free.play().matrix
+    assert np.linalg.norm(M) > 0.62
+    np.testing.assert_allclose(bounded.play().matrix, M * 0.62 / np.linalg.norm(M), rtol=1e-12)
+    assert bounded.play().threshold == free.play().threshold
+
+
+def test_within_the_bound_nothing_is_scaled():
+    event = Event(np.ones(N), 1.0)
+    free, bounded = (Comid(Metric(0.3 * np.eye(N)), step_size=0.01, max_norm=c) for c in (None, 50.0))
+    free.update(event)
+    bounded.update(event)
+    assert free.play() == bounded.play()
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("regularizer", ["nuclear", "l1"])
+def test_keeps_the_learner_s_contract(loss, divergence, regularizer):
+    rng = np.random.default_rng(2)
+    events = [Event(rng.normal(size=3), float(rng.choice([-1, 1]))) for _ in range(6)]
+    settings = {"loss": loss, "divergence": divergence, "regularizer": regularizer, "shrinkage": 0.05}
+    check_learner(lambda: Comid(Metric(np.eye(3)), step_size=0.05, **settings), events)
+
+
+@pytest.mark.parametrize("u", [np.zeros(3), np.full(3, 1e-8), np.full(3, 1e8), np.array([1e8, 1e-8, 0.0])])
+def test_extreme_differences(u):
+    for y in (1.0, -1.0):
+        learner = Comid(Metric(np.eye(3)), step_size=0.01)
+        learner.update(Event(u, y))
+        M = learner.play().matrix
+        assert np.isfinite(M).all()
+        assert np.linalg.eigvalsh(M)[0] >= -1e-12 * np.linalg.norm(M)
+
+
+def test_von_neumann_survives_eigenvalues_below_what_float64_can_hold():
+    learner = Comid(Metric(np.eye(3)), step_size=5.0, divergence="von_neumann", loss="hinge")
+    for _ in range(300):
+        learner.update(Event(np.array([3.0, 0.0, 0.0]), 1.0))
+        learner.update(Event(np.array([0.0, 0.1, 0.1]), -1.0))
+    assert np.isfinite(learner.play().matrix).all()
+
+
+@pytest.mark.parametrize(
+    ("divergence", "u"), [("von_neumann", [0.0, 100.0]), ("frobenius", [1e140, 1e140]), ("burg", [1e155, 0.0])]
+)
+def test_overflow_is_told_and_changes_nothing(divergence, u):
+    learner = Comid(Metric(1e-20 * np.eye(2)), step_size=1.0, divergence=divergence, loss="squared_hinge")
+    before = learner.play()
+    y = -1.0 if divergence == "von_neumann" else 1.0
+    with pytest.raises(FloatingPointError, match="smaller step_size"):
+        learner.update(Event(np.array(u), y))
+    assert learner.play() is before
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"loss": "hing"}, "loss must be one of 'hinge'"),
+        ({"divergence": "kl"}, "divergence must be one of"),
+        ({"regularizer": "l2"}, "regularizer must be one of"),
+        ({"regularizer": None, "shrinkage": 0.1}, "nothing to shrink with regularizer None"),
+        ({"step_size": 0.0}, "step_size must be a finite number above 0"),
+        ({"step_size": float("nan")}, "step_size must be a finite number above 0"),
+        ({"step_size": "fast"}, "step_size must be a finite number above 0"),
+        ({"shrinkage": -0.1}, "shrinkage must be a finite number of at least 0"),
+        ({"max_norm": 0.0}, "max_norm must be a finite number above 0"),
+        ({"max_norm": 0.1}, "starts with Frobenius norm"),
+        ({"start": Metric(np.zeros((2, 2))), "divergence": "burg"}, "burg divergence is infinite at a singular matrix"),
+        ({"start": Metric(np.diag([1.0, 0.0])), "divergence": "von_neumann"}, "cannot start from one of rank 1"),
+        ({"start": Metric(np.eye(2), threshold=0.5)}, "threshold must be 1 or more"),
+    ],
+)
+def test_refuses_what_has_no_meaning(settings, sentence):
+    arguments = {"start": Metric(np.eye(2)), "step_size": 0.1, **settings}
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        Comid(arguments.pop("start"), **arguments)
+
+
+def test_refuses_an_event_of_another_length():
+    with pytest.raises(ValueError, match="pairs of 2 features are expected"):
+        Comid(Metric(np.eye(2)), step_size=0.1).loss(Event(np.zeros(3), 1.0))

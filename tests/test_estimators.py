@@ -1,0 +1,292 @@
+"""MetricTracker: chunks, reading, refusals, and the habits of scikit-learn."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from ocelad import LearnerError, MetricTracker, track_metric
+from ocelad.pairs import Event
+
+
+def some_pairs(count=1000, n_features=4, seed=0):
+    rng = np.random.default_rng(seed)
+    pairs = rng.normal(size=(count, 2, n_features))
+    y = np.where(np.abs(pairs[:, 0, 0] - pairs[:, 1, 0]) < 1, 1, -1)
+    return pairs, y
+
+
+def state(tracker):
+    """All that a user can see."""
+    return (tracker.metric_, tracker.n_rounds_, tracker.weights_.tolist(), tracker.n_features_in_)
+
+
+def test_chunking_changes_no_bit():
+    pairs, y = some_pairs()
+    whole = MetricTracker(step_size=0.05).partial_fit(pairs, y)
+    one_by_one, single = MetricTracker(step_size=0.05), MetricTracker(step_size=0.05)
+    for pair, label in zip(pairs, y, strict=True):
+        one_by_one.partial_fit(pair[None], [label])
+        single.learn_one(pair[0], pair[1], label)
+    fitted = MetricTracker(step_size=0.05).fit(pairs, y)
+    assert state(whole) == state(one_by_one) == state(single) == state(fitted)
+
+
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=6))
+def test_any_chunking(sizes):
+    pairs, y = some_pairs(sum(sizes))
+    whole, parts = MetricTracker(step_size=0.05).partial_fit(pairs, y), MetricTracker(step_size=0.05)
+    for size, end in zip(sizes, np.cumsum(sizes), strict=True):
+        parts.partial_fit(pairs[end - size : end], y[end - size : end])
+    assert state(whole) == state(parts)
+
+
+def test_is_track_metric_with_the_same_settings():
+    settings = {
+        "loss": "hinge",
+        "step_size": 0.02,
+        "shrinkage": 0.01,
+        "regularizer": "l1",
+        "divergence": "von_neumann",
+        "shortest_interval": 3,
+        "n_scales": 4,
+        "finest": "ensemble",
+        "initial_scale": 0.4,
+        "initial_threshold": 1.2,
+        "max_norm": 2.0,
+    }
+    pairs, y = some_pairs(40)
+    tracker, core = MetricTracker(**settings).fit(pairs, y), track_metric(4, **settings)
+    for pair, label in zip(pairs, y, strict=True):
+        core.step(Event(pair[0] - pair[1], float(label)))
+    assert tracker.metric_ == core.play()
+    assert tracker.get_params() == settings
+
+
+def test_what_it_says_of_pairs_agrees_with_its_metric():
+    pairs, y = some_pairs(600)
+    tracker = MetricTracker(step_size=0.05).fit(pairs, y)
+    x, z = pairs[:, 0], pairs[:, 1]
+    M = tracker.get_mahalanobis_matrix()
+    np.testing.assert_allclose(M, tracker.components_.T @ tracker.components_, atol=1e-12)
+    expected = np.sqrt(np.einsum("ij,jk,ik->i", x - z, M, x - z))
+    np.testing.assert_allclose(tracker.pair_distance(pairs), expected)
+    np.testing.assert_allclose(np.linalg.norm(tracker.transform(x) - tracker.transform(z), axis=1), expected)
+    assert tracker.threshold_ == pytest.approx(np.sqrt(tracker.metric_.threshold))
+    np.testing.assert_array_equal(tracker.predict(pairs), np.where(expected <= tracker.threshold_, 1, -1))
+    assert np.mean(tracker.predict(pairs) == y) > 0.85
+    assert tracker.weights_.sum() == pytest.approx(1)
+    assert len(tracker.weights_) == 10  # scales of length 1 to 512 at round 601
+    assert tracker.n_rounds_ == 600
+    assert tracker.metric_.round == 600
+
+
+def test_follows_a_change():
+    pairs, y = some_pairs(1500)
+    turned = np.where(np.abs(pairs[:, 0, 1] - pairs[:, 1, 1]) < 1, 1, -1)
+    tracker = MetricTracker(step_size=0.05).fit(pairs, y)
+    assert np.abs(tracker.components_[0]).argmax() == 0
+    tracker.partial_fit(pairs, turned)
+    assert np.abs(tracker.components_[0]).argmax() == 1
+
+
+def test_fit_forgets():
+    pairs, y = some_pairs(50)
+    tracker = MetricTracker().fit(pairs, -y)
+    assert state(tracker.fit(pairs, y)) == state(MetricTracker().fit(pairs, y))
+    assert tracker.fit(pairs[:, :, :2], y).n_features_in_ == 2
+
+
+def test_reading_touches_nothing():
+    pairs, y = some_pairs(30)
+    tracker = MetricTracker().fit(pairs, y)
+    before = dict(tracker.__dict__)
+    tracker.predict(pairs), tracker.pair_distance(pairs), tracker.transform(pairs[:, 0]), tracker.metric_
+    assert tracker.__dict__ == before
+    tracker.get_mahalanobis_matrix()[:] = 0
+    assert np.abs(tracker.get_mahalanobis_matrix()).max() > 0
+
+
+def test_clones_pickles_and_prints():
+    pairs, y = some_pairs(30)
+    tracker = MetricTracker(loss="hinge", step_size=0.02).fit(pairs, y)
+    copy = pickle.loads(pickle.dumps(tracker))
+    assert state(copy.partial_fit(pairs, y)) == state(tracker.partial_fit(pairs, y))
+    assert clone(tracker).get_params() == tracker.get_params()
+    assert repr(tracker) == "MetricTracker(loss='hinge', step_size=0.02)"
+    with pytest.raises(NotFittedError):
+        clone(tracker).predict(pairs)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda t: t.predict([[[1.0], [2.0]]]),
+        lambda t: t.pair_distance([[[1.0], [2.0]]]),
+        lambda t: t.transform([[1.0]]),
+        lambda t: t.get_mahalanobis_matrix(),
+        lambda t: t.components_,
+        lambda t: t.threshold_,
+        lambda t: t.metric_,
+        lambda t: t.n_rounds_,
+        lambda t: t.weights_,
+    ],
+)
+def test_before_the_first_pair_there_is_nothing_to_read(read):
+    with pytest.raises(NotFittedError, match="has seen no pairs yet"):
+        read(MetricTracker())
+
+
+BAD_PAIRS = [
+    ([[[1.0, np.nan], [0.0, 0.0]]], [1], r"pairs holds nan at index \(0, 0, 1\)"),
+    ([[[1.0, np.inf], [0.0, 0.0]]], [1], "pairs holds inf"),
+    (np.zeros((0, 2, 2)), [], "pairs is empty"),
+    ([], [], "pairs has shape"),
+    (np.zeros((3, 2)), [1, 1, 1], r"pairs has shape \(3, 2\); accepted: pairs of shape \(n_pairs, 2, n_features\)"),
+    (np.zeros((1, 3, 2)), [1], r"pairs has shape \(1, 3, 2\)"),
+    (np.zeros((1, 2, 3)), [1], "pairs has 3 features; 2 are expected"),
+    (np.zeros((2, 2, 2)), [1], "y has 1 labels for 2 pairs"),
+    (np.zeros((1, 2, 2)), [0], r"y holds 0 at position 0; accepted: \+1 \(or True\) for similar, -1 \(or False\)"),
+    (np.zeros((2, 2, 2)), [1, 2], "y holds 2 at position 1"),
+    (np.zeros((1, 2, 2)), [np.nan], "y holds nan at position 0"),
+    (np.zeros((1, 2, 2)), ["same"], "y holds text"),
+    (np.zeros((1, 2, 2)), [[1]], r"y has shape \(1, 1\)"),
+    (np.zeros((1, 2, 2)), 1, r"y has shape \(\)"),
+    (np.zeros((1, 2, 2)), None, "y "),
+    ([[["a", "b"], ["c", "d"]]], [1], "pairs holds text"),
+    ([[[1.0, "b"], [0.0, 0.0]]], [1], "pairs holds text"),
+    (np.array([[[1.0, "b"], [0.0, 0.0]]], dtype=object), [1], "pairs holds text"),
+    ([[[1.0, None], [0.0, 0.0]]], [1], "pairs holds"),
+    ([[[1.0, 2.0], [0.0]]], [1], "pairs is ragged"),
+    (np.zeros((1, 2, 2), dtype=complex), [1], "pairs holds values of type complex128"),
+    (np.array([[["2026-01-01", "2026-01-02"]] * 2], dtype="datetime64[D]").reshape(1, 2, 2), [1], "datetime64"),
+    ([[[1e200, 0.0], [-1e200, 0.0]]], [1], "too far apart"),
+    (None, [1], "pairs "),
+    ({"a": 1}, [1], "pairs "),
+]
+
+
+@pytest.mark.parametrize(("pairs", "y", "sentence"), BAD_PAIRS)
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_a_refused_call_changes_nothing(method, pairs, y, sentence):
+    if method == "fit" and "3 features" in sentence:
+        pytest.skip("fit may change the number of features")
+    good, labels = some_pairs(20, n_features=2)
+    tracker = MetricTracker().fit(good, labels)
+    before, attributes = state(tracker), dict(tracker.__dict__)
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        getattr(tracker, method)(pairs, y)
+    assert state(tracker) == before
+    assert tracker.__dict__ == attributes
+    fresh = MetricTracker()
+    if "3 features" not in sentence:
+        with pytest.raises((ValueError, TypeError)):
+            getattr(fresh, method)(pairs, y)
+        assert not hasattr(fresh, "n_features_in_")
+
+
+@pytest.mark.parametrize(("pairs", "y", "sentence"), [case for case in BAD_PAIRS if case[2].startswith("pairs")])
+@pytest.mark.parametrize("method", ["predict", "pair_distance"])
+def test_reading_refuses_what_is_not_a_pair(method, pairs, y, sentence):
+    good, labels = some_pairs(20, n_features=2)
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        getattr(MetricTracker().fit(good, labels), method)(pairs)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (([1.0, np.nan], [0.0, 0.0], 1), "x holds nan at position 1"),
+        (([1.0, 2.0], [0.0], 1), "z has 1 features; 2 are expected"),
+        (([1.0], [0.0], 1), "x has 1 features; 2 are expected"),
+        (([1.0, 2.0], [0.0, 0.0], 0), "similar holds 0"),
+        (([1.0, 2.0], [0.0, 0.0], [1]), r"similar has shape \(1,\)"),
+        (([1.0, 2.0], [0.0, 0.0], "yes"), "similar holds text"),
+        (([1.0, 2.0], [0.0, 0.0], None), "similar holds"),
+        ((1.0, 0.0, 1), r"x has shape \(\)"),
+        (([], [], 1), "x is empty"),
+    ],
+)
+def test_learn_one_refuses(arguments, sentence):
+    good, labels = some_pairs(20, n_features=2)
+    tracker = MetricTracker().fit(good, labels)
+    before = state(tracker)
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        tracker.learn_one(*arguments)
+    assert state(tracker) == before
+
+
+def test_transform_refuses():
+    good, labels = some_pairs(20, n_features=2)
+    tracker = MetricTracker().fit(good, labels)
+    for X, sentence in (([1.0, 2.0], "X has shape"), ([[1.0]], "X has 1 features"), ([[np.inf, 0.0]], "X holds inf")):
+        with pytest.raises(ValueError, match=sentence):
+            tracker.transform(X)
+
+
+def test_a_pair_that_overflows_half_way_leaves_everything_as_it_was():
+    good, labels = some_pairs(20, n_features=2)
+    tracker = MetricTracker(loss="squared_hinge").fit(good, labels)
+    before = state(tracker)
+    wild = np.concatenate([good, [[[1e149, 0.0], [0.0, 0.0]]]])
+    with pytest.raises(LearnerError, match=r"in round 41 the learner of scale 0"):
+        tracker.partial_fit(wild, [*labels, 1])
+    assert state(tracker) == before
+    tracker.partial_fit(good, labels)
+    assert tracker.n_rounds_ == 40
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda a: a.tolist(),
+        lambda a: a.astype(np.float32),
+        lambda a: np.asfortranarray(a),
+        lambda a: np.repeat(a, 2, axis=-1)[..., ::2],
+        lambda a: _read_only(a),
+        lambda a: a.astype(object),
+    ],
+)
+def test_any_kind_of_numbers_gives_the_same(kind):
+    pairs, y = some_pairs(30)
+    pairs = np.round(pairs * 8) / 8  # exact in float32 too
+    expected = MetricTracker().fit(pairs, y)
+    assert state(MetricTracker().fit(kind(pairs), kind(y))) == state(expected)
+    given_pairs = kind(pairs)
+    kept = np.array(given_pairs, copy=True)
+    MetricTracker().fit(given_pairs, y).predict(given_pairs)
+    assert (np.asarray(given_pairs) == kept).all()
+
+
+def test_integers_and_booleans():
+    pairs = np.random.default_rng(0).integers(-3, 4, size=(30, 2, 3))
+    y = np.random.default_rng(1).choice([1, -1], size=30)
+    expected = state(MetricTracker().fit(pairs.astype(float), y.astype(float)))
+    for dtype in (np.int8, np.int64):
+        assert state(MetricTracker().fit(pairs.astype(dtype), y.astype(np.int8))) == expected
+    assert state(MetricTracker().fit(pairs, y > 0)) == expected
+    assert (
+        MetricTracker().learn_one([1, 2], [0, 0], True).metric_ == MetricTracker().learn_one([1, 2], [0, 0], 1).metric_
+    )
+
+
+def test_settings_are_checked_when_the_first_pairs_come():
+    pairs, y = some_pairs(5)
+    for settings in ({"loss": "hing"}, {"step_size": -1}, {"regularizer": None, "shrinkage": 1}, {"n_scales": 0}):
+        tracker = MetricTracker(**settings)
+        for learn in (lambda t: t.fit(pairs, y), lambda t: t.learn_one(pairs[0, 0], pairs[0, 1], 1)):
+            with pytest.raises((ValueError, TypeError), match=next(iter(settings)) + "|shrinkage"):
+                learn(tracker)
+            assert not hasattr(tracker, "n_features_in_")
+
+
+def _read_only(array):
+    array = array.copy()
+    array.flags.writeable = False
+    return array
