@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 TRACKED = "RICE-OCELAD"
 EUCLIDEAN = "Euclidean"
-# The fixed rate that did best in the first, static phase among 1e-3, 3e-3 and 1e-2 (seeds 100 to 105).
+# The best of 1e-3, 3e-3 and 1e-2 in the first, static phase: what one would choose before anything drifts
+# (benchmarks/scenario.py).
 FIXED_RATE = 3e-3
 FIXED = f"COMID, rate {FIXED_RATE:g}"
 COLORS = {TRACKED: "#0072B2", FIXED: "#D55E00", EUCLIDEAN: "#777777"}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,6 +15,9 @@ from ocelad.metric import Metric
 from ocelad.online.learner import Learner
 from ocelad.pairs import Event
 from ocelad.streams import Moment
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 
 def knn_error(points: Any, labels: Any, n_neighbors: int = 5) -> float:
@@ -27,7 +32,9 @@ def knn_error(points: Any, labels: Any, n_neighbors: int = 5) -> float:
     checks.whole(n_neighbors, "n_neighbors", at_least=1)
     if n_neighbors >= len(X):
         raise ValueError(f"n_neighbors is {n_neighbors}, but each of {len(X)} points has only {len(X) - 1} others")
-    neighbors = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(X).kneighbors(return_distance=False)
+    with _one_thread():
+        nearest = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(X)
+        neighbors = nearest.kneighbors(return_distance=False)
     votes = np.eye(classes.max() + 1)[classes[neighbors]].sum(axis=1)
     return float(np.mean(votes.argmax(axis=1) != classes))
 
@@ -42,8 +49,22 @@ def clustering_nmi(points: Any, labels: Any, seed: int = 0) -> float:
     from sklearn.metrics import normalized_mutual_info_score
 
     X, classes = _labelled(points, labels)
-    clusters = KMeans(classes.max() + 1, n_init=10, random_state=seed).fit_predict(X)
+    with _one_thread():
+        clusters = KMeans(classes.max() + 1, n_init=10, random_state=seed).fit_predict(X)
     return float(normalized_mutual_info_score(classes, clusters))
+
+
+@cache
+def _threadpools() -> ThreadpoolController:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def _one_thread() -> AbstractContextManager[object]:
+    """Some hundred points are done in milliseconds; threads that wait for a busy core make it seconds."""
+    limited: AbstractContextManager[object] = _threadpools().limit(limits=1)
+    return limited
 
 
 def _labelled(points: Any, labels: Any) -> tuple[Floats, np.ndarray]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from ocelad.online.dyadic import Schedule
@@ -31,7 +33,7 @@ def test_starts_and_active_scales_are_those_of_the_explicit_intervals(shortest):
 
 def test_every_interval_follows_the_last_without_a_gap():
     for parts in explicit_intervals(3, levels=6, rounds=400).values():
-        assert all(one.stop == other.start for one, other in zip(parts, parts[1:], strict=False))
+        assert all(one.stop == other.start for one, other in pairwise(parts))
 
 
 def test_scales_are_capped():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -57,7 +59,7 @@ def test_the_two_clusterings_are_independent():
 @pytest.mark.parametrize("drift", [0.01, 0.06])
 def test_the_projector_moves_as_fast_as_the_phase_says(drift):
     metrics = [moment.true_metric().matrix for moment in DriftingClusters([Phase("p", "A", drift, 400)], n_points=10)]
-    moved = [np.linalg.norm(after - before) for before, after in zip(metrics, metrics[1:], strict=False)]
+    moved = [np.linalg.norm(after - before) for before, after in pairwise(metrics)]
     assert np.sqrt(np.mean(np.square(moved))) == pytest.approx(drift, rel=0.05)
 
 
@@ -82,7 +84,7 @@ def test_true_metric_tells_nearly_all_pairs_apart():
         moment.true_metric().similar(moment.pair().x, moment.pair().z) == moment.similar
         for moment in DriftingClusters([Phase("p", "B", 0.05, 2000)])
     ]
-    assert np.mean(right) == pytest.approx(0.93, abs=0.02)
+    assert np.mean(right) == pytest.approx(0.95, abs=0.02)
 
 
 def test_same_seed_same_stream_and_it_can_be_walked_twice():

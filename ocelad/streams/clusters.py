@@ -186,7 +186,7 @@ class Moment:
     def true_metric(self) -> Metric:
         """Euclidean distance in the subspace in which the clustering can be seen.
 
-        The threshold, half the squared side of the triangle, gets about 93 % of the pairs right; the blobs overlap.
+        The threshold, half the squared side of the triangle, gets about 95 % of the pairs right; the blobs overlap.
         """
         basis = self.rotation[:, SUBSPACES[self.phase.clustering]]
         return Metric(basis @ basis.T, threshold=TRIANGLE_SIDE**2 / 2, round=self.round - 1)

@@ -1,0 +1,57 @@
+# The two commands of the README are `make demo` and `make test`; `make help` lists all.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: help demo test test-slow check bench docs clean
+
+help:
+	@echo "make demo       track the built-in drifting stream: a table and a picture"
+	@echo "make test       the tests, without the slow ones"
+	@echo "make test-slow  the slow tests (minutes)"
+	@echo "make check      format, lint, types, layers"
+	@echo "make bench      the benchmarks; results go to benchmarks/results/"
+	@echo "make docs       the documentation, to docs/_build/html"
+	@echo "make clean      remove the virtual environment and all caches"
+
+demo: .venv/.demo
+	$(BIN)/ocelad demo
+
+test: .venv/.dev
+	$(BIN)/pytest -n auto
+
+test-slow: .venv/.dev
+	$(BIN)/pytest -m slow
+
+check: .venv/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench: .venv/.dev
+	$(BIN)/python benchmarks/scenario.py
+
+docs: .venv/.docs
+	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build/html
+	@echo "Documentation: docs/_build/html/index.html"
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build
+
+.venv/bin/python:
+	@if [ -z "$(PYTHON)" ]; then echo "Python 3.11 or newer is needed, and no python3 was found"; exit 1; fi
+	$(PYTHON) -m venv .venv
+
+# Each stamp says that the package is installed with the extras of that name.
+.venv/.demo: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[plot]'
+	@touch $@
+
+.venv/.dev: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+.venv/.docs: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[docs]'
+	@touch $@

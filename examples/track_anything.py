@@ -1,0 +1,122 @@
+"""OCELAD over anything: track a drifting mean and a drifting linear regression, with plain gradient descent.
+
+No metric in sight: a learner is a class with ``play``, ``loss`` and ``update``. The drift rate changes by 100x
+between phases, so that every fixed step size is wrong in some phase. OCELAD, which is told nothing, is compared
+with the fixed step size that turns out best in hindsight.
+
+    python examples/track_anything.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ocelad import LearnerBank, Ocelad
+
+NOISE = 1.0
+PHASES = ("calm", "wild", "calm", "wild", "calm")
+LENGTHS = {"calm": 2000, "wild": 500}
+
+
+class Event(NamedTuple):
+    """An input and what was observed for it."""
+
+    x: np.ndarray
+    y: float
+
+
+class GradientDescent:
+    """Least squares by gradient descent: loss (theta'x - y)^2, which has no bound."""
+
+    def __init__(self, theta: np.ndarray, step_size: float) -> None:
+        self.theta = theta
+        self.step_size = step_size
+
+    def play(self) -> np.ndarray:
+        return self.theta
+
+    def loss(self, event: Event) -> float:
+        return float((self.theta @ event.x - event.y) ** 2)
+
+    def update(self, event: Event) -> None:
+        self.theta = self.theta - self.step_size * 2 * (self.theta @ event.x - event.y) * event.x
+
+
+class Problem(NamedTuple):
+    """A stream and the step size of the finest scale, about half of what would be unstable."""
+
+    name: str
+    n: int
+    wild_drift: float
+    finest_step: float
+
+    def events(self, seed: int) -> Iterator[tuple[str, Event]]:
+        """The target walks at random, 100 times as fast in the wild phases as in the calm ones."""
+        rng = np.random.default_rng(seed)
+        target = rng.normal(size=self.n)
+        for phase in PHASES:
+            drift = self.wild_drift if phase == "wild" else self.wild_drift / 100
+            for _ in range(LENGTHS[phase]):
+                target = target + drift * rng.normal(size=self.n) / np.sqrt(self.n)
+                x = np.ones(1) if self.n == 1 else rng.normal(size=self.n)
+                yield phase, Event(x, float(target @ x + NOISE * rng.normal()))
+
+    def tracker(self) -> Ocelad[Event, np.ndarray]:
+        """OCELAD over one gradient descent per scale, each started from what the scale below it knew."""
+        shortest = 4
+
+        def make(scale, start):
+            theta = np.zeros(self.n) if start is None else start
+            return GradientDescent(theta, self.finest_step * np.sqrt(shortest) * scale.rate)
+
+        return Ocelad(LearnerBank(make), shortest_interval=shortest)
+
+
+MEAN = Problem("drifting mean", n=1, wild_drift=1.0, finest_step=0.35)
+REGRESSION = Problem("drifting regression", n=5, wild_drift=0.5, finest_step=0.05)
+
+
+def excess_losses(problem: Problem, seed: int, step_sizes: np.ndarray) -> tuple[dict, dict]:
+    """Mean loss above the noise, per kind of phase and in all: of OCELAD, and of each fixed step size."""
+    tracker = problem.tracker()
+    fixed = [GradientDescent(np.zeros(problem.n), step) for step in step_sizes]
+    phases, ours, theirs = [], [], []
+    for phase, event in problem.events(seed):
+        phases.append(phase)
+        ours.append((tracker.play() @ event.x - event.y) ** 2)
+        theirs.append([learner.loss(event) for learner in fixed])
+        tracker.step(event)
+        for learner in fixed:
+            learner.update(event)
+    parts = {"calm": np.array(phases) == "calm", "wild": np.array(phases) == "wild"}
+    parts["all"] = parts["calm"] | parts["wild"]
+    return tuple(
+        {part: np.array(a)[rows].mean(axis=0) - NOISE**2 for part, rows in parts.items()} for a in (ours, theirs)
+    )
+
+
+def main(seeds: range = range(10)) -> None:
+    for problem, largest in ((MEAN, 0.7), (REGRESSION, 0.1)):
+        step_sizes = np.geomspace(0.002, largest, 24)
+        runs = [excess_losses(problem, seed, step_sizes) for seed in seeds]
+        ours = {part: np.mean([run[0][part] for run in runs]) for part in ("calm", "wild", "all")}
+        theirs = {part: np.mean([run[1][part] for run in runs], axis=0) for part in ("calm", "wild", "all")}
+        best = {part: int(losses.argmin()) for part, losses in theirs.items()}
+        wins = sum(run[0]["all"] < run[1]["all"].min() for run in runs)
+        print(f"\n{problem.name}: mean loss above the noise, {len(runs)} streams")
+        print(f"{'':42}{'calm':>9}{'wild':>9}{'all':>9}")
+        rows = [("OCELAD", ours)]
+        rows += [
+            (f"fixed {step_sizes[k]:.3f} (best in hindsight, {part})", {p: theirs[p][k] for p in theirs})
+            for part, k in best.items()
+        ]
+        for name, losses in rows:
+            print(f"{name:42}" + "".join(f"{losses[part]:9.3f}" for part in ("calm", "wild", "all")))
+        print(f"OCELAD loses less than every fixed step size on {wins} of {len(runs)} streams")
+
+
+if __name__ == "__main__":
+    main()

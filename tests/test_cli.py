@@ -1,0 +1,156 @@
+"""The command line, as a person or a script would use it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ocelad
+
+COMMAND = [sys.executable, "-m", "ocelad"]
+
+
+def run(*arguments, cwd=None, **environment):
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **environment},
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "statement", ["import ocelad", "import ocelad.cli; ocelad.cli.cli(['--help'], standalone_mode=False)"]
+)
+def test_what_is_heavy_is_not_imported_before_it_is_used(statement):
+    heavy = "numpy", "scipy", "sklearn", "numba", "matplotlib", "rich"
+    check = f"import sys; {statement}; print([name for name in {heavy!r} if name in sys.modules])"
+    output = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout
+    assert output.splitlines()[-1] == "[]"
+
+
+def test_every_public_name_is_there():
+    for name in ocelad.__all__:
+        assert getattr(ocelad, name) is not None
+    assert set(ocelad.__all__) <= set(dir(ocelad))
+    with pytest.raises(AttributeError, match="no attribute 'MetricTraker'"):
+        _ = ocelad.MetricTraker
+
+
+def test_help_and_version():
+    assert "demo" in run("--help").stdout
+    text = run("demo", "--help").stdout
+    assert all(option in text for option in ("--seed", "--rounds", "--output", "--quiet", "Examples:"))
+    assert run("--version").stdout.strip() == f"ocelad, version {ocelad.__version__}"
+
+
+def test_demo_piped_prints_plain_text_and_draws(tmp_path):
+    result = run("demo", "--rounds", "120", "--seed", "3", "--output", "drift.svg", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", result.stdout), "control characters"
+    lines = result.stdout.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("round")] == ["20", "40", "60", "80", "120"]
+    assert "RICE-OCELAD" in result.stdout
+    for phase in ("A, static", "B, moderate drift", "B, fast drift", "B, moderate again", "A, slow drift", "all"):
+        row = next(line for line in lines if line.strip().startswith(phase) and "/" in line)
+        assert len(re.findall(r"\d+\.\d\d / \d\.\d\d", row)) == 3
+    assert lines[-1] == "Picture: drift.svg"
+    assert "<svg" in (tmp_path / "drift.svg").read_text()
+
+
+def test_demo_is_the_same_for_the_same_seed(tmp_path):
+    one, other, different = (
+        run("demo", "--rounds", "60", "--seed", seed, cwd=tmp_path).stdout for seed in ("1", "1", "2")
+    )
+    assert one == other != different
+
+
+def test_demo_quiet_prints_the_path_alone(tmp_path):
+    path = tmp_path / "picture.png"
+    result = run("demo", "--rounds", "60", "--quiet", "--output", str(path))
+    assert result.stdout == f"{path}\n"
+    assert result.stderr == ""
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_demo_on_a_terminal_shows_a_live_bar(tmp_path):
+    here, there = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "demo", "--rounds", "120"],
+        stdout=there,
+        stderr=there,
+        cwd=tmp_path,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120"},
+    )
+    os.close(there)
+    output = b""
+    while select.select([here], [], [], 60)[0]:
+        try:
+            chunk = os.read(here, 65536)
+        except OSError:  # the other end was closed
+            break
+        if not chunk:
+            break
+        output += chunk
+    os.close(here)
+    assert process.wait(timeout=60) == 0
+    text = output.decode()
+    assert "120/120" in text
+    assert "heaviest scale" in text
+    assert "k-NN error" in text
+    assert "A, slow drift" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["demo", "--rounds", "10"], "10 is not in the range 60<=x<=1000000"),
+        (["demo", "--rounds", "many"], "'many' is not a valid integer range"),
+        (["demo", "--seed", "-1"], "-1 is not in the range x>=0"),
+        (["demo", "--output", "picture.doc"], "does not end in .png, .pdf or .svg"),
+        (["demo", "--output", "nowhere/picture.png"], "the folder 'nowhere' does not exist"),
+        (["demo", "--output", "."], "is a directory"),
+        (["demo", "--speed", "9"], "No such option"),
+        (["dmeo"], "No such command"),
+    ],
+)
+def test_wrong_input_gets_one_sentence_before_any_work(tmp_path, arguments, sentence):
+    result = run(*arguments, cwd=tmp_path)
+    assert result.returncode == 2
+    assert sentence in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_whatever_goes_wrong_is_told_in_one_sentence(tmp_path):
+    # A picture that cannot be written although its folder can: a full device.
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full, a device that is always full")
+    (tmp_path / "full.png").symlink_to("/dev/full")
+    result = run("demo", "--rounds", "60", "--output", str(tmp_path / "full.png"))
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert re.fullmatch(r"Error: .*No space left on device.*\n", result.stderr)
+    assert (
+        "Traceback"
+        in run("demo", "--rounds", "60", "--output", str(tmp_path / "full.png"), OCELAD_TRACEBACK="1").stderr
+    )
+
+
+def test_demo_without_matplotlib_says_what_to_install(tmp_path):
+    (tmp_path / "matplotlib.py").write_text("raise ImportError('none here')\n")
+    result = run("demo", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert result.returncode == 1
+    assert result.stderr == "Error: the picture needs matplotlib: pip install 'ocelad[plot]'\n"
