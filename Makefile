@@ -30,6 +30,7 @@ check: .venv/.dev
 	$(BIN)/lint-imports --no-logo
 
 bench: .venv/.dev
+	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/scenario.py
 
 docs: .venv/.docs
@@ -37,10 +38,11 @@ docs: .venv/.docs
 	@echo "Documentation: docs/_build/html/index.html"
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build
+	rm -rf .venv .import_linter_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build
 
 .venv/bin/python:
-	@if [ -z "$(PYTHON)" ]; then echo "Python 3.11 or newer is needed, and no python3 was found"; exit 1; fi
+	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or newer is needed; say which with make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv .venv
 
 # Each stamp says that the package is installed with the extras of that name.

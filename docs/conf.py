@@ -4,6 +4,7 @@ from ocelad import __version__
 
 project = "ocelad"
 author = "The ocelad developers"
+copyright = "2026, The ocelad developers"
 release = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 source_suffix = {".md": "markdown"}
@@ -13,5 +14,5 @@ html_title = f"ocelad {release}"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_google_docstring = False
-napoleon_use_ivar = True
+napoleon_use_ivar = False
 myst_heading_anchors = 3

@@ -1,6 +1,6 @@
 """Regret on every interval of the paper's drifting stream, against the true metric and against fixed ones.
 
-python examples/regret_on_every_interval.py [picture.png]
+.venv/bin/python examples/regret_on_every_interval.py [picture.png]
 """
 
 from __future__ import annotations

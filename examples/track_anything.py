@@ -4,7 +4,7 @@ No metric in sight: a learner is a class with ``play``, ``loss`` and ``update``.
 between phases, so that every fixed step size is wrong in some phase. OCELAD, which is told nothing, is compared
 with the fixed step size that turns out best in hindsight.
 
-    python examples/track_anything.py
+    .venv/bin/python examples/track_anything.py
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from rich.progress import track
 
 from ocelad import LearnerBank, Ocelad
 
@@ -101,7 +102,7 @@ def excess_losses(problem: Problem, seed: int, step_sizes: np.ndarray) -> tuple[
 def main(seeds: range = range(10)) -> None:
     for problem, largest in ((MEAN, 0.7), (REGRESSION, 0.1)):
         step_sizes = np.geomspace(0.002, largest, 24)
-        runs = [excess_losses(problem, seed, step_sizes) for seed in seeds]
+        runs = [excess_losses(problem, seed, step_sizes) for seed in track(seeds, problem.name, transient=True)]
         ours = {part: np.mean([run[0][part] for run in runs]) for part in ("calm", "wild", "all")}
         theirs = {part: np.mean([run[1][part] for run in runs], axis=0) for part in ("calm", "wild", "all")}
         best = {part: int(losses.argmin()) for part, losses in theirs.items()}

@@ -12,7 +12,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ocelad import evaluate as evaluate
     from ocelad import regret as regret
+    from ocelad import streams as streams
+    from ocelad import testing as testing
     from ocelad.estimators import MetricTracker as MetricTracker
     from ocelad.metric import Metric as Metric
     from ocelad.online.bank import Bank as Bank
@@ -42,15 +45,19 @@ _HOMES = {
     "track_metric": "ocelad.online.rice",
 }
 
-__all__ = ["__version__", "regret", *sorted(_HOMES)]
+_MODULES = ("evaluate", "regret", "streams", "testing")
+
+__all__ = ["__version__", *_MODULES, *sorted(_HOMES)]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "regret":
-        return import_module("ocelad.regret")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'ocelad' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+if not TYPE_CHECKING:  # type checkers shall know the names above and no others
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"ocelad.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'ocelad' has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from math import isfinite
+from numbers import Real
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -13,14 +15,16 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Value = TypeVar("Value")
 
 _SHAPES = {
-    1: "one vector of shape (n_features,)",
-    2: "rows of shape (n_rows, n_features)",
-    3: "pairs of shape (n_pairs, 2, n_features)",
+    1: "numbers of shape (n_features,)",
+    2: "numbers of shape (n_rows, n_features)",
+    3: "numbers of shape (n_pairs, 2, n_features)",
 }
 
 
-def array(value: Any, name: str, *ndims: int, n_features: int | None = None) -> Floats:
-    """``value`` as a finite float64 array with one of the given numbers of dimensions.
+def array(
+    value: Any, name: str, *ndims: int, n_features: int | None = None, shapes: Mapping[int, str] = _SHAPES
+) -> Floats:
+    """``value`` as a finite float64 array with one of the given numbers of dimensions, described by ``shapes``.
 
     >>> array([[1, 2], [3, 4]], "X", 2).dtype
     dtype('float64')
@@ -29,7 +33,7 @@ def array(value: Any, name: str, *ndims: int, n_features: int | None = None) -> 
         ...
     ValueError: x holds nan at position 1; only finite numbers are accepted
     """
-    accepted = " or ".join(_SHAPES[n] for n in ndims)
+    accepted = " or ".join(shapes[n] for n in ndims)
     raw = _numbers(value, name, accepted)
     if raw.ndim not in ndims:
         raise ValueError(f"{name} has shape {raw.shape}; accepted: {accepted}")
@@ -57,8 +61,8 @@ def labels(value: Any, name: str, count: int) -> Floats:
         raise ValueError(f"{name} has shape {raw.shape}; accepted: one label per pair, shape (n_pairs,)")
     if len(raw) != count:
         raise ValueError(f"{name} has {len(raw)} labels for {count} pairs; accepted: one label per pair")
-    if raw.dtype == np.bool_:
-        return np.where(raw, 1.0, -1.0)
+    if raw.dtype == np.bool_ or (raw.dtype.kind == "O" and all(isinstance(entry, (bool, np.bool_)) for entry in raw)):
+        return np.where(raw.astype(bool), 1.0, -1.0)
     floats = _as_float64(raw, name)
     wrong = np.flatnonzero((floats != 1.0) & (floats != -1.0))
     if wrong.size:
@@ -68,9 +72,12 @@ def labels(value: Any, name: str, count: int) -> Floats:
 
 def label(value: Any, name: str) -> float:
     """One label as +1.0 or -1.0."""
-    if np.ndim(value) != 0:
-        raise ValueError(f"{name} has shape {np.shape(value)}; accepted: a single label, +1 / True or -1 / False")
-    return float(labels(np.asarray(value)[None], name, 1)[0])
+    accepted = "+1 (or True) for similar, -1 (or False) for dissimilar"
+    if isinstance(value, (bool, np.bool_)):
+        return 1.0 if value else -1.0
+    if isinstance(value, (Real, np.number)) and value in (1, -1):
+        return float(value)
+    raise (ValueError if isinstance(value, Real) else TypeError)(f"{name} is {value!r}; accepted: {accepted}")
 
 
 def number(
@@ -139,21 +146,31 @@ def choice(value: Any, name: str, accepted: Iterable[Value]) -> Value:
 
 
 def _numbers(value: Any, name: str, accepted: str) -> npt.NDArray[Any]:
+    """``value`` as an array of real numbers, not yet converted."""
+    if np.ma.is_masked(value):
+        raise ValueError(f"{name} has masked entries; accepted: {accepted}, all of them known")
     try:
         raw = np.asarray(value)
     except ValueError:
         raise ValueError(f"{name} is ragged: its rows differ in length; accepted: {accepted}") from None
+    if raw.ndim == 0 and raw.dtype.kind == "O":
+        what = "None" if value is None else f"a {type(value).__name__}"
+        raise TypeError(f"{name} is {what}; accepted: {accepted}")
     if raw.dtype.kind in "US":
-        raise TypeError(f"{name} holds text; accepted: numbers, as {accepted}")
+        raise TypeError(f"{name} holds text; accepted: {accepted}")
     if raw.dtype.kind not in "biufO":
-        raise TypeError(f"{name} holds values of type {raw.dtype}; accepted: real numbers, as {accepted}")
+        raise TypeError(f"{name} holds values of type {raw.dtype}; accepted: {accepted}")
+    if raw.dtype.kind == "O":
+        for entry in raw.flat:
+            if isinstance(entry, (str, bytes)):
+                raise TypeError(f"{name} holds text; accepted: {accepted}")
+            if not isinstance(entry, (Real, Decimal, np.bool_)):
+                raise TypeError(f"{name} holds {entry!r}; accepted: {accepted}")
     return raw
 
 
 def _as_float64(raw: npt.NDArray[Any], name: str) -> Floats:
-    if raw.dtype.kind == "O" and any(isinstance(entry, (str, bytes)) for entry in raw.flat):
-        raise TypeError(f"{name} holds text; accepted: real numbers")
     try:
         return np.ascontiguousarray(raw, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(f"{name} holds something that is not a real number; accepted: real numbers") from None
+    except OverflowError:
+        raise ValueError(f"{name} holds a number that is too large for float64") from None

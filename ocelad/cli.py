@@ -26,12 +26,12 @@ def cli() -> None:
 
     \b
     Examples:
-      ocelad demo                        the paper's drifting stream, with a table and a picture
+      ocelad demo                         a drifting stream: a table and a picture
       ocelad demo --rounds 1200 --seed 7
     """
 
 
-@cli.command()
+@cli.command(short_help="Track the paper's drifting stream live.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Which stream is drawn.")
 @click.option(
     "--rounds",
@@ -61,15 +61,21 @@ def demo(seed: int, rounds: int, output: Path, quiet: bool) -> None:
       ocelad demo --seed 3 --output drift.svg
       ocelad demo --rounds 1200 --quiet
     """
-    _check_picture(output)
     from rich.console import Console
 
     from ocelad.demo import Demo
 
+    _check_picture(output)
+    no_picture = _why_no_picture()
+    if quiet and no_picture:
+        raise click.ClickException(no_picture)
     console = Console(quiet=quiet)
     run = Demo(seed, rounds)
     _follow(run, console)
     console.print(_demo_table(run))
+    if no_picture:
+        click.echo(f"No picture: {no_picture}", err=True)
+        return
     run.draw(output)
     click.echo(output if quiet else f"Picture: {output}")
 
@@ -84,22 +90,29 @@ def _check_picture(path: Path) -> None:
         raise click.BadParameter(f"the folder {str(path.parent)!r} does not exist", param_hint="--output")
     if not os.access(path.parent, os.W_OK):
         raise click.BadParameter(f"the folder {str(path.parent)!r} cannot be written to", param_hint="--output")
+
+
+def _why_no_picture() -> str | None:
+    from ocelad.plots import pyplot
+
     try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise click.ClickException("the picture needs matplotlib: pip install 'ocelad[plot]'") from None
+        pyplot().switch_backend("agg")  # a file, on machines without a screen too
+    except ImportError as error:
+        return str(error)
+    return None
 
 
 def _follow(run: Demo, console: Console) -> None:
     """Let the run happen: a live bar on a terminal, a line per phase elsewhere."""
-    if not console.is_terminal:
+    if not sys.stdout.isatty() or console.is_dumb_terminal:
         for snapshot in _last_of_each_phase(run):
             console.print(f"round {snapshot.round:>6}  {_progress_words(snapshot)}", highlight=False)
         return
 
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    # Narrow enough for 80 columns.
+    columns = (BarColumn(bar_width=8), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=console, disable=console.quiet) as bar:
         task = bar.add_task("", total=len(run.stream))
         for snapshot in run:
@@ -116,8 +129,8 @@ def _last_of_each_phase(run: Demo) -> Any:
 
 
 def _progress_words(snapshot: Snapshot) -> str:
-    error = "   - " if snapshot.knn_error is None else f"{snapshot.knn_error:5.1%}"
-    return f"{snapshot.phase.name:<18} k-NN error {error}  heaviest scale {snapshot.heaviest_length}"
+    error = "  -  " if snapshot.knn_error is None else f"{snapshot.knn_error:5.1%}"
+    return f"{snapshot.phase.name:<17} 5-NN error {error}, heaviest length {snapshot.heaviest_length}"
 
 
 def _demo_table(run: Demo) -> Any:

@@ -14,7 +14,9 @@ from ocelad.checks import Floats
 from ocelad.evaluate import Alone, Frozen, Row, Tracker, prequential
 from ocelad.metric import Metric
 from ocelad.online.comid import Comid
+from ocelad.online.dyadic import Schedule
 from ocelad.online.rice import track_metric
+from ocelad.plots import pyplot
 from ocelad.streams import PAPER_PHASES, DriftingClusters, Phase
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ class Demo:
         self.share_rounds: list[int] = []
 
     def __iter__(self) -> Iterator[Snapshot]:
+        self.rows, self.shares, self.share_rounds = [], [], []
         n = self.stream.n_features
         start = Metric(np.eye(n) / n)
         tracker = track_metric(n)
@@ -81,7 +84,10 @@ class Demo:
                 self.share_rounds.append(moment.round)
                 sums = np.zeros(64)
             shares = self.shares[-1] if self.shares else sums
-            yield Snapshot(moment.round, moment.phase, error, 1 << int(shares.argmax()))
+            yield Snapshot(moment.round, moment.phase, error, self._length(int(shares.argmax())))
+
+    def _length(self, scale: int) -> int:
+        return Schedule().scale(scale).length
 
     def overall(self, method: str) -> tuple[float, float]:
         """Mean k-NN error and NMI of a method over the whole stream."""
@@ -96,11 +102,9 @@ class Demo:
 
     def draw(self, path: str | Path) -> None:
         """Three rows over time: drift rate, k-NN error, and the share of each scale."""
-        import matplotlib
-
-        matplotlib.use("Agg")
-        import matplotlib.pyplot as plt
-
+        if not self.rows:
+            raise RuntimeError("there is nothing to draw yet: iterate over the Demo first")
+        plt = pyplot()
         figure, (top, middle, bottom) = plt.subplots(
             3, 1, figsize=(9, 8.4), sharex=True, height_ratios=[1, 2.2, 1.8], layout="constrained"
         )
@@ -125,7 +129,8 @@ class Demo:
         for ax in (middle, bottom):
             for end in np.cumsum([phase.length for phase in self.stream.phases])[:-1]:
                 ax.axvline(end, color="#bbbbbb", linewidth=0.8, zorder=0)
-        figure.savefig(path, dpi=120)
+        about = f"ocelad demo --seed {self.stream.seed} --rounds {len(self.stream)}"
+        figure.savefig(path, dpi=120, metadata={"Title": about})
         plt.close(figure)
 
 
@@ -152,7 +157,7 @@ def _draw_drift(ax: Axes, phases: Sequence[Phase]) -> None:
     ax.stairs([phase.drift for phase in phases], ends, baseline=None, color="#333333", linewidth=2)
     top = 1.6 * max(phase.drift for phase in phases)
     for phase, start, end in zip(phases, ends, ends[1:], strict=False):
-        ax.text((start + end) / 2, 0.97 * top, phase.name, ha="center", va="top", fontsize=9)
+        ax.text((start + end) / 2, 0.97 * top, phase.name, ha="center", va="top", fontsize=8)
     for before, after, end in zip(phases, phases[1:], ends[1:], strict=False):
         if before.clustering != after.clustering:
             ax.axvline(end, color="#CC3311", linewidth=1.2, linestyle=":")
@@ -169,7 +174,10 @@ def _draw_shares(ax: Axes, rounds: Sequence[int], shares: Floats) -> None:
 
     used = shares[:, shares.any(axis=0)]
     colors = mpl.colormaps["viridis"](np.linspace(0, 0.95, used.shape[1]))
-    ax.stackplot(rounds, used.T, colors=colors, labels=[f"{1 << j}" for j in range(used.shape[1])])
+    # Each row is the mean since the one before, so the first holds from the start.
+    ax.stackplot(
+        [0, *rounds], np.vstack([used[:1], used]).T, colors=colors, labels=[f"{1 << j}" for j in range(used.shape[1])]
+    )
     ax.set_ylim(0, 1)
     ax.set_ylabel("share of each scale")
     ax.legend(

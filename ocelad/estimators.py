@@ -44,7 +44,7 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
     finest : {"carry", "ensemble", "reset"}
         What the finest scale starts from when its interval ends.
     initial_scale : float or None
-        M0 = initial_scale * I; None: 1 / n_features.
+        M0 = initial_scale * I; None: 1 / n_features, or less where ``max_norm`` asks for less.
     initial_threshold : float
         The threshold on the squared distance at the start, 1 or more.
     max_norm : float or None
@@ -117,12 +117,12 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
 
     def partial_fit(self, pairs: Any, y: Any) -> MetricTracker:
         """Learn from some more pairs, in their order. Takes what ``fit`` takes."""
-        return self._learn(self._tracked_or_none(), pairs, y)
+        return self._learn(self._going_on(), pairs, y)
 
     def learn_one(self, x: Any, z: Any, y: Any) -> MetricTracker:
         """Learn from one pair of points x and z with label y."""
-        event = Pair(x, z, y).event()
-        tracked = self._tracked_or_none() or _Tracked(self._new_tracker(len(event.u)))
+        event = Pair(x, z, checks.label(y, "y") > 0).event()
+        tracked = self._going_on() or self._begun(len(event.u))
         if len(event.u) != tracked.n_features:
             raise ValueError(f"x has {len(event.u)} features; {tracked.n_features} are expected")
         tracked.ocelad.step(event)
@@ -132,13 +132,16 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
         U = differences(pairs, None if tracked is None else tracked.n_features)
         labels = checks.labels(y, "y", len(U))
         # On a copy, so that a pair that cannot be learned from leaves everything as it was.
-        ocelad = self._new_tracker(U.shape[1]) if tracked is None else deepcopy(tracked.ocelad)
+        tracked = self._begun(U.shape[1]) if tracked is None else deepcopy(tracked)
         for u, label in zip(U, labels, strict=True):
-            ocelad.step(Event(u, float(label)))
-        return self._keep(_Tracked(ocelad))
+            tracked.ocelad.step(Event(u, float(label)))
+        return self._keep(tracked)
 
     def transform(self, X: Any) -> Floats:
-        """The points where Euclidean distance is the tracked distance: shape (n_rows, rank)."""
+        """The points where Euclidean distance is the tracked distance, of shape (n_rows, rank).
+
+        The rank of the metric, and so the number of columns, can change from one pair to the next.
+        """
         return self.metric_.embed(checks.array(X, "X", 2, n_features=self.n_features_in_))
 
     def pair_distance(self, pairs: Any) -> Floats:
@@ -178,8 +181,25 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
         squares: Floats = metric.squared_length(differences(pairs, metric.n_features))
         return squares
 
-    def _new_tracker(self, n_features: int) -> Ocelad[Event, Metric]:
-        return track_metric(n_features, **self.get_params(deep=False))
+    def _settings(self) -> dict[str, Any]:
+        """What it was made with; not what a subclass adds."""
+        return {name: getattr(self, name) for name in MetricTracker._get_param_names()}
+
+    def _begun(self, n_features: int) -> _Tracked:
+        settings = self._settings()
+        return _Tracked(track_metric(n_features, **settings), n_features, settings)
+
+    def _going_on(self) -> _Tracked | None:
+        """What there is to go on from, if anything; settings that were changed meanwhile cannot be followed."""
+        tracked = self._tracked_or_none()
+        if tracked is not None:
+            for name, value in self._settings().items():
+                if value != tracked.settings[name]:
+                    raise ValueError(
+                        f"{name} was changed from {tracked.settings[name]!r} to {value!r} after the first pairs; "
+                        "call fit to start anew with it, or set it back"
+                    )
+        return tracked
 
     @property
     def _tracked(self) -> _Tracked:
@@ -201,17 +221,16 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
 
 
 class _Tracked:
-    """The tracker, and its metric once somebody has asked for it: mixing all scales for every pair would be waste."""
+    """A tracker with the settings it was made with, and its metric once somebody has asked for it."""
 
-    def __init__(self, ocelad: Ocelad[Event, Metric]) -> None:
+    def __init__(self, ocelad: Ocelad[Event | Pair, Metric], n_features: int, settings: dict[str, Any]) -> None:
         self.ocelad = ocelad
-        self._metric: Metric = ocelad.play()
-
-    @property
-    def n_features(self) -> int:
-        return self._metric.n_features
+        self.n_features = n_features
+        self.settings = settings
+        self._metric: Metric | None = None
 
     def metric(self) -> Metric:
-        if self._metric.round != self.ocelad.n_rounds:
+        # Mixing all scales for every pair would be waste: only when asked, and once.
+        if self._metric is None or self._metric.round != self.ocelad.n_rounds:
             self._metric = self.ocelad.play()
         return self._metric

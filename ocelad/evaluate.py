@@ -49,6 +49,9 @@ def clustering_nmi(points: Any, labels: Any, seed: int = 0) -> float:
     from sklearn.metrics import normalized_mutual_info_score
 
     X, classes = _labelled(points, labels)
+    distinct, clusters = np.unique(X, axis=0, return_inverse=True)
+    if len(distinct) <= classes.max() + 1:  # every place is a cluster of its own; k-means would find none better
+        return float(normalized_mutual_info_score(classes, clusters))
     with _one_thread():
         clusters = KMeans(classes.max() + 1, n_init=10, random_state=seed).fit_predict(X)
     return float(normalized_mutual_info_score(classes, clusters))
@@ -71,7 +74,10 @@ def _labelled(points: Any, labels: Any) -> tuple[Floats, np.ndarray]:
     X = checks.array(points, "points", 2)
     if np.shape(labels) != (len(X),):
         raise ValueError(f"labels has shape {np.shape(labels)}; accepted: one label for each of the {len(X)} points")
-    _, classes = np.unique(labels, return_inverse=True)
+    try:
+        _, classes = np.unique(labels, return_inverse=True)
+    except TypeError:
+        raise TypeError("labels hold values that cannot be compared; accepted: all numbers or all text") from None
     return X, classes
 
 
@@ -139,12 +145,16 @@ def prequential(
     (Moment, list of Row)
         For every round; the rows are empty between evaluations.
     """
+    checks.whole(every, "every", at_least=1)
+    checks.whole(n_points, "n_points", at_least=2)
     for moment in moments:
         rows = []
         if moment.round % every == 0:
             points, labels = moment.points(slice(n_points)), moment.labels[:n_points]
             for name, tracker in trackers.items():
-                embedded = tracker.play().embed(points)
+                metric = tracker.play()
+                # A metric that has shrunk to nothing sees all points in one place.
+                embedded = metric.embed(points) if metric.rank else np.zeros((len(points), 1))
                 scores = knn_error(embedded, labels), clustering_nmi(embedded, labels)
                 rows.append(Row(moment.round, moment.phase.name, name, *scores))
         event = moment.event()

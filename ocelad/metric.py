@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -56,13 +56,14 @@ class Metric:
     round: int
 
     def __init__(self, matrix: Any, threshold: float = 1.0, round: int = 0) -> None:
-        M = checks.array(matrix, "matrix", 2)
+        square = "a square matrix of shape (n_features, n_features)"
+        M = checks.array(matrix, "matrix", 2, shapes={2: square})
         if M.shape[0] != M.shape[1]:
-            raise ValueError(f"matrix has shape {M.shape}; accepted: a square matrix (n_features, n_features)")
+            raise ValueError(f"matrix has shape {M.shape}; accepted: {square}")
         size = np.abs(M).max()
         if np.abs(M - M.T).max() > _ROUNDING * size:
             raise ValueError("matrix is not symmetric; accepted: a symmetric positive semidefinite matrix")
-        M = (M + M.T) / 2.0
+        M = M / 2.0 + M.T / 2.0
         lowest = np.linalg.eigvalsh(M)[0]
         if lowest < -_ROUNDING * size * len(M):
             raise ValueError(
@@ -79,6 +80,9 @@ class Metric:
                [0., 0.]])
         """
         L = checks.array(factors, "factors", 2).copy()
+        with np.errstate(over="ignore"):
+            if not np.isfinite(np.square(L).sum()):
+                raise ValueError("factors are too large: the squares of their entries overflow")
         return cls.__new__(cls)._hold(L, True, *_checked(threshold, round))
 
     @classmethod
@@ -91,7 +95,7 @@ class Metric:
 
     @classmethod
     def average(cls, metrics: Sequence[Metric], probabilities: Floats) -> Metric:
-        """The weighted average of the matrices and of the thresholds (equation 7), of the latest round."""
+        """The weighted average of the matrices and of the thresholds (equation 6), of the latest round."""
         # A sum of symmetric matrices entry by entry is symmetric to the last bit; a BLAS product need not be.
         matrix = sum(p * metric.matrix for p, metric in zip(probabilities, metrics, strict=True))
         thresholds = np.array([metric.threshold for metric in metrics])
@@ -110,6 +114,7 @@ class Metric:
 
     def at(self, round: int) -> Metric:
         """The same metric, said to be played after another number of rounds."""
+        round = checks.whole(round, "round", at_least=0)
         return Metric.__new__(Metric)._hold(self._held, self._factored, self.threshold, round)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -125,7 +130,7 @@ class Metric:
 
     @property
     def matrix(self) -> Floats:
-        """M, of shape (n_features, n_features); read-only. Made on every call when the metric holds factors."""
+        """M, of shape (n_features, n_features); read-only. Made on every call when it is held by factors."""
         if not self._factored:
             return self._held
         product = self._held.T @ self._held
@@ -160,12 +165,12 @@ class Metric:
 
     @property
     def rank(self) -> int:
-        """How many dimensions the embedding has: the eigenvalues above rounding."""
+        """How many eigenvalues are above rounding, and so how many dimensions the embedding has."""
         return len(self.components)
 
     @property
     def distance_threshold(self) -> float:
-        """``sqrt(threshold)``: similar points are at most this far apart."""
+        """The root of the threshold; similar points are at most this far apart."""
         return float(np.sqrt(self.threshold))
 
     def squared_distance(self, x: Any, z: Any) -> Any:
@@ -178,10 +183,11 @@ class Metric:
 
     def squared_length(self, u: Floats) -> Any:
         """``u' M u`` of a difference u (a float) or of each row of differences (an array)."""
-        if self._factored:
-            squares = np.square(u @ self._held.T).sum(axis=-1)
-        else:
-            squares = np.einsum("...i,...i->...", u @ self._held, u)
+        with np.errstate(over="ignore"):  # farther apart than float64 can say is infinitely far
+            if self._factored:
+                squares = np.square(u @ self._held.T).sum(axis=-1)
+            else:
+                squares = np.einsum("...i,...i->...", u @ self._held, u)
         squares = np.maximum(squares, 0.0)  # rounding can put a zero distance below zero
         return squares if np.ndim(squares) else float(squares)
 
@@ -212,19 +218,23 @@ class Metric:
         """Write the metric to one safetensors file, replacing it whole or not at all."""
         from safetensors.numpy import save
 
-        path = Path(path)
+        path = Path(os.path.realpath(path))  # a link stays a link
+        if path.is_dir():
+            raise IsADirectoryError(f"{str(path)!r} is a folder; accepted: the path of a file")
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"the folder {str(path.parent)!r} does not exist")
         name = "factors" if self._factored else "matrix"
         about = {"format": _FORMAT, "threshold": self.threshold, "round": self.round}
         content = save({name: self._held}, metadata={"ocelad": json.dumps(about)})
-        handle, temporary = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
+        temporary = path.with_name(f".{uuid4().hex}.part")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with open(temporary, "xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
         except BaseException:
-            os.unlink(temporary)
+            temporary.unlink(missing_ok=True)
             raise
 
     @classmethod
@@ -248,17 +258,17 @@ class Metric:
             raise ValueError(f"{str(path)!r} is not a whole metric file ({reason}); accepted: {_FORMAT}") from error
 
     def __eq__(self, other: object) -> bool:
-        """Same bits: threshold, round, and matrix (or factors, where both hold factors)."""
+        """Same bits: threshold, round, and the matrix, or the factors where the metric is held by factors."""
         if not isinstance(other, Metric):
             return NotImplemented
-        if (self.threshold, self.round, self.n_features) != (other.threshold, other.round, other.n_features):
-            return False
-        if self._factored and other._factored:
-            return np.array_equal(self._held, other._held)
-        return np.array_equal(self.matrix, other.matrix)
+        same = (self.threshold, self.round, self._factored) == (other.threshold, other.round, other._factored)
+        return same and np.array_equal(self._held, other._held)
 
     def __hash__(self) -> int:
         return hash((self.threshold, self.round, self.n_features))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Metric:
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._held, self._factored, self.threshold, self.round)

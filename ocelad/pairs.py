@@ -13,7 +13,7 @@ from ocelad.checks import Floats
 class Event(NamedTuple):
     """What the core sees of a pair: the difference ``u = x - z`` and the label ``y``, +1 similar, -1 dissimilar.
 
-    It is not checked again: make one with ``Pair(x, z, similar).event()``.
+    Made by ``Pair(x, z, similar).event()``.
     """
 
     u: Floats
@@ -51,6 +51,16 @@ class Pair:
         return f"Pair(x={self.x!r}, z={self.z!r}, similar={self.similar})"
 
 
+def as_event(event: Event | Pair, n_features: int) -> Event:
+    """The event of a pair, or the event itself; checked."""
+    if isinstance(event, Pair):
+        event = event.event()
+    if not isinstance(event, Event):
+        raise TypeError(f"an event must be a Pair(x, z, similar) or an Event(u, y); got {type(event).__name__}")
+    u = checks.array(event.u, "the pair's difference", 1, n_features=n_features)
+    return Event(subtract(u, np.zeros(1)), checks.label(event.y, "the pair's label y"))
+
+
 def differences(pairs: Any, n_features: int | None = None) -> Floats:
     """``x - z`` of each of the pairs, an array of shape (n_pairs, 2, n_features).
 
@@ -58,11 +68,9 @@ def differences(pairs: Any, n_features: int | None = None) -> Floats:
     array([[1., 0.],
            [0., 1.]])
     """
-    checked = checks.array(pairs, "pairs", 3)
+    checked = checks.array(pairs, "pairs", 3, n_features=n_features)
     if checked.shape[1] != 2:
-        raise ValueError(f"pairs has shape {checked.shape}; accepted: pairs of shape (n_pairs, 2, n_features)")
-    if n_features is not None and checked.shape[2] != n_features:
-        raise ValueError(f"pairs has {checked.shape[2]} features; {n_features} are expected")
+        raise ValueError(f"pairs has shape {checked.shape}; accepted: numbers of shape (n_pairs, 2, n_features)")
     return subtract(checked[:, 0], checked[:, 1])
 
 

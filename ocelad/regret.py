@@ -1,7 +1,7 @@
 """Regret on every interval: how much more a run lost than a comparator, wherever one looks.
 
 Theorem 1 bounds the dynamic regret of OCELAD on every interval at once, so the interval that counts is the
-worst one. It is found exactly, for every length, from running sums.
+worst one. For every length all intervals are compared, by running sums.
 
 Examples
 --------
@@ -17,7 +17,7 @@ Examples
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -27,10 +27,13 @@ from ocelad import checks
 from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.online.losses import LOSSES
-from ocelad.pairs import Event
+from ocelad.pairs import Event, Pair
+from ocelad.plots import pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_SHAPES = {1: "one number per round", 2: "one row per round, one column per candidate"}
 
 AnyEvent = TypeVar("AnyEvent")
 ContraEvent = TypeVar("ContraEvent", contravariant=True)
@@ -46,7 +49,7 @@ class Player(Protocol[ContraEvent, CoPlay]):
     def step(self, event: ContraEvent, /) -> object: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Worst:
     """For each length of interval, the one with the largest regret; arrays of the same length.
 
@@ -90,8 +93,8 @@ class Regret:
     """
 
     def __init__(self, losses: Any, comparator_losses: Any, movements: Any = None) -> None:
-        self.losses = checks.array(losses, "losses", 1)
-        self.comparator_losses = checks.array(comparator_losses, "comparator_losses", 1, 2)
+        self.losses = checks.array(losses, "losses", 1, shapes=_SHAPES)
+        self.comparator_losses = checks.array(comparator_losses, "comparator_losses", 1, 2, shapes=_SHAPES)
         T = len(self.losses)
         if len(self.comparator_losses) != T:
             raise ValueError(
@@ -100,7 +103,7 @@ class Regret:
         if movements is None or (T == 1 and np.size(movements) == 0):
             movements = np.zeros(T - 1)
         else:
-            movements = checks.array(movements, "movements", 1)
+            movements = checks.array(movements, "movements", 1, shapes={1: f"{T - 1} distances"})
         if len(movements) != T - 1 or (movements < 0).any():
             raise ValueError(f"movements must be {T - 1} distances, one between each two rounds, none below 0")
         self.movements: Floats = movements
@@ -109,7 +112,7 @@ class Regret:
     def of_run(
         cls,
         player: Player[AnyEvent, Play],
-        events: Sequence[AnyEvent],
+        events: Iterable[AnyEvent],
         comparators: Iterable[Play],
         loss: Callable[[Play, AnyEvent], float],
         distance: Callable[[Play, Play], float] | None = None,
@@ -120,7 +123,7 @@ class Regret:
         ----------
         player : Player
             Such as ``Ocelad``; it is stepped through the events.
-        events : sequence
+        events : iterable
         comparators : iterable of plays
             What would have been played in each round, such as the truth.
         loss : callable (play, event) -> float
@@ -128,6 +131,9 @@ class Regret:
         distance : callable (play, play) -> float, optional
             How far two comparators are apart; default: the Frobenius norm of their difference.
         """
+        events, comparators = list(events), list(comparators)
+        if len(events) != len(comparators):
+            raise ValueError(f"there are {len(events)} events and {len(comparators)} comparators; accepted: as many")
         between = distance or frobenius_distance
         played, compared, movements = [], [], []
         last: Play | None = None
@@ -148,7 +154,8 @@ class Regret:
     def on(self, first: int, last: int) -> float:
         """The regret on the interval of rounds first .. last, both included, counted from 1."""
         rounds = self._rounds(first, last)
-        return float(self.losses[rounds].sum() - np.min(self.comparator_losses[rounds].sum(axis=0)))
+        lost = self.losses[rounds, None] - self.comparator_losses.reshape(self.n_rounds, -1)[rounds]
+        return float(lost.sum(axis=0).max())
 
     def path_length(self, first: int, last: int) -> float:
         """gamma: how far the comparator moved within the interval."""
@@ -156,7 +163,7 @@ class Regret:
         return float(self.movements[first - 1 : last - 1].sum())
 
     def worst(self, learner_constant: float = 0.0) -> Worst:
-        """The worst interval of each length, exactly.
+        """The worst interval of each length: all are compared, none is sampled.
 
         Parameters
         ----------
@@ -166,15 +173,14 @@ class Regret:
         """
         C = checks.number(learner_constant, "learner_constant", at_least=0)
         T = self.n_rounds
-        losses, compared = _running_sum(self.losses), _running_sum(self.comparator_losses)
+        # Against every candidate; the regret against the best of them is the largest.
+        lost = _running_sum(self.losses[:, None] - self.comparator_losses.reshape(T, -1))
         moved = _running_sum(np.append(self.movements, 0.0))
         rounds = np.arange(1, T + 1)
         columns: dict[str, Any] = {name: np.empty(T) for name in ("regret", "path_length", "bound", "ratio")}
         starts = np.empty(T, dtype=np.int64)
         for length in range(1, T + 1):
-            regrets = losses[length:] - losses[:-length]
-            best = compared[length:] - compared[:-length]
-            regrets -= best if best.ndim == 1 else best.min(axis=1)
+            regrets = (lost[length:] - lost[:-length]).max(axis=1)
             paths = moved[length - 1 : T] - moved[: T - length + 1]
             bounds = bound(rounds[: T - length + 1], rounds[length - 1 :], paths, C)
             at = int(regrets.argmax())
@@ -198,35 +204,53 @@ def bound(first: Any, last: Any, path_length: Any = 0.0, learner_constant: float
     >>> round(float(bound(1, 100)), 1)
     1846.0
     """
+    first, last, path_length = np.asarray(first), np.asarray(last), np.asarray(path_length)
+    if (first < 1).any() or (last < first).any():
+        raise ValueError("an interval must go from a round of at least 1 to one that is not earlier")
     root = np.sqrt(last - first + 1)
     return 8 * learner_constant * (1 + path_length) * root + 40 * np.log(last + 1.0) * root
 
 
-def margin_loss(name: str) -> Callable[[Metric, Event], float]:
+def margin_loss(name: str) -> Callable[[Metric, Event | Pair], float]:
     """What a metric loses on an event by the loss of this name: "hinge", "squared_hinge" or "logistic".
 
+    Without the regulariser ``rho r(M)``, which equation (3) counts into f_t: what is compared is how well pairs
+    are told apart.
+
     >>> from ocelad import Metric, Pair
-    >>> margin_loss("hinge")(Metric([[1.0]], threshold=1.0), Pair([2.0], [0.0], similar=True).event())
+    >>> margin_loss("hinge")(Metric([[1.0]], threshold=1.0), Pair([2.0], [0.0], similar=True))
     4.0
     """
     value = LOSSES[checks.choice(name, "loss", LOSSES)].value
-    return lambda metric, event: value(event.y * (metric.threshold - metric.squared_length(event.u)))
+
+    def loss(metric: Metric, event: Event | Pair) -> float:
+        u, y = event.event() if isinstance(event, Pair) else event
+        return value(y * (metric.threshold - metric.squared_length(u)))
+
+    return loss
 
 
 def frobenius_distance(one: Any, other: Any) -> float:
     """``||M - N||_F`` of two metrics, or the Euclidean norm of the difference of two arrays or numbers."""
     one, other = (play.matrix if isinstance(play, Metric) else np.asarray(play) for play in (one, other))
+    if one.shape != other.shape:
+        raise ValueError(f"one has shape {one.shape}, the other {other.shape}; accepted: plays of one shape")
     return float(np.linalg.norm(one - other))
 
 
-def plot(worst: Worst, ax: Axes | None = None) -> Axes:
-    """Worst regret against interval length, with the bound, on logarithmic axes."""
-    import matplotlib.pyplot as plt
-
+def plot(worst: Worst | Regret, ax: Axes | None = None) -> Axes:
+    """Worst regret against interval length, with the bound on that very interval, on logarithmic axes."""
+    if isinstance(worst, Regret):
+        worst = worst.worst()
     if ax is None:
-        _, ax = plt.subplots(figsize=(6.5, 4.2), layout="constrained")
+        _, ax = pyplot().subplots(figsize=(6.5, 4.2), layout="constrained")
     shown = worst.regret > 0  # a logarithm has no place for the rest
-    lines = (("worst interval", worst.regret, "#0072B2", "-"), ("Theorem 1's bound", worst.bound, "#555555", "--"))
+    if not shown.any():
+        ax.text(0.5, 0.5, "no interval has a positive regret", ha="center", transform=ax.transAxes)
+    lines = (
+        ("worst interval", worst.regret, "#0072B2", "-"),
+        ("Theorem 1's bound on it", worst.bound, "#555555", "--"),
+    )
     for name, values, color, style in lines:
         ax.loglog(worst.length[shown], values[shown], color=color, linewidth=2, linestyle=style, label=name)
     ax.legend(frameon=False, loc="upper left")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pickle
 from copy import deepcopy
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from ocelad import LearnerBank, LearnerError, Metric, Ocelad, track_metric
+from ocelad import LearnerBank, LearnerError, Metric, Ocelad, Pair, track_metric
+from ocelad.online.dyadic import Scale
 from ocelad.online.rice import Rice
 from ocelad.pairs import Event
 from ocelad.testing import check_bank, check_learner
@@ -40,16 +42,16 @@ def steps(ocelad, rounds, seed=0):
 
 
 def test_a_scale_starts_from_what_the_scale_below_held():
-    bank = LearnerBank(Mean)
-    ocelad = steps(Ocelad(bank), 7)
-    held = [learner.play().copy() for learner in bank.learners]
-    steps(ocelad, 1, seed=1)  # round 8 starts scales 0 to 3
-    started = [learner.start for learner in bank.learners]
-    assert started[1:] == held[:3]
+    ocelad = steps(Ocelad(LearnerBank(Mean)), 6)
+    event = np.array([0.3])
+    _, after = ocelad.bank.observe(event, ocelad.turn)
+    held = [learner.play() for learner in after.learners]
+    ocelad.step(event)  # round 7; round 8 starts scales 0 to 3
+    assert [learner.start for learner in ocelad.bank.learners][1:] == held
 
 
-@pytest.mark.parametrize(("finest", "expected"), [("carry", "own"), ("ensemble", "mixed"), ("reset", None)])
-def test_what_the_finest_scale_starts_from(finest, expected):
+@pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
+def test_what_the_finest_scale_starts_from(finest):
     made = []
 
     def make(scale, start):
@@ -57,26 +59,51 @@ def test_what_the_finest_scale_starts_from(finest, expected):
             made.append(start)
         return Mean(scale, start)
 
-    bank = LearnerBank(make, finest=finest)
-    ocelad = steps(Ocelad(bank), 5)
-    plays = np.array([learner.play()[0] for learner in bank.learners])
-    before = ocelad.turn.before
+    ocelad = steps(Ocelad(LearnerBank(make, finest=finest)), 5)
+    event = np.array([0.3])
+    _, after = ocelad.bank.observe(event, ocelad.turn)
+    plays = np.array([learner.play()[0] for learner in after.learners])
     made.clear()
-    steps(ocelad, 1)
-    if expected == "own":
+    ocelad.step(event)
+    before = ocelad.turn.before
+    if finest == "carry":
         assert made == []
-    elif expected == "mixed":
-        np.testing.assert_allclose(made[-1], [before @ plays / before.sum()])
+        assert ocelad.bank.learners[0].play() == plays[0]
+    elif finest == "ensemble":
+        np.testing.assert_allclose(made, [[before @ plays / before.sum()]])
     else:
         assert made == [None]
 
 
+def test_learners_are_made_once_however_often_one_looks():
+    made = []
+
+    def make(scale, start):
+        made.append(scale.index)
+        return Mean(scale, start)
+
+    ocelad = steps(Ocelad(LearnerBank(make)), 3)
+    count = len(made)
+    assert ocelad.play() == ocelad.play()
+    assert len(made) == count == 1 + 1 + 0 + 2  # rounds 1 and 2, none in 3, scales 1 and 2 in 4
+
+
+def test_a_make_that_edits_what_it_is_given_disturbs_nobody():
+    def make(scale, start):
+        if start is not None:
+            start += 100.0
+        return Mean(scale, start)
+
+    ocelad = Ocelad(LearnerBank(make))
+    ocelad.step(np.array([1.0]))
+    assert ocelad.bank.learners[0].play() == 0.5
+    assert ocelad.bank.learners[1].play() == 100.5
+
+
 def test_learners_that_update_in_place_do_not_disturb_each_other():
-    assert_contract = [np.array([float(k)]) for k in range(12)]
-    check_bank(lambda: LearnerBank(Mean), assert_contract)
-    bank = LearnerBank(Mean)
-    steps(Ocelad(bank), 9)
-    values = [learner.play()[0] for learner in bank.learners]
+    check_bank(lambda: LearnerBank(Mean), [np.array([float(k)]) for k in range(12)])
+    ocelad = steps(Ocelad(LearnerBank(Mean)), 10)
+    values = [learner.play()[0] for learner in ocelad.bank.learners]
     assert len(set(values)) == len(values)
 
 
@@ -115,7 +142,7 @@ class Broken(Mean):
         ("loss inf", r"returned the loss inf"),
         ("loss raises", r"could not judge the event \(ZeroDivisionError: by zero\)"),
         ("update raises", r"could not learn from the event \(RuntimeError: cannot learn\)"),
-        ("plays nan", r"came to play NaN or infinity"),
+        ("plays nan", r"came to play array\(\[nan\]\), where finite numbers are needed"),
     ],
 )
 def test_a_learner_that_fails_is_named_and_nothing_has_changed(how, sentence):
@@ -138,14 +165,102 @@ def test_a_learner_that_fails_is_named_and_nothing_has_changed(how, sentence):
 
 def test_a_learner_that_cannot_be_started_is_named():
     ocelad = Ocelad(LearnerBank(lambda scale, start: Broken(scale, start, "make")))
-    for _ in range(3):
+    ocelad.step(np.ones(1))
+    ocelad.step(np.ones(1))
+    turn, play = ocelad.turn, ocelad.play()
+    with pytest.raises(LearnerError, match=r"in round 4 .* scale 2 .* could not be started \(KeyError: 'no room'\)"):
         ocelad.step(np.ones(1))
-    turn = ocelad.turn
-    with pytest.raises(LearnerError, match=r"scale 2 .* could not be started \(KeyError: 'no room'\)"):
-        ocelad.step(np.ones(1))
-    with pytest.raises(LearnerError, match="could not be started"):
-        ocelad.play()
     assert ocelad.turn is turn
+    assert ocelad.play() == play
+
+
+@pytest.mark.parametrize(
+    ("play", "sentence"),
+    [
+        (lambda: 1 / 0, r"scale 0 .* could not play \(ZeroDivisionError"),
+        (lambda: float("inf"), "scale 0 .* came to play inf"),
+        (lambda: None, "scale 0 .* came to play None"),
+        (lambda: {"a": np.array([1.0, np.nan])}, "scale 0 .* came to play"),
+        (lambda: (1.0, complex("nan")), "scale 0 .* came to play"),
+        (lambda: [1.0, 2.0], r"plays of type list could not be averaged .* LearnerBank\(make, mix\)"),
+        (lambda: "left", "plays of type str could not be averaged"),
+    ],
+)
+def test_plays_that_are_none_are_refused_at_once(play, sentence):
+    class Odd(Mean):
+        def play(self):
+            return play()
+
+    with pytest.raises((LearnerError, TypeError), match=sentence):
+        Ocelad(LearnerBank(Odd))
+
+
+@dataclass
+class Line:
+    slope: np.ndarray
+    height: float
+
+
+class Fit(Mean):
+    def play(self):
+        return {"line": Line(self.value, 1.0)}
+
+    def __init__(self, scale, start):
+        super().__init__(scale, None if start is None else start["line"].slope)
+
+
+def mix_lines(plays, probabilities):
+    slopes = [play["line"].slope for play in plays]
+    return {"line": Line(sum(p * slope for p, slope in zip(probabilities, slopes, strict=True)), 1.0)}
+
+
+@pytest.mark.parametrize("finest", ["carry", "ensemble"])
+def test_plays_of_any_kind_with_a_mix_of_ones_own(finest):
+    events = [np.array([float(k)]) for k in range(12)]
+    check_bank(lambda: LearnerBank(Fit, mix_lines, finest=finest), events)
+    fit, mean = Ocelad(LearnerBank(Fit, mix_lines, finest=finest)), Ocelad(LearnerBank(Mean, finest=finest))
+    for event in events:
+        fit.step(event)
+        mean.step(event)
+    assert fit.play()["line"].slope == mean.play()
+
+
+@pytest.mark.parametrize("stage", ["reweigh", "_next_turn"])
+def test_an_interrupt_between_learning_and_weighing_changes_nothing(monkeypatch, stage):
+    ocelad = steps(Ocelad(LearnerBank(Mean)), 5)
+    before = ocelad.play().copy()
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if stage == "reweigh":
+            patch.setattr("ocelad.online.ocelad.reweigh", interrupt)
+        else:
+            patch.setattr(Ocelad, "_next_turn", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            ocelad.step(np.ones(1))
+    assert ocelad.n_rounds == 5
+    assert ocelad.play() == before
+
+
+@pytest.mark.parametrize("losses", [[1.0, 2.0, 3.0], [np.nan], 1.0])
+def test_a_bank_that_returns_something_else_than_losses_is_refused(losses):
+    class Odd(LearnerBank):
+        def observe(self, event, turn):
+            return np.array(losses), super().observe(event, turn)[1]
+
+    ocelad = Ocelad(Odd(Mean))
+    before = ocelad.play()
+    with pytest.raises(ValueError, match="a bank must return 1 finite losses in round 1"):
+        ocelad.step(np.ones(1))
+    assert ocelad.play() == before
+
+
+@pytest.mark.parametrize("bank", [None, Mean, [1]])
+def test_what_is_no_bank_is_refused(bank):
+    with pytest.raises(TypeError, match="bank must have start, observe and mix"):
+        Ocelad(bank)
 
 
 def test_losses_without_bound_and_below_zero_are_welcome():
@@ -181,18 +296,37 @@ def test_rice_keeps_the_bank_s_contract(finest, shortest_interval):
     )
 
 
-@pytest.mark.parametrize("u", [np.full(3, np.nan), np.full(3, np.inf), np.zeros(2), np.zeros((3, 1))])
-def test_a_bad_event_names_what_is_wrong_and_changes_nothing(u):
+@pytest.mark.parametrize(
+    ("event", "sentence"),
+    [
+        (Event(np.full(3, np.nan), 1.0), "difference holds nan"),
+        (Event(np.full(3, np.inf), 1.0), "difference holds inf"),
+        (Event(np.zeros(2), 1.0), "has 2 features; 3 are expected"),
+        (Event(np.zeros((3, 1)), 1.0), "has shape"),
+        (Event("abc", 1.0), "holds text"),
+        (Event(np.zeros(3), 0.0), "label y is 0.0; accepted"),
+        (Event(np.zeros(3), False), None),
+        (Event(np.full(3, 1e200), 1.0), "too far apart"),
+        (Pair([1.0], [2.0], True), "has 1 features; 3 are expected"),
+        (([1.0, 2.0, 3.0], 1.0), r"must be a Pair\(x, z, similar\) or an Event\(u, y\); got tuple"),
+        (None, "got NoneType"),
+    ],
+)
+def test_a_bad_event_names_what_is_wrong_and_changes_nothing(event, sentence):
     tracker = track_metric(3)
     for _ in range(5):
-        tracker.step(Event(np.ones(3), 1.0))
+        tracker.step(Pair(np.ones(3), np.zeros(3), True))
     before = tracker.play()
-    with pytest.raises(LearnerError, match="scale 0"):
-        tracker.step(Event(u, 1.0))
+    if sentence is None:
+        tracker.step(event)
+        assert tracker.n_rounds == 6
+        return
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        tracker.step(event)
     assert tracker.play() == before
 
 
-# The contract checks must catch what breaks the contract.
+# The contract checks must catch what breaks the contract, and say what it was.
 
 
 class Drifts(Mean):
@@ -212,6 +346,13 @@ class Shares(Mean):
         return self
 
 
+class ForgetsItsStep(Mean):
+    def __deepcopy__(self, memo):
+        copy = type(self)(Scale(0, 1), self.value)
+        copy.value, copy.step = self.value.copy(), 0.1
+        return copy
+
+
 class LosesArrays(Mean):
     def loss(self, event):
         return (self.value - event) ** 2
@@ -222,32 +363,85 @@ class LosesNothing(Mean):
         return float("nan")
 
 
-class Rolls(Mean):
-    rng = np.random.default_rng(0)
+class LosesText(Mean):
+    def loss(self, event):
+        return "3.5"
 
+
+class Numbered(Mean):
+    count = 0
+
+    def __init__(self, scale, start):
+        super().__init__(scale, start)
+        Numbered.count += 1
+        self.step /= Numbered.count
+
+
+class Explodes(Mean):
     def update(self, event):
-        self.value = self.rng.normal(size=1)
+        self.value = self.value + np.inf
 
 
-@pytest.mark.parametrize("broken", [Drifts, LearnsWhenJudged, Shares, LosesArrays, LosesNothing, Rolls])
-def test_check_learner_catches(broken):
-    from ocelad.online.dyadic import Scale
+class Fails(Mean):
+    def update(self, event):
+        raise RuntimeError("no")
 
-    events = [np.array([float(k)]) for k in range(1, 5)]
-    check_learner(lambda: Mean(Scale(0, 1), None), events)
-    with pytest.raises(AssertionError):
-        check_learner(lambda: broken(Scale(0, 1), None), events)
+
+EVENTS = [np.array([float(k)]) for k in range(1, 12)]
+
+
+@pytest.mark.parametrize(
+    ("broken", "sentence"),
+    [
+        (Drifts, "play and loss must change nothing; at event 1"),
+        (LearnsWhenJudged, "loss must give the same number twice; at event 1"),
+        (Shares, "a deep copy must learn apart from the original"),
+        (ForgetsItsStep, "a deep copy must learn as the original does"),
+        (LosesArrays, "loss must be one finite number"),
+        (LosesNothing, "loss must be one finite number; at event 1 it is nan"),
+        (LosesText, "loss must be one finite number; at event 1 it is '3.5'"),
+        (Numbered, "two learners that see the same must play the same"),
+        (Explodes, "play must give finite numbers; after event 1"),
+        (Fails, "update must not fail; at event 1 it raised RuntimeError: no"),
+    ],
+)
+def test_check_learner_catches(broken, sentence):
+    with pytest.raises(AssertionError, match=sentence):
+        check_learner(lambda: broken(Scale(0, 1), None), EVENTS)
+
+
+def test_check_learner_passes_and_asks_for_what_it_needs():
+    check_learner(lambda: Mean(Scale(0, 1), None), iter(EVENTS))
+    one = Mean(Scale(0, 1), None)
+    for make, events, sentence in (
+        (lambda: one, EVENTS, "the same one twice"),
+        (one, EVENTS, "make must be a function"),
+        (lambda: Mean(Scale(0, 1), None), [], "at least one event"),
+    ):
+        with pytest.raises(AssertionError, match=sentence):
+            check_learner(make, events)
 
 
 class ReadingChanges(LearnerBank):
     def mix(self, turn):
-        self._members = self._started(turn)
-        return super().mix(turn)
+        play = super().mix(turn)
+        for learner in self.learners:
+            learner.value += 1.0
+        return play
+
+
+class ReadingChangesLater(LearnerBank):
+    def mix(self, turn):
+        play = super().mix(turn)
+        for learner in self.learners:
+            learner.step *= 0.9
+        return play
 
 
 class OneLossTooMany(LearnerBank):
     def observe(self, event, turn):
-        return np.append(super().observe(event, turn), 0.0)
+        losses, bank = super().observe(event, turn)
+        return np.append(losses, 0.0), bank
 
 
 class TakesAnything(LearnerBank):
@@ -257,14 +451,35 @@ class TakesAnything(LearnerBank):
 
 class HalfARound(LearnerBank):
     def observe(self, event, turn):
-        super().observe(np.nan_to_num(event), turn)
+        _, self._members = (lambda result: (None, result[1]._members))(super().observe(np.nan_to_num(event), turn))
         return super().observe(event, turn)
 
 
-@pytest.mark.parametrize("broken", [ReadingChanges, OneLossTooMany, TakesAnything, HalfARound])
-def test_check_bank_catches(broken):
-    events = [np.array([float(k)]) for k in range(1, 12)]
-    refused = np.array([np.nan])
-    check_bank(lambda: LearnerBank(Mean), events, refused=refused)
-    with pytest.raises((AssertionError, ValueError)):
-        check_bank(lambda: broken(Mean), events, refused=refused)
+class MixesNan(LearnerBank):
+    def mix(self, turn):
+        return super().mix(turn) * (np.nan if turn.round == 3 else 1.0)
+
+
+@pytest.mark.parametrize(
+    ("broken", "sentence"),
+    [
+        (ReadingChanges, "mix must give the same twice"),
+        (ReadingChangesLater, "reading must change nothing"),
+        (OneLossTooMany, "a bank must return 1 finite losses"),
+        (TakesAnything, "the event that must be refused was taken"),
+        (HalfARound, "an event that is refused must change nothing"),
+        (MixesNan, "mix must give finite numbers; in round 3"),
+    ],
+)
+def test_check_bank_catches(broken, sentence):
+    refused = np.array([np.nan]) if broken in (TakesAnything, HalfARound) else None
+    check_bank(lambda: LearnerBank(Mean), EVENTS, refused=np.array([np.nan]))
+    with pytest.raises((AssertionError, ValueError), match=sentence):
+        check_bank(lambda: broken(Mean), EVENTS, refused=refused)
+
+
+def test_check_bank_asks_for_what_it_needs():
+    with pytest.raises(AssertionError, match="at least one event"):
+        check_bank(lambda: LearnerBank(Mean), [])
+    with pytest.raises(AssertionError, match="make must be a function"):
+        check_bank(LearnerBank(Mean), EVENTS)

@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import ocelad
+from ocelad.demo import Demo
 
 COMMAND = [sys.executable, "-m", "ocelad"]
 
@@ -107,8 +109,8 @@ def test_demo_on_a_terminal_shows_a_live_bar(tmp_path):
     assert process.wait(timeout=60) == 0
     text = output.decode()
     assert "120/120" in text
-    assert "heaviest scale" in text
-    assert "k-NN error" in text
+    assert "heaviest length" in text
+    assert "5-NN error" in text
     assert "A, slow drift" in text
 
 
@@ -149,8 +151,40 @@ def test_whatever_goes_wrong_is_told_in_one_sentence(tmp_path):
     )
 
 
-def test_demo_without_matplotlib_says_what_to_install(tmp_path):
+def test_demo_without_matplotlib_still_has_its_table(tmp_path):
     (tmp_path / "matplotlib.py").write_text("raise ImportError('none here')\n")
-    result = run("demo", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    result = run("demo", "--rounds", "60", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert result.returncode == 0
+    assert "RICE-OCELAD" in result.stdout
+    assert result.stderr == "No picture: pictures need matplotlib: pip install 'ocelad[plot]'\n"
+    result = run("demo", "--quiet", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert result.returncode == 1
-    assert result.stderr == "Error: the picture needs matplotlib: pip install 'ocelad[plot]'\n"
+    assert result.stderr == "Error: pictures need matplotlib: pip install 'ocelad[plot]'\n"
+
+
+def test_strategies_without_hypothesis_say_what_to_install(tmp_path):
+    (tmp_path / "hypothesis.py").write_text("raise ImportError('none here')\n")
+    statement = "import ocelad.testing; ocelad.testing.check_learner; import ocelad.testing.strategies"
+    result = subprocess.run(
+        [sys.executable, "-c", statement],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert result.stderr.splitlines()[-1] == "ImportError: strategies need hypothesis: pip install 'ocelad[testing]'"
+
+
+def test_the_picture_in_the_docs_is_of_the_whole_stream():
+    picture = Path(__file__).parent.parent / "docs" / "demo.png"
+    with Image.open(picture) as image:
+        assert image.text["Title"] == "ocelad demo --seed 0 --rounds 6000"
+
+
+def test_the_demo_can_be_walked_twice_and_draws_only_what_has_happened(tmp_path):
+    demo = Demo(rounds=60)
+    with pytest.raises(RuntimeError, match="nothing to draw yet"):
+        demo.draw(tmp_path / "x.png")
+    for _ in range(2):
+        list(demo)
+    assert len(demo.rows) == 180

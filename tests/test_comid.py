@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ocelad import Comid, Metric
+from ocelad import Comid, LearnerError, Metric, MetricTracker, track_metric
 from ocelad.online import elementwise
 from ocelad.online.losses import LOSSES
 from ocelad.online.mirror import DIVERGENCES
@@ -52,13 +52,17 @@ def feasible_neighbours(M: np.ndarray, rng: np.random.Generator):
 @pytest.mark.parametrize("regularizer", ["nuclear", "l1", None])
 def test_step_minimises_its_objective(loss, divergence, regularizer):
     rng = np.random.default_rng(list(map(ord, loss + divergence + str(regularizer))))
+    singular = 0
     settings = {"loss": loss, "divergence": divergence, "regularizer": regularizer}
     settings["shrinkage"] = 0.0 if regularizer is None else 0.3
-    for y in (1.0, -1.0):
+    for y, large in ((1.0, False), (-1.0, False), (1.0, True), (1.0, True)):
         start = random_metric(rng)
-        # Small enough for Burg, whose step would otherwise be halved: that is tested below.
+        # Small enough for Burg, whose step would otherwise be halved: that is tested below. A large step towards
+        # a similar pair takes the Frobenius divergence to the boundary.
         event = Event(rng.normal(size=N), y)
         eta = 0.2 / max(1.0, event.u @ start.matrix @ event.u) ** 2
+        if large:
+            event, eta = Event(2 * event.u, y), 1.0
         learner = Comid(start, step_size=eta, **settings)
         learner.update(event)
         M = learner.play().matrix
@@ -68,6 +72,9 @@ def test_step_minimises_its_objective(loss, divergence, regularizer):
         # At a positive definite step, or for the Frobenius divergence at a singular one too.
         assert all(value(other) >= least - rounding for other in feasible_neighbours(M, rng))
         assert any(value(other) > least + rounding for other in feasible_neighbours(M, rng))
+        singular += np.linalg.eigvalsh(M)[0] < 1e-12
+    if divergence == "frobenius":
+        assert singular >= 1
 
 
 @pytest.mark.parametrize("y", [1.0, -1.0])
@@ -170,12 +177,55 @@ def test_extreme_differences(u):
         assert np.linalg.eigvalsh(M)[0] >= -1e-12 * np.linalg.norm(M)
 
 
-def test_von_neumann_survives_eigenvalues_below_what_float64_can_hold():
-    learner = Comid(Metric(np.eye(3)), step_size=5.0, divergence="von_neumann", loss="hinge")
-    for _ in range(300):
-        learner.update(Event(np.array([3.0, 0.0, 0.0]), 1.0))
-        learner.update(Event(np.array([0.0, 0.1, 0.1]), -1.0))
-    assert np.isfinite(learner.play().matrix).all()
+@pytest.mark.parametrize("divergence", ["von_neumann", "burg"])
+@pytest.mark.parametrize("regularizer", ["nuclear", "l1"])
+def test_eigenvalues_below_what_float64_can_see_beside_the_largest(divergence, regularizer):
+    # Far pairs that are similar drive one eigenvalue down, near ones that are not drive the other up.
+    tracker = track_metric(2, divergence=divergence, regularizer=regularizer, shrinkage=1e-9)
+    for _ in range(30):
+        tracker.step(Event(np.array([1e9, 1e9]), 1.0))
+        tracker.step(Event(np.array([0.1, -0.1]), -1.0))
+    M = tracker.play().matrix
+    assert np.isfinite(M).all()
+    assert tracker.play().squared_length(np.array([0.1, -0.1])) > 0
+
+
+@pytest.mark.parametrize("divergence", ["von_neumann", "burg"])
+def test_a_singular_matrix_still_has_a_place_in_the_dual(divergence):
+    divergence = DIVERGENCES[divergence]
+    D = divergence.to_dual(np.diag([1.0, 0.0, -1e-18]))
+    assert np.isfinite(D).all()
+    assert divergence.reaches(D)
+    np.testing.assert_allclose(divergence.from_dual(D), np.diag([1.0, 0.0, 0.0]), atol=1e-14)
+
+
+@pytest.mark.parametrize("regularizer", ["nuclear", "l1"])
+def test_overflow_of_von_neumann_is_told_whatever_the_regulariser(regularizer):
+    tracker = MetricTracker(divergence="von_neumann", regularizer=regularizer, shrinkage=0.01, initial_scale=1e-8)
+    with pytest.raises(LearnerError, match="the metric overflows; a smaller step_size"):
+        tracker.learn_one([400.0, 0.0], [0.0, 0.0], -1)
+
+
+def test_absurd_step_sizes_end():
+    rng = np.random.default_rng(0)
+    pairs, y = rng.normal(size=(20, 2, 3)), np.where(rng.random(20) < 0.5, 1, -1)
+    MetricTracker(step_size=1e10, divergence="burg").fit(pairs, y)
+    with pytest.raises(LearnerError, match="overflows"):
+        MetricTracker(step_size=1e3, divergence="von_neumann", regularizer="l1", shrinkage=0.1).fit(pairs, y)
+
+
+def test_a_bound_on_a_metric_whose_norm_overflows():
+    learner = Comid(Metric(1e-200 * np.eye(2)), step_size=1.0, max_norm=5.0)
+    learner.update(Event(np.array([1e78, 0.0]), -1.0))
+    np.testing.assert_allclose(learner.play().matrix, np.diag([5.0, 0.0]), atol=1e-9)
+
+
+def test_burg_s_halving_counts_the_shrinkage_in():
+    # inv(M) - eta uu' + eta rho I is positive definite at eta = 1 only thanks to rho.
+    start, event = Metric(np.eye(2), threshold=20.0), Event(np.array([2.0, 0.0]), -1.0)
+    learner = Comid(start, step_size=1.0, divergence="burg", shrinkage=4.0)
+    learner.update(event)
+    np.testing.assert_allclose(learner.play().matrix, np.diag([1.0, 1 / 5]))
 
 
 @pytest.mark.parametrize(
@@ -206,6 +256,8 @@ def test_overflow_is_told_and_changes_nothing(divergence, u):
         ({"start": Metric(np.zeros((2, 2))), "divergence": "burg"}, "burg divergence is infinite at a singular matrix"),
         ({"start": Metric(np.diag([1.0, 0.0])), "divergence": "von_neumann"}, "cannot start from one of rank 1"),
         ({"start": Metric(np.eye(2), threshold=0.5)}, "threshold must be 1 or more"),
+        ({"start": np.eye(2)}, "start must be a Metric; got ndarray"),
+        ({"max_norm": 1.4}, "starts with Frobenius norm"),
     ],
 )
 def test_refuses_what_has_no_meaning(settings, sentence):

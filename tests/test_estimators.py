@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from ocelad import LearnerError, MetricTracker, track_metric
 from ocelad.pairs import Event
@@ -148,7 +150,7 @@ BAD_PAIRS = [
     ([[[1.0, np.inf], [0.0, 0.0]]], [1], "pairs holds inf"),
     (np.zeros((0, 2, 2)), [], "pairs is empty"),
     ([], [], "pairs has shape"),
-    (np.zeros((3, 2)), [1, 1, 1], r"pairs has shape \(3, 2\); accepted: pairs of shape \(n_pairs, 2, n_features\)"),
+    (np.zeros((3, 2)), [1, 1, 1], r"pairs has shape \(3, 2\); accepted: numbers of shape \(n_pairs, 2, n_features\)"),
     (np.zeros((1, 3, 2)), [1], r"pairs has shape \(1, 3, 2\)"),
     (np.zeros((1, 2, 3)), [1], "pairs has 3 features; 2 are expected"),
     (np.zeros((2, 2, 2)), [1], "y has 1 labels for 2 pairs"),
@@ -158,7 +160,9 @@ BAD_PAIRS = [
     (np.zeros((1, 2, 2)), ["same"], "y holds text"),
     (np.zeros((1, 2, 2)), [[1]], r"y has shape \(1, 1\)"),
     (np.zeros((1, 2, 2)), 1, r"y has shape \(\)"),
-    (np.zeros((1, 2, 2)), None, "y "),
+    (np.zeros((1, 2, 2)), None, "y is None"),
+    (np.zeros((1, 2, 2)), np.ma.masked_array([1], mask=[True]), "y has masked entries"),
+    (np.zeros((1, 2, 2)), np.array([None], dtype=object), "y holds None"),
     ([[["a", "b"], ["c", "d"]]], [1], "pairs holds text"),
     ([[[1.0, "b"], [0.0, 0.0]]], [1], "pairs holds text"),
     (np.array([[[1.0, "b"], [0.0, 0.0]]], dtype=object), [1], "pairs holds text"),
@@ -167,8 +171,12 @@ BAD_PAIRS = [
     (np.zeros((1, 2, 2), dtype=complex), [1], "pairs holds values of type complex128"),
     (np.array([[["2026-01-01", "2026-01-02"]] * 2], dtype="datetime64[D]").reshape(1, 2, 2), [1], "datetime64"),
     ([[[1e200, 0.0], [-1e200, 0.0]]], [1], "too far apart"),
-    (None, [1], "pairs "),
-    ({"a": 1}, [1], "pairs "),
+    (None, [1], "pairs is None"),
+    ({"a": 1}, [1], "pairs is a dict"),
+    ((pair for pair in [1]), [1], "pairs is a generator"),
+    (csr_matrix(np.zeros((2, 2))), [1], "pairs is a csr_matrix"),
+    (np.ma.masked_array(np.zeros((1, 2, 2)), mask=[[[True, False], [False, False]]]), [1], "pairs has masked entries"),
+    ([[[10**400, 0.0], [0.0, 0.0]]], [1], "pairs holds a number that is too large"),
 ]
 
 
@@ -205,10 +213,10 @@ def test_reading_refuses_what_is_not_a_pair(method, pairs, y, sentence):
         (([1.0, np.nan], [0.0, 0.0], 1), "x holds nan at position 1"),
         (([1.0, 2.0], [0.0], 1), "z has 1 features; 2 are expected"),
         (([1.0], [0.0], 1), "x has 1 features; 2 are expected"),
-        (([1.0, 2.0], [0.0, 0.0], 0), "similar holds 0"),
-        (([1.0, 2.0], [0.0, 0.0], [1]), r"similar has shape \(1,\)"),
-        (([1.0, 2.0], [0.0, 0.0], "yes"), "similar holds text"),
-        (([1.0, 2.0], [0.0, 0.0], None), "similar holds"),
+        (([1.0, 2.0], [0.0, 0.0], 0), "y is 0; accepted"),
+        (([1.0, 2.0], [0.0, 0.0], [1]), r"y is \[1\]; accepted"),
+        (([1.0, 2.0], [0.0, 0.0], "yes"), "y is 'yes'; accepted"),
+        (([1.0, 2.0], [0.0, 0.0], None), "y is None; accepted"),
         ((1.0, 0.0, 1), r"x has shape \(\)"),
         (([], [], 1), "x is empty"),
     ],
@@ -271,6 +279,7 @@ def test_integers_and_booleans():
     for dtype in (np.int8, np.int64):
         assert state(MetricTracker().fit(pairs.astype(dtype), y.astype(np.int8))) == expected
     assert state(MetricTracker().fit(pairs, y > 0)) == expected
+    assert state(MetricTracker().fit(pairs, (y > 0).astype(object))) == expected
     assert (
         MetricTracker().learn_one([1, 2], [0, 0], True).metric_ == MetricTracker().learn_one([1, 2], [0, 0], 1).metric_
     )
@@ -290,3 +299,48 @@ def _read_only(array):
     array = array.copy()
     array.flags.writeable = False
     return array
+
+
+def test_a_pair_at_the_very_threshold_is_similar():
+    tracker = MetricTracker(initial_scale=1.0, loss="hinge", step_size=1e-9).fit([[[0.0], [2.0]]], [-1])
+    edge = tracker.threshold_ / tracker.components_[0, 0]
+    metric = tracker.metric_
+    assert metric.squared_distance([edge], [0.0]) == metric.threshold
+    assert tracker.predict([[[edge], [0.0]]]).tolist() == [1]
+    assert tracker.predict([[[np.nextafter(edge, 9)], [0.0]]]).tolist() == [-1]
+
+
+def test_knows_whether_it_is_fitted():
+    pairs, y = some_pairs(5)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(MetricTracker())
+    check_is_fitted(MetricTracker().fit(pairs, y))
+
+
+def test_settings_that_change_between_pairs_are_refused_until_fit():
+    pairs, y = some_pairs(20)
+    tracker = MetricTracker().fit(pairs, y)
+    before = state(tracker)
+    tracker.set_params(step_size=0.5)
+    for learn in (lambda: tracker.partial_fit(pairs, y), lambda: tracker.learn_one(pairs[0, 0], pairs[0, 1], 1)):
+        with pytest.raises(ValueError, match=r"step_size was changed from 0.01 to 0.5 .* call fit"):
+            learn()
+    assert state(tracker) == before
+    assert state(tracker.fit(pairs, y)) == state(MetricTracker(step_size=0.5).fit(pairs, y))
+
+
+def test_subclasses_may_have_settings_of_their_own():
+    class Named(MetricTracker):
+        def __init__(self, *, name="x", loss="logistic"):
+            super().__init__(loss=loss)
+            self.name = name
+
+    pairs, y = some_pairs(5)
+    assert Named(name="mine").fit(pairs, y).metric_ == MetricTracker().fit(pairs, y).metric_
+
+
+def test_numpy_numbers_as_settings():
+    pairs, y = some_pairs(10)
+    plain = MetricTracker(step_size=0.5, shortest_interval=2, n_scales=3).fit(pairs, y)
+    numpy = MetricTracker(step_size=np.float32(0.5), shortest_interval=np.int8(2), n_scales=np.int64(3)).fit(pairs, y)
+    assert plain.metric_ == numpy.metric_

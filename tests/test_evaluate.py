@@ -80,8 +80,21 @@ def test_the_truth_is_nearly_perfect_and_learning_helps():
         (lambda: knn_error([[1.0], [2.0]], [0], n_neighbors=1), "one label for each of the 2 points"),
         (lambda: clustering_nmi([1.0, 2.0], [0, 1]), "points has shape"),
         (lambda: clustering_nmi(np.zeros((0, 2)), []), "points is empty"),
+        (lambda: next(prequential([], {}, every=0)), "every must be"),
+        (lambda: next(prequential([], {}, n_points=1)), "n_points must be"),
     ],
 )
 def test_refuses(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()
+
+
+def test_a_metric_that_has_shrunk_to_nothing_is_judged_too():
+    stream = DriftingClusters([Phase("p", "A", 0.0, 2)], n_points=100)
+    *_, (_, rows) = prequential(stream, {"nothing": Frozen(Metric(np.zeros((25, 25))))}, every=2)
+    assert rows[0].nmi == pytest.approx(0.0, abs=1e-9)
+
+
+def test_labels_that_cannot_be_compared():
+    with pytest.raises(TypeError, match="cannot be compared"):
+        knn_error([[1.0], [2.0]], [None, "a"], n_neighbors=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 
 import numpy as np
@@ -94,7 +95,9 @@ def test_equality_is_of_bits():
     assert Metric(M) != Metric(M + np.diag([1e-15, 0]))
     assert Metric(M, 2.0) != Metric(M, 1.0)
     assert Metric(M, round=1) != Metric(M, round=2)
-    assert Metric(np.eye(2)) == Metric.from_factors(np.eye(2))
+    assert Metric(np.eye(2)) != Metric.from_factors(np.eye(2))
+    assert Metric.from_factors(np.eye(2)) == Metric.from_factors(np.eye(2))
+    assert Metric(np.eye(2)) != Metric(np.eye(3))
     assert Metric(M) != M.tolist()
 
 
@@ -159,7 +162,7 @@ def test_files_that_are_not_metrics_are_refused(tmp_path):
     ("matrix", "sentence"),
     [
         (np.ones((2, 3)), "a square matrix"),
-        (np.ones(3), "accepted: rows of shape"),
+        (np.ones(3), "accepted: a square matrix"),
         (np.array([[1.0, 2.0], [0.0, 1.0]]), "not symmetric"),
         (np.diag([1.0, -0.1]), "negative eigenvalue -0.1"),
         (np.array([[1.0, np.nan], [np.nan, 1.0]]), "only finite numbers"),
@@ -189,3 +192,79 @@ def test_refuses_settings(settings, sentence):
 
 def test_rounding_below_zero_is_accepted():
     assert Metric(np.diag([1.0, -1e-14])).rank == 1
+
+
+def test_saving_respects_the_umask_and_links_and_says_what_is_wrong(tmp_path):
+    path, link = tmp_path / "metric.safetensors", tmp_path / "link"
+    link.symlink_to(path)
+    before = os.umask(0o027)
+    try:
+        Metric(np.eye(2)).save(link)
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert link.is_symlink()
+    Metric(np.eye(2)).save(tmp_path / ("x" * 250))
+    with pytest.raises(FileNotFoundError, match=r"the folder '.*nowhere' does not exist"):
+        Metric(np.eye(2)).save(tmp_path / "nowhere" / "metric")
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        Metric(np.eye(2)).save(tmp_path)
+
+
+def test_very_large_numbers():
+    assert Metric([[1e308]]).matrix[0, 0] == 1e308
+    assert Metric([[1e308]]).distance([1e10], [0.0]) == np.inf
+    with pytest.raises(ValueError, match="factors are too large"):
+        Metric.from_factors([[1e200]])
+
+
+def test_rank_of_factors_that_depend_on_each_other():
+    row = np.random.default_rng(0).normal(size=5)
+    assert Metric.from_factors([row, 2 * row, row / 3]).rank == 1
+
+
+def test_average_stays_within_what_is_averaged():
+    metrics = [Metric(np.eye(2), threshold=1.0)] * 6
+    assert Metric.average(metrics, np.full(6, 1 / 6)).threshold == 1.0
+
+
+@pytest.mark.parametrize("method", ["distance", "squared_distance", "similar"])
+@pytest.mark.parametrize(
+    ("x", "z", "sentence"),
+    [
+        ([1.0, np.nan], [0.0, 0.0], "x holds nan at position 1"),
+        ([1.0, 2.0], [0.0], "z has 1 features; 2 are expected"),
+        ([], [], "x is empty"),
+        ([[1.0, 2.0]] * 3, [[1.0, 2.0]] * 2, "x has 3 rows and z has 2"),
+        ("ab", [0.0, 0.0], "x holds text"),
+        (None, [0.0, 0.0], "x is None"),
+        (np.zeros((1, 2, 2)), [0.0, 0.0], "x has shape"),
+        ([1e200, 0.0], [0.0, 0.0], "too far apart"),
+    ],
+)
+def test_distances_refuse(method, x, z, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        getattr(Metric(np.eye(2)), method)(x, z)
+
+
+def test_embedding_refuses():
+    metric = Metric(np.eye(2))
+    for X, n_components, sentence in (
+        ([1.0, np.inf], None, "X holds inf"),
+        ([[1.0]], None, "X has 1 features"),
+        ([[1.0, 2.0]], 0, "n_components must be"),
+        ([[1.0, 2.0]], 1.5, "n_components must be"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=sentence):
+            metric.embed(X, n_components)
+    with pytest.raises(ValueError, match="round must be"):
+        metric.at(-1)
+
+
+@pytest.mark.parametrize(
+    ("factors", "sentence"),
+    [([1.0], "factors has shape"), ([[np.nan]], "factors holds nan"), ([], "factors has shape")],
+)
+def test_factors_refused(factors, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Metric.from_factors(factors)

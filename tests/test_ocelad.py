@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ocelad import Ocelad, Pair, track_metric
-from ocelad.online.bank import Turn
 from ocelad.online.ocelad import reweigh
 from ocelad.pairs import Event
 from ocelad.regret import margin_loss
@@ -19,14 +18,13 @@ from ocelad.testing import strategies
 
 
 class ScriptedBank:
-    """A bank that loses what it is told and remembers the turns it was given."""
+    """A bank that loses what it is told and plays the turn."""
 
-    def __init__(self):
-        self.turns: list[Turn] = []
+    def start(self, turn):
+        return self
 
     def observe(self, event, turn):
-        self.turns.append(turn)
-        return np.asarray(event, dtype=float)[: turn.active]
+        return np.asarray(event, dtype=float)[: turn.active], self
 
     def mix(self, turn):
         return turn
@@ -40,9 +38,12 @@ def test_play_is_what_the_next_round_is_judged_on_its_starts_included():
         for _ in range(40):
             event = Event(rng.normal(size=3), float(rng.choice([-1, 1])))
             play = tracker.play()
-            started = tracker.bank._started(tracker.turn)
-            judged = [loss(learner.play(), event) for _, learner in started]
-            mixed = sum(p * m.play().matrix for p, (_, m) in zip(tracker.turn.probabilities, started, strict=True))
+            metrics = [learner.play() for learner in tracker.bank.learners]
+            assert len(metrics) == tracker.turn.active
+            if finest == "carry":  # then every learner knows all that came before, those that just started included
+                assert {metric.round for metric in metrics} == {tracker.n_rounds}
+            judged = [loss(metric, event) for metric in metrics]
+            mixed = sum(p * m.matrix for p, m in zip(tracker.turn.probabilities, metrics, strict=True))
             np.testing.assert_array_equal(play.matrix, mixed)
             round_ = tracker.step(event)
             np.testing.assert_allclose(round_.losses, judged, rtol=1e-12)
@@ -85,7 +86,21 @@ def test_rounding_noise_does_not_move_the_weights():
     weights, rates = np.array([0.5, 0.5]), np.array([0.5, 0.5])
     assert reweigh(weights, rates, np.array([1.0, 1.0 + 1e-15])).tolist() == [0.5, 0.5]
     assert reweigh(weights, rates, np.array([1e9, 1e9 + 1e-6])).tolist() == [0.5, 0.5]
-    assert reweigh(weights, rates, np.array([1.0, 1.1])).tolist() == [0.75, 0.25]
+    assert reweigh(weights, rates, np.array([-1e9, -1e9 + 1e-6])).tolist() == [0.5, 0.5]
+    np.testing.assert_allclose(reweigh(weights, rates, np.array([1.0, 1.1])), [0.75, 0.25])
+
+
+def test_the_largest_losses_there_are():
+    weights = reweigh(np.array([0.5, 0.5]), np.array([0.5, 0.5]), np.array([1.7e308, -1.7e308]))
+    np.testing.assert_allclose(weights, [0.25, 0.75])
+
+
+def test_a_turn_cannot_be_written_to():
+    turn = track_metric(2).turn
+    with pytest.raises(ValueError, match="read-only"):
+        turn.weights[0] = np.nan
+    assert turn == turn
+    assert repr(track_metric(2)) == "Ocelad(Rice, n_rounds=0, n_active_scales=1)"
 
 
 @given(st.lists(st.lists(st.floats(0, 1e12), min_size=8, max_size=8), min_size=1, max_size=60))
@@ -144,6 +159,7 @@ def test_copies_and_pickles_go_on_alike():
         ({"initial_threshold": 0.9}, "initial_threshold must be a finite number of at least 1"),
         ({"shortest_interval": 0}, "shortest_interval must be a whole number"),
         ({"n_scales": 0}, "n_scales must be"),
+        ({"initial_scale": 1e308}, "initial_scale must be"),
         ({"finest": "first"}, "finest must be one of"),
         ({"regularizer": None, "shrinkage": 1.0}, "nothing to shrink"),
         ({"initial_scale": 5.0, "max_norm": 1.0}, "above max_norm 1"),

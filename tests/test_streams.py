@@ -79,6 +79,17 @@ def test_event_is_that_of_the_pair_and_the_answer_that_of_the_labels():
         np.testing.assert_allclose(pair.x, moment.points()[moment.first])
 
 
+def test_the_triangles_are_turned_at_random():
+    planes = []
+    for seed in range(2):
+        moment = next(iter(DriftingClusters(seed=seed)))
+        assert moment.true_metric().round == 0
+        centres = np.array([moment.points()[moment.labels == k, :3].mean(axis=0) for k in range(3)])
+        planes.append(np.cross(centres[1] - centres[0], centres[2] - centres[0]))
+    cosine = planes[0] @ planes[1] / np.linalg.norm(planes[0]) / np.linalg.norm(planes[1])
+    assert abs(cosine) < 0.99
+
+
 def test_true_metric_tells_nearly_all_pairs_apart():
     right = [
         moment.true_metric().similar(moment.pair().x, moment.pair().z) == moment.similar
@@ -115,6 +126,8 @@ def test_wrong_answers_change_nothing_else():
         (lambda: Phase("p", "A", 0.1, 0), "length must be a whole number of at least 1"),
         (lambda: DriftingClusters([]), "at least one Phase"),
         (lambda: DriftingClusters(["A"]), "at least one Phase"),
+        (lambda: DriftingClusters(3), "at least one Phase"),
+        (lambda: Phase(None, "A", 0.1, 10), "name must be text"),
         (lambda: DriftingClusters(n_features=5), "n_features must be a whole number of at least 6"),
         (lambda: DriftingClusters(n_points=2), "n_points must be"),
         (lambda: DriftingClusters(flipped=1.5), "flipped must be"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from math import isfinite
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
+from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
@@ -23,7 +23,7 @@ CoPlay = TypeVar("CoPlay", covariant=True)
 Finest: TypeAlias = Literal["carry", "ensemble", "reset"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Turn:
     """A round that is about to be played.
 
@@ -34,15 +34,18 @@ class Turn:
     starting : tuple of Scale
         The scales that begin a new interval with this round.
     weights : array of shape (n_active,)
-        The weight of each active scale, those that start included.
+        The weight of each active scale, those that start included; read-only.
     before : array
-        The weights as the last round left them, before any start; empty in round 1.
+        The weights as the last round left them, before any start; empty in round 1; read-only.
     """
 
     round: int
     starting: tuple[Scale, ...]
     weights: Floats
     before: Floats
+
+    def __post_init__(self) -> None:
+        self.weights.flags.writeable = self.before.flags.writeable = False
 
     @property
     def active(self) -> int:
@@ -51,24 +54,32 @@ class Turn:
 
     @property
     def probabilities(self) -> Floats:
-        """The weights, scaled to sum to 1: what the active learners' plays are averaged with."""
+        """The weights scaled to sum to 1, by which the active learners' plays are averaged."""
         probabilities: Floats = self.weights / self.weights.sum()
         return probabilities
 
 
 class Bank(Protocol[ContraEvent, CoPlay]):
-    """The learners of all scales."""
+    """The learners of all scales, one round after the other.
 
-    def observe(self, event: ContraEvent, turn: Turn) -> Floats:
-        """Play the round: scales that start take their start values, each active learner is judged, then learns.
+    ``start`` and ``observe`` return the bank as it is afterwards. A bank that is not changed by them, such as
+    ``LearnerBank``, makes every round all or nothing, interrupts included. One that changes and returns
+    itself must see to it that a round which raises has changed nothing.
+    """
 
-        Returns what each active learner lost, by the estimate it held before it saw the event. All or
-        nothing: when it raises, the bank is as it was.
+    def start(self, turn: Turn) -> Self:
+        """Give the scales that start with this round the learners that they start with."""
+        ...
+
+    def observe(self, event: ContraEvent, turn: Turn) -> tuple[Floats, Self]:
+        """Judge each active learner on the event, then let it learn.
+
+        Returns what each active learner lost, by the estimate it held before it saw the event.
         """
         ...
 
     def mix(self, turn: Turn) -> CoPlay:
-        """What the ensemble plays in this round, its starts included. Changes nothing."""
+        """What the ensemble plays in this round. Changes nothing."""
         ...
 
 
@@ -86,7 +97,7 @@ class LearnerError(RuntimeError):
     def __init__(self, scale: Scale, round: int, what: str) -> None:
         super().__init__(
             f"in round {round} the learner of scale {scale.index} (interval length {scale.length}) {what}; "
-            "the ensemble is as it was before this round"
+            "the ensemble is as it was"
         )
         self.scale = scale
         self.round = round
@@ -97,7 +108,7 @@ class LearnerError(RuntimeError):
 
 
 def weighted_average(plays: Sequence[Any], probabilities: Floats) -> Any:
-    """The convex combination of plays that can be added and scaled: numbers or arrays (equation 7)."""
+    """The convex combination of plays that can be added and scaled: numbers or arrays (equation 6)."""
     return sum(probability * play for probability, play in zip(probabilities, plays, strict=True))
 
 
@@ -117,20 +128,20 @@ class LearnerBank(Generic[Event, Play]):
 
     Examples
     --------
+    >>> from ocelad import Ocelad
     >>> class Mean:
     ...     def __init__(self, scale, start):
-    ...         self.value, self.step = start or 0.0, 0.5 * scale.rate
+    ...         self.value, self.step = 0.0 if start is None else start, 0.5 * scale.rate
     ...     def play(self):
     ...         return self.value
     ...     def loss(self, event):
     ...         return (self.value - event) ** 2
     ...     def update(self, event):
     ...         self.value += self.step * (event - self.value)
-    >>> from ocelad import Ocelad
     >>> tracker = Ocelad(LearnerBank(Mean))
     >>> for event in [1.0] * 20:
-    ...     tracker.step(event).loss
-    ...     break
+    ...     last = tracker.step(event)
+    >>> round(float(tracker.play()), 3)
     1.0
 
     Notes
@@ -149,52 +160,66 @@ class LearnerBank(Generic[Event, Play]):
         self._make = make
         self._mix = mix
         self._finest = checks.choice(finest, "finest", get_args(Finest))
-        self._members: list[tuple[Scale, Learner[Event, Play]]] = []
+        self._members: tuple[tuple[Scale, Learner[Event, Play]], ...] = ()
 
     @property
     def learners(self) -> tuple[Learner[Event, Play], ...]:
-        """The learners as the last round left them, the finest scale first."""
+        """The learners, the finest scale first."""
         return tuple(learner for _, learner in self._members)
 
-    def observe(self, event: Event, turn: Turn) -> Floats:
-        """Play the round: start, judge, learn; all or nothing."""
-        members = self._started(turn)
-        losses = np.array([_loss(member, event, turn.round) for member in members])
-        self._members = [(scale, _updated((scale, learner), event, turn.round)) for scale, learner in members]
-        return losses
-
-    def mix(self, turn: Turn) -> Play:
-        """What the ensemble plays in this round, its starts included."""
-        return self._average(self._started(turn), turn.probabilities)
-
-    def _started(self, turn: Turn) -> list[tuple[Scale, Learner[Event, Play]]]:
-        """The members of this round: the scales that start have new learners. Changes nothing."""
+    def start(self, turn: Turn) -> Self:
+        """A bank in which the scales that start have new learners."""
         members = list(self._members)
         for scale in turn.starting:
             j = scale.index
             if j == 0 and self._members and self._finest == "carry":
                 continue
+            start = deepcopy(self._start_value(j, turn))
             try:
-                learner = self._make(scale, self._start_value(j, turn))
+                learner = self._make(scale, start)
             except Exception as error:
                 raise LearnerError(scale, turn.round, f"could not be started ({_in_words(error)})") from error
+            _play(scale, learner, turn.round)
             members[j : j + 1] = [(scale, learner)]
-        return members
+        return self._with(members)
+
+    def observe(self, event: Event, turn: Turn) -> tuple[Floats, Self]:
+        """What each learner lost, and a bank in which each has learned."""
+        losses = np.array([_loss(scale, learner, event, turn.round) for scale, learner in self._members])
+        learned = [(scale, _updated(scale, learner, event, turn.round)) for scale, learner in self._members]
+        return losses, self._with(learned)
+
+    def mix(self, turn: Turn) -> Play:
+        """What the ensemble plays in this round."""
+        return self._average(turn.probabilities, turn.round)
 
     def _start_value(self, j: int, turn: Turn) -> Play | None:
-        # self._members, not the members of this round: what was held before any start.
+        # self._members holds what was there before any start.
         if j > 0:
-            return self._members[j - 1][1].play()
+            return _play(*self._members[j - 1], turn.round)
         if self._members and self._finest == "ensemble":
-            return self._average(self._members, turn.before / turn.before.sum())
+            return self._average(turn.before / turn.before.sum(), turn.round)
         return None
 
-    def _average(self, members: Sequence[tuple[Scale, Learner[Event, Play]]], probabilities: Floats) -> Play:
-        return self._mix([learner.play() for _, learner in members], probabilities)
+    def _average(self, probabilities: Floats, t: int) -> Play:
+        plays = [_play(scale, learner, t) for scale, learner in self._members]
+        try:
+            return self._mix(plays, probabilities)
+        except Exception as error:
+            kind = type(plays[0]).__name__
+            raise TypeError(
+                f"plays of type {kind} could not be averaged ({_in_words(error)}); "
+                "LearnerBank(make, mix) takes a function mix(plays, probabilities) that can"
+            ) from error
+
+    def _with(self, members: Sequence[tuple[Scale, Learner[Event, Play]]]) -> Self:
+        bank = type(self).__new__(type(self))
+        bank.__dict__.update(self.__dict__)
+        bank._members = tuple(members)
+        return bank
 
 
-def _loss(member: tuple[Scale, Learner[Event, Any]], event: Event, t: int) -> float:
-    scale, learner = member
+def _loss(scale: Scale, learner: Learner[Event, Any], event: Event, t: int) -> float:
     try:
         loss = float(learner.loss(event))
     except Exception as error:
@@ -204,18 +229,41 @@ def _loss(member: tuple[Scale, Learner[Event, Any]], event: Event, t: int) -> fl
     return loss
 
 
-def _updated(member: tuple[Scale, Learner[Event, Play]], event: Event, t: int) -> Learner[Event, Play]:
+def _updated(scale: Scale, learner: Learner[Event, Play], event: Event, t: int) -> Learner[Event, Play]:
     """The learner after the event, as a copy: the one before stays as it is."""
-    scale, learner = member
     try:
         updated = deepcopy(learner)
         updated.update(event)
-        play = updated.play()
     except Exception as error:
         raise LearnerError(scale, t, f"could not learn from the event ({_in_words(error)})") from error
-    if isinstance(play, (float, np.floating, np.ndarray)) and not np.isfinite(play).all():
-        raise LearnerError(scale, t, "came to play NaN or infinity, where finite numbers are needed")
+    _play(scale, updated, t)
     return updated
+
+
+def _play(scale: Scale, learner: Learner[Any, Play], t: int) -> Play:
+    try:
+        play = learner.play()
+    except Exception as error:
+        raise LearnerError(scale, t, f"could not play ({_in_words(error)})") from error
+    if not is_finite(play):
+        raise LearnerError(scale, t, f"came to play {play!r}, where finite numbers are needed")
+    return play
+
+
+def is_finite(play: object) -> bool:
+    """Whether all numbers in a play are finite, as far as one can look into it; None is no play at all."""
+    if play is None:
+        return False
+    if isinstance(play, (int, float, complex, np.number, np.ndarray)):
+        numbers = np.asarray(play)
+        return numbers.dtype.kind not in "fc" or bool(np.isfinite(numbers).all())
+    if isinstance(play, Mapping):
+        return all(map(is_finite, play.values()))
+    if isinstance(play, (tuple, list)):
+        return all(map(is_finite, play))
+    if is_dataclass(play) and not isinstance(play, type):
+        return all(is_finite(getattr(play, field.name)) for field in fields(play))
+    return True
 
 
 def _in_words(error: Exception) -> str:

@@ -62,6 +62,7 @@ class Comid:
     is then halved, for M, mu and the shrinkage alike, until it does, as LogDet methods commonly do.
 
     The paper bounds the metric only in its theory (``||M|| <= c``, Corollary 1); ``max_norm`` does it by scaling.
+    The threshold takes a plain gradient step whatever the divergence, where the paper writes ``B_psi`` for it too.
     """
 
     def __init__(
@@ -81,6 +82,8 @@ class Comid:
         self._step_size = checks.number(step_size, "step_size", above=0)
         self._shrinkage = checks.number(shrinkage, "shrinkage", at_least=0)
         self._max_norm = None if max_norm is None else checks.number(max_norm, "max_norm", above=0)
+        if not isinstance(start, Metric):
+            raise TypeError(f"start must be a Metric; got {type(start).__name__}")
         self._metric = start
         _check_together(self, divergence)
 
@@ -89,6 +92,11 @@ class Comid:
         learner = copy(self)
         learner._metric, learner._step_size = start, step_size
         return learner
+
+    @property
+    def step_size(self) -> float:
+        """eta."""
+        return self._step_size
 
     def play(self) -> Metric:
         """The metric it holds."""
@@ -107,18 +115,23 @@ class Comid:
         u, y = event
         with np.errstate(over="ignore", invalid="ignore"):  # told by _finite instead
             gradient = _finite(slope * y * np.outer(u, u))
-            M, step = self._minimize(gradient)
-            if self._max_norm is not None:
-                M *= self._max_norm / max(float(np.linalg.norm(M)), self._max_norm)
+            try:
+                M, step = self._minimize(gradient)
+            except np.linalg.LinAlgError:  # what LAPACK makes of numbers near the largest float
+                M, step = np.full_like(gradient, np.nan), 0.0
             M = _finite(M)
+            if self._max_norm is not None:
+                size = float(np.abs(M).max()) or 1.0
+                norm = size * float(np.linalg.norm(M / size))  # a plain norm overflows at entries of 1e154
+                M *= self._max_norm / max(norm, self._max_norm)
         mu = max(1.0, self._metric.threshold + step * slope * y)
         self._metric = Metric.trusted(M, mu, self._metric.round + 1)
 
     def _margin(self, event: Event) -> float:
         u, y = event
         M = self._metric.matrix
-        if u.shape != (len(M),):
-            raise ValueError(f"the pair has shape {u.shape}; pairs of {len(M)} features are expected")
+        if np.shape(u) != (len(M),):
+            raise ValueError(f"the pair has shape {np.shape(u)}; pairs of {len(M)} features are expected")
         with np.errstate(over="ignore", invalid="ignore"):  # an infinite loss is told by the bank
             return float(y * (self._metric.threshold - u @ M @ u))
 
@@ -128,6 +141,10 @@ class Comid:
         dual, shrinkage = divergence.to_dual(self._metric.matrix), self._shrinkage * np.eye(len(gradient))
         while not divergence.reaches(dual - eta * (gradient + shrinkage)):
             eta /= 2.0
+            if eta == 0.0:
+                raise ArithmeticError(
+                    "the step has no minimum at any step size; the metric has become too ill-conditioned"
+                )
         if self._regularizer == "l1" and self._shrinkage > 0.0:
             return elementwise.shrink(divergence, dual - eta * gradient, eta * self._shrinkage), eta
         return divergence.from_dual(dual - eta * (gradient + shrinkage)), eta

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
+from ocelad import checks
+
 
 @dataclass(frozen=True, slots=True)
 class Scale:
@@ -26,16 +28,15 @@ class Scale:
 
     @property
     def rate(self) -> float:
-        """``1 / sqrt(length)``: what this scale's learner multiplies its step size by (section III)."""
+        """``1 / sqrt(length)``, what this scale's learner multiplies its step size by (section III)."""
         return 1.0 / sqrt(self.length)
 
     @property
     def weight_rate(self) -> float:
-        """``eta_I = min(1/2, 1/sqrt(length))``: start value and step of the weight (section IV)."""
+        """``eta_I = min(1/2, 1/sqrt(length))``, start value and step of the weight (section IV)."""
         return min(0.5, self.rate)
 
 
-@dataclass(frozen=True)
 class Schedule:
     """Who starts and who is active at each round t = 1, 2, 3, ...
 
@@ -59,17 +60,13 @@ class Schedule:
     Notes
     -----
     The paper counts ``floor(log2 t)`` active intervals; with its own statement that the first interval of
-    length L starts at t = L there are ``floor(log2 t) + 1``.
+    length L starts at t = L there are ``floor(log2 t) + 1``. It starts the first interval of scale 0 at round
+    I0; here scale 0 plays from round 1 on, so that there is always something to play.
     """
 
-    shortest: int = 1
-    n_scales: int | None = None
-
-    def __post_init__(self) -> None:
-        if not _is_whole(self.shortest) or self.shortest < 1:
-            raise ValueError(f"shortest_interval must be a whole number of rounds, 1 or more; got {self.shortest!r}")
-        if self.n_scales is not None and (not _is_whole(self.n_scales) or self.n_scales < 1):
-            raise ValueError(f"n_scales must be None or a whole number, 1 or more; got {self.n_scales!r}")
+    def __init__(self, shortest: int = 1, n_scales: int | None = None) -> None:
+        self.shortest = checks.whole(shortest, "shortest_interval", at_least=1)
+        self.n_scales = None if n_scales is None else checks.whole(n_scales, "n_scales", at_least=1)
 
     def starting(self, t: int) -> int:
         """How many scales (0 .. n-1) begin a new interval at round t."""
@@ -88,7 +85,3 @@ class Schedule:
 
     def _capped(self, n: int) -> int:
         return n if self.n_scales is None else min(n, self.n_scales)
-
-
-def _is_whole(value: object) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)

@@ -33,6 +33,8 @@ def shrink(divergence: Divergence, D: Floats, tau: float) -> Floats:
     """
     Z = _start(divergence, D, tau)
     M = divergence.from_dual(D - Z)
+    if not np.isfinite(M).all():
+        return M  # an overflow, for the caller to tell
     ahead, M_ahead, momentum, length = Z, M, 1.0, 1.0
     for _ in range(MAX_STEPS):
         if gap(M, Z, tau) <= RELATIVE_GAP * tau * np.abs(M).sum():
@@ -41,10 +43,11 @@ def shrink(divergence: Divergence, D: Floats, tau: float) -> Floats:
         while True:
             Z_next = np.clip(ahead + length * M_ahead, -tau, tau)
             move = Z_next - ahead
-            if divergence.reaches(D - Z_next):
-                M_next = divergence.from_dual(D - Z_next)
+            M_next = _primal(divergence, D - Z_next)
+            if np.isfinite(M_next).all():
                 # The dual's gradient is -M; this holds when its curvature along the move is at most 1/length.
-                if ((M_ahead - M_next) * move).sum() * length <= (move * move).sum() * (1 + 1e-9) + 1e-300:
+                bend = ((M_ahead - M_next) * move).sum()
+                if bend * length <= (move * move).sum() * (1 + 1e-9) + 1e-300:
                     break
             length /= 2.0
         if ((ahead - Z_next) * (Z_next - Z)).sum() > 0:
@@ -52,12 +55,17 @@ def shrink(divergence: Divergence, D: Floats, tau: float) -> Floats:
         following = (1.0 + np.sqrt(1.0 + 4.0 * momentum * momentum)) / 2.0
         ahead = np.clip(Z_next + (momentum - 1.0) / following * (Z_next - Z), -tau, tau)
         momentum, Z, M = following, Z_next, M_next
-        if not divergence.reaches(D - ahead):
-            ahead = Z
-        M_ahead = divergence.from_dual(D - ahead)
+        M_ahead = _primal(divergence, D - ahead)
+        if not np.isfinite(M_ahead).all():
+            ahead, M_ahead = Z, M
     raise ArithmeticError(
         f"the L1 step did not reach its duality gap in {MAX_STEPS} iterations; a smaller step_size or shrinkage would"
     )
+
+
+def _primal(divergence: Divergence, D: Floats) -> Floats:
+    """``from_dual(D)``, infinite where it has no value."""
+    return divergence.from_dual(D) if divergence.reaches(D) else np.full_like(D, np.inf)
 
 
 def gap(M: Floats, Z: Floats, tau: float) -> float:

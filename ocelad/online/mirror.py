@@ -124,4 +124,5 @@ def _spectral(S: Floats, function: Callable[[Floats], Any]) -> Floats:
 
 def _positive(eigenvalues: Floats) -> Floats:
     """Eigenvalues of a positive definite matrix, those lost to rounding put where float64 begins to see them."""
-    return np.maximum(eigenvalues, max(_EPS * eigenvalues[-1], _TINY))
+    # Twice what Burg's ``reaches`` asks for, so that to_dual of any M is within reach.
+    return np.maximum(eigenvalues, max(2.0 * len(eigenvalues) * _EPS * eigenvalues[-1], _TINY))

@@ -14,13 +14,12 @@ from ocelad.online.dyadic import Schedule
 Event = TypeVar("Event")
 Play = TypeVar("Play")
 
-# Learners that were just started hold equal estimates: their regrets are rounding noise, which the division
-# by the largest would blow up to +-1. Below this share of the losses, regrets count as equal.
+_MOST_SCALES = 64  # an interval of 2**63 rounds is never reached
 _NOISE = 1e-12
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Round:
     """What happened in a round.
 
@@ -63,7 +62,7 @@ class Ocelad(Generic[Event, Play]):
     --------
     >>> from ocelad import Pair, track_metric
     >>> tracker = track_metric(n_features=2)
-    >>> tracker.step(Pair([1.0, 0.0], [0.0, 0.0], similar=False).event()).round
+    >>> tracker.step(Pair([1.0, 0.0], [0.0, 0.0], similar=False)).round
     1
     >>> tracker.play()
     Metric(n_features=2, threshold=1, round=1)
@@ -75,64 +74,79 @@ class Ocelad(Generic[Event, Play]):
     """
 
     def __init__(self, bank: Bank[Event, Play], *, shortest_interval: int = 1, n_scales: int | None = None) -> None:
-        self._bank = bank
+        if not all(callable(getattr(bank, method, None)) for method in ("start", "observe", "mix")):
+            raise TypeError(f"bank must have start, observe and mix, as LearnerBank has; got {type(bank).__name__}")
         self._schedule = Schedule(shortest_interval, n_scales)
-        self._weight_rates = np.empty(0)
-        self._turn = self._next_turn(1, np.empty(0))
+        self._weight_rates = np.array([self._schedule.scale(j).weight_rate for j in range(_MOST_SCALES)])
+        turn = self._next_turn(1, np.empty(0))
+        # The round about to be played, and the bank with the starts of that round. One attribute, so that no
+        # interrupt can come between the two.
+        self._state = (bank.start(turn), turn)
+        self.play()  # plays that cannot be averaged are refused here, not when somebody asks
 
     @property
     def n_rounds(self) -> int:
         """How many rounds have passed."""
-        return self._turn.round - 1
+        return self.turn.round - 1
 
     @property
     def turn(self) -> Turn:
         """The round that is about to be played."""
-        return self._turn
+        return self._state[1]
 
     @property
     def bank(self) -> Bank[Event, Play]:
-        """The learners."""
-        return self._bank
+        """The learners, those that start with the round about to be played included."""
+        return self._state[0]
 
     def step(self, event: Event) -> Round:
         """A round passes: the learners are judged on the event and learn from it, and are weighed anew.
 
         When a learner fails, a ``LearnerError`` names its scale and nothing has changed.
         """
-        turn = self._turn
-        losses = self._bank.observe(event, turn)
-        weights = reweigh(turn.weights, self._weight_rates[: turn.active], losses)
-        self._turn = self._next_turn(turn.round + 1, weights)
+        bank, turn = self._state
+        losses, bank = bank.observe(event, turn)
+        if np.shape(losses) != (turn.active,) or not np.isfinite(losses).all():
+            raise ValueError(
+                f"a bank must return {turn.active} finite losses in round {turn.round}; it returned {losses}"
+            )
+        after = self._next_turn(turn.round + 1, reweigh(turn.weights, self._weight_rates[: turn.active], losses))
+        self._state = (bank.start(after), after)
         return Round(turn.round, len(turn.starting), losses, turn.probabilities)
 
     def play(self) -> Play:
         """What the ensemble would say now: what it is judged on in the next round. Changes nothing."""
-        return self._bank.mix(self._turn)
+        bank, turn = self._state
+        return bank.mix(turn)
+
+    def __repr__(self) -> str:
+        return f"Ocelad({type(self.bank).__name__}, n_rounds={self.n_rounds}, n_active_scales={self.turn.active})"
 
     def _next_turn(self, t: int, before: Floats) -> Turn:
         starting = tuple(self._schedule.scale(j) for j in range(self._schedule.starting(t)))
-        active = self._schedule.active(t)
-        if active > len(self._weight_rates):
-            rate = self._schedule.scale(active - 1).weight_rate
-            self._weight_rates = np.append(self._weight_rates, rate)
-        # A scale that becomes active with this round starts with it, so its weight is set below.
-        weights = np.empty(active)
+        # A scale that becomes active with this round starts with it, so that every weight is set.
+        weights = np.empty(self._schedule.active(t))
         weights[: len(before)] = before
         weights[: len(starting)] = self._weight_rates[: len(starting)]
         return Turn(t, starting, weights, before)
 
 
 def reweigh(weights: Floats, rates: Floats, losses: Floats) -> Floats:
-    """``w (1 + eta_I r / max|r|)`` with regret r = weighted mean loss - own loss (equation 6).
+    """``w (1 + eta_I r / max|r|)`` with regret r = weighted mean loss - own loss (equation 5).
 
     >>> reweigh(np.array([1.0, 1.0]), np.array([0.5, 0.25]), losses=np.array([3.0, 1.0]))
     array([0.5 , 1.25])
+
+    Notes
+    -----
+    Departures from the paper: the weights stay as they are when ``max|r| <= 1e-12 max(1, max|loss|)``. Learners
+    that were just started hold equal estimates, their regrets are rounding noise, and the division would blow
+    it up to +-1. And a weight stays above zero, from which it could not come back, in the longest intervals too.
     """
+    losses = losses / max(1.0, np.abs(losses).max())  # the scale drops out below; the largest float does not overflow
     regrets = weights @ losses / weights.sum() - losses
     largest = np.abs(regrets).max()
-    if largest <= _NOISE * max(1.0, np.abs(losses).max()):
+    if largest <= _NOISE:
         return weights
-    # Over very long intervals a weight could reach zero, from which it would not come back.
     result: Floats = np.maximum(weights * (1.0 + rates * (regrets / largest)), _TINY)
     return result

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from ocelad import checks
+from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.online.bank import Finest, LearnerBank, Turn
 from ocelad.online.comid import Comid, DivergenceName, LossName, RegularizerName
 from ocelad.online.dyadic import Scale
 from ocelad.online.ocelad import Ocelad
-from ocelad.pairs import Event
+from ocelad.pairs import Event, Pair, as_event
 
 
 class Rice(LearnerBank[Event, Metric]):
@@ -33,10 +34,13 @@ class Rice(LearnerBank[Event, Metric]):
     def __init__(self, start: Metric, *, step_size: float, finest: Finest = "carry", **objective: Any) -> None:
         super().__init__(self._comid, Metric.average, finest=finest)
         self._first = Comid(start, step_size=step_size, **objective)
-        self._step_size = step_size
 
     def _comid(self, scale: Scale, start: Metric | None) -> Comid:
-        return self._first.started(start or self._first.play(), self._step_size * scale.rate)
+        return self._first.started(start or self._first.play(), self._first.step_size * scale.rate)
+
+    def observe(self, event: Event | Pair, turn: Turn) -> tuple[Floats, Self]:
+        """What each learner lost on the pair, and a bank in which each has learned from it."""
+        return super().observe(as_event(event, self._first.play().n_features), turn)
 
     def mix(self, turn: Turn) -> Metric:
         """The weighted average of the learners' metrics, with the number of rounds that have passed."""
@@ -57,7 +61,7 @@ def track_metric(
     initial_scale: float | None = None,
     initial_threshold: float = 1.0,
     max_norm: float | None = None,
-) -> Ocelad[Event, Metric]:
+) -> Ocelad[Event | Pair, Metric]:
     """RICE-OCELAD: track a changing metric from pairs (Algorithm 2).
 
     Parameters
@@ -92,15 +96,15 @@ def track_metric(
     Returns
     -------
     Ocelad
-        Feed it events with ``step``; ``play`` gives the ``Metric`` now.
+        Feed it pairs, or their events, with ``step``; ``play`` gives the ``Metric`` now.
 
     Examples
     --------
     >>> from ocelad import Pair
     >>> tracker = track_metric(n_features=2, step_size=0.1)
     >>> for _ in range(50):
-    ...     _ = tracker.step(Pair([0.0, 2.0], [0.0, 0.0], similar=True).event())
-    ...     _ = tracker.step(Pair([2.0, 0.0], [0.0, 0.0], similar=False).event())
+    ...     _ = tracker.step(Pair([0.0, 2.0], [0.0, 0.0], similar=True))
+    ...     _ = tracker.step(Pair([2.0, 0.0], [0.0, 0.0], similar=False))
     >>> metric = tracker.play()
     >>> metric.similar([0.0, 2.0], [0.0, 0.0]), metric.similar([2.0, 0.0], [0.0, 0.0])
     (True, False)
@@ -110,7 +114,7 @@ def track_metric(
         max_norm = checks.number(max_norm, "max_norm", above=0)
     if initial_scale is None:
         initial_scale = 1.0 / n if max_norm is None else min(1.0 / n, max_norm / np.sqrt(n))
-    initial_scale = checks.number(initial_scale, "initial_scale", at_least=0)
+    initial_scale = checks.number(initial_scale, "initial_scale", at_least=0, at_most=1e100)
     start = Metric(initial_scale * np.eye(n), checks.number(initial_threshold, "initial_threshold", at_least=1))
     bank = Rice(
         start,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import fields, is_dataclass
+from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ocelad.online.bank import Bank
+from ocelad.online.bank import Bank, is_finite
 from ocelad.online.learner import Learner
 from ocelad.online.ocelad import Ocelad
 
@@ -35,17 +37,22 @@ def check_learner(make: Callable[[], Learner[Event, Play]], events: Sequence[Eve
     >>> event = Pair([1.0, 2.0], [0.0, 0.0], similar=True).event()
     >>> check_learner(lambda: Comid(Metric([[1.0, 0.0], [0.0, 1.0]]), step_size=0.1), [event])
     """
+    events = list(events)
+    _need(callable(make), f"make must be a function that makes a learner; it is a {type(make).__name__}")
     _need(len(events) > 0, "check_learner needs at least one event")
     learner, twin = make(), make()
+    _need(learner is not twin, "make must make a new learner every time; it returned the same one twice")
     for number, event in enumerate(events, start=1):
         at = f"at event {number}"
-        before = deepcopy(learner.play())
-        loss = learner.loss(event)
-        _need(np.ndim(loss) == 0 and bool(np.isfinite(loss)), f"loss must be one finite number; {at} it is {loss!r}")
+        before = deepcopy(_tried("play", learner.play, at))
+        _need(is_finite(before), f"play must give finite numbers; {at} it gives {before!r}")
+        loss = _tried("loss", lambda: learner.loss(event), at)  # noqa: B023
+        _need(_is_finite_number(loss), f"loss must be one finite number; {at} it is {loss!r}")
         _need(learner.loss(event) == loss, f"loss must give the same number twice; {at} it does not")
         _need(_same(learner.play(), before), f"play and loss must change nothing; {at} what it plays changed")
-        copy = deepcopy(learner)
-        copy.update(event)
+        copy = _tried("deepcopy", lambda: deepcopy(learner), at)
+        _tried("update", lambda: copy.update(event), at)  # noqa: B023
+        _need(is_finite(copy.play()), f"play must give finite numbers; after event {number} it gives {copy.play()!r}")
         _need(
             _same(learner.play(), before) and learner.loss(event) == loss,
             f"a deep copy must learn apart from the original; {at} updating the copy changed the original",
@@ -90,6 +97,8 @@ def check_bank(
     >>> event = Pair([1.0, 2.0], [0.0, 0.0], similar=True).event()
     >>> check_bank(lambda: Rice(Metric(np.eye(2)), step_size=0.1), [event] * 10)
     """
+    events = list(events)
+    _need(callable(make), f"make must be a function that makes a bank; it is a {type(make).__name__}")
     _need(len(events) > 0, "check_bank needs at least one event")
     read, unread = (Ocelad(make(), shortest_interval=shortest_interval, n_scales=n_scales) for _ in range(2))
     for event in events:
@@ -97,11 +106,12 @@ def check_bank(
         if refused is not None:
             _check_refusal(read, refused, at)
         before = deepcopy(read.play())
+        _need(is_finite(before), f"mix must give finite numbers; {at} it gives {before!r}")
         _need(_same(read.play(), before), f"mix must give the same twice; {at} it does not")
-        active = read.turn.active
-        losses, others = read.step(event).losses, unread.step(event).losses
-        _need(losses.shape == (active,), f"observe must return {active} losses {at}; it returned shape {losses.shape}")
-        _need(bool(np.isfinite(losses).all()), f"losses must be finite; {at} they are {losses}")
+        losses, others = (
+            read.step(event).losses,
+            unread.step(event).losses,
+        )  # checks their number and that they are finite
         _need(
             _same(losses, others), f"reading must change nothing; {at} the losses differ from a run that was not read"
         )
@@ -119,10 +129,28 @@ def _check_refusal(ocelad: Ocelad[Event, Play], refused: Event, at: str) -> None
         raise AssertionError(f"the event that must be refused was taken {at}")
 
 
+def _tried(name: str, call: Callable[[], Any], at: str) -> Any:
+    try:
+        return call()
+    except Exception as error:
+        raise AssertionError(f"{name} must not fail; {at} it raised {type(error).__name__}: {error}") from error
+
+
+def _is_finite_number(value: object) -> bool:
+    return isinstance(value, (Real, np.number)) and is_finite(value)
+
+
 def _same(one: Any, other: Any) -> bool:
-    """Same bits, for numbers, arrays and anything else that knows equality."""
-    equal = one == other
-    return bool(np.all(equal)) and np.shape(one) == np.shape(other)
+    """Same bits: numbers, arrays, containers of them, and anything else that knows equality."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return bool(np.array_equal(one, other))
+    if is_dataclass(one) and type(one) is type(other):
+        return all(_same(getattr(one, field.name), getattr(other, field.name)) for field in fields(one))
+    return bool(one == other)
 
 
 def _need(condition: bool, sentence: str) -> None:

@@ -15,8 +15,12 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
+
+try:
+    from hypothesis import strategies as st
+    from hypothesis.extra.numpy import arrays
+except ImportError:
+    raise ImportError("strategies need hypothesis: pip install 'ocelad[testing]'") from None
 
 from ocelad.checks import Floats
 from ocelad.metric import Metric

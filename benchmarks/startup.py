@@ -1,0 +1,91 @@
+"""What a user waits for: importing, --help, the first pairs, a pair, the demo, and regret on every interval.
+
+    python benchmarks/startup.py
+
+CPU seconds (user and system), the median of several; a pair's time is that of the definition, ``Comid``, which
+makes an eigendecomposition per active scale and pair.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from statistics import median
+
+import numpy as np
+from results import save
+from rich.console import Console
+from rich.table import Table
+
+from ocelad import regret, track_metric
+from ocelad.pairs import Event
+
+PYTHON = [sys.executable, "-c"]
+FIRST_PAIR = "import ocelad; ocelad.MetricTracker().learn_one([1.0, 2.0], [0.0, 0.0], 1).metric_"
+
+
+def cpu_seconds_of(command: list[str], repeats: int = 5) -> float:
+    """CPU seconds of a process and its children."""
+    times = []
+    for _ in range(repeats):
+        before = os.times()
+        subprocess.run(command, check=True, capture_output=True, cwd=tempfile.gettempdir())
+        after = os.times()
+        times.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    return median(times)
+
+
+def milliseconds_per_pair(n_features: int, rounds: int) -> float:
+    """Of the default tracker, over the first rounds of a random stream."""
+    rng = np.random.default_rng(0)
+    times = []
+    for _ in range(3):
+        tracker = track_metric(n_features, step_size=0.3 / n_features**2)
+        events = [Event(rng.normal(size=n_features), float(rng.choice([-1, 1]))) for _ in range(rounds)]
+        start = time.process_time()
+        for event in events:
+            tracker.step(event)
+        times.append(1000 * (time.process_time() - start) / rounds)
+    return median(times)
+
+
+def regret_seconds(rounds: int) -> float:
+    """Worst interval of every length, dynamic and against 13 candidates."""
+    rng = np.random.default_rng(0)
+    start = time.process_time()
+    regret.Regret(rng.random(rounds), rng.random(rounds)).worst()
+    regret.Regret(rng.random(rounds), rng.random((rounds, 13))).worst()
+    return time.process_time() - start
+
+
+def main() -> None:
+    rows = [
+        {"what": "python -c pass", "value": cpu_seconds_of([*PYTHON, "pass"]), "unit": "s"},
+        {"what": "import ocelad", "value": cpu_seconds_of([*PYTHON, "import ocelad"]), "unit": "s"},
+        {"what": "ocelad --help", "value": cpu_seconds_of([sys.executable, "-m", "ocelad", "--help"]), "unit": "s"},
+        {"what": "import and first pair", "value": cpu_seconds_of([*PYTHON, FIRST_PAIR]), "unit": "s"},
+        {
+            "what": "ocelad demo (6000 rounds)",
+            "value": cpu_seconds_of([sys.executable, "-m", "ocelad", "demo", "--quiet"], repeats=1),
+            "unit": "s",
+        },
+        {"what": "regret on 18,003,000 intervals, twice", "value": regret_seconds(6000), "unit": "s"},
+    ]
+    for n_features, rounds in ((10, 1000), (25, 1000), (100, 200), (300, 30)):
+        value = milliseconds_per_pair(n_features, rounds)
+        rows.append({"what": f"a pair of {n_features} features", "value": value, "unit": "ms"})
+    table = Table(title="CPU time", box=None)
+    table.add_column("what")
+    table.add_column("time", justify="right")
+    for row in rows:
+        table.add_row(row["what"], f"{row['value']:.2f} {row['unit']}")
+    console = Console()
+    console.print(table)
+    console.print(f"Written to {save('startup', {}, rows)}")
+
+
+if __name__ == "__main__":
+    main()
