@@ -16,3 +16,5 @@ autodoc_typehints = "none"
 napoleon_google_docstring = False
 napoleon_use_ivar = False
 myst_heading_anchors = 3
+# Parameter and attribute names such as "probabilities" are found in several classes.
+suppress_warnings = ["ref.python"]
