@@ -18,6 +18,7 @@ demo: .venv/.demo
 	$(BIN)/ocelad demo
 
 test: .venv/.dev
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n auto -q tests/test_metric_bank.py
 	$(BIN)/pytest -n auto
 
 test-slow: .venv/.dev
@@ -31,6 +32,7 @@ check: .venv/.dev
 
 bench: .venv/.dev
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/engines.py
 	$(BIN)/python benchmarks/scenario.py
 
 docs: .venv/.docs

@@ -80,6 +80,25 @@ def demo(seed: int, rounds: int, output: Path, quiet: bool) -> None:
     click.echo(output if quiet else f"Picture: {output}")
 
 
+@cli.command(short_help="Compile the fast engine's kernels ahead of their first use.")
+def warm() -> None:
+    """Compile the kernels of the fast engine now, so that the first use does not wait.
+
+    What is compiled is kept on disk, beside the package or in NUMBA_CACHE_DIR.
+
+    \b
+    Example:
+      ocelad warm
+    """
+    from time import perf_counter
+
+    start = perf_counter()
+    from ocelad.online.metric_bank import warm as compile_all
+
+    compile_all()
+    click.echo(f"The kernels are compiled ({perf_counter() - start:.1f} s).")
+
+
 def _check_picture(path: Path) -> None:
     """Refuse before the work what would fail after it."""
     if path.suffix.lower() not in PICTURES:

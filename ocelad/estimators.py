@@ -15,8 +15,8 @@ from ocelad.metric import Metric
 from ocelad.online.bank import Finest
 from ocelad.online.comid import DivergenceName, LossName, RegularizerName
 from ocelad.online.ocelad import Ocelad
-from ocelad.online.rice import track_metric
-from ocelad.pairs import Event, Pair, differences
+from ocelad.online.rice import EngineName, track_metric
+from ocelad.pairs import Event, Events, Pair, differences
 
 
 class MetricTracker(BaseEstimator):  # type: ignore[misc]
@@ -49,6 +49,11 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
         The threshold on the squared distance at the start, 1 or more.
     max_norm : float or None
         Bound on the Frobenius norm of the metric; None: no bound.
+    engine : {"dense", "lowrank"}
+        "dense" is the readable definition; "lowrank" the same mathematics, compiled and many times faster, for the
+        divergence "frobenius" with the regularizer "nuclear" or None.
+    max_rank : int or None
+        With "lowrank": at most so many directions per learner; None: as many as it takes.
 
     Attributes
     ----------
@@ -64,6 +69,8 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
         How many pairs it has learned from.
     n_features_in_ : int
         How many features the points have.
+    n_cuts_ : int
+        How many directions ``max_rank`` has cut; 0 without it.
 
     Examples
     --------
@@ -91,6 +98,8 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
         initial_scale: float | None = None,
         initial_threshold: float = 1.0,
         max_norm: float | None = None,
+        engine: EngineName = "dense",
+        max_rank: int | None = None,
     ) -> None:
         self.loss = loss
         self.step_size = step_size
@@ -103,6 +112,8 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
         self.initial_scale = initial_scale
         self.initial_threshold = initial_threshold
         self.max_norm = max_norm
+        self.engine = engine
+        self.max_rank = max_rank
 
     def fit(self, pairs: Any, y: Any) -> MetricTracker:
         """Forget everything, then learn from the pairs, in their order.
@@ -133,8 +144,7 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
         labels = checks.labels(y, "y", len(U))
         # On a copy, so that a pair that cannot be learned from leaves everything as it was.
         tracked = self._begun(U.shape[1]) if tracked is None else deepcopy(tracked)
-        for u, label in zip(U, labels, strict=True):
-            tracked.ocelad.step(Event(u, float(label)))
+        tracked.ocelad.replay(Events(U, labels))
         return self._keep(tracked)
 
     def transform(self, X: Any) -> Floats:
@@ -175,6 +185,10 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
     @property
     def n_rounds_(self) -> int:
         return self._tracked.ocelad.n_rounds
+
+    @property
+    def n_cuts_(self) -> int:
+        return int(getattr(self._tracked.ocelad.bank, "n_cuts", 0))
 
     def _squared_distances(self, pairs: Any) -> Floats:
         metric = self.metric_

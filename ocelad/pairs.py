@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +50,22 @@ class Pair:
 
     def __repr__(self) -> str:
         return f"Pair(x={self.x!r}, z={self.z!r}, similar={self.similar})"
+
+
+class Events:
+    """Many events as arrays: the differences, one per row of U, and their labels. Iterates over the events."""
+
+    __slots__ = ("U", "y")
+
+    def __init__(self, U: Floats, y: Floats) -> None:
+        self.U = U
+        self.y = y
+
+    def __len__(self) -> int:
+        return len(self.U)
+
+    def __iter__(self) -> Iterator[Event]:
+        return (Event(u, float(label)) for u, label in zip(self.U, self.y, strict=True))
 
 
 def as_event(event: Event | Pair, n_features: int) -> Event:

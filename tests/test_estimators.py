@@ -62,6 +62,8 @@ def test_is_track_metric_with_the_same_settings():
         "initial_scale": 0.4,
         "initial_threshold": 1.2,
         "max_norm": 2.0,
+        "engine": "dense",
+        "max_rank": None,
     }
     pairs, y = some_pairs(40)
     tracker, core = MetricTracker(**settings).fit(pairs, y), track_metric(4, **settings)

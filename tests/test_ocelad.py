@@ -11,10 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ocelad import Ocelad, Pair, track_metric
-from ocelad.online.ocelad import reweigh
+from ocelad.online.weights import reweigh as reweigh_in_place
 from ocelad.pairs import Event
 from ocelad.regret import margin_loss
 from ocelad.testing import strategies
+
+
+def reweigh(weights, rates, losses):
+    weights = np.array(weights)
+    reweigh_in_place(weights, rates, losses, len(weights))
+    return weights
 
 
 class ScriptedBank:

@@ -12,6 +12,8 @@ from math import sqrt
 
 from ocelad import checks
 
+MOST_SCALES = 62  # an interval of 2**62 rounds is never reached
+
 
 @dataclass(frozen=True, slots=True)
 class Scale:
@@ -68,20 +70,39 @@ class Schedule:
         self.shortest = checks.whole(shortest, "shortest_interval", at_least=1)
         self.n_scales = None if n_scales is None else checks.whole(n_scales, "n_scales", at_least=1)
 
+    @property
+    def most(self) -> int:
+        """The largest number of scales there can be."""
+        return MOST_SCALES if self.n_scales is None else self.n_scales
+
     def starting(self, t: int) -> int:
         """How many scales (0 .. n-1) begin a new interval at round t."""
-        if t % self.shortest:
-            return 1 if t == 1 else 0
-        intervals = t // self.shortest
-        return self._capped((intervals & -intervals).bit_length())  # 1 + number of trailing zero bits
+        return starting_scales(t, self.shortest, self.most)
 
     def active(self, t: int) -> int:
         """How many scales (0 .. n-1) are active at round t."""
-        return self._capped(max(1, (t // self.shortest).bit_length()))
+        return active_scales(t, self.shortest, self.most)
 
     def scale(self, index: int) -> Scale:
         """The scale at this index."""
         return Scale(index, self.shortest << index)
 
-    def _capped(self, n: int) -> int:
-        return n if self.n_scales is None else min(n, self.n_scales)
+
+def starting_scales(t: int, shortest: int, most: int) -> int:
+    """One more than t / shortest has trailing zero bits; where t is no multiple of shortest, none but at round 1."""
+    if t % shortest != 0:
+        return 1 if t == 1 else 0
+    intervals, n = t // shortest, 1
+    while intervals % 2 == 0 and n < most:
+        intervals //= 2
+        n += 1
+    return n
+
+
+def active_scales(t: int, shortest: int, most: int) -> int:
+    """As many as t / shortest has bits, and at least one."""
+    intervals, n = t // shortest // 2, 1
+    while intervals > 0 and n < most:
+        intervals //= 2
+        n += 1
+    return n

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -9,14 +10,12 @@ import numpy as np
 
 from ocelad.checks import Floats
 from ocelad.online.bank import Bank, Turn
-from ocelad.online.dyadic import Schedule
+from ocelad.online.dyadic import MOST_SCALES, Schedule
+from ocelad.online.weights import reweigh
+from ocelad.pairs import Events
 
 Event = TypeVar("Event")
 Play = TypeVar("Play")
-
-_MOST_SCALES = 64  # an interval of 2**63 rounds is never reached
-_NOISE = 1e-12
-_TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +76,7 @@ class Ocelad(Generic[Event, Play]):
         if not all(callable(getattr(bank, method, None)) for method in ("start", "observe", "mix")):
             raise TypeError(f"bank must have start, observe and mix, as LearnerBank has; got {type(bank).__name__}")
         self._schedule = Schedule(shortest_interval, n_scales)
-        self._weight_rates = np.array([self._schedule.scale(j).weight_rate for j in range(_MOST_SCALES)])
+        self._weight_rates = np.array([self._schedule.scale(j).weight_rate for j in range(MOST_SCALES)])
         turn = self._next_turn(1, np.empty(0))
         # The round about to be played, and the bank with the starts of that round. One attribute, so that no
         # interrupt can come between the two.
@@ -110,9 +109,26 @@ class Ocelad(Generic[Event, Play]):
             raise ValueError(
                 f"a bank must return {turn.active} finite losses in round {turn.round}; it returned {losses}"
             )
-        after = self._next_turn(turn.round + 1, reweigh(turn.weights, self._weight_rates[: turn.active], losses))
+        weights = turn.weights.copy()
+        reweigh(weights, self._weight_rates, losses, turn.active)
+        after = self._next_turn(turn.round + 1, weights)
         self._state = (bank.start(after), after)
         return Round(turn.round, len(turn.starting), losses, turn.probabilities)
+
+    def replay(self, events: Iterable[Event]) -> None:
+        """Many rounds pass: as one step after the other, to the bit, but faster where the bank knows how.
+
+        When one is refused, those before it have passed.
+        """
+        bank, turn = self._state
+        if isinstance(events, Events) and hasattr(bank, "replay"):
+            turn, error = bank.replay(events.U, events.y, turn, self._weight_rates)
+            self._state = (bank, turn)
+            if error is not None:
+                raise error
+        else:
+            for event in events:
+                self.step(event)
 
     def play(self) -> Play:
         """What the ensemble would say now: what it is judged on in the next round. Changes nothing."""
@@ -129,24 +145,3 @@ class Ocelad(Generic[Event, Play]):
         weights[: len(before)] = before
         weights[: len(starting)] = self._weight_rates[: len(starting)]
         return Turn(t, starting, weights, before)
-
-
-def reweigh(weights: Floats, rates: Floats, losses: Floats) -> Floats:
-    """``w (1 + eta_I r / max|r|)`` with regret r = weighted mean loss - own loss (equation 5).
-
-    >>> reweigh(np.array([1.0, 1.0]), np.array([0.5, 0.25]), losses=np.array([3.0, 1.0]))
-    array([0.5 , 1.25])
-
-    Notes
-    -----
-    Departures from the paper: the weights stay as they are when ``max|r| <= 1e-12 max(1, max|loss|)``. Learners
-    that were just started hold equal estimates, their regrets are rounding noise, and the division would blow
-    it up to +-1. And a weight stays above zero, from which it could not come back, in the longest intervals too.
-    """
-    losses = losses / max(1.0, np.abs(losses).max())  # the scale drops out below; the largest float does not overflow
-    regrets = weights @ losses / weights.sum() - losses
-    largest = np.abs(regrets).max()
-    if largest <= _NOISE:
-        return weights
-    result: Floats = np.maximum(weights * (1.0 + rates * (regrets / largest)), _TINY)
-    return result

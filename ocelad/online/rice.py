@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 
@@ -11,9 +11,11 @@ from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.online.bank import Finest, LearnerBank, Turn
 from ocelad.online.comid import Comid, DivergenceName, LossName, RegularizerName
-from ocelad.online.dyadic import Scale
+from ocelad.online.dyadic import Scale, Schedule
 from ocelad.online.ocelad import Ocelad
 from ocelad.pairs import Event, Pair, as_event
+
+EngineName: TypeAlias = Literal["dense", "lowrank"]
 
 
 class Rice(LearnerBank[Event, Metric]):
@@ -34,6 +36,11 @@ class Rice(LearnerBank[Event, Metric]):
     def __init__(self, start: Metric, *, step_size: float, finest: Finest = "carry", **objective: Any) -> None:
         super().__init__(self._comid, Metric.average, finest=finest)
         self._first = Comid(start, step_size=step_size, **objective)
+
+    @property
+    def step_size(self) -> float:
+        """eta0."""
+        return self._first.step_size
 
     def _comid(self, scale: Scale, start: Metric | None) -> Comid:
         return self._first.started(start or self._first.play(), self._first.step_size * scale.rate)
@@ -61,6 +68,8 @@ def track_metric(
     initial_scale: float | None = None,
     initial_threshold: float = 1.0,
     max_norm: float | None = None,
+    engine: EngineName = "dense",
+    max_rank: int | None = None,
 ) -> Ocelad[Event | Pair, Metric]:
     """RICE-OCELAD: track a changing metric from pairs (Algorithm 2).
 
@@ -92,6 +101,11 @@ def track_metric(
         mu0, 1 or more.
     max_norm : float or None
         Bound on the Frobenius norm of the metric; None: no bound.
+    engine : {"dense", "lowrank"}
+        "dense" is the readable definition. "lowrank" is the same mathematics in compiled eigenform, many times
+        faster, for the squared Frobenius divergence with the nuclear norm or no regulariser (``MetricBank``).
+    max_rank : int or None
+        With "lowrank": at most so many directions per learner; see ``MetricBank``. None: as many as it takes.
 
     Returns
     -------
@@ -115,8 +129,12 @@ def track_metric(
     if initial_scale is None:
         initial_scale = 1.0 / n if max_norm is None else min(1.0 / n, max_norm / np.sqrt(n))
     initial_scale = checks.number(initial_scale, "initial_scale", at_least=0, at_most=1e100)
-    start = Metric(initial_scale * np.eye(n), checks.number(initial_threshold, "initial_threshold", at_least=1))
-    bank = Rice(
+    initial_threshold = checks.number(initial_threshold, "initial_threshold", at_least=1)
+    checks.choice(engine, "engine", get_args(EngineName))
+    if max_rank is not None and engine != "lowrank":
+        raise ValueError(f"max_rank is of engine 'lowrank'; engine {engine!r} keeps every direction")
+    start = Metric(initial_scale * np.eye(n), initial_threshold)
+    definition = Rice(
         start,
         step_size=step_size,
         finest=finest,
@@ -125,5 +143,26 @@ def track_metric(
         regularizer=regularizer,
         shrinkage=shrinkage,
         max_norm=max_norm,
+    )
+    if engine == "dense":
+        return Ocelad(definition, shortest_interval=shortest_interval, n_scales=n_scales)
+    if divergence != "frobenius" or (regularizer == "l1" and shrinkage > 0):
+        raise ValueError(
+            "engine 'lowrank' needs the divergence 'frobenius' and the regularizer 'nuclear' or None; "
+            "engine 'dense' takes all"
+        )
+    from ocelad.online.metric_bank import MetricBank  # imports numba
+
+    bank = MetricBank(
+        n,
+        Schedule(shortest_interval, n_scales),
+        initial_scale=initial_scale,
+        initial_threshold=initial_threshold,
+        step_size=definition.step_size,
+        loss=loss,
+        shrinkage=shrinkage,
+        max_norm=max_norm,
+        finest=finest,
+        max_rank=max_rank,
     )
     return Ocelad(bank, shortest_interval=shortest_interval, n_scales=n_scales)
