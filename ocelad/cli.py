@@ -28,6 +28,7 @@ def cli() -> None:
     Examples:
       ocelad demo                         a drifting stream: a table and a picture
       ocelad demo --rounds 1200 --seed 7
+      ocelad warm                         compile the fast engine ahead of its use
     """
 
 

@@ -56,6 +56,12 @@ def test_help_and_version():
     assert run("--version").stdout.strip() == f"ocelad, version {ocelad.__version__}"
 
 
+def test_warm_compiles_the_kernels():
+    result = run("warm")
+    assert result.returncode == 0
+    assert re.fullmatch(r"The kernels are compiled \([\d.]+ s\)\.\n", result.stdout)
+
+
 def test_demo_piped_prints_plain_text_and_draws(tmp_path):
     result = run("demo", "--rounds", "120", "--seed", "3", "--output", "drift.svg", cwd=tmp_path)
     assert result.returncode == 0, result.stderr

@@ -183,13 +183,12 @@ def test_rank_is_bounded_only_when_asked_for_and_cuts_are_counted():
 
 
 def test_what_is_cut_is_what_lies_nearest_to_the_base():
-    V, lam = np.zeros((4, 8)), np.zeros(8)
-    V[:4, :4] = np.eye(4)
+    V, lam = np.zeros((1, 4, 8)), np.zeros((1, 8))
+    V[0, :, :4] = np.eye(4)
     for base, expected in ((0.0, [5.0, 3.0, 2.0]), (2.9, [5.0, 2.0, 1.0]), (9.0, [3.0, 2.0, 1.0])):
-        lam[:4] = [5.0, 3.0, 2.0, 1.0]
-        W = V.copy()
-        assert scales.cut(W, lam, 4, base) == 3
-        assert lam[:3].tolist() == expected
+        lam[0, :4] = [5.0, 3.0, 2.0, 1.0]
+        assert scales.cut(V.copy(), lam, 0, 4, base) == 3
+        assert lam[0, :3].tolist() == expected
 
 
 @settings(max_examples=200 if COMPILED else 30)

@@ -220,8 +220,8 @@ class MetricBank:
             base=np.full(n_slots, self._initial[0]),
             shift=np.zeros(n_slots),
             slots=np.arange(n_slots),
-            z=np.zeros((n_slots, capacity)),
-            margin=np.zeros(n_slots),
+            z=np.zeros((n_slots + 1, capacity)),
+            slope=np.zeros(n_slots),
             cuts=np.zeros(1, dtype=np.int64),
         )
 
@@ -254,6 +254,9 @@ class MetricBank:
             Q=np.zeros((capacity, capacity)),
             core=np.zeros((capacity, capacity)),
             secular=np.zeros((N_ROWS, capacity)),
+            turn=np.zeros(capacity * capacity),
+            before=np.zeros(self._n * capacity),
+            after=np.zeros(self._n * capacity),
             order=np.zeros((4, capacity), dtype=np.int64),
         )
         rates = [self._schedule.scale(j).rate for j in range(len(self._state.slots) - 1)]

@@ -27,6 +27,9 @@ class Work(NamedTuple):
     Q: Floats  # (R, R): how the directions turn
     core: Floats  # (R, R): the same, of those that the pair touches
     secular: Floats  # (N_ROWS, R): of the secular equation
+    turn: Floats  # (R * R,): Q in the order of the columns of V
+    before: Floats  # (n * R,): V without gaps
+    after: Floats  # (n * R,): the same, turned
     order: np.ndarray  # (4, R), integers
 
 
@@ -40,48 +43,59 @@ def padded(r: int) -> int:
 
 
 @compiled
-def project(V: Floats, u: Floats, r: int, z: Floats) -> None:
-    """``z = V'u``, with zeros behind."""
-    width = padded(r)
-    for k in range(width):
-        z[k] = 0.0
-    for j in range(len(u)):
-        uj = u[j]
-        for k in range(width):
-            z[k] += uj * V[j, k]
-    for k in range(r, width):
-        z[k] = 0.0
+def project(V: Floats, slot: int, u: Floats, r: int, z: Floats, row: int) -> None:
+    """``z[row] = V[slot]'u``, with zeros behind.
+
+    Eight sums at a time are held in registers. Arrays come whole, with the slot: a view costs more than a short row.
+    """
+    for k in range(0, padded(r), LANES):
+        a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for j in range(len(u)):
+            x = u[j]
+            a += x * V[slot, j, k]
+            b += x * V[slot, j, k + 1]
+            c += x * V[slot, j, k + 2]
+            d += x * V[slot, j, k + 3]
+            e += x * V[slot, j, k + 4]
+            f += x * V[slot, j, k + 5]
+            g += x * V[slot, j, k + 6]
+            h += x * V[slot, j, k + 7]
+        z[row, k], z[row, k + 1], z[row, k + 2], z[row, k + 3] = a, b, c, d
+        z[row, k + 4], z[row, k + 5], z[row, k + 6], z[row, k + 7] = e, f, g, h
+    for k in range(r, padded(r)):
+        z[row, k] = 0.0
 
 
 @compiled
-def residual(V: Floats, u: Floats, z: Floats, r: int, q: Floats) -> float:
-    """``q = u - Vz``; its norm. u and q may be the same."""
+def residual(V: Floats, slot: int, u: Floats, z: Floats, row: int, r: int, q: Floats) -> float:
+    """``q = u - V[slot] z[row]``; its norm. u and q may be the same."""
     width = padded(r)
     total = 0.0
     for j in range(len(u)):
         a, b, c, d = 0.0, 0.0, 0.0, 0.0
         for k in range(0, width, 4):
-            a += V[j, k] * z[k]
-            b += V[j, k + 1] * z[k + 1]
-            c += V[j, k + 2] * z[k + 2]
-            d += V[j, k + 3] * z[k + 3]
+            a += V[slot, j, k] * z[row, k]
+            b += V[slot, j, k + 1] * z[row, k + 1]
+            c += V[slot, j, k + 2] * z[row, k + 2]
+            d += V[slot, j, k + 3] * z[row, k + 3]
         q[j] = u[j] - ((a + b) + (c + d))
         total += q[j] * q[j]
     return sqrt(total)
 
 
 @compiled
-def new_direction(V: Floats, u: Floats, z: Floats, r: int, norm: float, q: Floats, again: Floats) -> float:
-    """The part of u outside the span of V, to ``q``, scaled to length 1; its length, 0 where there is none.
+def new_direction(V: Floats, slot: int, u: Floats, z: Floats, r: int, norm: float, q: Floats) -> float:
+    """The part of u outside the span of V[slot], to ``q``, scaled to length 1; its length, 0 where there is none.
 
     Orthogonalised a second time where cancellation has cost digits: twice is enough (Kahan and Parlett).
     """
-    length = residual(V, u, z, r, q)
+    length = residual(V, slot, u, z, slot, r, q)
     if length < 0.7 * norm:
-        project(V, q, r, again)
+        again = z.shape[0] - 1  # a row that belongs to no slot
+        project(V, slot, q, r, z, again)
         for k in range(r):
-            z[k] += again[k]
-        length = residual(V, q, again, r, q)
+            z[slot, k] += z[again, k]
+        length = residual(V, slot, q, z, again, r, q)
     if length <= 16.0 * EPS * norm:
         return 0.0
     for j in range(len(u)):
@@ -90,19 +104,19 @@ def new_direction(V: Floats, u: Floats, z: Floats, r: int, norm: float, q: Float
 
 
 @compiled
-def squared_length(lam: Floats, z: Floats, r: int, base: float, shift: float, norm2: float) -> float:
+def squared_length(lam: Floats, z: Floats, slot: int, r: int, base: float, shift: float, norm2: float) -> float:
     """``u'Mu`` from the projections z of u and its squared norm, all eigenvalues lowered by shift, not below 0."""
     total, inside = 0.0, 0.0
     for k in range(r):
-        square = z[k] * z[k]
+        square = z[slot, k] * z[slot, k]
         inside += square
-        total += max(lam[k] - shift, 0.0) * square
+        total += max(lam[slot, k] - shift, 0.0) * square
     return total + max(base - shift, 0.0) * max(norm2 - inside, 0.0)
 
 
 @compiled
-def add_rank_one(V: Floats, lam: Floats, r: int, z: Floats, s: float, work: Work) -> None:
-    """Eigenform of ``M + s uu'``, with u = Vz: turns the first r columns of V and sets their eigenvalues.
+def add_rank_one(V: Floats, lam: Floats, z: Floats, slot: int, r: int, s: float, work: Work) -> None:
+    """Eigenform of ``M + s uu'``, with u = Vz: turns the first r columns of V[slot] and sets their eigenvalues.
 
     The eigenvalues come out in descending order and may be negative (one of them, when s is).
     """
@@ -115,7 +129,7 @@ def add_rank_one(V: Floats, lam: Floats, r: int, z: Floats, s: float, work: Work
     # Ascending poles and a positive factor: those of M where something is added, of -M where it is taken away.
     for i in range(r):
         at = r - 1 - i if sign > 0.0 else i
-        v = sign * lam[at]
+        v = sign * lam[slot, at]
         j = i
         while j > 0 and value[j - 1] > v:  # only a new direction can be out of order
             value[j], source[j] = value[j - 1], source[j - 1]
@@ -123,7 +137,7 @@ def add_rank_one(V: Floats, lam: Floats, r: int, z: Floats, s: float, work: Work
         value[j], source[j] = v, at
     size, total = 0.0, 0.0
     for i in range(r):
-        weight[i] = z[source[i]]
+        weight[i] = z[slot, source[i]]
         total += weight[i] * weight[i]
         size = max(size, abs(value[i]))
     tolerance = 8.0 * EPS * max(size, factor * total)
@@ -179,12 +193,12 @@ def add_rank_one(V: Floats, lam: Floats, r: int, z: Floats, s: float, work: Work
         column = position if sign < 0.0 else r - 1 - position
         if b == m or (a < n_untouched and value[untouched[a]] <= roots[b]):
             Q[untouched[a], column] = 1.0
-            lam[column] = sign * value[untouched[a]]
+            lam[slot, column] = sign * value[untouched[a]]
             a += 1
         else:
             for i in range(m):
                 Q[touched[i], column] = core[i, b]
-            lam[column] = sign * roots[b]
+            lam[slot, column] = sign * roots[b]
             b += 1
     for turn in range(n_turns - 1, -1, -1):
         one, other = turned[turn], touched[r - 1 - turn]
@@ -192,24 +206,23 @@ def add_rank_one(V: Floats, lam: Floats, r: int, z: Floats, s: float, work: Work
             x, y = Q[one, k], Q[other, k]
             Q[one, k] = cosines[turn] * x + sines[turn] * y
             Q[other, k] = cosines[turn] * y - sines[turn] * x
+    turned_rows = work.turn[: r * r].reshape((r, r))
     for i in range(r):
         row = source[i]
         for k in range(r):
-            core[row, k] = Q[i, k]
-        for k in range(r, width):
-            core[row, k] = 0.0
-    rotate(V, core, r, width, d)
+            turned_rows[row, k] = Q[i, k]
+    rotate(V, slot, turned_rows, r, work)
 
 
 @compiled
-def rotate(V: Floats, Q: Floats, r: int, width: int, row: Floats) -> None:
-    """``V <- V Q`` on the first r columns."""
-    for j in range(V.shape[0]):
-        for k in range(width):
-            row[k] = 0.0
-        for i in range(r):
-            v = V[j, i]
-            for k in range(width):
-                row[k] += v * Q[i, k]
-        for k in range(width):
-            V[j, k] = row[k]
+def rotate(V: Floats, slot: int, Q: Floats, r: int, work: Work) -> None:
+    """``V[slot] <- V[slot] Q`` on the first r columns, by BLAS, which wants them without gaps."""
+    n = V.shape[1]
+    before, after = work.before[: n * r].reshape((n, r)), work.after[: n * r].reshape((n, r))
+    for j in range(n):
+        for k in range(r):
+            before[j, k] = V[slot, j, k]
+    np.dot(before, Q, after)
+    for j in range(n):
+        for k in range(r):
+            V[slot, j, k] = after[j, k]

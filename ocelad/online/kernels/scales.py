@@ -46,8 +46,8 @@ class State(NamedTuple):
     base: Floats  # (K + 1,)
     shift: Floats  # (K + 1,): shrinkage that has not been needed yet
     slots: np.ndarray  # (K + 1,)
-    z: Floats  # (K + 1, R): projections of the pair at hand
-    margin: Floats  # (K + 1,): its margin
+    z: Floats  # (K + 2, R): projections of the pair at hand, and a row to work in
+    slope: Floats  # (K + 1,): the slope of the loss at its margin
     cuts: np.ndarray  # (1,): how many directions max_rank has cut
 
 
@@ -72,131 +72,129 @@ def slope_of(loss: int, m: float) -> float:
 @compiled
 def observe(state: State, settings: Settings, work: Work, u: Floats, y: float, n_active: int, lost: Floats) -> int:
     """Judge each active learner, then let it learn. Whatever it returns but PLAYED, nothing has changed."""
+    # Taken out of their tuples once: every look into one costs two atomic reference counts.
+    V, lam, z, slots, rank = state.V, state.lam, state.z, state.slots, state.rank
+    mu, base, shift, slope = state.mu, state.base, state.shift, state.slope
+    steps, loss, rho = settings.steps, settings.loss, settings.rho
     norm2 = 0.0
     for j in range(len(u)):
         norm2 += u[j] * u[j]
     for level in range(n_active):
-        slot = state.slots[level]
-        r = state.rank[slot]
-        if r < len(u) and r + 1 > state.lam.shape[1]:
+        slot = slots[level]
+        r = rank[slot]
+        if r < len(u) and r + 1 > lam.shape[1]:
             return NO_ROOM
-        project(state.V[slot], u, r, state.z[slot])
-        length = squared_length(state.lam[slot], state.z[slot], r, state.base[slot], state.shift[slot], norm2)
-        m = y * (state.mu[slot] - length)
-        state.margin[slot] = m
-        lost[level] = loss_of(settings.loss, m)
+        project(V, slot, u, r, z, slot)
+        m = y * (mu[slot] - squared_length(lam, z, slot, r, base[slot], shift[slot], norm2))
+        lost[level] = loss_of(loss, m)
+        slope[slot] = slope_of(loss, m)
         if not isfinite(lost[level]):
             return INFINITE_LOSS
-        if not isfinite(settings.steps[level] * slope_of(settings.loss, m) * norm2):
+        if not isfinite(steps[level] * slope[slot] * norm2):
             return INFINITE_STEP
     norm = sqrt(norm2)
     for level in range(n_active):
-        learn(state, settings, work, state.slots[level], settings.steps[level], u, y, norm)
+        slot = slots[level]
+        if slope[slot] == 0.0:
+            shift[slot] += steps[level] * rho
+        else:
+            learn(state, settings, work, slot, steps[level], u, y, norm)
     return PLAYED
 
 
 @compiled
 def start(state: State, n_starting: int, finest: int) -> None:
     """Each scale that starts takes over the slot of the scale below it; only the finest needs a copy."""
+    if n_starting == 0 or (n_starting == 1 and finest == CARRY):
+        return
     slots = state.slots
-    spare = len(slots) - 1
-    if finest == REPLACE and n_starting > 0:
-        freed = slots[n_starting - 1]
-        for level in range(n_starting - 1, 0, -1):
-            slots[level] = slots[level - 1]
+    freed = slots[n_starting - 1]
+    for level in range(n_starting - 1, 0, -1):
+        slots[level] = slots[level - 1]
+    if finest == REPLACE:
+        spare = len(slots) - 1
         slots[0], slots[spare] = slots[spare], freed
-    elif n_starting > 1:
-        freed = slots[n_starting - 1]
-        for level in range(n_starting - 1, 0, -1):
-            slots[level] = slots[level - 1]
-        slots[0] = freed
-        copy(state, slots[1], freed)
-
-
-@compiled
-def copy(state: State, old: int, new: int) -> None:
-    """Copy the metric in one slot to another."""
+        return
+    slots[0] = freed
+    V, lam, old = state.V, state.lam, slots[1]
     r = state.rank[old]
     width = padded(r)
-    for j in range(state.V.shape[1]):
+    for j in range(V.shape[1]):
         for k in range(width):
-            state.V[new, j, k] = state.V[old, j, k]
+            V[freed, j, k] = V[old, j, k]
     for k in range(width):
-        state.lam[new, k] = state.lam[old, k]
-    state.rank[new] = r
-    state.mu[new] = state.mu[old]
-    state.base[new] = state.base[old]
-    state.shift[new] = state.shift[old]
+        lam[freed, k] = lam[old, k]
+    state.rank[freed] = r
+    state.mu[freed] = state.mu[old]
+    state.base[freed] = state.base[old]
+    state.shift[freed] = state.shift[old]
 
 
 @compiled
 def learn(
     state: State, settings: Settings, work: Work, slot: int, eta: float, u: Floats, y: float, norm: float
 ) -> None:
-    """One COMID step of the learner in this slot."""
-    slope = slope_of(settings.loss, state.margin[slot])
+    """One COMID step of the learner in this slot, on a pair that is not told apart well enough."""
+    slope = state.slope[slot]
     tau = eta * settings.rho
-    if slope == 0.0:
-        state.shift[slot] += tau
-        return
     state.mu[slot] = max(1.0, state.mu[slot] + eta * slope * y)
-    V, lam, z = state.V[slot], state.lam[slot], state.z[slot]
-    n, r = V.shape[0], settle(lam, state.rank[slot], state.base[slot], state.shift[slot])
+    V, lam, z = state.V, state.lam, state.z
+    n, r = V.shape[1], settle(lam, slot, state.rank[slot], state.base[slot], state.shift[slot])
     for k in range(r, state.rank[slot]):
-        z[k] = 0.0
+        z[slot, k] = 0.0
     base = max(state.base[slot] - state.shift[slot], 0.0)
     state.shift[slot] = 0.0
     if norm > 0.0:
         if r < n:
-            length = new_direction(V, u, z, r, norm, work.q, work.vectors[7])
+            length = new_direction(V, slot, u, z, r, norm, work.q)
             if length > 0.0:
                 for j in range(n):
-                    V[j, r] = work.q[j]
-                lam[r], z[r] = base, length
+                    V[slot, j, r] = work.q[j]
+                lam[slot, r], z[slot, r] = base, length
                 r += 1
-        add_rank_one(V, lam, r, z, -eta * slope * y, work)
-    r = settle(lam, r, base, tau)
+        add_rank_one(V, lam, z, slot, r, -eta * slope * y, work)
+    r = settle(lam, slot, r, base, tau)
     base = max(base - tau, 0.0)
     if r == n:
         base = 0.0  # nothing is left that it would be the eigenvalue of
-        r = settle(lam, r, base, 0.0)
+        r = settle(lam, slot, r, base, 0.0)
     while r > settings.max_rank:
-        r = cut(V, lam, r, base)
+        r = cut(V, lam, slot, r, base)
         state.cuts[0] += 1
     if settings.max_norm < inf:
         total = (n - r) * base * base
         for k in range(r):
-            total += lam[k] * lam[k]
+            total += lam[slot, k] * lam[slot, k]
         if total > settings.max_norm * settings.max_norm:
             scale = settings.max_norm / sqrt(total)
             base *= scale
             for k in range(r):
-                lam[k] *= scale
+                lam[slot, k] *= scale
     state.rank[slot], state.base[slot] = r, base
 
 
 @compiled
-def settle(lam: Floats, r: int, base: float, shift: float) -> int:
+def settle(lam: Floats, slot: int, r: int, base: float, shift: float) -> int:
     """Lower the eigenvalues by shift, not below zero; where the base comes to zero too, zeros need no direction."""
     for k in range(r):
-        lam[k] = max(lam[k] - shift, 0.0)
+        lam[slot, k] = max(lam[slot, k] - shift, 0.0)
     if base - shift <= 0.0:
-        while r > 0 and lam[r - 1] == 0.0:
+        while r > 0 and lam[slot, r - 1] == 0.0:
             r -= 1
     return r
 
 
 @compiled
-def cut(V: Floats, lam: Floats, r: int, base: float) -> int:
+def cut(V: Floats, lam: Floats, slot: int, r: int, base: float) -> int:
     """Let go of the direction whose eigenvalue is nearest to the base: the smallest, where the base is zero."""
     nearest = r - 1
     for k in range(r):
-        if abs(lam[k] - base) < abs(lam[nearest] - base):
+        if abs(lam[slot, k] - base) < abs(lam[slot, nearest] - base):
             nearest = k
     for k in range(nearest, r - 1):
-        lam[k] = lam[k + 1]
-        for j in range(V.shape[0]):
-            V[j, k] = V[j, k + 1]
+        lam[slot, k] = lam[slot, k + 1]
+        for j in range(V.shape[1]):
+            V[slot, j, k] = V[slot, j, k + 1]
     return r - 1
 
 
