@@ -25,6 +25,9 @@ from ocelad.pairs import Event
 
 PYTHON = [sys.executable, "-c"]
 FIRST_PAIR = "import ocelad; ocelad.MetricTracker().learn_one([1.0, 2.0], [0.0, 0.0], 1).metric_"
+FIRST_FAST = (
+    "from ocelad import Pair, track_metric; track_metric(2, engine='lowrank').step(Pair([1.0, 2.0], [0.0, 0.0], True))"
+)
 
 
 def cpu_seconds_of(command: list[str], repeats: int = 5) -> float:
@@ -36,6 +39,13 @@ def cpu_seconds_of(command: list[str], repeats: int = 5) -> float:
         after = os.times()
         times.append(after.children_user + after.children_system - before.children_user - before.children_system)
     return median(times)
+
+
+def cold_seconds() -> float:
+    """CPU seconds of the first use ever: everything is compiled."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = f"import os; os.environ['NUMBA_CACHE_DIR'] = {folder!r}; {FIRST_FAST}"
+        return cpu_seconds_of([*PYTHON, command], repeats=1)
 
 
 def milliseconds_per_pair(n_features: int, rounds: int) -> float:
@@ -66,7 +76,13 @@ def main() -> None:
         {"what": "python -c pass", "value": cpu_seconds_of([*PYTHON, "pass"]), "unit": "s"},
         {"what": "import ocelad", "value": cpu_seconds_of([*PYTHON, "import ocelad"]), "unit": "s"},
         {"what": "ocelad --help", "value": cpu_seconds_of([sys.executable, "-m", "ocelad", "--help"]), "unit": "s"},
-        {"what": "import and first pair", "value": cpu_seconds_of([*PYTHON, FIRST_PAIR]), "unit": "s"},
+        {"what": "import and first pair, MetricTracker", "value": cpu_seconds_of([*PYTHON, FIRST_PAIR]), "unit": "s"},
+        {"what": "the same, compiled engine, cold", "value": cold_seconds(), "unit": "s"},
+        {
+            "what": "the same, compiled engine, from the disk",
+            "value": cpu_seconds_of([*PYTHON, FIRST_FAST]),
+            "unit": "s",
+        },
         {
             "what": "ocelad demo (6000 rounds)",
             "value": cpu_seconds_of([sys.executable, "-m", "ocelad", "demo", "--quiet"], repeats=1),
