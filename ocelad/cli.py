@@ -132,7 +132,7 @@ def _follow(run: Demo, console: Console) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     # Narrow enough for 80 columns.
-    columns = (BarColumn(bar_width=8), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    columns = (BarColumn(bar_width=4), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=console, disable=console.quiet) as bar:
         task = bar.add_task("", total=len(run.stream))
         for snapshot in run:

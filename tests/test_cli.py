@@ -99,7 +99,7 @@ def test_demo_on_a_terminal_shows_a_live_bar(tmp_path):
         stdout=there,
         stderr=there,
         cwd=tmp_path,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120"},
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"},
     )
     os.close(there)
     output = b""
