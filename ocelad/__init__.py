@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ocelad.online.ocelad import Ocelad as Ocelad
     from ocelad.online.ocelad import Round as Round
     from ocelad.online.rice import track_metric as track_metric
+    from ocelad.pairs import Events as Events
     from ocelad.pairs import Pair as Pair
 
 __version__ = "0.1.0"
@@ -37,6 +38,7 @@ _HOMES = {
     "Learner": "ocelad.online.learner",
     "LearnerBank": "ocelad.online.bank",
     "LearnerError": "ocelad.online.bank",
+    "Events": "ocelad.pairs",
     "Metric": "ocelad.metric",
     "MetricTracker": "ocelad.estimators",
     "Ocelad": "ocelad.online.ocelad",

@@ -113,7 +113,7 @@ def number(
     return result
 
 
-def whole(value: Any, name: str, *, at_least: int) -> int:
+def whole(value: Any, name: str, *, at_least: int, at_most: int = 2**62) -> int:
     """``value`` as an int of at least ``at_least``.
 
     >>> whole(2.5, "n_features", at_least=1)
@@ -127,6 +127,8 @@ def whole(value: Any, name: str, *, at_least: int) -> int:
     result = int(value.__index__())
     if result < at_least:
         raise ValueError(sentence)
+    if result > at_most:
+        raise ValueError(f"{name} must be a whole number of at most {at_most}; got {value!r}")
     return result
 
 

@@ -53,13 +53,17 @@ class Pair:
 
 
 class Events:
-    """Many events as arrays: the differences, one per row of U, and their labels. Iterates over the events."""
+    """Many events as arrays: the differences, one per row of U, and their labels; checked. Iterates over the events.
+
+    >>> [event.y for event in Events([[1.0, 2.0], [0.0, 3.0]], [True, -1])]
+    [1.0, -1.0]
+    """
 
     __slots__ = ("U", "y")
 
-    def __init__(self, U: Floats, y: Floats) -> None:
-        self.U = U
-        self.y = y
+    def __init__(self, U: Any, y: Any) -> None:
+        self.U = subtract(checks.array(U, "U", 2), np.zeros(1))
+        self.y = checks.labels(y, "y", len(self.U))
 
     def __len__(self) -> int:
         return len(self.U)

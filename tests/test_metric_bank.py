@@ -299,3 +299,143 @@ def test_the_first_use_says_that_it_compiles_and_the_next_does_not(tmp_path):
 def test_refuses(changes, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
         track_metric(3, **{"engine": "lowrank", **changes})
+
+
+@pytest.mark.parametrize("engine", ["dense", "lowrank"])
+@pytest.mark.parametrize(
+    ("U", "y", "sentence"),
+    [
+        (np.zeros((5, 4)), np.ones(5), "has 4 features; 3 are expected"),
+        (np.zeros((5, 2)), np.ones(5), "has 2 features; 3 are expected"),
+        (np.zeros((5, 3)), np.ones(4), "y has 4 labels for 5 pairs"),
+        (np.zeros((5, 3)), np.full(5, 7), "y holds 7 at position 0"),
+        (np.full((5, 3), np.nan), np.ones(5), "U holds nan"),
+        (np.full((5, 3), 1e200), np.ones(5), "too far apart"),
+        (np.zeros(3), np.ones(1), "U has shape"),
+    ],
+)
+def test_arrays_of_events_are_checked(engine, U, y, sentence):
+    tracker = track_metric(3, engine=engine)
+    with pytest.raises(ValueError, match=sentence):
+        tracker.replay(Events(U, y))
+    assert tracker.n_rounds == 0
+
+
+def test_arrays_of_any_kind_give_the_same_bits():
+    events = awkward_events(3, 4, 40)
+    U = np.round(np.array([event.u for event in events]) * 16) / 16  # exact in float32
+    y = np.array([event.y for event in events])
+    plain = track_metric(4, engine="lowrank")
+    plain.replay(Events(U, y))
+    for other in (U.astype(np.float32), np.asfortranarray(U), np.repeat(U, 2, axis=1)[:, ::2], U.tolist()):
+        tracker = track_metric(4, engine="lowrank")
+        tracker.replay(Events(other, y > 0))
+        assert tracker.play() == plain.play()
+
+
+def test_an_interrupted_replay_has_not_happened(monkeypatch):
+    tracker = track_metric(3, engine="lowrank")
+    before = tracker.play()
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(MetricBank, "_make_room", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        tracker.replay(Events(np.ones((30, 3)), np.ones(30)))
+    assert tracker.n_rounds == 0
+    assert tracker.play() == before
+
+
+def test_a_replay_that_is_refused_has_passed_up_to_there():
+    events = awkward_events(1, 3, 20)
+    U, y = np.array([event.u for event in events]), np.array([event.y for event in events])
+    U[12] = 1e149
+    y[12] = 1.0
+    one, other = (Ocelad(make_bank(loss="squared_hinge")) for _ in range(2))
+    with pytest.raises(LearnerError, match="in round 13"):
+        one.replay(Events(U, y))
+    for event in events[:12]:
+        other.step(event)
+    assert one.n_rounds == 12
+    assert one.play() == other.play()
+    one.step(events[13])
+    other.step(events[13])
+    assert one.play() == other.play()
+
+
+def test_the_health_check_comes_at_the_same_moment_however_it_is_run(monkeypatch):
+    monkeypatch.setattr("ocelad.online.metric_bank.HEALTHY", 0.0)
+    monkeypatch.setattr("ocelad.online.metric_bank.HEALTH_EVERY", 16)
+    events = awkward_events(7, 4, 100)
+    U, y = np.array([event.u for event in events]), np.array([event.y for event in events])
+    one, whole, parts = (Ocelad(make_bank(4)) for _ in range(3))
+    for event in events:
+        one.step(event)
+    whole.replay(Events(U, y))
+    for start in range(0, 100, 7):
+        parts.replay(Events(U[start : start + 7], y[start : start + 7]))
+    assert one.play() == whole.play() == parts.play()
+
+
+@pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
+def test_a_rank_that_is_bounded_around_a_base(finest):
+    # Small steps: every metric stays near I / n, and so does one that is bounded.
+    n = 6
+    events = awkward_events(4, n, ROUNDS // 3)
+    free, *bounded = (
+        track_metric(n, engine="lowrank", step_size=1e-3, finest=finest, max_rank=r) for r in (None, 5, 4, 3, 1)
+    )
+    for tracker in (free, *bounded):
+        tracker.replay(Events(np.array([event.u for event in events]), np.array([event.y for event in events])))
+    expected = free.play().matrix
+    for tracker, r in zip(bounded, (5, 4, 3, 1), strict=True):
+        assert max(tracker.bank.ranks) <= r
+        assert tracker.bank.n_cuts > 0
+        assert np.linalg.norm(tracker.play().matrix - expected) < 0.2 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("size", [1e-60, 1e-40, 1e40, 1e60])
+@pytest.mark.parametrize("initial_scale", [0.0, 1.0])
+def test_scales_at_which_products_overflow(size, initial_scale):
+    shared = {"step_size": 0.05 / size**4, "initial_scale": initial_scale / size**2, "loss": "hinge"}
+    if not 0 < shared["step_size"] < np.inf or shared["initial_scale"] > 1e100:
+        shared = {"step_size": 0.05, "initial_scale": 0.0, "loss": "hinge"}
+    definition, fast = (track_metric(3, engine=engine, **shared) for engine in ("dense", "lowrank"))
+    for event in awkward_events(6, 3, 30):
+        event = Event(size * event.u, event.y)
+        try:
+            definition.step(event)
+        except LearnerError:
+            with pytest.raises(LearnerError):
+                fast.step(event)
+            return
+        fast.step(event)
+    M, N = fast.play().matrix, definition.play().matrix
+    assert np.isfinite(M).all()
+    assert np.abs(M - N).max() <= RTOL * np.abs(N).max()
+
+
+def test_tiny_pairs_from_nothing_do_not_make_nan():
+    pairs = np.zeros((4, 2, 3))
+    for size in (1e-150, 1e-155, 1e-160):
+        pairs[:, 0] = size * np.random.default_rng(0).normal(size=(4, 3))
+        tracker = MetricTracker(engine="lowrank", initial_scale=0.0).fit(pairs, [-1] * 4)
+        assert np.isfinite(tracker.get_mahalanobis_matrix()).all()
+
+
+def test_a_bound_on_a_metric_whose_norm_overflows():
+    fast = track_metric(3, engine="lowrank", max_norm=10.0, initial_scale=0.0, loss="hinge", n_scales=1)
+    fast.step(Event(1e79 * np.random.default_rng(1).normal(size=3), -1.0))
+    assert np.linalg.norm(fast.play().matrix) == pytest.approx(10.0)
+
+
+def test_a_bank_is_for_one_ocelad_and_its_schedule():
+    bank = make_bank()
+    Ocelad(bank).step(Event(np.ones(3), 1.0))
+    with pytest.raises(ValueError, match="every Ocelad needs one of its own"):
+        Ocelad(bank)
+    with pytest.raises(ValueError, match="made for intervals of 1 rounds and up, not of 4"):
+        Ocelad(make_bank(), shortest_interval=4)
+    with pytest.raises(ValueError, match="finest must be one of"):
+        make_bank(finest="first")

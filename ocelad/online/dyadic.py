@@ -67,7 +67,7 @@ class Schedule:
     """
 
     def __init__(self, shortest: int = 1, n_scales: int | None = None) -> None:
-        self.shortest = checks.whole(shortest, "shortest_interval", at_least=1)
+        self.shortest = checks.whole(shortest, "shortest_interval", at_least=1, at_most=2**40)
         self.n_scales = None if n_scales is None else checks.whole(n_scales, "n_scales", at_least=1)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from typing import get_args
 
 import numpy as np
 
@@ -37,7 +38,7 @@ class MetricBank:
     Starting a scale is a change of pointers and one copy.
 
     It changes in place. A pair that is refused changes nothing; an interrupt in the middle of a step may leave
-    it one round ahead of the weights.
+    it one round ahead of the weights. (``Ocelad.replay`` works on a copy.)
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ class MetricBank:
         self._n = n_features
         self._schedule = schedule
         self._initial = (initial_scale, initial_threshold)
-        self._finest = finest
+        self._finest = checks.choice(finest, "finest", get_args(Finest))
         self._step_size = step_size
         self._settings = Settings(
             loss=LOSS_CODES[loss],
@@ -94,10 +95,19 @@ class MetricBank:
 
     def start(self, turn: Turn) -> MetricBank:
         """Give the scales that start with this round the metrics of the scales below them."""
+        if turn.starting and turn.starting[0].length != self._schedule.shortest:
+            raise ValueError(
+                f"this MetricBank was made for intervals of {self._schedule.shortest} rounds and up, "
+                f"not of {turn.starting[0].length}"
+            )
+        if turn.round == 1 and (self._state.rank.any() or self._state.shift.any()):
+            raise ValueError("this MetricBank has learned already; every Ocelad needs one of its own")
         self._make_room(turn.active)
         if turn.starting and turn.round > 1:
             self._prepare_spare(turn)
             scales.start(self._state, len(turn.starting), self._settings.finest)
+        if turn.round % HEALTH_EVERY == 0:
+            self._keep_orthonormal()
         return self
 
     def observe(self, event: Event | Pair, turn: Turn) -> tuple[Floats, MetricBank]:
@@ -112,24 +122,26 @@ class MetricBank:
             self._make_room(turn.active, more_directions=True)
         if outcome != scales.PLAYED:
             raise self._error(outcome, turn.round)
-        if turn.round % HEALTH_EVERY == 0:
-            self._keep_orthonormal()
         return lost, self
 
     def mix(self, turn: Turn) -> Metric:
         """The weighted average of the learners' metrics."""
-        return Metric.trusted(*self._average(turn.probabilities), turn.round - 1)
+        matrix, threshold, _ = self._average(turn.probabilities)
+        return Metric.trusted(matrix, threshold, turn.round - 1)
 
-    def replay(self, U: Floats, y: Floats, turn: Turn, rates: Floats) -> tuple[Turn, LearnerError | None]:
-        """Play a round on each row of U without coming back to Python; the turn after them.
+    def replay(self, events: Events, turn: Turn, schedule: Schedule, rates: Floats) -> tuple[Turn, LearnerError | None]:
+        """Play a round on each of the events without coming back to Python; the turn after them.
 
         Where a pair is refused, the turn is the one of that pair, and the error says why.
         """
+        U, y = events.U, events.y
+        if U.shape[1] != self._n:
+            raise ValueError(f"U has {U.shape[1]} features; {self._n} are expected")
         weights = np.zeros((2, len(rates)))
         weights[0, : turn.active], weights[1, : len(turn.before)] = turn.weights, turn.before
         done, t, error = 0, turn.round, None
         while done < len(U) and error is None:
-            self._make_room(self._schedule.active(t))
+            self._make_room(schedule.active(t))
             stop = min(len(U), done + HEALTH_EVERY - t % HEALTH_EVERY)
             with np.errstate(over="ignore", invalid="ignore"):
                 now, outcome = scales.replay(
@@ -140,33 +152,29 @@ class MetricBank:
                     y,
                     done,
                     t,
-                    self._schedule.shortest,
-                    self._schedule.most,
+                    schedule.shortest,
+                    schedule.most,
                     weights,
                     rates,
                 )
             t, done = t + now - done, now
             if outcome == scales.NO_ROOM:
-                self._make_room(self._schedule.active(t), more_directions=True)
+                self._make_room(schedule.active(t), more_directions=True)
             elif outcome == scales.NO_SCALE:
-                self.start(self._turn(t, weights))
+                self.start(_turn(t, weights, schedule))
             elif outcome != scales.PLAYED:
                 error = self._error(outcome, t)
-            if t % HEALTH_EVERY == 0:
+            elif t % HEALTH_EVERY == 0:
                 self._keep_orthonormal()
-        return self._turn(t, weights) if t > turn.round else turn, error
-
-    def _turn(self, t: int, weights: Floats) -> Turn:
-        n_active, n_before = self._schedule.active(t), self._schedule.active(t - 1)
-        starting = tuple(self._schedule.scale(j) for j in range(self._schedule.starting(t)))
-        return Turn(t, starting, weights[0, :n_active].copy(), weights[1, :n_before].copy())
+        return _turn(t, weights, schedule) if t > turn.round else turn, error
 
     def _error(self, outcome: int, t: int) -> LearnerError:
         what = "loss is not finite" if outcome == scales.INFINITE_LOSS else "metric overflows"
         words = f"could not learn from the pair (its {what}; a smaller step_size or data of a smaller scale is needed)"
         return LearnerError(self._schedule.scale(0), t, words)
 
-    def _average(self, probabilities: Floats) -> tuple[Floats, float]:
+    def _average(self, probabilities: Floats) -> tuple[Floats, float, float]:
+        """The weighted average of the metrics, of the thresholds and of the bases."""
         state, n = self._state, self._n
         total, threshold, base = np.zeros((n, n)), 0.0, 0.0
         for slot, p in zip(state.slots[: len(probabilities)], probabilities, strict=True):
@@ -177,7 +185,7 @@ class MetricBank:
             base += p * own
             threshold += p * state.mu[slot]
         total[np.diag_indices(n)] += base
-        return (total + total.T) / 2.0, max(float(threshold), 1.0)
+        return (total + total.T) / 2.0, max(float(threshold), 1.0), float(base)
 
     def _prepare_spare(self, turn: Turn) -> None:
         """Put into the spare slot what the finest scale starts from, where it does not carry on."""
@@ -188,14 +196,18 @@ class MetricBank:
             self._state.rank[spare] = 0
             self._state.base[spare], self._state.mu[spare] = self._initial
         else:
-            matrix, threshold = self._average(turn.before / turn.before.sum())
+            matrix, threshold, base = self._average(turn.before / turn.before.sum())
             eigenvalues, vectors = np.linalg.eigh(matrix)
             self._make_room(0, capacity=self._n)
-            spare = self._state.slots[-1]
-            self._state.V[spare, :, : self._n] = vectors[:, ::-1]
-            self._state.lam[spare, : self._n] = np.maximum(eigenvalues[::-1], 0.0)
-            self._state.rank[spare] = self._n
-            self._state.base[spare], self._state.mu[spare] = 0.0, threshold
+            state, r = self._state, self._n
+            spare = state.slots[-1]
+            state.V[spare, :, :r] = vectors[:, ::-1]
+            state.lam[spare, :r] = np.maximum(eigenvalues[::-1], 0.0)
+            while r > self._settings.max_rank:
+                r = scales.cut(state.V, state.lam, spare, r, base)
+                state.cuts[0] += 1
+            state.rank[spare], state.mu[spare] = r, threshold
+            state.base[spare] = base if r < self._n else 0.0
         self._state.shift[spare] = 0.0
 
     def _keep_orthonormal(self) -> None:
@@ -261,6 +273,12 @@ class MetricBank:
         )
         rates = [self._schedule.scale(j).rate for j in range(len(self._state.slots) - 1)]
         self._settings = self._settings._replace(steps=self._step_size * np.array(rates))
+
+
+def _turn(t: int, weights: Floats, schedule: Schedule) -> Turn:
+    """The turn of round t, of the weights in it and before its starts."""
+    starting = tuple(schedule.scale(j) for j in range(schedule.starting(t)))
+    return Turn(t, starting, weights[0, : schedule.active(t)].copy(), weights[1, : schedule.active(t - 1)].copy())
 
 
 def warm() -> None:

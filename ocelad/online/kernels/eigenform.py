@@ -17,6 +17,7 @@ from ocelad.online.compiled import compiled
 from ocelad.online.kernels.secular import EPS, solve
 
 LANES = 8
+SMALLEST = 1e-290  # below it, products of the numbers at hand would underflow
 
 
 class Work(NamedTuple):
@@ -135,13 +136,25 @@ def add_rank_one(V: Floats, lam: Floats, z: Floats, slot: int, r: int, s: float,
             value[j], source[j] = value[j - 1], source[j - 1]
             j -= 1
         value[j], source[j] = v, at
-    size, total = 0.0, 0.0
+    # In units in which the problem has size 1, so that no scale of the data over- or underflows.
+    size, reach = 0.0, 0.0
     for i in range(r):
-        weight[i] = z[slot, source[i]]
-        total += weight[i] * weight[i]
         size = max(size, abs(value[i]))
-    tolerance = 8.0 * EPS * max(size, factor * total)
-    negligible = tolerance / (factor * sqrt(total))
+        reach = max(reach, abs(z[slot, source[i]]))
+    total = 0.0
+    for i in range(r):
+        weight[i] = z[slot, source[i]] / reach if reach > 0.0 else 0.0
+        total += weight[i] * weight[i]
+    change = factor * reach * reach * total
+    unit = max(size, change)
+    if change < SMALLEST or change <= EPS * EPS * unit:
+        total, change, unit = 1.0, 0.0, max(unit, SMALLEST)  # no change that could be seen
+    for i in range(r):
+        value[i] /= unit
+        weight[i] /= sqrt(total)
+    factor = change / unit
+    tolerance = 8.0 * EPS
+    negligible = tolerance / factor if factor > 0.0 else 2.0
 
     # A pole that u hardly touches keeps its direction. Two (nearly) equal poles are turned in their plane until
     # u touches only one of them.
@@ -193,12 +206,12 @@ def add_rank_one(V: Floats, lam: Floats, z: Floats, slot: int, r: int, s: float,
         column = position if sign < 0.0 else r - 1 - position
         if b == m or (a < n_untouched and value[untouched[a]] <= roots[b]):
             Q[untouched[a], column] = 1.0
-            lam[slot, column] = sign * value[untouched[a]]
+            lam[slot, column] = sign * value[untouched[a]] * unit
             a += 1
         else:
             for i in range(m):
                 Q[touched[i], column] = core[i, b]
-            lam[slot, column] = sign * roots[b]
+            lam[slot, column] = sign * roots[b] * unit
             b += 1
     for turn in range(n_turns - 1, -1, -1):
         one, other = turned[turn], touched[r - 1 - turn]

@@ -155,18 +155,19 @@ def learn(
         add_rank_one(V, lam, z, slot, r, -eta * slope * y, work)
     r = settle(lam, slot, r, base, tau)
     base = max(base - tau, 0.0)
-    if r == n:
-        base = 0.0  # nothing is left that it would be the eigenvalue of
-        r = settle(lam, slot, r, base, 0.0)
     while r > settings.max_rank:
         r = cut(V, lam, slot, r, base)
         state.cuts[0] += 1
-    if settings.max_norm < inf:
-        total = (n - r) * base * base
+    if r == n:
+        base = 0.0  # nothing is left that it would be the eigenvalue of
+        r = settle(lam, slot, r, base, 0.0)
+    largest = max(lam[slot, 0], base) if r > 0 else base
+    if settings.max_norm < inf and largest > 0.0:
+        total = (n - r) * (base / largest) ** 2
         for k in range(r):
-            total += lam[slot, k] * lam[slot, k]
-        if total > settings.max_norm * settings.max_norm:
-            scale = settings.max_norm / sqrt(total)
+            total += (lam[slot, k] / largest) ** 2
+        if sqrt(total) * largest > settings.max_norm:
+            scale = settings.max_norm / largest / sqrt(total)
             base *= scale
             for k in range(r):
                 lam[slot, k] *= scale
