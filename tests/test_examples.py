@@ -33,6 +33,13 @@ def test_track_anything_prints_its_tables(capsys):
     assert "OCELAD loses less than every fixed step size on 1 of 1 streams" in output
 
 
+def test_track_anything_shows_how_it_fares_elsewhere(capsys, monkeypatch):
+    monkeypatch.setattr(track_anything, "LENGTHS", {"calm": 20, "wild": 10})
+    track_anything.elsewhere(track_anything.MEAN, np.array([0.05, 0.2]), range(1))
+    rows = capsys.readouterr().out.splitlines()[-3:]
+    assert [len(re.findall(r"\d+\.\d\d", row)) for row in rows] == [3, 3, 3]
+
+
 def test_regret_on_every_interval(capsys, tmp_path):
     regret_on_every_interval.main(str(tmp_path / "regret.png"))
     output = capsys.readouterr().out

@@ -337,10 +337,12 @@ def test_an_interrupted_replay_has_not_happened(monkeypatch):
     tracker = track_metric(3, engine="lowrank")
     before = tracker.play()
 
-    def interrupt(*_):
+    def play_then_interrupt(*arguments):
+        play_rounds(*arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(MetricBank, "_make_room", interrupt)
+    play_rounds = scales.replay
+    monkeypatch.setattr(scales, "replay", play_then_interrupt)
     with pytest.raises(KeyboardInterrupt):
         tracker.replay(Events(np.ones((30, 3)), np.ones(30)))
     assert tracker.n_rounds == 0
