@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from math import isfinite
 from numbers import Real
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Value = TypeVar("Value")
@@ -47,6 +51,44 @@ def array(
         at = f"position {where[0]}" if len(where) == 1 else f"index {where}"
         raise ValueError(f"{name} holds {floats[where]} at {at}; only finite numbers are accepted")
     return floats
+
+
+def is_sparse(value: object) -> bool:
+    """Whether it is a SciPy sparse matrix or array; SciPy is not imported to find out."""
+    scipy_sparse = sys.modules.get("scipy.sparse")  # who has such a value has imported it
+    return scipy_sparse is not None and bool(scipy_sparse.issparse(value))
+
+
+def sparse(value: Any, name: str, *, n_features: int | None = None) -> csr_array[np.float64]:
+    """A SciPy sparse matrix or array, one point per row, as a finite float64 ``csr_array`` of its own.
+
+    Its indices are sorted, entries that were given twice are added, and zeros are not stored. A sparse array of
+    shape (n_features,) is one row.
+
+    >>> from scipy.sparse import coo_array
+    >>> sparse(coo_array(([1, 2, 0], ([0, 0, 1], [1, 1, 0])), shape=(2, 3)), "X").data
+    array([3.])
+    """
+    from scipy.sparse import csr_array
+
+    accepted = f"a sparse matrix of {_SHAPES[2]}"
+    if value.ndim == 1:
+        value = value.reshape((1, -1))
+    if value.ndim != 2 or 0 in value.shape:
+        raise ValueError(f"{name} has shape {value.shape}; accepted: {accepted}, with at least one row and feature")
+    if value.dtype.kind not in "biuf":
+        raise TypeError(f"{name} holds values of type {value.dtype}; accepted: {accepted}")
+    if n_features is not None and value.shape[1] != n_features:
+        raise ValueError(f"{name} has {value.shape[1]} features; {n_features} are expected")
+    rows = csr_array(value, dtype=np.float64, copy=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows.sum_duplicates()
+    if not np.isfinite(rows.data).all():
+        first = int(np.flatnonzero(~np.isfinite(rows.data))[0])
+        where = int(np.searchsorted(rows.indptr, first, side="right")) - 1, int(rows.indices[first])
+        raise ValueError(f"{name} holds {rows.data[first]} at index {where}; only finite numbers are accepted")
+    rows.eliminate_zeros()
+    return rows
 
 
 def labels(value: Any, name: str, count: int) -> Floats:

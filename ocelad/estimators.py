@@ -16,7 +16,7 @@ from ocelad.online.bank import Finest
 from ocelad.online.comid import DivergenceName, LossName, RegularizerName
 from ocelad.online.ocelad import Ocelad
 from ocelad.online.rice import EngineName, track_metric
-from ocelad.pairs import Event, Events, Pair, differences
+from ocelad.pairs import Event, Events, Pair, SparseVector, differences
 
 
 class MetricTracker(BaseEstimator):  # type: ignore[misc]
@@ -120,7 +120,8 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        pairs : array-like of shape (n_pairs, 2, n_features)
+        pairs : array-like of shape (n_pairs, 2, n_features), or (X, Z)
+            X and Z are SciPy sparse matrices of shape (n_pairs, n_features); row i of both is pair i.
         y : array-like of shape (n_pairs,)
             +1 (or True) for similar, -1 (or False) for dissimilar.
         """
@@ -133,15 +134,16 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
     def learn_one(self, x: Any, z: Any, y: Any) -> MetricTracker:
         """Learn from one pair of points x and z with label y."""
         event = Pair(x, z, checks.label(y, "y") > 0).event()
-        tracked = self._going_on() or self._begun(len(event.u))
-        if len(event.u) != tracked.n_features:
-            raise ValueError(f"x has {len(event.u)} features; {tracked.n_features} are expected")
+        n_features = event.u.n_features if isinstance(event.u, SparseVector) else len(event.u)
+        tracked = self._going_on() or self._begun(n_features)
+        if n_features != tracked.n_features:
+            raise ValueError(f"x has {n_features} features; {tracked.n_features} are expected")
         tracked.ocelad.step(event)
         return self._keep(tracked)
 
     def _learn(self, tracked: _Tracked | None, pairs: Any, y: Any) -> MetricTracker:
         U = differences(pairs, None if tracked is None else tracked.n_features)
-        labels = checks.labels(y, "y", len(U))
+        labels = checks.labels(y, "y", U.shape[0])
         # On a copy, so that a pair that cannot be learned from leaves everything as it was.
         tracked = self._begun(U.shape[1]) if tracked is None else deepcopy(tracked)
         tracked.ocelad.replay(Events(U, labels))

@@ -176,7 +176,7 @@ BAD_PAIRS = [
     (None, [1], "pairs is None"),
     ({"a": 1}, [1], "pairs is a dict"),
     ((pair for pair in [1]), [1], "pairs is a generator"),
-    (csr_matrix(np.zeros((2, 2))), [1], "pairs is a csr_matrix"),
+    (csr_matrix(np.zeros((2, 2))), [1], "pairs is one sparse matrix"),
     (np.ma.masked_array(np.zeros((1, 2, 2)), mask=[[[True, False], [False, False]]]), [1], "pairs has masked entries"),
     ([[[10**400, 0.0], [0.0, 0.0]]], [1], "pairs holds a number that is too large"),
 ]

@@ -13,7 +13,7 @@ from ocelad.online.bank import Finest, LearnerBank, Turn
 from ocelad.online.comid import Comid, DivergenceName, LossName, RegularizerName
 from ocelad.online.dyadic import Scale, Schedule
 from ocelad.online.ocelad import Ocelad
-from ocelad.pairs import Event, Pair, as_event
+from ocelad.pairs import Event, Pair, as_dense, as_event
 
 EngineName: TypeAlias = Literal["dense", "lowrank"]
 
@@ -47,7 +47,8 @@ class Rice(LearnerBank[Event, Metric]):
 
     def observe(self, event: Event | Pair, turn: Turn) -> tuple[Floats, Self]:
         """What each learner lost on the pair, and a bank in which each has learned from it."""
-        return super().observe(as_event(event, self._first.play().n_features), turn)
+        u, y = as_event(event, self._first.play().n_features)
+        return super().observe(Event(as_dense(u), y), turn)
 
     def mix(self, turn: Turn) -> Metric:
         """The weighted average of the learners' metrics, with the number of rounds that have passed."""

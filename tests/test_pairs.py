@@ -1,0 +1,137 @@
+"""Differences, dense and sparse: the same numbers, and one sentence for what is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from ocelad import Events, MetricTracker, Pair, track_metric
+from ocelad.pairs import Event, SparseVector, as_dense, as_event, as_sparse, differences
+
+
+def some_rows(seed=0, rows=6, n=7):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(rows, n)) * (rng.random((rows, n)) < 0.4)
+
+
+@given(st.lists(st.sampled_from([0.0, -2.5, 1e-300, 1e100]), min_size=1, max_size=9))
+def test_sparse_and_dense_differences_are_the_same(numbers):
+    u = np.array(numbers)
+    vector = as_sparse(u)
+    assert (vector.values != 0).all()
+    assert (np.diff(vector.indices) > 0).all()
+    assert (as_dense(vector, len(u)) == u).all()
+    for other in (vector, sparse.csr_array(u[None]), SparseVector(vector.indices[::-1], vector.values[::-1], len(u))):
+        assert (as_sparse(other, len(u)).indices == vector.indices).all()
+        assert (as_dense(other) == u).all()
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"])
+@pytest.mark.parametrize("kind", [sparse.coo_matrix, sparse.coo_array])
+def test_events_take_every_sparse_format(form, kind):
+    U, y = some_rows(), [1, -1, 1, 1, -1, True]
+    events = Events(kind(U).asformat(form), y)
+    assert events.sparse
+    assert len(events) == 6
+    for event, u in zip(events, U, strict=True):
+        assert (as_dense(event.u) == u).all()
+        assert as_event(event, 7).u.indices.dtype == np.int64
+
+
+def test_entries_given_twice_are_added_and_stored_zeros_are_left_out():
+    given_rows = sparse.coo_array(([1.0, 2.0, -3.0, 3.0, 0.0], ([0, 0, 1, 1, 1], [4, 4, 2, 2, 0])), shape=(2, 5))
+    first, second = Events(given_rows, [1, 1])
+    assert (first.u.indices.tolist(), first.u.values.tolist()) == ([4], [3.0])
+    assert second.u.indices.size == 0
+    assert given_rows.nnz == 5
+
+
+def test_events_do_not_hold_on_to_what_they_were_made_from():
+    for make in (np.array, sparse.csr_array):
+        U = make([[1.0, 2.0]])
+        events = Events(U, [1])
+        U[0, 0] = 9.0
+        assert as_dense(next(iter(events)).u)[0] == 1.0
+
+
+def test_a_sparse_vector_is_read_only():
+    vector = as_sparse([1.0, 0.0])
+    for part in (vector.indices, vector.values):
+        with pytest.raises(ValueError, match="read-only"):
+            part[0] = 7
+
+
+def test_pairs_of_sparse_rows():
+    X, Z = some_rows(1), some_rows(2)
+    rows, others = sparse.csr_matrix(X), sparse.csc_array(Z)
+    assert (differences((rows, others)).toarray() == X - Z).all()
+    assert (as_dense(Pair(rows[0], others[[0]], True).event().u) == X[0] - Z[0]).all()
+    assert differences([rows, rows]).nnz == 0
+
+
+def test_a_tracker_learns_the_same_from_sparse_pairs():
+    X, Z, y = some_rows(1, rows=20), some_rows(2, rows=20), np.where(np.arange(20) % 3, 1, -1)
+    pairs = np.stack([X, Z], axis=1)
+    rows = sparse.csr_array(X), sparse.csr_array(Z)
+    dense, other, single = (MetricTracker(step_size=0.1) for _ in range(3))
+    dense.fit(pairs, y)
+    other.fit(rows, y)
+    for i in range(20):
+        single.learn_one(rows[0][[i]], rows[1][[i]], y[i])
+    assert dense.metric_ == other.metric_ == single.metric_
+
+
+def test_an_ocelad_takes_sparse_events_one_by_one_and_all_at_once():
+    U, y = some_rows(rows=12), np.where(np.arange(12) % 2, 1, -1)
+    one, other = track_metric(7), track_metric(7)
+    for event in Events(sparse.csr_array(U), y):
+        one.step(event)
+    other.replay(Events(U, y))
+    assert one.play() == other.play()
+
+
+@pytest.mark.parametrize(
+    ("u", "sentence"),
+    [
+        (SparseVector(np.array([0, 0]), np.ones(2), 3), "has the index 0 twice; accepted: every index once"),
+        (SparseVector(np.array([3]), np.ones(1), 3), "has the index 3; accepted: indices from 0 to 2"),
+        (SparseVector(np.array([-1]), np.ones(1), 3), "has the index -1; accepted"),
+        (SparseVector(np.array([0.5]), np.ones(1), 3), "type float64 .* accepted: whole numbers"),
+        (SparseVector(np.array([0, 1]), np.ones(1), 3), "values of shape"),
+        (SparseVector(np.array([0]), np.array([np.nan]), 3), "holds nan at position 0"),
+        (SparseVector(np.array([0]), np.array([1e200]), 3), "too far apart"),
+        (SparseVector(np.array([0]), np.ones(1), 4), "has 4 features; 3 are expected"),
+        (SparseVector(np.array([0]), np.ones(1), 0), "n_features must be a whole number of at least 1"),
+        (sparse.csr_array([[1.0, 2.0]]), "has 2 features; 3 are expected"),
+        (sparse.csr_array(np.eye(3)), "accepted: one sparse row"),
+        (sparse.csr_array([[np.inf, 0.0, 0.0]]), r"holds inf at index \(0, 0\)"),
+        (sparse.csr_array([[1j, 0.0, 0.0]]), "values of type complex128"),
+    ],
+)
+def test_refuses_differences_that_are_none(u, sentence):
+    for refuse in (as_sparse, as_dense, lambda u, n: as_event(Event(u, 1.0), n)):
+        with pytest.raises((ValueError, TypeError), match=sentence):
+            refuse(u, 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: differences((sparse.csr_array(np.eye(3)), np.eye(3))), "X is sparse and Z is not"),
+        (lambda: differences((sparse.csr_array(np.eye(3)), sparse.csr_array(np.ones((2, 3))))), "X has 3 rows and Z"),
+        (lambda: differences((sparse.csr_array(np.eye(3)), sparse.csr_array(np.eye(2)))), "Z has 2 features; 3 are"),
+        (lambda: differences((sparse.csr_array(np.eye(3)),) * 2, 5), "X has 3 features; 5 are expected"),
+        (lambda: differences(sparse.csr_array(np.eye(3))), "one sparse matrix; accepted: two"),
+        (lambda: Pair(sparse.csr_array(np.eye(3)), sparse.csr_array(np.eye(3)), True), "accepted: one sparse row"),
+        (lambda: Pair(np.ones(3), sparse.csr_array(np.eye(3)), True), "z is sparse and x is not"),
+        (lambda: Events(sparse.csr_array((0, 3)), []), r"U has shape \(0, 3\)"),
+        (lambda: Events(1e200 * sparse.eye_array(2).tocsr(), [1, 1]), "points of pair 0 are too far apart"),
+        (lambda: Events(sparse.eye_array(2), [1]), "y has 1 labels for 2 pairs"),
+    ],
+)
+def test_refuses_sparse_pairs_that_are_none(call, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        call()
