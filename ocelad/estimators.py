@@ -154,7 +154,8 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
 
         The rank of the metric, and so the number of columns, can change from one pair to the next.
         """
-        return self.metric_.embed(checks.array(X, "X", 2, n_features=self.n_features_in_))
+        rows = X if checks.is_sparse(X) else checks.array(X, "X", 2, n_features=self.n_features_in_)
+        return self.metric_.embed(rows)
 
     def pair_distance(self, pairs: Any) -> Floats:
         """The tracked distance between the two points of each pair."""

@@ -6,20 +6,30 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
 
 from ocelad import checks
 from ocelad.checks import Floats
-from ocelad.pairs import subtract
+from ocelad.pairs import alike, subtract
 
 _EPS = float(np.finfo(np.float64).eps)
 # A matrix whose smallest eigenvalue is this far below zero, relative to the largest, is taken for a positive
 # semidefinite one that was rounded (three digits more than float64 arithmetic usually loses).
 _ROUNDING = 1e-10
 _FORMAT = "ocelad.metric/1"
+# Up to here a matrix of all directions, and its eigendecomposition, are made where nothing less will do.
+_MOST_DENSE = 4000
+
+
+class _Parts(NamedTuple):
+    """``M = diag(diagonal) + rows' diag(scales) rows``: what is held where a matrix would be too large."""
+
+    diagonal: Floats  # of shape () or (n,), 0 or above
+    rows: Floats  # (k, n); k may be 0
+    scales: Floats  # (k,); negative ones where the diagonal makes up for them
 
 
 class Metric:
@@ -28,8 +38,8 @@ class Metric:
     Parameters
     ----------
     matrix : array-like of shape (n_features, n_features)
-        M, symmetric and positive semidefinite. ``Metric.from_factors`` takes L with M = L'L instead, and
-        never makes the matrix unless it is asked for.
+        M, symmetric and positive semidefinite. ``Metric.from_factors`` takes L with M = L'L instead,
+        ``Metric.from_diagonal`` the weights of the features; neither makes the matrix unless it is asked for.
     threshold : float
         The paper's mu, on the *squared* distance: two points are similar when ``d^2 <= threshold``.
     round : int
@@ -47,11 +57,11 @@ class Metric:
            [4.]])
     """
 
-    __slots__ = ("_components", "_factored", "_held", "round", "threshold")
+    __slots__ = ("_components", "_held", "_top", "round", "threshold")
 
-    _held: Floats  # the matrix, or the factors
-    _factored: bool
+    _held: Floats | _Parts  # the matrix, or a diagonal plus rows
     _components: Floats | None
+    _top: Floats | None
     threshold: float
     round: int
 
@@ -69,7 +79,7 @@ class Metric:
             raise ValueError(
                 f"matrix has the negative eigenvalue {lowest:.3g}; accepted: a positive semidefinite matrix"
             )
-        self._hold(M, False, *_checked(threshold, round))
+        self._hold(M, *_checked(threshold, round))
 
     @classmethod
     def from_factors(cls, factors: Any, threshold: float = 1.0, round: int = 0) -> Metric:
@@ -79,11 +89,23 @@ class Metric:
         array([[4., 0.],
                [0., 0.]])
         """
-        L = checks.array(factors, "factors", 2).copy()
+        L = checks.array(factors, "factors", 2)
         with np.errstate(over="ignore"):
             if not np.isfinite(np.square(L).sum()):
                 raise ValueError("factors are too large: the squares of their entries overflow")
-        return cls.__new__(cls)._hold(L, True, *_checked(threshold, round))
+        return cls.low_rank(np.zeros(()), L.copy(), np.ones(len(L)), *_checked(threshold, round))
+
+    @classmethod
+    def from_diagonal(cls, weights: Any, threshold: float = 1.0, round: int = 0) -> Metric:
+        """The metric ``M = diag(weights)`` that weighs each feature by itself; weights of 0 or above.
+
+        >>> Metric.from_diagonal([4.0, 0.0, 1.0]).distance([1, 5, 0], [0, 0, 0])
+        2.0
+        """
+        w = checks.array(weights, "weights", 1).copy()
+        if w.min() < 0:
+            raise ValueError(f"weights holds {w.min():g} at position {w.argmin()}; accepted: numbers of 0 or above")
+        return cls.low_rank(w, np.zeros((0, len(w))), np.zeros(0), *_checked(threshold, round))
 
     @classmethod
     def trusted(cls, matrix: Floats, threshold: float, round: int = 0) -> Metric:
@@ -91,23 +113,61 @@ class Metric:
 
         The matrix is kept, not copied, and made read-only.
         """
-        return cls.__new__(cls)._hold(matrix, False, threshold, round)
+        return cls.__new__(cls)._hold(matrix, threshold, round)
+
+    @classmethod
+    def low_rank(
+        cls, diagonal: float | Floats, rows: Floats, scales: Floats, threshold: float, round: int = 0
+    ) -> Metric:
+        """The metric ``M = diag(diagonal) + rows' diag(scales) rows``; no matrix is made unless it is asked for.
+
+        Nothing is checked: M is known to be positive semidefinite and finite. Arrays in C order are kept, not
+        copied, and made read-only.
+
+        Parameters
+        ----------
+        diagonal : float, or array of shape (n_features,)
+            0 or above; one number for all features, or one each.
+        rows : array of shape (k, n_features)
+            k may be 0.
+        scales : array of shape (k,)
+            Negative where M has less along the row than the diagonal has.
+        threshold, round
+            As of every metric.
+
+        Examples
+        --------
+        >>> Metric.low_rank(1.0, np.array([[0.6, 0.8]]), np.array([-1.0]), threshold=1.0).matrix
+        array([[ 0.64, -0.48],
+               [-0.48,  0.36]])
+        """
+        # In C order, as files have it: then one loaded, pickled or copied computes the same bits.
+        parts = _Parts(np.asarray(diagonal, dtype=np.float64), np.ascontiguousarray(rows), np.ascontiguousarray(scales))
+        return cls.__new__(cls)._hold(parts, threshold, round)
 
     @classmethod
     def average(cls, metrics: Sequence[Metric], probabilities: Floats) -> Metric:
         """The weighted average of the matrices and of the thresholds (equation 6), of the latest round."""
-        # A sum of symmetric matrices entry by entry is symmetric to the last bit; a BLAS product need not be.
-        matrix = sum(p * metric.matrix for p, metric in zip(probabilities, metrics, strict=True))
         thresholds = np.array([metric.threshold for metric in metrics])
         # Rounding must not put the average outside what was averaged, least of all below the smallest allowed.
         threshold = float(np.clip(probabilities @ thresholds, thresholds.min(), thresholds.max()))
-        return cls.trusted(np.asarray(matrix), threshold, max(metric.round for metric in metrics))
+        last = max(metric.round for metric in metrics)
+        parts = [metric._held for metric in metrics if isinstance(metric._held, _Parts)]
+        if len(parts) == len(metrics) and sum(len(part.rows) for part in parts) < metrics[0].n_features:
+            diagonal = sum(p * part.diagonal for p, part in zip(probabilities, parts, strict=True))
+            scales = np.concatenate([p * part.scales for p, part in zip(probabilities, parts, strict=True)])
+            return cls.low_rank(diagonal, np.concatenate([part.rows for part in parts]), scales, threshold, last)
+        # A sum of symmetric matrices entry by entry is symmetric to the last bit; a BLAS product need not be.
+        matrix = sum(p * metric.matrix for p, metric in zip(probabilities, metrics, strict=True))
+        return cls.trusted(np.asarray(matrix), threshold, last)
 
-    def _hold(self, held: Floats, factored: bool, threshold: float, round: int) -> Metric:
+    def _hold(self, held: Floats | _Parts, threshold: float, round: int) -> Metric:
+        for array in held if isinstance(held, _Parts) else (held,):
+            _read_only(array)
         put = object.__setattr__
-        put(self, "_held", _read_only(held))
-        put(self, "_factored", factored)
+        put(self, "_held", held)
         put(self, "_components", None)
+        put(self, "_top", None)
         put(self, "threshold", threshold)
         put(self, "round", round)
         return self
@@ -115,7 +175,7 @@ class Metric:
     def at(self, round: int) -> Metric:
         """The same metric, said to be played after another number of rounds."""
         round = checks.whole(round, "round", at_least=0)
-        return Metric.__new__(Metric)._hold(self._held, self._factored, self.threshold, round)
+        return Metric.__new__(Metric)._hold(self._held, self.threshold, round)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Metric is immutable: {name!r} cannot be set; make a new Metric instead")
@@ -126,46 +186,107 @@ class Metric:
     @property
     def n_features(self) -> int:
         """How many features the points have."""
-        return int(self._held.shape[1])
+        return int((self._held.rows if isinstance(self._held, _Parts) else self._held).shape[1])
 
     @property
     def matrix(self) -> Floats:
-        """M, of shape (n_features, n_features); read-only. Made on every call when it is held by factors."""
-        if not self._factored:
+        """M, of shape (n_features, n_features); read-only. Made on every call where the metric is held without it."""
+        if not isinstance(self._held, _Parts):
             return self._held
-        product = self._held.T @ self._held
-        return _read_only((product + product.T) / 2.0)
+        diagonal, rows, scales = self._held
+        product = (rows.T * scales) @ rows
+        matrix = product / 2.0 + product.T / 2.0
+        matrix[np.diag_indices(self.n_features)] += diagonal
+        return _read_only(matrix)
 
     @property
     def components(self) -> Floats:
         """Rows C with ``M = C'C``, the largest eigenvalue first, of shape (rank, n_features); read-only.
 
-        The sign of each row is chosen so that its entry of largest size is positive.
+        The sign of each row is chosen so that its entry of largest size is positive. Where there are too many for
+        an array, ``embed(X, n_components)`` may still give the first of them.
         """
         if self._components is None:
             # Kept for the next reader. Two threads may both compute it; they arrive at the same bits.
-            object.__setattr__(self, "_components", _read_only(self._canonical_components()))
+            object.__setattr__(self, "_components", _read_only(self._all_components()))
         assert self._components is not None
         return self._components
 
-    def _canonical_components(self) -> Floats:
-        if self._factored:
-            _, values, rows = np.linalg.svd(self._held, full_matrices=False)
-            keep = values > max(self._held.shape) * _EPS * values[0]
-        else:
-            eigenvalues, vectors = np.linalg.eigh(self._held)
-            eigenvalues, rows = eigenvalues[::-1], vectors.T[::-1]
-            values = np.sqrt(np.maximum(eigenvalues, 0.0))
-            keep = eigenvalues > self.n_features * _EPS * max(eigenvalues[0], 0.0)
-        rows = rows[keep]
-        if not len(rows):
-            return np.zeros((0, self.n_features))
-        largest = rows[np.arange(len(rows)), np.abs(rows).argmax(axis=1)]
-        return np.ascontiguousarray(rows * (np.sign(largest) * values[keep])[:, None])
+    def _all_components(self) -> Floats:
+        n = self.n_features
+        if isinstance(self._held, _Parts):
+            if self._is_diagonal:
+                features, roots = self._weighed_features()
+                self._refuse_if_large(len(features) * n)
+                components = np.zeros((len(features), n))
+                components[np.arange(len(features)), features] = roots
+                return components
+            if not self._held.diagonal.any():
+                return self._top_components()
+            self._refuse_if_large(n * n)
+        eigenvalues, vectors = np.linalg.eigh(self.matrix)
+        keep = eigenvalues > n * _EPS * max(eigenvalues[-1], 0.0)
+        return _signed(vectors.T[keep][::-1], np.sqrt(eigenvalues[keep][::-1]))
+
+    def _top_components(self) -> Floats:
+        """The components with an eigenvalue above the diagonal's, where that is one number: all are along the rows."""
+        assert isinstance(self._held, _Parts)
+        if self._top is None:
+            base, rows, scales = float(self._held.diagonal.max()), self._held.rows, self._held.scales
+            if (scales >= 0).all():  # the singular values keep twice the digits of the eigenvalues
+                _, roots, vectors = np.linalg.svd(np.sqrt(scales)[:, None] * rows, full_matrices=False)
+                keep = roots > max(rows.shape) * _EPS * roots.max(initial=0.0)
+                top = _signed(vectors[keep], np.hypot(np.sqrt(base), roots[keep]))
+            else:
+                eigenvalues, vectors = self._along_rows()
+                size = max(base, float(np.abs(eigenvalues).max()))
+                keep = eigenvalues > base + self.n_features * _EPS * size
+                top = _signed(vectors[keep][::-1], np.sqrt(eigenvalues[keep][::-1]))
+            object.__setattr__(self, "_top", _read_only(top))
+        assert self._top is not None
+        return self._top
+
+    def _along_rows(self) -> tuple[Floats, Floats]:
+        """The eigenvalues of M along the span of the rows, ascending, and their directions.
+
+        The diagonal is one number.
+        """
+        assert isinstance(self._held, _Parts)
+        _, rows, scales = self._held
+        Q, R = np.linalg.qr(rows.T)
+        core = (R * scales) @ R.T
+        eigenvalues, turn = np.linalg.eigh(core / 2.0 + core.T / 2.0)
+        return eigenvalues + self._held.diagonal.max(), (Q @ turn).T
+
+    @property
+    def _is_diagonal(self) -> bool:
+        return isinstance(self._held, _Parts) and not len(self._held.rows)
+
+    def _weighed_features(self, most: int | None = None) -> tuple[Any, Floats]:
+        """Of a diagonal metric: the features whose weight is not zero, the heaviest first, and the weights' roots."""
+        assert isinstance(self._held, _Parts)
+        weights = np.broadcast_to(self._held.diagonal, self.n_features)
+        features = np.argsort(-weights, kind="stable")[: np.count_nonzero(weights)][:most]
+        return features, np.sqrt(weights[features])
+
+    def _refuse_if_large(self, entries: int) -> None:
+        if entries > _MOST_DENSE**2:
+            raise ValueError(
+                f"all components of this metric in {self.n_features} dimensions would take an array of {entries:,} "
+                f"numbers; accepted: up to {_MOST_DENSE**2:,}, or embed(X, n_components) with fewer of them"
+            )
 
     @property
     def rank(self) -> int:
         """How many eigenvalues are above rounding, and so how many dimensions the embedding has."""
+        if isinstance(self._held, _Parts):
+            diagonal = self._held.diagonal
+            if self._is_diagonal:
+                return int(np.count_nonzero(np.broadcast_to(diagonal, self.n_features)))
+            if diagonal.ndim == 0 and diagonal > 0:
+                along, _ = self._along_rows()
+                above = along > self.n_features * _EPS * max(along[-1], float(diagonal))
+                return self.n_features - len(along) + int(np.count_nonzero(above))
         return len(self.components)
 
     @property
@@ -174,22 +295,39 @@ class Metric:
         return float(np.sqrt(self.threshold))
 
     def squared_distance(self, x: Any, z: Any) -> Any:
-        """``(x - z)' M (x - z)``, of two points (a float) or of rows against rows or one point (an array)."""
-        X = checks.array(x, "x", 1, 2, n_features=self.n_features)
-        Z = checks.array(z, "z", 1, 2, n_features=self.n_features)
-        if X.ndim == Z.ndim == 2 and len(X) != len(Z):
-            raise ValueError(f"x has {len(X)} rows and z has {len(Z)}; accepted: as many, or one single point")
+        """``(x - z)' M (x - z)``, of two points (a float) or of rows against rows or one point (an array).
+
+        SciPy sparse rows against sparse rows, or against one, give an array.
+        """
+        X, Z = alike(x, z, "x", "z", 1, 2, n_features=self.n_features)
+        if checks.is_sparse(X):  # which broadcast nothing by themselves
+            X, Z = _repeated(X, Z.shape[0]), _repeated(Z, X.shape[0])
+        if X.ndim == Z.ndim == 2 and X.shape[0] != Z.shape[0]:
+            raise ValueError(f"x has {X.shape[0]} rows and z has {Z.shape[0]}; accepted: as many, or one single point")
         return self.squared_length(subtract(X, Z))
 
-    def squared_length(self, u: Floats) -> Any:
-        """``u' M u`` of a difference u (a float) or of each row of differences (an array)."""
-        with np.errstate(over="ignore"):  # farther apart than float64 can say is infinitely far
-            if self._factored:
-                squares = np.square(u @ self._held.T).sum(axis=-1)
-            else:
-                squares = np.einsum("...i,...i->...", u @ self._held, u)
+    def squared_length(self, u: Any) -> Any:
+        """``u' M u`` of a difference u (a float), or of each row of differences, dense or sparse (an array)."""
+        with np.errstate(over="ignore", invalid="ignore"):  # farther apart than float64 can say is infinitely far
+            squares = self._squares_sparse(u) if checks.is_sparse(u) else self._squares(u)
         squares = np.maximum(squares, 0.0)  # rounding can put a zero distance below zero
         return squares if np.ndim(squares) else float(squares)
+
+    def _squares(self, u: Floats) -> Any:
+        if not isinstance(self._held, _Parts):
+            return np.einsum("...i,...i->...", u @ self._held, u)
+        diagonal, rows, scales = self._held
+        squares = np.square(u @ rows.T) @ scales
+        return squares + np.einsum("...i,...i->...", diagonal * u, u) if diagonal.any() else squares
+
+    def _squares_sparse(self, U: Any) -> Any:
+        if not isinstance(self._held, _Parts):
+            # As many rows at a time as the matrix has, so that it takes no more memory than that.
+            n = self.n_features
+            chunks = [U[first : first + n] for first in range(0, U.shape[0], n)]
+            return np.concatenate([chunk.multiply(chunk @ self._held).sum(axis=1) for chunk in chunks])
+        diagonal, rows, scales = self._held
+        return U.multiply(U) @ np.broadcast_to(diagonal, self.n_features) + np.square(U @ rows.T) @ scales
 
     def distance(self, x: Any, z: Any) -> Any:
         """``sqrt((x - z)' M (x - z))``, of two points (a float) or of rows against rows or one point (an array)."""
@@ -205,14 +343,28 @@ class Metric:
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features) or (n_features,)
+        X : array-like of shape (n_rows, n_features) or (n_features,), or SciPy sparse rows
         n_components : int or None
             Only the first so many directions; None: all.
         """
-        rows = checks.array(X, "X", 1, 2, n_features=self.n_features)
+        sparse = checks.is_sparse(X)
+        n = self.n_features
+        rows: Any = checks.sparse(X, "X", n_features=n) if sparse else checks.array(X, "X", 1, 2, n_features=n)
         if n_components is not None:
             checks.whole(n_components, "n_components", at_least=1)
-        return rows @ self.components[:n_components].T
+        if self._is_diagonal:
+            features, roots = self._weighed_features(n_components)
+            columns = rows[:, features].toarray() if sparse else rows[..., features]
+            return np.asarray(columns * roots)
+        return np.asarray(rows @ self._first_components(n_components).T)
+
+    def _first_components(self, n_components: int | None) -> Floats:
+        held = self._held
+        if n_components is not None and isinstance(held, _Parts) and held.diagonal.ndim == 0:
+            top = self._top_components()
+            if n_components <= len(top):
+                return top[:n_components]
+        return self.components[:n_components]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the metric to one safetensors file, replacing it whole or not at all."""
@@ -223,9 +375,9 @@ class Metric:
             raise IsADirectoryError(f"{str(path)!r} is a folder; accepted: the path of a file")
         if not path.parent.is_dir():
             raise FileNotFoundError(f"the folder {str(path.parent)!r} does not exist")
-        name = "factors" if self._factored else "matrix"
+        arrays = self._held._asdict() if isinstance(self._held, _Parts) else {"matrix": self._held}
         about = {"format": _FORMAT, "threshold": self.threshold, "round": self.round}
-        content = save({name: self._held}, metadata={"ocelad": json.dumps(about)})
+        content = save(arrays, metadata={"ocelad": json.dumps(about)})
         temporary = path.with_name(f".{uuid4().hex}.part")
         try:
             with open(temporary, "xb") as file:
@@ -250,19 +402,47 @@ class Metric:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a dict)
             if about["format"] != _FORMAT:
                 raise ValueError(f"its format is {about['format']!r}")
-            if "factors" in arrays:
+            if "factors" in arrays:  # as metrics of factors were written at first
                 return cls.from_factors(arrays["factors"], about["threshold"], about["round"])
+            if "rows" in arrays:
+                return cls._of_parts(_Parts(**arrays), about["threshold"], about["round"])
             return cls(arrays["matrix"], about["threshold"], about["round"])
         except (SafetensorError, KeyError, TypeError, ValueError) as error:
             reason = f"no {error}" if isinstance(error, KeyError) else str(error)
             raise ValueError(f"{str(path)!r} is not a whole metric file ({reason}); accepted: {_FORMAT}") from error
 
+    @classmethod
+    def _of_parts(cls, parts: _Parts, threshold: float, round: int) -> Metric:
+        """The metric of parts that come from outside; checked."""
+        diagonal, rows, scales = parts
+        n = rows.shape[-1]
+        if rows.ndim != 2 or scales.shape != rows.shape[:1] or diagonal.shape not in ((), (n,)) or n == 0:
+            raise ValueError(f"its parts have shapes {diagonal.shape}, {rows.shape} and {scales.shape}")
+        if any(part.dtype != np.float64 or not np.isfinite(part).all() for part in parts) or diagonal.min() < 0:
+            raise ValueError("its parts are not all finite numbers, the diagonal's of 0 or above")
+        metric = cls.low_rank(*parts, *_checked(threshold, round))
+        with np.errstate(over="ignore", invalid="ignore"):
+            size = float(diagonal.max() + np.abs(scales) @ np.square(rows).sum(axis=1))
+        if not np.isfinite(size):
+            raise ValueError("its rows are too large: the squares of their entries overflow")
+        if (scales < 0).any():
+            if diagonal.ndim and n > _MOST_DENSE:
+                raise ValueError("it has negative scales beside a diagonal of many numbers")
+            lowest = np.linalg.eigvalsh(metric.matrix)[0] if diagonal.ndim else metric._along_rows()[0][0]
+            if lowest < -_ROUNDING * size:
+                raise ValueError(f"it has the negative eigenvalue {lowest:.3g}")
+        return metric
+
     def __eq__(self, other: object) -> bool:
-        """Same bits: threshold, round, and the matrix, or the factors where the metric is held by factors."""
+        """Same bits: threshold, round, and what the metric is held by, a matrix or a diagonal plus rows."""
         if not isinstance(other, Metric):
             return NotImplemented
-        same = (self.threshold, self.round, self._factored) == (other.threshold, other.round, other._factored)
-        return same and np.array_equal(self._held, other._held)
+        if (self.threshold, self.round) != (other.threshold, other.round):
+            return False
+        mine, theirs = self._held, other._held
+        if isinstance(mine, _Parts) and isinstance(theirs, _Parts):
+            return all(map(np.array_equal, mine, theirs))
+        return type(mine) is type(theirs) and np.array_equal(mine, theirs)
 
     def __hash__(self) -> int:
         return hash((self.threshold, self.round, self.n_features))
@@ -271,14 +451,27 @@ class Metric:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._held, self._factored, self.threshold, self.round)
+        return _restore, (self._held, self.threshold, self.round)
 
     def __repr__(self) -> str:
         return f"Metric(n_features={self.n_features}, threshold={self.threshold:.6g}, round={self.round})"
 
 
-def _restore(held: Floats, factored: bool, threshold: float, round: int) -> Metric:
-    return Metric.__new__(Metric)._hold(held, factored, threshold, round)
+def _restore(held: Floats | _Parts, threshold: float, round: int) -> Metric:
+    return Metric.__new__(Metric)._hold(held, threshold, round)
+
+
+def _repeated(rows: Any, count: int) -> Any:
+    """One sparse row as often as is asked for; more rows as they are."""
+    return rows[np.zeros(count, dtype=np.int64)] if rows.shape[0] == 1 else rows
+
+
+def _signed(directions: Floats, roots: Floats) -> Floats:
+    """The directions, as long as the roots, the entry of largest size of each positive."""
+    if not len(directions):
+        return np.zeros_like(directions)
+    largest = directions[np.arange(len(directions)), np.abs(directions).argmax(axis=1)]
+    return np.ascontiguousarray(directions * (np.sign(largest) * roots)[:, None])
 
 
 def _checked(threshold: Any, round: Any) -> tuple[float, int]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
+from scipy import sparse
 
 from ocelad import Metric
 from ocelad.testing import strategies
@@ -268,3 +270,173 @@ def test_embedding_refuses():
 def test_factors_refused(factors, sentence):
     with pytest.raises(ValueError, match=sentence):
         Metric.from_factors(factors)
+
+
+def some_parts(form, n=6, seed=0):
+    """(diagonal, rows, scales) of a positive semidefinite matrix; where k is not 0, its rank is below n or not."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(2, n))
+    orthonormal = np.linalg.qr(rows.T)[0].T
+    none, no_scales = np.zeros((0, n)), np.zeros(0)
+    return {
+        "factors": (0.0, rows, np.ones(2)),
+        "factors of zeros": (np.zeros(n), rows, np.array([2.0, 0.5])),
+        "base": (0.7, none, no_scales),
+        "weights": (np.array([0.0, 3.0, 0.0, 0.5, 2.0, 3.0])[:n], none, no_scales),
+        "no weight": (np.zeros(n), none, no_scales),
+        "base and more": (0.7, rows, np.array([1.0, 0.3])),
+        "base, more and less": (0.7, orthonormal, np.array([1.5, -0.4])),
+        "base without a direction": (0.7, orthonormal, np.array([1.5, -0.7])),
+        "weights and more": (np.linspace(0.0, 2.0, n), rows, np.array([1.0, 0.3])),
+        "many rows": (0.1, rng.normal(size=(2 * n, n)), rng.random(2 * n)),
+    }[form]
+
+
+FORMS = [
+    "factors",
+    "factors of zeros",
+    "base",
+    "weights",
+    "no weight",
+    "base and more",
+    "base, more and less",
+    "base without a direction",
+    "weights and more",
+    "many rows",
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("seed", range(3))
+def test_every_form_is_the_metric_of_its_matrix(form, seed):
+    diagonal, rows, scales = some_parts(form, seed=seed)
+    metric = Metric.low_rank(diagonal, rows, scales, 1.5, 7)
+    M = np.diag(np.broadcast_to(diagonal, 6)) + sum(s * np.outer(w, w) for s, w in zip(scales, rows, strict=True))
+    dense = Metric(M, 1.5, 7)
+    np.testing.assert_allclose(metric.matrix, M, atol=1e-13)
+    assert (metric.matrix == metric.matrix.T).all()
+    X, Z = np.random.default_rng(seed + 10).normal(size=(2, 8, 6))
+    np.testing.assert_allclose(metric.squared_distance(X, Z), dense.squared_distance(X, Z), rtol=1e-11, atol=1e-12)
+    assert metric.squared_distance(X[0], Z[0]) == pytest.approx(dense.squared_distance(X[0], Z[0]), abs=1e-12)
+    assert (metric.similar(X, Z) == dense.similar(X, Z)).all()
+    assert metric.rank == dense.rank == len(metric.components)
+    assert (metric.n_features, metric.threshold, metric.round) == (6, 1.5, 7)
+    np.testing.assert_allclose(metric.components.T @ metric.components, M, atol=1e-12)
+    lengths = np.linalg.norm(metric.components, axis=1)
+    np.testing.assert_allclose(lengths, np.linalg.norm(dense.components, axis=1), rtol=1e-9)
+    for k in (1, 2, 5, None):
+        embedded = metric.embed(X, k)
+        # Directions of equal eigenvalues are anybody's choice; that the first k carry most is not.
+        assert np.square(embedded).sum() == pytest.approx(np.square(X @ metric.components[:k].T).sum())
+        assert (embedded == metric.embed(X, k)).all()
+    flat = metric.embed(X)
+    np.testing.assert_allclose(np.linalg.norm(flat - metric.embed(Z), axis=1), dense.distance(X, Z), atol=1e-7)
+
+
+@pytest.mark.parametrize("form", [*FORMS, "matrix"])
+def test_sparse_rows_give_what_dense_rows_give(form):
+    metric = Metric(np.cov(np.eye(6)) + np.eye(6)) if form == "matrix" else Metric.low_rank(*some_parts(form), 1.5)
+    rng = np.random.default_rng(3)
+    X, Z = rng.normal(size=(2, 20, 6)) * (rng.random((2, 20, 6)) < 0.3)
+    rows, others = sparse.csc_matrix(X), sparse.csr_array(Z)
+    close = {"rtol": 1e-12, "atol": 1e-13}
+    np.testing.assert_allclose(metric.squared_distance(rows, others), metric.squared_distance(X, Z), **close)
+    np.testing.assert_allclose(metric.distance(rows, others[[2]]), metric.distance(X, Z[2]), **close)
+    np.testing.assert_allclose(metric.distance(rows[[2]], others), metric.distance(X[2], Z), **close)
+    assert (metric.similar(rows, others) == metric.similar(X, Z)).all()
+    np.testing.assert_allclose(metric.squared_length(sparse.csr_array(X)), metric.squared_length(X), **close)
+    np.testing.assert_allclose(metric.embed(rows), metric.embed(X), **close)
+    np.testing.assert_allclose(metric.embed(rows, 1), metric.embed(X, 1), **close)
+    with pytest.raises(TypeError, match="x is sparse and z is not; accepted: both"):
+        metric.distance(rows, Z)
+    with pytest.raises(ValueError, match="x has 20 rows and z has 7"):
+        metric.distance(rows, others[:7])
+    with pytest.raises(ValueError, match="X has 5 features; 6 are expected"):
+        metric.embed(rows[:, :5])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_is_saved_pickled_compared_and_read_only(form, tmp_path):
+    metric = Metric.low_rank(*some_parts(form), 1.5, 7)
+    metric.save(tmp_path / "metric.safetensors")
+    loaded = Metric.load(tmp_path / "metric.safetensors")
+    assert loaded == metric == pickle.loads(pickle.dumps(metric))
+    assert hash(loaded) == hash(metric)
+    assert (loaded.components == metric.components).all()
+    assert metric.at(8) != metric
+    assert metric.at(8).at(7) == metric
+    assert metric != Metric(metric.matrix, 1.5, 7)
+    assert metric != Metric.low_rank(2.0, *some_parts(form)[1:], 1.5, 7)
+    for array in (loaded.matrix, loaded.components, metric._held.diagonal, metric._held.rows, loaded._held.scales):
+        assert not array.flags.writeable
+
+
+def test_a_file_of_factors_as_they_were_first_written_is_still_read(tmp_path):
+    L = np.random.default_rng(0).normal(size=(2, 5))
+    about = {"ocelad": '{"format": "ocelad.metric/1", "threshold": 2.0, "round": 3}'}
+    save_file({"factors": L}, tmp_path / "old.safetensors", metadata=about)
+    assert Metric.load(tmp_path / "old.safetensors") == Metric.from_factors(L, 2.0, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"diagonal": np.array(-1.0)}, "0 or above"),
+        ({"diagonal": np.zeros(2)}, "shapes"),
+        ({"scales": np.ones(3)}, "shapes"),
+        ({"rows": np.ones(6)}, "shapes"),
+        ({"scales": np.array([1.5, -0.8])}, "negative eigenvalue"),
+        ({"scales": np.array([1.5, -0.8]), "diagonal": np.full(6, 0.7)}, "negative eigenvalue"),
+        ({"scales": np.array([1.5, np.nan])}, "not all finite"),
+        ({"scales": np.ones(2, dtype=np.float32)}, "not all finite numbers"),
+        ({"rows": np.full((2, 6), 1e200)}, "overflow"),
+    ],
+)
+def test_a_file_whose_parts_are_no_metric_is_refused(change, sentence, tmp_path):
+    path = tmp_path / "metric.safetensors"
+    Metric.low_rank(*some_parts("base, more and less"), 1.5).save(path)
+    about = {"ocelad": '{"format": "ocelad.metric/1", "threshold": 2.0, "round": 3}'}
+    save_file({**load_file(path), **change}, path, metadata=about)
+    with pytest.raises(ValueError, match=f"is not a whole metric file .*{sentence}"):
+        Metric.load(path)
+
+
+def test_an_average_keeps_the_form_where_it_is_the_smaller_one():
+    metrics = [Metric.low_rank(*some_parts(form, seed=i), 1.0 + i, i) for i, form in enumerate(FORMS[2:6])]
+    shares = np.array([0.1, 0.2, 0.3, 0.4])
+    average = Metric.average(metrics, shares)
+    np.testing.assert_allclose(average.matrix, sum(p * m.matrix for p, m in zip(shares, metrics, strict=True)))
+    assert average.threshold == pytest.approx(3.0)
+    assert average.round == 3
+    weights = [Metric.from_diagonal([1.0, 0.0]), Metric.from_diagonal([0.0, 3.0])]
+    assert Metric.average(weights, np.array([0.5, 0.5])) == Metric.from_diagonal([0.5, 1.5])
+
+
+def test_weights_are_checked_and_copied():
+    weights = np.array([1.0, 2.0])
+    metric = Metric.from_diagonal(weights)
+    weights[0] = 7.0
+    assert metric.distance([1.0, 0.0], [0.0, 0.0]) == 1.0
+    with pytest.raises(ValueError, match="weights holds -1 at position 1; accepted: numbers of 0 or above"):
+        Metric.from_diagonal([0.0, -1.0])
+
+
+def test_a_hundred_thousand_features_take_little_memory(tmp_path):
+    n = 100_000
+    rng = np.random.default_rng(0)
+    rows = sparse.random(50, n, density=1e-3, format="csr", random_state=rng)
+    weighed = Metric.from_diagonal(rng.random(n))
+    spread = Metric.low_rank(0.5, rng.normal(size=(3, n)), np.array([2.0, 1.0, -1e-7]), 1.0)
+    tracemalloc.start()
+    for metric in (weighed, spread):
+        assert metric.distance(rows, rows[[0]]).shape == (50,)
+        assert metric.embed(rows, 2).shape == (50, 2)
+        assert metric.rank == n
+        metric.save(tmp_path / "metric.safetensors")
+        assert Metric.load(tmp_path / "metric.safetensors") == metric
+        with pytest.raises(ValueError, match=r"would take an array of 10,000,000,000 numbers; .* embed\(X, n_comp"):
+            _ = metric.components
+    with pytest.raises(ValueError, match="would take an array"):
+        spread.embed(rows, 3)
+    assert tracemalloc.get_traced_memory()[1] < 50e6
+    tracemalloc.stop()
