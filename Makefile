@@ -18,7 +18,7 @@ demo: .venv/.demo
 	$(BIN)/ocelad demo
 
 test: .venv/.dev
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n auto -q tests/test_metric_bank.py
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n auto -q tests/test_metric_bank.py tests/test_diagonal.py
 	$(BIN)/pytest -n auto
 
 test-slow: .venv/.dev
@@ -33,6 +33,7 @@ check: .venv/.dev
 bench: .venv/.dev
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/engines.py
+	$(BIN)/python benchmarks/diagonal.py
 	$(BIN)/python benchmarks/scenario.py
 
 docs: .venv/.docs

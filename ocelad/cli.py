@@ -83,7 +83,7 @@ def demo(seed: int, rounds: int, output: Path, quiet: bool) -> None:
 
 @cli.command(short_help="Compile the fast engine's kernels ahead of their first use.")
 def warm() -> None:
-    """Compile the kernels of the fast engine now, so that the first use does not wait.
+    """Compile the kernels of the fast engine and of diagonal metrics now, so that the first use does not wait.
 
     What is compiled is kept on disk, beside the package or in NUMBA_CACHE_DIR.
 
@@ -94,9 +94,10 @@ def warm() -> None:
     from time import perf_counter
 
     start = perf_counter()
-    from ocelad.online.metric_bank import warm as compile_all
+    from ocelad.online import diagonal_bank, metric_bank
 
-    compile_all()
+    metric_bank.warm()
+    diagonal_bank.warm()
     click.echo(f"The kernels are compiled ({perf_counter() - start:.1f} s).")
 
 

@@ -54,6 +54,8 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
         divergence "frobenius" with the regularizer "nuclear" or None.
     max_rank : int or None
         With "lowrank": at most so many directions per learner; None: as many as it takes.
+    diagonal : bool
+        Whether the metric is kept diagonal, one weight per feature: for many features, sparse ones above all.
 
     Attributes
     ----------
@@ -100,6 +102,7 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
         max_norm: float | None = None,
         engine: EngineName = "dense",
         max_rank: int | None = None,
+        diagonal: bool = False,
     ) -> None:
         self.loss = loss
         self.step_size = step_size
@@ -114,6 +117,7 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
         self.max_norm = max_norm
         self.engine = engine
         self.max_rank = max_rank
+        self.diagonal = diagonal
 
     def fit(self, pairs: Any, y: Any) -> MetricTracker:
         """Forget everything, then learn from the pairs, in their order.
@@ -154,8 +158,8 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
 
         The rank of the metric, and so the number of columns, can change from one pair to the next.
         """
-        rows = X if checks.is_sparse(X) else checks.array(X, "X", 2, n_features=self.n_features_in_)
-        return self.metric_.embed(rows)
+        metric = self.metric_
+        return metric.embed(X if checks.is_sparse(X) else checks.array(X, "X", 2, n_features=metric.n_features))
 
     def pair_distance(self, pairs: Any) -> Floats:
         """The tracked distance between the two points of each pair."""

@@ -200,6 +200,16 @@ class Metric:
         return _read_only(matrix)
 
     @property
+    def diagonal(self) -> Floats:
+        """The diagonal of M, of shape (n_features,): the weights of the features, where it is a diagonal metric."""
+        if not isinstance(self._held, _Parts):
+            return np.diag(self._held)
+        diagonal, rows, scales = self._held
+        if self.is_diagonal:
+            return np.broadcast_to(diagonal, self.n_features)
+        return _read_only(diagonal + scales @ np.square(rows))
+
+    @property
     def components(self) -> Floats:
         """Rows C with ``M = C'C``, the largest eigenvalue first, of shape (rank, n_features); read-only.
 
@@ -215,7 +225,7 @@ class Metric:
     def _all_components(self) -> Floats:
         n = self.n_features
         if isinstance(self._held, _Parts):
-            if self._is_diagonal:
+            if self.is_diagonal:
                 features, roots = self._weighed_features()
                 self._refuse_if_large(len(features) * n)
                 components = np.zeros((len(features), n))
@@ -259,7 +269,8 @@ class Metric:
         return eigenvalues + self._held.diagonal.max(), (Q @ turn).T
 
     @property
-    def _is_diagonal(self) -> bool:
+    def is_diagonal(self) -> bool:
+        """Whether it is held by the weights of the features and nothing else."""
         return isinstance(self._held, _Parts) and not len(self._held.rows)
 
     def _weighed_features(self, most: int | None = None) -> tuple[Any, Floats]:
@@ -281,7 +292,7 @@ class Metric:
         """How many eigenvalues are above rounding, and so how many dimensions the embedding has."""
         if isinstance(self._held, _Parts):
             diagonal = self._held.diagonal
-            if self._is_diagonal:
+            if self.is_diagonal:
                 return int(np.count_nonzero(np.broadcast_to(diagonal, self.n_features)))
             if diagonal.ndim == 0 and diagonal > 0:
                 along, _ = self._along_rows()
@@ -352,7 +363,7 @@ class Metric:
         rows: Any = checks.sparse(X, "X", n_features=n) if sparse else checks.array(X, "X", 1, 2, n_features=n)
         if n_components is not None:
             checks.whole(n_components, "n_components", at_least=1)
-        if self._is_diagonal:
+        if self.is_diagonal:
             features, roots = self._weighed_features(n_components)
             columns = rows[:, features].toarray() if sparse else rows[..., features]
             return np.asarray(columns * roots)

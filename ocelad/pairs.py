@@ -93,7 +93,7 @@ class Events:
     def __init__(self, U: Any, y: Any) -> None:
         self.sparse = checks.is_sparse(U)
         self.U = _short(checks.sparse(U, "U") if self.sparse else checks.array(U, "U", 2).copy())
-        self.y = checks.labels(y, "y", self.U.shape[0])
+        self.y = checks.labels(y, "y", self.U.shape[0]).copy()
 
     def __len__(self) -> int:
         return int(self.U.shape[0])

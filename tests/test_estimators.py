@@ -64,6 +64,7 @@ def test_is_track_metric_with_the_same_settings():
         "max_norm": 2.0,
         "engine": "dense",
         "max_rank": None,
+        "diagonal": False,
     }
     pairs, y = some_pairs(40)
     tracker, core = MetricTracker(**settings).fit(pairs, y), track_metric(4, **settings)

@@ -174,8 +174,10 @@ def _check_together(learner: Comid, divergence: str) -> None:
         )
     if start.threshold < 1.0:
         raise ValueError(f"the threshold must be 1 or more (equation 4); it starts at {start.threshold:g}")
+    if learner._max_norm is None:
+        return
     norm = float(np.linalg.norm(start.matrix))
-    if learner._max_norm is not None and norm > learner._max_norm * (1.0 + 1e-9):
+    if norm > learner._max_norm * (1.0 + 1e-9):
         raise ValueError(
             f"the metric starts with Frobenius norm {norm:g}, above max_norm {learner._max_norm:g}; "
             "raise max_norm or lower the initial scale"

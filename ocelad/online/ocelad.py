@@ -119,8 +119,8 @@ class Ocelad(Generic[Event, Play]):
     def replay(self, events: Iterable[Event]) -> None:
         """Many rounds pass: as one step after the other, to the bit, but faster where the bank knows how.
 
-        It is faster for ``Events(U, y)`` over a ``MetricBank``. When an event is refused, those before it have
-        passed.
+        It is faster for ``Events(U, y)`` over a ``MetricBank`` or a ``DiagonalBank``. When an event is refused, those
+        before it have passed.
         """
         bank, turn = self._state
         if isinstance(events, Events) and hasattr(bank, "replay"):

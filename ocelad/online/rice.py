@@ -11,6 +11,7 @@ from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.online.bank import Finest, LearnerBank, Turn
 from ocelad.online.comid import Comid, DivergenceName, LossName, RegularizerName
+from ocelad.online.diagonal import DiagonalComid
 from ocelad.online.dyadic import Scale, Schedule
 from ocelad.online.ocelad import Ocelad
 from ocelad.pairs import Event, Pair, as_dense, as_event
@@ -33,9 +34,11 @@ class Rice(LearnerBank[Event, Metric]):
         ``loss``, ``divergence``, ``regularizer``, ``shrinkage`` and ``max_norm`` of ``Comid``.
     """
 
+    learner: type[Comid] = Comid
+
     def __init__(self, start: Metric, *, step_size: float, finest: Finest = "carry", **objective: Any) -> None:
         super().__init__(self._comid, Metric.average, finest=finest)
-        self._first = Comid(start, step_size=step_size, **objective)
+        self._first = self.learner(start, step_size=step_size, **objective)
 
     @property
     def step_size(self) -> float:
@@ -55,6 +58,12 @@ class Rice(LearnerBank[Event, Metric]):
         return super().mix(turn).at(turn.round - 1)
 
 
+class DiagonalRice(Rice):
+    """``Rice`` of ``DiagonalComid`` learners: what ``DiagonalBank`` computes, one dense step after the other."""
+
+    learner = DiagonalComid
+
+
 def track_metric(
     n_features: int,
     *,
@@ -71,6 +80,7 @@ def track_metric(
     max_norm: float | None = None,
     engine: EngineName = "dense",
     max_rank: int | None = None,
+    diagonal: bool = False,
 ) -> Ocelad[Event | Pair, Metric]:
     """RICE-OCELAD: track a changing metric from pairs (Algorithm 2).
 
@@ -107,6 +117,10 @@ def track_metric(
         faster, for the squared Frobenius divergence with the nuclear norm or no regulariser (``MetricBank``).
     max_rank : int or None
         With "lowrank": at most so many directions per learner; see ``MetricBank``. None: as many as it takes.
+    diagonal : bool
+        Whether M is kept diagonal: one weight per feature, no correlations. Then a pair costs each learner what it has
+        entries that are not zero, up to hundreds of thousands of features (``DiagonalBank``), with the divergence
+        "frobenius", without ``max_norm``; the regularizers "nuclear" and "l1" are the same.
 
     Returns
     -------
@@ -134,6 +148,28 @@ def track_metric(
     checks.choice(engine, "engine", get_args(EngineName))
     if max_rank is not None and engine != "lowrank":
         raise ValueError(f"max_rank is of engine 'lowrank'; engine {engine!r} keeps every direction")
+    if checks.choice(diagonal, "diagonal", (False, True)):
+        if divergence != "frobenius" or max_norm is not None or engine != "dense":
+            raise ValueError(
+                "diagonal=True needs the divergence 'frobenius', no max_norm, and no engine but the default one; "
+                f"got divergence={divergence!r}, max_norm={max_norm!r}, engine={engine!r}"
+            )
+        weights = Metric.from_diagonal(np.full(n, initial_scale), initial_threshold)
+        # Refuses what has no meaning.
+        first = DiagonalComid(weights, step_size=step_size, loss=loss, regularizer=regularizer, shrinkage=shrinkage)
+        from ocelad.online.diagonal_bank import DiagonalBank  # imports numba
+
+        diagonals = DiagonalBank(
+            n,
+            Schedule(shortest_interval, n_scales),
+            initial_scale=initial_scale,
+            initial_threshold=initial_threshold,
+            step_size=first.step_size,
+            loss=loss,
+            shrinkage=shrinkage,
+            finest=finest,
+        )
+        return Ocelad(diagonals, shortest_interval=shortest_interval, n_scales=n_scales)
     start = Metric(initial_scale * np.eye(n), initial_threshold)
     definition = Rice(
         start,

@@ -1,0 +1,108 @@
+"""Microseconds per pair of diagonal metrics, at up to 100,000 features with 80 entries per pair that are not zero.
+
+    python benchmarks/diagonal.py
+
+The stream: each pair touches 80 features, few often and many seldom (by Zipf's law, as words in a text) or all alike;
+a tenth of them tell similar from dissimilar. "error" is relative and against the definition, one dense step after the
+other, after the number of pairs shown; "left" how many weights are not zero at the end; MB what the bank holds.
+"""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+
+import numpy as np
+from results import save
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from scipy.sparse import csr_array
+
+from ocelad import Metric, Ocelad, track_metric
+from ocelad.online.diagonal_bank import DiagonalBank, warm
+from ocelad.online.rice import DiagonalRice
+from ocelad.pairs import Events
+
+REPEATS = 3
+ENTRIES = 80
+
+
+def stream(n: int, rounds: int, zipf: bool) -> Events:
+    rng = np.random.default_rng(0)
+    shares = 1.0 / np.arange(1, n + 1) if zipf else np.ones(n)
+    drawn = rng.permutation(n)[rng.choice(n, size=(rounds, 4 * ENTRIES), p=shares / shares.sum())]
+    columns = np.array([list(dict.fromkeys(row))[:ENTRIES] for row in drawn.tolist()])  # the first 80 different ones
+    values = rng.normal(size=columns.shape) / np.sqrt(ENTRIES)
+    U = csr_array((values.ravel(), columns.ravel(), ENTRIES * np.arange(rounds + 1)), shape=(rounds, n))
+    telling = rng.random(n) < 0.1
+    size = U.multiply(U) @ telling
+    return Events(U, np.where(size < np.median(size), 1.0, -1.0))
+
+
+def measure(n: int, rounds: int, checked: int, zipf: bool, finest: str, shrinkage: float) -> dict:
+    events = stream(n, rounds, zipf)
+    few = Events(events.U[:checked], events.y[:checked])
+    settings = {"step_size": 1.0, "shrinkage": shrinkage, "loss": "hinge", "finest": finest}
+
+    def tracker() -> Ocelad:
+        return track_metric(n, diagonal=True, initial_scale=0.5, **settings)
+
+    times = []
+    for _ in range(REPEATS):
+        fast = tracker()
+        begun = time.process_time()
+        fast.replay(events)
+        times.append(1e6 * (time.process_time() - begun) / rounds)
+    same, definition = tracker(), Ocelad(DiagonalRice(Metric.from_diagonal(np.full(n, 0.5)), **settings))
+    same.replay(few)
+    definition.replay(few)
+    w, v = same.play().diagonal, definition.play().diagonal
+    assert isinstance(fast.bank, DiagonalBank)
+    return {
+        "n": n,
+        "touched": "Zipf" if zipf else "alike",
+        "finest": finest,
+        "rho": shrinkage,
+        "scales": fast.turn.active,
+        "left": int(np.count_nonzero(fast.play().diagonal)),
+        "us per pair": median(times),
+        "error": float(np.linalg.norm(w - v) / np.linalg.norm(v)),
+        "after": checked,
+        "MB": sum(part.nbytes for part in fast.bank._state) / 1e6,
+    }
+
+
+def main() -> None:
+    warm()
+    cases = [
+        (n, rounds, checked, zipf, finest, shrinkage)
+        for n, checked in ((2369, 2000), (20_000, 500), (100_000, 130))
+        for rounds, zipf, finest, shrinkage in (
+            (4000, True, "carry", 0.001),
+            (100_000, True, "carry", 0.001),
+            (100_000, False, "carry", 0.001),
+            (100_000, True, "carry", 0.0),
+            (100_000, True, "reset", 0.001),
+        )
+    ]
+    cases.append((20_000, 500, 300, True, "ensemble", 0.001))
+    console = Console()
+    rows = [measure(*case) for case in track(cases, "diagonal", console=console)]
+    table = Table(title="Diagonal metrics, 80 entries per pair, CPU time, one thread", box=None, padding=(0, 1, 0, 0))
+    for column in rows[0]:
+        table.add_column(column, justify="left" if column in ("touched", "finest") else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(_shown(value) for value in row.values()))
+    console.print(table)
+    console.print(f"Written to {save('diagonal', {'repeats': REPEATS, 'entries': ENTRIES}, rows)}")
+
+
+def _shown(value: float | str) -> str:
+    if isinstance(value, (str, int)):
+        return f"{value:,}" if isinstance(value, int) else value
+    return f"{value:.1e}" if 0 < value < 1e-2 else f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,339 @@
+"""Diagonal metrics: the fast bank plays what the definition plays, whatever is put off and copied late.
+
+Runs with NUMBA_DISABLE_JIT=1 too, as plain Python, on fewer rounds.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tracemalloc
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from ocelad import Comid, LearnerError, Metric, MetricTracker, Ocelad, Pair, track_metric
+from ocelad.online.diagonal import DiagonalComid
+from ocelad.online.diagonal_bank import DiagonalBank, warm
+from ocelad.online.dyadic import Schedule
+from ocelad.online.kernels import diagonal
+from ocelad.online.losses import LOSSES
+from ocelad.online.rice import DiagonalRice
+from ocelad.pairs import Event, Events
+from ocelad.testing import check_bank, check_learner
+
+COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+ROUNDS = 400 if COMPILED else 70
+RTOL = 1e-9  # same mathematics, other arithmetic
+
+
+def sparse_events(seed, n, rounds, entries=4):
+    """Differences with a few entries; among them none at all, all of them, and the same twice."""
+    rng = np.random.default_rng(seed)
+    U = np.zeros((rounds, n))
+    for t in range(rounds):
+        if t % 17 == 3:
+            continue
+        if t % 29 == 5:
+            U[t] = rng.normal(size=n) / np.sqrt(n)
+        elif t % 13 == 5:
+            U[t] = U[t - 1]
+        else:
+            where = rng.choice(n, size=min(entries, n), replace=False)
+            U[t, where] = rng.normal(size=len(where)) * rng.uniform(0.2, 1.5)
+    return Events(sparse.csr_array(U), np.where(rng.random(rounds) < 0.5, 1.0, -1.0))
+
+
+def dense(events):
+    return Events(events.U.toarray(), events.y)
+
+
+def make_bank(n=5, schedule=None, **changes):
+    settings = {
+        "initial_scale": 1 / n,
+        "initial_threshold": 1.0,
+        "step_size": 0.1,
+        "loss": "logistic",
+        "shrinkage": 0.02,
+        "finest": "carry",
+    }
+    return DiagonalBank(n, schedule or Schedule(), **{**settings, **changes})
+
+
+def definition_and_fast(n, shortest=1, n_scales=None, settle_every=None, **changes):
+    settings = {"step_size": 0.1, "loss": "logistic", "shrinkage": 0.02, "finest": "carry", **changes}
+    start = Metric.from_diagonal(np.full(n, 1 / n))
+    bank = make_bank(n, Schedule(shortest, n_scales), **settings)
+    if settle_every is not None:
+        bank._settings = bank._settings._replace(settle_every=settle_every)
+    shape = {"shortest_interval": shortest, "n_scales": n_scales}
+    return Ocelad(DiagonalRice(start, **settings), **shape), Ocelad(bank, **shape)
+
+
+def assert_same(fast, definition):
+    one, other = fast.play(), definition.play()
+    assert np.linalg.norm(one.diagonal - other.diagonal) <= RTOL * max(np.linalg.norm(other.diagonal), 1e-3)
+    assert one.threshold == pytest.approx(other.threshold, rel=RTOL)
+    assert one.round == other.round
+    assert one.is_diagonal
+    np.testing.assert_allclose(fast.turn.weights, definition.turn.weights, rtol=RTOL)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
+@pytest.mark.parametrize("shrinkage", [0.0, 0.02, 0.3])
+def test_agrees_with_the_definition(loss, finest, shrinkage):
+    # With 150 features copies go by what was touched, with 3 they are whole.
+    for n, shortest, n_scales in ((1, 1, None), (3, 3, None), (150, 1, None), (150, 2, 3)):
+        shape = {"shortest": shortest, "n_scales": n_scales}
+        definition, fast = definition_and_fast(n, loss=loss, finest=finest, shrinkage=shrinkage, **shape)
+        for event in sparse_events(n, n, ROUNDS // 4):
+            one, other = definition.step(event), fast.step(event)
+            np.testing.assert_allclose(other.losses, one.losses, rtol=RTOL, atol=RTOL)
+        assert_same(fast, definition)
+
+
+@pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
+@pytest.mark.parametrize("settle_every", [1, 7, 64])
+def test_agrees_with_the_definition_however_often_it_settles(finest, settle_every):
+    definition, fast = definition_and_fast(60, finest=finest, settle_every=settle_every, shrinkage=0.1)
+    for event in sparse_events(1, 60, ROUNDS // 2):
+        definition.step(event)
+        fast.step(event)
+    assert_same(fast, definition)
+    assert 0 < np.count_nonzero(fast.play().diagonal) < 60 or finest == "reset"
+
+
+@pytest.mark.skipif(not COMPILED, reason="needs the compiler")
+def test_long_streams_with_much_shrinkage_keep_their_digits():
+    definition, fast = definition_and_fast(40, shrinkage=0.5, step_size=1.0, loss="hinge")
+    events = sparse_events(3, 40, 5_000)
+    fast.replay(events)
+    definition.replay(events)
+    assert_same(fast, definition)
+
+
+@pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
+@pytest.mark.parametrize("shortest_interval", [1, 3])
+def test_a_stream_at_once_gives_the_same_bits_as_pair_by_pair(finest, shortest_interval):
+    events = sparse_events(7, 90, ROUNDS)
+    shared = {"finest": finest, "shortest_interval": shortest_interval, "loss": "hinge", "shrinkage": 0.01}
+    one, whole, parts, full = (track_metric(90, diagonal=True, step_size=0.1, **shared) for _ in range(4))
+    for event in events:
+        one.step(event)
+    whole.replay(events)
+    full.replay(dense(events))
+    for first in range(0, ROUNDS, 29):
+        parts.replay(Events(events.U[first : first + 29], events.y[first : first + 29]))
+    for other in (whole, parts, full):
+        assert other.play() == one.play()
+        assert (other.turn.weights == one.turn.weights).all()
+        assert (other.turn.before == one.turn.before).all()
+        assert other.turn.starting == one.turn.starting
+
+
+@pytest.mark.skipif(not COMPILED, reason="needs the compiler")
+def test_more_scales_than_there_is_room_for_at_first():
+    definition, fast = definition_and_fast(12, loss="hinge", step_size=0.02)
+    assert len(fast.bank._state.slots) == diagonal.LANES
+    events = sparse_events(2, 12, 600)
+    fast.replay(events)
+    definition.replay(events)
+    assert fast.turn.active > diagonal.LANES
+    assert_same(fast, definition)
+
+
+@pytest.mark.parametrize("regularizer", ["nuclear", "l1"])
+def test_is_the_full_metric_where_that_is_diagonal(regularizer):
+    # Pairs that differ in one feature each teach a full metric nothing but its diagonal.
+    rng = np.random.default_rng(0)
+    shared = {"step_size": 0.1, "shrinkage": 0.05, "regularizer": regularizer, "loss": "hinge"}
+    full, weighed = (track_metric(4, diagonal=diagonal, **shared) for diagonal in (False, True))
+    for t in range(60):
+        event = Event(rng.normal() * np.eye(4)[t % 4], float(rng.choice([-1, 1])))
+        full.step(event)
+        weighed.step(event)
+    np.testing.assert_allclose(weighed.play().matrix, full.play().matrix, atol=1e-12)
+    assert weighed.play().threshold == pytest.approx(full.play().threshold, rel=RTOL)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("y", [1.0, -1.0])
+def test_a_step_minimises_its_objective_over_diagonal_metrics(loss, y):
+    rng = np.random.default_rng(5)
+    eta, rho = 0.3, 0.4
+    w, u = rng.random(6), rng.normal(size=6)
+    learner = DiagonalComid(Metric.from_diagonal(w, 1.5), step_size=eta, loss=loss, shrinkage=rho)
+    slope = LOSSES[loss].slope(y * (1.5 - w @ (u * u)))
+    learner.update(Event(u, y))
+    new = learner.play().diagonal
+
+    def objective(v):
+        return np.square(v - w).sum() / 2 + eta * slope * y * (v @ (u * u)) + eta * rho * v.sum()
+
+    for size in (1e-6, 1e-3, 0.1):
+        for _ in range(50):
+            assert objective(np.maximum(new + size * rng.normal(size=6), 0.0)) >= objective(new)
+    assert (new >= 0).all()
+
+
+@pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
+def test_keeps_the_bank_s_contract(finest):
+    events = list(sparse_events(1, 5, 30))
+    for refused in (Event(np.array([1.0, np.nan, 0.0, 0.0, 0.0]), 1.0), Event(np.ones(4), 1.0)):
+        check_bank(lambda: make_bank(finest=finest), events, refused=refused)
+
+
+def test_keeps_the_learner_s_contract():
+    events = [Event(event.u, event.y) for event in dense(sparse_events(1, 5, 20))]
+    check_learner(lambda: DiagonalComid(Metric.from_diagonal(np.ones(5)), step_size=0.1, shrinkage=0.1), events)
+
+
+def test_copies_and_pickles_go_on_alike():
+    tracker = Ocelad(make_bank())
+    events = list(sparse_events(2, 5, 40))
+    for event in events[:20]:
+        tracker.step(event)
+    copies = [deepcopy(tracker), pickle.loads(pickle.dumps(tracker))]
+    for event in events[20:]:
+        for each in (tracker, *copies):
+            each.step(event)
+    assert copies[0].play() == copies[1].play() == tracker.play()
+
+
+@pytest.mark.parametrize(
+    ("what", "settings", "y"),
+    [("loss is not finite", {}, 1), ("metric overflows", {"initial_scale": 0.0, "step_size": 1e10}, -1)],
+)
+def test_a_pair_that_overflows_is_refused_and_nothing_has_changed(what, settings, y):
+    good, far = [[0.0, 0.1], [0.0, 0.0]], [[1e149, 0.0], [0.0, 0.0]]
+    tracker = MetricTracker(diagonal=True, loss="squared_hinge", **settings).fit([good] * 5, [y] * 5)
+    before = tracker.metric_
+    with pytest.raises(LearnerError, match=f"in round 7 .*{what}; a smaller step_size or data of a smaller scale"):
+        tracker.partial_fit([good, far], [y, y])
+    with pytest.raises(LearnerError, match="in round 6"):
+        tracker.learn_one(*far, y)
+    assert tracker.metric_ == before
+    assert tracker.n_rounds_ == 5
+
+
+def test_a_replay_that_is_refused_has_passed_up_to_there():
+    events = sparse_events(1, 5, 20)
+    U = events.U.toarray()
+    U[12], events.y[12] = 1e149, 1.0
+    one, other = (Ocelad(make_bank(loss="squared_hinge")) for _ in range(2))
+    with pytest.raises(LearnerError, match="in round 13 the learner of scale 0"):
+        one.replay(Events(U, events.y))
+    for event in list(events)[:12]:
+        other.step(event)
+    assert one.n_rounds == 12
+    assert one.play() == other.play()
+
+
+def test_an_interrupted_replay_has_not_happened(monkeypatch):
+    tracker = track_metric(3, diagonal=True)
+    before = tracker.play()
+
+    def play_then_interrupt(*arguments):
+        play_rounds(*arguments)
+        raise KeyboardInterrupt
+
+    play_rounds = diagonal.replay
+    monkeypatch.setattr(diagonal, "replay", play_then_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        tracker.replay(Events(np.ones((30, 3)), np.ones(30)))
+    assert tracker.n_rounds == 0
+    assert tracker.play() == before
+
+
+def test_the_estimator_on_sparse_and_dense_pairs():
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(2, ROUNDS, 8)) * (rng.random((2, ROUNDS, 8)) < 0.5)
+    y = np.where(np.abs(X[:, 2] - Z[:, 2]) < 0.7, 1, -1)  # the third feature tells
+    pairs, rows = np.stack([X, Z], axis=1), (sparse.csr_matrix(X), sparse.coo_array(Z))
+    settings = {"diagonal": True, "step_size": 0.3, "shrinkage": 0.02}
+    tracker, other, single = (MetricTracker(**settings) for _ in range(3))
+    tracker.fit(pairs, y)
+    for first in range(0, ROUNDS, 31):
+        part = slice(first, first + 31)
+        other.partial_fit((rows[0][part], rows[1].tocsr()[part]), y[part])
+    for i in range(ROUNDS):
+        single.learn_one(rows[0][[i]], rows[1].tocsr()[[i]], y[i])
+    assert tracker.metric_ == other.metric_ == single.metric_
+    assert (tracker.predict(rows) == tracker.predict(pairs)).all()
+    np.testing.assert_allclose(tracker.pair_distance(rows), tracker.pair_distance(pairs))
+    np.testing.assert_allclose(tracker.transform(rows[0]), tracker.transform(X))
+    assert np.mean(tracker.predict(pairs) == y) > 0.75
+    assert tracker.metric_.diagonal.argmax() == 2
+
+
+@pytest.mark.skipif(not COMPILED, reason="needs the compiler")
+def test_a_hundred_thousand_features_take_little_memory():
+    n = 100_000
+    rng = np.random.default_rng(0)
+    U = sparse.random(600, n, density=8e-4, format="csr", random_state=rng)
+    tracemalloc.start()
+    tracker = track_metric(n, diagonal=True, shrinkage=0.1)
+    tracker.replay(Events(U, np.ones(600)))
+    metric = tracker.play()
+    assert tracemalloc.get_traced_memory()[1] < 150e6
+    tracemalloc.stop()
+    assert metric.n_features == n
+    assert tracker.step(Pair(U[[0]], U[[1]], False)).round == 601
+
+
+@pytest.mark.skipif(not COMPILED, reason="needs the compiler")
+def test_each_kernel_is_compiled_for_one_signature_only():
+    warm()
+    for finest in ("carry", "ensemble", "reset"):
+        tracker = track_metric(4, diagonal=True, loss="hinge", shrinkage=0.1, finest=finest)
+        for event in sparse_events(1, 4, 40):
+            tracker.step(event)
+        events = dense(sparse_events(2, 4, 9))
+        tracker.replay(events)
+        tracker.play()
+    kernels = (diagonal.observe, diagonal.replay, diagonal.start, diagonal.average)
+    assert [len(kernel.signatures) for kernel in kernels] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"divergence": "burg"}, "diagonal=True needs the divergence 'frobenius'.*got divergence='burg'"),
+        ({"max_norm": 3.0}, "diagonal=True needs .*no max_norm"),
+        ({"engine": "lowrank"}, "diagonal=True needs .*no engine"),
+        ({"max_rank": 3}, "max_rank is of engine 'lowrank'"),
+        ({"diagonal": "yes"}, "diagonal must be one of False, True; got 'yes'"),
+        ({"regularizer": None, "shrinkage": 0.1}, "nothing to shrink"),
+        ({"step_size": 0.0}, "step_size must be a finite number above 0"),
+        ({"loss": "hing"}, "loss must be one of"),
+        ({"finest": "first"}, "finest must be one of"),
+        ({"initial_threshold": 0.5}, "initial_threshold must be"),
+    ],
+)
+def test_refuses(changes, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        track_metric(3, **{"diagonal": True, **changes})
+
+
+def test_a_learner_of_weights_starts_from_weights():
+    with pytest.raises(ValueError, match=r"accepted: Metric\.from_diagonal"):
+        DiagonalComid(Metric(np.eye(2)), step_size=0.1)
+    with pytest.raises(ValueError, match="pairs of 2 features are expected"):
+        DiagonalComid(Metric.from_diagonal([1.0, 1.0]), step_size=0.1).loss(Event(np.ones(3), 1.0))
+    with pytest.raises(FloatingPointError, match="smaller step_size"):
+        DiagonalComid(Metric.from_diagonal([0.0]), step_size=1e300).update(Event(np.array([1e10]), -1.0))
+    assert isinstance(DiagonalComid(Metric.from_diagonal([1.0]), step_size=0.1), Comid)
+
+
+def test_a_bank_is_for_one_ocelad_and_its_schedule():
+    bank = make_bank()
+    Ocelad(bank).step(Event(np.ones(5), 1.0))
+    with pytest.raises(ValueError, match="every Ocelad needs one of its own"):
+        Ocelad(bank)
+    with pytest.raises(ValueError, match="made for intervals of 1 rounds and up, not of 4"):
+        Ocelad(make_bank(), shortest_interval=4)
+    with pytest.raises(ValueError, match="U has 4 features; 5 are expected"):
+        Ocelad(make_bank()).replay(Events(np.ones((2, 4)), [1, 1]))
