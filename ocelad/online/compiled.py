@@ -1,14 +1,16 @@
-"""The one decorator for kernels; the only file that imports numba.
+"""The decorators for kernels; the only file that imports numba.
 
-A kernel is a module-level function of arrays and numbers. It is compiled on first use and kept on disk. No
-reassociation of sums (the secular equation breaks under it) and no contraction, so that the same kernel run as
-plain Python, with NUMBA_DISABLE_JIT=1, gives the same bits.
+A kernel is a module-level function of arrays and numbers. It is compiled on first use and kept on disk, and runs as
+plain Python with NUMBA_DISABLE_JIT=1. Sums are not reordered (the secular equation breaks under it), but for
+inner products.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -17,22 +19,67 @@ from numba.core import event as numba_event
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
-class _SaysSoOnce(numba_event.Listener):
-    """Tells the user, once, why the first use takes a while; what comes from the disk does not get here."""
+class _WhileCompiling(numba_event.Listener):
+    """Around the compilation of a kernel of ours; what comes from the disk does not get here.
+
+    Tells the user, once, why the first use takes a while. And has the compiler look for vector instructions in
+    straight code too, not only in loops; for others' functions that stays as they set it.
+    """
+
+    def __init__(self) -> None:
+        self._told = False
+        self._theirs: list[Any] = []
 
     def on_start(self, event: Any) -> None:
-        if event.data["dispatcher"].py_func.__module__.startswith("ocelad."):
-            print("ocelad: compiling its kernels for this machine, once; about 10 seconds", file=sys.stderr)
-            numba_event.unregister("numba:compile", self)  # type: ignore[no-untyped-call]
+        ours = event.data["dispatcher"].py_func.__module__.startswith("ocelad.")
+        self._theirs.append(numba.config.SLP_VECTORIZE)
+        if ours:
+            numba.config.SLP_VECTORIZE = 1
+            if not self._told:
+                self._told = True
+                print("ocelad: compiling its kernels for this machine, once; about 10 seconds", file=sys.stderr)
 
     def on_end(self, event: Any) -> None:
-        pass
+        numba.config.SLP_VECTORIZE = self._theirs.pop()
 
 
-numba_event.register("numba:compile", _SaysSoOnce())  # type: ignore[no-untyped-call]
+numba_event.register("numba:compile", _WhileCompiling())  # type: ignore[no-untyped-call]
+
+
+def sources_stamp(folder: Path) -> bytes:
+    """What all the sources under a folder come to; another one when any of them is changed."""
+    stamp = sha256()
+    for path in sorted(folder.rglob("*.py")):
+        stamp.update(path.read_bytes())
+    return stamp.digest()
+
+
+_STAMP = sources_stamp(Path(__file__).parent)
 
 
 def compiled(function: Kernel) -> Kernel:
-    """Compile a kernel: cached on disk, without the interpreter's lock, division by zero as in NumPy."""
-    kernel: Any = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    """Compile a kernel: cached on disk, without the interpreter's lock, division by zero as in NumPy.
+
+    A product and a sum may become one instruction, which rounds once; sums keep their order.
+    """
+    return _compiled(function, {"contract"})
+
+
+def compiled_sums(function: Kernel) -> Kernel:
+    """Compile a kernel whose sums may be taken in any order, and so in vector lanes: for inner products alone."""
+    return _compiled(function, {"contract", "reassoc"})
+
+
+def _compiled(function: Kernel, fastmath: set[str]) -> Kernel:
+    kernel: Any = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function)
+    if not numba.config.DISABLE_JIT:
+        # What is on the disk holds the kernels that it calls too, but numba only compares the file that it is in: after
+        # an upgrade it would run a mixture of old and new ones.
+        kernel._cache._cache_file._source_stamp = _STAMP
     return cast(Kernel, kernel)
+
+
+def inlined(function):
+    import numba
+    kernel = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, inline="always")(function)
+    return kernel

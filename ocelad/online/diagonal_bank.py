@@ -14,7 +14,7 @@ from ocelad.online.comid import LossName
 from ocelad.online.dyadic import Schedule
 from ocelad.online.kernels import diagonal
 from ocelad.online.kernels.diagonal import CARRY, ENSEMBLE, LANES, RESET, UNKNOWN, Settings, State
-from ocelad.online.kernels.scales import HINGE, INFINITE_LOSS, LOGISTIC, NO_SCALE, PLAYED, SQUARED_HINGE
+from ocelad.online.kernels.rounds import HINGE, INFINITE_LOSS, LOGISTIC, NO_SCALE, PLAYED, SQUARED_HINGE
 from ocelad.online.ocelad import Ocelad
 from ocelad.pairs import Event, Events, Pair, as_event, as_sparse
 

@@ -1,57 +1,51 @@
-"""MetricBank: the COMID learners of all scales, compiled. The mathematics of ``Comid``, in eigenform."""
+"""MetricBank: the COMID learners of all scales in eigenform, compiled. The mathematics of ``Comid``."""
 
 from __future__ import annotations
 
 from math import inf
-from typing import get_args
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ocelad import checks
 from ocelad.checks import Floats
 from ocelad.metric import Metric
-from ocelad.online.bank import Finest, LearnerError, Turn
+from ocelad.online.bank import Finest, Turn
 from ocelad.online.comid import LossName
+from ocelad.online.compiled_bank import LOSS_CODES, CompiledBank
 from ocelad.online.dyadic import Schedule
-from ocelad.online.kernels import scales
-from ocelad.online.kernels.eigenform import LANES, N_VECTORS, Work
-from ocelad.online.kernels.scales import Settings, State
-from ocelad.online.kernels.secular import N_ROWS
-from ocelad.online.ocelad import Ocelad
-from ocelad.pairs import Event, Events, Pair, as_event
+from ocelad.online.kernels import lowrank, rounds
+from ocelad.online.kernels.eigenform import N_ORDERS, N_POLES, Work
+from ocelad.online.kernels.lowrank import Frame, Settings, State
+from ocelad.online.kernels.secular import LANES, N_NUMBERS, padded
+from ocelad.pairs import Events, as_dense
 
-LOSS_CODES: dict[LossName, int] = {
-    "hinge": scales.HINGE,
-    "squared_hinge": scales.SQUARED_HINGE,
-    "logistic": scales.LOGISTIC,
-}
-# How often, in rounds, the directions are checked to be orthonormal still, and how far off they may be.
-HEALTH_EVERY = 4096
+# How far from orthonormal directions may be before they are made so again.
 HEALTHY = 1e-12
+# Above so many features, what is played is held by its directions, not as a matrix.
+LARGE = 200
 
 
-class MetricBank:
+class MetricBank(CompiledBank):
     """The learners of ``Rice`` for the squared Frobenius divergence with the nuclear norm or no regulariser, fast.
 
     Each learner holds ``base * I`` plus what differs from it along some orthonormal directions. A pair that is
     told apart already costs a projection and an addition; another one costs a rank-one change of the eigenform.
     Starting a scale is a change of pointers and one copy.
 
-    It changes in place. A pair that is refused changes nothing; an interrupt in the middle of a step may leave
-    it one round ahead of the weights. (``Ocelad.replay`` works on a copy.)
-
     Parameters
     ----------
-    n_features : int
-    schedule : Schedule
-        Of the ``Ocelad`` that it is for; it gives the step sizes.
-    initial_scale, initial_threshold, step_size, loss, shrinkage, max_norm, finest
+    n_features, schedule, initial_scale, initial_threshold, step_size, finest
+        As of every ``CompiledBank``.
+    loss, shrinkage, max_norm
         As in ``track_metric``.
     max_rank : int or None
         At most so many directions per learner may differ from the base. Beyond it the direction whose eigenvalue
         is nearest to the base (the smallest, where the base is zero) is cut, and ``n_cuts`` counts it. None: no
         direction is ever dropped.
     """
+
+    check_up_every: ClassVar[int] = 4096
 
     def __init__(
         self,
@@ -67,21 +61,24 @@ class MetricBank:
         finest: Finest,
         max_rank: int | None = None,
     ) -> None:
-        self._n = n_features
-        self._schedule = schedule
-        self._initial = (initial_scale, initial_threshold)
-        self._finest = checks.choice(finest, "finest", get_args(Finest))
-        self._step_size = step_size
+        super().__init__(
+            n_features,
+            schedule,
+            initial_scale=initial_scale,
+            initial_threshold=initial_threshold,
+            step_size=step_size,
+            finest=finest,
+        )
         self._settings = Settings(
             loss=LOSS_CODES[loss],
             rho=float(shrinkage),
             max_norm=inf if max_norm is None else float(max_norm),
             max_rank=n_features if max_rank is None else checks.whole(max_rank, "max_rank", at_least=1),
-            finest=scales.CARRY if finest == "carry" else scales.REPLACE,
+            finest=rounds.CARRY if finest == "carry" else rounds.REPLACE,
             steps=np.empty(0),
+            n=n_features,
         )
-        self._state = self._empty_state(n_scales=4, capacity=LANES)
-        self._fit_to_state()
+        self._resize(n_scales=4, capacity=LANES)
 
     @property
     def n_cuts(self) -> int:
@@ -93,210 +90,185 @@ class MetricBank:
         """Along how many directions each scale's metric differs from its base."""
         return tuple(int(self._state.rank[slot]) for slot in self._state.slots[:-1])
 
-    def start(self, turn: Turn) -> MetricBank:
-        """Give the scales that start with this round the metrics of the scales below them."""
-        if turn.starting and turn.starting[0].length != self._schedule.shortest:
-            raise ValueError(
-                f"this MetricBank was made for intervals of {self._schedule.shortest} rounds and up, "
-                f"not of {turn.starting[0].length}"
-            )
-        if turn.round == 1 and (self._state.rank.any() or self._state.shift.any()):
-            raise ValueError("this MetricBank has learned already; every Ocelad needs one of its own")
-        self._make_room(turn.active)
-        if turn.starting and turn.round > 1:
-            self._prepare_spare(turn)
-            scales.start(self._state, len(turn.starting), self._settings.finest)
-        if turn.round % HEALTH_EVERY == 0:
-            self._keep_orthonormal()
-        return self
-
-    def observe(self, event: Event | Pair, turn: Turn) -> tuple[Floats, MetricBank]:
-        """What each learner lost on the pair; each has learned from it."""
-        u, y = as_event(event, self._n)
-        lost = np.zeros(turn.active)
-        while True:
-            with np.errstate(over="ignore", invalid="ignore"):  # where kernels run as plain Python; told by the outcome
-                outcome = scales.observe(self._state, self._settings, self._work, u, y, turn.active, lost)
-            if outcome != scales.NO_ROOM:
-                break
-            self._make_room(turn.active, more_directions=True)
-        if outcome != scales.PLAYED:
-            raise self._error(outcome, turn.round)
-        return lost, self
-
     def mix(self, turn: Turn) -> Metric:
         """The weighted average of the learners' metrics."""
-        matrix, threshold, _ = self._average(turn.probabilities)
-        return Metric.trusted(matrix, threshold, turn.round - 1)
+        rows, scales, base, threshold = self._average(turn.probabilities)
+        if self._n > LARGE:
+            return Metric.low_rank(base, rows, scales, threshold, turn.round - 1)
+        return Metric.trusted(_matrix(rows, scales, base), threshold, turn.round - 1)
 
-    def replay(self, events: Events, turn: Turn, schedule: Schedule, rates: Floats) -> tuple[Turn, LearnerError | None]:
-        """Play a round on each of the events without coming back to Python; the turn after them.
+    def _rows(self, events: Events) -> Floats:
+        return self._padded(events.U.toarray() if events.sparse else events.U)
 
-        Where a pair is refused, the turn is the one of that pair, and the error says why.
-        """
-        U, y = events.U, events.y
-        if U.shape[1] != self._n:
-            raise ValueError(f"U has {U.shape[1]} features; {self._n} are expected")
-        weights = np.zeros((2, len(rates)))
-        weights[0, : turn.active], weights[1, : len(turn.before)] = turn.weights, turn.before
-        done, t, error = 0, turn.round, None
-        while done < len(U) and error is None:
-            self._make_room(schedule.active(t))
-            stop = min(len(U), done + HEALTH_EVERY - t % HEALTH_EVERY)
-            with np.errstate(over="ignore", invalid="ignore"):
-                now, outcome = scales.replay(
-                    self._state,
-                    self._settings,
-                    self._work,
-                    U[:stop],
-                    y,
-                    done,
-                    t,
-                    schedule.shortest,
-                    schedule.most,
-                    weights,
-                    rates,
-                )
-            t, done = t + now - done, now
-            if outcome == scales.NO_ROOM:
-                self._make_room(schedule.active(t), more_directions=True)
-            elif outcome == scales.NO_SCALE:
-                self.start(_turn(t, weights, schedule))
-            elif outcome != scales.PLAYED:
-                error = self._error(outcome, t)
-            elif t % HEALTH_EVERY == 0:
-                self._keep_orthonormal()
-        return _turn(t, weights, schedule) if t > turn.round else turn, error
+    def _row(self, u: Any) -> Floats:
+        return self._padded(as_dense(u).reshape(1, -1))
 
-    def _error(self, outcome: int, t: int) -> LearnerError:
-        what = "loss is not finite" if outcome == scales.INFINITE_LOSS else "metric overflows"
-        words = f"could not learn from the pair (its {what}; a smaller step_size or data of a smaller scale is needed)"
-        return LearnerError(self._schedule.scale(0), t, words)
+    def _padded(self, U: Floats) -> Floats:
+        """Rows of whole lanes, with zeros behind."""
+        width = padded(self._n)
+        if U.shape[1] == width and U.flags.c_contiguous and U.flags.writeable:
+            return U
+        rows = np.zeros((len(U), width))
+        rows[:, : self._n] = U
+        return rows
 
-    def _average(self, probabilities: Floats) -> tuple[Floats, float, float]:
-        """The weighted average of the metrics, of the thresholds and of the bases."""
-        state, n = self._state, self._n
-        total, threshold, base = np.zeros((n, n)), 0.0, 0.0
-        for slot, p in zip(state.slots[: len(probabilities)], probabilities, strict=True):
-            r = state.rank[slot]
-            V, shift = state.V[slot, :, :r], state.shift[slot]
-            own = max(state.base[slot] - shift, 0.0)
-            total += (V * (p * (np.maximum(state.lam[slot, :r] - shift, 0.0) - own))) @ V.T
-            base += p * own
-            threshold += p * state.mu[slot]
-        total[np.diag_indices(n)] += base
-        return (total + total.T) / 2.0, max(float(threshold), 1.0), float(base)
+    def _play(
+        self,
+        rows: Any,
+        y: Floats,
+        first: int,
+        last: int,
+        t: int,
+        weights: Floats,
+        rates: Floats,
+        lost: Floats,
+        alone: bool,
+    ) -> tuple[int, int]:
+        return lowrank.play(
+            self._state,
+            self._settings,
+            self._frame,
+            self._work,
+            rows,
+            y,
+            first,
+            last,
+            t,
+            self._schedule.shortest,
+            self._schedule.most,
+            weights,
+            rates,
+            lost,
+            alone,
+        )
 
-    def _prepare_spare(self, turn: Turn) -> None:
-        """Put into the spare slot what the finest scale starts from, where it does not carry on."""
-        if self._finest == "carry":
-            return
+    def _start(self, turn: Turn) -> None:
         if self._finest == "reset":
             spare = self._state.slots[-1]
             self._state.rank[spare] = 0
+            self._state.shift[spare] = 0.0
             self._state.base[spare], self._state.mu[spare] = self._initial
-        else:
-            matrix, threshold, base = self._average(turn.before / turn.before.sum())
-            eigenvalues, vectors = np.linalg.eigh(matrix)
-            self._make_room(0, capacity=self._n)
-            state, r = self._state, self._n
-            spare = state.slots[-1]
-            state.V[spare, :, :r] = vectors[:, ::-1]
-            state.lam[spare, :r] = np.maximum(eigenvalues[::-1], 0.0)
-            while r > self._settings.max_rank:
-                r = scales.cut(state.V, state.lam, spare, r, base)
-                state.cuts[0] += 1
-            state.rank[spare], state.mu[spare] = r, threshold
-            state.base[spare] = base if r < self._n else 0.0
-        self._state.shift[spare] = 0.0
+        elif self._finest == "ensemble":
+            self._put_average_into_spare(turn.before / turn.before.sum())
+        lowrank.start(self._state, self._frame, len(turn.starting), self._settings.finest)
 
-    def _keep_orthonormal(self) -> None:
+    def _put_average_into_spare(self, probabilities: Floats) -> None:
+        rows, scales, base, threshold = self._average(probabilities)
+        n = self._n
+        if len(rows) < n:  # in the span of the directions, all else has the base
+            span, R = np.linalg.qr(rows.T)
+            eigenvalues, turn = np.linalg.eigh((R * scales) @ R.T)
+            eigenvalues, directions = eigenvalues + base, (span @ turn).T
+        else:
+            eigenvalues, vectors = np.linalg.eigh(_matrix(rows, scales, base))
+            directions = vectors.T
+        eigenvalues = np.maximum(eigenvalues, 0.0)
+        # What is nearest to the base is cut, where there is a bound.
+        kept = np.argsort(-np.abs(eigenvalues - base))[: self._settings.max_rank]
+        self._state.cuts[0] += len(eigenvalues) - len(kept)
+        while self._state.lam.shape[1] < min(len(kept) + 1, n):
+            self._widen()
+        state = self._state
+        spare = state.slots[-1]
+        self._put(spare, directions[kept], eigenvalues[kept])
+        state.mu[spare], state.base[spare] = threshold, base if len(kept) < n else 0.0
+        state.shift[spare] = 0.0
+
+    def _directions(self, slot: int) -> Floats:
+        """The directions of the metric in a slot, as rows."""
+        state = self._state
+        return state.V[state.buffer[slot], : state.rank[slot], : self._n]
+
+    def _put(self, slot: int, directions: Floats, eigenvalues: Floats) -> None:
+        """Let a slot have these directions, which it has room for."""
+        state, r = self._state, len(directions)
+        state.V[state.buffer[slot], :r, : self._n] = directions
+        state.lam[slot, :r], state.rank[slot] = eigenvalues, r
+
+    def _average(self, probabilities: Floats) -> tuple[Floats, Floats, float, float]:
+        """The weighted average of the metrics, ``base I + rows' diag(scales) rows``, and of the thresholds."""
+        state = self._state
+        rows, scales, threshold, base = [], [], 0.0, 0.0
+        for slot, p in zip(state.slots[: len(probabilities)], probabilities, strict=True):
+            shift, lam = state.shift[slot], state.lam[slot, : state.rank[slot]]
+            own = max(state.base[slot] - shift, 0.0)
+            rows.append(self._directions(slot))
+            scales.append(p * (np.maximum(lam - shift, 0.0) - own))
+            base += p * own
+            threshold += p * state.mu[slot]
+        return np.concatenate(rows), np.concatenate(scales), float(base), max(float(threshold), 1.0)
+
+    def _check_up(self) -> None:
         """Where rounding has made the directions of a metric oblique, make them orthonormal again."""
         state = self._state
         for slot in range(len(state.slots)):
-            r = state.rank[slot]
-            V = state.V[slot, :, :r]
-            if r and np.abs(V.T @ V - np.eye(r)).max() > HEALTHY:
-                Q, R = np.linalg.qr(V)
+            V, r = self._directions(slot), state.rank[slot]
+            if r and np.abs(V @ V.T - np.eye(r)).max() > HEALTHY:
+                Q, R = np.linalg.qr(V.T)
                 eigenvalues, turn = np.linalg.eigh((R * (state.lam[slot, :r] - state.base[slot])) @ R.T)
-                state.V[slot, :, :r] = (Q @ turn)[:, ::-1]
-                state.lam[slot, :r] = np.maximum(eigenvalues[::-1] + state.base[slot], 0.0)
+                self._put(slot, (Q @ turn).T, np.maximum(eigenvalues + state.base[slot], 0.0))
 
-    def _empty_state(self, n_scales: int, capacity: int) -> State:
-        n_slots = n_scales + 1
-        return State(
-            V=np.zeros((n_slots, self._n, capacity)),
+    def _make_room(self, n_active: int) -> None:
+        n_slots, capacity = self._state.lam.shape
+        if n_active >= n_slots:
+            self._resize(n_active + 3, capacity)
+
+    def _widen(self) -> None:
+        n_slots, capacity = self._state.lam.shape
+        self._resize(n_slots - 1, 2 * capacity)
+
+    def _row_width(self, capacity: int) -> int:
+        """How long the rows of V are."""
+        return padded(self._n)
+
+    def _resize(self, n_scales: int, capacity: int) -> None:
+        """Have slots for so many scales and one to spare, with room for so many directions; what is held is kept."""
+        n_slots, width = n_scales + 1, self._row_width(capacity)
+        new = State(
+            V=np.zeros((n_slots + 1, capacity, width)),
+            buffer=np.arange(n_slots + 1),
             lam=np.zeros((n_slots, capacity)),
             rank=np.zeros(n_slots, dtype=np.int64),
             mu=np.full(n_slots, self._initial[1]),
             base=np.full(n_slots, self._initial[0]),
             shift=np.zeros(n_slots),
+            filled=np.full(n_slots, width),
             slots=np.arange(n_slots),
             z=np.zeros((n_slots + 1, capacity)),
             slope=np.zeros(n_slots),
             cuts=np.zeros(1, dtype=np.int64),
         )
-
-    def _make_room(self, n_active: int, more_directions: bool = False, capacity: int = 0) -> None:
-        """Have slots for so many scales, and columns for more directions; what is held is kept."""
-        old = self._state
-        n_old, width = len(old.slots), old.lam.shape[1]
-        n_scales = n_old - 1 if n_active < n_old else n_active + 3
-        capacity = max(capacity, width, 2 * width if more_directions else 0)
-        capacity = (capacity + LANES - 1) // LANES * LANES
-        if (n_scales, capacity) == (n_old - 1, width):
-            return
-        new = self._empty_state(n_scales, capacity)
-        new.V[:n_old, :, :width] = old.V
-        new.lam[:n_old, :width] = old.lam
-        for mine, theirs in ((new.rank, old.rank), (new.mu, old.mu), (new.base, old.base), (new.shift, old.shift)):
-            mine[:n_old] = theirs
-        new.cuts[:] = old.cuts
-        # The new slots are those of the new scales; the spare one stays at the end.
-        new.slots[: n_old - 1], new.slots[n_old - 1 : -1] = old.slots[:-1], np.arange(n_old, n_scales + 1)
-        new.slots[-1] = old.slots[-1]
+        old: State | None = getattr(self, "_state", None)
+        if old is not None:
+            n_old, old_capacity = old.lam.shape
+            for slot in range(n_old):
+                new.V[slot, :old_capacity, : old.V.shape[2]] = old.V[old.buffer[slot]]
+            new.lam[:n_old, :old_capacity] = old.lam
+            for name in ("rank", "mu", "base", "shift", "filled"):
+                getattr(new, name)[:n_old] = getattr(old, name)
+            new.cuts[:] = old.cuts
+            # The new slots are those of the new scales; the spare one stays at the end.
+            new.slots[: n_old - 1], new.slots[n_old - 1 : -1] = old.slots[:-1], np.arange(n_old, n_slots)
+            new.slots[-1] = old.slots[-1]
         self._state = new
-        self._fit_to_state()
-
-    def _fit_to_state(self) -> None:
-        capacity = self._state.lam.shape[1]
+        self._frame = self._new_frame(n_slots, capacity)
         self._work = Work(
-            q=np.zeros(self._n),
-            vectors=np.zeros((N_VECTORS, capacity)),
-            Q=np.zeros((capacity, capacity)),
-            core=np.zeros((capacity, capacity)),
-            secular=np.zeros((N_ROWS, capacity)),
-            turn=np.zeros(capacity * capacity),
-            before=np.zeros(self._n * capacity),
-            after=np.zeros(self._n * capacity),
-            order=np.zeros((4, capacity), dtype=np.int64),
+            q=np.zeros(width),
+            poles=np.zeros((N_POLES, capacity)),
+            Q=np.zeros(capacity * capacity),
+            lanes=np.zeros(N_NUMBERS),
+            order=np.zeros((N_ORDERS, capacity), dtype=np.int64),
         )
-        rates = [self._schedule.scale(j).rate for j in range(len(self._state.slots) - 1)]
-        self._settings = self._settings._replace(steps=self._step_size * np.array(rates))
+        self._settings = self._settings._replace(steps=self._steps(n_scales))
+
+    def _new_frame(self, n_slots: int, capacity: int) -> Frame:
+        """None: V holds the directions themselves."""
+        integers, none = np.zeros(n_slots, dtype=np.int64), np.zeros((0, 0))
+        return Frame(0, integers, integers.copy(), none, none, none, integers - 1, np.zeros(n_slots))
 
 
-def _turn(t: int, weights: Floats, schedule: Schedule) -> Turn:
-    """The turn of round t, of the weights in it and before its starts."""
-    starting = tuple(schedule.scale(j) for j in range(schedule.starting(t)))
-    return Turn(t, starting, weights[0, : schedule.active(t)].copy(), weights[1, : schedule.active(t - 1)].copy())
-
-
-def warm() -> None:
-    """Compile every kernel, or load it from the disk."""
-    schedule = Schedule()
-    bank = MetricBank(
-        3,
-        schedule,
-        initial_scale=1.0,
-        initial_threshold=1.0,
-        step_size=0.1,
-        loss="logistic",
-        shrinkage=0.0,
-        max_norm=None,
-        finest="carry",
-    )
-    ocelad = Ocelad(bank)
-    events = Events(np.eye(3), np.array([1.0, -1.0, 1.0]))
-    ocelad.replay(events)
-    for event in events:
-        ocelad.step(event)
+def _matrix(rows: Floats, scales: Floats, base: float) -> Floats:
+    """``base I + rows' diag(scales) rows``, symmetric to the last bit."""
+    product = (rows.T * scales) @ rows
+    product[np.diag_indices(len(product))] += base
+    return (product + product.T) / 2.0

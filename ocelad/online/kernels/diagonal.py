@@ -14,7 +14,7 @@ import numpy as np
 
 from ocelad.checks import Floats
 from ocelad.online.compiled import compiled
-from ocelad.online.kernels.scales import (
+from ocelad.online.kernels.rounds import (
     INFINITE_LOSS,
     INFINITE_STEP,
     NO_SCALE,

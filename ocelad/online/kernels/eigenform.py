@@ -1,8 +1,11 @@
 """One metric in eigenform, and what a COMID step does to it (squared Frobenius divergence).
 
-A metric is ``base * I`` plus what differs from it along some orthonormal directions: the first columns of V, with
-eigenvalues lam in descending order. All other directions have eigenvalue ``base``. V has one row per feature, so
-that loops over the directions run along memory and need no sum over vector lanes; its rows are padded.
+A metric is ``base * I`` plus what differs from it along some orthonormal directions: the first rows of V, with
+eigenvalues lam in any order. All other directions have eigenvalue ``base``.
+
+``V[buffer, k]`` need not hold the direction itself. It can hold its coefficients in a frame of other vectors
+(``scales.Frame``): a projection then takes inner products with the frame in the place of the entries of u, and a
+rotation does not care. Rows are padded with zeros to a multiple of the lanes.
 """
 
 from __future__ import annotations
@@ -13,95 +16,53 @@ from typing import NamedTuple
 import numpy as np
 
 from ocelad.checks import Floats
-from ocelad.online.compiled import compiled
-from ocelad.online.kernels.secular import EPS, solve
+from ocelad.online.compiled import compiled, compiled_sums, inlined
+from ocelad.online.kernels.secular import AT, BY, D, EPS, PRODUCT, SMALLEST, Z, padded, solve
 
-LANES = 8
-SMALLEST = 1e-290  # below it, products of the numbers at hand would underflow
+# The part of u outside the span of V comes without looking at its entries when it is at least this much of |u|^2;
+# of less, the difference of two squares would know too few digits.
+PLAINLY_OUTSIDE = 0.25
 
 
 class Work(NamedTuple):
     """Space for a step; what is in it between two steps means nothing."""
 
-    q: Floats  # (n,): the new direction
-    vectors: Floats  # (N_VECTORS, R)
-    Q: Floats  # (R, R): how the directions turn
-    core: Floats  # (R, R): the same, of those that the pair touches
-    secular: Floats  # (N_ROWS, R): of the secular equation
-    turn: Floats  # (R * R,): Q in the order of the columns of V
-    before: Floats  # (n * R,): V without gaps
-    after: Floats  # (n * R,): the same, turned
-    order: np.ndarray  # (4, R), integers
+    q: Floats  # (width,): the part of u outside the span
+    poles: Floats  # (N_POLES, R)
+    Q: Floats  # (R * R,): how the directions turn
+    lanes: Floats  # of the secular equation
+    order: np.ndarray  # (N_ORDERS, R), integers
 
 
-N_VECTORS = 8
+# Besides the rows of the secular equation: all poles, ascending, of M or of -M; what u has of each; the new
+# eigenvalues; the planes that were turned.
+VALUE, WEIGHT, ROOT, COSINE, SINE, N_POLES = 5, 6, 7, 8, 9, 10
+# The row of V that a pole belongs to; which poles the secular equation sees, and which not; the two axes of each
+# plane that was turned; which eigenvalues are kept.
+SOURCE, TOUCHED, UNTOUCHED, ONE, OTHER, KEPT, N_ORDERS = 0, 1, 2, 3, 4, 5, 6
 
 
-@compiled
-def padded(r: int) -> int:
-    """The next multiple of LANES."""
-    return (r + LANES - 1) // LANES * LANES
+@compiled_sums
+def project(V: Floats, buffer: int, r: int, G: Floats, row: int, count: int, z: Floats, at: int) -> None:
+    """``z[at]``: the products of V's first r rows with ``G[row]``, of which ``count`` numbers are not zero.
 
-
-@compiled
-def project(V: Floats, slot: int, u: Floats, r: int, z: Floats, row: int) -> None:
-    """``z[row] = V[slot]'u``, with zeros behind.
-
-    Eight sums at a time are held in registers. Arrays come whole, with the slot: a view costs more than a short row.
+    Arrays come whole, with the place in them: a view costs more than a short row. Only plain loop variables are
+    indices in the inner loop: of a sum of two, the compiler cannot see that it never counts from the end.
     """
-    for k in range(0, padded(r), LANES):
-        a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        for j in range(len(u)):
-            x = u[j]
-            a += x * V[slot, j, k]
-            b += x * V[slot, j, k + 1]
-            c += x * V[slot, j, k + 2]
-            d += x * V[slot, j, k + 3]
-            e += x * V[slot, j, k + 4]
-            f += x * V[slot, j, k + 5]
-            g += x * V[slot, j, k + 6]
-            h += x * V[slot, j, k + 7]
-        z[row, k], z[row, k + 1], z[row, k + 2], z[row, k + 3] = a, b, c, d
-        z[row, k + 4], z[row, k + 5], z[row, k + 6], z[row, k + 7] = e, f, g, h
-    for k in range(r, padded(r)):
-        z[row, k] = 0.0
+    for k in range(r):
+        total = 0.0
+        for j in range(count):
+            total += V[buffer, k, j] * G[row, j]
+        z[at, k] = total
 
 
-@compiled
-def residual(V: Floats, slot: int, u: Floats, z: Floats, row: int, r: int, q: Floats) -> float:
-    """``q = u - V[slot] z[row]``; its norm. u and q may be the same."""
-    width = padded(r)
+@compiled_sums
+def squared_norm(U: Floats, row: int) -> float:
+    """``|U[row]|^2``."""
     total = 0.0
-    for j in range(len(u)):
-        a, b, c, d = 0.0, 0.0, 0.0, 0.0
-        for k in range(0, width, 4):
-            a += V[slot, j, k] * z[row, k]
-            b += V[slot, j, k + 1] * z[row, k + 1]
-            c += V[slot, j, k + 2] * z[row, k + 2]
-            d += V[slot, j, k + 3] * z[row, k + 3]
-        q[j] = u[j] - ((a + b) + (c + d))
-        total += q[j] * q[j]
-    return sqrt(total)
-
-
-@compiled
-def new_direction(V: Floats, slot: int, u: Floats, z: Floats, r: int, norm: float, q: Floats) -> float:
-    """The part of u outside the span of V[slot], to ``q``, scaled to length 1; its length, 0 where there is none.
-
-    Orthogonalised a second time where cancellation has cost digits: twice is enough (Kahan and Parlett).
-    """
-    length = residual(V, slot, u, z, slot, r, q)
-    if length < 0.7 * norm:
-        again = z.shape[0] - 1  # a row that belongs to no slot
-        project(V, slot, q, r, z, again)
-        for k in range(r):
-            z[slot, k] += z[again, k]
-        length = residual(V, slot, q, z, again, r, q)
-    if length <= 16.0 * EPS * norm:
-        return 0.0
-    for j in range(len(u)):
-        q[j] /= length
-    return length
+    for j in range(U.shape[1]):
+        total += U[row, j] * U[row, j]
+    return total
 
 
 @compiled
@@ -116,126 +77,286 @@ def squared_length(lam: Floats, z: Floats, slot: int, r: int, base: float, shift
 
 
 @compiled
-def add_rank_one(V: Floats, lam: Floats, z: Floats, slot: int, r: int, s: float, work: Work) -> None:
-    """Eigenform of ``M + s uu'``, with u = Vz: turns the first r columns of V[slot] and sets their eigenvalues.
+def outside(lam: Floats, z: Floats, slot: int, r: int, base: float, shift: float, norm2: float) -> float:
+    """The squared length of the part of u outside the directions that count, from its projections."""
+    inside = 0.0
+    for k in range(r):
+        if lam[slot, k] > shift or base > shift:
+            inside += z[slot, k] * z[slot, k]
+    return norm2 - inside
 
-    The eigenvalues come out in descending order and may be negative (one of them, when s is).
+
+@inlined
+def change(
+    V: Floats,
+    lam: Floats,
+    z: Floats,
+    slot: int,
+    source: int,
+    target: int,
+    rank: int,
+    base: float,
+    shift: float,
+    s: float,
+    tau: float,
+    U: Floats,
+    row: int,
+    norm2: float,
+    n: int,
+    vector: int,
+    length: float,
+    max_rank: int,
+    work: Work,
+) -> tuple[int, float, int]:
+    """Eigenform of ``(M - shift I)+ + s uu'``, then lowered by tau, none below zero. Columns go from source to target.
+
+    ``vector`` says which vector of the frame u is; -1: there is no frame, V holds the directions themselves, and u is
+    ``U[row]``. Where ``length`` is not negative, that vector is not u but the part of u outside the directions, scaled
+    to length 1, and u has so much of it. Returns the rank, the base, and how many directions had to be cut for ``max_rank``.
     """
-    d, w, roots, value, weight = work.vectors[0], work.vectors[1], work.vectors[2], work.vectors[3], work.vectors[4]
-    cosines, sines = work.vectors[5], work.vectors[6]
-    source, touched, untouched, turned = work.order[0], work.order[1], work.order[2], work.order[3]
-    Q, core = work.Q, work.core
-    sign = 1.0 if s > 0.0 else -1.0
-    factor = abs(s)
-    # Ascending poles and a positive factor: those of M where something is added, of -M where it is taken away.
-    for i in range(r):
-        at = r - 1 - i if sign > 0.0 else i
-        v = sign * lam[slot, at]
-        j = i
-        while j > 0 and value[j - 1] > v:  # only a new direction can be out of order
-            value[j], source[j] = value[j - 1], source[j - 1]
-            j -= 1
-        value[j], source[j] = v, at
-    # In units in which the problem has size 1, so that no scale of the data over- or underflows.
-    size, reach = 0.0, 0.0
-    for i in range(r):
-        size = max(size, abs(value[i]))
-        reach = max(reach, abs(z[slot, source[i]]))
+    poles, order, Q = work.poles, work.order, work.Q
+    sign, rows = 1.0 if s > 0.0 else -1.0, V.shape[2]
+    base = max(base - shift, 0.0)
+    m, column = sort_poles(lam, z, slot, rank, base, shift, sign, poles, order)
+    plain = length < 0.0
+    if m < n:
+        left = outside(lam, z, slot, rank, base, shift, norm2)
+        if vector >= 0:
+            length = sqrt(left) if plain else length
+            for j in range(rows):
+                V[source, column, j] = 0.0
+            V[source, column, vector] = 1.0
+        elif left >= PLAINLY_OUTSIDE * norm2:
+            length = sqrt(left)
+            for j in range(rows):
+                V[source, column, j] = U[row, j]
+        else:
+            plain = False
+            length = new_direction(V, source, z, slot, rank, U, row, sqrt(norm2), rows, work.q)
+            for j in range(rows):
+                V[source, column, j] = work.q[j]
+            for i in range(m):  # the projections have gained digits
+                poles[WEIGHT, i] = z[slot, order[SOURCE, i]]
+        if length > 0.0:
+            m = insert(sign * base, length, column, m, poles, order)
+            rank = max(rank, column + 1)
+    unit, factor = scale(abs(s), m, poles)
+    n_untouched, n_turns = deflate(m, factor, poles, order)
+    n_touched = m - n_untouched
+    for i in range(n_touched):
+        poles[D, i], poles[Z, i] = poles[VALUE, order[TOUCHED, i]], poles[WEIGHT, order[TOUCHED, i]]
+    if n_touched > 0:
+        solve(poles, factor, n_touched, work.lanes)
+    for i in range(n_touched):
+        poles[ROOT, i] = max(sign * (poles[AT, i] + poles[BY, i]) * unit - tau, 0.0)
+    for i in range(n_untouched):
+        poles[ROOT, n_touched + i] = max(sign * poles[VALUE, order[UNTOUCHED, i]] * unit - tau, 0.0)
+
+    base = max(base - tau, 0.0)
+    if m == n and n <= max_rank:
+        base = 0.0  # nothing is left that it would be the eigenvalue of
+    n_kept = 0
+    for i in range(m):
+        if poles[ROOT, i] > 0.0 or base > 0.0:
+            order[KEPT, n_kept] = i
+            n_kept += 1
+    n_cut = max(n_kept - max_rank, 0)
+    for _ in range(n_cut):
+        n_kept = cut(poles, order, n_kept, base)
+    if n_kept > 0:
+        for k in range(n_kept):
+            lam[slot, k] = poles[ROOT, order[KEPT, k]]
+        turn(n_touched, n_turns, n_kept, rank, poles, order, Q)
+        if plain and length > 0.0:
+            unmix(z, slot, column, length, rank, n_kept, Q)
+        np.dot(Q[: n_kept * rank].reshape((n_kept, rank)), V[source, :rank], V[target, :n_kept])
+    return n_kept, base, n_cut
+
+
+@compiled
+def sort_poles(
+    lam: Floats,
+    z: Floats,
+    slot: int,
+    rank: int,
+    base: float,
+    shift: float,
+    sign: float,
+    poles: Floats,
+    order: np.ndarray,
+) -> tuple[int, int]:
+    """The eigenvalues that count, times sign, ascending: how many, and the first row that is free."""
+    m, column = 0, rank
+    backwards = rank > 0 and sign * lam[slot, 0] > sign * lam[slot, rank - 1]
+    for i in range(rank):
+        k = rank - 1 - i if backwards else i
+        value = max(lam[slot, k] - shift, 0.0)
+        if value > 0.0 or base > 0.0:
+            m = insert(sign * value, z[slot, k], k, m, poles, order)
+        else:
+            z[slot, k] = 0.0
+            column = min(column, k)
+    return m, column
+
+
+@compiled
+def insert(value: float, weight: float, column: int, m: int, poles: Floats, order: np.ndarray) -> int:
+    """Put a pole in its place among the first m; how many there are now."""
+    j = m
+    while j > 0 and poles[VALUE, j - 1] > value:
+        poles[VALUE, j], poles[WEIGHT, j] = poles[VALUE, j - 1], poles[WEIGHT, j - 1]
+        order[SOURCE, j] = order[SOURCE, j - 1]
+        j -= 1
+    poles[VALUE, j], poles[WEIGHT, j], order[SOURCE, j] = value, weight, column
+    return m + 1
+
+
+@compiled
+def new_direction(
+    V: Floats, source: int, z: Floats, slot: int, rank: int, U: Floats, row: int, norm: float, width: int, q: Floats
+) -> float:
+    """The part of u outside the span of V, scaled to length 1, to ``q``; its length, 0 where there is none.
+
+    Orthogonalised twice, which is enough (Kahan and Parlett); z gains what the second time finds. A direction that
+    does not count any more has a z of 0.
+    """
+    length, again = 0.0, z.shape[0] - 1  # a row that belongs to no slot
+    for j in range(width):
+        q[j] = U[row, j]
+    for k in range(rank):
+        z[again, k] = z[slot, k]
+    for attempt in range(2):
+        for k in range(rank):
+            part = z[again, k]
+            for j in range(width):
+                q[j] -= part * V[source, k, j]
+        for k in range(rank):
+            if attempt == 0 and z[slot, k] != 0.0:
+                part = 0.0
+                for j in range(width):
+                    part += V[source, k, j] * q[j]
+                z[again, k] = part
+                z[slot, k] += part
     total = 0.0
-    for i in range(r):
-        weight[i] = z[slot, source[i]] / reach if reach > 0.0 else 0.0
-        total += weight[i] * weight[i]
+    for j in range(width):
+        total += q[j] * q[j]
+    length = sqrt(total)
+    if length <= 16.0 * EPS * norm:
+        return 0.0
+    for j in range(width):
+        q[j] /= length
+    return length
+
+
+@compiled
+def scale(factor: float, m: int, poles: Floats) -> tuple[float, float]:
+    """Bring the problem to size 1, so that no scale of the data over- or underflows: the unit, and the factor in it."""
+    size, reach = 0.0, 0.0
+    for i in range(m):
+        size = max(size, abs(poles[VALUE, i]))
+        reach = max(reach, abs(poles[WEIGHT, i]))
+    total, per_reach = 0.0, 1.0 / reach if reach > SMALLEST else 0.0
+    for i in range(m):
+        weight = poles[WEIGHT, i] * per_reach
+        poles[WEIGHT, i] = weight
+        total += weight * weight
     change = factor * reach * reach * total
     unit = max(size, change)
     if change < SMALLEST or change <= EPS * EPS * unit:
         total, change, unit = 1.0, 0.0, max(unit, SMALLEST)  # no change that could be seen
-    for i in range(r):
-        value[i] /= unit
-        weight[i] /= sqrt(total)
-    factor = change / unit
-    tolerance = 8.0 * EPS
-    negligible = tolerance / factor if factor > 0.0 else 2.0
-
-    # A pole that u hardly touches keeps its direction. Two (nearly) equal poles are turned in their plane until
-    # u touches only one of them.
-    m, n_untouched, n_turns, last = 0, 0, 0, -1
-    for i in range(r):
-        if abs(weight[i]) <= negligible:
-            untouched[n_untouched] = i
-            n_untouched += 1
-            continue
-        if last >= 0:
-            length = sqrt(weight[last] * weight[last] + weight[i] * weight[i])
-            cosine, sine = weight[i] / length, weight[last] / length
-            if (value[i] - value[last]) * abs(cosine * sine) <= tolerance:
-                weight[i] = length
-                turned[n_turns] = last
-                touched[r - 1 - n_turns] = i  # the far end is free: each turn leaves one pole untouched
-                cosines[n_turns], sines[n_turns] = cosine, sine
-                n_turns += 1
-                one, other = value[last], value[i]
-                value[last] = one * cosine * cosine + other * sine * sine
-                value[i] = one * sine * sine + other * cosine * cosine
-                untouched[n_untouched] = last
-                n_untouched += 1
-                m -= 1
-        touched[m] = i
-        m += 1
-        last = i
-    m = r - n_untouched  # as it is; said so, the compiler does not take it for the constant 0 that it began with
+    per_unit, per_length = 1.0 / unit, 1.0 / sqrt(total)
     for i in range(m):
-        d[i], w[i] = value[touched[i]], weight[touched[i]]
-    if m > 0:
-        solve(d, w, factor, m, padded(m), work.secular, roots, core)
-
-    # Both kinds merged, in descending order of the eigenvalues of M.
-    width = padded(r)
-    for i in range(1, n_untouched):
-        at = untouched[i]
-        j = i
-        while j > 0 and value[untouched[j - 1]] > value[at]:
-            untouched[j] = untouched[j - 1]
-            j -= 1
-        untouched[j] = at
-    if n_untouched > 0:
-        for i in range(r):
-            for k in range(width):
-                Q[i, k] = 0.0
-    a, b = 0, 0
-    for position in range(r):
-        column = position if sign < 0.0 else r - 1 - position
-        if b == m or (a < n_untouched and value[untouched[a]] <= roots[b]):
-            Q[untouched[a], column] = 1.0
-            lam[slot, column] = sign * value[untouched[a]] * unit
-            a += 1
-        else:
-            for i in range(m):
-                Q[touched[i], column] = core[i, b]
-            lam[slot, column] = sign * roots[b] * unit
-            b += 1
-    for turn in range(n_turns - 1, -1, -1):
-        one, other = turned[turn], touched[r - 1 - turn]
-        for k in range(r):
-            x, y = Q[one, k], Q[other, k]
-            Q[one, k] = cosines[turn] * x + sines[turn] * y
-            Q[other, k] = cosines[turn] * y - sines[turn] * x
-    turned_rows = work.turn[: r * r].reshape((r, r))
-    for i in range(r):
-        row = source[i]
-        for k in range(r):
-            turned_rows[row, k] = Q[i, k]
-    rotate(V, slot, turned_rows, r, work)
+        poles[VALUE, i] *= per_unit
+        poles[WEIGHT, i] *= per_length
+    return unit, change / unit
 
 
 @compiled
-def rotate(V: Floats, slot: int, Q: Floats, r: int, work: Work) -> None:
-    """``V[slot] <- V[slot] Q`` on the first r columns, by BLAS, which wants them without gaps."""
-    n = V.shape[1]
-    before, after = work.before[: n * r].reshape((n, r)), work.after[: n * r].reshape((n, r))
-    for j in range(n):
-        for k in range(r):
-            before[j, k] = V[slot, j, k]
-    np.dot(before, Q, after)
-    for j in range(n):
-        for k in range(r):
-            V[slot, j, k] = after[j, k]
+def deflate(m: int, factor: float, poles: Floats, order: np.ndarray) -> tuple[int, int]:
+    """Set apart what needs no secular equation: how many poles, and how many planes were turned for it.
+
+    A pole that u hardly touches keeps its direction. Two (nearly) equal poles are turned in their plane until u
+    touches only one of them.
+    """
+    tolerance = 8.0 * EPS
+    negligible = tolerance / factor if factor > 0.0 else 2.0
+    n_touched, n_untouched, n_turns, last = 0, 0, 0, -1
+    for i in range(m):
+        weight = poles[WEIGHT, i]
+        if abs(weight) <= negligible:
+            order[UNTOUCHED, n_untouched] = i
+            n_untouched += 1
+            continue
+        if last >= 0:
+            before = poles[WEIGHT, last]
+            square = before * before + weight * weight
+            one, other = poles[VALUE, last], poles[VALUE, i]
+            if (other - one) * abs(before * weight) <= tolerance * square:
+                length = sqrt(square)
+                cosine, sine = weight / length, before / length
+                poles[WEIGHT, i] = length
+                order[ONE, n_turns], order[OTHER, n_turns] = order[SOURCE, last], order[SOURCE, i]
+                poles[COSINE, n_turns], poles[SINE, n_turns] = cosine, sine
+                n_turns += 1
+                poles[VALUE, last] = one * cosine * cosine + other * sine * sine
+                poles[VALUE, i] = one * sine * sine + other * cosine * cosine
+                order[UNTOUCHED, n_untouched] = last
+                n_untouched += 1
+                n_touched -= 1
+        order[TOUCHED, n_touched] = i
+        n_touched += 1
+        last = i
+    return n_untouched, n_turns
+
+
+@compiled
+def cut(poles: Floats, order: np.ndarray, n_kept: int, base: float) -> int:
+    """Let go of the eigenvalue that is nearest to the base: the smallest, where the base is zero."""
+    nearest = 0
+    for k in range(n_kept):
+        if abs(poles[ROOT, order[KEPT, k]] - base) < abs(poles[ROOT, order[KEPT, nearest]] - base):
+            nearest = k
+    for k in range(nearest, n_kept - 1):
+        order[KEPT, k] = order[KEPT, k + 1]
+    return n_kept - 1
+
+
+@compiled
+def turn(
+    n_touched: int, n_turns: int, n_kept: int, rank: int, poles: Floats, order: np.ndarray, Q: Floats
+) -> None:
+    """Q, of shape (n_kept, rank): the eigenvectors that are kept, in terms of the rows of V."""
+    width = padded(n_touched)
+    for i in range(n_kept * rank):
+        Q[i] = 0.0
+    for k in range(n_kept):
+        root = order[KEPT, k]
+        if root < n_touched:
+            at, by, total = poles[AT, root], poles[BY, root], 0.0
+            for i in range(width):
+                poles[PRODUCT, i] = poles[Z, i] / ((poles[D, i] - at) - by)
+            for i in range(n_touched):
+                total += poles[PRODUCT, i] * poles[PRODUCT, i]
+            scale = 1.0 / sqrt(total)
+            for i in range(n_touched):
+                Q[k * rank + order[SOURCE, order[TOUCHED, i]]] = scale * poles[PRODUCT, i]
+        else:
+            Q[k * rank + order[SOURCE, order[UNTOUCHED, root - n_touched]]] = 1.0
+    for plane in range(n_turns - 1, -1, -1):
+        one, other = order[ONE, plane], order[OTHER, plane]
+        cosine, sine = poles[COSINE, plane], poles[SINE, plane]
+        for k in range(0, n_kept * rank, rank):
+            x, y = Q[k + one], Q[k + other]
+            Q[k + one] = cosine * x + sine * y
+            Q[k + other] = cosine * y - sine * x
+
+
+@compiled
+def unmix(z: Floats, slot: int, new: int, length: float, rank: int, n_kept: int, Q: Floats) -> None:
+    """Q for V with u itself in the new row, in the place of the direction ``(u - V'z) / length``."""
+    for k in range(0, n_kept * rank, rank):
+        Q[k + new] /= length
+        part = Q[k + new]
+        for i in range(rank):
+            if i != new:
+                Q[k + i] -= part * z[slot, i]

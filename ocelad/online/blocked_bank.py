@@ -1,0 +1,204 @@
+"""BlockedBank: the learners of ``MetricBank`` in many dimensions, by blocks of pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ocelad.checks import Floats
+from ocelad.online.frames import Combination, DenseVectors, SparseVectors
+from ocelad.online.kernels import rounds
+from ocelad.online.kernels.lowrank import BARELY_OUTSIDE, Frame
+from ocelad.online.kernels.secular import padded
+from ocelad.online.metric_bank import MetricBank
+
+# Beside |u|, what u has outside some directions that is only rounding.
+NOTHING = 1e-12
+
+
+class BlockedBank(MetricBank):
+    """The learners of ``MetricBank``, whose directions are known by coefficients in a frame (``frames.py``).
+
+    A round then costs little that depends on the number of features: inner products come for many pairs at once,
+    and directions are put together anew only when the block is full. Where what a pair has outside a learner's
+    directions is too small to be known from inner products, it is computed, and made an anchor.
+    """
+
+    #: How many pairs a block has.
+    block = 32
+
+    def __init__(self, n_features: int, *arguments: Any, **settings: Any) -> None:
+        self._used = 0
+        self._y = np.zeros(self.block)
+        self._no_rows = np.zeros((0, 0))
+        self._vectors: DenseVectors | SparseVectors = self._no_vectors(n_features)
+        super().__init__(n_features, *arguments, **settings)
+
+    def _no_vectors(self, n_features: int) -> DenseVectors | SparseVectors:
+        return DenseVectors(n_features, self.block)
+
+    def _rows(self, events: Any) -> Any:
+        return self._vectors.rows(events)
+
+    def _row(self, u: Any) -> Any:
+        return self._vectors.row(u)
+
+    def _row_width(self, capacity: int) -> int:
+        return capacity + padded(self.block)
+
+    def _play(
+        self,
+        rows: Any,
+        y: Floats,
+        first: int,
+        last: int,
+        t: int,
+        weights: Floats,
+        rates: Floats,
+        lost: Floats,
+        alone: bool,
+    ) -> tuple[int, int]:
+        done, outcome, frame = first, rounds.PLAYED, self._frame
+        while done < last and outcome == rounds.PLAYED:
+            if self._used == self.block:
+                self._renew()
+                frame = self._frame
+            resolved = frame.anchor.max() >= 0  # what is known of one pair's part outside is of no use for the next
+            now = self._used
+            end = now + 1 if resolved else min(now + last - done, self.block)
+            self._vectors.add(rows, done, done + end - now, frame.products, frame.gram, now)
+            self._y[now:end] = y[done : done + end - now]
+            self._used, outcome = super()._play(
+                self._no_rows, self._y, now, end, t + done - first, weights, rates, lost, alone
+            )
+            done += self._used - now
+            if resolved:
+                frame.anchor[:] = -1
+            if outcome == rounds.DEGENERATE:
+                self._resolve(self._schedule.active(t + done - first))
+                frame, outcome = self._frame, rounds.PLAYED
+        return done, outcome
+
+    def _resolve(self, n_active: int) -> None:
+        """Compute what the pair at hand has outside the learners' directions, where that is little.
+
+        Where it is nothing but rounding, the frame says so. Where it is more, it becomes an anchor of that learner; then
+        all anchors are new, and the block is empty.
+        """
+        state, frame, row = self._state, self._frame, self._used
+        norm2, extra = frame.gram[row, row], {}
+        for slot in state.slots[:n_active]:
+            r, offset, count = state.rank[slot], frame.offset[slot], frame.count[slot]
+            shift, base = state.shift[slot], state.base[slot]
+            C = state.V[state.buffer[slot], :r]
+            z = C[:, :count] @ frame.products[row, offset : offset + count]
+            z += C[:, frame.width : frame.width + row] @ frame.gram[row, :row]
+            if base <= shift:
+                z[state.lam[slot, :r] <= shift] = 0.0  # does not count any more
+            if r == self._n or norm2 - z @ z >= 2.0 * BARELY_OUTSIDE * norm2:
+                continue
+            pairs = np.append(-(z @ C[:, frame.width : frame.width + row]), 1.0)
+            part = Combination(offset, -(z @ C[:, :count])[None], pairs[None])
+            length = float(np.linalg.norm(self._vectors.combine(part, row + 1)))
+            if length <= NOTHING * np.sqrt(norm2):
+                frame.anchor[slot], frame.length[slot] = 0, 0.0
+            else:
+                extra[int(slot)] = part
+        if extra:
+            u = self._vectors.combine(Combination(0, np.zeros((1, 0)), np.eye(row + 1)[row:]), row + 1)[0]
+            self._used += 1  # the pair itself is in the combinations
+            self._renew(extra)
+            for slot in extra:
+                self._refine(slot, u)
+
+    def _refine(self, slot: int, u: Floats) -> None:
+        """Make the last anchor of a slot orthogonal to its directions, to all digits, and of length 1."""
+        state, frame = self._state, self._frame
+        at = int(frame.offset[slot] + frame.count[slot]) - 1
+        shift = state.shift[slot]
+        counts = (state.lam[slot, : state.rank[slot]] > shift) | (state.base[slot] > shift)
+        directions, q = self._directions(slot)[counts], self._vectors.get(at)
+        for _ in range(2):
+            q -= directions.T @ (directions @ q)
+        q /= np.linalg.norm(q)
+        self._vectors.put(at, q)
+        frame.anchor[slot], frame.length[slot] = frame.count[slot] - 1, abs(float(q @ u))
+        if q @ u < 0.0:
+            self._vectors.put(at, -q)
+
+    def _renew(self, extra: dict[int, Combination] | None = None) -> None:
+        """Let each slot's directions be its anchors, and one more combination where there is one; the block is empty."""
+        state, frame, used, width = self._state, self._frame, self._used, self._frame.width
+        parts, at = [], 0
+        for slot in range(len(state.slots)):
+            r, offset, count = state.rank[slot], frame.offset[slot], frame.count[slot]
+            C = state.V[state.buffer[slot], :r]
+            anchors, pairs = C[:, :count], C[:, width : width + used]
+            if extra and slot in extra:
+                anchors = np.concatenate([anchors, extra[slot].anchors])
+                pairs = np.concatenate([pairs, extra[slot].pairs])
+            parts.append(Combination(int(offset), anchors, pairs))
+            frame.offset[slot], frame.count[slot] = at, len(anchors)
+            at += len(anchors)
+        self._vectors.renew(parts, used)
+        state.V[:] = 0.0
+        for slot in range(len(state.slots)):
+            np.fill_diagonal(state.V[state.buffer[slot], : state.rank[slot]], 1.0)
+        state.filled[:] = width
+        self._used = 0
+        self._have_room_for(at)
+
+    def _have_room_for(self, n_anchors: int) -> None:
+        if n_anchors > self._frame.products.shape[1]:
+            self._frame = self._frame._replace(products=np.zeros((self.block, 2 * n_anchors)))
+
+    def _directions(self, slot: int) -> Floats:
+        state, frame, used = self._state, self._frame, self._used
+        C = state.V[state.buffer[slot], : state.rank[slot]]
+        anchors, pairs = C[:, : frame.count[slot]], C[:, frame.width : frame.width + used]
+        return self._vectors.combine(Combination(int(frame.offset[slot]), anchors, pairs), used)
+
+    def _put(self, slot: int, directions: Floats, eigenvalues: Floats) -> None:
+        self._renew()
+        state, frame, r = self._state, self._frame, len(directions)
+        frame.offset[slot], frame.count[slot] = self._vectors.append(directions), r
+        self._have_room_for(int(frame.offset[slot]) + r)
+        state.V[state.buffer[slot]] = 0.0
+        np.fill_diagonal(state.V[state.buffer[slot], :r], 1.0)
+        state.lam[slot, :r], state.rank[slot] = eigenvalues, r
+
+    def _resize(self, n_scales: int, capacity: int) -> None:
+        if hasattr(self, "_state") and capacity > self._state.lam.shape[1]:
+            self._renew()  # pairs come behind the anchors, which shall have more room
+        super()._resize(n_scales, capacity)
+
+    def _new_frame(self, n_slots: int, capacity: int) -> Frame:
+        old: Frame | None = getattr(self, "_frame", None)
+        frame = Frame(
+            width=capacity,
+            offset=np.zeros(n_slots, dtype=np.int64),
+            count=np.zeros(n_slots, dtype=np.int64),
+            products=np.zeros((self.block, 8)) if old is None else old.products,
+            gram=np.zeros((self.block, self.block)) if old is None else old.gram,
+            inner=np.zeros((n_slots, self._row_width(capacity))),
+            anchor=np.full(n_slots, -1),
+            length=np.zeros(n_slots),
+        )
+        if old is not None:
+            for name in ("offset", "count", "anchor", "length"):
+                getattr(frame, name)[: len(old.offset)] = getattr(old, name)
+        return frame
+
+
+class SparseBank(BlockedBank):
+    """The learners of ``MetricBank`` for pairs that are mostly zeros, up to hundreds of thousands of features.
+
+    Memory is taken for features that have been seen, one number per learner and direction; no matrix of features by
+    features is ever made.
+    """
+
+    block = 256
+
+    def _no_vectors(self, n_features: int) -> SparseVectors:
+        return SparseVectors(n_features, self.block)

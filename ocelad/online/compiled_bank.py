@@ -1,0 +1,184 @@
+"""What the banks of compiled learners share: rounds played one by one or a whole stream at once, to the same bits."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self, get_args
+
+import numpy as np
+
+from ocelad import checks
+from ocelad.checks import Floats
+from ocelad.metric import Metric
+from ocelad.online.bank import Finest, LearnerError, Turn
+from ocelad.online.comid import LossName
+from ocelad.online.dyadic import Schedule
+from ocelad.online.kernels import rounds
+from ocelad.pairs import Event, Events, Pair, as_event
+
+LOSS_CODES: dict[LossName, int] = {
+    "hinge": rounds.HINGE,
+    "squared_hinge": rounds.SQUARED_HINGE,
+    "logistic": rounds.LOGISTIC,
+}
+
+
+class CompiledBank(ABC):
+    """The COMID learners of all scales behind one kernel, ``_play``, which plays any number of rounds.
+
+    It changes in place. A pair that is refused changes nothing; an interrupt in the middle of a step may leave
+    it one round ahead of the weights. (``Ocelad.replay`` works on a copy.)
+
+    Parameters
+    ----------
+    n_features : int
+    schedule : Schedule
+        Of the ``Ocelad`` that it is for; it gives the step sizes.
+    initial_scale, initial_threshold, step_size, finest
+        As in ``track_metric``.
+    """
+
+    #: Every so many rounds ``_check_up`` is called.
+    check_up_every: ClassVar[int] = 1 << 62
+
+    def __init__(
+        self,
+        n_features: int,
+        schedule: Schedule,
+        *,
+        initial_scale: float,
+        initial_threshold: float,
+        step_size: float,
+        finest: Finest,
+    ) -> None:
+        self._n = n_features
+        self._schedule = schedule
+        self._initial = (float(initial_scale), float(initial_threshold))
+        self._step_size = float(step_size)
+        self._finest = checks.choice(finest, "finest", get_args(Finest))
+        self._learned = False
+
+    @abstractmethod
+    def mix(self, turn: Turn) -> Metric:
+        """The weighted average of the learners' metrics."""
+
+    @abstractmethod
+    def _rows(self, events: Events) -> Any:
+        """The events' differences as the kernel wants them."""
+
+    @abstractmethod
+    def _row(self, u: Any) -> Any:
+        """The same of one difference."""
+
+    @abstractmethod
+    def _play(
+        self,
+        rows: Any,
+        y: Floats,
+        first: int,
+        last: int,
+        t: int,
+        weights: Floats,
+        rates: Floats,
+        lost: Floats,
+        alone: bool,
+    ) -> tuple[int, int]:
+        """Play rounds t, t + 1, ... on the rows from first up to last: how many rows are done, and the outcome.
+
+        ``weights`` has those of the round about to be played (row 0) and those before its starts (row 1). ``alone``: only
+        judge and learn; what each learner lost goes to ``lost``.
+        """
+
+    @abstractmethod
+    def _start(self, turn: Turn) -> None:
+        """Give the scales that start with this round, which is not the first, the metrics of the scales below them."""
+
+    @abstractmethod
+    def _make_room(self, n_active: int) -> None:
+        """Have slots for so many scales; what is held is kept."""
+
+    def _widen(self) -> None:
+        """Have room for more directions."""
+        raise NotImplementedError
+
+    def _check_up(self) -> None:
+        """See to it that rounding has not spoiled anything."""
+
+    def start(self, turn: Turn) -> Self:
+        """Give the scales that start with this round the metrics of the scales below them."""
+        name = type(self).__name__
+        if turn.starting and turn.starting[0].length != self._schedule.shortest:
+            raise ValueError(
+                f"this {name} was made for intervals of {self._schedule.shortest} rounds and up, "
+                f"not of {turn.starting[0].length}"
+            )
+        if turn.round == 1 and self._learned:
+            raise ValueError(f"this {name} has learned already; every Ocelad needs one of its own")
+        self._make_room(turn.active)
+        if turn.round > 1:
+            if turn.starting:
+                self._start(turn)
+            if turn.round % self.check_up_every == 0:
+                self._check_up()
+        return self
+
+    def observe(self, event: Event | Pair, turn: Turn) -> tuple[Floats, Self]:
+        """What each learner lost on the pair; each has learned from it."""
+        u, y = as_event(event, self._n)
+        rows, labels = self._row(u), np.array([y])
+        lost, none = np.zeros(turn.active), np.empty((2, 0))
+        self._learned = True
+        while True:
+            _, outcome = self._played(rows, labels, 0, 1, turn.round, none, none[0], lost, True)
+            if outcome != rounds.NO_ROOM:
+                break
+            self._widen()
+        if outcome != rounds.PLAYED:
+            raise self._error(outcome, turn.round)
+        return lost, self
+
+    def replay(self, events: Events, turn: Turn, schedule: Schedule, rates: Floats) -> tuple[Turn, LearnerError | None]:
+        """Play a round on each of the events without coming back to Python; the turn after them.
+
+        Where a pair is refused, the turn is the one of that pair, and the error says why.
+        """
+        if events.U.shape[1] != self._n:
+            raise ValueError(f"U has {events.U.shape[1]} features; {self._n} are expected")
+        rows, y = self._rows(events), events.y
+        weights, lost = np.zeros((2, len(rates))), np.zeros(len(rates))
+        weights[0, : turn.active], weights[1, : len(turn.before)] = turn.weights, turn.before
+        done, t, error = 0, turn.round, None
+        self._learned = True
+        while done < len(y) and error is None:
+            self._make_room(schedule.active(t))
+            stop = min(len(y), done + self.check_up_every - t % self.check_up_every)
+            now, outcome = self._played(rows, y, done, stop, t, weights, rates, lost, False)
+            t, done = t + now - done, now
+            if outcome == rounds.NO_ROOM:
+                self._widen()
+            elif outcome == rounds.NO_SCALE:
+                self.start(_turn(t, weights, schedule))
+            elif outcome != rounds.PLAYED:
+                error = self._error(outcome, t)
+            elif t % self.check_up_every == 0:
+                self._check_up()
+        return _turn(t, weights, schedule) if t > turn.round else turn, error
+
+    def _played(self, *arguments: Any) -> tuple[int, int]:
+        with np.errstate(over="ignore", invalid="ignore"):  # where kernels run as plain Python; told by the outcome
+            return self._play(*arguments)
+
+    def _error(self, outcome: int, t: int) -> LearnerError:
+        what = "loss is not finite" if outcome == rounds.INFINITE_LOSS else "metric overflows"
+        words = f"could not learn from the pair (its {what}; a smaller step_size or data of a smaller scale is needed)"
+        return LearnerError(self._schedule.scale(0), t, words)
+
+    def _steps(self, n_scales: int) -> Floats:
+        """The step size of each scale."""
+        return self._step_size * np.array([self._schedule.scale(j).rate for j in range(n_scales)])
+
+
+def _turn(t: int, weights: Floats, schedule: Schedule) -> Turn:
+    """The turn of round t, of the weights in it and before its starts."""
+    starting = tuple(schedule.scale(j) for j in range(schedule.starting(t)))
+    return Turn(t, starting, weights[0, : schedule.active(t)].copy(), weights[1, : schedule.active(t - 1)].copy())

@@ -1,0 +1,155 @@
+"""FullRankBank: the COMID learners of all scales as full matrices, eight at a time, for steps without shrinkage."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ocelad.checks import Floats
+from ocelad.metric import Metric
+from ocelad.online.bank import Finest, Turn
+from ocelad.online.comid import LossName
+from ocelad.online.compiled_bank import LOSS_CODES, CompiledBank
+from ocelad.online.dyadic import Schedule
+from ocelad.online.kernels import cholesky, fullrank, rounds
+from ocelad.online.kernels.fullrank import Settings, State
+from ocelad.online.kernels.secular import LANES
+from ocelad.pairs import Events, as_dense
+
+
+class FullRankBank(CompiledBank):
+    """The learners of ``Rice`` for the squared Frobenius divergence without shrinkage, fast where n is small.
+
+    Without shrinkage metrics come to have full rank, and an eigenform is no help. But then a dissimilar pair is only an
+    addition, and after a similar one at most one eigenvalue is negative, which a few Cholesky factorisations find:
+    of eight learners at once, one in each lane of the processor's vectors.
+
+    Parameters
+    ----------
+    n_features, schedule, initial_scale, initial_threshold, step_size, finest
+        As of every ``CompiledBank``.
+    loss, max_norm
+        As in ``track_metric``.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        schedule: Schedule,
+        *,
+        initial_scale: float,
+        initial_threshold: float,
+        step_size: float,
+        loss: LossName,
+        max_norm: float | None,
+        finest: Finest,
+    ) -> None:
+        super().__init__(
+            n_features,
+            schedule,
+            initial_scale=initial_scale,
+            initial_threshold=initial_threshold,
+            step_size=step_size,
+            finest=finest,
+        )
+        self._triangle = np.tril_indices(n_features)
+        self._settings = Settings(
+            loss=LOSS_CODES[loss],
+            max_norm=inf if max_norm is None else float(max_norm),
+            finest=rounds.CARRY if finest == "carry" else rounds.REPLACE,
+            steps=np.empty(0),
+            n=n_features,
+        )
+        self._make_room(1)
+
+    def mix(self, turn: Turn) -> Metric:
+        """The weighted average of the learners' metrics."""
+        matrix, threshold = self._average(turn.probabilities)
+        return Metric.trusted(matrix, threshold, turn.round - 1)
+
+    def _rows(self, events: Events) -> Floats:
+        U = events.U.toarray() if events.sparse else events.U
+        return U if U.flags.c_contiguous and U.flags.writeable else U.copy(order="C")
+
+    def _row(self, u: Any) -> Floats:
+        return as_dense(u).reshape(1, -1).copy()
+
+    def _play(
+        self,
+        rows: Any,
+        y: Floats,
+        first: int,
+        last: int,
+        t: int,
+        weights: Floats,
+        rates: Floats,
+        lost: Floats,
+        alone: bool,
+    ) -> tuple[int, int]:
+        return fullrank.play(
+            self._state,
+            self._settings,
+            rows,
+            y,
+            first,
+            last,
+            t,
+            self._schedule.shortest,
+            self._schedule.most,
+            weights,
+            rates,
+            lost,
+            alone,
+        )
+
+    def _start(self, turn: Turn) -> None:
+        if self._finest != "carry":
+            spare = self._state.slots[-1]
+            lane = self._state.M[spare // LANES, :, spare % LANES]
+            if self._finest == "reset":
+                lane[:] = self._initial[0] * np.eye(self._n)[self._triangle]
+                self._state.mu[spare] = self._initial[1]
+            else:
+                matrix, self._state.mu[spare] = self._average(turn.before / turn.before.sum())
+                lane[:] = matrix[self._triangle]
+        fullrank.start(self._state, len(turn.starting), self._settings.finest)
+
+    def _average(self, probabilities: Floats) -> tuple[Floats, float]:
+        """The weighted average of the matrices and of the thresholds."""
+        state, slots = self._state, self._state.slots[: len(probabilities)]
+        lanes = state.M[slots // LANES, :, slots % LANES]
+        matrix = np.zeros((self._n, self._n))
+        matrix[self._triangle] = probabilities @ lanes
+        matrix = np.tril(matrix) + np.tril(matrix, -1).T
+        return matrix, max(float(probabilities @ state.mu[slots]), 1.0)
+
+    def _make_room(self, n_active: int) -> None:
+        old: State | None = getattr(self, "_state", None)
+        n_old = 0 if old is None else len(old.slots)
+        if n_active < n_old:
+            return
+        n, groups = self._n, n_active // LANES + 1
+        n_slots, size = LANES * groups, n * (n + 1) // 2
+        new = State(
+            M=np.zeros((groups, size, LANES)),
+            mu=np.full(n_slots, self._initial[1]),
+            guess=np.full(n_slots, 0.3),
+            slots=np.arange(n_slots),
+            square=np.zeros(n_slots),
+            change=np.zeros(n_slots),
+            outer=np.zeros(size),
+            C=np.zeros((n, n, LANES)),
+            x=np.zeros((cholesky.N_VECTORS, n, LANES)),
+            lanes=np.zeros((cholesky.N_NUMBERS, LANES)),
+        )
+        new.M[:] = self._initial[0] * np.eye(n)[self._triangle][:, None]
+        if old is not None:
+            new.M[: len(old.M)] = old.M
+            new.mu[:n_old], new.guess[:n_old] = old.mu, old.guess
+            # The new slots are those of the new scales; the spare one stays at the end.
+            new.slots[: n_old - 1], new.slots[n_old - 1 : -1] = old.slots[:-1], np.arange(n_old, n_slots)
+            new.slots[-1] = old.slots[-1]
+        self._state = new
+        self._settings = self._settings._replace(steps=self._steps(n_slots - 1))

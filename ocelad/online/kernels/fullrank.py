@@ -1,0 +1,217 @@
+"""The COMID learners of all scales as full matrices, eight at a time, for steps without shrinkage.
+
+A dissimilar pair adds ``s uu'`` to each metric. A similar one takes it away and clips off the one eigenvalue that may
+have become negative (``cholesky.py``).
+"""
+
+from __future__ import annotations
+
+from math import inf, isfinite, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from ocelad.checks import Floats
+from ocelad.online.compiled import compiled
+from ocelad.online.kernels.cholesky import (
+    GUESS,
+    KEPT,
+    SIZE,
+    Eight,
+    S,
+    U,
+    add,
+    add_clipped,
+    clip,
+    entry,
+    products,
+    squared_lengths,
+)
+from ocelad.online.kernels.rounds import (
+    CARRY,
+    INFINITE_LOSS,
+    INFINITE_STEP,
+    NO_SCALE,
+    PLAYED,
+    REPLACE,
+    active_scales,
+    loss_of,
+    next_round,
+    slope_of,
+)
+from ocelad.online.kernels.secular import LANES
+
+
+class Settings(NamedTuple):
+    """What does not change: the objective, the step size of each scale, and how many features there are."""
+
+    loss: int
+    max_norm: float  # infinite: no bound
+    finest: int  # CARRY, or REPLACE by what is in the spare slot
+    steps: Floats  # (K,)
+    n: int
+
+
+class State(NamedTuple):
+    """The learners. Slot s is lane ``s % 8`` of group ``s // 8``; ``slots[j]`` is that of scale j, and the last is spare."""
+
+    M: Floats  # (groups, n (n + 1) / 2, 8): lower triangles
+    mu: Floats  # (slots,)
+    guess: Floats  # (slots,): where the last root was, a good place to look for the next
+    slots: np.ndarray  # (K + 1,)
+    square: Floats  # (slots,): u'Mu of the pair at hand
+    change: Floats  # (slots,): the size of the learner's step, times the slope of its loss
+    outer: Floats  # (n (n + 1) / 2,): uu' of the pair at hand
+    C: Floats  # (n, n, 8): Cholesky factors
+    x: Floats  # (N_VECTORS, n, 8)
+    lanes: Floats  # (N_NUMBERS, 8)
+
+
+@compiled
+def observe(
+    state: State, settings: Settings, V: Floats, row: int, y: float, n_active: int, lost: Floats
+) -> int:
+    """Judge each active learner, then let it learn. Whatever it returns but PLAYED, nothing has changed."""
+    M, mu, slots, square, change, outer = state.M, state.mu, state.slots, state.square, state.change, state.outer
+    steps, loss, n = settings.steps, settings.loss, settings.n
+    products(V, row, n, outer)
+    norm2 = 0.0
+    for i in range(n):
+        norm2 += outer[entry(i, i)]
+    for group in range(len(M)):
+        put(square, LANES * group, squared_lengths(M, group, outer, n))
+    for slot in range(len(change)):
+        change[slot] = 0.0
+    anything = False
+    for level in range(n_active):
+        slot = slots[level]
+        m = y * (mu[slot] - max(square[slot], 0.0))  # rounding can put a zero below zero
+        lost[level] = loss_of(loss, m)
+        change[slot] = steps[level] * slope_of(loss, m)
+        anything = anything or change[slot] > 0.0
+        if not isfinite(lost[level]):
+            return INFINITE_LOSS
+        if not isfinite(change[slot] * norm2):
+            return INFINITE_STEP
+    if anything:
+        for group in range(len(M)):
+            learn(state, settings, group, V, row, norm2, y)
+        for slot in range(len(change)):
+            mu[slot] = max(1.0, mu[slot] + change[slot] * y)
+    return PLAYED
+
+
+@compiled
+def put(numbers: Floats, first: int, values: Eight) -> None:
+    """Eight numbers in a row."""
+    numbers[first], numbers[first + 1], numbers[first + 2], numbers[first + 3] = values[:4]
+    numbers[first + 4], numbers[first + 5], numbers[first + 6], numbers[first + 7] = values[4:]
+
+
+@compiled
+def learn(state: State, settings: Settings, group: int, V: Floats, row: int, norm2: float, y: float) -> None:
+    """One COMID step of eight learners; those whose change is 0 stay as they are."""
+    M, lanes, x, outer, n = state.M, state.lanes, state.x, state.outer, settings.n
+    anything = False
+    for k in range(LANES):
+        lanes[S, k] = state.change[LANES * group + k]
+        lanes[GUESS, k] = state.guess[LANES * group + k]
+        anything = anything or lanes[S, k] > 0.0
+    if not anything or norm2 == 0.0:
+        return
+    if y > 0.0:
+        norm = sqrt(norm2)
+        for i in range(n):
+            for k in range(LANES):
+                x[U, i, k] = V[row, i] / norm
+        clip(M, group, n, norm2, state.C, x, lanes)
+        for k in range(LANES):
+            length = 0.0
+            for i in range(n):
+                length += x[KEPT, i, k] * x[KEPT, i, k]
+            found = lanes[SIZE, k] > 0.0
+            if found:
+                state.guess[LANES * group + k] = min(max(lanes[SIZE, k], 0.01), 0.9)
+            lanes[SIZE, k] = lanes[SIZE, k] * (lanes[S, k] * norm2) / length if found else 0.0
+            lanes[S, k] = -lanes[S, k]
+            if not found:
+                for i in range(n):
+                    x[KEPT, i, k] = 0.0
+        add_clipped(M, group, x, lanes, n)
+    add(M, group, outer, lanes, entry(n, 0))
+    if settings.max_norm < inf:
+        for k in range(LANES):
+            if lanes[S, k] != 0.0:
+                bound(M, group, k, n, settings.max_norm)
+
+
+@compiled
+def bound(M: Floats, group: int, lane: int, n: int, most: float) -> None:
+    """Scale a matrix down until its Frobenius norm is at most so large."""
+    largest = 0.0
+    for p in range(entry(n, 0)):
+        largest = max(largest, abs(M[group, p, lane]))
+    if largest == 0.0:
+        return
+    total, p = 0.0, 0
+    for i in range(n):
+        for j in range(i + 1):
+            part = M[group, p, lane] / largest
+            total += part * part if i == j else 2.0 * part * part
+            p += 1
+    if sqrt(total) * largest > most:
+        scale = most / largest / sqrt(total)
+        for q in range(entry(n, 0)):
+            M[group, q, lane] *= scale
+
+
+@compiled
+def start(state: State, n_starting: int, finest: int) -> None:
+    """Each scale that starts takes over the slot of the scale below it; only the finest needs a copy."""
+    if n_starting == 0 or (n_starting == 1 and finest == CARRY):
+        return
+    slots, M = state.slots, state.M
+    freed = slots[n_starting - 1]
+    for level in range(n_starting - 1, 0, -1):
+        slots[level] = slots[level - 1]
+    if finest == REPLACE:
+        spare = len(slots) - 1
+        slots[0], slots[spare] = slots[spare], freed
+        return
+    slots[0] = freed
+    old = slots[1]
+    for p in range(M.shape[1]):
+        M[freed // LANES, p, freed % LANES] = M[old // LANES, p, old % LANES]
+    state.mu[freed], state.guess[freed] = state.mu[old], state.guess[old]
+
+
+@compiled
+def play(
+    state: State,
+    settings: Settings,
+    V: Floats,
+    Y: Floats,
+    first: int,
+    last: int,
+    t: int,
+    shortest: int,
+    most: int,
+    turn: Floats,
+    rates: Floats,
+    lost: Floats,
+    alone: bool,
+) -> tuple[int, int]:
+    """Play rounds t, t + 1, ... on the rows of V from first up to last: as ``lowrank.play``."""
+    n_active = active_scales(t, shortest, most)
+    for row in range(first, last):
+        outcome = observe(state, settings, V, row, Y[row], n_active, lost)
+        if outcome != PLAYED:
+            return row, outcome
+        if alone:
+            return row + 1, PLAYED
+        n_active, n_starting = next_round(turn, rates, lost, t, shortest, most)
+        t += 1
+        if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE):
+            return row + 1, NO_SCALE
+        start(state, n_starting, settings.finest)
+    return last, PLAYED

@@ -1,0 +1,261 @@
+"""The COMID learners of all scales in eigenform: judge, start, learn; one round, or a whole stream of them."""
+
+from __future__ import annotations
+
+from math import inf, isfinite, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from ocelad.checks import Floats
+from ocelad.online.compiled import compiled, inlined
+from ocelad.online.kernels.eigenform import Work, change, outside, project, squared_length, squared_norm
+from ocelad.online.kernels.rounds import (
+    CARRY,
+    DEGENERATE,
+    INFINITE_LOSS,
+    INFINITE_STEP,
+    NO_ROOM,
+    NO_SCALE,
+    PLAYED,
+    REPLACE,
+    active_scales,
+    loss_of,
+    next_round,
+    slope_of,
+)
+from ocelad.online.kernels.secular import padded
+
+# Below this part of |u|^2, what u has outside a metric's directions cannot be known from inner products alone.
+BARELY_OUTSIDE = 1e-3
+
+
+class Settings(NamedTuple):
+    """What does not change: the objective, the step size of each scale, and how many features there are."""
+
+    loss: int
+    rho: float
+    max_norm: float  # infinite: no bound
+    max_rank: int
+    finest: int  # CARRY, or REPLACE by what is in the spare slot
+    steps: Floats  # (K,)
+    n: int
+
+
+class State(NamedTuple):
+    """The learners. Slot s holds one metric; ``slots[j]`` says which is that of scale j, and the last is spare."""
+
+    V: Floats  # (K + 2, R, width): directions, or their coefficients in a frame; rows padded to whole lanes
+    buffer: np.ndarray  # (K + 2,): where in V each slot's directions are; the last is where none are
+    lam: Floats  # (K + 1, R)
+    rank: np.ndarray  # (K + 1,)
+    mu: Floats  # (K + 1,)
+    base: Floats  # (K + 1,)
+    shift: Floats  # (K + 1,): shrinkage that has not been needed yet
+    filled: np.ndarray  # (K + 1,): from where on the rows of V are zero
+    slots: np.ndarray  # (K + 1,)
+    z: Floats  # (K + 2, R): projections of the pair at hand, and a row to work in
+    slope: Floats  # (K + 1,): the slope of the loss at its margin
+    cuts: np.ndarray  # (1,): how many directions max_rank has cut
+
+
+class Frame(NamedTuple):
+    """The vectors that V holds coefficients of: each slot's anchors, then the pairs of the block at hand.
+
+    Only their inner products with the pairs are here. Without a frame (``width`` 0) V holds the directions themselves.
+    """
+
+    width: int  # room for a slot's anchors; the pairs of the block come behind
+    offset: np.ndarray  # (K + 1,): where among all anchors a slot's begin
+    count: np.ndarray  # (K + 1,): how many it has
+    products: Floats  # (block, anchors): pairs with anchors
+    gram: Floats  # (block, block): pairs with pairs
+    inner: Floats  # (K + 1, width + block): the pair at hand with each slot's frame
+    anchor: np.ndarray  # (K + 1,): the anchor that is what u has outside the slot's directions; -1: none is
+    length: Floats  # (K + 1,): how much u has of it
+
+
+@inlined
+def observe(
+    state: State,
+    settings: Settings,
+    frame: Frame,
+    work: Work,
+    U: Floats,
+    row: int,
+    norm2: float,
+    y: float,
+    n_active: int,
+    lost: Floats,
+) -> int:
+    """Judge each active learner, then let it learn. Whatever it returns but PLAYED, nothing has changed."""
+    # Taken out of their tuples once: every look into one costs two atomic reference counts.
+    V, lam, z, slots, rank, buffer = state.V, state.lam, state.z, state.slots, state.rank, state.buffer
+    mu, base, shift, slope, filled = state.mu, state.base, state.shift, state.slope, state.filled
+    steps, loss, rho, n, width = settings.steps, settings.loss, settings.rho, settings.n, frame.width
+    products, gram, inner = frame.products, frame.gram, frame.inner
+    for level in range(n_active):
+        slot = slots[level]
+        r = rank[slot]
+        if r < n and r + 1 > lam.shape[1]:
+            return NO_ROOM
+        if width == 0:
+            project(V, buffer[slot], r, U, row, V.shape[2], z, slot)
+        else:
+            for j in range(frame.count[slot]):
+                inner[slot, j] = products[row, frame.offset[slot] + j]
+            for j in range(width, filled[slot]):
+                inner[slot, j] = gram[row, j - width]
+            project(V, buffer[slot], r, inner, slot, filled[slot], z, slot)
+        m = y * (mu[slot] - squared_length(lam, z, slot, r, base[slot], shift[slot], norm2))
+        lost[level] = loss_of(loss, m)
+        slope[slot] = slope_of(loss, m)
+        if not isfinite(lost[level]):
+            return INFINITE_LOSS
+        if not isfinite(steps[level] * slope[slot] * norm2):
+            return INFINITE_STEP
+        if width > 0 and slope[slot] > 0.0 and norm2 > 0.0 and r < n and frame.anchor[slot] < 0:
+            if outside(lam, z, slot, r, base[slot], shift[slot], norm2) < BARELY_OUTSIDE * norm2:
+                return DEGENERATE
+    for level in range(n_active):
+        slot = slots[level]
+        if slope[slot] == 0.0:
+            shift[slot] += steps[level] * rho
+        else:
+            learn(state, settings, frame, work, slot, steps[level], U, row, norm2, y)
+    return PLAYED
+
+
+@inlined
+def learn(
+    state: State,
+    settings: Settings,
+    frame: Frame,
+    work: Work,
+    slot: int,
+    eta: float,
+    U: Floats,
+    row: int,
+    norm2: float,
+    y: float,
+) -> None:
+    """One COMID step of the learner in this slot, on a pair that is not told apart well enough."""
+    slope, tau = state.slope[slot], eta * settings.rho
+    V, lam, buffer, n = state.V, state.lam, state.buffer, settings.n
+    state.mu[slot] = max(1.0, state.mu[slot] + eta * slope * y)
+    if norm2 == 0.0:
+        state.shift[slot] += tau
+        return
+    source, target = buffer[slot], buffer[len(buffer) - 1]
+    vector, length = -1, -1.0
+    if frame.width > 0:
+        vector = frame.width + row if frame.anchor[slot] < 0 else frame.anchor[slot]
+        length = -1.0 if frame.anchor[slot] < 0 else frame.length[slot]
+        state.filled[slot] = padded(frame.width + row + 1)
+    r, base, n_cut = change(
+        V,
+        lam,
+        state.z,
+        slot,
+        source,
+        target,
+        state.rank[slot],
+        state.base[slot],
+        state.shift[slot],
+        -eta * slope * y,
+        tau,
+        U,
+        row,
+        norm2,
+        n,
+        vector,
+        length,
+        settings.max_rank,
+        work,
+    )
+    buffer[slot], buffer[len(buffer) - 1] = target, source
+    state.cuts[0] += n_cut
+    state.shift[slot] = 0.0
+    if settings.max_norm < inf:
+        largest = base
+        for k in range(r):
+            largest = max(largest, lam[slot, k])
+        total = (n - r) * (base / largest) ** 2 if largest > 0.0 else 0.0
+        for k in range(r):
+            total += (lam[slot, k] / largest) ** 2
+        if sqrt(total) * largest > settings.max_norm:
+            scale = settings.max_norm / largest / sqrt(total)
+            base *= scale
+            for k in range(r):
+                lam[slot, k] *= scale
+    state.rank[slot], state.base[slot] = r, base
+
+
+@compiled
+def start(state: State, frame: Frame, n_starting: int, finest: int) -> None:
+    """Each scale that starts takes over the slot of the scale below it; only the finest needs a copy."""
+    if n_starting == 0 or (n_starting == 1 and finest == CARRY):
+        return
+    slots = state.slots
+    freed = slots[n_starting - 1]
+    for level in range(n_starting - 1, 0, -1):
+        slots[level] = slots[level - 1]
+    if finest == REPLACE:
+        spare = len(slots) - 1
+        slots[0], slots[spare] = slots[spare], freed
+        return
+    slots[0] = freed
+    V, lam, old = state.V, state.lam, slots[1]
+    here, there = state.buffer[old], state.buffer[freed]
+    r = state.rank[old]
+    for k in range(r):
+        lam[freed, k] = lam[old, k]
+        for j in range(V.shape[2]):
+            V[there, k, j] = V[here, k, j]
+    state.rank[freed] = r
+    state.mu[freed] = state.mu[old]
+    state.base[freed] = state.base[old]
+    state.shift[freed] = state.shift[old]
+    state.filled[freed] = state.filled[old]
+    frame.offset[freed] = frame.offset[old]
+    frame.count[freed] = frame.count[old]
+
+
+@compiled
+def play(
+    state: State,
+    settings: Settings,
+    frame: Frame,
+    work: Work,
+    U: Floats,
+    Y: Floats,
+    first: int,
+    last: int,
+    t: int,
+    shortest: int,
+    most: int,
+    turn: Floats,
+    rates: Floats,
+    lost: Floats,
+    alone: bool,
+) -> tuple[int, int]:
+    """Play rounds t, t + 1, ... on the rows of U from first up to last: how many rows are done, and why it stopped.
+
+    ``turn`` holds the weights of the round about to be played (row 0) and those before its starts (row 1). ``alone``:
+    only judge and learn from one row; somebody else keeps the weights and starts the scales. One function for both, so
+    that it is one piece of machine code, and the bits are the same.
+    """
+    n_active = active_scales(t, shortest, most)
+    for row in range(first, last):
+        norm2 = frame.gram[row, row] if frame.width > 0 else squared_norm(U, row)
+        outcome = observe(state, settings, frame, work, U, row, norm2, Y[row], n_active, lost)
+        if outcome != PLAYED:
+            return row, outcome
+        if alone:
+            return row + 1, PLAYED
+        n_active, n_starting = next_round(turn, rates, lost, t, shortest, most)
+        t += 1
+        if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE):
+            return row + 1, NO_SCALE
+        start(state, frame, n_starting, settings.finest)
+    return last, PLAYED
