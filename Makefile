@@ -34,6 +34,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/engines.py
 	$(BIN)/python benchmarks/diagonal.py
+	$(BIN)/python benchmarks/l1.py
 	$(BIN)/python benchmarks/scenario.py
 
 docs: .venv/.docs

@@ -56,6 +56,8 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
         With "lowrank": at most so many directions per learner; None: as many as it takes.
     diagonal : bool
         Whether the metric is kept diagonal, one weight per feature: for many features, sparse ones above all.
+    l1_tolerance : float
+        With the regularizer "l1": up to which certified duality gap a step is computed; 1e-12 to 0.1.
 
     Attributes
     ----------
@@ -103,6 +105,7 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
         engine: EngineName = "dense",
         max_rank: int | None = None,
         diagonal: bool = False,
+        l1_tolerance: float = 1e-12,
     ) -> None:
         self.loss = loss
         self.step_size = step_size
@@ -118,6 +121,7 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
         self.engine = engine
         self.max_rank = max_rank
         self.diagonal = diagonal
+        self.l1_tolerance = l1_tolerance
 
     def fit(self, pairs: Any, y: Any) -> MetricTracker:
         """Forget everything, then learn from the pairs, in their order.

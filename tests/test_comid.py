@@ -110,6 +110,75 @@ def test_l1_step_carries_a_certificate(divergence):
             np.testing.assert_allclose(Z[nonzero], tau * np.sign(M[nonzero]), rtol=1e-4)
 
 
+def in_blocks(rng, sizes):
+    """A positive definite matrix of blocks, its features in any order."""
+    M = np.zeros((sum(sizes), sum(sizes)))
+    for end, size in zip(np.cumsum(sizes), sizes, strict=True):
+        M[end - size : end, end - size : end] = random_metric(rng, size).matrix
+    order = rng.permutation(len(M))
+    return M[np.ix_(order, order)]
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 1), (4, 3, 1, 1), (9,), (1,)])
+def test_l1_step_in_blocks_is_the_step_of_the_whole(divergence, sizes, monkeypatch):
+    rng = np.random.default_rng(sizes)
+    divergence, tau = DIVERGENCES[divergence], 0.05
+    D = divergence.to_dual(in_blocks(rng, sizes))
+    noise = rng.uniform(-0.3 * tau, 0.3 * tau, size=D.shape)
+    D += noise + noise.T  # between blocks now too, but less than tau
+    solved = []
+    solve = elementwise._shrink_block
+    monkeypatch.setattr(
+        elementwise, "_shrink_block", lambda *arguments: solved.append(len(arguments[1])) or solve(*arguments)
+    )
+    M = elementwise.shrink(divergence, D, tau)
+    whole = solve(divergence, D, tau, 1e-12)
+    np.testing.assert_allclose(M, whole, atol=1e-5 * np.abs(whole).max())  # the root of twice the gap
+    assert max(solved, default=1) <= max(sizes)
+    assert (M == M.T).all()
+    assert np.linalg.eigvalsh(M)[0] >= -1e-12
+
+    # The certificate of the whole, put together from the blocks: Z = D where M has nothing to say.
+    if divergence.positive_definite:
+        Z = D - divergence.to_dual(M)
+        assert np.abs(Z).max() <= tau * (1 + 1e-6)
+        assert elementwise.gap(M, Z, tau) <= 1e-9 * tau * np.abs(M).sum()
+
+
+def test_features_that_nothing_connects_are_shrunk_by_themselves():
+    D = np.diag([2.0, 0.3, -1.0]) + 0.4 * (1 - np.eye(3))
+    assert (elementwise.shrink(DIVERGENCES["frobenius"], D, 0.5) == np.diag([1.5, 0.0, 0.0])).all()
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 1e-6])
+def test_an_l1_step_is_as_near_to_the_minimum_as_it_was_asked_for(tolerance):
+    rng = np.random.default_rng(1)
+    u, tau = rng.normal(size=12), 0.3
+    D = np.outer(u, u) - 0.2 * np.eye(12)
+    exact, near = (elementwise.shrink(DIVERGENCES["frobenius"], D, tau, t) for t in (1e-11, tolerance))
+
+    def objective(M):
+        return np.square(M - D).sum() / 2 + tau * np.abs(M).sum()
+
+    allowed = tolerance * tau * np.abs(near).sum()
+    above = objective(near) - objective(exact)
+    assert 0 < above <= allowed
+    assert np.linalg.norm(near - exact) <= np.sqrt(2 * allowed)
+    assert np.linalg.eigvalsh(near)[0] >= -1e-14
+
+
+def test_the_tolerance_reaches_the_l1_step():
+    rng = np.random.default_rng(0)
+    pairs, y = rng.normal(size=(15, 2, 6)), np.where(rng.random(15) < 0.5, 1, -1)
+    exact, near = (
+        MetricTracker(regularizer="l1", shrinkage=0.3, step_size=0.1, l1_tolerance=t).fit(pairs, y).metric_
+        for t in (1e-12, 1e-3)
+    )
+    assert exact != near
+    np.testing.assert_allclose(near.matrix, exact.matrix, atol=0.1 * np.abs(exact.matrix).max())
+
+
 def test_l1_step_that_cannot_be_certified_says_so(monkeypatch):
     monkeypatch.setattr(elementwise, "MAX_STEPS", 2)
     rng = np.random.default_rng(0)
@@ -257,6 +326,8 @@ def test_overflow_is_told_and_changes_nothing(divergence, u):
         ({"start": Metric(np.diag([1.0, 0.0])), "divergence": "von_neumann"}, "cannot start from one of rank 1"),
         ({"start": Metric(np.eye(2), threshold=0.5)}, "threshold must be 1 or more"),
         ({"start": np.eye(2)}, "start must be a Metric; got ndarray"),
+        ({"l1_tolerance": 1e-15}, "l1_tolerance must be a finite number of at least 1e-12 and of at most 0.1"),
+        ({"l1_tolerance": 1.0}, "l1_tolerance must be"),
         ({"max_norm": 1.4}, "starts with Frobenius norm"),
     ],
 )

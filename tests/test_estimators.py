@@ -65,6 +65,7 @@ def test_is_track_metric_with_the_same_settings():
         "engine": "dense",
         "max_rank": None,
         "diagonal": False,
+        "l1_tolerance": 1e-10,
     }
     pairs, y = some_pairs(40)
     tracker, core = MetricTracker(**settings).fit(pairs, y), track_metric(4, **settings)

@@ -44,6 +44,8 @@ class Comid:
         rho; 0 or above.
     max_norm : float or None
         c: a metric with ``||M||_F > c`` is scaled back to c. None: no bound.
+    l1_tolerance : float
+        With "l1": up to which duality gap, relative to the regulariser, a step is computed; 1e-12 to 0.1.
 
     Examples
     --------
@@ -75,6 +77,7 @@ class Comid:
         regularizer: RegularizerName | None = "nuclear",
         shrinkage: float = 0.0,
         max_norm: float | None = None,
+        l1_tolerance: float = elementwise.RELATIVE_GAP,
     ) -> None:
         self._loss = LOSSES[checks.choice(loss, "loss", LOSSES)]
         self._divergence: Divergence = DIVERGENCES[checks.choice(divergence, "divergence", DIVERGENCES)]
@@ -82,6 +85,7 @@ class Comid:
         self._step_size = checks.number(step_size, "step_size", above=0)
         self._shrinkage = checks.number(shrinkage, "shrinkage", at_least=0)
         self._max_norm = None if max_norm is None else checks.number(max_norm, "max_norm", above=0)
+        self._l1_tolerance = checks.number(l1_tolerance, "l1_tolerance", at_least=elementwise.RELATIVE_GAP, at_most=0.1)
         if not isinstance(start, Metric):
             raise TypeError(f"start must be a Metric; got {type(start).__name__}")
         self._metric = start
@@ -146,7 +150,8 @@ class Comid:
                     "the step has no minimum at any step size; the metric has become too ill-conditioned"
                 )
         if self._regularizer == "l1" and self._shrinkage > 0.0:
-            return elementwise.shrink(divergence, dual - eta * gradient, eta * self._shrinkage), eta
+            tau = eta * self._shrinkage
+            return elementwise.shrink(divergence, dual - eta * gradient, tau, self._l1_tolerance), eta
         return divergence.from_dual(dual - eta * (gradient + shrinkage)), eta
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Comid:

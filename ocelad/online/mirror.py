@@ -36,6 +36,10 @@ class Divergence(Protocol):
         """``grad psi*(D)``: the positive semidefinite M that minimises ``psi(M) - <D, M>``."""
         ...
 
+    def from_dual_eigenvalues(self, eigenvalues: Floats) -> Floats:
+        """What ``from_dual`` makes of each eigenvalue of D, and so of a D of one row and column."""
+        ...
+
     def reaches(self, D: Floats) -> bool:
         """Whether that minimum exists."""
         ...
@@ -58,7 +62,10 @@ class SquaredFrobenius:
         return M
 
     def from_dual(self, D: Floats) -> Floats:
-        return _spectral(D, lambda eigenvalues: np.maximum(eigenvalues, 0.0))
+        return _spectral(D, self.from_dual_eigenvalues)
+
+    def from_dual_eigenvalues(self, eigenvalues: Floats) -> Floats:
+        return np.maximum(eigenvalues, 0.0)
 
     def reaches(self, D: Floats) -> bool:
         return True
@@ -81,7 +88,10 @@ class VonNeumann:
         return _spectral(M, lambda eigenvalues: np.log(_positive(eigenvalues)))
 
     def from_dual(self, D: Floats) -> Floats:
-        return _spectral(D, np.exp)
+        return _spectral(D, self.from_dual_eigenvalues)
+
+    def from_dual_eigenvalues(self, eigenvalues: Floats) -> Floats:
+        return np.exp(eigenvalues)
 
     def reaches(self, D: Floats) -> bool:
         return True
@@ -105,7 +115,10 @@ class Burg:
         return _spectral(M, lambda eigenvalues: -1.0 / _positive(eigenvalues))
 
     def from_dual(self, D: Floats) -> Floats:
-        return _spectral(D, lambda eigenvalues: 1.0 / -eigenvalues)
+        return _spectral(D, self.from_dual_eigenvalues)
+
+    def from_dual_eigenvalues(self, eigenvalues: Floats) -> Floats:
+        return 1.0 / -eigenvalues
 
     def reaches(self, D: Floats) -> bool:
         eigenvalues = np.linalg.eigvalsh(-D)

@@ -13,6 +13,7 @@ from ocelad.online.bank import Finest, LearnerBank, Turn
 from ocelad.online.comid import Comid, DivergenceName, LossName, RegularizerName
 from ocelad.online.diagonal import DiagonalComid
 from ocelad.online.dyadic import Scale, Schedule
+from ocelad.online.elementwise import RELATIVE_GAP
 from ocelad.online.ocelad import Ocelad
 from ocelad.pairs import Event, Pair, as_dense, as_event
 
@@ -31,7 +32,7 @@ class Rice(LearnerBank[Event, Metric]):
     finest : {"carry", "ensemble", "reset"}
         See ``LearnerBank``.
     **objective
-        ``loss``, ``divergence``, ``regularizer``, ``shrinkage`` and ``max_norm`` of ``Comid``.
+        ``loss``, ``divergence``, ``regularizer``, ``shrinkage``, ``max_norm`` and ``l1_tolerance`` of ``Comid``.
     """
 
     learner: type[Comid] = Comid
@@ -81,6 +82,7 @@ def track_metric(
     engine: EngineName = "dense",
     max_rank: int | None = None,
     diagonal: bool = False,
+    l1_tolerance: float = RELATIVE_GAP,
 ) -> Ocelad[Event | Pair, Metric]:
     """RICE-OCELAD: track a changing metric from pairs (Algorithm 2).
 
@@ -121,6 +123,9 @@ def track_metric(
         Whether M is kept diagonal: one weight per feature, no correlations. Then a pair costs each learner what it has
         entries that are not zero, up to hundreds of thousands of features (``DiagonalBank``), with the divergence
         "frobenius", without ``max_norm``; the regularizers "nuclear" and "l1" are the same.
+    l1_tolerance : float
+        With the regularizer "l1" and a full matrix: up to which certified duality gap, relative to the regulariser, a
+        step is computed. The default takes the longest; 1e-6 is many times faster. 1e-12 to 0.1.
 
     Returns
     -------
@@ -180,6 +185,7 @@ def track_metric(
         regularizer=regularizer,
         shrinkage=shrinkage,
         max_norm=max_norm,
+        l1_tolerance=l1_tolerance,
     )
     if engine == "dense":
         return Ocelad(definition, shortest_interval=shortest_interval, n_scales=n_scales)
