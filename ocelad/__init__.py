@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ocelad.online.learner import Learner as Learner
     from ocelad.online.ocelad import Ocelad as Ocelad
     from ocelad.online.ocelad import Round as Round
-    from ocelad.online.rice import track_metric as track_metric
+    from ocelad.online.track import track_metric as track_metric
     from ocelad.pairs import Events as Events
     from ocelad.pairs import Pair as Pair
 
@@ -44,7 +44,7 @@ _HOMES = {
     "Ocelad": "ocelad.online.ocelad",
     "Pair": "ocelad.pairs",
     "Round": "ocelad.online.ocelad",
-    "track_metric": "ocelad.online.rice",
+    "track_metric": "ocelad.online.track",
 }
 
 _MODULES = ("evaluate", "regret", "streams", "testing")

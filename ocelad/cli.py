@@ -94,10 +94,9 @@ def warm() -> None:
     from time import perf_counter
 
     start = perf_counter()
-    from ocelad.online import diagonal_bank, metric_bank
+    from ocelad.online.warm import warm as compile_all
 
-    metric_bank.warm()
-    diagonal_bank.warm()
+    compile_all()
     click.echo(f"The kernels are compiled ({perf_counter() - start:.1f} s).")
 
 

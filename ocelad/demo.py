@@ -15,7 +15,7 @@ from ocelad.evaluate import Alone, Frozen, Row, Tracker, prequential
 from ocelad.metric import Metric
 from ocelad.online.comid import Comid
 from ocelad.online.dyadic import Schedule
-from ocelad.online.rice import track_metric
+from ocelad.online.track import track_metric
 from ocelad.plots import pyplot
 from ocelad.streams import PAPER_PHASES, DriftingClusters, Phase
 

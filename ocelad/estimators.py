@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ocelad.metric import Metric
 from ocelad.online.bank import Finest
 from ocelad.online.comid import DivergenceName, LossName, RegularizerName
 from ocelad.online.ocelad import Ocelad
-from ocelad.online.rice import EngineName, track_metric
+from ocelad.online.track import EngineName, choose_engine, track_metric
 from ocelad.pairs import Event, Events, Pair, SparseVector, differences
 
 
@@ -49,11 +49,11 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
         The threshold on the squared distance at the start, 1 or more.
     max_norm : float or None
         Bound on the Frobenius norm of the metric; None: no bound.
-    engine : {"dense", "lowrank"}
-        "dense" is the readable definition; "lowrank" the same mathematics, compiled and many times faster, for the
-        divergence "frobenius" with the regularizer "nuclear" or None.
+    engine : {"auto", "dense", "fullrank", "lowrank", "blocked", "sparse"}
+        How it is computed; the result is the same to about 13 digits. "auto" chooses by the settings, the number of
+        features and whether the first pairs are sparse; ``engine_`` says which it is. See ``track_metric``.
     max_rank : int or None
-        With "lowrank": at most so many directions per learner; None: as many as it takes.
+        At most so many directions per learner; None: as many as it takes.
     diagonal : bool
         Whether the metric is kept diagonal, one weight per feature: for many features, sparse ones above all.
     l1_tolerance : float
@@ -73,6 +73,8 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
         How many pairs it has learned from.
     n_features_in_ : int
         How many features the points have.
+    engine_ : str
+        The engine that computes it.
     n_cuts_ : int
         How many directions ``max_rank`` has cut; 0 without it.
 
@@ -102,7 +104,7 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
         initial_scale: float | None = None,
         initial_threshold: float = 1.0,
         max_norm: float | None = None,
-        engine: EngineName = "dense",
+        engine: EngineName = "auto",
         max_rank: int | None = None,
         diagonal: bool = False,
         l1_tolerance: float = 1e-12,
@@ -143,7 +145,7 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
         """Learn from one pair of points x and z with label y."""
         event = Pair(x, z, checks.label(y, "y") > 0).event()
         n_features = event.u.n_features if isinstance(event.u, SparseVector) else len(event.u)
-        tracked = self._going_on() or self._begun(n_features)
+        tracked = self._going_on() or self._begun(n_features, isinstance(event.u, SparseVector))
         if n_features != tracked.n_features:
             raise ValueError(f"x has {n_features} features; {tracked.n_features} are expected")
         tracked.ocelad.step(event)
@@ -152,8 +154,9 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
     def _learn(self, tracked: _Tracked | None, pairs: Any, y: Any) -> MetricTracker:
         U = differences(pairs, None if tracked is None else tracked.n_features)
         labels = checks.labels(y, "y", U.shape[0])
-        # On a copy, so that a pair that cannot be learned from leaves everything as it was.
-        tracked = self._begun(U.shape[1]) if tracked is None else deepcopy(tracked)
+        # On a copy, so that a pair that cannot be learned from leaves everything as it was. A shallow one will do: a
+        # replay puts other values into the place of those it finds.
+        tracked = self._begun(U.shape[1], checks.is_sparse(U)) if tracked is None else tracked.copy()
         tracked.ocelad.replay(Events(U, labels))
         return self._keep(tracked)
 
@@ -198,6 +201,10 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
         return self._tracked.ocelad.n_rounds
 
     @property
+    def engine_(self) -> str:
+        return str(self._tracked.ocelad.bank.engine)  # type: ignore[attr-defined]
+
+    @property
     def n_cuts_(self) -> int:
         return int(getattr(self._tracked.ocelad.bank, "n_cuts", 0))
 
@@ -210,9 +217,15 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
         """What it was made with; not what a subclass adds."""
         return {name: getattr(self, name) for name in MetricTracker._get_param_names()}
 
-    def _begun(self, n_features: int) -> _Tracked:
+    def _begun(self, n_features: int, sparse: bool) -> _Tracked:
         settings = self._settings()
-        return _Tracked(track_metric(n_features, **settings), n_features, settings)
+        engine = self.engine
+        if sparse and engine == "auto" and not self.diagonal:
+            engine = choose_engine(
+                n_features, self.divergence, self.regularizer, self.shrinkage, self.max_rank, sparse=True
+            )
+            engine = engine if engine == "sparse" else "auto"
+        return _Tracked(track_metric(n_features, **{**settings, "engine": engine}), n_features, settings)
 
     def _going_on(self) -> _Tracked | None:
         """What there is to go on from, if anything; settings that were changed meanwhile cannot be followed."""
@@ -253,6 +266,9 @@ class _Tracked:
         self.n_features = n_features
         self.settings = settings
         self._metric: Metric | None = None
+
+    def copy(self) -> _Tracked:
+        return _Tracked(copy(self.ocelad), self.n_features, self.settings)
 
     def metric(self) -> Metric:
         # Mixing all scales for every pair would be waste: only when asked, and once.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -98,9 +98,25 @@ class Events:
     def __len__(self) -> int:
         return int(self.U.shape[0])
 
+    @overload
+    def __getitem__(self, at: int) -> Event: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Events: ...
+
+    def __getitem__(self, at: int | slice) -> Event | Events:
+        """One event, or some of them in a row."""
+        if isinstance(at, slice):
+            part = object.__new__(Events)
+            part.U, part.y, part.sparse = self.U[at], self.y[at], self.sparse
+            return part
+        if not -len(self) <= at < len(self):
+            raise IndexError(f"there is no event {at}; there are {len(self)}")
+        at %= len(self)
+        return Event(_row(self.U, at) if self.sparse else self.U[at], float(self.y[at]))
+
     def __iter__(self) -> Iterator[Event]:
-        rows = (_row(self.U, i) for i in range(len(self))) if self.sparse else iter(self.U)
-        return (Event(u, float(label)) for u, label in zip(rows, self.y, strict=True))
+        return (self[i] for i in range(len(self)))
 
 
 def as_event(event: Event | Pair, n_features: int) -> Event:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,8 +25,9 @@ class BlockedBank(MetricBank):
     directions is too small to be known from inner products, it is computed, and made an anchor.
     """
 
+    engine: ClassVar[str] = "blocked"
     #: How many pairs a block has.
-    block = 32
+    block: ClassVar[int] = 32
 
     def __init__(self, n_features: int, *arguments: Any, **settings: Any) -> None:
         self._used = 0
@@ -83,13 +84,13 @@ class BlockedBank(MetricBank):
     def _resolve(self, n_active: int) -> None:
         """Compute what the pair at hand has outside the learners' directions, where that is little.
 
-        Where it is nothing but rounding, the frame says so. Where it is more, it becomes an anchor of that learner; then
-        all anchors are new, and the block is empty.
+        Where it is nothing but rounding, the frame says so. Where it is more, it becomes an anchor of that learner;
+        then all anchors are new, and the block is empty.
         """
         state, frame, row = self._state, self._frame, self._used
         norm2, extra = frame.gram[row, row], {}
         for slot in state.slots[:n_active]:
-            r, offset, count = state.rank[slot], frame.offset[slot], frame.count[slot]
+            r, offset, count = state.rank[slot], frame.offset[slot], frame.n_anchors[slot]
             shift, base = state.shift[slot], state.base[slot]
             C = state.V[state.buffer[slot], :r]
             z = C[:, :count] @ frame.products[row, offset : offset + count]
@@ -115,7 +116,7 @@ class BlockedBank(MetricBank):
     def _refine(self, slot: int, u: Floats) -> None:
         """Make the last anchor of a slot orthogonal to its directions, to all digits, and of length 1."""
         state, frame = self._state, self._frame
-        at = int(frame.offset[slot] + frame.count[slot]) - 1
+        at = int(frame.offset[slot] + frame.n_anchors[slot]) - 1
         shift = state.shift[slot]
         counts = (state.lam[slot, : state.rank[slot]] > shift) | (state.base[slot] > shift)
         directions, q = self._directions(slot)[counts], self._vectors.get(at)
@@ -123,23 +124,23 @@ class BlockedBank(MetricBank):
             q -= directions.T @ (directions @ q)
         q /= np.linalg.norm(q)
         self._vectors.put(at, q)
-        frame.anchor[slot], frame.length[slot] = frame.count[slot] - 1, abs(float(q @ u))
+        frame.anchor[slot], frame.length[slot] = frame.n_anchors[slot] - 1, abs(float(q @ u))
         if q @ u < 0.0:
             self._vectors.put(at, -q)
 
     def _renew(self, extra: dict[int, Combination] | None = None) -> None:
-        """Let each slot's directions be its anchors, and one more combination where there is one; the block is empty."""
+        """Let each slot's directions be its anchors, with one more where it is given; the block is empty."""
         state, frame, used, width = self._state, self._frame, self._used, self._frame.width
         parts, at = [], 0
         for slot in range(len(state.slots)):
-            r, offset, count = state.rank[slot], frame.offset[slot], frame.count[slot]
+            r, offset, count = state.rank[slot], frame.offset[slot], frame.n_anchors[slot]
             C = state.V[state.buffer[slot], :r]
             anchors, pairs = C[:, :count], C[:, width : width + used]
             if extra and slot in extra:
                 anchors = np.concatenate([anchors, extra[slot].anchors])
                 pairs = np.concatenate([pairs, extra[slot].pairs])
             parts.append(Combination(int(offset), anchors, pairs))
-            frame.offset[slot], frame.count[slot] = at, len(anchors)
+            frame.offset[slot], frame.n_anchors[slot] = at, len(anchors)
             at += len(anchors)
         self._vectors.renew(parts, used)
         state.V[:] = 0.0
@@ -156,13 +157,13 @@ class BlockedBank(MetricBank):
     def _directions(self, slot: int) -> Floats:
         state, frame, used = self._state, self._frame, self._used
         C = state.V[state.buffer[slot], : state.rank[slot]]
-        anchors, pairs = C[:, : frame.count[slot]], C[:, frame.width : frame.width + used]
+        anchors, pairs = C[:, : frame.n_anchors[slot]], C[:, frame.width : frame.width + used]
         return self._vectors.combine(Combination(int(frame.offset[slot]), anchors, pairs), used)
 
     def _put(self, slot: int, directions: Floats, eigenvalues: Floats) -> None:
         self._renew()
         state, frame, r = self._state, self._frame, len(directions)
-        frame.offset[slot], frame.count[slot] = self._vectors.append(directions), r
+        frame.offset[slot], frame.n_anchors[slot] = self._vectors.append(directions), r
         self._have_room_for(int(frame.offset[slot]) + r)
         state.V[state.buffer[slot]] = 0.0
         np.fill_diagonal(state.V[state.buffer[slot], :r], 1.0)
@@ -178,7 +179,7 @@ class BlockedBank(MetricBank):
         frame = Frame(
             width=capacity,
             offset=np.zeros(n_slots, dtype=np.int64),
-            count=np.zeros(n_slots, dtype=np.int64),
+            n_anchors=np.zeros(n_slots, dtype=np.int64),
             products=np.zeros((self.block, 8)) if old is None else old.products,
             gram=np.zeros((self.block, self.block)) if old is None else old.gram,
             inner=np.zeros((n_slots, self._row_width(capacity))),
@@ -186,7 +187,7 @@ class BlockedBank(MetricBank):
             length=np.zeros(n_slots),
         )
         if old is not None:
-            for name in ("offset", "count", "anchor", "length"):
+            for name in ("offset", "n_anchors", "anchor", "length"):
                 getattr(frame, name)[: len(old.offset)] = getattr(old, name)
         return frame
 
@@ -198,7 +199,8 @@ class SparseBank(BlockedBank):
     features is ever made.
     """
 
-    block = 256
+    engine: ClassVar[str] = "sparse"
+    block: ClassVar[int] = 256
 
     def _no_vectors(self, n_features: int) -> SparseVectors:
         return SparseVectors(n_features, self.block)

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core import event as numba_event
 
+numba_config: Any = numba.config  # its names come from the environment, where no type checker sees them
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
@@ -32,15 +33,15 @@ class _WhileCompiling(numba_event.Listener):
 
     def on_start(self, event: Any) -> None:
         ours = event.data["dispatcher"].py_func.__module__.startswith("ocelad.")
-        self._theirs.append(numba.config.SLP_VECTORIZE)
+        self._theirs.append(numba_config.SLP_VECTORIZE)
         if ours:
-            numba.config.SLP_VECTORIZE = 1
+            numba_config.SLP_VECTORIZE = 1
             if not self._told:
                 self._told = True
                 print("ocelad: compiling its kernels for this machine, once; about 10 seconds", file=sys.stderr)
 
     def on_end(self, event: Any) -> None:
-        numba.config.SLP_VECTORIZE = self._theirs.pop()
+        numba_config.SLP_VECTORIZE = self._theirs.pop()
 
 
 numba_event.register("numba:compile", _WhileCompiling())  # type: ignore[no-untyped-call]
@@ -65,21 +66,29 @@ def compiled(function: Kernel) -> Kernel:
     return _compiled(function, {"contract"})
 
 
+def compiled_as_written(function: Kernel) -> Kernel:
+    """Compile a function that runs as plain Python too, to the same bits."""
+    return _compiled(function, set())
+
+
+def inlined(function: Kernel) -> Kernel:
+    """Compile a kernel as a part of the one that calls it: one that is called in one place, with tuples of arrays.
+
+    To hand over a tuple costs a reference count, an atomic one, for every array in it, and back.
+    """
+    return _compiled(function, {"contract"}, inline="always")
+
+
 def compiled_sums(function: Kernel) -> Kernel:
     """Compile a kernel whose sums may be taken in any order, and so in vector lanes: for inner products alone."""
     return _compiled(function, {"contract", "reassoc"})
 
 
-def _compiled(function: Kernel, fastmath: set[str]) -> Kernel:
-    kernel: Any = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function)
-    if not numba.config.DISABLE_JIT:
+def _compiled(function: Kernel, fastmath: set[str], inline: str = "never") -> Kernel:
+    options: Any = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": fastmath, "inline": inline}
+    kernel: Any = numba.njit(**options)(function)
+    if not numba_config.DISABLE_JIT:
         # What is on the disk holds the kernels that it calls too, but numba only compares the file that it is in: after
         # an upgrade it would run a mixture of old and new ones.
         kernel._cache._cache_file._source_stamp = _STAMP
     return cast(Kernel, kernel)
-
-
-def inlined(function):
-    import numba
-    kernel = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, inline="always")(function)
-    return kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
@@ -38,6 +39,8 @@ class CompiledBank(ABC):
         As in ``track_metric``.
     """
 
+    #: What ``track_metric`` calls it.
+    engine: ClassVar[str]
     #: Every so many rounds ``_check_up`` is called.
     check_up_every: ClassVar[int] = 1 << 62
 
@@ -85,8 +88,8 @@ class CompiledBank(ABC):
     ) -> tuple[int, int]:
         """Play rounds t, t + 1, ... on the rows from first up to last: how many rows are done, and the outcome.
 
-        ``weights`` has those of the round about to be played (row 0) and those before its starts (row 1). ``alone``: only
-        judge and learn; what each learner lost goes to ``lost``.
+        ``weights`` has those of the round about to be played (row 0) and those before its starts (row 1). ``alone``:
+        only judge and learn; what each learner lost goes to ``lost``.
         """
 
     @abstractmethod
@@ -97,12 +100,24 @@ class CompiledBank(ABC):
     def _make_room(self, n_active: int) -> None:
         """Have slots for so many scales; what is held is kept."""
 
+    @abstractmethod
+    def _hold(self, slot: int, metric: Metric) -> None:
+        """Let the learner in a slot hold this metric."""
+
     def _widen(self) -> None:
         """Have room for more directions."""
         raise NotImplementedError
 
-    def _check_up(self) -> None:
+    def _check_up(self) -> None:  # noqa: B027  (most banks need none)
         """See to it that rounding has not spoiled anything."""
+
+    def taking_over(self, metrics: Sequence[Metric]) -> Self:
+        """This bank, with learners that hold these metrics, the finest scale's first."""
+        self._make_room(len(metrics))
+        for slot, metric in enumerate(metrics):
+            self._hold(slot, metric)
+        self._learned = True
+        return self
 
     def start(self, turn: Turn) -> Self:
         """Give the scales that start with this round the metrics of the scales below them."""

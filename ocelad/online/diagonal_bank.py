@@ -15,7 +15,6 @@ from ocelad.online.dyadic import Schedule
 from ocelad.online.kernels import diagonal
 from ocelad.online.kernels.diagonal import CARRY, ENSEMBLE, LANES, RESET, UNKNOWN, Settings, State
 from ocelad.online.kernels.rounds import HINGE, INFINITE_LOSS, LOGISTIC, NO_SCALE, PLAYED, SQUARED_HINGE
-from ocelad.online.ocelad import Ocelad
 from ocelad.pairs import Event, Events, Pair, as_event, as_sparse
 
 LOSS_CODES: dict[LossName, int] = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC}
@@ -190,22 +189,3 @@ def _turn(t: int, weights: Floats, schedule: Schedule) -> Turn:
     """The turn of round t, of the weights in it and before its starts."""
     starting = tuple(schedule.scale(j) for j in range(schedule.starting(t)))
     return Turn(t, starting, weights[0, : schedule.active(t)].copy(), weights[1, : schedule.active(t - 1)].copy())
-
-
-def warm() -> None:
-    """Compile every kernel of diagonal metrics, or load it from the disk."""
-    bank = DiagonalBank(
-        3,
-        Schedule(),
-        initial_scale=1.0,
-        initial_threshold=1.0,
-        step_size=0.1,
-        loss="logistic",
-        shrinkage=0.0,
-        finest="carry",
-    )
-    ocelad = Ocelad(bank)
-    events = Events(np.eye(3), np.array([1.0, -1.0, 1.0]))
-    ocelad.replay(events)
-    for event in events:
-        ocelad.step(event)

@@ -111,7 +111,8 @@ class DenseVectors:
         return at
 
     def get(self, at: int) -> Floats:
-        return self._anchors[at].copy()
+        anchor: Floats = self._anchors[at].copy()
+        return anchor
 
     def put(self, at: int, row: Floats) -> None:
         self._anchors[at] = row

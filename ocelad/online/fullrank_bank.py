@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,8 @@ class FullRankBank(CompiledBank):
     loss, max_norm
         As in ``track_metric``.
     """
+
+    engine: ClassVar[str] = "fullrank"
 
     def __init__(
         self,
@@ -70,7 +72,7 @@ class FullRankBank(CompiledBank):
         return Metric.trusted(matrix, threshold, turn.round - 1)
 
     def _rows(self, events: Events) -> Floats:
-        U = events.U.toarray() if events.sparse else events.U
+        U: Floats = events.U.toarray() if events.sparse else events.U
         return U if U.flags.c_contiguous and U.flags.writeable else U.copy(order="C")
 
     def _row(self, u: Any) -> Floats:
@@ -107,14 +109,15 @@ class FullRankBank(CompiledBank):
     def _start(self, turn: Turn) -> None:
         if self._finest != "carry":
             spare = self._state.slots[-1]
-            lane = self._state.M[spare // LANES, :, spare % LANES]
             if self._finest == "reset":
-                lane[:] = self._initial[0] * np.eye(self._n)[self._triangle]
-                self._state.mu[spare] = self._initial[1]
+                self._hold(spare, Metric.trusted(self._initial[0] * np.eye(self._n), self._initial[1]))
             else:
-                matrix, self._state.mu[spare] = self._average(turn.before / turn.before.sum())
-                lane[:] = matrix[self._triangle]
+                self._hold(spare, Metric.trusted(*self._average(turn.before / turn.before.sum())))
         fullrank.start(self._state, len(turn.starting), self._settings.finest)
+
+    def _hold(self, slot: int, metric: Metric) -> None:
+        self._state.M[slot // LANES, :, slot % LANES] = metric.matrix[self._triangle]
+        self._state.mu[slot] = metric.threshold
 
     def _average(self, probabilities: Floats) -> tuple[Floats, float]:
         """The weighted average of the matrices and of the thresholds."""

@@ -45,6 +45,7 @@ class MetricBank(CompiledBank):
         direction is ever dropped.
     """
 
+    engine: ClassVar[str] = "lowrank"
     check_up_every: ClassVar[int] = 4096
 
     def __init__(
@@ -184,6 +185,14 @@ class MetricBank(CompiledBank):
         state, r = self._state, len(directions)
         state.V[state.buffer[slot], :r, : self._n] = directions
         state.lam[slot, :r], state.rank[slot] = eigenvalues, r
+
+    def _hold(self, slot: int, metric: Metric) -> None:
+        eigenvalues, vectors = np.linalg.eigh(metric.matrix)
+        positive = eigenvalues > 0.0
+        while self._state.lam.shape[1] < min(positive.sum() + 1, self._n):
+            self._widen()
+        self._put(slot, vectors.T[positive], eigenvalues[positive])
+        self._state.base[slot], self._state.mu[slot] = 0.0, metric.threshold
 
     def _average(self, probabilities: Floats) -> tuple[Floats, Floats, float, float]:
         """The weighted average of the metrics, ``base I + rows' diag(scales) rows``, and of the thresholds."""

@@ -122,16 +122,20 @@ class Ocelad(Generic[Event, Play]):
         It is faster for ``Events(U, y)`` over a ``MetricBank`` or a ``DiagonalBank``. When an event is refused, those
         before it have passed.
         """
-        bank, turn = self._state
-        if isinstance(events, Events) and hasattr(bank, "replay"):
-            bank = deepcopy(bank)  # so that an interrupt cannot leave it ahead of the weights
-            turn, error = bank.replay(events, turn, self._schedule, self._weight_rates)
+        if not isinstance(events, Events):
+            for event in events:
+                self.step(event)
+            return
+        done = 0
+        while done < len(events) and not hasattr(self.bank, "replay"):  # a bank may hand over to one that has it
+            self.step(events[done])
+            done += 1
+        if done < len(events):
+            bank, turn = deepcopy(self.bank), self.turn  # an interrupt cannot leave it ahead of the weights
+            turn, error = bank.replay(events[done:], turn, self._schedule, self._weight_rates)
             self._state = (bank, turn)
             if error is not None:
                 raise error
-        else:
-            for event in events:
-                self.step(event)
 
     def play(self) -> Play:
         """What the ensemble would say now: what it is judged on in the next round. Changes nothing."""

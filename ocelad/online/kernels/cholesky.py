@@ -1,8 +1,9 @@
-"""Eight matrices less a rank-one term each, clipped to be positive semidefinite: by Cholesky factors, without a spectrum.
+"""Eight matrices less a rank-one term each, clipped to be positive semidefinite: by Cholesky factors, no spectrum.
 
-At most one eigenvalue of ``M - s uu'`` is negative, by interlacing. It is ``-x`` for the root x > 0 of ``s u'(M + x I)^-1 u = 1``, its eigenvector is ``(M + x I)^-1 u``, and
-nothing else of the spectrum is needed: what is clipped off is one more rank-one term. The function of x is a sum of
-poles left of zero, so that three or four factorisations find the root.
+At most one eigenvalue of ``M - s uu'`` is negative, by interlacing. It is ``-x`` for the root x > 0 of
+``s u'(M + x I)^-1 u = 1``, its eigenvector is ``(M + x I)^-1 u``, and nothing else of the spectrum is needed: what is
+clipped off is one more rank-one term. The function of x is a sum of poles left of zero, so that three or four
+factorisations find the root.
 
 All learners see the same pair, so eight of them do the same thing, each in its own vector lane: the last axis of
 every array. Sums over other axes are held in eight variables, which the compiler makes one register. Matrices are
@@ -224,11 +225,11 @@ def square(x: Floats, row: int, n: int, lanes: Floats, at: int) -> None:
 
 @compiled
 def clip(M: Floats, group: int, n: int, norm2: float, C: Floats, x: Floats, lanes: Floats) -> None:
-    """For each lane the size of the negative eigenvalue of ``M - s uu'``, to SIZE, and its vector, to the row KEPT of x.
+    """The negative eigenvalue of each lane's ``M - s uu'``: its size, to SIZE, and its vector, to the row KEPT of x.
 
-    0 where there is none beyond rounding, and where ``lanes[S]``, which is s, is not above 0. ``u / |u|`` is in the row U
-    of x. SIZE is in units of ``s |u|^2``, as all that is done here, so that no scale of the data over- or underflows;
-    ``lanes[GUESS]`` says where to begin.
+    0 where there is none beyond rounding, and where ``lanes[S]``, which is s, is not above 0. ``u / |u|`` is in the row
+    U of x. SIZE is in units of ``s |u|^2``, as all that is done here, so that no scale of the data over- or
+    underflows; ``lanes[GUESS]`` says where to begin.
     """
     for k in range(LANES):
         largest = 0.0

@@ -17,7 +17,7 @@ import numpy as np
 
 from ocelad.checks import Floats
 from ocelad.online.compiled import compiled, compiled_sums, inlined
-from ocelad.online.kernels.secular import AT, BY, D, EPS, PRODUCT, SMALLEST, Z, padded, solve
+from ocelad.online.kernels.secular import AT, BY, EPS, PRODUCT, SMALLEST, D, Z, padded, solve
 
 # The part of u outside the span of V comes without looking at its entries when it is at least this much of |u|^2;
 # of less, the difference of two squares would know too few digits.
@@ -112,7 +112,7 @@ def change(
 
     ``vector`` says which vector of the frame u is; -1: there is no frame, V holds the directions themselves, and u is
     ``U[row]``. Where ``length`` is not negative, that vector is not u but the part of u outside the directions, scaled
-    to length 1, and u has so much of it. Returns the rank, the base, and how many directions had to be cut for ``max_rank``.
+    to length 1, and u has so much of it. Returns the rank, the base, and how many directions ``max_rank`` has cut.
     """
     poles, order, Q = work.poles, work.order, work.Q
     sign, rows = 1.0 if s > 0.0 else -1.0, V.shape[2]
@@ -322,9 +322,7 @@ def cut(poles: Floats, order: np.ndarray, n_kept: int, base: float) -> int:
 
 
 @compiled
-def turn(
-    n_touched: int, n_turns: int, n_kept: int, rank: int, poles: Floats, order: np.ndarray, Q: Floats
-) -> None:
+def turn(n_touched: int, n_turns: int, n_kept: int, rank: int, poles: Floats, order: np.ndarray, Q: Floats) -> None:
     """Q, of shape (n_kept, rank): the eigenvectors that are kept, in terms of the rows of V."""
     width = padded(n_touched)
     for i in range(n_kept * rank):

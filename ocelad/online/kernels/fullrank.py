@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ocelad.checks import Floats
-from ocelad.online.compiled import compiled
+from ocelad.online.compiled import compiled, inlined
 from ocelad.online.kernels.cholesky import (
     GUESS,
     KEPT,
@@ -53,7 +53,7 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The learners. Slot s is lane ``s % 8`` of group ``s // 8``; ``slots[j]`` is that of scale j, and the last is spare."""
+    """The learners. Slot s is lane ``s % 8`` of group ``s // 8``; ``slots[j]`` is that of scale j, the last is spare."""
 
     M: Floats  # (groups, n (n + 1) / 2, 8): lower triangles
     mu: Floats  # (slots,)
@@ -67,10 +67,8 @@ class State(NamedTuple):
     lanes: Floats  # (N_NUMBERS, 8)
 
 
-@compiled
-def observe(
-    state: State, settings: Settings, V: Floats, row: int, y: float, n_active: int, lost: Floats
-) -> int:
+@inlined
+def observe(state: State, settings: Settings, V: Floats, row: int, y: float, n_active: int, lost: Floats) -> int:
     """Judge each active learner, then let it learn. Whatever it returns but PLAYED, nothing has changed."""
     M, mu, slots, square, change, outer = state.M, state.mu, state.slots, state.square, state.change, state.outer
     steps, loss, n = settings.steps, settings.loss, settings.n
@@ -108,7 +106,7 @@ def put(numbers: Floats, first: int, values: Eight) -> None:
     numbers[first + 4], numbers[first + 5], numbers[first + 6], numbers[first + 7] = values[4:]
 
 
-@compiled
+@inlined
 def learn(state: State, settings: Settings, group: int, V: Floats, row: int, norm2: float, y: float) -> None:
     """One COMID step of eight learners; those whose change is 0 stay as they are."""
     M, lanes, x, outer, n = state.M, state.lanes, state.x, state.outer, settings.n

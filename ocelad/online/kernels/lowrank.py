@@ -67,7 +67,7 @@ class Frame(NamedTuple):
 
     width: int  # room for a slot's anchors; the pairs of the block come behind
     offset: np.ndarray  # (K + 1,): where among all anchors a slot's begin
-    count: np.ndarray  # (K + 1,): how many it has
+    n_anchors: np.ndarray  # (K + 1,): how many it has
     products: Floats  # (block, anchors): pairs with anchors
     gram: Floats  # (block, block): pairs with pairs
     inner: Floats  # (K + 1, width + block): the pair at hand with each slot's frame
@@ -102,7 +102,7 @@ def observe(
         if width == 0:
             project(V, buffer[slot], r, U, row, V.shape[2], z, slot)
         else:
-            for j in range(frame.count[slot]):
+            for j in range(frame.n_anchors[slot]):
                 inner[slot, j] = products[row, frame.offset[slot] + j]
             for j in range(width, filled[slot]):
                 inner[slot, j] = gram[row, j - width]
@@ -115,7 +115,8 @@ def observe(
         if not isfinite(steps[level] * slope[slot] * norm2):
             return INFINITE_STEP
         if width > 0 and slope[slot] > 0.0 and norm2 > 0.0 and r < n and frame.anchor[slot] < 0:
-            if outside(lam, z, slot, r, base[slot], shift[slot], norm2) < BARELY_OUTSIDE * norm2:
+            left = outside(lam, z, slot, r, base[slot], shift[slot], norm2)
+            if left < BARELY_OUTSIDE * norm2:
                 return DEGENERATE
     for level in range(n_active):
         slot = slots[level]
@@ -218,7 +219,7 @@ def start(state: State, frame: Frame, n_starting: int, finest: int) -> None:
     state.shift[freed] = state.shift[old]
     state.filled[freed] = state.filled[old]
     frame.offset[freed] = frame.offset[old]
-    frame.count[freed] = frame.count[old]
+    frame.n_anchors[freed] = frame.n_anchors[old]
 
 
 @compiled

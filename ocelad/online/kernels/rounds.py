@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ocelad.checks import Floats
 from ocelad.online import dyadic, losses, weights
-from ocelad.online.compiled import compiled
+from ocelad.online.compiled import compiled, compiled_as_written
 
 hinge, hinge_slope = compiled(losses.hinge), compiled(losses.hinge_slope)
 squared_hinge, squared_hinge_slope = compiled(losses.squared_hinge), compiled(losses.squared_hinge_slope)
 logistic, logistic_slope = compiled(losses.logistic), compiled(losses.logistic_slope)
 starting_scales, active_scales = compiled(dyadic.starting_scales), compiled(dyadic.active_scales)
-reweigh = compiled(weights.reweigh)
+reweigh = compiled_as_written(weights.reweigh)  # OCELAD weighs by the same function, step by step
 
 HINGE, SQUARED_HINGE, LOGISTIC = 0, 1, 2
 CARRY, REPLACE = 0, 1

@@ -1,0 +1,287 @@
+"""track_metric: RICE-OCELAD (Algorithm 2), computed by the engine that suits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
+
+import numpy as np
+
+from ocelad import checks
+from ocelad.metric import Metric
+from ocelad.online.bank import Finest, Turn
+from ocelad.online.comid import Comid, DivergenceName, LossName, RegularizerName
+from ocelad.online.diagonal import DiagonalComid
+from ocelad.online.dyadic import Schedule
+from ocelad.online.elementwise import RELATIVE_GAP
+from ocelad.online.ocelad import Ocelad
+from ocelad.online.rice import DiagonalRice, Rice
+from ocelad.pairs import Event, Pair
+
+if TYPE_CHECKING:
+    from ocelad.online.compiled_bank import CompiledBank
+
+EngineName: TypeAlias = Literal["auto", "dense", "fullrank", "lowrank", "blocked", "sparse"]
+
+# Where which engine is the fastest; measured by benchmarks/engines.py.
+FULLRANK_TO = 300
+BLOCKED_FROM = 600
+SPARSE_FROM = 400
+# The first rounds of few features are played by the definition, while a compiled engine would still be loaded.
+PRELUDE_ROUNDS = 32
+PRELUDE_FEATURES = 64
+
+
+def choose_engine(
+    n_features: int,
+    divergence: DivergenceName,
+    regularizer: RegularizerName | None,
+    shrinkage: float,
+    max_rank: int | None = None,
+    sparse: bool = False,
+) -> EngineName:
+    """What "auto" comes to.
+
+    >>> choose_engine(25, "frobenius", "nuclear", shrinkage=0.0)
+    'fullrank'
+    >>> choose_engine(100_000, "frobenius", "nuclear", shrinkage=0.1, sparse=True)
+    'sparse'
+    """
+    if divergence != "frobenius" or (regularizer == "l1" and shrinkage > 0):
+        return "dense"
+    if sparse and n_features >= SPARSE_FROM:
+        return "sparse"
+    if shrinkage == 0 and max_rank is None and n_features <= FULLRANK_TO:
+        return "fullrank"
+    return "lowrank" if n_features < BLOCKED_FROM else "blocked"
+
+
+def track_metric(
+    n_features: int,
+    *,
+    loss: LossName = "logistic",
+    step_size: float = 1e-2,
+    shrinkage: float = 0.0,
+    regularizer: RegularizerName | None = "nuclear",
+    divergence: DivergenceName = "frobenius",
+    shortest_interval: int = 1,
+    n_scales: int | None = None,
+    finest: Finest = "carry",
+    initial_scale: float | None = None,
+    initial_threshold: float = 1.0,
+    max_norm: float | None = None,
+    engine: EngineName = "auto",
+    max_rank: int | None = None,
+    diagonal: bool = False,
+    l1_tolerance: float = RELATIVE_GAP,
+) -> Ocelad[Event | Pair, Metric]:
+    """RICE-OCELAD: track a changing metric from pairs (Algorithm 2).
+
+    Parameters
+    ----------
+    n_features : int
+        How many features the points have.
+    loss : {"logistic", "hinge", "squared_hinge"}
+        Of the margin; the paper's is the hinge, for which ``step_size=3e-3`` suits the paper's data.
+    step_size : float
+        eta0; scale j takes steps of ``step_size / sqrt(interval length)``. What suits depends on the scale of
+        the data: a step moves a pair's squared distance by up to ``step_size * |u|**4``, so that data twice as
+        large want a step about 16 times smaller. The default suits ``|u|**2`` around 40.
+    shrinkage : float
+        rho, how strongly the regulariser pulls.
+    regularizer : {"nuclear", "l1", None}
+        What is kept small: the eigenvalues, the entries, or nothing.
+    divergence : {"frobenius", "von_neumann", "burg"}
+        What keeps a step near the last estimate.
+    shortest_interval : int
+        I0, the length of the finest scale's intervals.
+    n_scales : int or None
+        At most this many scales; None: as many as the stream needs.
+    finest : {"carry", "ensemble", "reset"}
+        What the finest scale starts from when its interval ends.
+    initial_scale : float or None
+        M0 = initial_scale * I; None: 1 / n_features, or less where ``max_norm`` asks for less.
+    initial_threshold : float
+        mu0, 1 or more.
+    max_norm : float or None
+        Bound on the Frobenius norm of the metric; None: no bound.
+    engine : {"auto", "dense", "fullrank", "lowrank", "blocked", "sparse"}
+        How it is computed; the result is the same to about 13 digits. "auto" chooses (see Notes), and ``bank.engine``
+        of what is returned says which it is.
+    max_rank : int or None
+        At most so many directions per learner; see ``MetricBank``. None: as many as it takes.
+    diagonal : bool
+        Whether M is kept diagonal: one weight per feature, no correlations. Then a pair costs each learner what it has
+        entries that are not zero, up to hundreds of thousands of features (``DiagonalBank``), with the divergence
+        "frobenius", without ``max_norm``; the regularizers "nuclear" and "l1" are the same.
+    l1_tolerance : float
+        With the regularizer "l1" and a full matrix: up to which certified duality gap, relative to the regulariser, a
+        step is computed. The default takes the longest; 1e-6 is many times faster. 1e-12 to 0.1.
+
+    Returns
+    -------
+    Ocelad
+        Feed it pairs, or their events, with ``step``; ``play`` gives the ``Metric`` now.
+
+    Examples
+    --------
+    >>> from ocelad import Pair
+    >>> tracker = track_metric(n_features=2, step_size=0.1)
+    >>> for _ in range(50):
+    ...     _ = tracker.step(Pair([0.0, 2.0], [0.0, 0.0], similar=True))
+    ...     _ = tracker.step(Pair([2.0, 0.0], [0.0, 0.0], similar=False))
+    >>> metric = tracker.play()
+    >>> metric.similar([0.0, 2.0], [0.0, 0.0]), metric.similar([2.0, 0.0], [0.0, 0.0])
+    (True, False)
+    >>> track_metric(n_features=2000, shrinkage=0.1).bank.engine
+    'blocked'
+
+    Notes
+    -----
+    "dense" is the readable definition, an eigendecomposition per learner and pair, and takes every setting. The others
+    are compiled, for the divergence "frobenius" without the L1 norm:
+
+    - "fullrank": full matrices, eight learners at once; for ``shrinkage=0`` and few features;
+    - "lowrank": an eigenform of each metric, which shrinkage keeps at low rank;
+    - "blocked": the same, whose work on long vectors is done for many pairs at once, as products of matrices;
+    - "sparse": the same for sparse pairs (SciPy rows, or ``SparseVector``), up to hundreds of thousands of features.
+
+    "auto" takes "sparse" only in ``MetricTracker``, which sees its pairs first. Without shrinkage and ``max_rank``
+    metrics come to have full rank, and many features are slow with every engine: a little shrinkage is the remedy. Up
+    to 64 features "auto" plays the first 32 rounds by the definition, so that a few pairs wait for no compiler.
+    """
+    n = checks.whole(n_features, "n_features", at_least=1)
+    if max_norm is not None:
+        max_norm = checks.number(max_norm, "max_norm", above=0)
+    if initial_scale is None:
+        initial_scale = 1.0 / n if max_norm is None else min(1.0 / n, max_norm / np.sqrt(n))
+    initial_scale = checks.number(initial_scale, "initial_scale", at_least=0, at_most=1e100)
+    initial_threshold = checks.number(initial_threshold, "initial_threshold", at_least=1)
+    checks.choice(engine, "engine", get_args(EngineName))
+    checks.choice(finest, "finest", get_args(Finest))
+    if max_rank is not None:
+        checks.whole(max_rank, "max_rank", at_least=1)
+    schedule = Schedule(shortest_interval, n_scales)
+    objective: dict[str, Any] = {"loss": loss, "regularizer": regularizer, "shrinkage": shrinkage}
+
+    def ocelad(bank: Any) -> Ocelad[Event | Pair, Metric]:
+        return Ocelad(bank, shortest_interval=shortest_interval, n_scales=n_scales)
+
+    if checks.choice(diagonal, "diagonal", (False, True)):
+        if divergence != "frobenius" or max_norm is not None or max_rank is not None or engine not in ("auto", "dense"):
+            raise ValueError(
+                "diagonal=True needs the divergence 'frobenius', no max_norm, no max_rank and engine 'auto' or 'dense'; "
+                f"got {divergence=}, {max_norm=}, {max_rank=}, {engine=}"
+            )
+        weights = Metric.from_diagonal(np.full(n, initial_scale), initial_threshold)
+        if engine == "dense":
+            return ocelad(DiagonalRice(weights, step_size=step_size, finest=finest, **objective))
+        DiagonalComid(weights, step_size=step_size, **objective)  # refuses what has no meaning
+        from ocelad.online.diagonal_bank import DiagonalBank  # imports numba
+
+        return ocelad(
+            DiagonalBank(
+                n,
+                schedule,
+                initial_scale=initial_scale,
+                initial_threshold=initial_threshold,
+                step_size=step_size,
+                loss=loss,
+                shrinkage=shrinkage,
+                finest=finest,
+            )
+        )
+
+    objective |= {"divergence": divergence, "max_norm": max_norm, "l1_tolerance": l1_tolerance}
+    # Refuses what has no meaning; one feature with the norm that all have together stands for them.
+    Comid(Metric([[initial_scale * np.sqrt(n)]], initial_threshold), step_size=step_size, **objective)
+    chosen = choose_engine(n, divergence, regularizer, shrinkage, max_rank) if engine == "auto" else engine
+    if max_rank is not None and chosen in ("dense", "fullrank"):
+        raise ValueError(
+            f"max_rank is of the engines 'lowrank', 'blocked' and 'sparse'; {chosen!r} keeps every direction"
+        )
+
+    def definition() -> Rice:
+        start = Metric(initial_scale * np.eye(n), initial_threshold)
+        return Rice(start, step_size=step_size, finest=finest, **objective)
+
+    if chosen == "dense":
+        return ocelad(definition())
+    if choose_engine(n, divergence, regularizer, shrinkage) == "dense":
+        raise ValueError(
+            f"engine {chosen!r} needs the divergence 'frobenius' and the regularizer 'nuclear' or None; "
+            "engine 'dense' takes all"
+        )
+    if chosen == "fullrank" and shrinkage > 0:
+        raise ValueError("engine 'fullrank' needs shrinkage 0; 'lowrank' is the one for shrinkage")
+
+    compiled = partial(
+        compiled_bank,
+        chosen,
+        n,
+        schedule,
+        shrinkage=shrinkage,
+        max_rank=max_rank,
+        initial_scale=initial_scale,
+        initial_threshold=initial_threshold,
+        step_size=step_size,
+        loss=loss,
+        max_norm=max_norm,
+        finest=finest,
+    )
+    if engine == "auto" and n <= PRELUDE_FEATURES and max_rank is None:
+        return ocelad(Prelude(definition(), chosen, compiled))
+    return ocelad(compiled())
+
+
+def compiled_bank(
+    engine: EngineName, n: int, schedule: Schedule, *, shrinkage: float, max_rank: int | None, **settings: Any
+) -> CompiledBank:
+    """The bank of a compiled engine. numba is imported here and not before."""
+    if engine == "fullrank":
+        from ocelad.online.fullrank_bank import FullRankBank
+
+        return FullRankBank(n, schedule, **settings)
+    from ocelad.online.blocked_bank import BlockedBank, SparseBank
+    from ocelad.online.metric_bank import MetricBank
+
+    banks: dict[str, type[MetricBank]] = {"lowrank": MetricBank, "blocked": BlockedBank, "sparse": SparseBank}
+    return banks[engine](n, schedule, shrinkage=shrinkage, max_rank=max_rank, **settings)
+
+
+class Prelude:
+    """A bank that plays the first rounds by the definition and then hands over to a compiled one.
+
+    Parameters
+    ----------
+    definition : Rice
+    engine : str
+        The name of what follows.
+    compiled : callable () -> CompiledBank
+        Makes it.
+    """
+
+    def __init__(self, definition: Rice, engine: str, compiled: Callable[[], CompiledBank]) -> None:
+        self._definition = definition
+        self.engine = engine
+        self._compiled = compiled
+
+    def start(self, turn: Turn) -> Any:
+        """A bank in which the scales that start have new learners: this one, or the one that follows."""
+        definition = self._definition.start(turn)
+        if turn.round <= PRELUDE_ROUNDS:
+            return self._with(definition)
+        return self._compiled().taking_over([learner.play() for learner in definition.learners])
+
+    def observe(self, event: Event | Pair, turn: Turn) -> tuple[Any, Self]:
+        """What each learner lost on the pair, and a bank in which each has learned from it."""
+        losses, definition = self._definition.observe(event, turn)
+        return losses, self._with(definition)
+
+    def mix(self, turn: Turn) -> Metric:
+        """The weighted average of the learners' metrics."""
+        return self._definition.mix(turn)
+
+    def _with(self, definition: Rice) -> Self:
+        return type(self)(definition, self.engine, self._compiled)
