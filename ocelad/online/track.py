@@ -171,7 +171,7 @@ def track_metric(
     if checks.choice(diagonal, "diagonal", (False, True)):
         if divergence != "frobenius" or max_norm is not None or max_rank is not None or engine not in ("auto", "dense"):
             raise ValueError(
-                "diagonal=True needs the divergence 'frobenius', no max_norm, no max_rank and engine 'auto' or 'dense'; "
+                "diagonal=True needs the divergence 'frobenius', no max_norm, no max_rank, engine 'auto' or 'dense'; "
                 f"got {divergence=}, {max_norm=}, {max_rank=}, {engine=}"
             )
         weights = Metric.from_diagonal(np.full(n, initial_scale), initial_threshold)

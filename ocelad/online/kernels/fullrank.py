@@ -53,7 +53,7 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The learners. Slot s is lane ``s % 8`` of group ``s // 8``; ``slots[j]`` is that of scale j, the last is spare."""
+    """The learners. Slot s is lane ``s % 8`` of group ``s // 8``; ``slots[j]`` is that of scale j, last the spare."""
 
     M: Floats  # (groups, n (n + 1) / 2, 8): lower triangles
     mu: Floats  # (slots,)
