@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ocelad import regret as regret
     from ocelad import streams as streams
     from ocelad import testing as testing
+    from ocelad import trials as trials
     from ocelad.estimators import MetricTracker as MetricTracker
     from ocelad.metric import Metric as Metric
     from ocelad.online.bank import Bank as Bank
@@ -47,7 +48,7 @@ _HOMES = {
     "track_metric": "ocelad.online.track",
 }
 
-_MODULES = ("evaluate", "regret", "streams", "testing")
+_MODULES = ("evaluate", "regret", "streams", "testing", "trials")
 
 __all__ = ["__version__", *_MODULES, *sorted(_HOMES)]
 

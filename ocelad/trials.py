@@ -1,0 +1,75 @@
+"""Many trials at once: over threads, because the compiled engines let go of the interpreter, or over processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeVar, get_args
+
+from ocelad import checks
+
+Seed = TypeVar("Seed")
+Result = TypeVar("Result")
+Backend = Literal["threads", "processes"]
+
+
+def map_trials(
+    trial: Callable[[Seed], Result],
+    seeds: Sequence[Seed],
+    *,
+    n_jobs: int = -1,
+    backend: Backend = "threads",
+    progress: Callable[[int], object] | None = None,
+) -> list[Result]:
+    """``[trial(seed) for seed in seeds]``, several at a time: the same results, to the bit, in the same order.
+
+    Parameters
+    ----------
+    trial : callable
+        What to do with one seed. With processes it and its result must be picklable.
+    seeds : sequence
+        One for each trial; anything that ``trial`` takes.
+    n_jobs : int
+        How many at a time; -1: as many as there are processors.
+    backend : {"threads", "processes"}
+        Threads share memory and start at once, and suit trials that spend their time in ``Ocelad.replay`` over a compiled
+        engine. Processes suit trials with much Python of their own, such as drawing a stream pair by pair.
+    progress : callable or None
+        Called with the number of trials done, after each of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ocelad import Events, track_metric
+    >>> def trial(seed):
+    ...     U = np.random.default_rng(seed).normal(size=(50, 3))
+    ...     tracker = track_metric(3, step_size=0.1)
+    ...     tracker.replay(Events(U, abs(U[:, 0]) < 1))
+    ...     return tracker.play()
+    >>> metrics = map_trials(trial, range(8))
+    >>> metrics[5] == trial(5)
+    True
+
+    Notes
+    -----
+    Inside a trial linear algebra runs on one thread: several trials with several threads each get in each other's way.
+    """
+    from joblib import Parallel, delayed
+
+    checks.choice(backend, "backend", get_args(Backend))
+    if n_jobs != -1:
+        checks.whole(n_jobs, "n_jobs", at_least=1)
+    kind = "threading" if backend == "threads" else "loky"
+    results = []
+    running = Parallel(n_jobs=n_jobs, backend=kind, return_as="generator")(delayed(_alone)(trial, s) for s in seeds)
+    for result in running:
+        results.append(result)
+        if progress is not None:
+            progress(len(results))
+    return results
+
+
+def _alone(trial: Callable[[Seed], Result], seed: Seed) -> Result:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        return trial(seed)

@@ -1,0 +1,42 @@
+"""Trials over threads and processes: the same bits as one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ocelad import Events, track_metric
+from ocelad.trials import map_trials
+
+
+def trial(seed):
+    U = np.random.default_rng(seed).normal(size=(80, 4))
+    tracker = track_metric(4, step_size=0.05)
+    tracker.replay(Events(U, np.abs(U[:, 0]) < 1))
+    return tracker.play(), tracker.turn.weights.tolist()
+
+
+@pytest.mark.parametrize("backend", ["threads", "processes"])
+@pytest.mark.parametrize("n_jobs", [1, 2, -1])
+def test_same_bits_in_the_same_order(backend, n_jobs):
+    done = []
+    results = map_trials(trial, range(6), n_jobs=n_jobs, backend=backend, progress=done.append)
+    assert results == [trial(seed) for seed in range(6)]
+    assert done == [1, 2, 3, 4, 5, 6]
+
+
+def test_one_trial_s_error_is_told():
+    def fails(seed):
+        raise ValueError(f"no luck with {seed}")
+
+    with pytest.raises(ValueError, match="no luck with 3"):
+        map_trials(fails, [3])
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [({"backend": "dask"}, "backend must be one of 'threads', 'processes'"), ({"n_jobs": 0}, "n_jobs must be")],
+)
+def test_refuses(changes, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        map_trials(trial, range(2), **changes)
