@@ -60,7 +60,7 @@ def measure(watched: Watched, n: int, shrinkage: float, tolerance: float) -> dic
     settings = {"step_size": 0.5, "loss": "logistic", "regularizer": "l1", "shrinkage": shrinkage}
     learner = Comid(Metric.trusted(np.eye(n) / n, 1.0), l1_tolerance=tolerance, **settings)
     times, whole, counts, blocks = [], [], [], []
-    begun, outcome = time.perf_counter(), "all"
+    outcome = "all"
     for event in events(n):
         watched.count = watched.largest = 0
         before, start = learner.play(), time.perf_counter()
@@ -74,7 +74,7 @@ def measure(watched: Watched, n: int, shrinkage: float, tolerance: float) -> dic
         blocks.append(watched.largest)
         if n <= 100:
             whole.append(1e3 * _without_blocks(before, event, learner))
-        if time.perf_counter() - begun > SECONDS:
+        if sum(times) > 1e3 * SECONDS:
             outcome = f"{len(times)} steps"
             break
     return {
@@ -112,6 +112,7 @@ def main() -> None:
         for shrinkage in (0.2, 0.1, 0.05)
         for tolerance in (1e-12, 1e-6)
     ]
+    cases.append((300, 0.01, 1e-6))  # what large blocks cost
     console = Console()
     elementwise.MAX_STEPS = MAX_ITERATIONS
     watched = np.linalg.eigh = Watched()
