@@ -168,6 +168,21 @@ def test_an_l1_step_is_as_near_to_the_minimum_as_it_was_asked_for(tolerance):
     assert np.linalg.eigvalsh(near)[0] >= -1e-14
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_l1_steps_with_a_singular_answer_are_certified_too(seed):
+    # Gradient steps alone do not get there in thousands of iterations.
+    rng = np.random.default_rng(seed)
+    u = 2 * rng.normal(size=25) / 5
+    D, tau = np.eye(25) / 25 + 0.3 * np.outer(u, u), 0.02
+    M = elementwise.shrink(DIVERGENCES["frobenius"], D, tau)
+    assert 0 < np.linalg.matrix_rank(M, tol=1e-9) < 25
+    assert np.linalg.eigvalsh(M)[0] >= -1e-14
+    # No positive semidefinite matrix does better: neither along the answer's own directions nor along others.
+    least = np.square(M - D).sum() / 2 + tau * np.abs(M).sum()
+    for other in feasible_neighbours(M, rng):
+        assert np.square(other - D).sum() / 2 + tau * np.abs(other).sum() >= least - 1e-11
+
+
 def test_the_tolerance_reaches_the_l1_step():
     rng = np.random.default_rng(0)
     pairs, y = rng.normal(size=(15, 2, 6)), np.where(rng.random(15) < 0.5, 1, -1)
