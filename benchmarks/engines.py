@@ -1,161 +1,120 @@
-"""Microseconds per pair of the compiled engine, beside naive NumPy: an eigendecomposition per learner and step.
+"""Microseconds per pair of each engine, beside naive NumPy: an eigendecomposition per learner and pair.
 
     python benchmarks/engines.py
 
-Both see the same pairs, in one process on one thread, in turns; the median of several, and their ratio. The naive
-program is the straightforward one: dense matrices, NumPy, no step left out. Ranks and the number of active
-learners are those of the stream, so they are shown: a pair costs what they make of it.
+Both learn from the same pairs, in one process on one thread, in turns, when all scales are active; CPU time, the median
+of several turns, and the ratio. Ranks and the number of learners that a pair moves are those of the stream; a pair
+costs what they make of it. The error is that of the learners' matrices against the naive program's, which goes on
+from where the engine is. At n = 2369 one naive learner is timed, and taken times the number of scales.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from statistics import median
+from typing import Any
 
 import numpy as np
-from results import save
+from naive import Naive, step
+from results import save, show
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
+from streams import NUCLEAR, blobs, scenario
 from threadpoolctl import threadpool_limits
 
-from ocelad import track_metric
-from ocelad.checks import Floats
-from ocelad.online.dyadic import Schedule
-from ocelad.online.losses import LOSSES
+from ocelad import Ocelad, track_metric
+from ocelad.online.track import choose_engine
 from ocelad.pairs import Events
-from ocelad.streams import DriftingClusters
 
-REPEATS = 3
-
-
-def naive(events: Events, n_scales: int, step_size: float, rho: float, scale: float, loss: str) -> Floats:
-    """RICE-OCELAD as one would write it down; what it plays at the end."""
-    n, schedule, value, slope = events.U.shape[1], Schedule(1, n_scales), LOSSES[loss].value, LOSSES[loss].slope
-    rates = np.array([schedule.scale(j).weight_rate for j in range(n_scales)])
-    steps = [step_size * schedule.scale(j).rate for j in range(n_scales)]
-    M, mu, weights = [scale * np.eye(n)] * n_scales, [1.0] * n_scales, rates.copy()
-    for t, (u, y) in enumerate(events, start=1):
-        active = schedule.active(t)
-        margins = [y * (mu[j] - u @ M[j] @ u) for j in range(active)]
-        losses = np.array([value(m) for m in margins])
-        regrets = weights[:active] @ losses / weights[:active].sum() - losses
-        largest = np.abs(regrets).max()
-        if largest > 1e-12 * max(1.0, losses.max()):
-            weights[:active] *= 1 + rates[:active] * regrets / largest
-        for j in range(active):
-            g = slope(margins[j])
-            eigenvalues, V = np.linalg.eigh(M[j] - steps[j] * g * y * np.outer(u, u))
-            M[j] = (V * np.maximum(eigenvalues - steps[j] * rho, 0.0)) @ V.T
-            mu[j] = max(1.0, mu[j] + steps[j] * g * y)
-        for j in range(schedule.starting(t + 1) - 1, 0, -1):
-            M[j], mu[j] = M[j - 1], mu[j - 1]
-        weights[: schedule.starting(t + 1)] = rates[: schedule.starting(t + 1)]
-    active = schedule.active(len(events) + 1)
-    shares = weights[:active] / weights[:active].sum()
-    return np.asarray(sum(p * m for p, m in zip(shares, M, strict=False)))
+SCALES = 12
+WARM_UP = 2**SCALES  # rounds, after which every scale has begun
+TURNS = 5
+# How many pairs the naive program learns from per turn.
+NAIVE_PAIRS = {10: 40, 25: 20, 50: 10, 100: 5, 300: 2, 784: 1, 2369: 0}
 
 
-def blobs(n: int, rounds: int) -> Events:
-    """Three clusters in three dimensions that overlap a little; the others are noise of one size in all.
-
-    With the settings below 3 to 4 learners are active on a pair, and ranks settle at 5 to 7, whatever n is.
-    """
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 3, size=(rounds, 2))
-    points = rng.normal(size=(rounds, 2, n)) * np.sqrt(6.0 / n)
-    points[:, :, :3] = 0.6 * rng.normal(size=(rounds, 2, 3)) + 2 * np.eye(3)[labels]
-    return Events(points[:, 0] - points[:, 1], np.where(labels[:, 0] == labels[:, 1], 1.0, -1.0))
-
-
-def scenario() -> Events:
-    """The paper's drifting stream."""
-    events = [moment.event() for moment in DriftingClusters(seed=0)]
-    return Events(np.array([event.u for event in events]), np.array([event.y for event in events]))
-
-
-def measure(name: str, events: Events, naive_rounds: int, n_scales: int, **settings: float | str) -> dict:
+def measure(name: str, events: Events, engine: str, settings: dict[str, Any]) -> dict[str, Any]:
     n = events.U.shape[1]
-    few = Events(events.U[:naive_rounds], events.y[:naive_rounds])
-    start, step_size, rho, loss = (settings[key] for key in ("scale", "step_size", "rho", "loss"))
-
-    def tracker():
-        return track_metric(
-            n,
-            engine="lowrank",
-            n_scales=n_scales,
-            initial_scale=start,
-            step_size=step_size,
-            shrinkage=rho,
-            loss=loss,
-        )
-
-    fast_times, naive_times = [], []
-    for _ in range(REPEATS):
-        fast = tracker()
-        fast_times.append(_microseconds(lambda: fast.replay(events), len(events)))  # noqa: B023
-        naive_times.append(_microseconds(lambda: naive(few, n_scales, step_size, rho, start, loss), len(few)))
-    same = tracker()
-    same.replay(few)
-    M, N = same.play().matrix, naive(few, n_scales, step_size, rho, start, loss)
-    watched, active = tracker(), 0
-    for event in few:
-        active += int((watched.step(event).losses > 0).sum())
+    few, many = NAIVE_PAIRS[n], 2000 if n <= 300 else 500
+    tracker = track_metric(n, engine=engine, n_scales=SCALES, **settings)
+    tracker.replay(events[:WARM_UP])
+    fast, slow, errors, moved, ranks, done = [], [], [], [], [], WARM_UP
+    naive_settings = {key: settings[key] for key in ("step_size", "shrinkage", "loss")}
+    for _ in range(TURNS):
+        part = events[done : done + many]
+        fast.append(microseconds(lambda: tracker.replay(part), many))  # noqa: B023
+        done += many
+        part = events[done : done + max(few, 1)]
+        if few:
+            naive = Naive(tracker, SCALES, **naive_settings)
+            slow.append(microseconds(lambda: naive.replay(part), few))  # noqa: B023
+            moved += [int((tracker.step(event).losses > 0).sum()) for event in part]
+            errors += [distance(tracker, j, naive.learner(j)) for j in range(SCALES)]
+        else:
+            slow.append(SCALES * one_learner(tracker, part, naive_settings, errors, moved))
+        done += max(few, 1)
+        ranks += [tracker.bank.learner(j).rank for j in range(SCALES)] if n <= 300 else list(tracker.bank.ranks)
     return {
         "stream": name,
         "n": n,
-        "rank": float(np.mean([rank for rank in fast.bank.ranks if rank])),
-        "active": active / len(few),
-        "us per pair": median(fast_times),
-        "naive us": median(naive_times),
-        "ratio": median(naive_times) / median(fast_times),
-        "relative error": float(np.linalg.norm(M - N) / np.linalg.norm(N)),
+        "engine": engine,
+        "rank": float(np.mean(ranks)),
+        "moved": float(np.mean(moved)),
+        "us per pair": median(fast),
+        "naive us": median(slow),
+        "ratio": median(s / f for s, f in zip(slow, fast, strict=True)),
+        "relative error": max(errors),
     }
 
 
-def _microseconds(call, rounds: int) -> float:
+def one_learner(tracker: Ocelad, part: Events, settings: dict[str, Any], errors: list, moved: list) -> float:
+    """Microseconds of a naive step of the coarsest learner, on one pair."""
+    metric, (u, y) = tracker.bank.learner(SCALES - 1), part[0]
+    M, eta = metric.matrix.copy(), settings["step_size"] / 2 ** ((SCALES - 1) / 2)
+    start = time.process_time()
+    g = float(y * (metric.threshold - u @ M @ u) < 1)
+    M, _ = step(M, metric.threshold, u, y, g, eta, settings["shrinkage"])
+    took = 1e6 * (time.process_time() - start)
+    moved.append(int((tracker.step(part[0]).losses > 0).sum()))
+    errors.append(distance(tracker, SCALES - 1, M))
+    return took
+
+
+def distance(tracker: Ocelad, j: int, M: Any) -> float:
+    size = np.linalg.norm(M)
+    return float(np.linalg.norm(tracker.bank.learner(j).matrix - M) / size) if size else 0.0
+
+
+def microseconds(call: Callable[[], object], pairs: int) -> float:
     start = time.process_time()
     call()
-    return 1e6 * (time.process_time() - start) / rounds
+    return 1e6 * (time.process_time() - start) / pairs
 
 
 def main() -> None:
-    nuclear = {"step_size": 0.1, "rho": 0.5, "scale": 0.0, "loss": "hinge"}
-    cases = [
-        (f"blobs, nuclear, n={n}", blobs(n, rounds), few, 12, nuclear)
-        for n, rounds, few in (
-            (10, 5000, 1500),
-            (25, 5000, 1000),
-            (50, 5000, 500),
-            (100, 5000, 200),
-            (300, 3000, 40),
-            (784, 1500, 4),
-        )
-    ]
-    plain = {"rho": 0.0, "scale": 1 / 25}
-    cases += [
-        ("drifting, hinge, rho=0", scenario(), 1500, 13, {**plain, "step_size": 3e-3, "loss": "hinge"}),
-        ("drifting, logistic, rho=0", scenario(), 1500, 13, {**plain, "step_size": 1e-2, "loss": "logistic"}),
-    ]
-    console = Console()
+    plain = {"shrinkage": 0.0}
+    drifting = scenario()
+    cases: list[tuple[str, Events, str, dict[str, Any]]] = []
+    for n in NAIVE_PAIRS:
+        events = blobs(n, WARM_UP + TURNS * (2100 if n <= 300 else 510))
+        engines = ["lowrank"] if n <= 100 else ["lowrank", "blocked"]
+        cases += [("nuclear, rho=0.5", events, engine, NUCLEAR) for engine in engines]
+    for n in (10, 25, 50, 100):
+        events = blobs(n, WARM_UP + TURNS * 2100)
+        cases.append(("rho=0", events, "fullrank", {**NUCLEAR, **plain, "initial_scale": 1 / n}))
+    long = Events(np.concatenate([drifting.U] * 3), np.concatenate([drifting.y] * 3))
+    for loss, step_size in (("hinge", 3e-3), ("logistic", 1e-2)):
+        settings = {**plain, "loss": loss, "step_size": step_size, "initial_scale": 1 / 25}
+        cases += [(f"drifting, rho=0, {loss}", long, engine, settings) for engine in ("fullrank", "lowrank")]
+    console = Console(width=130)
     with threadpool_limits(1):
-        rows = [
-            measure(name, events, few, n_scales, **settings)
-            for name, events, few, n_scales, settings in track(cases, "engines", console=console)
-        ]
-    table = Table(title="Compiled engine and naive NumPy, CPU time, one thread", box=None, padding=(0, 1, 0, 0))
-    for column in rows[0]:
-        table.add_column(column, justify="left" if column == "stream" else "right", no_wrap=True)
+        rows = [measure(*case) for case in track(cases, "engines", console=console)]
     for row in rows:
-        table.add_row(*(_shown(value) for value in row.values()))
-    console.print(table)
-    console.print(f"Written to {save('engines', {'repeats': REPEATS}, rows)}")
-
-
-def _shown(value: float | str) -> str:
-    if isinstance(value, str):
-        return value
-    return f"{value:.1e}" if 0 < value < 1e-3 else f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
+        rho = 0.5 if row["stream"].startswith("nuclear") else 0.0
+        row["auto"] = "*" if choose_engine(row["n"], "frobenius", "nuclear", rho) == row["engine"] else ""
+    show(console, f"{SCALES} scales, CPU time on one thread; *: what engine='auto' takes", rows)
+    console.print(f"Written to {save('engines', {'turns': TURNS, 'scales': SCALES, 'warm up': WARM_UP}, rows)}")
 
 
 if __name__ == "__main__":

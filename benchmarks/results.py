@@ -9,6 +9,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.table import Table
+
 FOLDER = Path(__file__).parent / "results"
 
 
@@ -39,3 +42,21 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor()
+
+
+def show(console: Console, title: str, rows: list[dict[str, Any]]) -> None:
+    """Print rows as a table."""
+    table = Table(title=title, box=None, padding=(0, 1, 0, 0))
+    for column in rows[0]:
+        table.add_column(column, justify="left" if isinstance(rows[0][column], str) else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(shown, row.values()))
+    console.print(table)
+
+
+def shown(value: float | str) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.1e}" if 0 < abs(value) < 1e-3 else f"{value:,.2f}" if abs(value) < 100 else f"{value:,.0f}"

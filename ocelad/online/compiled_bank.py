@@ -66,6 +66,10 @@ class CompiledBank(ABC):
         """The weighted average of the learners' metrics."""
 
     @abstractmethod
+    def learner(self, j: int) -> Metric:
+        """The metric that the learner of scale j holds."""
+
+    @abstractmethod
     def _rows(self, events: Events) -> Any:
         """The events' differences as the kernel wants them."""
 

@@ -71,6 +71,12 @@ class FullRankBank(CompiledBank):
         matrix, threshold = self._average(turn.probabilities)
         return Metric.trusted(matrix, threshold, turn.round - 1)
 
+    def learner(self, j: int) -> Metric:
+        """The metric that the learner of scale j holds."""
+        only = np.zeros(len(self._state.slots))
+        only[j] = 1.0
+        return Metric.trusted(*self._average(only))
+
     def _rows(self, events: Events) -> Floats:
         U: Floats = events.U.toarray() if events.sparse else events.U
         return U if U.flags.c_contiguous and U.flags.writeable else U.copy(order="C")

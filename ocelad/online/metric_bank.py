@@ -98,6 +98,12 @@ class MetricBank(CompiledBank):
             return Metric.low_rank(base, rows, scales, threshold, turn.round - 1)
         return Metric.trusted(_matrix(rows, scales, base), threshold, turn.round - 1)
 
+    def learner(self, j: int) -> Metric:
+        """The metric that the learner of scale j holds."""
+        slot = self._state.slots[j]
+        directions, differences, base = self._parts(slot)
+        return Metric.low_rank(base, directions.copy(), differences, float(self._state.mu[slot]))
+
     def _rows(self, events: Events) -> Floats:
         return self._padded(events.U.toarray() if events.sparse else events.U)
 
@@ -196,16 +202,20 @@ class MetricBank(CompiledBank):
 
     def _average(self, probabilities: Floats) -> tuple[Floats, Floats, float, float]:
         """The weighted average of the metrics, ``base I + rows' diag(scales) rows``, and of the thresholds."""
+        slots, parts = self._state.slots[: len(probabilities)], []
+        for slot, p in zip(slots, probabilities, strict=True):
+            directions, differences, base = self._parts(slot)
+            parts.append((directions, p * differences, p * base))
+        rows, scales, bases = zip(*parts, strict=True)
+        threshold = float(probabilities @ self._state.mu[slots])
+        return np.concatenate(rows), np.concatenate(scales), sum(bases), max(threshold, 1.0)
+
+    def _parts(self, slot: int) -> tuple[Floats, Floats, float]:
+        """The metric in a slot: its directions as rows, by how much each differs from the base, and the base."""
         state = self._state
-        rows, scales, threshold, base = [], [], 0.0, 0.0
-        for slot, p in zip(state.slots[: len(probabilities)], probabilities, strict=True):
-            shift, lam = state.shift[slot], state.lam[slot, : state.rank[slot]]
-            own = max(state.base[slot] - shift, 0.0)
-            rows.append(self._directions(slot))
-            scales.append(p * (np.maximum(lam - shift, 0.0) - own))
-            base += p * own
-            threshold += p * state.mu[slot]
-        return np.concatenate(rows), np.concatenate(scales), float(base), max(float(threshold), 1.0)
+        shift, lam = state.shift[slot], state.lam[slot, : state.rank[slot]]
+        base = float(max(state.base[slot] - shift, 0.0))
+        return self._directions(slot), np.maximum(lam - shift, 0.0) - base, base
 
     def _check_up(self) -> None:
         """Where rounding has made the directions of a metric oblique, make them orthonormal again."""

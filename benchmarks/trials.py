@@ -1,0 +1,83 @@
+"""Many trials of the paper's scenario at once: CPU seconds of the learning alone.
+
+    python benchmarks/trials.py [--trials N]
+
+3000 trials of 6000 rounds, 13 scales, n = 25, the paper's hinge loss: streams are drawn beforehand (and each is used for
+several trials, in as many orders of the features, because drawing them takes longer than learning from them), nothing
+is evaluated. Threads and processes share the work; the first trials are compared, to the bit, with the same run alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+from results import save, show
+from rich.console import Console
+from rich.progress import Progress
+from streams import scenario
+
+from ocelad import Metric, track_metric
+from ocelad.pairs import Events
+from ocelad.trials import Backend, map_trials
+
+STREAMS = 24
+ROUNDS, SCALES = 6000, 13
+
+
+def trial(work: tuple[int, Events, str]) -> tuple[Metric, float]:
+    """What the tracker plays at the end, and the CPU seconds of this thread."""
+    seed, events, loss = work
+    order = np.random.default_rng(seed).permutation(events.U.shape[1])
+    turned = Events(events.U[:, order], events.y)
+    start = time.thread_time()
+    tracker = track_metric(25, n_scales=SCALES, loss=loss, step_size=3e-3 if loss == "hinge" else 1e-2)
+    tracker.replay(turned)
+    return tracker.play(), time.thread_time() - start
+
+
+def run(n_trials: int, backend: Backend, loss: str, streams: list[Events], progress: Progress) -> dict[str, Any]:
+    work = [(seed, streams[seed % len(streams)], loss) for seed in range(n_trials)]
+    task = progress.add_task(f"{loss}, {backend}", total=n_trials)
+    start = time.perf_counter()
+    results = map_trials(trial, work, backend=backend, progress=lambda done: progress.update(task, completed=done))
+    wall = time.perf_counter() - start
+    same = all(results[i][0] == trial(work[i])[0] for i in range(3))
+    seconds = sum(took for _, took in results)
+    return {
+        "loss": loss,
+        "backend": backend,
+        "trials": n_trials,
+        "CPU s": seconds,
+        "wall s": wall,
+        "us per pair": 1e6 * seconds / (n_trials * ROUNDS),
+        "CPU s per 3000": seconds * 3000 / n_trials,
+        "same bits": str(same),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=3000)
+    trials = parser.parse_args().trials
+    console = Console(width=120)
+    with Progress(console=console) as progress:
+        task = progress.add_task("drawing streams", total=STREAMS)
+        streams = []
+        for seed in range(STREAMS):
+            streams.append(scenario(seed))
+            progress.advance(task)
+        few = max(trials // 20, 4)
+        rows = [
+            run(trials, "threads", "hinge", streams, progress),
+            run(few, "processes", "hinge", streams, progress),
+            run(few, "threads", "logistic", streams, progress),
+        ]
+    show(console, f"{ROUNDS} rounds, {SCALES} scales, n = 25", rows)
+    console.print(f"Written to {save('trials', {'streams': STREAMS}, rows)}")
+
+
+if __name__ == "__main__":
+    main()
