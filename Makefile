@@ -33,6 +33,11 @@ check: .venv/.dev
 bench: .venv/.dev
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/engines.py
+	$(BIN)/python benchmarks/limits.py
+	$(BIN)/python benchmarks/sparse.py
+	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/health.py
+	$(BIN)/python benchmarks/trials.py
 	$(BIN)/python benchmarks/diagonal.py
 	$(BIN)/python benchmarks/l1.py
 	$(BIN)/python benchmarks/scenario.py

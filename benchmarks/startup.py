@@ -3,7 +3,7 @@
     python benchmarks/startup.py
 
 CPU seconds (user and system), the median of several; a pair's time is that of the definition, ``Comid``, which
-makes an eigendecomposition per active scale and pair.
+makes an eigendecomposition per active scale and pair. With ``engine="auto"`` the first rounds are the definition's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ocelad.pairs import Event
 PYTHON = [sys.executable, "-c"]
 FIRST_PAIR = "import ocelad; ocelad.MetricTracker().learn_one([1.0, 2.0], [0.0, 0.0], 1).metric_"
 FIRST_FAST = (
-    "from ocelad import Pair, track_metric; track_metric(2, engine='lowrank').step(Pair([1.0, 2.0], [0.0, 0.0], True))"
+    "from ocelad import Pair, track_metric; track_metric(2, engine={!r}).step(Pair([1.0, 2.0], [0.0, 0.0], True))"
 )
 
 
@@ -41,11 +41,11 @@ def cpu_seconds_of(command: list[str], repeats: int = 5) -> float:
     return median(times)
 
 
-def cold_seconds() -> float:
-    """CPU seconds of the first use ever: everything is compiled."""
+def first_seconds(engine: str) -> tuple[float, float]:
+    """CPU seconds of the first use ever, when everything is compiled, and of the next, from the disk."""
     with tempfile.TemporaryDirectory() as folder:
-        command = f"import os; os.environ['NUMBA_CACHE_DIR'] = {folder!r}; {FIRST_FAST}"
-        return cpu_seconds_of([*PYTHON, command], repeats=1)
+        command = f"import os; os.environ['NUMBA_CACHE_DIR'] = {folder!r}; {FIRST_FAST.format(engine)}"
+        return cpu_seconds_of([*PYTHON, command], repeats=1), cpu_seconds_of([*PYTHON, command])
 
 
 def milliseconds_per_pair(n_features: int, rounds: int) -> float:
@@ -53,7 +53,7 @@ def milliseconds_per_pair(n_features: int, rounds: int) -> float:
     rng = np.random.default_rng(0)
     times = []
     for _ in range(3):
-        tracker = track_metric(n_features, step_size=0.3 / n_features**2)
+        tracker = track_metric(n_features, step_size=0.3 / n_features**2, engine="dense")
         events = [Event(rng.normal(size=n_features), float(rng.choice([-1, 1]))) for _ in range(rounds)]
         start = time.process_time()
         for event in events:
@@ -72,17 +72,21 @@ def regret_seconds(rounds: int) -> float:
 
 
 def main() -> None:
+    first = []
+    for engine in ("fullrank", "lowrank"):
+        for when, seconds in zip(("cold", "from the disk"), first_seconds(engine), strict=True):
+            first.append({"what": f"the same, engine {engine!r}, {when}", "value": seconds, "unit": "s"})
     rows = [
         {"what": "python -c pass", "value": cpu_seconds_of([*PYTHON, "pass"]), "unit": "s"},
         {"what": "import ocelad", "value": cpu_seconds_of([*PYTHON, "import ocelad"]), "unit": "s"},
         {"what": "ocelad --help", "value": cpu_seconds_of([sys.executable, "-m", "ocelad", "--help"]), "unit": "s"},
         {"what": "import and first pair, MetricTracker", "value": cpu_seconds_of([*PYTHON, FIRST_PAIR]), "unit": "s"},
-        {"what": "the same, compiled engine, cold", "value": cold_seconds(), "unit": "s"},
         {
-            "what": "the same, compiled engine, from the disk",
-            "value": cpu_seconds_of([*PYTHON, FIRST_FAST]),
+            "what": "import and first pair, track_metric",
+            "value": cpu_seconds_of([*PYTHON, FIRST_FAST.format("auto")]),
             "unit": "s",
         },
+        *first,
         {
             "what": "ocelad demo (6000 rounds)",
             "value": cpu_seconds_of([sys.executable, "-m", "ocelad", "demo", "--quiet"], repeats=1),

@@ -22,8 +22,8 @@ from ocelad.pairs import Event, Events, Pair, SparseVector, differences
 class MetricTracker(BaseEstimator):  # type: ignore[misc]
     """Learns a distance from pairs that are similar (+1) or dissimilar (-1), and follows it when it changes.
 
-    Pairs are learned from in the order in which they come. How they are cut into calls makes no difference,
-    and a call that is refused changes nothing.
+    Pairs are learned from in the order in which they come. How they are cut into calls makes no difference (to the
+    bit; with the engines "blocked" and "sparse", to rounding), and a call that is refused changes nothing.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ from ocelad.online.kernels.secular import EPS, LANES, SMALLEST
 
 Eight: TypeAlias = tuple[float, float, float, float, float, float, float, float]
 
-MAX_ITERATIONS = 100
+PATIENCE, MAX_ITERATIONS = 12, 200
 # A step this small beside the root leaves an error of about its cube in the root, its square in the eigenvector.
 LAST_STEP = 1e-6
 # Vectors of the work space: u, L^-1 u, (M + x I)^-1 u, L^-1 of it, and (M + x I)^-1 of it.
@@ -242,7 +242,7 @@ def clip(M: Floats, group: int, n: int, norm2: float, C: Floats, x: Floats, lane
         lanes[LOW, k], lanes[HIGH, k], lanes[SIZE, k] = 0.0, 1.0, 0.0
         lanes[OPEN, k] = 1.0 if open_ else 0.0
         lanes[AT, k] = lanes[GUESS, k] if open_ else 1.0
-    for _ in range(MAX_ITERATIONS):
+    for iteration in range(MAX_ITERATIONS):
         n_open = 0.0
         for k in range(LANES):
             n_open += lanes[OPEN, k]
@@ -255,7 +255,7 @@ def clip(M: Floats, group: int, n: int, norm2: float, C: Floats, x: Floats, lane
         square(x, Y, n, lanes, VALUE)
         square(x, X, n, lanes, SLOPE)
         square(x, W, n, lanes, BEND)
-        n_last = step(lanes)
+        n_last = step(lanes, iteration)
         if n_last > 0:
             # The vector at the new place, to the square of the step.
             backward(C, n, x, W, T)
@@ -268,8 +268,11 @@ def clip(M: Floats, group: int, n: int, norm2: float, C: Floats, x: Floats, lane
 
 
 @compiled
-def step(lanes: Floats) -> int:
-    """Move each open lane towards its root; how many have made their last step."""
+def step(lanes: Floats, iteration: int) -> int:
+    """Move each open lane towards its root; how many have made their last step.
+
+    Should that take long, every other step halves the place where the root may be, on a logarithmic scale.
+    """
     n_last = 0
     for k in range(LANES):
         if lanes[OPEN, k] == 0.0:
@@ -299,5 +302,7 @@ def step(lanes: Floats) -> int:
             continue
         if not low < moved < high:  # if there is no root ahead, there may be none at all: the next look is at zero
             moved = 0.5 * (low + high) if value > 1.0 or low > 0.0 else 0.0
+        if iteration > PATIENCE and iteration % 2 == 0:
+            moved = sqrt(max(low, noise) * high)
         lanes[AT, k] = max(moved, noise)
     return n_last

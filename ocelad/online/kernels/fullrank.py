@@ -57,7 +57,7 @@ class State(NamedTuple):
 
     M: Floats  # (groups, n (n + 1) / 2, 8): lower triangles
     mu: Floats  # (slots,)
-    guess: Floats  # (slots,): where the last root was, a good place to look for the next
+    guess: Floats  # (slots,): where the last roots were, a good place to look for the next
     slots: np.ndarray  # (K + 1,)
     square: Floats  # (slots,): u'Mu of the pair at hand
     change: Floats  # (slots,): the size of the learner's step, times the slope of its loss
@@ -129,7 +129,8 @@ def learn(state: State, settings: Settings, group: int, V: Floats, row: int, nor
                 length += x[KEPT, i, k] * x[KEPT, i, k]
             found = lanes[SIZE, k] > 0.0
             if found:
-                state.guess[LANES * group + k] = min(max(lanes[SIZE, k], 0.01), 0.9)
+                root = min(max(lanes[SIZE, k], 0.01), 0.9)
+                state.guess[LANES * group + k] += 0.3 * (root - state.guess[LANES * group + k])
             lanes[SIZE, k] = lanes[SIZE, k] * (lanes[S, k] * norm2) / length if found else 0.0
             lanes[S, k] = -lanes[S, k]
             if not found:
