@@ -23,6 +23,9 @@ LOSS_CODES: dict[LossName, int] = {
     "logistic": rounds.LOGISTIC,
 }
 
+# How many pairs are prepared at a time.
+PART = 4096
+
 
 class CompiledBank(ABC):
     """The COMID learners of all scales behind one kernel, ``_play``, which plays any number of rounds.
@@ -163,24 +166,26 @@ class CompiledBank(ABC):
         """
         if events.U.shape[1] != self._n:
             raise ValueError(f"U has {events.U.shape[1]} features; {self._n} are expected")
-        rows, y = self._rows(events), events.y
         weights, lost = np.zeros((2, len(rates))), np.zeros(len(rates))
         weights[0, : turn.active], weights[1, : len(turn.before)] = turn.weights, turn.before
         done, t, error = 0, turn.round, None
         self._learned = True
-        while done < len(y) and error is None:
-            self._make_room(schedule.active(t))
-            stop = min(len(y), done + self.check_up_every - t % self.check_up_every)
-            now, outcome = self._played(rows, y, done, stop, t, weights, rates, lost, False)
-            t, done = t + now - done, now
-            if outcome == rounds.NO_ROOM:
-                self._widen()
-            elif outcome == rounds.NO_SCALE:
-                self.start(_turn(t, weights, schedule))
-            elif outcome != rounds.PLAYED:
-                error = self._error(outcome, t)
-            elif t % self.check_up_every == 0:
-                self._check_up()
+        while done < len(events) and error is None:
+            # A part at a time, so that what rows are made into takes little memory.
+            part = events[done : done + min(PART, self.check_up_every - t % self.check_up_every)]
+            rows, first = self._rows(part), 0
+            while first < len(part) and error is None:
+                self._make_room(schedule.active(t))
+                now, outcome = self._played(rows, part.y, first, len(part), t, weights, rates, lost, False)
+                t, done, first = t + now - first, done + now - first, now
+                if outcome == rounds.NO_ROOM:
+                    self._widen()
+                elif outcome == rounds.NO_SCALE:
+                    self.start(_turn(t, weights, schedule))
+                elif outcome != rounds.PLAYED:
+                    error = self._error(outcome, t)
+                elif t % self.check_up_every == 0:
+                    self._check_up()
         return _turn(t, weights, schedule) if t > turn.round else turn, error
 
     def _played(self, *arguments: Any) -> tuple[int, int]:

@@ -63,10 +63,9 @@ class DenseVectors:
         self._pairs = np.zeros((block, n_features))
 
     @staticmethod
-    def rows(events: Events) -> Floats:
+    def rows(events: Events) -> Any:
         """The events' differences as ``add`` wants them."""
-        rows: Floats = events.U.toarray() if events.sparse else events.U
-        return rows
+        return events.U.toarray() if events.sparse else events.U
 
     @staticmethod
     def row(u: Any) -> Floats:
