@@ -1,6 +1,6 @@
 """How the time per pair grows: with the number of pairs, with the number of features, with the rank.
 
-    python benchmarks/growth.py
+python benchmarks/growth.py
 """
 
 from __future__ import annotations

@@ -36,9 +36,7 @@ def words(n: int, rounds: int, entries: int = 80) -> Events:
         columns.append(np.concatenate([np.arange(3), noise]))
         values.append(np.concatenate([telling, rng.normal(size=len(noise)) * np.sqrt(12.0 / len(noise))]))
         rows.append(np.full(len(columns[-1]), t))
-    matrix = csr_array(
-        (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=(rounds, n)
-    )
+    matrix = csr_array((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=(rounds, n))
     return Events(matrix, np.where(labels[:, 0] == labels[:, 1], 1.0, -1.0))
 
 

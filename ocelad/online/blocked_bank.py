@@ -9,12 +9,15 @@ import numpy as np
 from ocelad.checks import Floats
 from ocelad.online.frames import Combination, DenseVectors, SparseVectors
 from ocelad.online.kernels import rounds
-from ocelad.online.kernels.lowrank import BARELY_OUTSIDE, Frame
+from ocelad.online.kernels.eigenform import oblique_next
+from ocelad.online.kernels.lowrank import MOST_OBLIQUE, Frame
 from ocelad.online.kernels.secular import padded
 from ocelad.online.metric_bank import MetricBank
 
 # Beside |u|, what u has outside some directions that is only rounding.
 NOTHING = 1e-12
+# How far from orthonormal new anchors are, at most, once they have been straightened.
+STRAIGHT = 1e-14
 
 
 class BlockedBank(MetricBank):
@@ -84,8 +87,8 @@ class BlockedBank(MetricBank):
     def _resolve(self, n_active: int) -> None:
         """Compute what the pair at hand has outside the learners' directions, where that is little.
 
-        Where it is nothing but rounding, the frame says so. Where it is more, it becomes an anchor of that learner;
-        then all anchors are new, and the block is empty.
+        Where it is nothing but rounding, the frame says so. Where it is more, anchors are renewed, and the pair comes
+        again; if that was no help, it becomes an anchor of that learner, too.
         """
         state, frame, row = self._state, self._frame, self._used
         norm2, extra = frame.gram[row, row], {}
@@ -95,9 +98,12 @@ class BlockedBank(MetricBank):
             C = state.V[state.buffer[slot], :r]
             z = C[:, :count] @ frame.products[row, offset : offset + count]
             z += C[:, frame.width : frame.width + row] @ frame.gram[row, :row]
-            if base <= shift:
-                z[state.lam[slot, :r] <= shift] = 0.0  # does not count any more
-            if r == self._n or norm2 - z @ z >= 2.0 * BARELY_OUTSIDE * norm2:
+            counts = (state.lam[slot, :r] > shift) | (base > shift)
+            z[~counts] = 0.0
+            parts = z @ C
+            parts[frame.width :][:row] *= np.sqrt(np.diag(frame.gram)[:row])
+            oblique = oblique_next(frame.oblique[slot], norm2, norm2 - z @ z, parts @ parts)
+            if counts.sum() == self._n or oblique < 0.5 * MOST_OBLIQUE:
                 continue
             pairs = np.append(-(z @ C[:, frame.width : frame.width + row]), 1.0)
             part = Combination(offset, -(z @ C[:, :count])[None], pairs[None])
@@ -106,7 +112,10 @@ class BlockedBank(MetricBank):
                 frame.anchor[slot], frame.length[slot] = 0, 0.0
             else:
                 extra[int(slot)] = part
-        if extra:
+        if extra and row > 0:
+            frame.anchor[:] = -1
+            self._renew()
+        elif extra:
             u = self._vectors.combine(Combination(0, np.zeros((1, 0)), np.eye(row + 1)[row:]), row + 1)[0]
             self._used += 1  # the pair itself is in the combinations
             self._renew(extra)
@@ -143,6 +152,9 @@ class BlockedBank(MetricBank):
             frame.offset[slot], frame.n_anchors[slot] = at, len(anchors)
             at += len(anchors)
         self._vectors.renew(parts, used)
+        for slot in range(len(state.slots)):
+            self._vectors.straighten(int(frame.offset[slot]), int(state.rank[slot]))
+        frame.oblique[:] = STRAIGHT
         state.V[:] = 0.0
         for slot in range(len(state.slots)):
             np.fill_diagonal(state.V[state.buffer[slot], : state.rank[slot]], 1.0)
@@ -181,13 +193,15 @@ class BlockedBank(MetricBank):
             offset=np.zeros(n_slots, dtype=np.int64),
             n_anchors=np.zeros(n_slots, dtype=np.int64),
             products=np.zeros((self.block, 8)) if old is None else old.products,
-            gram=np.zeros((self.block, self.block)) if old is None else old.gram,
+            gram=np.zeros((padded(self.block), padded(self.block))) if old is None else old.gram,
             inner=np.zeros((n_slots, self._row_width(capacity))),
             anchor=np.full(n_slots, -1),
             length=np.zeros(n_slots),
+            oblique=np.full(n_slots, STRAIGHT),
+            next_oblique=np.zeros(n_slots),
         )
         if old is not None:
-            for name in ("offset", "n_anchors", "anchor", "length"):
+            for name in ("offset", "n_anchors", "anchor", "length", "oblique"):
                 getattr(frame, name)[: len(old.offset)] = getattr(old, name)
         return frame
 

@@ -17,6 +17,10 @@ from ocelad.checks import Floats
 from ocelad.pairs import Events, SparseVector, as_dense, as_sparse
 
 
+# Anchors that are as near to orthonormal as this need no straightening.
+ROUNDING = 4e-15
+
+
 class Combination(NamedTuple):
     """Rows of new anchors: ``anchors @ old[first:first + anchors.shape[1]] + pairs @ (pairs of the block)``."""
 
@@ -42,6 +46,10 @@ class Vectors(Protocol):
 
     def append(self, rows: Floats) -> int:
         """More anchors, behind the others: the place of the first."""
+        ...
+
+    def straighten(self, first: int, count: int) -> None:
+        """Make some anchors that are nearly orthonormal so, as far as they are not."""
         ...
 
     def get(self, at: int) -> Floats:
@@ -108,6 +116,12 @@ class DenseVectors:
             grown[:at], self._anchors = self._anchors[:at], grown
         self._anchors[at : self._count] = rows
         return at
+
+    def straighten(self, first: int, count: int) -> None:
+        rows = self._anchors[first : first + count]
+        off = rows @ rows.T - np.eye(count)
+        if count and np.abs(off).max() > ROUNDING:
+            rows -= (0.5 * off) @ rows
 
     def get(self, at: int) -> Floats:
         anchor: Floats = self._anchors[at].copy()
@@ -217,6 +231,12 @@ class SparseVectors:
         self._anchors[: self._n_seen, at : self._count] = 0.0
         self._anchors[places, at : self._count] = rows[:, features].T
         return at
+
+    def straighten(self, first: int, count: int) -> None:
+        columns = self._anchors[: self._n_seen, first : first + count]
+        off = columns.T @ columns - np.eye(count)
+        if count and np.abs(off).max() > ROUNDING:
+            columns -= columns @ (0.5 * off)
 
     def get(self, at: int) -> Floats:
         row = np.zeros(self._n)

@@ -283,7 +283,8 @@ class MetricBank(CompiledBank):
     def _new_frame(self, n_slots: int, capacity: int) -> Frame:
         """None: V holds the directions themselves."""
         integers, none = np.zeros(n_slots, dtype=np.int64), np.zeros((0, 0))
-        return Frame(0, integers, integers.copy(), none, none, none, integers - 1, np.zeros(n_slots))
+        zeros = np.zeros(n_slots)
+        return Frame(0, integers, integers.copy(), none, none, none, integers - 1, zeros, zeros.copy(), zeros.copy())
 
 
 def _matrix(rows: Floats, scales: Floats, base: float) -> Floats:

@@ -10,7 +10,7 @@ rotation does not care. Rows are padded with zeros to a multiple of the lanes.
 
 from __future__ import annotations
 
-from math import sqrt
+from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -77,13 +77,64 @@ def squared_length(lam: Floats, z: Floats, slot: int, r: int, base: float, shift
 
 
 @compiled
-def outside(lam: Floats, z: Floats, slot: int, r: int, base: float, shift: float, norm2: float) -> float:
-    """The squared length of the part of u outside the directions that count, from its projections."""
-    inside = 0.0
+def outside(lam: Floats, z: Floats, slot: int, r: int, base: float, shift: float, norm2: float) -> tuple[float, int]:
+    """The squared length of the part of u outside the directions that count, from its projections; how many count."""
+    inside, count = 0.0, 0
     for k in range(r):
         if lam[slot, k] > shift or base > shift:
             inside += z[slot, k] * z[slot, k]
-    return norm2 - inside
+            count += 1
+    return norm2 - inside, count
+
+
+@compiled
+def strain(
+    V: Floats,
+    buffer: int,
+    r: int,
+    lam: Floats,
+    z: Floats,
+    slot: int,
+    above: float,
+    gram: Floats,
+    width: int,
+    filled: int,
+    q: Floats,
+) -> float:
+    """The squared size of all that is added up to u's part inside the directions with eigenvalues above ``above``.
+
+    In a frame, that is: anchors have length 1, the pairs behind them the lengths on the diagonal of ``gram``. Where it is
+    much more than what comes out, digits are lost.
+    """
+    for j in range(filled):
+        q[j] = 0.0
+    for k in range(r):
+        if lam[slot, k] > above:
+            part = z[slot, k]
+            for j in range(filled):
+                q[j] += part * V[buffer, k, j]
+    total = 0.0
+    for j in range(width):
+        total += q[j] * q[j]
+    for j in range(width, filled):
+        total += q[j] * q[j] * gram[j - width, j - width]
+    return total
+
+
+@compiled
+def oblique_next(oblique: float, norm2: float, left: float, parts: float) -> float:
+    """How far from orthonormal directions may be with one more, whose squared length beside the others is ``left``.
+
+    What was oblique before, and what rounding makes so, is blown up when the rest of u is scaled to length 1; and its
+    length is the root of a difference. Infinite where nothing is left.
+    """
+    if not left > 0.0:
+        return inf
+    rounding = EPS * sqrt(1.0 + parts / norm2)
+    scale = sqrt(norm2 / left)
+    return (
+        oblique * sqrt(max(norm2 - left, 0.0) / norm2) + rounding
+    ) * scale + rounding * rounding / EPS * scale * scale
 
 
 @inlined
@@ -120,7 +171,9 @@ def change(
     m, column = sort_poles(lam, z, slot, rank, base, shift, sign, poles, order)
     plain = length < 0.0
     if m < n:
-        left = outside(lam, z, slot, rank, base, shift, norm2)
+        left = norm2
+        for k in range(rank):  # z is 0 of those that do not count any more
+            left -= z[slot, k] * z[slot, k]
         if vector >= 0:
             length = sqrt(left) if plain else length
             for j in range(rows):

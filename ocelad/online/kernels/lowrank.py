@@ -9,7 +9,16 @@ import numpy as np
 
 from ocelad.checks import Floats
 from ocelad.online.compiled import compiled, inlined
-from ocelad.online.kernels.eigenform import Work, change, outside, project, squared_length, squared_norm
+from ocelad.online.kernels.eigenform import (
+    Work,
+    change,
+    oblique_next,
+    outside,
+    project,
+    squared_length,
+    squared_norm,
+    strain,
+)
 from ocelad.online.kernels.rounds import (
     CARRY,
     DEGENERATE,
@@ -26,8 +35,8 @@ from ocelad.online.kernels.rounds import (
 )
 from ocelad.online.kernels.secular import padded
 
-# Below this part of |u|^2, what u has outside a metric's directions cannot be known from inner products alone.
-BARELY_OUTSIDE = 1e-3
+# How far from orthonormal the directions in a frame may come to be, by what is known of the errors of inner products.
+MOST_OBLIQUE = 1e-12
 
 
 class Settings(NamedTuple):
@@ -73,6 +82,8 @@ class Frame(NamedTuple):
     inner: Floats  # (K + 1, width + block): the pair at hand with each slot's frame
     anchor: np.ndarray  # (K + 1,): the anchor that is what u has outside the slot's directions; -1: none is
     length: Floats  # (K + 1,): how much u has of it
+    oblique: Floats  # (K + 1,): how far from orthonormal the slot's directions may be
+    next_oblique: Floats  # (K + 1,): and will be, when the pair at hand gives it another one
 
 
 @inlined
@@ -93,11 +104,11 @@ def observe(
     V, lam, z, slots, rank, buffer = state.V, state.lam, state.z, state.slots, state.rank, state.buffer
     mu, base, shift, slope, filled = state.mu, state.base, state.shift, state.slope, state.filled
     steps, loss, rho, n, width = settings.steps, settings.loss, settings.rho, settings.n, frame.width
-    products, gram, inner = frame.products, frame.gram, frame.inner
+    products, gram, inner, q = frame.products, frame.gram, frame.inner, work.q
     for level in range(n_active):
         slot = slots[level]
         r = rank[slot]
-        if r < n and r + 1 > lam.shape[1]:
+        if r + 1 > lam.shape[1] and (r < n or width > 0):  # a frame may need one more anchor than there are directions
             return NO_ROOM
         if width == 0:
             project(V, buffer[slot], r, U, row, V.shape[2], z, slot)
@@ -114,9 +125,12 @@ def observe(
             return INFINITE_LOSS
         if not isfinite(steps[level] * slope[slot] * norm2):
             return INFINITE_STEP
-        if width > 0 and slope[slot] > 0.0 and norm2 > 0.0 and r < n and frame.anchor[slot] < 0:
-            left = outside(lam, z, slot, r, base[slot], shift[slot], norm2)
-            if left < BARELY_OUTSIDE * norm2:
+        if width > 0 and slope[slot] > 0.0 and norm2 > 0.0 and frame.anchor[slot] < 0:
+            left, count = outside(lam, z, slot, r, base[slot], shift[slot], norm2)
+            held = shift[slot] if base[slot] <= shift[slot] else -1.0
+            parts = strain(V, buffer[slot], r, lam, z, slot, held, gram, width, filled[slot], q)
+            frame.next_oblique[slot] = oblique_next(frame.oblique[slot], norm2, left, parts)
+            if count < n and not frame.next_oblique[slot] <= MOST_OBLIQUE:
                 return DEGENERATE
     for level in range(n_active):
         slot = slots[level]
@@ -152,6 +166,8 @@ def learn(
     if frame.width > 0:
         vector = frame.width + row if frame.anchor[slot] < 0 else frame.anchor[slot]
         length = -1.0 if frame.anchor[slot] < 0 else frame.length[slot]
+        if frame.anchor[slot] < 0 and state.rank[slot] < n:
+            frame.oblique[slot] = max(frame.oblique[slot], frame.next_oblique[slot])
         state.filled[slot] = padded(frame.width + row + 1)
     r, base, n_cut = change(
         V,
@@ -220,6 +236,7 @@ def start(state: State, frame: Frame, n_starting: int, finest: int) -> None:
     state.filled[freed] = state.filled[old]
     frame.offset[freed] = frame.offset[old]
     frame.n_anchors[freed] = frame.n_anchors[old]
+    frame.oblique[freed] = frame.oblique[old]
 
 
 @compiled
