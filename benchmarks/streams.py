@@ -12,7 +12,7 @@ from ocelad.streams import DriftingClusters
 def blobs(n: int, rounds: int, spread: float = 0.6) -> Events:
     """Three clusters in three dimensions that overlap a little; the others are noise of one size in all.
 
-    With the settings of ``NUCLEAR`` 3 to 4 of 12 learners are active on a pair, and ranks settle at 4 to 10, whatever n.
+    With the settings of ``NUCLEAR`` a pair moves 3 to 6 of 12 learners, and ranks settle at 4 to 10, whatever n.
     """
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, size=(rounds, 2))
@@ -25,7 +25,7 @@ NUCLEAR = {"step_size": 0.1, "shrinkage": 0.5, "initial_scale": 0.0, "loss": "hi
 
 
 def words(n: int, rounds: int, entries: int = 80) -> Events:
-    """Sparse pairs: three features tell, as in ``blobs``; of the others each pair has some, frequent ones more often."""
+    """Sparse pairs: three features tell, as in ``blobs``; each pair has some of the others, frequent ones more often."""
     rng = np.random.default_rng(0)
     often = np.cumsum(np.arange(1.0, n - 2) ** -0.8)
     labels = rng.integers(0, 3, size=(rounds, 2))

@@ -2,9 +2,9 @@
 
     python benchmarks/trials.py [--trials N]
 
-3000 trials of 6000 rounds, 13 scales, n = 25, the paper's hinge loss: streams are drawn beforehand (and each is used for
-several trials, in as many orders of the features, because drawing them takes longer than learning from them), nothing
-is evaluated. Threads and processes share the work; the first trials are compared, to the bit, with the same run alone.
+3000 trials of 6000 rounds, 13 scales, n = 25, the paper's hinge loss: streams are drawn beforehand (and each is used
+for several trials, in as many orders of the features, because drawing them takes longer than learning from them), and
+nothing is evaluated. The first trials are compared, to the bit, with the same run alone.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ def map_trials(
     n_jobs : int
         How many at a time; -1: as many as there are processors.
     backend : {"threads", "processes"}
-        Threads share memory and start at once, and suit trials that spend their time in ``Ocelad.replay`` over a compiled
-        engine. Processes suit trials with much Python of their own, such as drawing a stream pair by pair.
+        Threads share memory and start at once, and suit trials that spend their time in ``Ocelad.replay`` over a
+        compiled engine. Processes suit trials with much Python of their own, such as drawing a stream pair by pair.
     progress : callable or None
         Called with the number of trials done, after each of them.
 

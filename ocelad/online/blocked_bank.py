@@ -16,8 +16,9 @@ from ocelad.online.metric_bank import MetricBank
 
 # Beside |u|, what u has outside some directions that is only rounding.
 NOTHING = 1e-12
-# How far from orthonormal new anchors are, at most, once they have been straightened.
-STRAIGHT = 1e-14
+# How far from orthonormal anchors may be before they are straightened, and how far they are then; new ones are as much
+# farther than what they were made of.
+OBLIQUE, STRAIGHT = 1e-13, 5e-15
 
 
 class BlockedBank(MetricBank):
@@ -102,7 +103,7 @@ class BlockedBank(MetricBank):
             z[~counts] = 0.0
             parts = z @ C
             parts[frame.width :][:row] *= np.sqrt(np.diag(frame.gram)[:row])
-            oblique = oblique_next(frame.oblique[slot], norm2, norm2 - z @ z, parts @ parts)
+            oblique = oblique_next(frame.oblique[slot], norm2, float(norm2 - z @ z), float(parts @ parts))
             if counts.sum() == self._n or oblique < 0.5 * MOST_OBLIQUE:
                 continue
             pairs = np.append(-(z @ C[:, frame.width : frame.width + row]), 1.0)
@@ -152,9 +153,10 @@ class BlockedBank(MetricBank):
             frame.offset[slot], frame.n_anchors[slot] = at, len(anchors)
             at += len(anchors)
         self._vectors.renew(parts, used)
-        for slot in range(len(state.slots)):
-            self._vectors.straighten(int(frame.offset[slot]), int(state.rank[slot]))
-        frame.oblique[:] = STRAIGHT
+        frame.oblique[:] += STRAIGHT
+        for oblique in np.flatnonzero(frame.oblique > OBLIQUE):
+            self._vectors.straighten(int(frame.offset[oblique]), int(state.rank[oblique]))
+            frame.oblique[oblique] = STRAIGHT
         state.V[:] = 0.0
         for slot in range(len(state.slots)):
             np.fill_diagonal(state.V[state.buffer[slot], : state.rank[slot]], 1.0)

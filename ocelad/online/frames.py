@@ -16,7 +16,6 @@ import numpy as np
 from ocelad.checks import Floats
 from ocelad.pairs import Events, SparseVector, as_dense, as_sparse
 
-
 # Anchors that are as near to orthonormal as this need no straightening.
 ROUNDING = 4e-15
 

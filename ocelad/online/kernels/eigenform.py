@@ -103,8 +103,8 @@ def strain(
 ) -> float:
     """The squared size of all that is added up to u's part inside the directions with eigenvalues above ``above``.
 
-    In a frame, that is: anchors have length 1, the pairs behind them the lengths on the diagonal of ``gram``. Where it is
-    much more than what comes out, digits are lost.
+    In a frame, that is: anchors have length 1, the pairs behind them the lengths on the diagonal of ``gram``. Where it
+    is much more than what comes out, digits are lost.
     """
     for j in range(filled):
         q[j] = 0.0
@@ -130,11 +130,9 @@ def oblique_next(oblique: float, norm2: float, left: float, parts: float) -> flo
     """
     if not left > 0.0:
         return inf
-    rounding = EPS * sqrt(1.0 + parts / norm2)
-    scale = sqrt(norm2 / left)
-    return (
-        oblique * sqrt(max(norm2 - left, 0.0) / norm2) + rounding
-    ) * scale + rounding * rounding / EPS * scale * scale
+    rounding, scale = EPS * sqrt(1.0 + parts / norm2), sqrt(norm2 / left)
+    inside = sqrt(max(norm2 - left, 0.0) / norm2)
+    return scale * (oblique * inside + rounding + scale * rounding * rounding / EPS)
 
 
 @inlined
