@@ -25,7 +25,7 @@ NUCLEAR = {"step_size": 0.1, "shrinkage": 0.5, "initial_scale": 0.0, "loss": "hi
 
 
 def words(n: int, rounds: int, entries: int = 80) -> Events:
-    """Sparse pairs: three features tell, as in ``blobs``; each pair has some of the others, frequent ones more often."""
+    """Sparse pairs: three features tell, as in ``blobs``; a pair has some of the others, frequent ones more often."""
     rng = np.random.default_rng(0)
     often = np.cumsum(np.arange(1.0, n - 2) ** -0.8)
     labels = rng.integers(0, 3, size=(rounds, 2))
