@@ -46,6 +46,8 @@ class CompiledBank(ABC):
     engine: ClassVar[str]
     #: Every so many rounds ``_check_up`` is called.
     check_up_every: ClassVar[int] = 1 << 62
+    #: The learners, as the kernel has them; ``slots[j]`` says where the one of scale j is.
+    _state: Any
 
     def __init__(
         self,
@@ -121,7 +123,7 @@ class CompiledBank(ABC):
     def taking_over(self, metrics: Sequence[Metric]) -> Self:
         """This bank, with learners that hold these metrics, the finest scale's first."""
         self._make_room(len(metrics))
-        for slot, metric in enumerate(metrics):
+        for slot, metric in zip(self._state.slots[: len(metrics)].tolist(), metrics, strict=True):
             self._hold(slot, metric)
         self._learned = True
         return self
