@@ -36,6 +36,8 @@ class FullRankBank(CompiledBank):
 
     engine: ClassVar[str] = "fullrank"
 
+    _state: State
+
     def __init__(
         self,
         n_features: int,

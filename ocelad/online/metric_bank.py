@@ -48,6 +48,8 @@ class MetricBank(CompiledBank):
     engine: ClassVar[str] = "lowrank"
     check_up_every: ClassVar[int] = 4096
 
+    _state: State
+
     def __init__(
         self,
         n_features: int,

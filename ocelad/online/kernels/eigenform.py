@@ -206,11 +206,7 @@ def change(
     base = max(base - tau, 0.0)
     if m == n and n <= max_rank:
         base = 0.0  # nothing is left that it would be the eigenvalue of
-    n_kept = 0
-    for i in range(m):
-        if poles[ROOT, i] > 0.0 or base > 0.0:
-            order[KEPT, n_kept] = i
-            n_kept += 1
+    n_kept = keep(m, base, poles, order)
     n_cut = max(n_kept - max_rank, 0)
     for _ in range(n_cut):
         n_kept = cut(poles, order, n_kept, base)
@@ -358,6 +354,17 @@ def deflate(m: int, factor: float, poles: Floats, order: np.ndarray) -> tuple[in
         n_touched += 1
         last = i
     return n_untouched, n_turns
+
+
+@compiled
+def keep(m: int, base: float, poles: Floats, order: np.ndarray) -> int:
+    """Which eigenvalues differ from nothing; how many."""
+    n_kept = 0
+    for i in range(m):
+        if poles[ROOT, i] > 0.0 or base > 0.0:
+            order[KEPT, n_kept] = i
+            n_kept += 1
+    return n_kept
 
 
 @compiled
