@@ -18,7 +18,8 @@ demo: .venv/.demo
 	$(BIN)/ocelad demo
 
 test: .venv/.dev
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n auto -q tests/test_metric_bank.py tests/test_diagonal.py
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n auto -q tests/test_engines.py tests/test_kernels.py tests/test_blocked.py \
+	  tests/test_diagonal.py
 	$(BIN)/pytest -n auto
 
 test-slow: .venv/.dev

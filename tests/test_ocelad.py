@@ -38,7 +38,7 @@ class ScriptedBank:
 
 def test_play_is_what_the_next_round_is_judged_on_its_starts_included():
     for finest in ("carry", "ensemble", "reset"):
-        tracker = track_metric(3, step_size=0.2, finest=finest)
+        tracker = track_metric(3, step_size=0.2, finest=finest, engine="dense")
         rng = np.random.default_rng(0)
         loss = margin_loss("logistic")
         for _ in range(40):
@@ -106,7 +106,7 @@ def test_a_turn_cannot_be_written_to():
     with pytest.raises(ValueError, match="read-only"):
         turn.weights[0] = np.nan
     assert turn == turn
-    assert repr(track_metric(2)) == "Ocelad(Rice, n_rounds=0, n_active_scales=1)"
+    assert repr(track_metric(2, engine="dense")) == "Ocelad(Rice, n_rounds=0, n_active_scales=1)"
 
 
 @given(st.lists(st.lists(st.floats(0, 1e12), min_size=8, max_size=8), min_size=1, max_size=60))
@@ -128,7 +128,7 @@ def test_a_scale_that_always_loses_keeps_a_weight():
 
 
 def test_memory_grows_with_the_logarithm_of_time():
-    tracker = track_metric(2)
+    tracker = track_metric(2, engine="dense")
     event = Pair([1.0, 0.0], [0.0, 0.5], similar=True).event()
     sizes = {}
     for t in range(1, 2049):

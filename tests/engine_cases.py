@@ -1,0 +1,89 @@
+"""What the tests of the engines share: the engines, awkward streams of pairs, and what it means to agree."""
+
+from __future__ import annotations
+
+import os
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from ocelad import track_metric
+from ocelad.online.blocked_bank import BlockedBank, SparseBank
+from ocelad.pairs import Event, Events
+
+# With NUMBA_DISABLE_JIT=1 kernels run as plain Python, and the tests on fewer rounds.
+COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+ROUNDS = 300 if COMPILED else 40
+RTOL = 1e-9  # same mathematics, other arithmetic
+
+
+class SmallBlocks(BlockedBank):
+    block = 4
+
+
+class SmallSparseBlocks(SparseBank):
+    block = 4
+
+
+# With blocks of 4 pairs the frame is renewed all the time; with those of the package, in none of the short streams.
+SMALL_BLOCKS = {
+    "blocked, 4": ("blocked", "BlockedBank", SmallBlocks),
+    "sparse, 4": ("sparse", "SparseBank", SmallSparseBlocks),
+}
+LOW_RANK = ["lowrank", "blocked", "blocked, 4", "sparse", "sparse, 4"]
+ENGINES = ["fullrank", *LOW_RANK]
+# What plays a stream at once to the same bits as pair by pair. Blocked ones do not: they leave products of matrices to
+# BLAS, which rounds a row differently when there are more rows.
+SAME_BITS = ["auto", "fullrank", "lowrank"]
+
+
+def make(engine, n=3, **settings):
+    """What ``track_metric`` makes; "blocked, 4" and "sparse, 4" have blocks of 4 pairs."""
+    if engine not in SMALL_BLOCKS:
+        return track_metric(n, engine=engine, **settings)
+    engine, name, small = SMALL_BLOCKS[engine]
+    with patch(f"ocelad.online.blocked_bank.{name}", small):
+        return track_metric(n, engine=engine, **settings)
+
+
+def takes(engine, shrinkage):
+    return engine != "fullrank" or shrinkage == 0.0
+
+
+def awkward_events(seed, n, rounds):
+    """Gaussian differences of all sizes; among them zeros, repetitions, near ones too, and some in few directions."""
+    rng = np.random.default_rng(seed)
+    few = rng.normal(size=(2, n))
+    events = []
+    for t in range(rounds):
+        u = rng.normal(size=n) * rng.uniform(0.1, 1.5)
+        if t % 17 == 3:
+            u = np.zeros(n)
+        elif t % 13 == 5:
+            u = events[-1].u
+        elif t % 7 == 2:
+            u = rng.normal(size=2) @ few
+        elif t % 11 == 7:
+            u = events[-1].u + 10.0 ** -(3 * (1 + t // 11 % 4)) * np.linalg.norm(events[-1].u) * rng.normal(size=n)
+        events.append(Event(u, 1.0 if abs(u[0]) < 0.7 else -1.0))
+    return events
+
+
+def together(events):
+    return Events(np.array([event.u for event in events]), np.array([event.y for event in events]))
+
+
+def assert_same(fast, definition, tolerance=RTOL, what=""):
+    M, N = fast.play(), definition.play()
+    assert np.linalg.norm(M.matrix - N.matrix) <= tolerance * max(np.linalg.norm(N.matrix), 1e-3), what
+    assert M.threshold == pytest.approx(N.threshold, rel=tolerance), what
+    assert M.round == N.round, what
+    np.testing.assert_allclose(fast.turn.weights, definition.turn.weights, rtol=tolerance, err_msg=what)
+
+
+def assert_same_bits(one, other):
+    assert one.play() == other.play()
+    assert (one.turn.weights == other.turn.weights).all()
+    assert (one.turn.before == other.turn.before).all()
+    assert one.turn.starting == other.turn.starting

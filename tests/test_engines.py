@@ -1,0 +1,650 @@
+"""What every engine must do: the same mathematics as the definition, the same result however it is run.
+
+Runs with NUMBA_DISABLE_JIT=1 too, as plain Python, on fewer rounds.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from copy import deepcopy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from engine_cases import (
+    COMPILED,
+    ENGINES,
+    LOW_RANK,
+    ROUNDS,
+    RTOL,
+    SAME_BITS,
+    assert_same,
+    assert_same_bits,
+    awkward_events,
+    make,
+    takes,
+    together,
+)
+from scipy import sparse
+
+from ocelad import LearnerError, MetricTracker, Ocelad, track_metric
+from ocelad.online import compiled
+from ocelad.online.dyadic import Schedule
+from ocelad.online.kernels import cholesky, diagonal, eigenform, fullrank, lowrank, rounds, secular
+from ocelad.online.rice import Rice
+from ocelad.online.track import PRELUDE_FEATURES, PRELUDE_ROUNDS, Prelude, choose_engine, compiled_bank
+from ocelad.online.warm import warm
+from ocelad.pairs import Event, Events
+from ocelad.testing import check_bank
+
+BOUNDED = ["lowrank", "blocked, 4", "sparse, 4"]
+
+
+def make_bank(engine, n=3, **changes):
+    return make(engine, n, **{"step_size": 0.05, **changes}).bank
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+@pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
+@pytest.mark.parametrize("shrinkage", [0.0, 0.05])
+@pytest.mark.parametrize("max_norm", [None, 0.9])
+@pytest.mark.parametrize("initial_scale", [None, 0.0])
+def test_agrees_with_the_definition(loss, finest, shrinkage, max_norm, initial_scale):
+    engines = [engine for engine in ENGINES if takes(engine, shrinkage)]
+    cases = [(n, shortest) for n in (1, 3, 9) for shortest in (1, 3)] if COMPILED else [(1, 1), (3, 3), (4, 1)]
+    for n, shortest in cases:
+        shared = {
+            "loss": loss,
+            "finest": finest,
+            "shrinkage": shrinkage,
+            "max_norm": max_norm,
+            "initial_scale": initial_scale,
+            "step_size": 0.3 / n**1.5,
+            "shortest_interval": shortest,
+        }
+        definition, fast = make("dense", n, **shared), {engine: make(engine, n, **shared) for engine in engines}
+        for t, event in enumerate(awkward_events(n, n, ROUNDS // 4), start=1):
+            expected = definition.step(event).losses
+            for engine, tracker in fast.items():
+                what = f"{engine}, n = {n}, shortest interval {shortest}, round {t}"
+                losses = tracker.step(event).losses
+                np.testing.assert_allclose(losses, expected, rtol=RTOL, atol=RTOL, err_msg=what)
+                if t % 8 == 0 or t == ROUNDS // 4:
+                    assert_same(tracker, definition, what=what)
+
+
+@pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
+@pytest.mark.parametrize("shortest_interval", [1, 3])
+@pytest.mark.parametrize("engine", SAME_BITS)
+def test_a_stream_at_once_gives_the_same_bits_as_pair_by_pair(engine, finest, shortest_interval):
+    for shrinkage in (0.0, 0.01):
+        if not takes(engine, shrinkage):
+            continue
+        events = awkward_events(7, 5, ROUNDS)
+        shared = {"finest": finest, "shortest_interval": shortest_interval, "loss": "hinge", "shrinkage": shrinkage}
+        one, whole, parts = (make(engine, 5, step_size=0.05, **shared) for _ in range(3))
+        for event in events:
+            one.step(event)
+        whole.replay(together(events))
+        for first in range(0, ROUNDS, 29):
+            parts.replay(together(events[first : first + 29]))
+        assert_same_bits(whole, one)
+        assert_same_bits(parts, one)
+
+
+@pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
+@pytest.mark.parametrize("engine", ["blocked", "blocked, 4", "sparse", "sparse, 4"])
+def test_blocks_at_once_agree_with_pair_by_pair_but_for_how_blas_rounds(engine, finest):
+    events = awkward_events(7, 5, ROUNDS)
+    one, whole, parts = (make(engine, 5, step_size=0.05, finest=finest, shrinkage=0.01) for _ in range(3))
+    for event in events:
+        one.step(event)
+    whole.replay(together(events))
+    for first in range(0, ROUNDS, 29):
+        parts.replay(together(events[first : first + 29]))
+    assert_same(whole, one, 1e-10)
+    assert_same(parts, one, 1e-10)
+
+
+@pytest.mark.parametrize("engine", ["auto", *ENGINES])
+def test_the_estimator_on_every_engine(engine):
+    rng = np.random.default_rng(0)
+    pairs, y = rng.normal(size=(ROUNDS, 2, 4)), rng.choice([-1, 1], size=ROUNDS)
+    dense, fast = (MetricTracker(engine=each, step_size=0.05).fit(pairs, y) for each in ("dense", engine.split(",")[0]))
+    np.testing.assert_allclose(fast.get_mahalanobis_matrix(), dense.get_mahalanobis_matrix(), rtol=1e-8, atol=1e-10)
+    np.testing.assert_array_equal(fast.predict(pairs), dense.predict(pairs))
+    assert fast.n_cuts_ == dense.n_cuts_ == 0
+    assert fast.engine_ == {"auto": "fullrank"}.get(engine, engine.split(",")[0])
+
+
+@pytest.mark.parametrize("engine", SAME_BITS)
+def test_the_estimator_however_its_pairs_are_cut_into_calls(engine):
+    rng = np.random.default_rng(0)
+    pairs, y = rng.normal(size=(ROUNDS, 2, 4)), rng.choice([-1, 1], size=ROUNDS)
+    whole, chunks, single = (MetricTracker(engine=engine, step_size=0.05) for _ in range(3))
+    whole.fit(pairs, y)
+    for first in range(0, ROUNDS, 17):
+        chunks.partial_fit(pairs[first : first + 17], y[first : first + 17])
+    for pair, label in zip(pairs, y, strict=True):
+        single.learn_one(pair[0], pair[1], label)
+    assert chunks.metric_ == single.metric_ == whole.metric_
+
+
+@pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_keeps_the_bank_s_contract(engine, finest):
+    for n in (3, 50) if COMPILED else (3,):
+        not_a_number, too_far = Event(np.full(n, np.nan), 1.0), Event(np.full(n, 1e148), 1.0)
+        for refused in (not_a_number, too_far):
+            check_bank(
+                lambda: make_bank(engine, n, finest=finest, loss="squared_hinge", step_size=0.05 / n),  # noqa: B023
+                awkward_events(1, n, 30),
+                refused=refused,
+            )
+
+
+@pytest.mark.parametrize("engine", ["auto", *ENGINES])
+def test_copies_and_pickles_go_on_alike(engine):
+    tracker = make(engine, step_size=0.05)
+    events = awkward_events(2, 3, 80)
+    for event in events[:20]:
+        tracker.step(event)
+    copies = [deepcopy(tracker), pickle.loads(pickle.dumps(tracker))]
+    for event in events[20:]:
+        for each in (tracker, *copies):
+            each.step(event)
+    for each in copies:
+        assert_same_bits(each, tracker)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_pair_that_overflows_is_refused_and_nothing_has_changed(engine):
+    tracker = make(engine, 2, loss="squared_hinge")
+    tracker.replay(Events(np.ones((5, 2)), np.ones(5)))
+    before = tracker.play()
+    with pytest.raises(LearnerError, match=r"in round 6 .* a smaller step_size or data of a smaller scale"):
+        tracker.step(Event(np.array([1e149, 0.0]), 1.0))
+    with pytest.raises(LearnerError, match="in round 6"):
+        tracker.replay(Events([[1e149, 0.0], [1.0, 0.0]], [1, 1]))
+    assert tracker.play() == before
+    assert tracker.n_rounds == 5
+    with pytest.raises(LearnerError, match="in round 7"):
+        tracker.replay(Events([[1.0, 0.0], [1e149, 0.0]], [1, 1]))
+    assert tracker.n_rounds == 6
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_step_that_overflows_is_refused(engine):
+    tracker = make(engine, 2, loss="hinge", initial_scale=0.0, step_size=1e12)
+    tracker.step(Event(np.array([0.0, 1e-6]), -1.0))
+    before = tracker.play()
+    with pytest.raises(LearnerError, match=r"in round 2 .*metric overflows"):
+        tracker.step(Event(np.array([1e149, 0.0]), -1.0))
+    assert tracker.play() == before
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_replay_that_is_refused_has_passed_up_to_there(engine):
+    events = awkward_events(1, 3, 20)
+    events[12] = Event(np.full(3, 1e149), 1.0)
+    one, other = (make(engine, loss="squared_hinge", step_size=0.05) for _ in range(2))
+    with pytest.raises(LearnerError, match="in round 13"):
+        one.replay(together(events))
+    for event in events[:12]:
+        other.step(event)
+    assert one.n_rounds == 12
+    assert_same(one, other, 1e-13)
+    one.step(events[13])
+    other.step(events[13])
+    assert_same(one, other, 1e-13)
+    if engine in SAME_BITS:
+        assert_same_bits(one, other)
+
+
+@pytest.mark.parametrize(("engine", "kernels"), [("fullrank", fullrank), ("lowrank", lowrank), ("blocked", lowrank)])
+def test_an_interrupted_replay_has_not_happened(engine, kernels, monkeypatch):
+    tracker = make(engine)
+    tracker.step(Event(np.ones(3), -1.0))
+    before = tracker.play()
+
+    def play_then_interrupt(*arguments):
+        play(*arguments)
+        raise KeyboardInterrupt
+
+    play = kernels.play
+    monkeypatch.setattr(kernels, "play", play_then_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        tracker.replay(Events(np.eye(3), np.ones(3)))
+    assert tracker.n_rounds == 1
+    assert tracker.play() == before
+
+
+@pytest.mark.parametrize("size", [1e-8, 1e-4, 1e4, 1e8])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_extreme_scales(engine, size):
+    shared = {"step_size": 0.05 / size**4, "initial_scale": 1 / size**2, "loss": "hinge"}
+    definition, fast = (make(each, 4, **shared) for each in ("dense", engine))
+    for event in awkward_events(5, 4, ROUNDS // 5):
+        event = Event(size * event.u, event.y)
+        definition.step(event)
+        fast.step(event)
+    M, N = fast.play().matrix, definition.play().matrix
+    assert np.linalg.norm(M - N) <= RTOL * np.linalg.norm(N)
+
+
+@pytest.mark.parametrize("size", [1e-60, 1e-40, 1e40, 1e60])
+@pytest.mark.parametrize("initial_scale", [0.0, 1.0])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_scales_at_which_products_overflow(engine, size, initial_scale):
+    shared = {"step_size": 0.05 / size**4, "initial_scale": initial_scale / size**2, "loss": "hinge"}
+    if not 0 < shared["step_size"] < np.inf or shared["initial_scale"] > 1e100:
+        shared = {"step_size": 0.05, "initial_scale": 0.0, "loss": "hinge"}
+    definition, fast = (make(each, **shared) for each in ("dense", engine))
+    for event in awkward_events(6, 3, 30):
+        event = Event(size * event.u, event.y)
+        try:
+            definition.step(event)
+        except LearnerError:
+            with pytest.raises(LearnerError):
+                fast.step(event)
+            return
+        fast.step(event)
+    M, N = fast.play().matrix, definition.play().matrix
+    assert np.isfinite(M).all()
+    assert np.abs(M - N).max() <= RTOL * np.abs(N).max()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_tiny_pairs_from_nothing_do_not_make_nan(engine):
+    for size in (1e-150, 1e-155, 1e-160):
+        tracker = make(engine, initial_scale=0.0)
+        tracker.replay(Events(size * np.random.default_rng(0).normal(size=(4, 3)), -np.ones(4)))
+        assert np.isfinite(tracker.play().matrix).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_bound_on_a_metric_whose_norm_overflows(engine):
+    fast = make(engine, max_norm=10.0, initial_scale=0.0, loss="hinge", n_scales=1)
+    fast.step(Event(1e79 * np.random.default_rng(1).normal(size=3), -1.0))
+    assert np.linalg.norm(fast.play().matrix) == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_eigenvalues_that_are_repeated(engine):
+    # Steps along the axes, all of the same size: eigenvalues come in groups, and u touches many of each.
+    n = 6
+    rng = np.random.default_rng(0)
+    definition, fast = (make(each, n, loss="hinge", step_size=0.1, n_scales=2) for each in ("dense", engine))
+    for t in range(ROUNDS // 3):
+        u = np.eye(n)[t % n] if t % 4 else rng.integers(-1, 2, size=n).astype(float)
+        event = Event(u, -1.0 if t % 3 else 1.0)
+        np.testing.assert_allclose(fast.step(event).losses, definition.step(event).losses, rtol=RTOL, atol=RTOL)
+    assert_same(fast, definition)
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 0.02])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_many_directions(engine, shrinkage):
+    # There is room for 8 directions at first, then for 16, 32, 64; and for 4 or 8 scales.
+    if not takes(engine, shrinkage):
+        pytest.skip("needs shrinkage 0")
+    n, rounds = (40, 160) if COMPILED else (18, 24)
+    rng = np.random.default_rng(4)
+    shared = {"initial_scale": 0.0, "step_size": 0.02, "shrinkage": shrinkage}
+    definition, fast = (make(each, n, **shared) for each in ("dense", engine))
+    for t in range(rounds):
+        event = Event(rng.normal(size=n), -1.0 if t % 3 else 1.0)
+        np.testing.assert_allclose(fast.step(event).losses, definition.step(event).losses, rtol=RTOL, atol=RTOL)
+    assert_same(fast, definition)
+    if engine != "fullrank":
+        assert max(fast.bank.ranks) > (32 if n == 40 else 8)
+
+
+@pytest.mark.skipif(not COMPILED, reason="needs the compiler")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_long_streams_stay_healthy(engine):
+    rng = np.random.default_rng(0)
+    definition, fast = (make(each, 5, step_size=0.02, loss="hinge") for each in ("dense", engine))
+    rounds = 10_000
+    U = rng.normal(size=(rounds, 5))
+    y = np.where(np.abs(U[:, 0]) < 1, 1.0, -1.0)
+    fast.replay(Events(U, y))
+    definition.replay(Events(U, y))
+    assert_same(fast, definition)
+
+
+@pytest.mark.parametrize("engine", BOUNDED)
+def test_rank_is_bounded_only_when_asked_for_and_cuts_are_counted(engine):
+    events = awkward_events(3, 8, ROUNDS)
+    free, bounded = (make(engine, 8, initial_scale=0.0, step_size=0.05, max_rank=r) for r in (None, 3))
+    for event in events:
+        free.step(event)
+        bounded.step(event)
+    assert free.bank.n_cuts == 0
+    assert max(free.bank.ranks) == 8
+    assert bounded.bank.n_cuts > 0
+    assert max(bounded.bank.ranks) == 3
+    # What is cut is small: the bounded metric is near the free one.
+    M, N = bounded.play().matrix, free.play().matrix
+    assert np.linalg.norm(M - N) < 0.5 * np.linalg.norm(N)
+
+
+@pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
+@pytest.mark.parametrize("engine", BOUNDED)
+def test_a_rank_that_is_bounded_around_a_base(engine, finest):
+    # Small steps: every metric stays near I / n, and so does one that is bounded.
+    n = 6
+    events = together(awkward_events(4, n, ROUNDS // 3))
+    free, *bounded = (make(engine, n, step_size=1e-3, finest=finest, max_rank=r) for r in (None, 5, 4, 3, 1))
+    for tracker in (free, *bounded):
+        tracker.replay(events)
+    expected = free.play().matrix
+    for tracker, r in zip(bounded, (5, 4, 3, 1), strict=True):
+        assert max(tracker.bank.ranks) <= r
+        assert tracker.bank.n_cuts > 0
+        assert np.linalg.norm(tracker.play().matrix - expected) < 0.2 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("finest", ["carry", "ensemble"])
+@pytest.mark.parametrize("shrinkage", [0.0, 0.02])
+def test_blocks_cut_what_the_low_rank_engine_cuts(finest, shrinkage):
+    events = awkward_events(3, 8, ROUNDS // 2)
+    shared = {"step_size": 0.05, "shrinkage": shrinkage, "max_rank": 3, "finest": finest}
+    plain, *blocked = (make(engine, 8, **shared) for engine in BOUNDED)
+    for event in events:
+        for tracker in (plain, *blocked):
+            tracker.step(event)
+    for tracker in blocked:
+        assert tracker.bank.n_cuts == plain.bank.n_cuts > 0
+        assert tracker.bank.ranks == plain.bank.ranks
+        assert_same(tracker, plain)
+
+
+@pytest.mark.parametrize("engine", ["dense", "auto", *ENGINES])
+@pytest.mark.parametrize(
+    ("U", "y", "sentence"),
+    [
+        (np.zeros((5, 4)), np.ones(5), "has 4 features; 3 are expected"),
+        (np.zeros((5, 2)), np.ones(5), "has 2 features; 3 are expected"),
+        (np.zeros((5, 3)), np.ones(4), "y has 4 labels for 5 pairs"),
+        (np.zeros((5, 3)), np.full(5, 7), "y holds 7 at position 0"),
+        (np.full((5, 3), np.nan), np.ones(5), "U holds nan"),
+        (np.full((5, 3), 1e200), np.ones(5), "too far apart"),
+        (np.zeros(3), np.ones(1), "U has shape"),
+    ],
+)
+def test_arrays_of_events_are_checked(engine, U, y, sentence):
+    tracker = make(engine)
+    with pytest.raises(ValueError, match=sentence):
+        tracker.replay(Events(U, y))
+    assert tracker.n_rounds == 0
+
+
+@pytest.mark.parametrize("n", [4, 8])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_arrays_of_any_kind_give_the_same_bits(engine, n):
+    events = awkward_events(3, n, 40)
+    U = np.round(np.array([event.u for event in events]) * 16) / 16  # exact in float32
+    y = np.array([event.y for event in events])
+    plain = make(engine, n)
+    plain.replay(Events(U, y))
+    others = [U.astype(np.float32), np.asfortranarray(U), np.repeat(U, 2, axis=1)[:, ::2], U.tolist()]
+    for other in [*others, sparse.csr_array(U), sparse.coo_matrix(U)]:
+        tracker = make(engine, n)
+        tracker.replay(Events(other, y > 0))
+        assert tracker.play() == plain.play()
+    unchanged = Events(U, y)
+    make(engine, n).replay(unchanged)
+    assert (unchanged.U == U).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_bank_is_for_one_ocelad_and_its_schedule(engine):
+    name = type(make_bank(engine)).__name__
+    bank = make_bank(engine)
+    Ocelad(bank).step(Event(np.ones(3), 1.0))
+    with pytest.raises(ValueError, match=f"this {name} has learned already; every Ocelad needs one of its own"):
+        Ocelad(bank)
+    with pytest.raises(ValueError, match=f"this {name} was made for intervals of 1 rounds and up, not of 4"):
+        Ocelad(make_bank(engine), shortest_interval=4)
+    with pytest.raises(ValueError, match="finest must be one of"):
+        compiled_bank(
+            engine.split(",")[0],
+            3,
+            Schedule(),
+            shrinkage=0.0,
+            max_rank=None,
+            initial_scale=1.0,
+            initial_threshold=1.0,
+            step_size=0.1,
+            loss="hinge",
+            max_norm=None,
+            finest="first",
+        )
+
+
+@pytest.mark.parametrize("engine", ["fullrank", *LOW_RANK])
+def test_memory_grows_with_the_logarithm_of_time(engine):
+    tracker = make(engine, 2)
+    events = together(awkward_events(0, 2, 16 if COMPILED else 4))
+    sizes = []
+    for doubling in range(4, 11 if COMPILED else 7):
+        while tracker.n_rounds < 2**doubling:
+            tracker.replay(events)
+        sizes.append(len(pickle.dumps(tracker)))
+    assert max(np.diff(sizes)) < 2 * sizes[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"divergence": "burg"}, "engine 'lowrank' needs the divergence 'frobenius'"),
+        ({"engine": "blocked", "divergence": "von_neumann"}, "engine 'blocked' needs the divergence 'frobenius'"),
+        ({"regularizer": "l1", "shrinkage": 0.1}, "engine 'lowrank' needs"),
+        ({"engine": "fullrank", "shrinkage": 0.1}, "engine 'fullrank' needs shrinkage 0; 'lowrank'"),
+        ({"engine": "dense", "max_rank": 3}, "max_rank is of the engines .*; 'dense' keeps every direction"),
+        ({"engine": "fullrank", "max_rank": 3}, "max_rank is of the engines .*; 'fullrank' keeps every direction"),
+        ({"engine": "quick"}, "engine must be one of 'auto', 'dense', 'fullrank', 'lowrank', 'blocked', 'sparse'"),
+        ({"max_rank": 0}, "max_rank must be a whole number of at least 1"),
+        ({"regularizer": None, "shrinkage": 0.1}, "nothing to shrink"),
+    ],
+)
+def test_refuses(changes, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        track_metric(3, **{"engine": "lowrank", **changes})
+
+
+@pytest.mark.parametrize(
+    ("n", "changes", "chosen"),
+    [
+        (1, {}, "fullrank"),
+        (300, {}, "fullrank"),
+        (301, {}, "lowrank"),
+        (300, {"shrinkage": 0.1}, "lowrank"),
+        (300, {"max_rank": 5}, "lowrank"),
+        (599, {"shrinkage": 0.1}, "lowrank"),
+        (600, {"shrinkage": 0.1}, "blocked"),
+        (600, {}, "blocked"),
+        (399, {"shrinkage": 0.1, "sparse": True}, "lowrank"),
+        (400, {"shrinkage": 0.1, "sparse": True}, "sparse"),
+        (300, {"sparse": True}, "fullrank"),
+        (100_000, {"sparse": True}, "sparse"),
+        (3, {"divergence": "burg"}, "dense"),
+        (1000, {"divergence": "von_neumann", "sparse": True}, "dense"),
+        (3, {"regularizer": "l1", "shrinkage": 0.1}, "dense"),
+        (3, {"regularizer": "l1"}, "fullrank"),
+        (3, {"regularizer": None}, "fullrank"),
+    ],
+)
+def test_which_engine_is_chosen(n, changes, chosen):
+    settings = {"divergence": "frobenius", "regularizer": "nuclear", "shrinkage": 0.0, **changes}
+    assert choose_engine(n, **settings) == chosen
+    if not changes.get("sparse"):
+        assert track_metric(n, **changes).bank.engine == chosen
+
+
+@pytest.mark.parametrize(
+    ("n", "sparse_pairs", "settings", "engine"),
+    [
+        (3, False, {}, "fullrank"),
+        (3, False, {"shrinkage": 0.1}, "lowrank"),
+        (3, False, {"divergence": "burg"}, "dense"),
+        (3, True, {}, "fullrank"),
+        (700, False, {"shrinkage": 0.1}, "blocked"),
+        (700, True, {"shrinkage": 0.1}, "sparse"),
+        (700, True, {"engine": "blocked", "shrinkage": 0.1}, "blocked"),
+    ],
+)
+def test_the_estimator_chooses_by_its_first_pairs(n, sparse_pairs, settings, engine):
+    X, Z = np.eye(2, n), np.zeros((2, n))
+    pairs = (sparse.csr_array(X), sparse.csr_array(Z)) if sparse_pairs else np.stack([X, Z], axis=1)
+    tracker = MetricTracker(**settings).fit(pairs, [1, -1])
+    assert tracker.engine_ == engine
+    tracker.partial_fit(pairs, [-1, 1])
+    assert tracker.engine_ == engine
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 0.05])
+@pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
+@pytest.mark.parametrize("shortest", [1, 3])
+def test_auto_begins_with_the_definition_and_hands_over(shrinkage, finest, shortest):
+    shared = {
+        "shrinkage": shrinkage,
+        "finest": finest,
+        "step_size": 0.1,
+        "loss": "hinge",
+        "shortest_interval": shortest,
+    }
+    definition, auto = (track_metric(4, engine=engine, **shared) for engine in ("dense", "auto"))
+    engine = "lowrank" if shrinkage else "fullrank"
+    for t, event in enumerate(awkward_events(8, 4, ROUNDS + PRELUDE_ROUNDS), start=1):
+        assert isinstance(auto.bank, Prelude) == (t <= PRELUDE_ROUNDS)
+        assert auto.bank.engine == engine
+        np.testing.assert_allclose(auto.step(event).losses, definition.step(event).losses, rtol=RTOL, atol=RTOL)
+        if t == PRELUDE_ROUNDS - 1:
+            assert_same_bits(auto, definition)  # it is the definition
+        if t >= PRELUDE_ROUNDS and t % 8 == 0:
+            assert_same(auto, definition)
+    assert_same(auto, definition)
+
+
+def test_what_has_no_prelude():
+    assert isinstance(track_metric(PRELUDE_FEATURES).bank, Prelude)
+    assert not isinstance(track_metric(PRELUDE_FEATURES + 1).bank, Prelude)
+    assert not isinstance(track_metric(3, engine="fullrank").bank, Prelude)
+    assert not isinstance(track_metric(3, max_rank=2).bank, Prelude)
+    assert isinstance(track_metric(3, divergence="burg").bank, Rice)
+
+
+def test_a_few_pairs_import_no_compiler():
+    statement = (
+        "import sys; from ocelad import Pair, track_metric; tracker = track_metric(3)\n"
+        "for _ in range(31): tracker.step(Pair([1, 0, 0], [0, 0, 0], True))\n"
+        "print('numba' in sys.modules); tracker.step(Pair([1, 0, 0], [0, 0, 0], True)); print('numba' in sys.modules)"
+    )
+    output = subprocess.run([sys.executable, "-c", statement], capture_output=True, text=True, check=True).stdout
+    assert output.split() == ["False", "True"]
+
+
+@pytest.mark.skipif(not COMPILED, reason="needs the compiler")
+def test_each_kernel_is_compiled_for_one_signature_only():
+    warm()
+    for engine in ENGINES:
+        for finest in ("carry", "ensemble", "reset"):
+            shrinkage = 0.1 if takes(engine, 0.1) else 0.0
+            tracker = make(engine, 4, loss="hinge", shrinkage=shrinkage, max_norm=3.0, finest=finest)
+            for event in awkward_events(1, 4, 40):
+                tracker.step(event)
+            tracker.replay(Events(np.ones((2, 4)), np.ones(2)))
+            tracker.replay(Events(np.ones((2, 4), order="F"), np.ones(2))[:1])
+            tracker.replay(Events(sparse.csr_array(np.ones((2, 4))), np.ones(2)))
+    for kernel in (lowrank.play, lowrank.start, fullrank.play, fullrank.start):
+        assert len(kernel.signatures) == 1, kernel
+    # Those that are only called by others have none when the others come from the disk.
+    for kernel in (eigenform.turn, eigenform.deflate, secular.solve, rounds.next_round):
+        assert len(kernel.signatures) <= 1, kernel
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not COMPILED, reason="needs the compiler")
+def test_the_first_use_says_that_it_compiles_and_the_next_does_not(tmp_path):
+    def run():
+        return subprocess.run(
+            [sys.executable, "-m", "ocelad", "warm"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        )
+
+    cold, again = run(), run()
+    assert cold.stderr == "ocelad: compiling its kernels for this machine, once; about 10 seconds\n"
+    assert again.stderr == ""
+    assert cold.stdout.startswith("The kernels are compiled")
+
+
+def test_the_stamp_of_the_sources_is_another_one_when_any_of_them_is_changed(tmp_path):
+    (tmp_path / "deep").mkdir()
+    files = [tmp_path / "one.py", tmp_path / "deep" / "two.py"]
+    for path in files:
+        path.write_text("x = 1\n")
+    stamps = {compiled.sources_stamp(tmp_path)}
+    assert compiled.sources_stamp(tmp_path) in stamps
+    for path in files:
+        path.write_text("x = 2\n")
+        stamps.add(compiled.sources_stamp(tmp_path))
+    (tmp_path / "three.py").write_text("x = 3\n")
+    stamps.add(compiled.sources_stamp(tmp_path))
+    assert len(stamps) == 4
+    (tmp_path / "notes.txt").write_text("of no importance")
+    assert compiled.sources_stamp(tmp_path) in stamps
+
+
+@pytest.mark.skipif(not COMPILED, reason="needs the compiler")
+def test_every_kernel_on_the_disk_has_the_stamp_of_all_sources():
+    stamp = compiled.sources_stamp(Path(compiled.__file__).parent)
+    kernels = [
+        kernel
+        for module in (cholesky, diagonal, eigenform, fullrank, lowrank, rounds, secular)
+        for kernel in vars(module).values()
+        if hasattr(kernel, "py_func")
+    ]
+    assert len(kernels) > 40
+    for kernel in kernels:
+        assert kernel._cache._cache_file._source_stamp == stamp, kernel
+
+
+@pytest.mark.skipif(not COMPILED, reason="needs the compiler")
+@pytest.mark.parametrize("theirs", ["0", "1"])
+def test_the_compiler_is_left_as_it_was_set(theirs, tmp_path):
+    statement = """
+import numba
+from numba.core import event
+from ocelad.online.kernels import rounds
+
+class Record(event.Listener):
+    def on_start(self, event): print(event.data["dispatcher"].py_func.__name__, numba.config.SLP_VECTORIZE)
+    def on_end(self, event): pass
+
+event.register("numba:compile", Record())
+rounds.slope_of(0, 1.0)
+print("after", numba.config.SLP_VECTORIZE)
+@numba.njit
+def of_others(x): return x + 1
+of_others(1)
+try:
+    rounds.padded_or_so = rounds.compiled(lambda x: x.no_such_thing)
+    rounds.padded_or_so(1.0)
+except Exception:
+    print("after", numba.config.SLP_VECTORIZE)
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_SLP_VECTORIZE": theirs}
+    result = subprocess.run([sys.executable, "-c", statement], capture_output=True, text=True, env=environment)
+    lines = result.stdout.splitlines()
+    assert "slope_of 1" in lines
+    assert "hinge_slope 1" in lines
+    assert f"of_others {theirs}" in lines
+    assert [line for line in lines if line.startswith("after")] == [f"after {theirs}"] * 2, result.stderr
