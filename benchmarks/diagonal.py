@@ -20,8 +20,9 @@ from rich.table import Table
 from scipy.sparse import csr_array
 
 from ocelad import Metric, Ocelad, track_metric
-from ocelad.online.diagonal_bank import DiagonalBank, warm
+from ocelad.online.diagonal_bank import DiagonalBank
 from ocelad.online.rice import DiagonalRice
+from ocelad.online.warm import warm
 from ocelad.pairs import Events
 
 REPEATS = 3

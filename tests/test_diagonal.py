@@ -15,12 +15,14 @@ import pytest
 from scipy import sparse
 
 from ocelad import Comid, LearnerError, Metric, MetricTracker, Ocelad, Pair, track_metric
+from ocelad.online.bank import Turn
 from ocelad.online.diagonal import DiagonalComid
-from ocelad.online.diagonal_bank import DiagonalBank, warm
+from ocelad.online.diagonal_bank import DiagonalBank
 from ocelad.online.dyadic import Schedule
 from ocelad.online.kernels import diagonal
 from ocelad.online.losses import LOSSES
 from ocelad.online.rice import DiagonalRice
+from ocelad.online.warm import warm
 from ocelad.pairs import Event, Events
 from ocelad.testing import check_bank, check_learner
 
@@ -67,7 +69,7 @@ def definition_and_fast(n, shortest=1, n_scales=None, settle_every=None, **chang
     start = Metric.from_diagonal(np.full(n, 1 / n))
     bank = make_bank(n, Schedule(shortest, n_scales), **settings)
     if settle_every is not None:
-        bank._settings = bank._settings._replace(settle_every=settle_every)
+        bank.check_up_every = settle_every
     shape = {"shortest_interval": shortest, "n_scales": n_scales}
     return Ocelad(DiagonalRice(start, **settings), **shape), Ocelad(bank, **shape)
 
@@ -186,6 +188,17 @@ def test_keeps_the_bank_s_contract(finest):
         check_bank(lambda: make_bank(finest=finest), events, refused=refused)
 
 
+def test_takes_over_metrics():
+    # Those of ten scales, which there is no room for at first; each learner goes on from its own.
+    rng = np.random.default_rng(0)
+    metrics = [Metric.from_diagonal(rng.random(5), 1.0 + rng.random()) for _ in range(10)]
+    bank = make_bank(shrinkage=0.0).taking_over(metrics)
+    turn = Turn(600, (), np.eye(10)[7] + 1e-300, np.ones(10))
+    assert bank.mix(turn).diagonal.tolist() == pytest.approx(metrics[7].diagonal.tolist())
+    assert bank.mix(turn).threshold == pytest.approx(metrics[7].threshold)
+    assert track_metric(3, diagonal=True).bank.engine == "diagonal"
+
+
 def test_keeps_the_learner_s_contract():
     events = [Event(event.u, event.y) for event in dense(sparse_events(1, 5, 20))]
     check_learner(lambda: DiagonalComid(Metric.from_diagonal(np.ones(5)), step_size=0.1, shrinkage=0.1), events)
@@ -240,8 +253,8 @@ def test_an_interrupted_replay_has_not_happened(monkeypatch):
         play_rounds(*arguments)
         raise KeyboardInterrupt
 
-    play_rounds = diagonal.replay
-    monkeypatch.setattr(diagonal, "replay", play_then_interrupt)
+    play_rounds = diagonal.play
+    monkeypatch.setattr(diagonal, "play", play_then_interrupt)
     with pytest.raises(KeyboardInterrupt):
         tracker.replay(Events(np.ones((30, 3)), np.ones(30)))
     assert tracker.n_rounds == 0
@@ -294,8 +307,8 @@ def test_each_kernel_is_compiled_for_one_signature_only():
         events = dense(sparse_events(2, 4, 9))
         tracker.replay(events)
         tracker.play()
-    kernels = (diagonal.observe, diagonal.replay, diagonal.start, diagonal.average)
-    assert [len(kernel.signatures) for kernel in kernels] == [1, 1, 1, 1]
+    kernels = (diagonal.play, diagonal.start, diagonal.average)
+    assert [len(kernel.signatures) for kernel in kernels] == [1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -303,8 +316,8 @@ def test_each_kernel_is_compiled_for_one_signature_only():
     [
         ({"divergence": "burg"}, "diagonal=True needs the divergence 'frobenius'.*got divergence='burg'"),
         ({"max_norm": 3.0}, "diagonal=True needs .*no max_norm"),
-        ({"engine": "lowrank"}, "diagonal=True needs .*no engine"),
-        ({"max_rank": 3}, "max_rank is of engine 'lowrank'"),
+        ({"engine": "lowrank"}, "diagonal=True needs .*engine 'auto' or 'dense'; got .*engine='lowrank'"),
+        ({"max_rank": 3}, "diagonal=True needs .*no max_rank.*got .*max_rank=3"),
         ({"diagonal": "yes"}, "diagonal must be one of False, True; got 'yes'"),
         ({"regularizer": None, "shrinkage": 0.1}, "nothing to shrink"),
         ({"step_size": 0.0}, "step_size must be a finite number above 0"),

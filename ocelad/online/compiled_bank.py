@@ -45,7 +45,7 @@ class CompiledBank(ABC):
     #: What ``track_metric`` calls it.
     engine: ClassVar[str]
     #: Every so many rounds ``_check_up`` is called.
-    check_up_every: ClassVar[int] = 1 << 62
+    check_up_every: int = 1 << 62
     #: The learners, as the kernel has them; ``slots[j]`` says where the one of scale j is.
     _state: Any
 
@@ -197,7 +197,11 @@ class CompiledBank(ABC):
     def _error(self, outcome: int, t: int) -> LearnerError:
         what = "loss is not finite" if outcome == rounds.INFINITE_LOSS else "metric overflows"
         words = f"could not learn from the pair (its {what}; a smaller step_size or data of a smaller scale is needed)"
-        return LearnerError(self._schedule.scale(0), t, words)
+        return LearnerError(self._schedule.scale(self._failed_scale()), t, words)
+
+    def _failed_scale(self) -> int:
+        """At which scale the last pair was refused, where the kernel says."""
+        return 0
 
     def _steps(self, n_scales: int) -> Floats:
         """The step size of each scale."""

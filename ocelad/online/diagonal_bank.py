@@ -2,43 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ocelad import checks
 from ocelad.checks import Floats
 from ocelad.metric import Metric
-from ocelad.online.bank import Finest, LearnerError, Turn
+from ocelad.online.bank import Finest, Turn
 from ocelad.online.comid import LossName
+from ocelad.online.compiled_bank import LOSS_CODES, CompiledBank
 from ocelad.online.dyadic import Schedule
 from ocelad.online.kernels import diagonal
 from ocelad.online.kernels.diagonal import CARRY, ENSEMBLE, LANES, RESET, UNKNOWN, Settings, State
-from ocelad.online.kernels.rounds import HINGE, INFINITE_LOSS, LOGISTIC, NO_SCALE, PLAYED, SQUARED_HINGE
-from ocelad.pairs import Event, Events, Pair, as_event, as_sparse
+from ocelad.pairs import Events, as_sparse
 
-LOSS_CODES: dict[LossName, int] = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC}
 FINEST_CODES: dict[Finest, int] = {"carry": CARRY, "ensemble": ENSEMBLE, "reset": RESET}
 
 
-class DiagonalBank:
+class Rows(NamedTuple):
+    """Sparse rows: the entries of row i are those from ``indptr[i]`` up to ``indptr[i + 1]``."""
+
+    indptr: Any
+    indices: Any
+    values: Floats
+
+
+class DiagonalBank(CompiledBank):
     """The learners of ``DiagonalRice``, fast: a pair costs each learner what it has entries that are not zero.
 
     Shrinkage is put off until a feature is touched. Starting a scale is a change of pointers and a copy of the
     features that were touched since the two slots were the same, which per pair comes to no more than learning from
     it does. Only ``finest="ensemble"`` costs every feature and scale whenever the finest scale starts.
 
-    It changes in place. A pair that is refused changes nothing; an interrupt in the middle of a step may leave
-    it one round ahead of the weights. (``Ocelad.replay`` works on a copy.)
-
     Parameters
     ----------
-    n_features : int
-    schedule : Schedule
-        Of the ``Ocelad`` that it is for; it gives the step sizes.
-    initial_scale, initial_threshold, step_size, loss, shrinkage, finest
+    n_features, schedule, initial_scale, initial_threshold, step_size, finest
+        As of every ``CompiledBank``.
+    loss, shrinkage
         As in ``track_metric``.
     """
+
+    engine: ClassVar[str] = "diagonal"
+    _state: State
 
     def __init__(
         self,
@@ -52,51 +57,25 @@ class DiagonalBank:
         shrinkage: float,
         finest: Finest,
     ) -> None:
-        self._n = n_features
-        self._schedule = schedule
-        self._step_size = step_size
+        super().__init__(
+            n_features,
+            schedule,
+            initial_scale=initial_scale,
+            initial_threshold=initial_threshold,
+            step_size=step_size,
+            finest=finest,
+        )
         self._settings = Settings(
             loss=LOSS_CODES[loss],
             rho=float(shrinkage),
-            finest=FINEST_CODES[checks.choice(finest, "finest", get_args(Finest))],
+            finest=FINEST_CODES[finest],
             steps=np.empty(0),
-            weight=float(initial_scale),
-            threshold=float(initial_threshold),
-            # Often enough for the digits, seldom enough that it costs each pair a few features.
-            settle_every=max(1024, n_features // 4),
+            weight=self._initial[0],
+            threshold=self._initial[1],
         )
-        self._learned = False
+        # Often enough for the digits of what is put off, seldom enough that it costs each pair a few features.
+        self.check_up_every = max(1024, n_features // 4)
         self._make_room(LANES)
-
-    def start(self, turn: Turn) -> DiagonalBank:
-        """Give the scales that start with this round the metrics of the scales below them."""
-        if turn.starting and turn.starting[0].length != self._schedule.shortest:
-            raise ValueError(
-                f"this DiagonalBank was made for intervals of {self._schedule.shortest} rounds and up, "
-                f"not of {turn.starting[0].length}"
-            )
-        if turn.round == 1 and self._learned:
-            raise ValueError("this DiagonalBank has learned already; every Ocelad needs one of its own")
-        self._make_room(turn.active)
-        if turn.round > 1:
-            n_before = len(turn.before)
-            before = turn.before.copy()  # writable, as in a replay: kernels are compiled for that only
-            diagonal.start(self._state, self._settings, turn.round, len(turn.starting), before, n_before)
-        return self
-
-    def observe(self, event: Event | Pair, turn: Turn) -> tuple[Floats, DiagonalBank]:
-        """What each learner lost on the pair; each has learned from it."""
-        u, y = as_event(event, self._n)
-        indices, values, _ = as_sparse(u, self._n)
-        lost = np.zeros(turn.active)
-        with np.errstate(over="ignore", invalid="ignore"):  # where kernels run as plain Python; told by the outcome
-            outcome = diagonal.observe(
-                self._state, self._settings, indices.copy(), values.copy(), 0, len(indices), y, turn.active, lost
-            )
-        if outcome != PLAYED:
-            raise self._error(outcome, turn.round)
-        self._learned = True
-        return lost, self
 
     def mix(self, turn: Turn) -> Metric:
         """The weighted average of the learners' metrics."""
@@ -104,46 +83,65 @@ class DiagonalBank:
         threshold = diagonal.average(self._state, turn.weights.copy(), turn.active, weights)
         return Metric.low_rank(weights, np.zeros((0, self._n)), np.zeros(0), threshold, turn.round - 1)
 
-    def replay(self, events: Events, turn: Turn, schedule: Schedule, rates: Floats) -> tuple[Turn, LearnerError | None]:
-        """Play a round on each of the events without coming back to Python; the turn after them.
+    def _rows(self, events: Events) -> Rows:
+        if events.sparse:
+            return Rows(events.U.indptr.astype(np.int64), events.U.indices.astype(np.int64), events.U.data)
+        rows, indices = np.nonzero(events.U)
+        indptr = np.searchsorted(rows, np.arange(len(events) + 1))
+        return Rows(indptr, np.ascontiguousarray(indices), events.U[rows, indices])
 
-        Where a pair is refused, the turn is the one of that pair, and the error says why.
-        """
-        indptr, indices, values = _csr(events, self._n)
-        weights = np.zeros((2, len(rates)))
-        weights[0, : turn.active], weights[1, : len(turn.before)] = turn.weights, turn.before
-        done, t, error = 0, turn.round, None
-        self._learned = True
-        while done < len(events) and error is None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                now, outcome = diagonal.replay(
-                    self._state,
-                    self._settings,
-                    indptr,
-                    indices,
-                    values,
-                    events.y,
-                    done,
-                    t,
-                    schedule.shortest,
-                    schedule.most,
-                    weights,
-                    rates,
-                )
-            t, done = t + now - done, now
-            if outcome == NO_SCALE:
-                self.start(_turn(t, weights, schedule))
-            elif outcome != PLAYED:
-                error = self._error(outcome, t)
-        return _turn(t, weights, schedule) if t > turn.round else turn, error
+    def _row(self, u: Any) -> Rows:
+        indices, values, _ = as_sparse(u)
+        # Writable, as in a replay: kernels are compiled for that only.
+        return Rows(np.array([0, len(indices)]), indices.copy(), values.copy())
 
-    def _error(self, outcome: int, t: int) -> LearnerError:
-        what = "loss is not finite" if outcome == INFINITE_LOSS else "metric overflows"
-        words = f"could not learn from the pair (its {what}; a smaller step_size or data of a smaller scale is needed)"
-        return LearnerError(self._schedule.scale(int(self._state.failed[0])), t, words)
+    def _play(
+        self,
+        rows: Any,
+        y: Floats,
+        first: int,
+        last: int,
+        t: int,
+        weights: Floats,
+        rates: Floats,
+        lost: Floats,
+        alone: bool,
+    ) -> tuple[int, int]:
+        return diagonal.play(
+            self._state,
+            self._settings,
+            rows.indptr,
+            rows.indices,
+            rows.values,
+            y,
+            first,
+            last,
+            t,
+            self._schedule.shortest,
+            self._schedule.most,
+            weights,
+            rates,
+            lost,
+            alone,
+        )
+
+    def _start(self, turn: Turn) -> None:
+        diagonal.start(self._state, self._settings, len(turn.starting), turn.before.copy(), len(turn.before))
+
+    def _check_up(self) -> None:
+        """Shrink every weight by what has been put off."""
+        if self._settings.rho > 0.0:
+            diagonal.settle(self._state)
+
+    def _hold(self, slot: int, metric: Metric) -> None:
+        state, weights = self._state, metric.diagonal
+        state.w[:, slot], state.s[:, slot], state.S[slot] = weights, 0.0, 0.0
+        state.mu[slot], state.ceiling[slot], state.like[slot] = metric.threshold, weights.max(), UNKNOWN
+
+    def _failed_scale(self) -> int:
+        return int(self._state.failed[0])
 
     def _make_room(self, n_active: int) -> None:
-        """Have slots for so many scales; what is held is kept."""
         old: State | None = getattr(self, "_state", None)
         n_old = 0 if old is None else len(old.slots)
         if n_active <= n_old:
@@ -170,22 +168,4 @@ class DiagonalBank:
             for name in ("S", "mu", "ceiling", "slots", "like"):
                 getattr(new, name)[:n_old] = getattr(old, name)
         self._state = new
-        steps = self._step_size * np.array([self._schedule.scale(j).rate for j in range(K)])
-        self._settings = self._settings._replace(steps=steps)
-
-
-def _csr(events: Events, n_features: int) -> tuple[Any, Any, Floats]:
-    """The events' differences as the three arrays of sparse rows."""
-    if events.U.shape[1] != n_features:
-        raise ValueError(f"U has {events.U.shape[1]} features; {n_features} are expected")
-    if events.sparse:
-        return events.U.indptr.astype(np.int64), events.U.indices.astype(np.int64), events.U.data
-    rows, indices = np.nonzero(events.U)
-    indptr = np.searchsorted(rows, np.arange(len(events) + 1))
-    return indptr, np.ascontiguousarray(indices), events.U[rows, indices]
-
-
-def _turn(t: int, weights: Floats, schedule: Schedule) -> Turn:
-    """The turn of round t, of the weights in it and before its starts."""
-    starting = tuple(schedule.scale(j) for j in range(schedule.starting(t)))
-    return Turn(t, starting, weights[0, : schedule.active(t)].copy(), weights[1, : schedule.active(t - 1)].copy())
+        self._settings = self._settings._replace(steps=self._steps(K))

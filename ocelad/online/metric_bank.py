@@ -46,7 +46,7 @@ class MetricBank(CompiledBank):
     """
 
     engine: ClassVar[str] = "lowrank"
-    check_up_every: ClassVar[int] = 4096
+    check_up_every = 4096
 
     _state: State
 

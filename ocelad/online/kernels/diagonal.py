@@ -21,9 +21,8 @@ from ocelad.online.kernels.rounds import (
     PLAYED,
     active_scales,
     loss_of,
-    reweigh,
+    next_round,
     slope_of,
-    starting_scales,
 )
 
 LANES = 8
@@ -40,7 +39,6 @@ class Settings(NamedTuple):
     steps: Floats  # (K,)
     weight: float
     threshold: float
-    settle_every: int  # in rounds
 
 
 class State(NamedTuple):
@@ -162,13 +160,11 @@ def learn(
 
 
 @compiled
-def start(state: State, settings: Settings, t: int, n_starting: int, before: Floats, n_before: int) -> None:
-    """Round t begins: each scale that starts takes over the slot of the scale below it; the finest gets the one freed.
+def start(state: State, settings: Settings, n_starting: int, before: Floats, n_before: int) -> None:
+    """Each scale that starts takes over the slot of the scale below it; the finest gets the one freed.
 
     ``before`` holds the weights of the scales as the last round left them.
     """
-    if settings.rho > 0.0 and t % settings.settle_every == 0:
-        settle(state)
     finest, slots, like = settings.finest, state.slots, state.like
     if n_starting == 0 or (n_starting == 1 and finest == CARRY):
         return
@@ -260,7 +256,7 @@ def average(state: State, shares: Floats, n: int, weights: Floats) -> float:
 
 
 @compiled
-def replay(
+def play(
     state: State,
     settings: Settings,
     indptr: np.ndarray,
@@ -268,32 +264,27 @@ def replay(
     values: Floats,
     Y: Floats,
     first: int,
+    last: int,
     t: int,
     shortest: int,
     most: int,
     turn: Floats,
     rates: Floats,
+    lost: Floats,
+    alone: bool,
 ) -> tuple[int, int]:
-    """Play rounds t, t + 1, ... on the sparse rows from ``first`` on; how many rows are done, and why it stopped.
-
-    ``turn`` holds the weights of the round about to be played (row 0) and those before its starts (row 1).
-    """
-    lost = np.empty(len(rates))
+    """Play rounds t, t + 1, ... on the sparse rows from first up to last: as ``lowrank.play``."""
     n_active = active_scales(t, shortest, most)
-    for row in range(first, len(Y)):
+    for row in range(first, last):
         outcome = observe(state, settings, indices, values, indptr[row], indptr[row + 1], Y[row], n_active, lost)
         if outcome != PLAYED:
             return row, outcome
-        reweigh(turn[0], rates, lost, n_active)
-        t += 1
+        if alone:
+            return row + 1, PLAYED
         n_before = n_active
-        for level in range(n_before):
-            turn[1, level] = turn[0, level]
-        n_active = active_scales(t, shortest, most)
-        n_starting = starting_scales(t, shortest, most)
-        for level in range(n_starting):
-            turn[0, level] = rates[level]
+        n_active, n_starting = next_round(turn, rates, lost, t, shortest, most)
+        t += 1
         if n_active > len(state.slots):
             return row + 1, NO_SCALE
-        start(state, settings, t, n_starting, turn[1], n_before)
-    return len(Y), PLAYED
+        start(state, settings, n_starting, turn[1], n_before)
+    return last, PLAYED
