@@ -49,14 +49,14 @@ def solve(poles: Floats, s: float, m: int, work: Floats) -> None:
     has size 1: neither the poles nor ``s |z|^2`` are larger. Rows have room for ``padded(m)`` numbers.
     """
     level = 1.0 / s
+    for i in range(m, padded(m)):
+        poles[D, i], poles[Z, i] = NOWHERE + i, 0.0
     if m == 1:
         poles[AT, 0], poles[BY, 0] = poles[D, 0], poles[Z, 0] * poles[Z, 0] / level
         return
     total = 0.0
     for i in range(m):
         total += poles[Z, i] * poles[Z, i]
-    for i in range(m, padded(m)):
-        poles[D, i], poles[Z, i] = NOWHERE + i, 0.0
     for first in range(0, m, LANES):
         begin(poles, level, m, first, total, work, LANES)
         for _ in range(MAX_ITERATIONS):
