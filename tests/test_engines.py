@@ -469,7 +469,8 @@ def test_refuses(changes, sentence):
         (600, {"shrinkage": 0.1}, "blocked"),
         (600, {}, "blocked"),
         (399, {"shrinkage": 0.1, "sparse": True}, "lowrank"),
-        (400, {"shrinkage": 0.1, "sparse": True}, "sparse"),
+        (1999, {"shrinkage": 0.1, "sparse": True}, "blocked"),
+        (2000, {"shrinkage": 0.1, "sparse": True}, "sparse"),
         (300, {"sparse": True}, "fullrank"),
         (100_000, {"sparse": True}, "sparse"),
         (3, {"divergence": "burg"}, "dense"),
@@ -494,7 +495,7 @@ def test_which_engine_is_chosen(n, changes, chosen):
         (3, False, {"divergence": "burg"}, "dense"),
         (3, True, {}, "fullrank"),
         (700, False, {"shrinkage": 0.1}, "blocked"),
-        (700, True, {"shrinkage": 0.1}, "sparse"),
+        (2000, True, {"shrinkage": 0.1}, "sparse"),
         (700, True, {"engine": "blocked", "shrinkage": 0.1}, "blocked"),
     ],
 )

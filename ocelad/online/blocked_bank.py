@@ -66,9 +66,6 @@ class BlockedBank(MetricBank):
     ) -> tuple[int, int]:
         done, outcome, frame = first, rounds.PLAYED, self._frame
         while done < last and outcome == rounds.PLAYED:
-            if self._used == self.block:
-                self._renew()
-                frame = self._frame
             resolved = frame.anchor.max() >= 0  # what is known of one pair's part outside is of no use for the next
             now = self._used
             end = now + 1 if resolved else min(now + last - done, self.block)
@@ -80,6 +77,9 @@ class BlockedBank(MetricBank):
             done += self._used - now
             if resolved:
                 frame.anchor[:] = -1
+            if self._used == self.block:
+                self._renew()
+                frame = self._frame
             if outcome == rounds.DEGENERATE:
                 self._resolve(self._schedule.active(t + done - first))
                 frame, outcome = self._frame, rounds.PLAYED

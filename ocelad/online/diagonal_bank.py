@@ -83,6 +83,14 @@ class DiagonalBank(CompiledBank):
         threshold = diagonal.average(self._state, turn.weights.copy(), turn.active, weights)
         return Metric.low_rank(weights, np.zeros((0, self._n)), np.zeros(0), threshold, turn.round - 1)
 
+    def learner(self, j: int) -> Metric:
+        """The metric that the learner of scale j holds."""
+        only = np.zeros(len(self._state.slots))
+        only[j] = 1.0
+        weights = np.empty(self._n)
+        threshold = diagonal.average(self._state, only, len(only), weights)
+        return Metric.low_rank(weights, np.zeros((0, self._n)), np.zeros(0), threshold)
+
     def _rows(self, events: Events) -> Rows:
         if events.sparse:
             return Rows(events.U.indptr.astype(np.int64), events.U.indices.astype(np.int64), events.U.data)

@@ -105,6 +105,7 @@ def observe(
     mu, base, shift, slope, filled = state.mu, state.base, state.shift, state.slope, state.filled
     steps, loss, rho, n, width = settings.steps, settings.loss, settings.rho, settings.n, frame.width
     products, gram, inner, q = frame.products, frame.gram, frame.inner, work.q
+    degenerate = False
     for level in range(n_active):
         slot = slots[level]
         r = rank[slot]
@@ -130,8 +131,9 @@ def observe(
             held = shift[slot] if base[slot] <= shift[slot] else -1.0
             parts = strain(V, buffer[slot], r, lam, z, slot, held, gram, width, filled[slot], q)
             frame.next_oblique[slot] = oblique_next(frame.oblique[slot], norm2, left, parts)
-            if count < n and not frame.next_oblique[slot] <= MOST_OBLIQUE:
-                return DEGENERATE
+            degenerate = degenerate or (count < n and not frame.next_oblique[slot] <= MOST_OBLIQUE)
+    if degenerate:  # not before every learner has found the pair acceptable: what is refused must change nothing
+        return DEGENERATE
     for level in range(n_active):
         slot = slots[level]
         if slope[slot] == 0.0:
