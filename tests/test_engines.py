@@ -265,6 +265,17 @@ def test_tiny_pairs_from_nothing_do_not_make_nan(engine):
         assert np.isfinite(tracker.play().matrix).all()
 
 
+@pytest.mark.parametrize("size", [1e-140, 1e-150, 7.5e-160, 1e-170])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_tiny_pairs_do_not_spoil_those_that_follow(engine, size):
+    # The square of such a length has few digits, or none: a direction would not have length 1.
+    definition, fast = (make(each, 4, step_size=0.2) for each in ("dense", engine))
+    for t, event in enumerate(awkward_events(2, 4, 16)):
+        event = Event(size * event.u if t % 3 == 0 else event.u, event.y)
+        np.testing.assert_allclose(fast.step(event).losses, definition.step(event).losses, rtol=RTOL, atol=RTOL)
+    assert_same(fast, definition)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_bound_on_a_metric_whose_norm_overflows(engine):
     fast = make(engine, max_norm=10.0, initial_scale=0.0, loss="hinge", n_scales=1)

@@ -33,7 +33,7 @@ from ocelad.online.kernels.rounds import (
     next_round,
     slope_of,
 )
-from ocelad.online.kernels.secular import padded
+from ocelad.online.kernels.secular import SMALLEST, padded
 
 # How far from orthonormal the directions in a frame may come to be, by what is known of the errors of inner products.
 MOST_OBLIQUE = 1e-12
@@ -126,7 +126,7 @@ def observe(
             return INFINITE_LOSS
         if not isfinite(steps[level] * slope[slot] * norm2):
             return INFINITE_STEP
-        if width > 0 and slope[slot] > 0.0 and norm2 > 0.0 and frame.anchor[slot] < 0:
+        if width > 0 and slope[slot] > 0.0 and norm2 >= SMALLEST and frame.anchor[slot] < 0:
             left, count = outside(lam, z, slot, r, base[slot], shift[slot], norm2)
             held = shift[slot] if base[slot] <= shift[slot] else -1.0
             parts = strain(V, buffer[slot], r, lam, z, slot, held, gram, width, filled[slot], q)
@@ -160,7 +160,7 @@ def learn(
     slope, tau = state.slope[slot], eta * settings.rho
     V, lam, buffer, n = state.V, state.lam, state.buffer, settings.n
     state.mu[slot] = max(1.0, state.mu[slot] + eta * slope * y)
-    if norm2 == 0.0:
+    if norm2 < SMALLEST:  # a length that has lost its digits makes no direction, and no change that could be seen
         state.shift[slot] += tau
         return
     source, target = buffer[slot], buffer[len(buffer) - 1]
