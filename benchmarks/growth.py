@@ -5,6 +5,7 @@ python benchmarks/growth.py
 
 from __future__ import annotations
 
+from copy import deepcopy
 from math import log2
 from statistics import median
 from typing import Any
@@ -32,8 +33,14 @@ def over_time(engine: str, settings: dict[str, Any], last: int) -> list[dict[str
         at = np.arange(2**k) % len(events)
         part = Events(events.U[at], events.y[at])
         took = microseconds(lambda: tracker.replay(part), len(part))  # noqa: B023
+        moved = [int((step.losses > 0).sum()) for step in map(deepcopy(tracker).step, events[:300])]
         rows.append(
-            {"against": f"t, {engine}", "at": 2 ** (k + 1), "us per pair": took, "over": took / log2(2 ** (k + 1))}
+            {
+                "against": f"t, {engine}, {np.mean(moved):.1f} moved",
+                "at": 2 ** (k + 1),
+                "us per pair": took,
+                "over": took / log2(2 ** (k + 1)),
+            }
         )
     return rows
 

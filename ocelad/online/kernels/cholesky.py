@@ -122,7 +122,7 @@ def factor(M: Floats, group: int, n: int, C: Floats, lanes: Floats) -> None:
     """Cholesky factors L of ``lanes[PER_UNIT] M + lanes[AT] I``, below the diagonal of C; on it, one over that of L.
 
     Where a matrix is not positive definite, FAILED says so, and what comes out means nothing. Below the diagonal two
-    rows at a time, so that row j is read half as often; and all spelled out, in one function: that is where the compiler
+    rows at a time, so that row j is read half as often; and all spelled out in one function: that is where a compiler
     finds its vectors.
     """
     for k in range(LANES):
