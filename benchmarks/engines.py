@@ -29,9 +29,9 @@ from ocelad.pairs import Events
 
 SCALES = 12
 WARM_UP = 2**SCALES  # rounds, after which every scale has begun
-TURNS = 5
+TURNS = 9
 # How many pairs the naive program learns from per turn.
-NAIVE_PAIRS = {10: 40, 25: 20, 50: 10, 100: 5, 300: 2, 784: 1, 2369: 0}
+NAIVE_PAIRS = {10: 200, 25: 80, 50: 30, 100: 10, 300: 2, 784: 1, 2369: 0}
 
 
 def measure(name: str, events: Events, engine: str, settings: dict[str, Any]) -> dict[str, Any]:
@@ -97,13 +97,13 @@ def main() -> None:
     drifting = scenario()
     cases: list[tuple[str, Events, str, dict[str, Any]]] = []
     for n in NAIVE_PAIRS:
-        events = blobs(n, WARM_UP + TURNS * (2100 if n <= 300 else 510))
+        events = blobs(n, WARM_UP + TURNS * (2200 if n <= 300 else 510))
         engines = ["lowrank"] if n <= 100 else ["lowrank", "blocked"]
         cases += [("nuclear, rho=0.5", events, engine, NUCLEAR) for engine in engines]
     for n in (10, 25, 50, 100):
-        events = blobs(n, WARM_UP + TURNS * 2100)
+        events = blobs(n, WARM_UP + TURNS * 2200)
         cases.append(("rho=0", events, "fullrank", {**NUCLEAR, **plain, "initial_scale": 1 / n}))
-    long = Events(np.concatenate([drifting.U] * 3), np.concatenate([drifting.y] * 3))
+    long = Events(np.concatenate([drifting.U] * 4), np.concatenate([drifting.y] * 4))
     for loss, step_size in (("hinge", 3e-3), ("logistic", 1e-2)):
         settings = {**plain, "loss": loss, "step_size": step_size, "initial_scale": 1 / 25}
         cases += [(f"drifting, rho=0, {loss}", long, engine, settings) for engine in ("fullrank", "lowrank")]

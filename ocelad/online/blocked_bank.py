@@ -133,10 +133,9 @@ class BlockedBank(MetricBank):
         for _ in range(2):
             q -= directions.T @ (directions @ q)
         q /= np.linalg.norm(q)
-        self._vectors.put(at, q)
-        frame.anchor[slot], frame.length[slot] = frame.n_anchors[slot] - 1, abs(float(q @ u))
-        if q @ u < 0.0:
-            self._vectors.put(at, -q)
+        length = float(q @ u)
+        self._vectors.put(at, q if length > 0.0 else -q)
+        frame.anchor[slot], frame.length[slot] = frame.n_anchors[slot] - 1, abs(length)
 
     def _renew(self, extra: dict[int, Combination] | None = None) -> None:
         """Let each slot's directions be its anchors, with one more where it is given; the block is empty."""

@@ -130,8 +130,9 @@ def observe(
             left, count = outside(lam, z, slot, r, base[slot], shift[slot], norm2)
             held = shift[slot] if base[slot] <= shift[slot] else -1.0
             parts = strain(V, buffer[slot], r, lam, z, slot, held, gram, width, filled[slot], q)
-            frame.next_oblique[slot] = oblique_next(frame.oblique[slot], norm2, left, parts)
-            degenerate = degenerate or (count < n and not frame.next_oblique[slot] <= MOST_OBLIQUE)
+            following = oblique_next(frame.oblique[slot], norm2, left, parts) if count < n else 0.0
+            frame.next_oblique[slot] = following
+            degenerate = degenerate or not following <= MOST_OBLIQUE
     if degenerate:  # not before every learner has found the pair acceptable: what is refused must change nothing
         return DEGENERATE
     for level in range(n_active):
@@ -168,7 +169,7 @@ def learn(
     if frame.width > 0:
         vector = frame.width + row if frame.anchor[slot] < 0 else frame.anchor[slot]
         length = -1.0 if frame.anchor[slot] < 0 else frame.length[slot]
-        if frame.anchor[slot] < 0 and state.rank[slot] < n:
+        if frame.anchor[slot] < 0:
             frame.oblique[slot] = max(frame.oblique[slot], frame.next_oblique[slot])
         state.filled[slot] = padded(frame.width + row + 1)
     r, base, n_cut = change(
