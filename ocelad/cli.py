@@ -85,7 +85,7 @@ def demo(seed: int, rounds: int, output: Path, quiet: bool) -> None:
 def warm() -> None:
     """Compile the kernels of the fast engine and of diagonal metrics now, so that the first use does not wait.
 
-    What is compiled is kept on disk, beside the package or in NUMBA_CACHE_DIR.
+    It takes about half a minute. What is compiled is kept on disk, beside the package or in NUMBA_CACHE_DIR.
 
     \b
     Example:

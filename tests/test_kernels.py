@@ -73,7 +73,7 @@ def work_space(n, capacity):
         q=np.zeros(secular.padded(n)),
         poles=np.zeros((eigenform.N_POLES, secular.padded(capacity))),
         Q=np.zeros(capacity * capacity),
-        lanes=np.zeros(secular.N_NUMBERS),
+        lanes=np.zeros(secular.N_NUMBERS + secular.LANES * secular.padded(capacity)),
         order=np.zeros((eigenform.N_ORDERS, secular.padded(capacity)), dtype=np.int64),
     )
 

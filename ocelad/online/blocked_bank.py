@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ocelad.checks import Floats
+from ocelad.online.compiled_bank import Stretch
 from ocelad.online.frames import Combination, DenseVectors, SparseVectors
 from ocelad.online.kernels import rounds
 from ocelad.online.kernels.eigenform import oblique_next
@@ -52,36 +53,24 @@ class BlockedBank(MetricBank):
     def _row_width(self, capacity: int) -> int:
         return capacity + padded(self.block)
 
-    def _play(
-        self,
-        rows: Any,
-        y: Floats,
-        first: int,
-        last: int,
-        t: int,
-        weights: Floats,
-        rates: Floats,
-        lost: Floats,
-        alone: bool,
-    ) -> tuple[int, int]:
-        done, outcome, frame = first, rounds.PLAYED, self._frame
-        while done < last and outcome == rounds.PLAYED:
+    def _play(self, rows: Any, stretch: Stretch) -> tuple[int, int]:
+        done, t, outcome, frame = stretch.first, stretch.t, rounds.PLAYED, self._frame
+        while done < stretch.last and outcome == rounds.PLAYED:
             resolved = frame.anchor.max() >= 0  # what is known of one pair's part outside is of no use for the next
             now = self._used
-            end = now + 1 if resolved else min(now + last - done, self.block)
+            end = now + 1 if resolved else min(now + stretch.last - done, self.block)
             self._vectors.add(rows, done, done + end - now, frame.products, frame.gram, now)
-            self._y[now:end] = y[done : done + end - now]
-            self._used, outcome = super()._play(
-                self._no_rows, self._y, now, end, t + done - first, weights, rates, lost, alone
-            )
-            done += self._used - now
+            self._y[now:end] = stretch.y[done : done + end - now]
+            part = stretch._replace(y=self._y, first=now, last=end, t=t)
+            self._used, outcome = super()._play(self._no_rows, part)
+            done, t = done + self._used - now, t + self._used - now
             if resolved:
                 frame.anchor[:] = -1
             if self._used == self.block:
                 self._renew()
                 frame = self._frame
             if outcome == rounds.DEGENERATE:
-                self._resolve(self._schedule.active(t + done - first))
+                self._resolve(self._schedule.active(t))
                 frame, outcome = self._frame, rounds.PLAYED
         return done, outcome
 

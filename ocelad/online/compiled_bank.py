@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self, get_args
+from typing import Any, ClassVar, NamedTuple, Self, get_args
 
 import numpy as np
 
@@ -25,6 +25,21 @@ LOSS_CODES: dict[LossName, int] = {
 
 # How many pairs are prepared at a time.
 PART = 4096
+
+
+class Stretch(NamedTuple):
+    """Rounds t, t + 1, ... to be played on rows first, ..., last - 1; in the order in which kernels take it."""
+
+    y: Floats  # the labels of all rows
+    first: int
+    last: int
+    t: int
+    shortest: int  # of the schedule, as the next
+    most: int
+    weights: Floats  # those of the round about to be played (row 0), and those before its starts (row 1)
+    rates: Floats
+    lost: Floats  # what each learner lost in the last round comes here
+    alone: bool  # only judge and learn; somebody else keeps the weights and starts the scales
 
 
 class CompiledBank(ABC):
@@ -83,23 +98,8 @@ class CompiledBank(ABC):
         """The same of one difference."""
 
     @abstractmethod
-    def _play(
-        self,
-        rows: Any,
-        y: Floats,
-        first: int,
-        last: int,
-        t: int,
-        weights: Floats,
-        rates: Floats,
-        lost: Floats,
-        alone: bool,
-    ) -> tuple[int, int]:
-        """Play rounds t, t + 1, ... on the rows from first up to last: how many rows are done, and the outcome.
-
-        ``weights`` has those of the round about to be played (row 0) and those before its starts (row 1). ``alone``:
-        only judge and learn; what each learner lost goes to ``lost``.
-        """
+    def _play(self, rows: Any, stretch: Stretch) -> tuple[int, int]:
+        """Play the rounds of a stretch: how many rows are done, counted from the first of all, and the outcome."""
 
     @abstractmethod
     def _start(self, turn: Turn) -> None:
@@ -151,9 +151,10 @@ class CompiledBank(ABC):
         u, y = as_event(event, self._n)
         rows, labels = self._row(u), np.array([y])
         lost, none = np.zeros(turn.active), np.empty((2, 0))
+        stretch = self._stretch(labels, 0, 1, turn.round, none, none[0], lost, True)
         self._learned = True
         while True:
-            _, outcome = self._played(rows, labels, 0, 1, turn.round, none, none[0], lost, True)
+            _, outcome = self._played(rows, stretch)
             if outcome != rounds.NO_ROOM:
                 break
             self._widen()
@@ -178,7 +179,8 @@ class CompiledBank(ABC):
             rows, first = self._rows(part), 0
             while first < len(part) and error is None:
                 self._make_room(schedule.active(t))
-                now, outcome = self._played(rows, part.y, first, len(part), t, weights, rates, lost, False)
+                stretch = self._stretch(part.y, first, len(part), t, weights, rates, lost, False)
+                now, outcome = self._played(rows, stretch)
                 t, done, first = t + now - first, done + now - first, now
                 if outcome == rounds.NO_ROOM:
                     self._widen()
@@ -190,9 +192,12 @@ class CompiledBank(ABC):
                     self._check_up()
         return _turn(t, weights, schedule) if t > turn.round else turn, error
 
-    def _played(self, *arguments: Any) -> tuple[int, int]:
+    def _stretch(self, y: Floats, first: int, last: int, t: int, *rest: Any) -> Stretch:
+        return Stretch(y, first, last, t, self._schedule.shortest, self._schedule.most, *rest)
+
+    def _played(self, rows: Any, stretch: Stretch) -> tuple[int, int]:
         with np.errstate(over="ignore", invalid="ignore"):  # where kernels run as plain Python; told by the outcome
-            return self._play(*arguments)
+            return self._play(rows, stretch)
 
     def _error(self, outcome: int, t: int) -> LearnerError:
         what = "loss is not finite" if outcome == rounds.INFINITE_LOSS else "metric overflows"

@@ -10,7 +10,7 @@ from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.online.bank import Finest, Turn
 from ocelad.online.comid import LossName
-from ocelad.online.compiled_bank import LOSS_CODES, CompiledBank
+from ocelad.online.compiled_bank import LOSS_CODES, CompiledBank, Stretch
 from ocelad.online.dyadic import Schedule
 from ocelad.online.kernels import diagonal
 from ocelad.online.kernels.diagonal import CARRY, ENSEMBLE, LANES, RESET, UNKNOWN, Settings, State
@@ -103,34 +103,14 @@ class DiagonalBank(CompiledBank):
         # Writable, as in a replay: kernels are compiled for that only.
         return Rows(np.array([0, len(indices)]), indices.copy(), values.copy())
 
-    def _play(
-        self,
-        rows: Any,
-        y: Floats,
-        first: int,
-        last: int,
-        t: int,
-        weights: Floats,
-        rates: Floats,
-        lost: Floats,
-        alone: bool,
-    ) -> tuple[int, int]:
+    def _play(self, rows: Any, stretch: Stretch) -> tuple[int, int]:
         return diagonal.play(
             self._state,
             self._settings,
             rows.indptr,
             rows.indices,
             rows.values,
-            y,
-            first,
-            last,
-            t,
-            self._schedule.shortest,
-            self._schedule.most,
-            weights,
-            rates,
-            lost,
-            alone,
+            *stretch,
         )
 
     def _start(self, turn: Turn) -> None:

@@ -11,7 +11,7 @@ from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.online.bank import Finest, Turn
 from ocelad.online.comid import LossName
-from ocelad.online.compiled_bank import LOSS_CODES, CompiledBank
+from ocelad.online.compiled_bank import LOSS_CODES, CompiledBank, Stretch
 from ocelad.online.dyadic import Schedule
 from ocelad.online.kernels import cholesky, fullrank, rounds
 from ocelad.online.kernels.fullrank import Settings, State
@@ -86,32 +86,12 @@ class FullRankBank(CompiledBank):
     def _row(self, u: Any) -> Floats:
         return as_dense(u).reshape(1, -1).copy()
 
-    def _play(
-        self,
-        rows: Any,
-        y: Floats,
-        first: int,
-        last: int,
-        t: int,
-        weights: Floats,
-        rates: Floats,
-        lost: Floats,
-        alone: bool,
-    ) -> tuple[int, int]:
+    def _play(self, rows: Any, stretch: Stretch) -> tuple[int, int]:
         return fullrank.play(
             self._state,
             self._settings,
             rows,
-            y,
-            first,
-            last,
-            t,
-            self._schedule.shortest,
-            self._schedule.most,
-            weights,
-            rates,
-            lost,
-            alone,
+            *stretch,
         )
 
     def _start(self, turn: Turn) -> None:

@@ -12,7 +12,7 @@ from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.online.bank import Finest, Turn
 from ocelad.online.comid import LossName
-from ocelad.online.compiled_bank import LOSS_CODES, CompiledBank
+from ocelad.online.compiled_bank import LOSS_CODES, CompiledBank, Stretch
 from ocelad.online.dyadic import Schedule
 from ocelad.online.kernels import lowrank, rounds
 from ocelad.online.kernels.eigenform import N_ORDERS, N_POLES, Work
@@ -121,34 +121,14 @@ class MetricBank(CompiledBank):
         rows[:, : self._n] = U
         return rows
 
-    def _play(
-        self,
-        rows: Any,
-        y: Floats,
-        first: int,
-        last: int,
-        t: int,
-        weights: Floats,
-        rates: Floats,
-        lost: Floats,
-        alone: bool,
-    ) -> tuple[int, int]:
+    def _play(self, rows: Any, stretch: Stretch) -> tuple[int, int]:
         return lowrank.play(
             self._state,
             self._settings,
             self._frame,
             self._work,
             rows,
-            y,
-            first,
-            last,
-            t,
-            self._schedule.shortest,
-            self._schedule.most,
-            weights,
-            rates,
-            lost,
-            alone,
+            *stretch,
         )
 
     def _start(self, turn: Turn) -> None:
@@ -277,7 +257,7 @@ class MetricBank(CompiledBank):
             q=np.zeros(width),
             poles=np.zeros((N_POLES, capacity)),
             Q=np.zeros(capacity * capacity),
-            lanes=np.zeros(N_NUMBERS),
+            lanes=np.zeros(N_NUMBERS + LANES * capacity),
             order=np.zeros((N_ORDERS, capacity), dtype=np.int64),
         )
         self._settings = self._settings._replace(steps=self._steps(n_scales))

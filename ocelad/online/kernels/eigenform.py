@@ -17,7 +17,21 @@ import numpy as np
 
 from ocelad.checks import Floats
 from ocelad.online.compiled import compiled, compiled_sums, inlined
-from ocelad.online.kernels.secular import AT, BY, EPS, PRODUCT, SMALLEST, D, Z, padded, solve
+from ocelad.online.kernels.secular import (
+    AT,
+    BY,
+    EPS,
+    LANES,
+    N_NUMBERS,
+    OFFSET,
+    ORIGIN,
+    SLOPES,
+    SMALLEST,
+    D,
+    Z,
+    solve,
+    vectors,
+)
 
 # The part of u outside the span of V comes without looking at its entries when it is at least this much of |u|^2;
 # of less, the difference of two squares would know too few digits.
@@ -30,7 +44,7 @@ class Work(NamedTuple):
     q: Floats  # (width,): the part of u outside the span
     poles: Floats  # (N_POLES, R)
     Q: Floats  # (R * R,): how the directions turn
-    lanes: Floats  # of the secular equation
+    lanes: Floats  # (N_NUMBERS + 8 R,): of the secular equation, and eight eigenvectors
     order: np.ndarray  # (N_ORDERS, R), integers
 
 
@@ -213,7 +227,7 @@ def change(
     if n_kept > 0:
         for k in range(n_kept):
             lam[slot, k] = poles[ROOT, order[KEPT, k]]
-        turn(n_touched, n_turns, n_kept, rank, poles, order, Q)
+        turn(n_touched, n_turns, n_kept, rank, poles, order, Q, work.lanes)
         if plain and length > 0.0:
             unmix(z, slot, column, length, rank, n_kept, Q)
         np.dot(Q[: n_kept * rank].reshape((n_kept, rank)), V[source, :rank], V[target, :n_kept])
@@ -380,24 +394,34 @@ def cut(poles: Floats, order: np.ndarray, n_kept: int, base: float) -> int:
 
 
 @compiled
-def turn(n_touched: int, n_turns: int, n_kept: int, rank: int, poles: Floats, order: np.ndarray, Q: Floats) -> None:
+def turn(
+    n_touched: int,
+    n_turns: int,
+    n_kept: int,
+    rank: int,
+    poles: Floats,
+    order: np.ndarray,
+    Q: Floats,
+    work: Floats,
+) -> None:
     """Q, of shape (n_kept, rank): the eigenvectors that are kept, in terms of the rows of V."""
-    width = padded(n_touched)
     for i in range(n_kept * rank):
         Q[i] = 0.0
-    for k in range(n_kept):
-        root = order[KEPT, k]
-        if root < n_touched:
-            at, by, total = poles[AT, root], poles[BY, root], 0.0
-            for i in range(width):
-                poles[PRODUCT, i] = poles[Z, i] / ((poles[D, i] - at) - by)
-            for i in range(n_touched):
-                total += poles[PRODUCT, i] * poles[PRODUCT, i]
-            scale = 1.0 / sqrt(total)
-            for i in range(n_touched):
-                Q[k * rank + order[SOURCE, order[TOUCHED, i]]] = scale * poles[PRODUCT, i]
-        else:
-            Q[k * rank + order[SOURCE, order[UNTOUCHED, root - n_touched]]] = 1.0
+    n_solved = 0  # kept eigenvalues come in the order of the roots, those that no equation was solved for behind
+    while n_solved < n_kept and order[KEPT, n_solved] < n_touched:
+        n_solved += 1
+    for first in range(0, n_solved, LANES):
+        count = min(LANES, n_solved - first)
+        for j in range(LANES):
+            root = order[KEPT, first + min(j, count - 1)]  # lanes behind the last root repeat it
+            work[ORIGIN + j], work[OFFSET + j] = poles[AT, root], poles[BY, root]
+        vectors(poles, n_touched, work, LANES)
+        for i in range(n_touched):
+            column = order[SOURCE, order[TOUCHED, i]]
+            for j in range(count):
+                Q[(first + j) * rank + column] = work[SLOPES + j] * work[N_NUMBERS + LANES * i + j]
+    for k in range(n_solved, n_kept):
+        Q[k * rank + order[SOURCE, order[UNTOUCHED, order[KEPT, k] - n_touched]]] = 1.0
     for plane in range(n_turns - 1, -1, -1):
         one, other = order[ONE, plane], order[OTHER, plane]
         cosine, sine = poles[COSINE, plane], poles[SINE, plane]

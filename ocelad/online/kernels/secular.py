@@ -181,3 +181,21 @@ def exact_weights(poles: Floats, level: float, m: int, width: int) -> None:
     for i in range(width):
         root = sqrt(poles[PRODUCT, i])
         poles[Z, i] = root if poles[Z, i] > 0.0 else -root
+
+
+@compiled
+def vectors(poles: Floats, m: int, work: Floats, lanes: int) -> None:
+    """The eigenvectors ``z_i / (d_i - root)`` of the roots in ORIGIN and OFFSET, one per lane, behind all else in work.
+
+    One over their lengths is in SLOPES.
+    """
+    for j in range(lanes):
+        work[TERMS + j] = 0.0
+    for i in range(m):
+        d, z, at = poles[D, i], poles[Z, i], N_NUMBERS + lanes * i
+        for j in range(lanes):
+            x = z / ((d - work[ORIGIN + j]) - work[OFFSET + j])
+            work[at + j] = x
+            work[TERMS + j] += x * x
+    for j in range(lanes):
+        work[SLOPES + j] = 1.0 / sqrt(work[TERMS + j])
