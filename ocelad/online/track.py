@@ -29,7 +29,7 @@ FULLRANK_TO = 300
 BLOCKED_FROM = 600
 SPARSE_FROM = 2000
 # The first rounds of few features are played by the definition, while a compiled engine would still be loaded.
-PRELUDE_ROUNDS = 32
+PRELUDE_ROUNDS = 8
 PRELUDE_FEATURES = 64
 
 
@@ -149,7 +149,7 @@ def track_metric(
 
     "auto" takes "sparse" only in ``MetricTracker``, which sees its pairs first. Without shrinkage and ``max_rank``
     metrics come to have full rank, and many features are slow with every engine: a little shrinkage is the remedy. Up
-    to 64 features "auto" plays the first 32 rounds by the definition, so that a few pairs wait for no compiler.
+    to 64 features "auto" plays the first 8 rounds by the definition, so that a few pairs wait for no compiler.
     """
     n = checks.whole(n_features, "n_features", at_least=1)
     if max_norm is not None:
