@@ -476,9 +476,9 @@ def test_refuses(changes, sentence):
         (301, {}, "lowrank"),
         (300, {"shrinkage": 0.1}, "lowrank"),
         (300, {"max_rank": 5}, "lowrank"),
-        (599, {"shrinkage": 0.1}, "lowrank"),
-        (600, {"shrinkage": 0.1}, "blocked"),
-        (600, {}, "blocked"),
+        (999, {"shrinkage": 0.1}, "lowrank"),
+        (1000, {"shrinkage": 0.1}, "blocked"),
+        (1000, {}, "blocked"),
         (399, {"shrinkage": 0.1, "sparse": True}, "lowrank"),
         (1999, {"shrinkage": 0.1, "sparse": True}, "blocked"),
         (2000, {"shrinkage": 0.1, "sparse": True}, "sparse"),
@@ -505,7 +505,7 @@ def test_which_engine_is_chosen(n, changes, chosen):
         (3, False, {"shrinkage": 0.1}, "lowrank"),
         (3, False, {"divergence": "burg"}, "dense"),
         (3, True, {}, "fullrank"),
-        (700, False, {"shrinkage": 0.1}, "blocked"),
+        (1000, False, {"shrinkage": 0.1}, "blocked"),
         (2000, True, {"shrinkage": 0.1}, "sparse"),
         (700, True, {"engine": "blocked", "shrinkage": 0.1}, "blocked"),
     ],
@@ -554,7 +554,7 @@ def test_what_has_no_prelude():
 def test_a_few_pairs_import_no_compiler():
     statement = (
         "import sys; from ocelad import Pair, track_metric; tracker = track_metric(3)\n"
-        "for _ in range(31): tracker.step(Pair([1, 0, 0], [0, 0, 0], True))\n"
+        f"for _ in range({PRELUDE_ROUNDS - 1}): tracker.step(Pair([1, 0, 0], [0, 0, 0], True))\n"
         "print('numba' in sys.modules); tracker.step(Pair([1, 0, 0], [0, 0, 0], True)); print('numba' in sys.modules)"
     )
     output = subprocess.run([sys.executable, "-c", statement], capture_output=True, text=True, check=True).stdout

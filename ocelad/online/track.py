@@ -26,7 +26,7 @@ EngineName: TypeAlias = Literal["auto", "dense", "fullrank", "lowrank", "blocked
 
 # Where which engine is the fastest; measured by benchmarks/engines.py.
 FULLRANK_TO = 300
-BLOCKED_FROM = 600
+BLOCKED_FROM = 1000
 SPARSE_FROM = 2000
 # The first rounds of few features are played by the definition, while a compiled engine would still be loaded.
 PRELUDE_ROUNDS = 8
