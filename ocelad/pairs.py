@@ -110,6 +110,8 @@ class Events:
             part = object.__new__(Events)
             part.U, part.y, part.sparse = self.U[at], self.y[at], self.sparse
             return part
+        if not isinstance(at, (int, np.integer)):
+            raise TypeError(f"events are counted by whole numbers, or slices of them; got {at!r}")
         if not -len(self) <= at < len(self):
             raise IndexError(f"there is no event {at}; there are {len(self)}")
         at %= len(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeVar, get_args
 
 from ocelad import checks
@@ -56,8 +56,12 @@ def map_trials(
     from joblib import Parallel, delayed
 
     checks.choice(backend, "backend", get_args(Backend))
-    if n_jobs != -1:
-        checks.whole(n_jobs, "n_jobs", at_least=1)
+    if not callable(trial):
+        raise TypeError(f"trial must be a function of one seed; got {type(trial).__name__}")
+    if not isinstance(seeds, Iterable):
+        raise TypeError(f"seeds must be a sequence, one for each trial; got {seeds!r}")
+    if n_jobs != -1 and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs < 1):
+        raise ValueError(f"n_jobs must be a whole number of at least 1, or -1 for all processors; got {n_jobs!r}")
     kind = "threading" if backend == "threads" else "loky"
     results = []
     running = Parallel(n_jobs=n_jobs, backend=kind, return_as="generator")(delayed(_alone)(trial, s) for s in seeds)

@@ -30,7 +30,7 @@ from engine_cases import (
 )
 from scipy import sparse
 
-from ocelad import LearnerError, MetricTracker, Ocelad, track_metric
+from ocelad import LearnerError, Metric, MetricTracker, Ocelad, track_metric
 from ocelad.online import compiled
 from ocelad.online.dyadic import Schedule
 from ocelad.online.kernels import cholesky, diagonal, eigenform, fullrank, lowrank, rounds, secular
@@ -660,3 +660,18 @@ except Exception:
     assert "hinge_slope 1" in lines
     assert f"of_others {theirs}" in lines
     assert [line for line in lines if line.startswith("after")] == [f"after {theirs}"] * 2, result.stderr
+
+
+@pytest.mark.parametrize("engine", [engine for engine in ENGINES if "4" not in engine])
+def test_the_scale_that_cannot_learn_is_named_and_nothing_has_changed(engine):
+    tracker = make(engine, 3, loss="squared_hinge")
+    for event in awkward_events(1, 3, 6):
+        tracker.step(event)
+    bank = tracker.bank
+    bank._hold(int(bank._state.slots[1]), Metric(1e200 * np.eye(3)))
+    before, far = tracker.play(), Event(np.full(3, 1e60), 1.0)  # only a metric of that size makes it infinitely far
+    for refuse in (lambda: tracker.step(far), lambda: tracker.replay(Events([far.u], [far.y]))):
+        with pytest.raises(LearnerError, match=r"the learner of scale 1 .*its loss is not finite") as error:
+            refuse()
+        assert error.value.scale.index == 1
+        assert tracker.play() == before

@@ -35,8 +35,14 @@ def test_one_trial_s_error_is_told():
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
-    [({"backend": "dask"}, "backend must be one of 'threads', 'processes'"), ({"n_jobs": 0}, "n_jobs must be")],
+    [
+        ({"backend": "dask"}, "backend must be one of 'threads', 'processes'"),
+        ({"n_jobs": 0}, "n_jobs must be a whole number of at least 1, or -1 for all processors; got 0"),
+        ({"n_jobs": "2"}, "n_jobs must be .*; got '2'"),
+        ({"seeds": 5}, "seeds must be a sequence, one for each trial; got 5"),
+        ({"trial": None}, "trial must be a function of one seed; got NoneType"),
+    ],
 )
 def test_refuses(changes, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        map_trials(trial, range(2), **changes)
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        map_trials(**{"trial": trial, "seeds": range(2), **changes})

@@ -202,11 +202,7 @@ class CompiledBank(ABC):
     def _error(self, outcome: int, t: int) -> LearnerError:
         what = "loss is not finite" if outcome == rounds.INFINITE_LOSS else "metric overflows"
         words = f"could not learn from the pair (its {what}; a smaller step_size or data of a smaller scale is needed)"
-        return LearnerError(self._schedule.scale(self._failed_scale()), t, words)
-
-    def _failed_scale(self) -> int:
-        """At which scale the last pair was refused, where the kernel says."""
-        return 0
+        return LearnerError(self._schedule.scale(int(self._state.failed[0])), t, words)
 
     def _steps(self, n_scales: int) -> Floats:
         """The step size of each scale."""

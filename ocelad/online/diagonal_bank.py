@@ -126,9 +126,6 @@ class DiagonalBank(CompiledBank):
         state.w[:, slot], state.s[:, slot], state.S[slot] = weights, 0.0, 0.0
         state.mu[slot], state.ceiling[slot], state.like[slot] = metric.threshold, weights.max(), UNKNOWN
 
-    def _failed_scale(self) -> int:
-        return int(self._state.failed[0])
-
     def _make_room(self, n_active: int) -> None:
         old: State | None = getattr(self, "_state", None)
         n_old = 0 if old is None else len(old.slots)

@@ -134,6 +134,7 @@ class FullRankBank(CompiledBank):
             C=np.zeros((n, n, LANES)),
             x=np.zeros((cholesky.N_VECTORS, n, LANES)),
             lanes=np.zeros((cholesky.N_NUMBERS, LANES)),
+            failed=np.zeros(1, dtype=np.int64),
         )
         new.M[:] = self._initial[0] * np.eye(n)[self._triangle][:, None]
         if old is not None:

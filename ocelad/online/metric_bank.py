@@ -238,6 +238,7 @@ class MetricBank(CompiledBank):
             z=np.zeros((n_slots + 1, capacity)),
             slope=np.zeros(n_slots),
             cuts=np.zeros(1, dtype=np.int64),
+            failed=np.zeros(1, dtype=np.int64),
         )
         old: State | None = getattr(self, "_state", None)
         if old is not None:

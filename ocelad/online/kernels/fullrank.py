@@ -65,6 +65,7 @@ class State(NamedTuple):
     C: Floats  # (n, n, 8): Cholesky factors
     x: Floats  # (N_VECTORS, n, 8)
     lanes: Floats  # (N_NUMBERS, 8)
+    failed: np.ndarray  # (1,): which scale could not learn from the pair that was refused
 
 
 @inlined
@@ -83,13 +84,16 @@ def observe(state: State, settings: Settings, V: Floats, row: int, y: float, n_a
     anything = False
     for level in range(n_active):
         slot = slots[level]
-        m = y * (mu[slot] - max(square[slot], 0.0))  # rounding can put a zero below zero
+        # Rounding can put a zero below zero; what is not a number, because it overflows, stays that.
+        m = y * (mu[slot] - (0.0 if square[slot] < 0.0 else square[slot]))
         lost[level] = loss_of(loss, m)
         change[slot] = steps[level] * slope_of(loss, m)
         anything = anything or change[slot] > 0.0
         if not isfinite(lost[level]):
+            state.failed[0] = level
             return INFINITE_LOSS
         if not isfinite(change[slot] * norm2):
+            state.failed[0] = level
             return INFINITE_STEP
     if anything:
         for group in range(len(M)):

@@ -66,6 +66,7 @@ class State(NamedTuple):
     z: Floats  # (K + 2, R): projections of the pair at hand, and a row to work in
     slope: Floats  # (K + 1,): the slope of the loss at its margin
     cuts: np.ndarray  # (1,): how many directions max_rank has cut
+    failed: np.ndarray  # (1,): which scale could not learn from the pair that was refused
 
 
 class Frame(NamedTuple):
@@ -123,8 +124,10 @@ def observe(
         lost[level] = loss_of(loss, m)
         slope[slot] = slope_of(loss, m)
         if not isfinite(lost[level]):
+            state.failed[0] = level
             return INFINITE_LOSS
         if not isfinite(steps[level] * slope[slot] * norm2):
+            state.failed[0] = level
             return INFINITE_STEP
         if width > 0 and slope[slot] > 0.0 and norm2 >= SMALLEST and frame.anchor[slot] < 0:
             left, count = outside(lam, z, slot, r, base[slot], shift[slot], norm2)
