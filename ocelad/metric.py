@@ -345,6 +345,10 @@ class Metric:
         distances = np.sqrt(self.squared_distance(x, z))
         return distances if np.ndim(distances) else float(distances)
 
+    def __call__(self, u: Any, v: Any, squared: bool = False) -> Any:
+        """``distance(u, v)``, or ``squared_distance``: a metric is a function of two points, for who wants one."""
+        return self.squared_distance(u, v) if squared else self.distance(u, v)
+
     def similar(self, x: Any, z: Any) -> Any:
         """Whether ``d^2 <= threshold``: a bool, or an array of them."""
         return self.squared_distance(x, z) <= self.threshold

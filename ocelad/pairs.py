@@ -166,30 +166,6 @@ def as_sparse(u: Any, n_features: int | None = None) -> SparseVector:
     return _vector(indices, dense[indices], len(dense))
 
 
-def differences(pairs: Any, n_features: int | None = None) -> Any:
-    """``x - z`` of each of the pairs: an array of shape (n_pairs, 2, n_features), or sparse rows X and Z as (X, Z).
-
-    >>> differences([[[1, 2], [0, 2]], [[5, 5], [5, 4]]])
-    array([[1., 0.],
-           [0., 1.]])
-    >>> from scipy.sparse import csr_array
-    >>> differences((csr_array([[1, 2], [5, 5]]), csr_array([[0, 2], [5, 4]]))).toarray()
-    array([[1., 0.],
-           [0., 1.]])
-    """
-    if checks.is_sparse(pairs):
-        raise TypeError("pairs is one sparse matrix; accepted: two of them, pairs=(X, Z), one pair per row")
-    if isinstance(pairs, (tuple, list)) and len(pairs) == 2 and any(map(checks.is_sparse, pairs)):
-        X, Z = alike(pairs[0], pairs[1], "X", "Z", 2, n_features=n_features)
-        if X.shape[0] != Z.shape[0]:
-            raise ValueError(f"X has {X.shape[0]} rows and Z has {Z.shape[0]}; accepted: as many, one pair per row")
-        return subtract(X, Z)
-    checked = checks.array(pairs, "pairs", 3, n_features=n_features)
-    if checked.shape[1] != 2:
-        raise ValueError(f"pairs has shape {checked.shape}; accepted: numbers of shape (n_pairs, 2, n_features)")
-    return subtract(checked[:, 0], checked[:, 1])
-
-
 def subtract(X: Any, Z: Any) -> Any:
     """``X - Z`` of two arrays or two sparse matrices, refused where the squared length of a difference overflows."""
     with np.errstate(over="ignore"):

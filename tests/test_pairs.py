@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from ocelad import Events, MetricTracker, Pair, track_metric
-from ocelad.pairs import Event, SparseVector, as_dense, as_event, as_sparse, differences
+from ocelad.pairs import Event, SparseVector, as_dense, as_event, as_sparse
 
 
 def some_rows(seed=0, rows=6, n=7):
@@ -64,12 +64,10 @@ def test_a_sparse_vector_is_read_only():
             part[0] = 7
 
 
-def test_pairs_of_sparse_rows():
+def test_a_pair_of_sparse_rows():
     X, Z = some_rows(1), some_rows(2)
     rows, others = sparse.csr_matrix(X), sparse.csc_array(Z)
-    assert (differences((rows, others)).toarray() == X - Z).all()
     assert (as_dense(Pair(rows[0], others[[0]], True).event().u) == X[0] - Z[0]).all()
-    assert differences([rows, rows]).nnz == 0
 
 
 def test_a_tracker_learns_the_same_from_sparse_pairs():
@@ -120,11 +118,6 @@ def test_refuses_differences_that_are_none(u, sentence):
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: differences((sparse.csr_array(np.eye(3)), np.eye(3))), "X is sparse and Z is not"),
-        (lambda: differences((sparse.csr_array(np.eye(3)), sparse.csr_array(np.ones((2, 3))))), "X has 3 rows and Z"),
-        (lambda: differences((sparse.csr_array(np.eye(3)), sparse.csr_array(np.eye(2)))), "Z has 2 features; 3 are"),
-        (lambda: differences((sparse.csr_array(np.eye(3)),) * 2, 5), "X has 3 features; 5 are expected"),
-        (lambda: differences(sparse.csr_array(np.eye(3))), "one sparse matrix; accepted: two"),
         (lambda: Pair(sparse.csr_array(np.eye(3)), sparse.csr_array(np.eye(3)), True), "accepted: one sparse row"),
         (lambda: Pair(np.ones(3), sparse.csr_array(np.eye(3)), True), "z is sparse and x is not"),
         (lambda: Events(sparse.csr_array((0, 3)), []), r"U has shape \(0, 3\)"),

@@ -1,0 +1,233 @@
+"""MetricTracker: from pairs, with the contract of scikit-learn and metric-learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+
+from ocelad import checks, tables
+from ocelad.checks import Floats
+from ocelad.estimators.calibration import Calibration
+from ocelad.estimators.mahalanobis import MahalanobisTracker, Tracked
+from ocelad.estimators.tuples import points_of
+from ocelad.pairs import Events, Pair, SparseVector, subtract
+
+
+class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
+    """Learns a distance from pairs that are similar (+1) or dissimilar (-1), and follows it when it changes.
+
+    Pairs are learned from in the order in which they come. How they are cut into calls makes no difference (to the
+    bit; with the engines "blocked" and "sparse", to rounding), and a call that is refused changes nothing.
+
+    It has the methods and attributes of metric-learn's pair learners, and is a classifier of pairs for scikit-learn.
+
+    Parameters
+    ----------
+    loss : {"logistic", "hinge", "squared_hinge"}
+        Of the margin. The paper's is the hinge, for which ``step_size=3e-3`` suits the paper's data.
+    step_size : float
+        eta0; it depends on the scale of the data (see ``track_metric``).
+    shrinkage : float
+        rho, how strongly the regulariser pulls.
+    regularizer : {"nuclear", "l1", None}
+        What is kept small: the eigenvalues, the entries, or nothing.
+    divergence : {"frobenius", "von_neumann", "burg"}
+        What keeps a step near the last estimate.
+    shortest_interval : int
+        I0, the length of the finest scale's intervals.
+    n_scales : int or None
+        At most this many scales; None: as many as the stream needs.
+    finest : {"carry", "ensemble", "reset"}
+        What the finest scale starts from when its interval ends.
+    initial_scale : float or None
+        M0 = initial_scale * I; None: 1 / n_features, or less where ``max_norm`` asks for less.
+    initial_threshold : float
+        The threshold on the squared distance at the start, 1 or more.
+    max_norm : float or None
+        Bound on the Frobenius norm of the metric; None: no bound.
+    engine : {"auto", "dense", "fullrank", "lowrank", "blocked", "sparse"}
+        How it is computed; the result is the same to about 13 digits. "auto" chooses by the settings, the number of
+        features and whether the first pairs are sparse; ``engine_`` says which it is. See ``track_metric``.
+    max_rank : int or None
+        At most so many directions per learner; None: as many as it takes.
+    diagonal : bool
+        Whether the metric is kept diagonal, one weight per feature: for many features, sparse ones above all.
+    l1_tolerance : float
+        With the regularizer "l1": up to which certified duality gap a step is computed; 1e-12 to 0.1.
+    preprocessor : array-like, sparse matrix or table of shape (n_points, n_features), or callable, or None
+        Where the points are when pairs are given as indices. A callable is given an array of indices and returns one
+        point per row.
+
+    Attributes
+    ----------
+    metric_ : Metric
+        The metric now.
+    components_ : array of shape (rank, n_features)
+        Rows C with M = C'C, the heaviest first. Others may be set: they hold until the next pair is learned from.
+    threshold_ : float
+        On the distance: pairs at most this far apart are predicted to be similar. It is tracked with the metric, unless
+        ``set_threshold`` or ``calibrate_threshold`` has fixed it.
+    weights_ : array of shape (n_active_scales,)
+        The share of each scale in the metric, the finest first; they sum to 1.
+    n_rounds_ : int
+        How many pairs it has learned from.
+    n_features_in_ : int
+        How many features the points have.
+    feature_names_in_ : array of shape (n_features,)
+        Their names, where the points came in tables.
+    engine_ : str
+        The engine that computes it.
+    n_cuts_ : int
+        How many directions ``max_rank`` has cut; 0 without it.
+    classes_ : array
+        -1 and 1.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 2, 3))
+    >>> y = np.where(abs(X[:, 0, 0] - X[:, 1, 0]) < 1, 1, -1)  # only the first feature tells
+    >>> tracker = MetricTracker(step_size=0.1).fit(X, y)
+    >>> bool(np.mean(tracker.predict(X) == y) > 0.85)
+    True
+    >>> tracker.feature_weights(1)[0].feature
+    'x0'
+    """
+
+    @property
+    def classes_(self) -> Any:
+        self._tracked  # noqa: B018  (none before the first pair, as scikit-learn has it)
+        return np.array([-1, 1])
+
+    def fit(self, pairs: Any, y: Any, calibration_params: dict[str, Any] | None = None) -> MetricTracker:
+        """Forget everything, then learn from the pairs, in their order.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features), or (X, Z), or indices of shape (n_pairs, 2)
+            X and Z are SciPy sparse matrices or tables (pandas, polars, Arrow) of shape (n_pairs, n_features); row i of
+            both is pair i. Indices need a ``preprocessor``.
+        y : array-like of shape (n_pairs,)
+            +1 (or True) for similar, -1 (or False) for dissimilar.
+        calibration_params : dict or None
+            Then fix the threshold by ``calibrate_threshold(pairs, y, **calibration_params)``; None: it is tracked.
+        """
+        calibration = None if calibration_params is None else Calibration(**_named(calibration_params))
+        tracked, _ = self._learned(None, pairs, y)
+        self._keep(tracked)
+        self.__dict__.pop("_threshold", None)
+        if calibration is not None:
+            self._calibrate(calibration, pairs, y)
+        return self
+
+    def partial_fit(self, pairs: Any, y: Any) -> MetricTracker:
+        """Learn from some more pairs, in their order. Takes what ``fit`` takes. A fixed threshold stays."""
+        tracked, _ = self._learned(self._going_on(), pairs, y)
+        return self._keep(tracked)
+
+    def learn_one(self, x: Any, z: Any, y: Any) -> MetricTracker:
+        """Learn from one pair of points x and z with label y."""
+        event = Pair(x, z, checks.label(y, "y") > 0).event()
+        n_features = event.u.n_features if isinstance(event.u, SparseVector) else len(event.u)
+        tracked = self._going_on() or self._begun(n_features, isinstance(event.u, SparseVector), None)
+        if n_features != tracked.n_features:
+            raise ValueError(f"x has {n_features} features; {tracked.n_features} are expected")
+        tracked.ocelad.step(event)
+        return self._keep(tracked)
+
+    def _learned(self, tracked: Tracked | None, pairs: Any, y: Any) -> tuple[Tracked, Any]:
+        points = points_of(pairs, 2, self.preprocessor, None if tracked is None else tracked.n_features)
+        U = subtract(*points.parts)
+        labels = checks.labels(tables.labels_of(y), "y", U.shape[0])
+        if tracked is None:
+            tracked = self._begun(U.shape[1], checks.is_sparse(U), points.names)
+        else:
+            tables.same_names(points.names, tracked.names, "the points")
+            # On a copy, so that a pair that cannot be learned from leaves everything as it was. A shallow one will
+            # do: a replay puts other values into the place of those it finds.
+            tracked = tracked.copy()
+        tracked.ocelad.replay(Events(U, labels))
+        return tracked, None
+
+    def decision_function(self, pairs: Any) -> Floats:
+        """How alike the two points of each pair are: ``pair_score``. Similar is what is at least ``-threshold_``."""
+        return self.pair_score(pairs)
+
+    def predict(self, pairs: Any) -> np.ndarray:
+        """+1 for each pair that is at most ``threshold_`` apart, otherwise -1."""
+        return np.where(self.pair_distance(pairs) <= self.threshold_, 1, -1)
+
+    def score(self, pairs: Any, y: Any, sample_weight: Any = None) -> float:
+        """The area under the ROC curve of ``decision_function``: 1 is perfect, 0.5 is chance."""
+        from sklearn.metrics import roc_auc_score
+
+        scores = self.decision_function(pairs)
+        labels = checks.labels(tables.labels_of(y), "y", len(scores))
+        if abs(labels.sum()) == len(labels):
+            raise ValueError(f"y holds only {labels[0]:+g}; a ROC curve needs similar and dissimilar pairs")
+        return float(roc_auc_score(labels, scores, sample_weight=sample_weight))
+
+    @property
+    def threshold_(self) -> float:
+        fixed: float | None = self.__dict__.get("_threshold")
+        return self.metric_.distance_threshold if fixed is None else fixed
+
+    @threshold_.setter
+    def threshold_(self, threshold: float) -> None:
+        self.set_threshold(threshold)
+
+    def set_threshold(self, threshold: float | None) -> MetricTracker:
+        """Fix the threshold on the distance until ``fit``; None: let it be tracked with the metric again."""
+        self._tracked  # noqa: B018  (only what has seen pairs has a threshold)
+        if threshold is None:
+            self.__dict__.pop("_threshold", None)
+        else:
+            self._threshold = checks.number(threshold, "threshold")
+        return self
+
+    def calibrate_threshold(
+        self, pairs: Any, y: Any, strategy: str = "accuracy", min_rate: float | None = None, beta: float = 1.0
+    ) -> MetricTracker:
+        """Fix the threshold at what is best for some pairs under the metric now.
+
+        Parameters
+        ----------
+        pairs, y
+            As in ``fit``; best other pairs than it has learned from, both similar and dissimilar ones.
+        strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr"}
+            What is made largest: the share of right answers; the F-score of "similar"; the share of similar pairs that
+            are recognised while at least ``min_rate`` of the dissimilar ones are; the other way round.
+        min_rate : float or None
+            From 0 to 1; of "max_tpr" and "max_tnr".
+        beta : float
+            Of "f_beta": how much more recall counts than precision.
+
+        Examples
+        --------
+        >>> tracker = MetricTracker().fit([[[0.0], [1.0]], [[0.0], [3.0]]], [1, -1])
+        >>> tracker.calibrate_threshold([[[0.0], [4.0]], [[0.0], [9.0]]], [1, -1]).predict([[[0.0], [5.0]]])
+        array([-1])
+        """
+        self._tracked  # noqa: B018
+        return self._calibrate(Calibration(strategy, min_rate, beta), pairs, y)
+
+    def _calibrate(self, calibration: Calibration, pairs: Any, y: Any) -> MetricTracker:
+        distances = self.pair_distance(pairs)
+        self._threshold = calibration.threshold(distances, checks.labels(tables.labels_of(y), "y", len(distances)))
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.three_d_array = True
+        tags.input_tags.two_d_array = self.preprocessor is not None
+        return tags
+
+
+def _named(calibration_params: Any) -> dict[str, Any]:
+    accepted = ("strategy", "min_rate", "beta")
+    if not isinstance(calibration_params, dict) or not set(calibration_params) <= set(accepted):
+        raise ValueError(f"calibration_params must be a dict of {', '.join(accepted)}; got {calibration_params!r}")
+    return calibration_params

@@ -1,0 +1,137 @@
+"""Pairs, triplets and quadruplets of points, from all that users hand over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ocelad import checks, tables
+
+_WORDS = {2: "pairs", 3: "triplets", 4: "quadruplets"}
+
+
+class Points(NamedTuple):
+    """The first points of all tuples, the second ones, ...: each an array or a ``csr_array`` of one point per row."""
+
+    parts: tuple[Any, ...]
+    names: tuple[str, ...] | None
+
+    @property
+    def n_features(self) -> int:
+        return int(self.parts[0].shape[1])
+
+
+def points_of(tuples: Any, size: int, preprocessor: Any = None, n_features: int | None = None) -> Points:
+    """The points of tuples of ``size``, checked.
+
+    Parameters
+    ----------
+    tuples : array-like of shape (n_tuples, size, n_features), or (X, Z, ...), or indices of shape (n_tuples, size)
+        X, Z, ... are ``size`` SciPy sparse matrices, or tables; row i of all of them is tuple i. Indices need a
+        preprocessor.
+    preprocessor : array-like, sparse matrix or table of shape (n_points, n_features), or callable, or None
+        Where the points of indices are. A callable is given an array of them and returns as many rows.
+    n_features : int or None
+        How many features the points must have.
+
+    Examples
+    --------
+    >>> points_of([[0, 2], [1, 0]], 2, preprocessor=[[0.0], [5.0], [7.0]]).parts
+    (array([[0.],
+           [5.]]), array([[7.],
+           [0.]]))
+    """
+    word = _WORDS[size]
+    accepted = _accepted(size, preprocessor)
+    if checks.is_sparse(tuples):
+        raise TypeError(f"{word} is one sparse matrix; accepted: {size} of them, ({', '.join('XZVW'[:size])})")
+    if isinstance(tuples, (tuple, list)) and len(tuples) == size and any(map(_has_rows, tuples)):
+        named = [tables.rows(part, letter) for part, letter in zip(tuples, "XZVW", strict=False)]
+        names = named[0].names
+        for part, letter in zip(named[1:], "ZVW", strict=False):
+            tables.same_names(part.names, names, letter)
+        return Points(_alike([part.values for part in named], "XZVW", n_features), names)
+    if tables.is_table(tuples):
+        tuples = np.column_stack(tables.columns(tuples))
+    if preprocessor is not None and np.ndim(tuples) == 2:
+        return _fetched(np.asarray(tuples), size, preprocessor, n_features)
+    rows = checks.array(tuples, word, 3, n_features=n_features, shapes={3: accepted})
+    if rows.shape[1] != size:
+        raise ValueError(f"{word} has shape {rows.shape}; accepted: {accepted}")
+    return Points(tuple(rows[:, k] for k in range(size)), None)
+
+
+def _accepted(size: int, preprocessor: Any) -> str:
+    word = _WORDS[size]
+    indices = "indices" if preprocessor is not None else "with a preprocessor, indices"
+    return f"numbers of shape (n_{word}, {size}, n_features) or, {indices} of shape (n_{word}, {size})"
+
+
+def _has_rows(part: Any) -> bool:
+    return checks.is_sparse(part) or tables.is_table(part)
+
+
+def _alike(parts: list[Any], letters: Sequence[str], n_features: int | None) -> tuple[Any, ...]:
+    """All sparse or none of them, with as many rows and features."""
+    sparse = checks.is_sparse(parts[0])
+    checked: list[Any] = []
+    for part, letter in zip(parts, letters, strict=False):
+        if checks.is_sparse(part) != sparse:
+            one, other = (letters[0], letter) if sparse else (letter, letters[0])
+            raise TypeError(f"{one} is sparse and {other} is not; accepted: all of them sparse, or none")
+        n = checked[0].shape[1] if checked else n_features
+        checked.append(
+            checks.sparse(part, letter, n_features=n) if sparse else checks.array(part, letter, 2, n_features=n)
+        )
+        if checked[-1].shape[0] != checked[0].shape[0]:
+            raise ValueError(
+                f"{letters[0]} has {checked[0].shape[0]} rows and {letter} has {checked[-1].shape[0]}; "
+                "accepted: as many, one tuple per row"
+            )
+    return tuple(checked)
+
+
+def _fetched(indices: Any, size: int, preprocessor: Any, n_features: int | None) -> Points:
+    """The points that the preprocessor has for the indices."""
+    word = _WORDS[size]
+    if indices.shape[1] != size or len(indices) == 0:
+        raise ValueError(f"{word} has shape {indices.shape}; accepted: {_accepted(size, preprocessor)}")
+    if callable(preprocessor):
+        parts = [_called(preprocessor, indices[:, k]) for k in range(size)]
+    else:
+        table: Any = preprocessor if _has_rows(preprocessor) else np.asarray(preprocessor)
+        table = table.tocsr() if checks.is_sparse(table) else table
+        if len(table.shape) != 2:
+            raise ValueError(
+                f"the preprocessor has shape {table.shape}; accepted: one point per row, shape (n_points, n_features), "
+                "or a function of indices"
+            )
+        _check_indices(indices, word, table.shape[0])
+        parts = [tables.taken(table, indices[:, k].astype(np.int64)) for k in range(size)]
+    named = [tables.rows(part, "the preprocessor") for part in parts]
+    values = _alike([part.values for part in named], ["the preprocessor"] * size, n_features)
+    return Points(values, named[0].names)
+
+
+def _called(preprocessor: Callable[[Any], Any], indices: Any) -> Any:
+    points = preprocessor(indices)
+    points = points if _has_rows(points) else np.asarray(points)
+    if len(points.shape) != 2 or points.shape[0] != len(indices):
+        raise ValueError(
+            f"the preprocessor returned shape {tuple(points.shape)} for {len(indices)} indices; accepted: one point "
+            "per index, shape (n_indices, n_features)"
+        )
+    return points
+
+
+def _check_indices(indices: Any, word: str, count: int) -> None:
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"{word} holds indices of type {indices.dtype}; accepted: whole numbers from 0 to {count - 1}")
+    wrong = np.argwhere((indices < 0) | (indices >= count))
+    if len(wrong):
+        at = tuple(map(int, wrong[0]))
+        raise ValueError(
+            f"{word} holds the index {indices[at]} at {at}; the preprocessor has {count} points, from 0 to {count - 1}"
+        )

@@ -1,0 +1,204 @@
+"""metric-learn's documented contract of pair learners, in our words, and scikit-learn's tools around MetricTracker."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import f1_score, fbeta_score, roc_auc_score
+from sklearn.model_selection import GridSearchCV, TimeSeriesSplit, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from ocelad import Metric, MetricTracker
+from ocelad.estimators.calibration import Calibration
+
+
+def some_pairs(count=600, seed=0):
+    pairs = np.random.default_rng(seed).normal(size=(count, 2, 4))
+    return pairs, np.where(np.abs(pairs[:, 0, 0] - pairs[:, 1, 0]) < 1, 1, -1)
+
+
+PAIRS, Y = some_pairs()
+HELD_OUT, Y_HELD_OUT = some_pairs(seed=1)
+
+
+@pytest.fixture
+def tracker():
+    return MetricTracker(step_size=0.05).fit(PAIRS, Y)
+
+
+def test_scores_and_predictions_hang_together(tracker):
+    distances = tracker.pair_distance(HELD_OUT)
+    np.testing.assert_array_equal(tracker.pair_score(HELD_OUT), -distances)
+    np.testing.assert_array_equal(tracker.decision_function(HELD_OUT), -distances)
+    np.testing.assert_array_equal(tracker.predict(HELD_OUT), np.where(distances <= tracker.threshold_, 1, -1))
+    assert tracker.score(HELD_OUT, Y_HELD_OUT) == roc_auc_score(Y_HELD_OUT, -distances)
+    assert tracker.classes_.tolist() == [-1, 1]
+    assert is_classifier(tracker)
+
+
+def test_get_metric_is_a_frozen_function(tracker):
+    metric = tracker.get_metric()
+    u, v = HELD_OUT[0]
+    before = metric(u, v)
+    assert before == pytest.approx(tracker.pair_distance(HELD_OUT[:1])[0])
+    assert metric(u, v, squared=True) == pytest.approx(before**2)
+    tracker.partial_fit(PAIRS, -Y)
+    assert metric(u, v) == before != tracker.get_metric()(u, v)
+    assert pickle.loads(pickle.dumps(metric))(u, v) == before
+
+
+def test_get_metric_in_scikit_learn(tracker):
+    X, y = HELD_OUT[:60, 0], (HELD_OUT[:60, 0, 0] > 0).astype(int)
+    ours = NearestNeighbors(n_neighbors=3, metric=tracker.get_metric()).fit(X)
+    embedded = NearestNeighbors(n_neighbors=3).fit(tracker.transform(X))
+    np.testing.assert_array_equal(
+        ours.kneighbors(X, return_distance=False), embedded.kneighbors(tracker.transform(X), return_distance=False)
+    )
+    assert KNeighborsClassifier(metric=tracker.get_metric(), algorithm="brute").fit(X, y).score(X, y) > 0.8
+
+
+def test_components_from_outside_change_distances(tracker):
+    tracker.components_ = [[0.0, 2.0, 0.0, 0.0]]
+    np.testing.assert_allclose(tracker.pair_distance(HELD_OUT), 2 * np.abs(HELD_OUT[:, 0, 1] - HELD_OUT[:, 1, 1]))
+    np.testing.assert_allclose(tracker.get_mahalanobis_matrix(), np.diag([0.0, 4.0, 0.0, 0.0]))
+    assert tracker.transform(HELD_OUT[:, 0]).shape == (600, 1)
+    untouched = MetricTracker(step_size=0.05).fit(PAIRS, Y)
+    assert tracker.partial_fit(PAIRS, Y).metric_ == untouched.partial_fit(PAIRS, Y).metric_
+    for wrong, sentence in (([[1.0]], "components_ has 1 features; 4"), ([[np.nan] * 4], "components_ holds nan")):
+        with pytest.raises(ValueError, match=sentence):
+            tracker.components_ = wrong
+
+
+def test_reading_does_not_touch_the_attributes(tracker):
+    before = {name: id(value) for name, value in tracker.__dict__.items()}
+    tracker.predict(HELD_OUT), tracker.score(HELD_OUT, Y_HELD_OUT), tracker.get_metric(), tracker.feature_weights()
+    assert {name: id(value) for name, value in tracker.__dict__.items()} == before
+
+
+def test_the_tracked_threshold_is_the_default_and_a_fixed_one_stays(tracker):
+    assert tracker.threshold_ == pytest.approx(np.sqrt(tracker.metric_.threshold))
+    tracker.set_threshold(0.25).partial_fit(PAIRS, Y)
+    assert tracker.threshold_ == 0.25
+    assert (tracker.predict(HELD_OUT) == np.where(tracker.pair_distance(HELD_OUT) <= 0.25, 1, -1)).all()
+    assert pickle.loads(pickle.dumps(tracker)).threshold_ == 0.25
+    tracker.set_threshold(None)
+    assert tracker.threshold_ == pytest.approx(np.sqrt(tracker.metric_.threshold))
+    tracker.threshold_ = 3
+    assert tracker.fit(PAIRS, Y).threshold_ == pytest.approx(np.sqrt(tracker.metric_.threshold))
+    for wrong in (np.nan, "far", True, np.inf):
+        with pytest.raises((ValueError, TypeError), match="threshold must be a finite number"):
+            tracker.set_threshold(wrong)
+    with pytest.raises(NotFittedError):
+        MetricTracker().set_threshold(1.0)
+    with pytest.raises(NotFittedError):
+        MetricTracker().calibrate_threshold(PAIRS, Y)
+
+
+distances_and_labels = (
+    st.integers(2, 12)
+    .flatmap(
+        lambda n: st.tuples(
+            arrays(float, n, elements=st.integers(0, 5).map(float)),
+            arrays(float, n, elements=st.sampled_from([-1.0, 1.0])),
+        )
+    )
+    .filter(lambda both: abs(both[1].sum()) < len(both[1]))
+)
+
+
+def rates(distances, labels, threshold):
+    similar = distances <= threshold
+    return np.mean(similar[labels > 0]), np.mean(~similar[labels < 0])
+
+
+@given(distances_and_labels, st.sampled_from(["accuracy", "f_beta", "max_tpr", "max_tnr"]), st.floats(0, 1))
+def test_no_threshold_is_better_than_the_calibrated_one(both, strategy, min_rate):
+    distances, labels = both
+
+    def worth(threshold):
+        predicted = np.where(distances <= threshold, 1.0, -1.0)
+        if strategy == "accuracy":
+            return np.mean(predicted == labels)
+        if strategy == "f_beta":
+            return fbeta_score(labels, predicted, beta=2.0, zero_division=0.0)
+        true_positive, true_negative = rates(distances, labels, threshold)
+        if strategy == "max_tpr":
+            return true_positive if true_negative >= min_rate else -1
+        return true_negative if true_positive >= min_rate else -1
+
+    chosen = Calibration(strategy, min_rate, beta=2.0).threshold(distances, labels)
+    best = max(worth(threshold) for threshold in np.arange(-0.5, 6))
+    assert worth(chosen) == pytest.approx(best)
+    assert best >= 0
+
+
+def test_calibration_through_the_tracker(tracker):
+    tracker.calibrate_threshold(HELD_OUT, Y_HELD_OUT, strategy="f_beta")
+    best = max(
+        f1_score(Y_HELD_OUT, np.where(tracker.pair_distance(HELD_OUT) <= t, 1, -1))
+        for t in tracker.pair_distance(HELD_OUT)
+    )
+    assert f1_score(Y_HELD_OUT, tracker.predict(HELD_OUT)) == best
+    other = MetricTracker(step_size=0.05).fit(PAIRS, Y, calibration_params={"strategy": "max_tpr", "min_rate": 0.9})
+    true_positive, true_negative = rates(other.pair_distance(PAIRS), Y, other.threshold_)
+    assert true_negative >= 0.9
+    assert true_positive > 0.5
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"strategy": "best"}, "strategy must be one of 'accuracy', 'f_beta', 'max_tpr', 'max_tnr'; got 'best'"),
+        ({"strategy": "max_tpr"}, "strategy 'max_tpr' needs min_rate"),
+        ({"strategy": "max_tnr", "min_rate": 2}, "min_rate must be a finite number"),
+        ({"strategy": "f_beta", "beta": 0}, "beta must be a finite number above 0"),
+        ({"rate": 1}, "calibration_params must be a dict of strategy, min_rate, beta"),
+        ("accuracy", "calibration_params must be a dict"),
+    ],
+)
+def test_refuses_calibrations_before_it_learns(tracker, parameters, sentence):
+    before = tracker.metric_
+    with pytest.raises(ValueError, match=sentence):
+        tracker.fit(HELD_OUT, Y_HELD_OUT, calibration_params=parameters)
+    assert tracker.metric_ is before
+
+
+def test_one_kind_of_pair_is_no_calibration_and_no_score(tracker):
+    with pytest.raises(ValueError, match=r"y holds only \+1; calibration needs similar and dissimilar pairs"):
+        tracker.calibrate_threshold(HELD_OUT, np.ones(600))
+    with pytest.raises(ValueError, match="y holds only -1; a ROC curve needs"):
+        tracker.score(HELD_OUT, -np.ones(600))
+
+
+def test_pipeline_cross_validation_and_grid_search():
+    shrunk = FunctionTransformer(lambda pairs: pairs / 10)
+    scaled = make_pipeline(shrunk, MetricTracker(step_size=0.05 * 10**4, initial_scale=25))
+    scores = cross_val_score(scaled, PAIRS, Y, cv=TimeSeriesSplit(3))
+    assert scores.shape == (3,)
+    assert scores.min() > 0.85
+    assert cross_val_score(MetricTracker(step_size=0.05), PAIRS, Y, cv=3, scoring="roc_auc").min() > 0.9
+    assert cross_val_score(MetricTracker(step_size=0.05), PAIRS, Y, cv=3, scoring="accuracy").min() > 0.8
+    search = GridSearchCV(MetricTracker(), {"step_size": [1e-9, 0.05]}, cv=3).fit(PAIRS, Y)
+    assert search.best_params_ == {"step_size": 0.05}
+    assert search.predict(HELD_OUT).shape == (600,)
+
+
+def test_cross_validation_on_indices():
+    X = np.concatenate([PAIRS[:, 0], PAIRS[:, 1]])
+    indices = np.column_stack([np.arange(600), 600 + np.arange(600)])
+    with_points = cross_val_score(MetricTracker(step_size=0.05), PAIRS, Y, cv=3)
+    of_indices = cross_val_score(MetricTracker(step_size=0.05, preprocessor=X), indices, Y, cv=3)
+    np.testing.assert_array_equal(with_points, of_indices)
+    tracker = MetricTracker(step_size=0.05, preprocessor=X).fit(indices, Y)
+    np.testing.assert_array_equal(tracker.predict(indices), tracker.predict(PAIRS))
+    assert clone(tracker).fit(indices, Y).metric_ == tracker.metric_
+    assert isinstance(tracker.get_metric(), Metric)

@@ -1,0 +1,171 @@
+"""Pairs and triplets from all that users hand over: arrays, tables, sparse matrices, indices with a preprocessor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import sparse
+
+from ocelad import MetricTracker
+from ocelad.estimators.tuples import points_of
+from ocelad.tables import rows
+
+NAMES = ["width", "height", "depth"]
+
+
+def some_points(count=12, seed=0):
+    return np.random.default_rng(seed).normal(size=(count, 3)).round(2)
+
+
+def tables_of(X):
+    """The same numbers as every kind of table, and without names."""
+    columns = {name: X[:, i] for i, name in enumerate(NAMES)}
+    odd = pd.DataFrame(columns, index=np.arange(len(X))[::-1] * 7)  # rows are counted, not looked up by their index
+    return {
+        "pandas": odd,
+        "pandas, nullable": odd.astype("Float64"),
+        "pandas, Arrow": odd.astype("double[pyarrow]"),
+        "polars": pl.DataFrame(columns),
+        "arrow": pa.table(columns),
+        "record batch": pa.RecordBatch.from_pydict(columns),
+    }
+
+
+KINDS = list(tables_of(some_points()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_table_gives_the_numbers_and_the_names(kind):
+    X = some_points()
+    values, names = rows(tables_of(X)[kind], "X")
+    assert names == tuple(NAMES)
+    np.testing.assert_array_equal(values, X)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_tuples_of_tables_and_of_indices(kind, size):
+    X, rng = some_points(), np.random.default_rng(1)
+    indices = rng.integers(0, len(X), size=(9, size))
+    parts = tuple(tables_of(X[indices[:, k]])[kind] for k in range(size))
+    of_indices = points_of(indices, size, preprocessor=tables_of(X)[kind])
+    of_ids = points_of(pl.DataFrame(indices, schema=[f"id_{k}" for k in range(size)]), size, tables_of(X)[kind])
+    for points in (points_of(parts, size), of_indices, of_ids):
+        assert points.names == tuple(NAMES)
+        for k in range(size):
+            np.testing.assert_array_equal(points.parts[k], X[indices[:, k]])
+
+
+@pytest.mark.parametrize(
+    "preprocessor",
+    [
+        lambda X: X,
+        lambda X: X.tolist(),
+        lambda X: lambda indices: X[indices],
+        lambda X: lambda indices: X[indices].tolist(),
+        lambda X: lambda indices: tables_of(X[indices])["pandas"],
+    ],
+)
+def test_preprocessors(preprocessor):
+    X, indices = some_points(), np.array([[0, 3], [11, 2]])
+    first, second = points_of(indices, 2, preprocessor(X)).parts
+    np.testing.assert_array_equal(first, X[[0, 11]])
+    np.testing.assert_array_equal(second, X[[3, 2]])
+
+
+def test_sparse_stays_sparse():
+    X, indices = some_points(), np.array([[0, 3], [11, 2]])
+    X[X < 0] = 0
+    with_names = pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(X), columns=NAMES)
+    for given in (
+        points_of((sparse.csc_matrix(X[[0, 11]]), sparse.coo_array(X[[3, 2]])), 2),
+        points_of(indices, 2, sparse.csc_array(X)),
+        points_of(indices, 2, lambda i: sparse.csr_matrix(X)[i]),
+        points_of((with_names.iloc[[0, 11]], with_names.iloc[[3, 2]]), 2),
+    ):
+        assert all(sparse.issparse(part) for part in given.parts)
+        np.testing.assert_array_equal(given.parts[0].toarray(), X[[0, 11]])
+        np.testing.assert_array_equal(given.parts[1].toarray(), X[[3, 2]])
+
+
+ODD = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, np.nan]})
+BAD = [
+    (lambda: rows(pd.DataFrame({"a": ["x"]}), "X"), "column 'a' of X holds String; accepted: columns of numbers"),
+    (lambda: rows(pl.DataFrame({"a": [1, None]}), "X"), "column 'a' of X has no value in row 1"),
+    (lambda: rows(pa.table({"a": pa.array([1.0, None])}), "X"), "column 'a' of X has no value in row 1"),
+    (lambda: rows(ODD, "X"), "column 'b' of X has no value in row 1; accepted: finite numbers"),
+    (
+        lambda: points_of(np.zeros((3, 2)), 2),
+        r"pairs has shape \(3, 2\); accepted: numbers of shape \(n_pairs, 2, n_fe",
+    ),
+    (lambda: points_of(np.zeros((3, 2, 1)), 3), r"triplets has shape \(3, 2, 1\); accepted"),
+    (lambda: points_of([[0, 1, 2]], 2, np.eye(3)), r"pairs has shape \(1, 3\); accepted"),
+    (lambda: points_of([[0, 3]], 2, np.eye(3)), r"the index 3 at \(0, 1\); the preprocessor has 3 points, from 0 to 2"),
+    (lambda: points_of([[0, -1]], 2, np.eye(3)), r"the index -1 at \(0, 1\)"),
+    (lambda: points_of([[0.5, 1.0]], 2, np.eye(3)), "indices of type float64; accepted: whole numbers from 0 to 2"),
+    (lambda: points_of([[0, 1]], 2, np.ones(3)), r"the preprocessor has shape \(3,\); accepted: one point per row"),
+    (lambda: points_of([[0, 1]], 2, lambda i: np.ones(3)), r"returned shape \(3,\) for 1 indices"),
+    (lambda: points_of([[0, 1]], 2, np.full((3, 2), np.nan)), "the preprocessor holds nan"),
+    (lambda: points_of([[0, 1]], 2, np.eye(3), n_features=2), "the preprocessor has 3 features; 2 are expected"),
+    (lambda: points_of((sparse.eye_array(3), np.eye(3)), 2), "X is sparse and Z is not"),
+    (lambda: points_of((sparse.eye_array(3), sparse.csr_array(np.ones((2, 3)))), 2), "X has 3 rows and Z has 2"),
+    (lambda: points_of((sparse.eye_array(3), sparse.eye_array(2)), 2), "Z has 2 features; 3 are expected"),
+    (lambda: points_of((sparse.eye_array(3),) * 2, 2, n_features=5), "X has 3 features; 5 are expected"),
+    (lambda: points_of(sparse.eye_array(3), 2), "pairs is one sparse matrix; accepted: 2 of them"),
+    (
+        lambda: points_of((ODD[["a"]], ODD[["a"]].rename(columns={"a": "c"})), 2),
+        "Z has 'c', which were not .* lacks 'a'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "sentence"), BAD)
+def test_refuses(call, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        call()
+
+
+def test_a_tracker_keeps_the_names():
+    X, rng = some_points(40), np.random.default_rng(1)
+    indices, y = rng.integers(0, 40, size=(300, 2)), rng.choice([1, -1], size=300)
+    frame = tables_of(X)["polars"]
+    plain = MetricTracker(step_size=0.1).fit(X[indices], y)
+    tracker = MetricTracker(step_size=0.1, preprocessor=frame).fit(indices, pl.Series(y))
+    assert tracker.metric_ == plain.metric_
+    assert tracker.feature_names_in_.tolist() == NAMES
+    assert not hasattr(plain, "feature_names_in_")
+    assert [row.feature for row in plain.feature_weights()] == [
+        f"x{NAMES.index(row.feature)}" for row in tracker.feature_weights()
+    ]
+    np.testing.assert_array_equal(tracker.transform(frame), plain.transform(X))
+    assert len(tracker.get_feature_names_out()) == tracker.transform(frame).shape[1]
+    for table, sentence in (
+        (frame[:, ::-1], "X has its features in another order: 'depth' where 'width' is expected"),
+        (frame.rename({"depth": "length"}), "X has 'length', which were not learned from and lacks 'depth'"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            tracker.transform(table)
+    before = tracker.metric_
+    with pytest.raises(ValueError, match="in another order"):
+        tracker.partial_fit((frame[:, ::-1], frame[:, ::-1]), np.ones(40))
+    assert tracker.metric_ is before
+    tracker.fit(X[indices], y)
+    assert not hasattr(tracker, "feature_names_in_")
+
+
+def test_feature_weights_are_a_table():
+    pairs = np.random.default_rng(0).normal(size=(500, 2, 3))
+    y = np.abs(pairs[:, 0, 1] - pairs[:, 1, 1]) < 1
+    tracker = MetricTracker(step_size=0.1).fit(pairs, y)
+    table = pd.DataFrame(tracker.feature_weights())
+    assert table.columns.tolist() == ["feature", "weight", "share"]
+    assert table.feature[0] == "x1"
+    assert table.share.sum() == pytest.approx(1)
+    assert table.weight.is_monotonic_decreasing
+    assert sorted(table.weight) == sorted(np.diag(tracker.get_mahalanobis_matrix()))
+    assert len(tracker.feature_weights(2)) == 2
+    with pytest.raises(ValueError, match="n_features must be a whole number of at least 1"):
+        tracker.feature_weights(0)
