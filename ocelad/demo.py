@@ -16,7 +16,7 @@ from ocelad.metric import Metric
 from ocelad.online.comid import Comid
 from ocelad.online.dyadic import Schedule
 from ocelad.online.track import track_metric
-from ocelad.plots import pyplot
+from ocelad.plots import draw_shares, pyplot
 from ocelad.streams import PAPER_PHASES, DriftingClusters, Phase
 
 if TYPE_CHECKING:
@@ -121,7 +121,8 @@ class Demo:
         middle.set_ylabel("5-NN error (%)")
         middle.set_ylim(bottom=0)
         middle.legend(frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-        _draw_shares(bottom, self.share_rounds, np.array(self.shares))
+        shares = np.array(self.shares)
+        draw_shares(bottom, self.share_rounds, shares, [self._length(j) for j in range(shares.shape[1])])
         bottom.set_xlabel("round")
         for ax in (top, middle, bottom):
             ax.spines[["top", "right"]].set_visible(False)
@@ -167,26 +168,3 @@ def _draw_drift(ax: Axes, phases: Sequence[Phase]) -> None:
             )
     ax.set_ylim(0, top)
     ax.set_ylabel("drift per round")
-
-
-def _draw_shares(ax: Axes, rounds: Sequence[int], shares: Floats) -> None:
-    import matplotlib as mpl
-
-    used = shares[:, shares.any(axis=0)]
-    colors = mpl.colormaps["viridis"](np.linspace(0, 0.95, used.shape[1]))
-    # Each row is the mean since the one before, so the first holds from the start.
-    ax.stackplot(
-        [0, *rounds], np.vstack([used[:1], used]).T, colors=colors, labels=[f"{1 << j}" for j in range(used.shape[1])]
-    )
-    ax.set_ylim(0, 1)
-    ax.set_ylabel("share of each scale")
-    ax.legend(
-        title="interval length",
-        frameon=False,
-        loc="center left",
-        bbox_to_anchor=(1.0, 0.5),
-        reverse=True,
-        fontsize=8,
-        title_fontsize=8,
-        labelspacing=0.2,
-    )

@@ -300,6 +300,12 @@ class Metric:
                 return self.n_features - len(along) + int(np.count_nonzero(above))
         return len(self.components)
 
+    def spectrum(self, most: int | None = None) -> Floats:
+        """The eigenvalues above rounding, the largest first; only so many of them, where a number is given."""
+        if self.is_diagonal:
+            return np.square(self._weighed_features(most)[1])
+        return np.asarray(np.square(self._first_components(most)).sum(axis=1))
+
     @property
     def distance_threshold(self) -> float:
         """The root of the threshold; similar points are at most this far apart."""
@@ -339,6 +345,13 @@ class Metric:
             return np.concatenate([chunk.multiply(chunk @ self._held).sum(axis=1) for chunk in chunks])
         diagonal, rows, scales = self._held
         return U.multiply(U) @ np.broadcast_to(diagonal, self.n_features) + np.square(U @ rows.T) @ scales
+
+    def times(self, directions: Floats) -> Floats:
+        """``M V`` of some directions V, the columns of an array of shape (n_features, n_directions)."""
+        if not isinstance(self._held, _Parts):
+            return np.asarray(self._held @ directions)
+        diagonal, rows, scales = self._held
+        return np.asarray(diagonal[..., None] * directions + rows.T @ (scales[:, None] * (rows @ directions)))
 
     def distance(self, x: Any, z: Any) -> Any:
         """``sqrt((x - z)' M (x - z))``, of two points (a float) or of rows against rows or one point (an array)."""

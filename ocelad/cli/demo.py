@@ -1,38 +1,22 @@
-"""The command line: parse, call, print. What is heavy is imported by the command that needs it."""
+"""ocelad demo: the paper's drifting stream, live."""
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-import ocelad
+from ocelad.cli.shared import check_picture, why_no_picture
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ocelad.demo import Demo, Snapshot
 
-PICTURES = (".png", ".pdf", ".svg")
 
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(ocelad.__version__, prog_name="ocelad")
-def cli() -> None:
-    """Track a distance that keeps changing, from answers to "are these two the same?".
-
-    \b
-    Examples:
-      ocelad demo                         a drifting stream: a table and a picture
-      ocelad demo --rounds 1200 --seed 7
-      ocelad warm                         compile the fast engine ahead of its use
-    """
-
-
-@cli.command(short_help="Track the paper's drifting stream live.")
+@click.command(short_help="Track the paper's drifting stream live.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Which stream is drawn.")
 @click.option(
     "--rounds",
@@ -66,8 +50,8 @@ def demo(seed: int, rounds: int, output: Path, quiet: bool) -> None:
 
     from ocelad.demo import Demo
 
-    _check_picture(output)
-    no_picture = _why_no_picture()
+    check_picture(output)
+    no_picture = why_no_picture()
     if quiet and no_picture:
         raise click.ClickException(no_picture)
     console = Console(quiet=quiet)
@@ -79,47 +63,6 @@ def demo(seed: int, rounds: int, output: Path, quiet: bool) -> None:
         return
     run.draw(output)
     click.echo(output if quiet else f"Picture: {output}")
-
-
-@cli.command(short_help="Compile the fast engine's kernels ahead of their first use.")
-def warm() -> None:
-    """Compile the kernels of the fast engine and of diagonal metrics now, so that the first use does not wait.
-
-    It takes about half a minute. What is compiled is kept on disk, beside the package or in NUMBA_CACHE_DIR.
-
-    \b
-    Example:
-      ocelad warm
-    """
-    from time import perf_counter
-
-    start = perf_counter()
-    from ocelad.online.warm import warm as compile_all
-
-    compile_all()
-    click.echo(f"The kernels are compiled ({perf_counter() - start:.1f} s).")
-
-
-def _check_picture(path: Path) -> None:
-    """Refuse before the work what would fail after it."""
-    if path.suffix.lower() not in PICTURES:
-        raise click.BadParameter(
-            f"{str(path)!r} does not end in {', '.join(PICTURES[:-1])} or {PICTURES[-1]}", param_hint="--output"
-        )
-    if not path.parent.is_dir():
-        raise click.BadParameter(f"the folder {str(path.parent)!r} does not exist", param_hint="--output")
-    if not os.access(path.parent, os.W_OK):
-        raise click.BadParameter(f"the folder {str(path.parent)!r} cannot be written to", param_hint="--output")
-
-
-def _why_no_picture() -> str | None:
-    from ocelad.plots import pyplot
-
-    try:
-        pyplot().switch_backend("agg")  # a file, on machines without a screen too
-    except ImportError as error:
-        return str(error)
-    return None
 
 
 def _follow(run: Demo, console: Console) -> None:
@@ -174,15 +117,3 @@ def _demo_table(run: Demo) -> Any:
 
 def _error_and_nmi(error: float, nmi: float) -> str:
     return f"{100 * error:5.2f} / {nmi:.2f}"
-
-
-def main() -> None:
-    """Run the command line; whatever goes wrong is told in one sentence."""
-    try:
-        cli(prog_name="ocelad")
-    except Exception as error:
-        if os.environ.get("OCELAD_TRACEBACK"):
-            raise
-        kind = "" if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: "
-        click.echo(f"Error: {kind}{error} (OCELAD_TRACEBACK=1 shows where)", err=True)
-        sys.exit(1)

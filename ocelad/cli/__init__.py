@@ -1,0 +1,50 @@
+"""The command line: parse, call, print. What is heavy is imported by the command that needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+import ocelad
+from ocelad.cli.demo import demo
+from ocelad.cli.evaluate import evaluate
+from ocelad.cli.inspect import inspect
+from ocelad.cli.measure import distance, embed
+from ocelad.cli.plot import plot
+from ocelad.cli.track import track
+from ocelad.cli.warm import warm
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(ocelad.__version__, prog_name="ocelad")
+def cli() -> None:
+    """Track a distance that keeps changing, from answers to "are these two the same?".
+
+    \b
+    Examples:
+      ocelad demo                                  a drifting stream: a table and a picture
+      ocelad track pairs.csv                       learn from a file, save the tracker
+      ocelad track pairs.csv --resume              go on where it stopped
+      ocelad inspect pairs.tracker                 what is in it
+      ocelad embed pairs.tracker items.csv         points where Euclidean distance is the learned one
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done with rows skipped, 130 interrupted (and saved).
+    """
+
+
+for command in (demo, track, embed, distance, evaluate, inspect, plot, warm):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command line; whatever goes wrong is told in one sentence."""
+    try:
+        cli(prog_name="ocelad")
+    except Exception as error:
+        if os.environ.get("OCELAD_TRACEBACK"):
+            raise
+        kind = "" if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: "
+        click.echo(f"Error: {kind}{error} (OCELAD_TRACEBACK=1 shows where)", err=True)
+        sys.exit(1)

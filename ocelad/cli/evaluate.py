@@ -1,0 +1,140 @@
+"""ocelad evaluate: how good a saved tracker is on what it has not seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ocelad.cli.measure import opened_pairs
+from ocelad.cli.shared import as_json, on_error, print_json, print_tables, reading_pairs, saved_tracker, table
+
+if TYPE_CHECKING:
+    from ocelad.metric import Metric
+    from ocelad.saved_metric import SavedMetric
+
+LEARNED, EUCLIDEAN = "learned", "Euclidean"
+# k-NN and k-means of more points take minutes, and say the same.
+MOST_POINTS = 5000
+
+
+@click.command(short_help="How good it is on held-out pairs or items.")
+@saved_tracker
+@click.argument("file", required=False)
+@reading_pairs
+@click.option("--class", "class_", metavar="COLUMN", help="With --items: the column of the items' classes.")
+@click.option("--neighbors", default=5, show_default=True, type=click.IntRange(1), help="k of the k-NN error.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of k-means and of samples.")
+@on_error
+@as_json
+def evaluate(
+    tracker: Path, file: str | None, class_: str | None, neighbors: int, seed: int, as_json: bool, **options: Any
+) -> None:
+    """How good TRACKER is on pairs it has not seen (FILE), on items with known classes (--items --class), or both.
+
+    Pairs: the area under the ROC curve (0.5 is chance, 1 perfect) and the share of right answers at the learned
+    threshold. Items: the leave-one-out k-NN error, and the NMI of k-means with the classes (1 is perfect). Beside each,
+    the same with Euclidean distance, which learns nothing (its threshold is the best one in hindsight).
+
+    \b
+    Examples:
+      ocelad evaluate pairs.tracker held_out.csv
+      ocelad evaluate pairs.tracker --items items.csv --class genre --json
+    """
+    from ocelad.saved_metric import load_metric
+
+    if file is None and not (options["items"] and class_):
+        raise click.UsageError("nothing to evaluate on: give a FILE of pairs, or --items with --class")
+    saved = load_metric(tracker)
+    scores: dict[str, dict[str, float]] = {}
+    if file is not None:
+        scores |= _on_pairs(saved, file, options)
+    if options["items"] and class_:
+        scores |= _on_items(saved, class_, neighbors, seed, options)
+    if as_json:
+        print_json({"scores": scores})
+        return
+    rows = [[name, f"{by[LEARNED]:.4f}", f"{by[EUCLIDEAN]:.4f}"] for name, by in scores.items()]
+    print_tables(table("On held-out data", ["", LEARNED, EUCLIDEAN], rows))
+
+
+def _on_pairs(saved: SavedMetric, file: str, options: dict[str, Any]) -> dict[str, dict[str, float]]:
+    import numpy as np
+
+    from ocelad.estimators.calibration import Calibration
+
+    learned, euclidean, labels = [], [], []
+    with opened_pairs(file, options) as stream:
+        saved.check_features(stream.feature_names, file)
+        for chunk in stream:
+            differences = chunk.pairs[:, 0] - chunk.pairs[:, 1]
+            learned.append(np.sqrt(saved.metric.squared_length(differences)))
+            euclidean.append(np.linalg.norm(differences, axis=1))
+            labels.append(chunk.y)
+    if not labels:
+        raise ValueError(f"{file} has no pairs to evaluate on")
+    y, distances, plain = map(np.concatenate, (labels, learned, euclidean))
+    if abs(y.sum()) == len(y):
+        raise ValueError(f"all pairs of {file} have the label {y[0]:+g}; similar and dissimilar ones are needed")
+    best = Calibration("accuracy").threshold(plain, y)
+    return {
+        "ROC AUC of pairs": {LEARNED: _auc(y, distances), EUCLIDEAN: _auc(y, plain)},
+        "right answers": {
+            LEARNED: float(np.mean(np.where(distances <= saved.threshold, 1, -1) == y)),
+            EUCLIDEAN: float(np.mean(np.where(plain <= best, 1, -1) == y)),
+        },
+    }
+
+
+def _auc(y: Any, distances: Any) -> float:
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(y, -distances))
+
+
+def _on_items(
+    saved: SavedMetric, class_: str, neighbors: int, seed: int, options: dict[str, Any]
+) -> dict[str, dict[str, float]]:
+    import numpy as np
+
+    from ocelad.evaluate import clustering_nmi, knn_error
+
+    X, labels = labelled_items(saved, options["items"], class_, seed, MOST_POINTS, id=options["id_"])
+    embedded = {LEARNED: _embedded(saved.metric, X), EUCLIDEAN: X}
+    if len(np.unique(labels)) < 2:
+        raise ValueError(f"all items have the {class_} {labels[0]!r}; at least two classes are needed")
+    return {
+        f"{neighbors}-NN error": {name: knn_error(points, labels, neighbors) for name, points in embedded.items()},
+        "NMI of k-means": {name: clustering_nmi(points, labels, seed) for name, points in embedded.items()},
+    }
+
+
+def _embedded(metric: Metric, X: Any) -> Any:
+    import numpy as np
+
+    return metric.embed(X) if metric.rank else np.zeros((len(X), 1))
+
+
+def labelled_items(
+    saved: SavedMetric, file: str, label: str | None, seed: int, most: int, id: str | None = None
+) -> tuple[Any, Any]:
+    """At most so many items, drawn at random, with their labels."""
+    import numpy as np
+
+    from ocelad.files import open_items
+
+    points, labels = [], []
+    with open_items(file, label=label, id=id, features=saved.feature_names) as rows:
+        saved.check_features(rows.feature_names, file)
+        for chunk in rows:
+            points.append(chunk.X)
+            labels += list(chunk.labels or [""] * len(chunk.X))
+    if not points:
+        raise ValueError(f"{file} has no items")
+    X, classes = np.concatenate(points), np.array([str(entry) for entry in labels])
+    if len(X) > most:
+        chosen = np.sort(np.random.default_rng(seed).choice(len(X), most, replace=False))
+        click.echo(f"{most:,} of {len(X):,} items are looked at, drawn at random.", err=True)
+        X, classes = X[chosen], classes[chosen]
+    return X, classes

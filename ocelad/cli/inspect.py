@@ -1,0 +1,93 @@
+"""ocelad inspect: what is in a saved file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ocelad.cli.shared import as_json, lengths_of, print_json, print_tables, saved_tracker, table
+
+if TYPE_CHECKING:
+    from ocelad.metric import Metric
+    from ocelad.tracking import Tracking
+
+
+@click.command(short_help="What is in a saved file.")
+@saved_tracker
+@click.option("--features", default=10, show_default=True, type=click.IntRange(1), help="How many features are listed.")
+@as_json
+def inspect(tracker: Path, features: int, as_json: bool) -> None:
+    """What is in TRACKER: rounds, settings, rank and spectrum, features that matter, the weight of each scale.
+
+    \b
+    Examples:
+      ocelad inspect pairs.tracker
+      ocelad inspect pairs.tracker --features 30 --json
+    """
+    from ocelad import saved
+    from ocelad.metric import Metric
+    from ocelad.tracking import Tracking
+
+    if saved.kind(tracker) == "metric":
+        content = {"kind": "metric", **_of_metric(Metric.load(tracker))}
+    else:
+        content = {"kind": "tracker", **_of_tracker(Tracking.load(tracker), features)}
+    if as_json:
+        print_json(content)
+    else:
+        print_tables(*_tables(content))
+
+
+def _of_metric(metric: Metric) -> dict[str, Any]:
+    return {
+        "rounds": metric.round,
+        "features": metric.n_features,
+        "rank": metric.rank,
+        "threshold": metric.distance_threshold,
+        "spectrum": [float(value) for value in metric.spectrum(10)],
+    }
+
+
+def _of_tracker(tracking: Tracking, n_features: int) -> dict[str, Any]:
+    tracker = tracking.tracker
+    lengths = lengths_of(tracker, len(tracker.weights_))
+    total = tracking.history.total() if len(tracking.history) else None
+    changed = {name: value for name, value in tracker.get_params().items() if value != getattr(type(tracker)(), name)}
+    return {
+        **_of_metric(tracker.metric_),
+        "threshold": tracker.threshold_,
+        "engine": tracker.engine_,
+        "settings": {name: value for name, value in changed.items() if name != "preprocessor"},
+        "weights": dict(zip(lengths, tracker.weights_.tolist(), strict=True)),
+        "heaviest_features": {row.feature: row.weight for row in tracker.feature_weights(n_features)},
+        "accuracy": None if total is None else total.accuracy,
+        "loss": None if total is None else total.loss,
+    }
+
+
+def _tables(content: dict[str, Any]) -> list[Any]:
+    plain = ("kind", "rounds", "features", "rank", "threshold", "engine", "accuracy", "loss")
+    rows = [[name, _in_words(content[name])] for name in plain if content.get(name) is not None]
+    rows += [[f"setting {name}", repr(value)] for name, value in content.get("settings", {}).items()]
+    tables = [table("Saved", ["", ""], rows)]
+    largest = content["spectrum"][0] if content["spectrum"] else 0.0
+    spectrum = [[str(at), f"{value:.4g}", _bar(value, largest)] for at, value in enumerate(content["spectrum"], 1)]
+    tables.append(table("Largest eigenvalues", ["", "eigenvalue", ""], spectrum))
+    for name, title in (("heaviest_features", "Features that matter"), ("weights", "Weight of each scale")):
+        if content.get(name):
+            most = max(content[name].values())
+            lines = [[str(key), f"{value:.4g}", _bar(value, most)] for key, value in content[name].items()]
+            tables.append(table(title, ["feature" if "features" in name else "interval", "weight", ""], lines))
+    return tables
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _bar(value: float, largest: float) -> str:
+    return ("█" * round(20 * value / largest) if largest > 0 else "").ljust(20)

@@ -1,0 +1,123 @@
+"""ocelad embed and ocelad distance: what a saved tracker says of points and of pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ocelad.cli.shared import check_folder, file_format, on_error, reading_pairs, saved_tracker
+
+output_file = click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A .csv, .jsonl, .parquet or .arrow file; standard output, as CSV, by default.",
+)
+
+
+@click.command(short_help="Where items are under the learned distance.")
+@saved_tracker
+@click.argument("items")
+@click.option("--dimensions", type=click.IntRange(1), help="Only the heaviest so many; all by default.")
+@click.option("--id", "id_", help="The id column; 'id' where there is one, else the row's number.")
+@click.option("--label", metavar="COLUMN", help="A column that is kept as it is.")
+@file_format
+@on_error
+@output_file
+def embed(
+    tracker: Path,
+    items: str,
+    dimensions: int | None,
+    id_: str | None,
+    label: str | None,
+    format_: str | None,
+    on_error: str,
+    output: Path | None,
+) -> None:
+    """Map ITEMS to points whose Euclidean distance is the distance that TRACKER has learned.
+
+    TRACKER is what `ocelad track` saved, or a metric that Metric.save wrote. ITEMS is a table with the features that
+    were learned from, CSV, TSV, JSON lines, Parquet or Arrow. The heaviest direction comes first.
+
+    \b
+    Examples:
+      ocelad embed pairs.tracker items.csv > points.csv
+      ocelad embed pairs.tracker items.parquet --dimensions 2 -o points.parquet
+    """
+    from ocelad.files import open_items, open_output
+    from ocelad.saved_metric import load_metric
+
+    _check_output(output)
+    saved = load_metric(tracker)
+    with open_items(
+        items, format=format_, id=id_, label=label, features=saved.feature_names, on_error=on_error
+    ) as rows:
+        saved.check_features(rows.feature_names, items)
+        with open_output(output) as out:
+            for chunk in rows:
+                points = saved.metric.embed(chunk.X, dimensions)
+                columns: dict[str, Any] = {"id": chunk.ids}
+                columns |= {label: chunk.labels} if label else {}
+                out.write(columns | {f"dimension_{j}": points[:, j] for j in range(points.shape[1])})
+        _end(rows)
+
+
+@click.command(short_help="How far apart the points of pairs are.")
+@saved_tracker
+@click.argument("file")
+@reading_pairs
+@on_error
+@output_file
+def distance(tracker: Path, file: str, output: Path | None, **options: Any) -> None:
+    """The learned distance between the two points of each pair in FILE, and whether they are the same.
+
+    FILE is as for `ocelad track`; it needs no labels. One row per pair: its line, the distance, and 1 or -1.
+
+    \b
+    Examples:
+      ocelad distance pairs.tracker new_pairs.csv
+      ocelad distance pairs.tracker candidates.csv --items items.csv -o distances.parquet
+    """
+    import numpy as np
+
+    from ocelad.files import open_output
+    from ocelad.saved_metric import load_metric
+
+    _check_output(output)
+    saved = load_metric(tracker)
+    with opened_pairs(file, options, label=False) as stream:
+        saved.check_features(stream.feature_names, file)
+        with open_output(output) as out:
+            for chunk in stream:
+                distances = saved.metric.distance(chunk.pairs[:, 0], chunk.pairs[:, 1])
+                similar = np.where(distances <= saved.threshold, 1, -1)
+                out.write({"line": chunk.lines, "distance": distances, "similar": similar})
+        _end(stream)
+
+
+def opened_pairs(file: str, options: dict[str, Any], **more: Any) -> Any:
+    """The comparisons of a file, by the options of ``reading_pairs``."""
+    from ocelad.files import open_comparisons
+
+    names = ("items", "x", "z", "label", "id_a", "id_b", "time")
+    arguments = {name: options[name] for name in names} | {"format": options["format_"], "id": options["id_"]}
+    return open_comparisons(file, **{**arguments, "on_error": options["on_error"], **more})
+
+
+def _check_output(output: Path | None) -> None:
+    from ocelad.files import OUTPUTS
+
+    if output is not None:
+        check_folder(output)
+        if output.suffix.lower() not in OUTPUTS:
+            raise click.BadParameter(f"{str(output)!r} does not end in {', '.join(OUTPUTS)}", param_hint="--output")
+
+
+def _end(stream: Any) -> None:
+    from ocelad.cli.shared import ROWS_SKIPPED
+
+    if stream.n_skipped:
+        click.echo(f"{stream.n_skipped:,} rows were skipped; they are in {stream.skipped}.", err=True)
+        click.get_current_context().exit(ROWS_SKIPPED)

@@ -1,0 +1,136 @@
+"""What several commands share: options, pictures, output for people and for machines."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from ocelad.estimators.mahalanobis import MahalanobisTracker
+
+PICTURES = (".png", ".pdf", ".svg")
+#: Exit codes beside 0 (done), 1 (failed) and 2 (wrong usage).
+ROWS_SKIPPED, INTERRUPTED = 3, 130
+
+Command = Callable[..., None]
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+saved_tracker = click.argument("tracker", type=click.Path(dir_okay=False, path_type=Path))
+
+
+def reading_pairs(command: Command) -> Command:
+    """The options that say how comparisons are read."""
+    for option in reversed(
+        (
+            click.option(
+                "--items",
+                metavar="FILE",
+                help="A table of items with an id column; the comparisons then name ids (id_a, id_b).",
+            ),
+            click.option("--x", metavar="COLUMNS", help="Columns of the first point: a pattern such as 'left_*'."),
+            click.option("--z", metavar="COLUMNS", help="Columns of the second point."),
+            click.option("--label", metavar="COLUMN", help="The column that says same or different."),
+            click.option("--id", "id_", default="id", show_default=True, help="The id column of the items."),
+            click.option("--id-a", default="id_a", show_default=True, help="The id column of the first point."),
+            click.option("--id-b", default="id_b", show_default=True, help="The id column of the second point."),
+            click.option("--time", metavar="COLUMN", help="The column of timestamps; found by itself by default."),
+            file_format,
+        )
+    ):
+        command = option(command)
+    return command
+
+
+file_format = click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"]),
+    help="What the file is; known by its name or first bytes by default.",
+)
+on_error = click.option(
+    "--on-error",
+    type=click.Choice(["stop", "skip"]),
+    default="stop",
+    show_default=True,
+    help="What a bad row does: stop, or be written to a side file.",
+)
+
+
+def check_picture(path: Path) -> None:
+    """Refuse before the work what would fail after it."""
+    if path.suffix.lower() not in PICTURES:
+        raise click.BadParameter(
+            f"{str(path)!r} does not end in {', '.join(PICTURES[:-1])} or {PICTURES[-1]}", param_hint="--output"
+        )
+    check_folder(path)
+
+
+def check_folder(path: Path) -> None:
+    """The same for any file that will be written."""
+    if not path.parent.is_dir():
+        raise click.BadParameter(f"the folder {str(path.parent)!r} does not exist", param_hint="--output")
+    if not os.access(path.parent, os.W_OK):
+        raise click.BadParameter(f"the folder {str(path.parent)!r} cannot be written to", param_hint="--output")
+
+
+def why_no_picture() -> str | None:
+    """Why no picture can be drawn here, if so."""
+    from ocelad.plots import pyplot
+
+    try:
+        pyplot().switch_backend("agg")  # a file, on machines without a screen too
+    except ImportError as error:
+        return str(error)
+    return None
+
+
+def print_json(content: dict[str, Any]) -> None:
+    """One line; numbers that JSON has no word for become null."""
+    click.echo(json.dumps(_plain(content), allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, (str, bool, int)) or value is None:
+        return value
+    number = float(value)
+    return number if number - number == 0.0 else None
+
+
+def table(title: str, columns: list[str], rows: list[list[str]]) -> Any:
+    """A table of text; all columns but the first to the right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    result = Table(title=title, box=SIMPLE_HEAD, title_justify="left")
+    for at, column in enumerate(columns):
+        result.add_column(column, justify="left" if at == 0 else "right")
+    for row in rows:
+        result.add_row(*row)
+    return result
+
+
+def print_tables(*tables: Any) -> None:
+    """Onto standard output, without colours where that is no terminal."""
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else 100)
+    for each in tables:
+        console.print(each)
+
+
+def lengths_of(tracker: MahalanobisTracker, count: int) -> list[int]:
+    """The interval lengths of the first so many scales."""
+    from ocelad.online.dyadic import Schedule
+
+    schedule = Schedule(tracker.shortest_interval, tracker.n_scales)
+    return [schedule.scale(j).length for j in range(count)]

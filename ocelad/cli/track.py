@@ -1,0 +1,298 @@
+"""ocelad track: learn from a file of comparisons."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ocelad.cli.shared import (
+    INTERRUPTED,
+    ROWS_SKIPPED,
+    as_json,
+    check_folder,
+    lengths_of,
+    on_error,
+    print_json,
+    print_tables,
+    reading_pairs,
+    table,
+)
+
+if TYPE_CHECKING:
+    from ocelad.estimators import MetricTracker
+    from ocelad.files import Comparisons
+    from ocelad.tracking import Tracking
+
+# The squared length of pairs that the default step size suits (see track_metric), and how far off goes unremarked.
+SUITS_SQUARED_LENGTH, FAR_OFF = 40.0, 8.0
+
+
+@click.command(short_help="Learn from a file of comparisons and save the tracker.")
+@click.argument("file")
+@reading_pairs
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where the tracker is saved; FILE's name with .tracker in the current folder by default.",
+)
+@click.option("--resume", is_flag=True, help="Go on from OUTPUT where it is there; begin where it is not.")
+@click.option("--restart", is_flag=True, help="Begin anew and replace OUTPUT.")
+@click.option(
+    "--every",
+    default=50_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Save after so many pairs; a kill costs at most these.",
+)
+@on_error
+@click.option(
+    "--skipped",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where skipped rows go; FILE.skipped.jsonl by default.",
+)
+@click.option("--loss", type=click.Choice(["logistic", "hinge", "squared_hinge"]), help="Default: logistic.")
+@click.option("--step-size", type=float, help="eta0; default 0.01, for pairs of squared length around 40.")
+@click.option("--shrinkage", type=float, help="rho; default 0.")
+@click.option("--diagonal", is_flag=True, help="One weight per feature, no correlations.")
+@click.option(
+    "--set",
+    "more",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any other setting of MetricTracker, such as max_rank=20; may be given again.",
+)
+@as_json
+@click.option("--quiet", is_flag=True, help="No progress, no report.")
+def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options: Any) -> None:
+    """Learn from the comparisons of FILE, in their order, and save the tracker.
+
+    FILE is CSV, TSV, JSON lines (each also gzipped), Parquet or Arrow, or - for standard input. Either each row has
+    both points (columns x_..., z_... and similar), or it names two ids of a table of items (id_a, id_b, similar).
+    Labels are 1/-1, 1/0, true/false, same/different or yes/no. A file of any size is read piece by piece.
+
+    Every pair is first judged by the metric as it is, then learned from; the report shows how that went. Ctrl-C saves
+    and stops; --resume goes on, and ends with the same bits as if it had never stopped.
+
+    \b
+    Examples:
+      ocelad track pairs.csv
+      ocelad track answers.parquet --items items.parquet --label same -o answers.tracker
+      ocelad track pairs.csv --resume --on-error skip
+      zcat pairs.jsonl.gz | ocelad track - --format jsonl -o pairs.tracker --json
+    """
+    from ocelad.files import open_comparisons
+    from ocelad.tracking import CHUNK
+
+    output = output or _default_output(file)
+    check_folder(output)
+    tracking = _begun(output, options)
+    with open_comparisons(
+        file,
+        items=options["items"],
+        format=options["format_"],
+        x=options["x"],
+        z=options["z"],
+        label=options["label"],
+        id=options["id_"],
+        id_a=options["id_a"],
+        id_b=options["id_b"],
+        time=options["time"],
+        on_error=options["on_error"],
+        skipped=options["skipped"],
+        chunk_size=CHUNK,
+        resume=tracking.position,
+    ) as stream:
+        start = perf_counter()
+        stopped = _follow(tracking, stream, output, options["every"], quiet=quiet or as_json)
+        seconds = perf_counter() - start
+    if as_json:
+        print_json({**_report(tracking, stream), "output": str(output), "stopped": bool(stopped)})
+    elif not quiet:
+        _print_report(tracking, stream, output, seconds)
+    if stopped:
+        click.echo(f"Stopped and saved; go on with: ocelad track {file} -o {output} --resume", err=True)
+        sys.exit(INTERRUPTED)
+    if stream.n_skipped:
+        sys.exit(ROWS_SKIPPED)
+
+
+def _default_output(file: str) -> Path:
+    if file == "-":
+        raise click.UsageError("standard input has no name; say with --output where the tracker goes")
+    return Path(Path(file).name.split(".")[0] + ".tracker")
+
+
+def _settings(options: dict[str, Any]) -> dict[str, Any]:
+    """What was said about the tracker, and nothing else."""
+    settings = {name: options[name] for name in ("loss", "step_size", "shrinkage") if options[name] is not None}
+    settings |= {"diagonal": True} if options["diagonal"] else {}
+    from ocelad.estimators import MetricTracker
+
+    accepted = sorted(set(MetricTracker().get_params()) - {"preprocessor"})
+    for entry in options["more"]:
+        name, equals, value = entry.partition("=")
+        if not equals or name not in accepted:
+            raise click.BadParameter(
+                f"{entry!r} is not NAME=VALUE with one of {', '.join(accepted)}", param_hint="--set"
+            )
+        try:
+            settings[name] = json.loads(value)
+        except ValueError:
+            settings[name] = value
+    return settings
+
+
+def _begun(output: Path, options: dict[str, Any]) -> Tracking:
+    """A new tracking, or the one that was saved."""
+    from ocelad.estimators import MetricTracker
+    from ocelad.tracking import Tracking
+
+    settings = _settings(options)
+    if options["resume"] and options["restart"]:
+        raise click.UsageError("--resume goes on and --restart begins anew; only one of them can be")
+    if not output.exists() or options["restart"]:
+        return Tracking(MetricTracker(**settings))
+    if not options["resume"]:
+        raise click.UsageError(f"{str(output)!r} is there; --resume goes on from it, --restart replaces it")
+    tracking = Tracking.load(output)
+    for name, value in settings.items():
+        if getattr(tracking.tracker, name) != value:
+            raise click.UsageError(
+                f"{str(output)!r} was begun with {name} {getattr(tracking.tracker, name)!r}, not {value!r}; leave the "
+                "option out, or --restart"
+            )
+    return tracking
+
+
+def _follow(tracking: Tracking, stream: Comparisons, output: Path, every: int, quiet: bool) -> bool:
+    """Track the stream with a live bar on a terminal, a line per save elsewhere; whether it was told to stop."""
+    with _asked_to_stop() as asked, closing(tracking.follow(stream, output, every)) as rounds:
+        if quiet or not sys.stderr.isatty():
+            for progress in rounds:
+                if progress.saved and not quiet:
+                    click.echo(f"pair {progress.n_pairs:>12,}  {_words(tracking)}  saved", err=True)
+                if asked:
+                    return True
+            return False
+
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+        columns = (
+            BarColumn(bar_width=16),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}"),
+        )
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task, start, first = bar.add_task("", total=stream.total_bytes), perf_counter(), None
+            for progress in rounds:
+                first = progress.n_pairs if first is None else first
+                rate = (progress.n_pairs - first) / max(perf_counter() - start, 1e-9)
+                words = f"{progress.n_pairs:,} pairs, {rate:,.0f}/s, {_words(tracking)}"
+                bar.update(task, completed=stream.bytes_read, description=words)
+                if asked:
+                    return True
+            return False
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[list[int]]:
+    """Ctrl-C and SIGTERM only ask; a second Ctrl-C is not waited for."""
+    asked: list[int] = []
+
+    def ask(number: int, frame: Any) -> None:
+        if asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _words(tracking: Tracking) -> str:
+    lately = tracking.history.lately()
+    return f"loss {lately.loss:.3f}, {lately.accuracy:.1%} right"
+
+
+def _rows(tracking: Tracking, most: int) -> list[dict[str, Any]]:
+    lengths = lengths_of(tracking.tracker, 64)
+    return [
+        {
+            "pairs": row.round,
+            "loss": row.loss,
+            "accuracy": row.accuracy,
+            "drift": row.drift,
+            "leading_length": lengths[row.scale],
+        }
+        for row in tracking.history.rows(most)
+    ]
+
+
+def _report(tracking: Tracking, stream: Comparisons) -> dict[str, Any]:
+    total, tracker = tracking.history.total(), tracking.tracker
+    return {
+        "pairs": tracker.n_rounds_,
+        "features": tracker.n_features_in_,
+        "skipped": stream.n_skipped,
+        "out_of_order": stream.n_out_of_order,
+        "loss": total.loss,
+        "accuracy": total.accuracy,
+        "drift": total.drift,
+        "engine": tracker.engine_,
+        "rows": _rows(tracking, 20),
+    }
+
+
+def _print_report(tracking: Tracking, stream: Comparisons, output: Path, seconds: float) -> None:
+    total, tracker = tracking.history.total(), tracking.tracker
+    rows = [
+        [
+            f"{row['pairs']:,}",
+            f"{row['loss']:.3f}",
+            f"{row['accuracy']:.1%}",
+            f"{row['drift']:.3f}",
+            f"{row['leading_length']:,}",
+        ]
+        for row in _rows(tracking, 12)
+    ]
+    rows.append(["all", f"{total.loss:.3f}", f"{total.accuracy:.1%}", f"{total.drift:.3f}", ""])
+    columns = ["pairs up to", "loss", "right", "drift per 1000", "leading interval"]
+    print_tables(table("Each pair judged before it was learned from", columns, rows))
+    click.echo(f"{tracker.n_rounds_:,} pairs of {tracker.n_features_in_} features in {seconds:.1f} s of this run.")
+    if stream.n_skipped:
+        click.echo(f"{stream.n_skipped:,} rows were skipped; they are in {stream.skipped}.")
+    if stream.n_out_of_order:
+        click.echo(f"{stream.n_out_of_order:,} rows are earlier than the row before them; the file's order was kept.")
+    _warn_of_scale(tracking)
+    click.echo(f"Saved: {output}")
+
+
+def _warn_of_scale(tracking: Tracking) -> None:
+    """A step size that does not suit the data's scale fails silently; say so."""
+    tracker: MetricTracker = tracking.tracker
+    square = tracking.history.total().squared_length
+    if tracker.step_size != type(tracker)().step_size or not square:
+        return
+    ratio = square / SUITS_SQUARED_LENGTH
+    if not 1 / FAR_OFF < ratio < FAR_OFF:
+        scale = (tracker.initial_scale or 1 / tracker.n_features_in_) / ratio
+        click.echo(
+            f"Note: the pairs' squared length is about {square:.3g}, and the default step size suits about "
+            f"{SUITS_SQUARED_LENGTH:g}. Try --restart --step-size {tracker.step_size / ratio**2:.2g} "
+            f"--set initial_scale={scale:.2g}, or scale the features first.",
+            err=True,
+        )

@@ -1,0 +1,33 @@
+"""What a saved file says of distances, whether it holds a tracker or a metric alone."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from ocelad import saved, tables
+from ocelad.estimators import MetricTracker
+from ocelad.metric import Metric
+
+
+class SavedMetric(NamedTuple):
+    """A metric from a file, with the threshold on the distance and, where it knows them, the features' names."""
+
+    metric: Metric
+    threshold: float
+    feature_names: tuple[str, ...] | None
+
+    def check_features(self, names: tuple[str, ...], file: str) -> None:
+        """Refuse a file whose features are not those that were learned from."""
+        if self.feature_names is None and len(names) != self.metric.n_features:
+            raise ValueError(f"{file} has {len(names)} features; {self.metric.n_features} were learned from")
+        tables.same_names(names, self.feature_names, file)
+
+
+def load_metric(path: str | os.PathLike[str]) -> SavedMetric:
+    """The metric in a file that ``ocelad track``, ``MetricTracker.save`` or ``Metric.save`` wrote."""
+    if saved.kind(path) == "metric":
+        metric = Metric.load(path)
+        return SavedMetric(metric, metric.distance_threshold, None)
+    tracker = MetricTracker.load(path)
+    return SavedMetric(tracker.metric_, tracker.threshold_, tracker.feature_names)

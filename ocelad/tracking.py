@@ -1,0 +1,123 @@
+"""Tracking a file of comparisons: judge, learn, keep a history, save, and go on after a stop to the same bits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from ocelad import saved
+from ocelad.checks import Floats
+from ocelad.estimators import MetricTracker
+from ocelad.history import History
+from ocelad.metric import Metric
+from ocelad.online.losses import LOSSES
+
+if TYPE_CHECKING:
+    from ocelad.files import Comparisons
+
+# How many pairs are learned from at a time. With the engines "blocked" and "sparse" the last bits depend on it.
+CHUNK = 1024
+# Up to so many features the metric's movement is exact; above, it is estimated by so many random directions.
+EXACT_FEATURES, DIRECTIONS = 256, 32
+
+
+class Progress(NamedTuple):
+    """After a chunk: how many pairs have been learned from, and whether that has been saved."""
+
+    n_pairs: int
+    saved: bool
+
+
+class Tracking:
+    """A tracker, its history, and where in the file it is; saved as one file, which ``MetricTracker.load`` reads, too.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from ocelad.files import open_comparisons
+    >>> with TemporaryDirectory() as folder:
+    ...     with open(f"{folder}/pairs.csv", "w") as file:
+    ...         _ = file.write("x_a,z_a,similar\\n1.5,2.5,1\\n7,0.5,0\\n")
+    ...     tracking = Tracking(MetricTracker(step_size=0.1))
+    ...     with open_comparisons(f"{folder}/pairs.csv") as stream:
+    ...         progress = list(tracking.follow(stream, f"{folder}/tracker"))
+    ...     Tracking.load(f"{folder}/tracker").tracker.n_rounds_
+    2
+    """
+
+    def __init__(self, tracker: MetricTracker) -> None:
+        self.tracker = tracker
+        self.history = History()
+        #: What ``open_comparisons(resume=...)`` takes to go on after what has been learned; None: from the start.
+        self.position: dict[str, Any] | None = None
+        self._directions: Floats | None = None
+
+    def follow(
+        self, stream: Comparisons, output: str | os.PathLike[str], checkpoint_every: int = 50_000
+    ) -> Iterator[Progress]:
+        """Learn from what the stream still has, chunk by chunk; saved every so many pairs, at the end and when left.
+
+        Close the iterator to stop early. Where the stream fails, what came before is learned and saved.
+        """
+        if not self.tracker.__sklearn_is_fitted__():
+            self.tracker.start(len(stream.feature_names), stream.feature_names)
+        unsaved, whole = 0, True
+        before = self._applied(self.tracker.metric_)
+        try:
+            for chunk in stream:
+                whole = False  # an interrupt in between must not save pairs as learned twice, or never
+                before = self._learn(chunk.pairs, chunk.y, before)
+                self.position = chunk.position
+                unsaved += len(chunk.y)
+                whole = True
+                due = unsaved >= checkpoint_every
+                if due:
+                    self.save(output)
+                    unsaved = 0
+                yield Progress(self.tracker.n_rounds_, due)
+        finally:
+            if whole and (unsaved or self.position is None):
+                self.save(output)
+
+    def _learn(self, pairs: Floats, y: Floats, before: Floats) -> Floats:
+        """Learn from a chunk; what the metric afterwards does to the directions."""
+        margins = self.tracker.test_then_train(pairs, y)
+        loss = LOSSES[self.tracker.loss].value
+        right = np.where(y > 0, margins >= 0, margins > 0)  # a pair at the very threshold is similar
+        after = self._applied(self.tracker.metric_)
+        size = float(np.linalg.norm(after))
+        moved = float(np.linalg.norm(after - before)) / size if size > 0 else 0.0
+        squares = float(np.square(pairs[:, 0] - pairs[:, 1]).sum())
+        self.history.add(len(y), sum(map(loss, margins)), int(right.sum()), moved, squares, self.tracker.weights_)
+        return after
+
+    def _applied(self, metric: Metric) -> Floats:
+        """The metric times some directions: the Frobenius norm of a difference of two such is that of the metrics."""
+        if self._directions is None:
+            n = metric.n_features
+            exact = n <= EXACT_FEATURES
+            self._directions = (
+                np.eye(n) if exact else np.random.default_rng(0).normal(size=(n, DIRECTIONS)) / np.sqrt(DIRECTIONS)
+            )
+        return metric.times(self._directions)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all of it to one file, which is replaced whole or not at all."""
+        arrays, about = self.tracker.state()
+        arrays |= {f"history.{name}": array for name, array in self.history.arrays().items()}
+        saved.write(path, saved.TRACKER, arrays, {**about, "position": self.position})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """What was saved, ready to go on; a tracker that ``MetricTracker.save`` wrote has no history yet."""
+        arrays, about = saved.read(path, saved.TRACKER)
+        with saved.refusing(path, saved.TRACKER):
+            tracking = cls(MetricTracker.of_state(arrays, about))
+            tracking.position = about.get("position")
+            if "history.sums" in arrays:
+                parts = {name[8:]: array for name, array in arrays.items() if name.startswith("history.")}
+                tracking.history = History.of_arrays(parts)
+        return tracking
