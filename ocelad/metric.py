@@ -13,7 +13,7 @@ import numpy as np
 
 from ocelad import checks
 from ocelad.checks import Floats
-from ocelad.pairs import alike, subtract
+from ocelad.pairs import Event, Pair, alike, as_dense, as_event, subtract
 
 _EPS = float(np.finfo(np.float64).eps)
 # A matrix whose smallest eigenvalue is this far below zero, relative to the largest, is taken for a positive
@@ -352,6 +352,15 @@ class Metric:
             return np.asarray(self._held @ directions)
         diagonal, rows, scales = self._held
         return np.asarray(diagonal[..., None] * directions + rows.T @ (scales[:, None] * (rows @ directions)))
+
+    def margin(self, event: Event | Pair) -> float:
+        """``y (mu - u'Mu)``: above 0 where the metric tells right whether the pair is similar.
+
+        >>> Metric([[4.0]], threshold=2.0).margin(Pair([1.0], [0.0], similar=False))
+        2.0
+        """
+        u, y = as_event(event, self.n_features)
+        return Event(as_dense(u), y).margin(self.squared_length, self.threshold)
 
     def distance(self, x: Any, z: Any) -> Any:
         """``sqrt((x - z)' M (x - z))``, of two points (a float) or of rows against rows or one point (an array)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -31,6 +31,10 @@ class Event(NamedTuple):
 
     u: Any
     y: float
+
+    def margin(self, squared_length: Callable[[Any], float], threshold: float) -> float:
+        """``m = y (mu - u'Mu)``: above 0 where a metric of this threshold tells right whether the pair is similar."""
+        return self.y * (threshold - squared_length(self.u))
 
 
 class Pair:

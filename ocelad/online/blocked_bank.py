@@ -36,7 +36,7 @@ class BlockedBank(MetricBank):
 
     def __init__(self, n_features: int, *arguments: Any, **settings: Any) -> None:
         self._used = 0
-        self._y = np.zeros(self.block)
+        self._y, self._margins = np.zeros(self.block), np.zeros(self.block)
         self._no_rows = np.zeros((0, 0))
         self._vectors: DenseVectors | SparseVectors = self._no_vectors(n_features)
         super().__init__(n_features, *arguments, **settings)
@@ -61,8 +61,10 @@ class BlockedBank(MetricBank):
             end = now + 1 if resolved else min(now + stretch.last - done, self.block)
             self._vectors.add(rows, done, done + end - now, frame.products, frame.gram, now)
             self._y[now:end] = stretch.y[done : done + end - now]
-            part = stretch._replace(y=self._y, first=now, last=end, t=t)
+            part = stretch._replace(y=self._y, margins=self._margins, first=now, last=end, t=t)
             self._used, outcome = super()._play(self._no_rows, part)
+            if not stretch.alone:
+                stretch.margins[done : done + self._used - now] = self._margins[now : self._used]
             done, t = done + self._used - now, t + self._used - now
             if resolved:
                 frame.anchor[:] = -1

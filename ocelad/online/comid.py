@@ -132,12 +132,13 @@ class Comid:
         self._metric = Metric.trusted(M, mu, self._metric.round + 1)
 
     def _margin(self, event: Event) -> float:
-        u, y = event
-        M = self._metric.matrix
-        if np.shape(u) != (len(M),):
-            raise ValueError(f"the pair has shape {np.shape(u)}; pairs of {len(M)} features are expected")
         with np.errstate(over="ignore", invalid="ignore"):  # an infinite loss is told by the bank
-            return float(y * (self._metric.threshold - u @ M @ u))
+            return float(event.margin(self._squared_length, self._metric.threshold))
+
+    def _squared_length(self, u: Floats) -> Any:
+        M = self._metric.matrix
+        check_shape(u, len(M))
+        return u @ M @ u
 
     def _minimize(self, gradient: Floats) -> tuple[Floats, float]:
         """The minimiser of equation (4), and the step size at which it exists."""
@@ -156,6 +157,11 @@ class Comid:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Comid:
         return copy(self)  # its parts are immutable: an update puts new ones in their place
+
+
+def check_shape(u: Floats, n: int) -> None:
+    if np.shape(u) != (n,):
+        raise ValueError(f"the pair has shape {np.shape(u)}; pairs of {n} features are expected")
 
 
 def _finite(array: Floats) -> Floats:

@@ -39,6 +39,8 @@ class Stretch(NamedTuple):
     weights: Floats  # those of the round about to be played (row 0), and those before its starts (row 1)
     rates: Floats
     lost: Floats  # what each learner lost in the last round comes here
+    margin: Floats  # and its margin
+    margins: Floats  # the ensemble's own margin on each row; not where it is ``alone``
     alone: bool  # only judge and learn; somebody else keeps the weights and starts the scales
 
 
@@ -150,8 +152,8 @@ class CompiledBank(ABC):
         """What each learner lost on the pair; each has learned from it."""
         u, y = as_event(event, self._n)
         rows, labels = self._row(u), np.array([y])
-        lost, none = np.zeros(turn.active), np.empty((2, 0))
-        stretch = self._stretch(labels, 0, 1, turn.round, none, none[0], lost, True)
+        lost, margin, none = np.zeros(turn.active), np.zeros(turn.active), np.empty((2, 0))
+        stretch = self._stretch(labels, 0, 1, turn.round, none, none[0], lost, margin, none[0], True)
         self._learned = True
         while True:
             _, outcome = self._played(rows, stretch)
@@ -162,24 +164,28 @@ class CompiledBank(ABC):
             raise self._error(outcome, turn.round)
         return lost, self
 
-    def replay(self, events: Events, turn: Turn, schedule: Schedule, rates: Floats) -> tuple[Turn, LearnerError | None]:
+    def replay(
+        self, events: Events, turn: Turn, schedule: Schedule, rates: Floats
+    ) -> tuple[Turn, Floats, LearnerError | None]:
         """Play a round on each of the events without coming back to Python; the turn after them.
 
-        Where a pair is refused, the turn is the one of that pair, and the error says why.
+        With it the ensemble's margin on each event, by what it played before. Where a pair is refused, the turn is the
+        one of that pair, and the error says why.
         """
         if events.U.shape[1] != self._n:
             raise ValueError(f"U has {events.U.shape[1]} features; {self._n} are expected")
-        weights, lost = np.zeros((2, len(rates))), np.zeros(len(rates))
+        weights, lost, margin = np.zeros((2, len(rates))), np.zeros(len(rates)), np.zeros(len(rates))
         weights[0, : turn.active], weights[1, : len(turn.before)] = turn.weights, turn.before
+        margins = np.empty(len(events))
         done, t, error = 0, turn.round, None
         self._learned = True
         while done < len(events) and error is None:
             # A part at a time, so that what rows are made into takes little memory.
             part = events[done : done + min(PART, self.check_up_every - t % self.check_up_every)]
-            rows, first = self._rows(part), 0
+            rows, of_part, first = self._rows(part), margins[done:], 0
             while first < len(part) and error is None:
                 self._make_room(schedule.active(t))
-                stretch = self._stretch(part.y, first, len(part), t, weights, rates, lost, False)
+                stretch = self._stretch(part.y, first, len(part), t, weights, rates, lost, margin, of_part, False)
                 now, outcome = self._played(rows, stretch)
                 t, done, first = t + now - first, done + now - first, now
                 if outcome == rounds.NO_ROOM:
@@ -190,7 +196,7 @@ class CompiledBank(ABC):
                     error = self._error(outcome, t)
                 elif t % self.check_up_every == 0:
                     self._check_up()
-        return _turn(t, weights, schedule) if t > turn.round else turn, error
+        return _turn(t, weights, schedule) if t > turn.round else turn, margins, error
 
     def _stretch(self, y: Floats, first: int, last: int, t: int, *rest: Any) -> Stretch:
         return Stretch(y, first, last, t, self._schedule.shortest, self._schedule.most, *rest)

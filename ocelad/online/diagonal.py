@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from ocelad.checks import Floats
 from ocelad.metric import Metric
-from ocelad.online.comid import Comid, LossName, RegularizerName
+from ocelad.online.comid import Comid, LossName, RegularizerName, check_shape
 from ocelad.pairs import Event
 
 
@@ -59,10 +62,6 @@ class DiagonalComid(Comid):
         mu = max(1.0, self._metric.threshold + step)
         self._metric = Metric.low_rank(w, np.zeros((0, len(w))), np.zeros(0), mu, self._metric.round + 1)
 
-    def _margin(self, event: Event) -> float:
-        u, y = event
-        n = self._metric.n_features
-        if np.shape(u) != (n,):
-            raise ValueError(f"the pair has shape {np.shape(u)}; pairs of {n} features are expected")
-        with np.errstate(over="ignore", invalid="ignore"):  # an infinite loss is told by the bank
-            return float(y * (self._metric.threshold - self._metric.diagonal @ (u * u)))
+    def _squared_length(self, u: Floats) -> Any:
+        check_shape(u, self._metric.n_features)
+        return self._metric.diagonal @ (u * u)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -116,26 +116,48 @@ class Ocelad(Generic[Event, Play]):
         self._state = (bank.start(after), after)
         return Round(turn.round, len(turn.starting), losses, turn.probabilities)
 
-    def replay(self, events: Iterable[Event]) -> None:
+    def replay(self, events: Iterable[Event]) -> Floats | None:
         """Many rounds pass: as one step after the other, to the bit, but faster where the bank knows how.
 
-        It is faster for ``Events(U, y)`` over a ``MetricBank`` or a ``DiagonalBank``. When an event is refused, those
-        before it have passed.
+        It is faster for ``Events(U, y)`` over a compiled bank. When an event is refused, those before it have passed.
+
+        Returns
+        -------
+        array of shape (n_events,), or None
+            The ensemble's margin on each event, by what it played before it saw the event: above 0 where that was
+            right. None where plays, unlike a ``Metric``, have no ``margin``.
+
+        Examples
+        --------
+        >>> from ocelad import Events, track_metric
+        >>> track_metric(2).replay(Events([[1.0, 0.0], [2.0, 0.0]], [1, 1])) > 0
+        array([ True, False])
         """
+        judged = hasattr(self.play(), "margin")
+        margins: list[float] = []
         if not isinstance(events, Events):
             for event in events:
-                self.step(event)
-            return
+                self._step_judged(event, judged, margins)
+            return np.array(margins) if judged else None
         done = 0
         while done < len(events) and not hasattr(self.bank, "replay"):  # a bank may hand over to one that has it
-            self.step(events[done])
+            self._step_judged(events[done], judged, margins)
             done += 1
+        rest = np.empty(0)
         if done < len(events):
             bank, turn = deepcopy(self.bank), self.turn  # an interrupt cannot leave it ahead of the weights
-            turn, error = bank.replay(events[done:], turn, self._schedule, self._weight_rates)
+            turn, rest, error = bank.replay(events[done:], turn, self._schedule, self._weight_rates)
             self._state = (bank, turn)
             if error is not None:
                 raise error
+        return np.concatenate([margins, rest]) if judged else None
+
+    def _step_judged(self, event: Any, judged: bool, margins: list[float]) -> None:
+        """A round passes; the margin of what was played in it goes to ``margins``."""
+        before: Any = self.play() if judged else None
+        self.step(event)  # which checks the event
+        if judged:
+            margins.append(before.margin(event))
 
     def play(self) -> Play:
         """What the ensemble would say now: what it is judged on in the next round. Changes nothing."""

@@ -76,6 +76,7 @@ def observe(
     y: float,
     n_active: int,
     lost: Floats,
+    margin: Floats,
 ) -> int:
     """Judge each active learner on the pair in ``first .. last``, then let it learn. But for PLAYED nothing changes."""
     slots, S, mu, ceiling, slope, step = state.slots, state.S, state.mu, state.ceiling, state.slope, state.step
@@ -91,7 +92,8 @@ def observe(
     for level in range(n_active):
         k = slots[level]
         m = y * (mu[k] - distance[k])
-        lost[level], slope[k], step[k] = loss_of(settings.loss, m), slope_of(settings.loss, m), steps[level]
+        lost[level], margin[level] = loss_of(settings.loss, m), m
+        slope[k], step[k] = slope_of(settings.loss, m), steps[level]
         learning |= slope[k] != 0.0
         state.failed[0] = level
         if not isfinite(lost[level]):
@@ -271,18 +273,21 @@ def play(
     turn: Floats,
     rates: Floats,
     lost: Floats,
+    margin: Floats,
+    margins: Floats,
     alone: bool,
 ) -> tuple[int, int]:
     """Play rounds t, t + 1, ... on the sparse rows from first up to last: as ``lowrank.play``."""
     n_active = active_scales(t, shortest, most)
     for row in range(first, last):
-        outcome = observe(state, settings, indices, values, indptr[row], indptr[row + 1], Y[row], n_active, lost)
+        begin, end = indptr[row], indptr[row + 1]
+        outcome = observe(state, settings, indices, values, begin, end, Y[row], n_active, lost, margin)
         if outcome != PLAYED:
             return row, outcome
         if alone:
             return row + 1, PLAYED
         n_before = n_active
-        n_active, n_starting = next_round(turn, rates, lost, t, shortest, most)
+        n_active, n_starting = next_round(turn, rates, lost, margin, margins, row, t, shortest, most)
         t += 1
         if n_active > len(state.slots):
             return row + 1, NO_SCALE

@@ -69,7 +69,9 @@ class State(NamedTuple):
 
 
 @inlined
-def observe(state: State, settings: Settings, V: Floats, row: int, y: float, n_active: int, lost: Floats) -> int:
+def observe(
+    state: State, settings: Settings, V: Floats, row: int, y: float, n_active: int, lost: Floats, margin: Floats
+) -> int:
     """Judge each active learner, then let it learn. Whatever it returns but PLAYED, nothing has changed."""
     M, mu, slots, square, change, outer = state.M, state.mu, state.slots, state.square, state.change, state.outer
     steps, loss, n = settings.steps, settings.loss, settings.n
@@ -86,7 +88,7 @@ def observe(state: State, settings: Settings, V: Floats, row: int, y: float, n_a
         slot = slots[level]
         # Rounding can put a zero below zero; what is not a number, because it overflows, stays that.
         m = y * (mu[slot] - (0.0 if square[slot] < 0.0 else square[slot]))
-        lost[level] = loss_of(loss, m)
+        lost[level], margin[level] = loss_of(loss, m), m
         change[slot] = steps[level] * slope_of(loss, m)
         anything = anything or change[slot] > 0.0
         if not isfinite(lost[level]):
@@ -202,17 +204,19 @@ def play(
     turn: Floats,
     rates: Floats,
     lost: Floats,
+    margin: Floats,
+    margins: Floats,
     alone: bool,
 ) -> tuple[int, int]:
     """Play rounds t, t + 1, ... on the rows of V from first up to last: as ``lowrank.play``."""
     n_active = active_scales(t, shortest, most)
     for row in range(first, last):
-        outcome = observe(state, settings, V, row, Y[row], n_active, lost)
+        outcome = observe(state, settings, V, row, Y[row], n_active, lost, margin)
         if outcome != PLAYED:
             return row, outcome
         if alone:
             return row + 1, PLAYED
-        n_active, n_starting = next_round(turn, rates, lost, t, shortest, most)
+        n_active, n_starting = next_round(turn, rates, lost, margin, margins, row, t, shortest, most)
         t += 1
         if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE):
             return row + 1, NO_SCALE

@@ -99,6 +99,7 @@ def observe(
     y: float,
     n_active: int,
     lost: Floats,
+    margin: Floats,
 ) -> int:
     """Judge each active learner, then let it learn. Whatever it returns but PLAYED, nothing has changed."""
     # Taken out of their tuples once: every look into one costs two atomic reference counts.
@@ -121,7 +122,7 @@ def observe(
                 inner[slot, j] = gram[row, j - width]
             project(V, buffer[slot], r, inner, slot, filled[slot], z, slot)
         m = y * (mu[slot] - squared_length(lam, z, slot, r, base[slot], shift[slot], norm2))
-        lost[level] = loss_of(loss, m)
+        lost[level], margin[level] = loss_of(loss, m), m
         slope[slot] = slope_of(loss, m)
         if not isfinite(lost[level]):
             state.failed[0] = level
@@ -261,23 +262,26 @@ def play(
     turn: Floats,
     rates: Floats,
     lost: Floats,
+    margin: Floats,
+    margins: Floats,
     alone: bool,
 ) -> tuple[int, int]:
     """Play rounds t, t + 1, ... on the rows of U from first up to last: how many rows are done, and why it stopped.
 
-    ``turn`` holds the weights of the round about to be played (row 0) and those before its starts (row 1). ``alone``:
-    only judge and learn from one row; somebody else keeps the weights and starts the scales. One function for both, so
-    that it is one piece of machine code, and the bits are the same.
+    ``turn`` holds the weights of the round about to be played (row 0) and those before its starts (row 1). What each
+    learner lost in the last round comes to ``lost``, its margin to ``margin``; the ensemble's margins to ``margins``.
+    ``alone``: only judge and learn from one row; somebody else keeps the weights and starts the scales. One function
+    for both, so that it is one piece of machine code, and the bits are the same.
     """
     n_active = active_scales(t, shortest, most)
     for row in range(first, last):
         norm2 = frame.gram[row, row] if frame.width > 0 else squared_norm(U, row)
-        outcome = observe(state, settings, frame, work, U, row, norm2, Y[row], n_active, lost)
+        outcome = observe(state, settings, frame, work, U, row, norm2, Y[row], n_active, lost, margin)
         if outcome != PLAYED:
             return row, outcome
         if alone:
             return row + 1, PLAYED
-        n_active, n_starting = next_round(turn, rates, lost, t, shortest, most)
+        n_active, n_starting = next_round(turn, rates, lost, margin, margins, row, t, shortest, most)
         t += 1
         if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE):
             return row + 1, NO_SCALE

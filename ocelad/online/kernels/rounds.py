@@ -40,12 +40,34 @@ def slope_of(loss: int, m: float) -> float:
 
 
 @compiled
-def next_round(turn: Floats, rates: Floats, lost: Floats, t: int, shortest: int, most: int) -> tuple[int, int]:
+def mean_margin(turn: Floats, margin: Floats, n: int) -> float:
+    """The ensemble's own margin: a margin is linear in the metric, so that it is the learners' weighted mean."""
+    total, mean = 0.0, 0.0
+    for level in range(n):
+        total += turn[0, level]
+        mean += turn[0, level] * margin[level]
+    return mean / total
+
+
+@compiled
+def next_round(
+    turn: Floats,
+    rates: Floats,
+    lost: Floats,
+    margin: Floats,
+    margins: Floats,
+    row: int,
+    t: int,
+    shortest: int,
+    most: int,
+) -> tuple[int, int]:
     """After round t: weigh the scales anew. How many are active in round t + 1, and how many start with it.
 
-    ``turn`` holds the weights of the round about to be played (row 0) and those before its starts (row 1).
+    ``turn`` holds the weights of the round about to be played (row 0) and those before its starts (row 1). The margin
+    of what the ensemble has played comes to ``margins[row]``.
     """
     n_active = active_scales(t, shortest, most)
+    margins[row] = mean_margin(turn, margin, n_active)
     reweigh(turn[0], rates, lost, n_active)
     for level in range(n_active):
         turn[1, level] = turn[0, level]
