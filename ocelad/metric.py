@@ -397,8 +397,10 @@ class Metric:
     @classmethod
     def holding(cls, arrays: Arrays, threshold: float, round: int = 0) -> Metric:
         """The metric of the arrays that ``held`` gave, bit for bit; they are checked, as they may come from outside."""
-        if "rows" in arrays:
+        if arrays.keys() == set(_Parts._fields):
             return cls._of_parts(_Parts(**arrays), threshold, round)
+        if arrays.keys() != {"matrix"}:
+            raise ValueError(f"a metric is held by its matrix, or by diagonal, rows and scales; got {list(arrays)}")
         return cls(arrays["matrix"], threshold, round)
 
     @classmethod
