@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Floats: TypeAlias = npt.NDArray[np.float64]
+# What is kept of something, to make it again: named arrays, and values that JSON can hold.
+Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
+About: TypeAlias = dict[str, Any]
 Value = TypeVar("Value")
 
 _SHAPES = {

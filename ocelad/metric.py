@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 import numpy as np
 
-from ocelad import checks
-from ocelad.checks import Floats
+from ocelad import checks, saved
+from ocelad.checks import Arrays, Floats
 from ocelad.pairs import Event, Pair, alike, as_dense, as_event, subtract
 
 _EPS = float(np.finfo(np.float64).eps)
 # A matrix whose smallest eigenvalue is this far below zero, relative to the largest, is taken for a positive
 # semidefinite one that was rounded (three digits more than float64 arithmetic usually loses).
 _ROUNDING = 1e-10
-_FORMAT = "ocelad.metric/1"
 # Up to here a matrix of all directions, and its eigendecomposition, are made where nothing less will do.
 _MOST_DENSE = 4000
 
@@ -73,7 +69,7 @@ class Metric:
         size = np.abs(M).max()
         if np.abs(M - M.T).max() > _ROUNDING * size:
             raise ValueError("matrix is not symmetric; accepted: a symmetric positive semidefinite matrix")
-        M = M / 2.0 + M.T / 2.0
+        M = M.copy() if (M == M.T).all() else M / 2.0 + M.T / 2.0  # halves of the smallest numbers would be lost
         lowest = np.linalg.eigvalsh(M)[0]
         if lowest < -_ROUNDING * size * len(M):
             raise ValueError(
@@ -405,48 +401,33 @@ class Metric:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the metric to one safetensors file, replacing it whole or not at all."""
-        from safetensors.numpy import save
-
-        path = Path(os.path.realpath(path))  # a link stays a link
-        if path.is_dir():
-            raise IsADirectoryError(f"{str(path)!r} is a folder; accepted: the path of a file")
-        if not path.parent.is_dir():
-            raise FileNotFoundError(f"the folder {str(path.parent)!r} does not exist")
-        arrays = self._held._asdict() if isinstance(self._held, _Parts) else {"matrix": self._held}
-        about = {"format": _FORMAT, "threshold": self.threshold, "round": self.round}
-        content = save(arrays, metadata={"ocelad": json.dumps(about)})
-        temporary = path.with_name(f".{uuid4().hex}.part")
-        try:
-            with open(temporary, "xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        saved.write(path, saved.METRIC, self.held(), {"threshold": self.threshold, "round": self.round})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Metric:
         """Read a metric that ``save`` wrote; equal to what was saved, bit for bit."""
-        from safetensors import SafetensorError, safe_open
-
-        if not Path(path).is_file():
-            raise FileNotFoundError(f"no file at {str(path)!r}; accepted: a file that Metric.save wrote")
-        try:
-            with safe_open(path, framework="numpy") as file:
-                about = json.loads((file.metadata() or {})["ocelad"])
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a dict)
-            if about["format"] != _FORMAT:
-                raise ValueError(f"its format is {about['format']!r}")
+        arrays, about = saved.read(path, saved.METRIC, needs_checksum=False)
+        with saved.refusing(path, saved.METRIC):
             if "factors" in arrays:  # as metrics of factors were written at first
                 return cls.from_factors(arrays["factors"], about["threshold"], about["round"])
-            if "rows" in arrays:
-                return cls._of_parts(_Parts(**arrays), about["threshold"], about["round"])
-            return cls(arrays["matrix"], about["threshold"], about["round"])
-        except (SafetensorError, KeyError, TypeError, ValueError) as error:
-            reason = f"no {error}" if isinstance(error, KeyError) else str(error)
-            raise ValueError(f"{str(path)!r} is not a whole metric file ({reason}); accepted: {_FORMAT}") from error
+            return cls.holding(arrays, about["threshold"], about["round"])
+
+    def held(self) -> Arrays:
+        """The arrays that it is held by: the matrix; or diagonal, rows and scales. Read-only.
+
+        >>> list(Metric.from_diagonal([4.0, 0.0]).held())
+        ['diagonal', 'rows', 'scales']
+        """
+        return self._held._asdict() if isinstance(self._held, _Parts) else {"matrix": self._held}
+
+    @classmethod
+    def holding(cls, arrays: Arrays, threshold: float, round: int = 0) -> Metric:
+        """The metric of the arrays that ``held`` gave, bit for bit; they are checked, as they may come from outside."""
+        if arrays.keys() == set(_Parts._fields):
+            return cls._of_parts(_Parts(**arrays), threshold, round)
+        if arrays.keys() != {"matrix"}:
+            raise ValueError(f"a metric is held by its matrix, or by diagonal, rows and scales; got {list(arrays)}")
+        return cls(arrays["matrix"], threshold, round)
 
     @classmethod
     def _of_parts(cls, parts: _Parts, threshold: float, round: int) -> Metric:

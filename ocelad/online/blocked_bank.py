@@ -6,9 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ocelad.checks import Floats
+from ocelad.checks import About, Arrays, Floats
+from ocelad.online.bank import Turn
 from ocelad.online.compiled_bank import Stretch
 from ocelad.online.frames import Combination, DenseVectors, SparseVectors
+from ocelad.online.kept import Kept, prefixed
 from ocelad.online.kernels import rounds
 from ocelad.online.kernels.eigenform import oblique_next
 from ocelad.online.kernels.lowrank import MOST_OBLIQUE, Frame
@@ -43,6 +45,31 @@ class BlockedBank(MetricBank):
 
     def _no_vectors(self, n_features: int) -> DenseVectors | SparseVectors:
         return DenseVectors(n_features, self.block)
+
+    def state(self) -> tuple[Arrays, About]:
+        """All that later rounds depend on: the frame too, and the pairs of the block at hand."""
+        arrays, about = super().state()
+        frame, used = self._frame, self._used
+        for name in ("offset", "n_anchors", "oblique"):
+            arrays[name] = getattr(frame, name).copy()
+        arrays["gram"] = frame.gram[:used, :used].copy()
+        vectors, about["vectors"] = self._vectors.state(used)
+        return {**arrays, **prefixed("vectors", vectors)}, {**about, "used": used}
+
+    def _restore(self, kept: Kept, turn: Turn) -> None:
+        super()._restore(kept, turn)
+        state, used = self._state, kept.whole("used", 0, self.block - 1)
+        n_slots, capacity = state.lam.shape
+        n_anchors = self._vectors.restore(kept.part("vectors"), used)
+        self._have_room_for(n_anchors)
+        frame = self._frame
+        frame.offset[:] = kept.integers("offset", (n_slots,), 0, n_anchors)
+        frame.n_anchors[:] = kept.integers("n_anchors", (n_slots,), 0, capacity)
+        frame.oblique[:] = kept.floats("oblique", (n_slots,), at_least=0.0)
+        frame.gram[:used, :used] = kept.floats("gram", (used, used))
+        if (frame.offset + frame.n_anchors).max() > n_anchors:
+            raise ValueError(f"what was kept as 'offset' points behind the last of {n_anchors} anchors")
+        self._used = used
 
     def _rows(self, events: Any) -> Any:
         return self._vectors.rows(events)

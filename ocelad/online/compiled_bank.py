@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any, ClassVar, NamedTuple, Self, get_args
 
 import numpy as np
 
 from ocelad import checks
-from ocelad.checks import Floats
+from ocelad.checks import About, Arrays, Floats
 from ocelad.metric import Metric
 from ocelad.online.bank import Finest, LearnerError, Turn
 from ocelad.online.comid import LossName
-from ocelad.online.dyadic import Schedule
+from ocelad.online.dyadic import MOST_SCALES, Schedule
+from ocelad.online.kept import Kept
 from ocelad.online.kernels import rounds
 from ocelad.pairs import Event, Events, Pair, as_event
 
@@ -65,6 +67,8 @@ class CompiledBank(ABC):
     check_up_every: int = 1 << 62
     #: The learners, as the kernel has them; ``slots[j]`` says where the one of scale j is.
     _state: Any
+    #: Which of their arrays, beside the slots, later rounds depend on, and between what limits; the others are scratch.
+    _kept: ClassVar[dict[str, tuple[float, float]]]
 
     def __init__(
         self,
@@ -115,6 +119,10 @@ class CompiledBank(ABC):
     def _hold(self, slot: int, metric: Metric) -> None:
         """Let the learner in a slot hold this metric."""
 
+    @abstractmethod
+    def _make_same_room(self, n_slots: int, kept: Kept) -> None:
+        """Have so many slots, and otherwise as much room as there was where it was kept."""
+
     def _widen(self) -> None:
         """Have room for more directions."""
         raise NotImplementedError
@@ -129,6 +137,29 @@ class CompiledBank(ABC):
             self._hold(slot, metric)
         self._learned = True
         return self
+
+    def state(self) -> tuple[Arrays, About]:
+        """All that later rounds depend on: copies of arrays, and values that JSON can hold."""
+        return {name: getattr(self._state, name).copy() for name in ("slots", *self._kept)}, {"engine": self.engine}
+
+    def restored(self, kept: Kept, turn: Turn) -> Self:
+        """A bank as it was when ``state`` was called; this one, which has not learned yet, stays as it is."""
+        bank = deepcopy(self)
+        bank._restore(kept, turn)
+        bank._learned = True
+        return bank
+
+    def _restore(self, kept: Kept, turn: Turn) -> None:
+        kept.same("engine", self.engine)
+        n_slots = kept.size("slots")
+        if not turn.active <= n_slots <= 2 * MOST_SCALES:
+            raise ValueError(f"it has {n_slots} slots for {turn.active} scales")
+        self._make_same_room(n_slots, kept)
+        state = self._state
+        state.slots[:] = kept.permutation("slots", len(state.slots))
+        for name, limits in self._kept.items():
+            array = getattr(state, name)
+            array[...] = kept.like(name, array, *limits)
 
     def start(self, turn: Turn) -> Self:
         """Give the scales that start with this round the metrics of the scales below them."""

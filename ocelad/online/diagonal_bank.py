@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from ocelad.online.bank import Finest, Turn
 from ocelad.online.comid import LossName
 from ocelad.online.compiled_bank import LOSS_CODES, CompiledBank, Stretch
 from ocelad.online.dyadic import Schedule
+from ocelad.online.kept import Kept
 from ocelad.online.kernels import diagonal
 from ocelad.online.kernels.diagonal import CARRY, ENSEMBLE, LANES, RESET, UNKNOWN, Settings, State
 from ocelad.pairs import Events, as_sparse
@@ -44,6 +46,16 @@ class DiagonalBank(CompiledBank):
 
     engine: ClassVar[str] = "diagonal"
     _state: State
+    _kept: ClassVar[dict[str, tuple[float, float]]] = {
+        "w": (0.0, inf),
+        "s": (0.0, inf),
+        "S": (0.0, inf),
+        "mu": (1.0, inf),
+        "ceiling": (0.0, inf),
+        "touched": (0, 2**62),
+        "n_touched": (0, 2**62),
+        "like": (UNKNOWN, 2**62),
+    }
 
     def __init__(
         self,
@@ -125,6 +137,14 @@ class DiagonalBank(CompiledBank):
         state, weights = self._state, metric.diagonal
         state.w[:, slot], state.s[:, slot], state.S[slot] = weights, 0.0, 0.0
         state.mu[slot], state.ceiling[slot], state.like[slot] = metric.threshold, weights.max(), UNKNOWN
+
+    def _make_same_room(self, n_slots: int, kept: Kept) -> None:
+        self._make_room(n_slots)
+
+    def _restore(self, kept: Kept, turn: Turn) -> None:
+        super()._restore(kept, turn)
+        if self._state.touched.max() >= self._n or self._state.like.max() > self._state.n_touched[0]:
+            raise ValueError("what was kept as 'touched' or 'like' points behind the end")
 
     def _make_room(self, n_active: int) -> None:
         old: State | None = getattr(self, "_state", None)

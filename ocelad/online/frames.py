@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ocelad.checks import Floats
+from ocelad.checks import About, Arrays, Floats
+from ocelad.online.kept import Kept
 from ocelad.pairs import Events, SparseVector, as_dense, as_sparse
 
 # Anchors that are as near to orthonormal as this need no straightening.
@@ -57,6 +58,14 @@ class Vectors(Protocol):
 
     def put(self, at: int, row: Floats) -> None:
         """Let that anchor be another one."""
+        ...
+
+    def state(self, used: int) -> tuple[Arrays, About]:
+        """The anchors, and the pairs of the block, of which there are so many."""
+        ...
+
+    def restore(self, kept: Kept, used: int) -> int:
+        """Have what ``state`` gave: how many anchors there are."""
         ...
 
 
@@ -128,6 +137,17 @@ class DenseVectors:
 
     def put(self, at: int, row: Floats) -> None:
         self._anchors[at] = row
+
+    def state(self, used: int) -> tuple[Arrays, About]:
+        return {"anchors": self._anchors[: self._count].copy(), "pairs": self._pairs[:used].copy()}, {}
+
+    def restore(self, kept: Kept, used: int) -> int:
+        n = self._pairs.shape[1]
+        anchors = kept.floats("anchors", (None, n))
+        self._pairs[:used] = kept.floats("pairs", (used, n))
+        self._count = 0
+        self.append(anchors)
+        return self._count
 
     @staticmethod
     def _room(count: int, array: Floats) -> Floats:
@@ -244,6 +264,36 @@ class SparseVectors:
 
     def put(self, at: int, row: Floats) -> None:
         self._anchors[: self._n_seen, at] = row[self._features[: self._n_seen]]
+
+    def state(self, used: int) -> tuple[Arrays, About]:
+        end = self._indptr[used]
+        arrays = {
+            "features": self._features[: self._n_seen],
+            "anchors": self._anchors[: self._n_seen, : self._count],
+            "indptr": self._indptr[: used + 1],
+            "places": self._places[:end],
+            "values": self._values[:end],
+        }
+        return {name: array.copy() for name, array in arrays.items()}, {"width": self._anchors.shape[1]}
+
+    def restore(self, kept: Kept, used: int) -> int:
+        features = kept.distinct("features", self._n - 1)
+        n = len(features)
+        anchors = kept.floats("anchors", (n, None))
+        count = int(anchors.shape[1])
+        indptr = kept.integers("indptr", (used + 1,), 0, 2**62)
+        places = kept.integers("places", (None,), 0, n - 1)
+        if indptr[0] != 0 or (np.diff(indptr) < 0).any() or indptr[-1] != len(places):
+            raise ValueError("what was kept as 'indptr' does not say where rows begin and end")
+        width = kept.whole("width", max(8, count), 2**24)
+        self._anchors = np.zeros((max(64, n), width))
+        self._anchors[:n, :count], self._count = anchors, count
+        self._features = np.zeros(max(64, n), dtype=np.int64)
+        self._features[:n], self._n_seen = features, n
+        self._place[features] = np.arange(n)
+        self._indptr[: used + 1] = indptr
+        self._places, self._values = places, kept.floats("values", (len(places),))
+        return self._count
 
     def _places_of(self, features: Any) -> Any:
         """Where each of the features is; those that were never seen are now."""

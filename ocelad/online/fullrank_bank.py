@@ -13,6 +13,7 @@ from ocelad.online.bank import Finest, Turn
 from ocelad.online.comid import LossName
 from ocelad.online.compiled_bank import LOSS_CODES, CompiledBank, Stretch
 from ocelad.online.dyadic import Schedule
+from ocelad.online.kept import Kept
 from ocelad.online.kernels import cholesky, fullrank, rounds
 from ocelad.online.kernels.fullrank import Settings, State
 from ocelad.online.kernels.secular import LANES
@@ -37,6 +38,7 @@ class FullRankBank(CompiledBank):
     engine: ClassVar[str] = "fullrank"
 
     _state: State
+    _kept: ClassVar[dict[str, tuple[float, float]]] = {"M": (-inf, inf), "mu": (1.0, inf), "guess": (0.0, 1.0)}
 
     def __init__(
         self,
@@ -115,6 +117,9 @@ class FullRankBank(CompiledBank):
         matrix[self._triangle] = probabilities @ lanes
         matrix = np.tril(matrix) + np.tril(matrix, -1).T
         return matrix, max(float(probabilities @ state.mu[slots]), 1.0)
+
+    def _make_same_room(self, n_slots: int, kept: Kept) -> None:
+        self._make_room(n_slots - 1)
 
     def _make_room(self, n_active: int) -> None:
         old: State | None = getattr(self, "_state", None)

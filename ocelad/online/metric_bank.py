@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ocelad import checks
-from ocelad.checks import Floats
+from ocelad.checks import About, Arrays, Floats
 from ocelad.metric import Metric
 from ocelad.online.bank import Finest, Turn
 from ocelad.online.comid import LossName
 from ocelad.online.compiled_bank import LOSS_CODES, CompiledBank, Stretch
 from ocelad.online.dyadic import Schedule
+from ocelad.online.kept import Kept
 from ocelad.online.kernels import lowrank, rounds
 from ocelad.online.kernels.eigenform import N_ORDERS, N_POLES, Work
 from ocelad.online.kernels.lowrank import Frame, Settings, State
@@ -49,6 +50,14 @@ class MetricBank(CompiledBank):
     check_up_every = 4096
 
     _state: State
+    _kept: ClassVar[dict[str, tuple[float, float]]] = {
+        "rank": (0, 2**62),
+        "mu": (1.0, inf),
+        "base": (0.0, inf),
+        "shift": (0.0, inf),
+        "filled": (0, 2**62),
+        "cuts": (0, 2**62),
+    }
 
     def __init__(
         self,
@@ -92,6 +101,34 @@ class MetricBank(CompiledBank):
     def ranks(self) -> tuple[int, ...]:
         """Along how many directions each scale's metric differs from its base."""
         return tuple(int(self._state.rank[slot]) for slot in self._state.slots[:-1])
+
+    def state(self) -> tuple[Arrays, About]:
+        """All that later rounds depend on: of V and lam the rows that are in use, one slot's after the other's."""
+        arrays, about = super().state()
+        state = self._state
+        used = [(state.buffer[slot], slot, state.rank[slot]) for slot in range(len(state.slots))]
+        arrays["V"] = np.concatenate([state.V[buffer, :r] for buffer, _, r in used])
+        arrays["lam"] = np.concatenate([state.lam[slot, :r] for _, slot, r in used])
+        return arrays, {**about, "capacity": state.lam.shape[1]}
+
+    def _make_same_room(self, n_slots: int, kept: Kept) -> None:
+        # It is doubled until all directions fit, of which there are at most as many as features.
+        capacity = kept.whole("capacity", LANES, max(LANES, 2 * self._n))
+        if capacity % LANES or n_slots < len(self._state.slots):
+            raise ValueError(f"a {type(self).__name__} never has {n_slots} slots for {capacity} directions")
+        self._resize(n_slots - 1, capacity)
+
+    def _restore(self, kept: Kept, turn: Turn) -> None:
+        super()._restore(kept, turn)
+        state, at = self._state, 0
+        capacity, width = state.V.shape[1:]
+        if turn.active >= len(state.slots) or state.rank.max() > min(capacity, self._n) or state.filled.max() > width:
+            raise ValueError("it has more scales, directions or coefficients than it has room for")
+        total = int(state.rank.sum())
+        V, lam = kept.floats("V", (total, width)), kept.floats("lam", (total,), at_least=0.0)
+        for slot, r in enumerate(state.rank):
+            state.V[state.buffer[slot], :r], state.lam[slot, :r] = V[at : at + r], lam[at : at + r]
+            at += r
 
     def mix(self, turn: Turn) -> Metric:
         """The weighted average of the learners' metrics."""

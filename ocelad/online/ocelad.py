@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ocelad.checks import Floats
+from ocelad.checks import About, Arrays, Floats
 from ocelad.online.bank import Bank, Turn
-from ocelad.online.dyadic import MOST_SCALES, Schedule
-from ocelad.online.weights import reweigh
+from ocelad.online.dyadic import MOST_SCALES, Scale, Schedule
+from ocelad.online.kept import Kept, prefixed
+from ocelad.online.weights import SMALLEST, reweigh
 from ocelad.pairs import Events
 
 Event = TypeVar("Event")
@@ -57,6 +58,9 @@ class Ocelad(Generic[Event, Play]):
         I0, the length of the finest scale's intervals.
     n_scales : int or None
         At most this many scales; None: as many as the stream needs, which is about log2 of its length.
+    settings : mapping or None
+        More of what it was made with, such as what ``track_metric`` was given; ``restore`` refuses the state of a
+        tracker that was made with other settings.
 
     Examples
     --------
@@ -73,16 +77,30 @@ class Ocelad(Generic[Event, Play]):
     played in round t is fixed before event t is seen, and learners are judged by what they held then.
     """
 
-    def __init__(self, bank: Bank[Event, Play], *, shortest_interval: int = 1, n_scales: int | None = None) -> None:
+    def __init__(
+        self,
+        bank: Bank[Event, Play],
+        *,
+        shortest_interval: int = 1,
+        n_scales: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
         if not all(callable(getattr(bank, method, None)) for method in ("start", "observe", "mix")):
             raise TypeError(f"bank must have start, observe and mix, as LearnerBank has; got {type(bank).__name__}")
         self._schedule = Schedule(shortest_interval, n_scales)
+        schedule = {"shortest_interval": self._schedule.shortest, "n_scales": self._schedule.n_scales}
+        self._settings = {**(settings or {}), **schedule}
         self._weight_rates = np.array([self._schedule.scale(j).weight_rate for j in range(MOST_SCALES)])
         turn = self._next_turn(1, np.empty(0))
         # The round about to be played, and the bank with the starts of that round. One attribute, so that no
         # interrupt can come between the two.
         self._state = (bank.start(turn), turn)
         self.play()  # plays that cannot be averaged are refused here, not when somebody asks
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it was made with, as far as it was told."""
+        return dict(self._settings)
 
     @property
     def n_rounds(self) -> int:
@@ -164,13 +182,62 @@ class Ocelad(Generic[Event, Play]):
         bank, turn = self._state
         return bank.mix(turn)
 
+    def state(self) -> tuple[Arrays, About]:
+        """All that its future depends on: arrays, which are copies, and values that JSON can hold.
+
+        >>> from ocelad import Pair, track_metric
+        >>> tracker, other = track_metric(n_features=2), track_metric(n_features=2)
+        >>> _ = tracker.step(Pair([1.0, 0.0], [0.0, 0.0], similar=False))
+        >>> other.restore(*tracker.state())
+        >>> other.play() == tracker.play()
+        True
+        """
+        bank, turn = self._state
+        if not hasattr(bank, "state"):
+            raise TypeError(
+                f"a {type(bank).__name__} has no state(), by which it could be saved; what track_metric makes has"
+            )
+        arrays, about = bank.state()
+        weights = {"weights": turn.weights.copy(), "before": turn.before.copy()}
+        about = {"settings": self.settings, "n_rounds": self.n_rounds, "bank": about}
+        return {**weights, **prefixed("bank", arrays)}, about
+
+    def restore(self, arrays: Arrays, about: About) -> None:
+        """Go on from what ``state`` gave, to the same bits. What does not fit is refused, and has changed nothing.
+
+        It must have been made with the same settings, and no round must have passed yet.
+        """
+        if self.n_rounds > 0 or not hasattr(self.bank, "restored"):
+            what = f"has passed {self.n_rounds} rounds" if self.n_rounds else f"has a {type(self.bank).__name__}"
+            raise ValueError(f"this tracker {what}; accepted: one fresh from track_metric")
+        kept = Kept(arrays, about)
+        self._check_settings(kept.value("settings"))
+        t = kept.whole("n_rounds", 0, 2**62) + 1
+        before = kept.floats("before", (self._schedule.active(t - 1) if t > 1 else 0,), at_least=SMALLEST)
+        weights = kept.floats("weights", (self._schedule.active(t),), at_least=SMALLEST)
+        turn = Turn(t, self._starting(t), weights, before)
+        bank = self.bank.restored(kept.part("bank"), turn)
+        kept.nothing_left()
+        self._state = (bank, turn)
+
+    def _check_settings(self, theirs: Any) -> None:
+        if not isinstance(theirs, Mapping) or theirs.keys() != self._settings.keys():
+            raise ValueError(f"it was kept of a tracker with the settings {theirs}; here they are {self._settings}")
+        for name, mine in self._settings.items():
+            # Engines are the bank's to compare: "auto" need not come to the same one everywhere.
+            if name != "engine" and theirs[name] != mine:
+                raise ValueError(f"it was kept of a tracker with {name}={theirs[name]!r}; here it is {mine!r}")
+
     def __repr__(self) -> str:
         return f"Ocelad({type(self.bank).__name__}, n_rounds={self.n_rounds}, n_active_scales={self.turn.active})"
 
     def _next_turn(self, t: int, before: Floats) -> Turn:
-        starting = tuple(self._schedule.scale(j) for j in range(self._schedule.starting(t)))
+        starting = self._starting(t)
         # A scale that becomes active with this round starts with it, so that every weight is set.
         weights = np.empty(self._schedule.active(t))
         weights[: len(before)] = before
         weights[: len(starting)] = self._weight_rates[: len(starting)]
         return Turn(t, starting, weights, before)
+
+    def _starting(self, t: int) -> tuple[Scale, ...]:
+        return tuple(self._schedule.scale(j) for j in range(self._schedule.starting(t)))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from ocelad.checks import Floats
+import numpy as np
+
+from ocelad.checks import About, Arrays, Floats
 from ocelad.metric import Metric
 from ocelad.online.bank import Finest, LearnerBank, Turn
 from ocelad.online.comid import Comid
 from ocelad.online.diagonal import DiagonalComid
 from ocelad.online.dyadic import Scale
+from ocelad.online.kept import Kept, prefixed
 from ocelad.pairs import Event, Pair, as_dense, as_event
 
 
@@ -51,6 +54,32 @@ class Rice(LearnerBank[Event, Metric]):
     def mix(self, turn: Turn) -> Metric:
         """The weighted average of the learners' metrics, with the number of rounds that have passed."""
         return super().mix(turn).at(turn.round - 1)
+
+    def state(self) -> tuple[Arrays, About]:
+        """All that later rounds depend on: each learner's metric."""
+        metrics = [learner.play() for learner in self.learners]
+        arrays: Arrays = {
+            "thresholds": np.array([metric.threshold for metric in metrics]),
+            "rounds": np.array([metric.round for metric in metrics]),
+        }
+        for j, metric in enumerate(metrics):
+            arrays |= prefixed(str(j), {name: array.copy() for name, array in metric.held().items()})
+        return arrays, {"engine": self.engine}
+
+    def restored(self, kept: Kept, turn: Turn) -> Self:
+        """A bank as it was when ``state`` was called; this one, which has not learned yet, stays as it is."""
+        kept.same("engine", self.engine)
+        thresholds = kept.floats("thresholds", (turn.active,), at_least=1.0)
+        rounds = kept.integers("rounds", (turn.active,), 0, 2**62)
+        first, members = self._members[0][0], []
+        for j in range(turn.active):
+            metric = Metric.holding(kept.part(str(j)).rest(), float(thresholds[j]), int(rounds[j]))
+            expected = self._first.play().n_features
+            if metric.n_features != expected or (self.learner is DiagonalComid and not metric.is_diagonal):
+                raise ValueError(f"what was kept of the learner of scale {j} is not of this bank: {metric}")
+            scale = Scale(j, first.length << j)
+            members.append((scale, self._comid(scale, metric)))
+        return self._with(members)
 
 
 class DiagonalRice(Rice):

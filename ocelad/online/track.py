@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 
 from ocelad import checks
+from ocelad.checks import About, Arrays
 from ocelad.metric import Metric
 from ocelad.online.bank import Finest, Turn
 from ocelad.online.comid import Comid, DivergenceName, LossName, RegularizerName
 from ocelad.online.diagonal import DiagonalComid
 from ocelad.online.dyadic import Schedule
 from ocelad.online.elementwise import RELATIVE_GAP
+from ocelad.online.kept import Kept, prefixed
 from ocelad.online.ocelad import Ocelad
 from ocelad.online.rice import DiagonalRice, Rice
 from ocelad.pairs import Event, Pair
@@ -166,7 +169,23 @@ def track_metric(
     objective: dict[str, Any] = {"loss": loss, "regularizer": regularizer, "shrinkage": shrinkage}
 
     def ocelad(bank: Any) -> Ocelad[Event | Pair, Metric]:
-        return Ocelad(bank, shortest_interval=shortest_interval, n_scales=n_scales)
+        settings = {
+            "n_features": n,
+            "loss": loss,
+            "step_size": float(step_size),
+            "shrinkage": float(shrinkage),
+            "regularizer": regularizer,
+            "divergence": divergence,
+            "finest": finest,
+            "initial_scale": initial_scale,
+            "initial_threshold": initial_threshold,
+            "max_norm": max_norm,
+            "engine": engine,
+            "max_rank": None if max_rank is None else int(max_rank),
+            "diagonal": diagonal,
+            "l1_tolerance": checks.number(l1_tolerance, "l1_tolerance"),
+        }
+        return Ocelad(bank, shortest_interval=shortest_interval, n_scales=n_scales, settings=settings)
 
     if checks.choice(diagonal, "diagonal", (False, True)):
         if divergence != "frobenius" or max_norm is not None or max_rank is not None or engine not in ("auto", "dense"):
@@ -235,6 +254,24 @@ def track_metric(
     return ocelad(compiled())
 
 
+def resume_metric(arrays: Arrays, about: About) -> Ocelad[Event | Pair, Metric]:
+    """The tracker of ``track_metric`` that ``Ocelad.state`` was called on: it goes on to the same bits.
+
+    >>> tracker = track_metric(n_features=3, step_size=0.1)
+    >>> resume_metric(*tracker.state()).play() == tracker.play()
+    True
+    """
+    settings, bank = about.get("settings"), about.get("bank")
+    if not isinstance(settings, Mapping) or settings.keys() != signature(track_metric).parameters.keys():
+        raise ValueError(f"its settings are not those of track_metric: {settings}")
+    tracker = track_metric(**settings)
+    engine = bank.get("engine") if isinstance(bank, Mapping) else None
+    if engine != tracker.bank.engine:  # type: ignore[attr-defined]  # what "auto" comes to may change
+        tracker = track_metric(**{**settings, "engine": engine})
+    tracker.restore(arrays, about)
+    return tracker
+
+
 def compiled_bank(
     engine: EngineName, n: int, schedule: Schedule, *, shrinkage: float, max_rank: int | None, **settings: Any
 ) -> CompiledBank:
@@ -282,6 +319,18 @@ class Prelude:
     def mix(self, turn: Turn) -> Metric:
         """The weighted average of the learners' metrics."""
         return self._definition.mix(turn)
+
+    def state(self) -> tuple[Arrays, About]:
+        """That of the definition."""
+        arrays, about = self._definition.state()
+        return prefixed("prelude", arrays), {"engine": self.engine, "prelude": about}
+
+    def restored(self, kept: Kept, turn: Turn) -> Any:
+        """A bank as it was when ``state`` was called: this one, or the one that follows."""
+        if not kept.has("prelude"):
+            return self._compiled().restored(kept, turn)
+        kept.same("engine", self.engine)
+        return self._with(self._definition.restored(kept.part("prelude"), turn))
 
     def _with(self, definition: Rice) -> Self:
         return type(self)(definition, self.engine, self._compiled)
