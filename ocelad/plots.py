@@ -34,7 +34,7 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     pyplot().close(figure)
 
 
-def history(rows: Sequence[Any], shares: Floats, lengths: Sequence[int]) -> Figure:
+def history(rows: Sequence[Any], shares: Floats, lengths: Sequence[int]) -> Any:
     """How tracking went, over the pairs: right answers, drift, and the share of each scale.
 
     Parameters
@@ -61,7 +61,7 @@ def history(rows: Sequence[Any], shares: Floats, lengths: Sequence[int]) -> Figu
     return figure
 
 
-def weights(rows: Sequence[Any], shares: Floats, lengths: Sequence[int]) -> Figure:
+def weights(rows: Sequence[Any], shares: Floats, lengths: Sequence[int]) -> Any:
     """The share of each scale over the pairs."""
     figure, ax = pyplot().subplots(figsize=(9, 4.2), layout="constrained")
     ends = [row.round for row in rows]
@@ -71,7 +71,7 @@ def weights(rows: Sequence[Any], shares: Floats, lengths: Sequence[int]) -> Figu
     return figure
 
 
-def spectrum(eigenvalues: Floats) -> Figure:
+def spectrum(eigenvalues: Floats) -> Any:
     """The eigenvalues of a metric, the largest first."""
     figure, ax = pyplot().subplots(figsize=(7, 4), layout="constrained")
     ax.bar(np.arange(1, len(eigenvalues) + 1), eigenvalues, color=PALETTE[0], width=0.8)
@@ -82,7 +82,7 @@ def spectrum(eigenvalues: Floats) -> Figure:
     return figure
 
 
-def features(names: Sequence[str], values: Sequence[float]) -> Figure:
+def features(names: Sequence[str], values: Sequence[float]) -> Any:
     """The weight of each feature, the heaviest at the top."""
     figure, ax = pyplot().subplots(figsize=(7, 1 + 0.24 * len(names)), layout="constrained")
     ax.barh(range(len(names)), values, color=PALETTE[0], height=0.7)
@@ -93,7 +93,7 @@ def features(names: Sequence[str], values: Sequence[float]) -> Figure:
     return figure
 
 
-def embedding(points: Floats, labels: Any = None, title: str | None = None) -> Figure:
+def embedding(points: Floats, labels: Any = None, title: str | None = None) -> Any:
     """Points in the plane in which they are spread most, coloured by their labels."""
     figure, ax = pyplot().subplots(figsize=(7.5, 6), layout="constrained")
     plane = principal_plane(points)
@@ -134,13 +134,13 @@ def principal_plane(points: Floats) -> Floats:
 
 def draw_shares(ax: Axes, ends: Sequence[int], shares: Floats, lengths: Sequence[int]) -> None:
     """The shares of the scales, one upon the other; each row of shares holds up to its end."""
-    used = shares.any(axis=0)
-    colors = pyplot().colormaps["viridis"](np.linspace(0, 0.95, int(used.sum())))
+    used = np.flatnonzero(shares.any(axis=0))
+    colors = pyplot().colormaps["viridis"](np.linspace(0, 0.95, len(used)))
     ax.stackplot(
         [0, *ends],
         np.vstack([shares[:1], shares])[:, used].T,
         colors=colors,
-        labels=[f"{length}" for length, use in zip(lengths, used, strict=True) if use],
+        labels=[str(lengths[int(j)]) for j in used],
     )
     ax.set_ylim(0, 1)
     ax.set_ylabel("share of each scale")

@@ -84,6 +84,17 @@ def read(path: str | os.PathLike[str], format: str, *, needs_checksum: bool = Tr
     return arrays, about
 
 
+def kind(path: str | os.PathLike[str]) -> str:
+    """What a file holds, by its own words: "metric", "tracker"; empty where it is none of ours, or none at all."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return _kind(str(json.loads((file.metadata() or {})[_KEY])["format"]))
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+        return ""  # ``read`` says what is wrong with it
+
+
 @contextmanager
 def refusing(path: str | os.PathLike[str], format: str) -> Iterator[None]:
     """Around what is made of a file's content: what is found wrong with it is told as wrong with the file.

@@ -30,4 +30,5 @@ def load_metric(path: str | os.PathLike[str]) -> SavedMetric:
         metric = Metric.load(path)
         return SavedMetric(metric, metric.distance_threshold, None)
     tracker = MetricTracker.load(path)
-    return SavedMetric(tracker.metric_, tracker.threshold_, tracker.feature_names)
+    names = getattr(tracker, "feature_names_in_", None)
+    return SavedMetric(tracker.metric_, tracker.threshold_, None if names is None else tuple(names))

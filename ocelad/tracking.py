@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -57,7 +57,7 @@ class Tracking:
 
     def follow(
         self, stream: Comparisons, output: str | os.PathLike[str], checkpoint_every: int = 50_000
-    ) -> Iterator[Progress]:
+    ) -> Generator[Progress, None, None]:
         """Learn from what the stream still has, chunk by chunk; saved every so many pairs, at the end and when left.
 
         Close the iterator to stop early. Where the stream fails, what came before is learned and saved.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from copy import copy
 from typing import Any, NamedTuple, Self
 
@@ -9,14 +11,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from ocelad import checks, tables
-from ocelad.checks import Floats
+from ocelad import checks, saved, tables
+from ocelad.checks import About, Arrays, Floats
 from ocelad.estimators.tuples import Points, points_of
 from ocelad.metric import Metric
 from ocelad.online.bank import Finest
 from ocelad.online.comid import DivergenceName, LossName, RegularizerName
+from ocelad.online.kept import prefixed
 from ocelad.online.ocelad import Ocelad
-from ocelad.online.track import EngineName, choose_engine, track_metric
+from ocelad.online.track import EngineName, choose_engine, resume_metric, track_metric
 from ocelad.pairs import subtract
 
 
@@ -80,6 +83,56 @@ class MahalanobisTracker(BaseEstimator):  # type: ignore[misc]
         self.diagonal = diagonal
         self.l1_tolerance = l1_tolerance
         self.preprocessor = preprocessor
+
+    def start(self, n_features: int, feature_names: Sequence[str] | None = None) -> Self:
+        """Forget everything and begin without a pair: the metric is the initial one.
+
+        For who must tell distances before the first answer, or knows the features' names only by themselves.
+        """
+        n = checks.whole(n_features, "n_features", at_least=1)
+        names = None if feature_names is None else tuple(feature_names)
+        if names is not None and (len(names) != n or not all(isinstance(name, str) for name in names)):
+            raise ValueError(f"feature_names must be {n} words, one for each feature; got {len(names)}")
+        return self._keep(self._begun(n, False, names))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole tracker, not just its metric, to one file, which is replaced whole or not at all.
+
+        What ``load`` makes of it goes on to the same bits. Components set from outside and a ``preprocessor`` are not
+        in it.
+        """
+        saved.write(path, saved.TRACKER, *self.state())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a tracker that ``save`` or ``ocelad track`` wrote."""
+        arrays, about = saved.read(path, saved.TRACKER)
+        with saved.refusing(path, saved.TRACKER):
+            return cls.of_state(arrays, about)
+
+    def state(self) -> tuple[Arrays, About]:
+        """All of it as arrays and values that JSON can hold."""
+        tracked = self._tracked
+        arrays, about = tracked.ocelad.state()
+        return prefixed("core", arrays), {
+            "estimator": type(self).__name__,
+            "settings": {name: _plain(value) for name, value in tracked.settings.items()},
+            "feature_names": None if tracked.names is None else list(tracked.names),
+            "core": about,
+        }
+
+    @classmethod
+    def of_state(cls, arrays: Arrays, about: About) -> Self:
+        """The tracker that ``state`` was called on; checked."""
+        if about["estimator"] != cls.__name__:
+            raise ValueError(f"it holds a {about['estimator']}, which {about['estimator']}.load reads")
+        core = {name[5:]: array for name, array in arrays.items() if name.startswith("core.")}
+        ocelad, names = resume_metric(core, about["core"]), about["feature_names"]
+        n = int(ocelad.settings["n_features"])
+        if names is not None and (len(names) != n or not all(isinstance(name, str) for name in names)):
+            raise ValueError(f"it does not have a name for each of its {n} features")
+        tracker = cls(**about["settings"])
+        return tracker._keep(Tracked(ocelad, n, tracker._settings(), None if names is None else tuple(names)))
 
     def transform(self, X: Any) -> Floats:
         """The points where Euclidean distance is the tracked distance, of shape (n_rows, rank).
@@ -225,6 +278,11 @@ class MahalanobisTracker(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._tracked_or_none() is not None
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON can hold it: NumPy's numbers as Python's."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 class Tracked:

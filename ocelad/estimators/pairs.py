@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
 from ocelad import checks, tables
-from ocelad.checks import Floats
+from ocelad.checks import About, Arrays, Floats
 from ocelad.estimators.calibration import Calibration
 from ocelad.estimators.mahalanobis import MahalanobisTracker, Tracked
 from ocelad.estimators.tuples import points_of
@@ -101,7 +101,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         self._tracked  # noqa: B018  (none before the first pair, as scikit-learn has it)
         return np.array([-1, 1])
 
-    def fit(self, pairs: Any, y: Any, calibration_params: dict[str, Any] | None = None) -> MetricTracker:
+    def fit(self, pairs: Any, y: Any, calibration_params: dict[str, Any] | None = None) -> Self:
         """Forget everything, then learn from the pairs, in their order.
 
         Parameters
@@ -122,12 +122,26 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
             self._calibrate(calibration, pairs, y)
         return self
 
-    def partial_fit(self, pairs: Any, y: Any) -> MetricTracker:
+    def partial_fit(self, pairs: Any, y: Any) -> Self:
         """Learn from some more pairs, in their order. Takes what ``fit`` takes. A fixed threshold stays."""
         tracked, _ = self._learned(self._going_on(), pairs, y)
         return self._keep(tracked)
 
-    def learn_one(self, x: Any, z: Any, y: Any) -> MetricTracker:
+    def test_then_train(self, pairs: Any, y: Any) -> Floats:
+        """Learn from some more pairs, and tell with which margin each was judged before it was learned from.
+
+        The margin is ``y (mu - d^2)`` under the metric that all pairs before it have made: above 0 where that was
+        right. So one pass over a stream gives an honest account of it. Takes what ``partial_fit`` takes.
+
+        >>> tracker = MetricTracker(initial_scale=1.0)
+        >>> tracker.test_then_train([[[0.0], [0.5]], [[0.0], [3.0]]], [1, -1]).round(2)
+        array([0.75, 7.99])
+        """
+        tracked, margins = self._learned(self._going_on(), pairs, y)
+        self._keep(tracked)
+        return np.asarray(margins)
+
+    def learn_one(self, x: Any, z: Any, y: Any) -> Self:
         """Learn from one pair of points x and z with label y."""
         event = Pair(x, z, checks.label(y, "y") > 0).event()
         n_features = event.u.n_features if isinstance(event.u, SparseVector) else len(event.u)
@@ -148,8 +162,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
             # On a copy, so that a pair that cannot be learned from leaves everything as it was. A shallow one will
             # do: a replay puts other values into the place of those it finds.
             tracked = tracked.copy()
-        tracked.ocelad.replay(Events(U, labels))
-        return tracked, None
+        return tracked, tracked.ocelad.replay(Events(U, labels))
 
     def decision_function(self, pairs: Any) -> Floats:
         """How alike the two points of each pair are: ``pair_score``. Similar is what is at least ``-threshold_``."""
@@ -178,7 +191,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     def threshold_(self, threshold: float) -> None:
         self.set_threshold(threshold)
 
-    def set_threshold(self, threshold: float | None) -> MetricTracker:
+    def set_threshold(self, threshold: float | None) -> Self:
         """Fix the threshold on the distance until ``fit``; None: let it be tracked with the metric again."""
         self._tracked  # noqa: B018  (only what has seen pairs has a threshold)
         if threshold is None:
@@ -189,7 +202,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
 
     def calibrate_threshold(
         self, pairs: Any, y: Any, strategy: str = "accuracy", min_rate: float | None = None, beta: float = 1.0
-    ) -> MetricTracker:
+    ) -> Self:
         """Fix the threshold at what is best for some pairs under the metric now.
 
         Parameters
@@ -213,10 +226,20 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         self._tracked  # noqa: B018
         return self._calibrate(Calibration(strategy, min_rate, beta), pairs, y)
 
-    def _calibrate(self, calibration: Calibration, pairs: Any, y: Any) -> MetricTracker:
+    def _calibrate(self, calibration: Calibration, pairs: Any, y: Any) -> Self:
         distances = self.pair_distance(pairs)
         self._threshold = calibration.threshold(distances, checks.labels(tables.labels_of(y), "y", len(distances)))
         return self
+
+    def state(self) -> tuple[Arrays, About]:
+        """All of it as arrays and values that JSON can hold."""
+        arrays, about = super().state()
+        return arrays, {**about, "fixed_threshold": self.__dict__.get("_threshold")}
+
+    @classmethod
+    def of_state(cls, arrays: Arrays, about: About) -> Self:
+        """The tracker that ``state`` was called on; checked."""
+        return super().of_state(arrays, about).set_threshold(about["fixed_threshold"])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

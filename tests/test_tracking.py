@@ -1,0 +1,227 @@
+"""Tracking a file: what is reported is what happened, and a stop at any moment changes no bit of the end."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ocelad import Metric, MetricTracker, track_metric
+from ocelad.files import RowError, open_comparisons
+from ocelad.online.losses import LOSSES
+from ocelad.pairs import Event
+from ocelad.tracking import Tracking
+
+N = 4
+
+
+def some_pairs(count, n_features=N, seed=0):
+    rng = np.random.default_rng(seed)
+    pairs = rng.normal(size=(count, 2, n_features)).round(3)
+    turned = np.arange(count) < count // 2
+    told = np.where(turned, pairs[:, 0, 0] - pairs[:, 1, 0], pairs[:, 0, 1] - pairs[:, 1, 1])
+    return pairs, np.where(np.abs(told) < 1, 1.0, -1.0)
+
+
+def write_csv(path, pairs, y):
+    n = pairs.shape[2]
+    with open(path, "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow([f"x_f{j}" for j in range(n)] + [f"z_f{j}" for j in range(n)] + ["similar"])
+        for (x, z), label in zip(pairs.tolist(), y, strict=True):
+            rows.writerow([*x, *z, int(label)])
+    return path
+
+
+def tracked(path, output, every=100, chunk_size=50, stop_after=None, tracking=None, **options):
+    """Track to the end, or leave after some chunks as a kill would: without a last save."""
+    tracking = tracking or Tracking(MetricTracker(step_size=0.05))
+    options |= {"chunk_size": chunk_size, "resume": tracking.position}
+    with open_comparisons(path, **options) as stream:
+        rounds = tracking.follow(stream, output, every)
+        for number, _ in enumerate(rounds, 1):
+            if number == stop_after:
+                tracking.save = lambda path: None
+                break
+        rounds.close()
+    return tracking
+
+
+def test_the_report_is_what_happened(tmp_path):
+    pairs, y = some_pairs(330)
+    path = write_csv(tmp_path / "pairs.csv", pairs, y)
+    tracking = tracked(path, tmp_path / "tracker")
+    core, losses, right = track_metric(N, step_size=0.05), [], 0
+    for (x, z), label in zip(pairs, y, strict=True):
+        metric = core.play()
+        losses.append(LOSSES["logistic"].value(metric.margin(Event(x - z, label))))
+        right += metric.similar(x, z) == (label > 0)
+        core.step(Event(x - z, label))
+    total = tracking.history.total()
+    assert total.round == 330
+    assert total.loss == pytest.approx(np.mean(losses))
+    assert total.accuracy == pytest.approx(right / 330)
+    assert total.squared_length == pytest.approx(np.square(pairs[:, 0] - pairs[:, 1]).sum(axis=1).mean())
+    assert [row.pairs for row in tracking.history.rows()] == [50] * 6 + [30]
+    assert tracking.tracker.metric_ == core.play()
+    assert tracking.tracker.feature_names_in_.tolist() == [f"f{j}" for j in range(N)]
+
+
+def test_drift_is_how_far_the_metric_moves(tmp_path):
+    pairs, y = some_pairs(300)
+    tracking = tracked(write_csv(tmp_path / "pairs.csv", pairs, y), tmp_path / "tracker", chunk_size=100)
+    tracker, moved = MetricTracker(step_size=0.05).start(N), []
+    for first in (0, 100, 200):
+        before = tracker.get_mahalanobis_matrix()
+        after = tracker.partial_fit(pairs[first : first + 100], y[first : first + 100]).get_mahalanobis_matrix()
+        moved.append(np.linalg.norm(after - before) / np.linalg.norm(after))
+    assert [row.drift for row in tracking.history.rows()] == pytest.approx([10 * each for each in moved])
+
+
+def test_the_estimate_of_drift_in_many_dimensions():
+    tracking, rng = Tracking(MetricTracker()), np.random.default_rng(3)
+    rows = rng.normal(size=(6, 3000))
+    one = Metric.low_rank(0.5, rows, np.ones(6), threshold=1.0)
+    two = Metric.low_rank(0.5, 1.2 * rows, np.ones(6), threshold=1.0)
+    estimate = np.linalg.norm(tracking._applied(two) - tracking._applied(one))
+    assert estimate == pytest.approx(0.44 * np.linalg.norm(rows @ rows.T), rel=0.25)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.sampled_from([1, 50, 120, 10_000]))
+def test_a_stop_at_any_chunk_changes_no_bit(tmp_path, stops, every):
+    path = tmp_path / "pairs.csv"
+    if not path.exists():
+        write_csv(path, *some_pairs(470))
+    whole, output = tmp_path / "whole", tmp_path / "stopped"
+    tracked(path, whole, every)
+    output.unlink(missing_ok=True)
+    for stop in stops:
+        tracked(path, output, every, stop_after=stop, tracking=Tracking.load(output) if output.exists() else None)
+    tracked(path, output, every, tracking=Tracking.load(output) if output.exists() else None)
+    assert output.read_bytes() == whole.read_bytes()
+
+
+def test_leaving_early_saves(tmp_path):
+    pairs, y = some_pairs(300)
+    path, output = write_csv(tmp_path / "pairs.csv", pairs, y), tmp_path / "tracker"
+    tracking = Tracking(MetricTracker(step_size=0.05))
+    with open_comparisons(path, chunk_size=50) as stream, closing(tracking.follow(stream, output)) as rounds:
+        next(rounds)
+    saved = Tracking.load(output)
+    assert saved.tracker.n_rounds_ == 50
+    assert saved.history.total().pairs == 50
+    assert MetricTracker.load(output).metric_ == MetricTracker(step_size=0.05).fit(pairs[:50], y[:50]).metric_
+
+
+def test_a_bad_row_saves_what_came_before_and_a_mended_file_goes_on(tmp_path):
+    pairs, y = some_pairs(300)
+    path, output = write_csv(tmp_path / "pairs.csv", pairs, y), tmp_path / "tracker"
+    good = path.read_text()
+    lines = good.splitlines(keepends=True)
+    lines[180] = lines[180].replace(lines[180].split(",")[0], "abc", 1)
+    path.write_text("".join(lines))
+    with pytest.raises(RowError, match="line 181: column 'x_f0' holds 'abc'"):
+        tracked(path, output)
+    assert Tracking.load(output).tracker.n_rounds_ == 150
+    path.write_text(good)
+    tracked(path, output, tracking=Tracking.load(output))
+    tracked(path, tmp_path / "whole")
+    assert output.read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_a_file_that_grows_is_gone_on_with(tmp_path):
+    pairs, y = some_pairs(400)
+    path = write_csv(tmp_path / "pairs.csv", pairs[:250], y[:250])
+    tracked(path, tmp_path / "tracker")
+    write_csv(path, pairs, y)
+    grown = tracked(path, tmp_path / "tracker", tracking=Tracking.load(tmp_path / "tracker"))
+    assert grown.tracker.metric_ == MetricTracker(step_size=0.05).fit(pairs, y).metric_
+
+
+COMMAND = [sys.executable, "-m", "ocelad", "track"]
+
+
+@pytest.mark.slow
+def test_killed_at_fifty_random_moments_it_ends_with_the_same_bits(tmp_path):
+    pairs, y = some_pairs(60_000, n_features=10)
+    path = write_csv(tmp_path / "pairs.csv", pairs, y)
+    with open(path) as file:
+        lines = file.readlines()
+    for at in (5_000, 31_000, 55_555):  # rows that are skipped must not be skipped twice, or lost
+        lines[at] = "not,a,row\n"
+    path.write_text("".join(lines))
+    options = ["--every", "2048", "--on-error", "skip", "--set", "step_size=0.05", "--quiet"]
+
+    def arguments(name):
+        output = ["-o", str(tmp_path / name), "--skipped", str(tmp_path / f"{name}.skipped")]
+        return [*COMMAND, str(path), *output, *options, "--resume"]
+
+    start = time.perf_counter()
+    assert subprocess.run(arguments("whole"), check=False).returncode == 3
+    usual = time.perf_counter() - start
+    whole, skipped = (tmp_path / "whole").read_bytes(), (tmp_path / "whole.skipped").read_bytes()
+    assert len(skipped.splitlines()) == 3
+    moments, kills, finished = random.Random(0), 0, 0
+    while kills < 50:
+        process = subprocess.Popen(arguments("killed"))
+        try:
+            code = process.wait(timeout=moments.uniform(0.2, 1.1) * usual)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = process.wait()
+        if code == -signal.SIGKILL:
+            kills += 1
+            continue
+        assert code == 3
+        assert (tmp_path / "killed").read_bytes() == whole
+        assert (tmp_path / "killed.skipped").read_bytes() == skipped
+        (tmp_path / "killed").unlink()
+        (tmp_path / "killed.skipped").unlink()
+        finished += 1
+    assert subprocess.run(arguments("killed"), check=False).returncode == 3
+    assert (tmp_path / "killed").read_bytes() == whole
+    assert (tmp_path / "killed.skipped").read_bytes() == skipped
+    assert not list(tmp_path.glob(".*")), "leftovers"
+    print(f"{kills} kills, {finished + 1} runs came to their end")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_saves_and_exits_cleanly(tmp_path, number):
+    pairs, y = some_pairs(20_000)
+    path = write_csv(tmp_path / "pairs.csv", pairs, y)
+    # The dense engine is slow enough to be caught.
+    arguments = [*COMMAND, str(path), "-o", str(tmp_path / "tracker"), "--every", "1024", "--set", "engine=dense"]
+    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ)
+    while not (tmp_path / "tracker").exists():
+        time.sleep(0.05)
+        assert process.poll() is None
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert "Stopped and saved; go on with" in err
+    assert "Saved:" in out
+    rounds = Tracking.load(tmp_path / "tracker").tracker.n_rounds_
+    assert rounds % 1024 == 0
+    assert 0 < rounds < 20_000
+
+
+def test_the_same_as_json(tmp_path):
+    path = write_csv(tmp_path / "pairs.csv", *some_pairs(300))
+    result = subprocess.run([*COMMAND, str(path), "--json"], capture_output=True, text=True, cwd=tmp_path, check=True)
+    report = json.loads(result.stdout)
+    assert report["pairs"] == 300
+    assert report["output"] == "pairs.tracker"
+    assert MetricTracker.load(tmp_path / "pairs.tracker").n_rounds_ == 300
