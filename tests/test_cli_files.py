@@ -1,0 +1,294 @@
+"""The commands that work on files and saved trackers, as a person or a script would use them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from PIL import Image
+from pyarrow import ipc, parquet
+from sklearn.metrics import roc_auc_score
+
+from ocelad import Metric, MetricTracker
+from ocelad.evaluate import knn_error
+
+COMMAND = [sys.executable, "-m", "ocelad"]
+
+
+def run(*arguments, cwd=None, input=None, code=0):
+    result = subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, input=input, timeout=120, check=False
+    )
+    assert result.returncode == code, result.stderr
+    assert "Traceback" not in result.stderr
+    return result
+
+
+def some_items(count=150, seed=0):
+    rng = np.random.default_rng(seed)
+    genre = rng.choice(["blues", "jazz"], size=count)
+    X = rng.normal(size=(count, 3))
+    X[:, 0] += np.where(genre == "jazz", 3.0, -3.0)
+    return X.round(4), genre
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Items, comparisons of them, the same with both points in each row, and a tracker of it."""
+    folder = tmp_path_factory.mktemp("files")
+    X, genre = some_items()
+    rng = np.random.default_rng(1)
+    at = rng.integers(0, 150, size=(600, 2))
+    with open(folder / "items.csv", "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["id", "tempo", "loudness", "length", "genre"])
+        rows.writerows([f"song {i}", *X[i], genre[i]] for i in range(150))
+    for name, pairs in (("answers", at[:400]), ("held_out", at[400:])):
+        with open(folder / f"{name}.csv", "w", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(["id_a", "id_b", "same"])
+            rows.writerows([f"song {a}", f"song {b}", "yes" if genre[a] == genre[b] else "no"] for a, b in pairs)
+    columns = {f"{side}_{name}": X[at[:400, k], j] for k, side in enumerate("xz") for j, name in enumerate("abc")}
+    columns["similar"] = genre[at[:400, 0]] == genre[at[:400, 1]]
+    table = pa.table(columns)
+    parquet.write_table(table, folder / "pairs.parquet")
+    with ipc.new_file(str(folder / "pairs.arrow"), table.schema) as file:
+        file.write_table(table)
+    lines = "".join(json.dumps(row) + "\n" for row in table.to_pylist())
+    (folder / "pairs.jsonl").write_text(lines)
+    with gzip.open(folder / "pairs.jsonl.gz", "wt") as file:
+        file.write(lines)
+    run("track", "answers.csv", "--items", "items.csv", "--step-size", "0.01", "-o", "songs.tracker", cwd=folder)
+    return folder
+
+
+def pairs_of(folder):
+    table = parquet.read_table(folder / "pairs.parquet").to_pandas()
+    pairs = table.drop(columns="similar").to_numpy().reshape(-1, 2, 3)
+    return pairs, np.where(table.similar, 1, -1)
+
+
+@pytest.mark.parametrize("name", ["pairs.parquet", "pairs.arrow", "pairs.jsonl", "pairs.jsonl.gz", "-"])
+def test_every_format_gives_the_same_tracker(folder, tmp_path, name):
+    output = tmp_path / "tracker"
+    given = (folder / "pairs.jsonl").read_text() if name == "-" else None
+    source = name if name == "-" else folder / name
+    run("track", source, "-o", output, "--step-size", "0.01", *(["--format", "jsonl"] if given else []), input=given)
+    tracker = MetricTracker.load(output)
+    assert tracker.metric_ == MetricTracker(step_size=0.01).fit(*pairs_of(folder)).metric_
+    assert tracker.feature_names_in_.tolist() == ["a", "b", "c"]
+
+
+def test_items_and_answers(folder):
+    tracker = MetricTracker.load(folder / "songs.tracker")
+    assert tracker.metric_ == MetricTracker(step_size=0.01).fit(*pairs_of(folder)).metric_
+    assert tracker.feature_names_in_.tolist() == ["tempo", "loudness", "length"]
+
+
+def test_the_report_of_track(folder, tmp_path):
+    result = run("track", folder / "pairs.parquet", "--step-size", "0.01", cwd=tmp_path)
+    assert "pairs up to" in result.stdout
+    assert "drift per 1000" in result.stdout
+    assert "400 pairs of 3 features" in result.stdout
+    assert "Saved: pairs.tracker" in result.stdout
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", result.stdout), "control characters"
+    note = run("track", folder / "pairs.parquet", "--restart", "--set", "max_norm=2", cwd=tmp_path)
+    assert "Note:" not in note.stderr, "pairs of squared length near 40 need no other step size"
+
+
+def test_a_step_size_that_does_not_suit_is_remarked_on(folder, tmp_path):
+    small = parquet.read_table(folder / "pairs.parquet").to_pandas()
+    small.iloc[:, :6] *= 100
+    small.to_parquet(tmp_path / "large.parquet")
+    result = run("track", "large.parquet", cwd=tmp_path)
+    match = re.search(r"--step-size (\S+) --set initial_scale=(\S+),", result.stderr)
+    assert match, result.stderr
+    better = run(
+        "track", "large.parquet", "--restart", "--step-size", match[1], "--set", f"initial_scale={match[2]}", "--json",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert json.loads(better.stdout)["accuracy"] > 0.9
+    assert better.stderr == ""
+
+
+def test_resume_restart_and_neither(folder, tmp_path):
+    source = folder / "pairs.parquet"
+    run("track", source, "--step-size", "0.01", "--quiet", cwd=tmp_path)
+    before = (tmp_path / "pairs.tracker").read_bytes()
+    refused = run("track", source, cwd=tmp_path, code=2)
+    assert "'pairs.tracker' is there; --resume goes on from it, --restart replaces it" in refused.stderr
+    again = run("track", source, "--resume", "--json", cwd=tmp_path)
+    assert json.loads(again.stdout)["pairs"] == 400
+    assert (tmp_path / "pairs.tracker").read_bytes() == before
+    other = run("track", source, "--resume", "--step-size", "0.5", cwd=tmp_path, code=2)
+    assert "was begun with step_size 0.01, not 0.5" in other.stderr
+    run("track", source, "--restart", "--step-size", "0.5", "--quiet", cwd=tmp_path)
+    assert MetricTracker.load(tmp_path / "pairs.tracker").step_size == 0.5
+
+
+BAD_TRACKS = [
+    (["missing.csv"], 1, "missing.csv"),
+    (["answers.csv"], 1, "columns"),
+    (["answers.csv", "--items", "items.csv", "--label", "verdict"], 1, "'verdict'"),
+    (["answers.csv", "--items", "items.csv", "--id", "song"], 1, "'song'"),
+    (["pairs.parquet", "--step-size", "-1"], 1, "step_size must be a finite number above 0"),
+    (["pairs.parquet", "--set", "speed=3"], 2, "is not NAME=VALUE with one of"),
+    (["pairs.parquet", "--set", "loss"], 2, "is not NAME=VALUE"),
+    (["pairs.parquet", "--loss", "square"], 2, "'square' is not one of"),
+    (["pairs.parquet", "-o", "no/where.tracker"], 2, "the folder 'no' does not exist"),
+    (["pairs.parquet", "--resume", "--restart"], 2, "only one of them"),
+    (["pairs.parquet", "--format", "csv"], 1, "pairs.parquet"),
+    (["-"], 2, "say with --output"),
+    (["items.csv", "--resume", "-o", "items.csv"], 1, "is not a whole tracker file"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "sentence"), BAD_TRACKS)
+def test_wrong_usage_is_told_in_a_sentence(folder, arguments, code, sentence):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    result = run("track", *arguments, cwd=folder, code=code, input="")
+    assert sentence in " ".join(result.stderr.split())
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_bad_rows_stop_or_are_put_aside(folder, tmp_path):
+    lines = (folder / "pairs.jsonl").read_text().splitlines()
+    lines[20] = "{rubbish"
+    lines[30] = lines[30].replace("true", '"perhaps"').replace("false", '"perhaps"')
+    (tmp_path / "pairs.jsonl").write_text("\n".join(lines))
+    stopped = run("track", "pairs.jsonl", cwd=tmp_path, code=1)
+    assert "line 21" in stopped.stderr
+    result = run("track", "pairs.jsonl", "--restart", "--on-error", "skip", cwd=tmp_path, code=3)
+    assert "2 rows were skipped; they are in pairs.jsonl.skipped.jsonl" in result.stdout
+    aside = [json.loads(line) for line in (tmp_path / "pairs.jsonl.skipped.jsonl").read_text().splitlines()]
+    assert [row["line"] for row in aside] == [21, 31]
+    assert MetricTracker.load(tmp_path / "pairs.tracker").n_rounds_ == 398
+
+
+def test_embed(folder, tmp_path):
+    X, genre = some_items()
+    expected = MetricTracker.load(folder / "songs.tracker").transform(X)
+    printed = run("embed", "songs.tracker", "items.csv", "--label", "genre", cwd=folder).stdout
+    rows = list(csv.DictReader(io.StringIO(printed)))
+    assert [row["id"] for row in rows] == [f"song {i}" for i in range(150)]
+    assert [row["genre"] for row in rows] == genre.tolist()
+    points = np.array([[float(row[f"dimension_{j}"]) for j in range(3)] for row in rows])
+    np.testing.assert_array_equal(points, expected)
+    for suffix, read in ((".parquet", parquet.read_table), (".arrow", lambda path: ipc.open_file(path).read_all())):
+        output = tmp_path / f"points{suffix}"
+        run("embed", "songs.tracker", "items.csv", "--dimensions", "2", "-o", output, cwd=folder)
+        table = read(str(output)).to_pandas()
+        np.testing.assert_array_equal(table[["dimension_0", "dimension_1"]], expected[:, :2])
+        assert table.columns.tolist() == ["id", "dimension_0", "dimension_1"]
+    run("embed", "songs.tracker", "items.csv", "-o", tmp_path / "points.jsonl", cwd=folder)
+    first = json.loads((tmp_path / "points.jsonl").read_text().splitlines()[0])
+    assert first == {"id": "song 0", **{f"dimension_{j}": expected[0, j] for j in range(3)}}
+    assert "points.xls" in run("embed", "songs.tracker", "items.csv", "-o", "points.xls", cwd=folder, code=2).stderr
+
+
+def test_distance(folder):
+    tracker = MetricTracker.load(folder / "songs.tracker")
+    pairs, _ = pairs_of(folder)
+    printed = run("distance", "songs.tracker", "answers.csv", "--items", "items.csv", cwd=folder).stdout
+    rows = list(csv.DictReader(io.StringIO(printed)))
+    np.testing.assert_allclose([float(row["distance"]) for row in rows], tracker.pair_distance(pairs), rtol=1e-12)
+    assert [int(row["similar"]) for row in rows] == tracker.predict(pairs).tolist()
+    assert [int(row["line"]) for row in rows] == list(range(2, 402))
+    wrong = run("distance", "songs.tracker", "pairs.parquet", cwd=folder, code=1)
+    assert "pairs.parquet has 'a', 'b', 'c', which were not learned from and lacks 'length'" in wrong.stderr
+
+
+def test_evaluate(folder):
+    tracker = MetricTracker.load(folder / "songs.tracker")
+    X, genre = some_items()
+    options = ["--items", "items.csv", "--class", "genre", "--json"]
+    scores = json.loads(run("evaluate", "songs.tracker", "held_out.csv", *options, cwd=folder).stdout)["scores"]
+    assert scores["5-NN error"]["learned"] == knn_error(tracker.transform(X), genre)
+    assert scores["5-NN error"]["Euclidean"] == knn_error(X, genre)
+    assert scores["NMI of k-means"]["learned"] > 0.9
+    rows = list(csv.DictReader((folder / "held_out.csv").read_text().splitlines()))
+    at = np.array([[int(row[name].split()[1]) for name in ("id_a", "id_b")] for row in rows])
+    y = [1 if row["same"] == "yes" else -1 for row in rows]
+    assert scores["ROC AUC of pairs"]["learned"] == roc_auc_score(y, tracker.decision_function(X[at]))
+    assert scores["right answers"]["learned"] == np.mean(tracker.predict(X[at]) == y)
+    assert (
+        "ROC AUC of pairs"
+        in run("evaluate", "songs.tracker", "held_out.csv", "--items", "items.csv", cwd=folder).stdout
+    )
+    assert "nothing to evaluate on" in run("evaluate", "songs.tracker", cwd=folder, code=2).stderr
+
+
+def test_inspect(folder, tmp_path):
+    tracker = MetricTracker.load(folder / "songs.tracker")
+    content = json.loads(run("inspect", "songs.tracker", "--json", cwd=folder).stdout)
+    assert (content["kind"], content["rounds"], content["features"], content["rank"]) == ("tracker", 400, 3, 3)
+    assert next(iter(content["heaviest_features"])) == "tempo"
+    np.testing.assert_allclose(list(content["weights"].values()), tracker.weights_)
+    assert list(content["weights"]) == [str(2**j) for j in range(len(tracker.weights_))]
+    np.testing.assert_allclose(content["spectrum"], np.linalg.eigvalsh(tracker.get_mahalanobis_matrix())[::-1])
+    assert content["settings"] == {"step_size": 0.01} or content["settings"] == {}
+    text = run("inspect", "songs.tracker", cwd=folder).stdout
+    assert all(word in text for word in ("tempo", "Largest eigenvalues", "Weight of each scale", "threshold"))
+    tracker.metric_.save(tmp_path / "metric")
+    assert json.loads(run("inspect", tmp_path / "metric", "--json").stdout)["kind"] == "metric"
+    assert "no file at" in run("inspect", tmp_path / "nothing", code=1).stderr
+    (tmp_path / "text").write_text("hello")
+    assert "is not a whole tracker file" in run("inspect", tmp_path / "text", code=1).stderr
+
+
+@pytest.mark.parametrize("kind", ["history", "weights", "spectrum", "features", "embedding"])
+def test_plot(folder, tmp_path, kind):
+    more = ["--items", "items.csv", "--label", "genre"] if kind == "embedding" else []
+    output = tmp_path / f"{kind}.png"
+    assert run("plot", "songs.tracker", kind, *more, "-o", output, cwd=folder).stdout == f"Picture: {output}\n"
+    with Image.open(output) as picture:
+        assert min(picture.size) > 200
+        assert len(set(picture.convert("L").getdata())) > 20, "an empty picture"
+
+
+def test_plot_refuses(folder, tmp_path):
+    assert "give --items FILE" in run("plot", "songs.tracker", "embedding", cwd=folder, code=2).stderr
+    assert "does not end in" in run("plot", "songs.tracker", "history", "-o", "a.gif", cwd=folder, code=2).stderr
+    MetricTracker().fit(*pairs_of(folder)).save(tmp_path / "plain")
+    assert "has no history" in run("plot", tmp_path / "plain", "history", cwd=tmp_path, code=1).stderr
+    Metric(np.eye(3)).save(tmp_path / "metric")
+    run("plot", tmp_path / "metric", "spectrum", cwd=tmp_path)
+    assert (tmp_path / "metric-spectrum.png").exists()
+
+
+@pytest.mark.parametrize("command", ["track", "embed", "distance", "evaluate", "inspect", "plot"])
+def test_help_shows_an_example(command):
+    text = run(command, "--help").stdout
+    assert "Examples:" in text
+    assert f"ocelad {command} " in text
+
+
+def test_on_a_terminal_there_is_a_bar(folder, tmp_path):
+    master, slave = pty.openpty()
+    arguments = [*COMMAND, "track", str(folder / "pairs.parquet"), "-o", str(tmp_path / "tracker")]
+    process = subprocess.Popen(arguments, stdout=slave, stderr=slave, env={**os.environ, "COLUMNS": "120"})
+    os.close(slave)
+    shown = b""
+    while select.select([master], [], [], 60)[0]:
+        try:
+            piece = os.read(master, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(master)
+    assert process.wait() == 0
+    assert "400 pairs" in shown.decode()
+    assert "Saved:" in shown.decode()
