@@ -425,8 +425,9 @@ class Metric:
         """The metric of the arrays that ``held`` gave, bit for bit; they are checked, as they may come from outside."""
         if arrays.keys() == set(_Parts._fields):
             return cls._of_parts(_Parts(**arrays), threshold, round)
-        if arrays.keys() != {"matrix"}:
-            raise ValueError(f"a metric is held by its matrix, or by diagonal, rows and scales; got {list(arrays)}")
+        if arrays.keys() != {"matrix"} or arrays["matrix"].dtype != np.float64:
+            got = {name: str(array.dtype) for name, array in arrays.items()}
+            raise ValueError(f"a metric is held by its matrix, or by diagonal, rows and scales, of float64; got {got}")
         return cls(arrays["matrix"], threshold, round)
 
     @classmethod

@@ -145,7 +145,7 @@ def test_files_that_are_not_metrics_are_refused(tmp_path):
     for arrays, about in (
         ({"matrix": np.eye(2)}, None),
         ({"matrix": np.eye(2)}, {"ocelad": "{"}),
-        ({"matrix": np.eye(2)}, {"ocelad": '{"format": "ocelad.metric/9", "threshold": 1, "round": 0}'}),
+        ({"matrix": np.eye(2)}, {"ocelad": '{"format": "ocelad.metric/0", "threshold": 1, "round": 0}'}),
         ({"other": np.eye(2)}, {"ocelad": '{"format": "ocelad.metric/1", "threshold": 1, "round": 0}'}),
         ({"matrix": -np.eye(2)}, {"ocelad": '{"format": "ocelad.metric/1", "threshold": 1, "round": 0}'}),
         ({"matrix": np.eye(2)}, {"ocelad": '{"format": "ocelad.metric/1", "threshold": "x", "round": 0}'}),
@@ -156,7 +156,7 @@ def test_files_that_are_not_metrics_are_refused(tmp_path):
             Metric.load(path)
     with pytest.raises(FileNotFoundError, match="no file at"):
         Metric.load(tmp_path / "nowhere")
-    with pytest.raises(FileNotFoundError, match="no file at"):
+    with pytest.raises(IsADirectoryError, match="is a folder"):
         Metric.load(tmp_path)
 
 

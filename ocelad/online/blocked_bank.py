@@ -52,7 +52,7 @@ class BlockedBank(MetricBank):
         frame, used = self._frame, self._used
         for name in ("offset", "n_anchors", "oblique"):
             arrays[name] = getattr(frame, name).copy()
-        arrays["gram"] = frame.gram[:used, :used].copy()
+        arrays["squares"] = np.diag(frame.gram)[:used].copy()  # other products are of use to the pair at hand alone
         vectors, about["vectors"] = self._vectors.state(used)
         return {**arrays, **prefixed("vectors", vectors)}, {**about, "used": used}
 
@@ -66,7 +66,7 @@ class BlockedBank(MetricBank):
         frame.offset[:] = kept.integers("offset", (n_slots,), 0, n_anchors)
         frame.n_anchors[:] = kept.integers("n_anchors", (n_slots,), 0, capacity)
         frame.oblique[:] = kept.floats("oblique", (n_slots,), at_least=0.0)
-        frame.gram[:used, :used] = kept.floats("gram", (used, used))
+        np.fill_diagonal(frame.gram[:used, :used], kept.floats("squares", (used,), at_least=0.0))
         if (frame.offset + frame.n_anchors).max() > n_anchors:
             raise ValueError(f"what was kept as 'offset' points behind the last of {n_anchors} anchors")
         self._used = used

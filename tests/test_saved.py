@@ -1,0 +1,600 @@
+"""Files, and trackers that go on from them to the same bits.
+
+Runs with NUMBA_DISABLE_JIT=1 too, as plain Python, on fewer rounds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from contextlib import suppress
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from engine_cases import COMPILED, assert_same_bits, awkward_events, make, together
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays_of
+from safetensors.numpy import load as bytes_to_arrays
+from safetensors.numpy import save as arrays_to_bytes
+from test_blocked import sparse_events
+
+from ocelad import LearnerBank, LearnerError, Metric, Ocelad, saved, track_metric
+from ocelad.online import track
+from ocelad.online.track import resume_metric
+from ocelad.pairs import Event, Events
+
+N = 4
+# Of every engine, in every form that its state can take.
+CASES = {
+    "auto": {"engine": "auto"},
+    "auto, shrinkage": {"engine": "auto", "shrinkage": 0.01},
+    "dense": {"engine": "dense", "max_norm": 0.9},
+    "dense, l1": {"engine": "dense", "regularizer": "l1", "shrinkage": 0.01, "l1_tolerance": 1e-3},
+    "dense, burg": {"engine": "dense", "divergence": "burg"},
+    "dense, von Neumann": {"engine": "dense", "divergence": "von_neumann"},
+    "dense, diagonal": {"engine": "dense", "diagonal": True, "shrinkage": 0.01},
+    "diagonal": {"diagonal": True, "shrinkage": 0.01},
+    "fullrank": {"engine": "fullrank", "max_norm": 0.9},
+    "lowrank": {"engine": "lowrank", "shrinkage": 0.01},
+    "lowrank, max_rank": {"engine": "lowrank", "max_rank": 2},
+    "blocked": {"engine": "blocked", "shrinkage": 0.01},
+    "blocked, 4": {"engine": "blocked, 4", "shrinkage": 0.01},
+    "sparse": {"engine": "sparse"},
+    "sparse, 4": {"engine": "sparse, 4", "shrinkage": 0.01},
+}
+# What kernels read: where a wrong number could do harm.
+KERNELS = ["fullrank", "diagonal", "lowrank", "blocked, 4", "sparse, 4"]
+FINEST = ["carry", "ensemble", "reset"]
+EVENTS = together(awkward_events(3, N, 300))
+
+
+def examples(count):
+    """So many, each in the same folder: every one writes its file anew."""
+    return settings(max_examples=count, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def tracker_of(case, n=N, **changes):
+    return make(**{"engine": "auto", "n": n, "step_size": 0.05, **CASES[case], **changes})
+
+
+def through_a_file(tracker, fresh, path):
+    saved.write(path, saved.TRACKER, *tracker.state())
+    fresh.restore(*saved.read(path, saved.TRACKER))
+    return fresh
+
+
+def assert_same_state(one, other):
+    (arrays, about), (others, about_other) = one.state(), other.state()
+    assert about == about_other
+    assert arrays.keys() == others.keys()
+    for name, array in arrays.items():
+        assert (array.dtype, array.shape) == (others[name].dtype, others[name].shape)
+        assert array.tobytes() == others[name].tobytes(), name
+    assert_same_bits(one, other)
+
+
+def learned(case, rounds=22, **changes):
+    tracker = tracker_of(case, **changes)
+    tracker.replay(EVENTS[:rounds])
+    return tracker
+
+
+@pytest.mark.parametrize("finest", FINEST)
+@pytest.mark.parametrize("case", CASES)
+def test_goes_on_to_the_same_bits(case, finest, tmp_path):
+    lengths = [0, 1, 5, 8, 9, 22, 100] if COMPILED else [0, 5, 9, 22]
+    for rounds in lengths[:-1] if "l1" in case else lengths:
+        unbroken = tracker_of(case, finest=finest)
+        for first in range(0, rounds, 7):
+            unbroken.replay(EVENTS[first : min(first + 7, rounds)])
+        resumed = through_a_file(unbroken, tracker_of(case, finest=finest), tmp_path / "file")
+        assert resumed.n_rounds == rounds
+        assert_same_state(resumed, unbroken)
+        for first in range(rounds, rounds + 30, 3):  # over the end of the prelude and of blocks
+            for each in (unbroken, resumed):
+                each.step(EVENTS[first])
+                each.replay(EVENTS[first + 1 : first + 3])
+        assert_same_state(resumed, unbroken)
+
+
+@examples(60 if COMPILED else 15)
+@given(st.data())
+def test_wherever_it_is_cut_and_however_often(tmp_path, data):
+    case = data.draw(st.sampled_from([case for case in CASES if "l1" not in case]))
+    changes = {"finest": data.draw(st.sampled_from(FINEST)), "shortest_interval": data.draw(st.sampled_from([1, 3]))}
+    unbroken, resumed = tracker_of(case, **changes), tracker_of(case, **changes)
+    for length in data.draw(st.lists(st.integers(1, 40), max_size=6 if COMPILED else 3)):
+        now = unbroken.n_rounds
+        for each in (unbroken, resumed):
+            each.replay(EVENTS[now : now + length])
+        resumed = through_a_file(resumed, tracker_of(case, **changes), tmp_path / "file")
+        assert_same_state(resumed, unbroken)
+
+
+@pytest.mark.skipif(not COMPILED, reason="needs the compiler")
+@pytest.mark.parametrize("case", ["auto", "fullrank", "lowrank", "lowrank, max_rank", "blocked, 4", "diagonal"])
+def test_over_the_rounds_at_which_rounding_is_looked_after(case, tmp_path):
+    rng = np.random.default_rng(0)
+    events = Events(rng.normal(size=(4200, N)), rng.choice([-1.0, 1.0], size=4200))
+    cuts = [1020, 1030, 4090, 4097, 4200]
+    unbroken, resumed, now = tracker_of(case), tracker_of(case), 0
+    for cut in cuts:
+        for each in (unbroken, resumed):
+            each.replay(events[now:cut])
+        resumed, now = through_a_file(resumed, tracker_of(case), tmp_path / "file"), cut
+        assert_same_state(resumed, unbroken)
+
+
+@pytest.mark.parametrize("finest", FINEST)
+@pytest.mark.parametrize("case", ["lowrank", "blocked", "blocked, 4", "sparse", "sparse, 4", "diagonal"])
+def test_of_many_features_and_directions(case, finest, tmp_path):
+    n, rounds = (80, 100) if COMPILED else (40, 30)
+    events = sparse_events(0, n, rounds)
+    changes = {"n": n, "finest": finest, "shrinkage": 1e-4, "initial_scale": 0.0 if case != "lowrank" else 0.01}
+    unbroken, resumed = tracker_of(case, **changes), tracker_of(case, **changes)
+    for first in range(0, rounds, rounds // 5):
+        for each in (unbroken, resumed):
+            each.replay(events[first : first + rounds // 5])
+        resumed = through_a_file(resumed, tracker_of(case, **changes), tmp_path / "file")
+        assert_same_state(resumed, unbroken)
+    if COMPILED and case != "diagonal":
+        assert resumed.state()[1]["bank"]["capacity"] > 8
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_after_a_pair_that_was_refused(case, tmp_path):
+    unbroken = tracker_of(case, loss="squared_hinge")
+    for rounds in (0, 14):
+        events = together([*EVENTS[:rounds], Event(np.full(N, 1e149), 1.0), EVENTS[0]])
+        with pytest.raises(LearnerError):
+            unbroken.replay(events)
+        resumed = through_a_file(unbroken, tracker_of(case, loss="squared_hinge"), tmp_path / "file")
+        assert_same_state(resumed, unbroken)
+    for each in (unbroken, resumed):
+        each.replay(EVENTS[14:60])
+    assert_same_state(resumed, unbroken)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if ", 4" not in case])
+def test_it_is_made_anew_by_what_was_kept_alone(case, tmp_path):
+    unbroken = learned(case, n_scales=4, max_norm=None)
+    for _ in range(2):
+        saved.write(tmp_path / "file", saved.TRACKER, *unbroken.state())
+        resumed = resume_metric(*saved.read(tmp_path / "file", saved.TRACKER))
+        assert resumed.settings == unbroken.settings
+        assert resumed.bank.engine == unbroken.bank.engine
+        assert_same_state(resumed, unbroken)
+        for each in (unbroken, resumed):
+            each.replay(EVENTS[22:40])
+        assert_same_state(resumed, unbroken)
+
+
+def test_the_engine_stays_the_one_it_was_when_auto_comes_to_another(monkeypatch):
+    tracker = track_metric(70)
+    tracker.replay(Events(np.eye(20, 70), np.ones(20)))
+    assert tracker.bank.engine == "fullrank"
+    monkeypatch.setattr(track, "FULLRANK_TO", 10)
+    assert track_metric(70).bank.engine == "lowrank"
+    resumed = resume_metric(*tracker.state())
+    assert resumed.bank.engine == "fullrank"
+    assert_same_bits(resumed, tracker)
+
+
+@pytest.mark.parametrize("case", ["auto", "dense", "diagonal", *KERNELS])
+def test_what_is_kept_and_the_tracker_know_nothing_of_each_other(case):
+    tracker, resumed = learned(case), tracker_of(case)
+    kept = tracker.state()
+    before = deepcopy(kept)
+    resumed.restore(*kept)
+    for each in (tracker, resumed):
+        each.replay(EVENTS[22:40])
+    for array, was in zip(kept[0].values(), before[0].values(), strict=True):
+        assert array.tobytes() == was.tobytes()
+        assert array.flags.writeable
+    assert kept[1] == before[1]
+    for array in kept[0].values():
+        array[...] = 7
+    assert_same_state(tracker, resumed)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"n": 5}, "n_features=4; here it is 5"),
+        ({"step_size": 0.1}, "step_size=0.05; here it is 0.1"),
+        ({"loss": "hinge"}, "loss='logistic'; here it is 'hinge'"),
+        ({"finest": "reset"}, "finest='carry'; here it is 'reset'"),
+        ({"shrinkage": 0.5}, "shrinkage=0.0; here it is 0.5"),
+        ({"shortest_interval": 2}, "shortest_interval=1; here it is 2"),
+        ({"n_scales": 3}, "n_scales=None; here it is 3"),
+        ({"initial_threshold": 2.0}, "initial_threshold=1.0; here it is 2.0"),
+        ({"max_norm": 3.0}, "max_norm=None; here it is 3.0"),
+        ({"engine": "blocked"}, "engine was 'lowrank' where it was kept, and is 'blocked' here"),
+        ({"engine": "dense"}, "engine was 'lowrank' where it was kept, and is 'dense' here"),
+        ({"engine": "auto"}, "engine was 'lowrank' where it was kept, and is 'fullrank' here"),
+    ],
+)
+def test_a_tracker_with_other_settings_is_refused(changes, sentence):
+    arrays, about = learned("lowrank", shrinkage=0.0).state()
+    other = tracker_of("lowrank", **{"shrinkage": 0.0, **changes})
+    before = other.play()
+    with pytest.raises(ValueError, match=sentence):
+        other.restore(arrays, about)
+    assert (other.n_rounds, other.play()) == (0, before)
+
+
+def test_banks_and_trackers_that_cannot():
+    class Mean:
+        def __init__(self, scale, start):
+            pass
+
+        def play(self):
+            return 0.0
+
+    with pytest.raises(TypeError, match=r"a LearnerBank has no state\(\), .* what track_metric makes has"):
+        Ocelad(LearnerBank(Mean)).state()
+    with pytest.raises(ValueError, match="this tracker has a LearnerBank; accepted: one fresh from track_metric"):
+        Ocelad(LearnerBank(Mean)).restore(*tracker_of("auto").state())
+    tracker = learned("auto")
+    with pytest.raises(ValueError, match="this tracker has passed 22 rounds; accepted: one fresh"):
+        tracker.restore(*tracker.state())
+    for about in ({}, {"settings": None}, {"settings": {"n_features": 2}, "bank": {}}):
+        with pytest.raises(ValueError, match="its settings are not those of track_metric"):
+            resume_metric({}, about)
+
+
+def damaged(arrays, about):
+    """(what is wrong, arrays, about): each array and each value in every way that is never right."""
+    for name, array in arrays.items():
+        others = {other: each for other, each in arrays.items() if other != name}
+        yield f"no {name}", others, about
+        wrong = {
+            "another type": array.astype(np.float32),
+            "one more": np.concatenate([array, array[-1:]]) if len(array) else np.zeros((7, *array.shape[1:])),
+            "another dimension": array[None],
+            "text": np.array(["a"]),
+        }
+        for number in (np.nan, np.inf) if array.dtype == float else (-5, 2**62 + 1):
+            if array.size:
+                wrong[f"{number} in it"] = array.copy()
+                wrong[f"{number} in it"].flat[array.size // 2] = number
+        for what, each in wrong.items():
+            yield f"{name}: {what}", {**others, name: each}, about
+    yield "one more array", {**arrays, "bank.more": np.zeros(1)}, about
+    yield "no arrays", None, about
+    yield "nothing about it", arrays, None
+    yield "one more value", arrays, {**about, "more": 1}
+    for name in about:
+        yield f"no {name}", arrays, {other: each for other, each in about.items() if other != name}
+        yield f"{name}: None", arrays, {**about, name: None}
+    yield "more rounds", arrays, {**about, "n_rounds": 2**40}
+    yield "fewer rounds", arrays, {**about, "n_rounds": 1}
+    for name in about["bank"]:
+        yield f"no {name}", arrays, {**about, "bank": {k: v for k, v in about["bank"].items() if k != name}}
+        for value in (None, -1, 2**50, "x", []):
+            yield f"{name}: {value}", arrays, {**about, "bank": {**about["bank"], name: value}}
+
+
+# Anchors that no slot has any more are nothing wrong, and about dense vectors there is nothing to say.
+HARMLESS = [("blocked, 4", "bank.vectors.anchors: one more"), ("blocked, 4", "no vectors")]
+
+
+def refused(tracker, arrays, about):
+    try:
+        tracker.restore(arrays, about)
+    except ValueError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("case", ["auto", "dense", "dense, diagonal", *KERNELS])
+def test_what_is_damaged_is_refused_and_changes_nothing(case):
+    for rounds in (6, 22):
+        arrays, about = learned(case, rounds).state()
+        fresh = tracker_of(case)
+        untouched = tracker_of(case)
+        for what, wrong_arrays, wrong_about in damaged(arrays, about):
+            if (case, what) not in HARMLESS:
+                assert refused(fresh, wrong_arrays, wrong_about), what
+        assert_same_state(fresh, untouched)
+        fresh.restore(arrays, about)
+        assert_same_state(fresh, learned(case, rounds))
+
+
+@pytest.mark.parametrize(
+    ("case", "name", "numbers", "sentence"),
+    [
+        ("fullrank", "slots", [0, 1, 2, 3, 4, 5, 6, 6], "'slots' holds a number twice"),
+        ("lowrank", "rank", 9, "more scales, directions or coefficients than it has room for"),
+        ("lowrank", "filled", 9, "more scales, directions or coefficients than it has room for"),
+        ("lowrank", "mu", 0.5, "'mu' holds 0.5; numbers of at least 1 are expected"),
+        ("lowrank", "lam", -1.0, "'lam' holds -1.0; numbers of at least 0 are expected"),
+        ("fullrank", "guess", 2.0, "'guess' holds 2.0; numbers of at least 0 and at most 1 are expected"),
+        ("blocked, 4", "offset", 10**6, "'offset' holds 1000000"),
+        ("blocked, 4", "n_anchors", 8, "points behind the last of"),
+        ("sparse, 4", "vectors.features", 0, "'features' holds a number twice"),
+        ("sparse, 4", "vectors.features", N, f"'features' holds {N}"),
+        ("sparse, 4", "vectors.places", N, f"'places' holds {N}"),
+        ("sparse, 4", "vectors.indptr", 3, "where rows begin and end"),
+        ("diagonal", "touched", N, "points behind the end"),
+        ("diagonal", "like", 10**9, "points behind the end"),
+        ("dense", "0.matrix", np.diag([1.0, 1.0, 1.0, -1.0]), "negative eigenvalue"),
+        ("dense, diagonal", "0.diagonal", -1.0, "0 or above"),
+    ],
+)
+def test_numbers_that_would_lead_a_kernel_astray_are_refused(case, name, numbers, sentence):
+    arrays, about = learned(case).state()
+    arrays[f"bank.{name}"][...] = numbers
+    with pytest.raises(ValueError, match=sentence):
+        tracker_of(case).restore(arrays, about)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # overflows; the learners tell
+@pytest.mark.parametrize("case", KERNELS)
+def test_numbers_that_are_accepted_do_no_worse_than_a_learner_that_fails(case):
+    rng, accepted = np.random.default_rng(0), 0
+    arrays, about = learned(case).state()
+    for _ in range(100 if COMPILED else 10):
+        wrong = deepcopy(arrays)
+        array = wrong[rng.choice(list(wrong))]
+        where = rng.random(array.shape) < rng.choice([0.1, 1.0])
+        if array.dtype == float:
+            array[where] = (rng.normal(size=array.shape) * 10.0 ** rng.integers(-300, 300))[where]
+        else:
+            array[where] = rng.integers(-1, 12, size=array.shape)[where]
+        tracker = tracker_of(case)
+        with suppress(LearnerError):
+            if not refused(tracker, wrong, about):
+                accepted += 1
+                tracker.replay(EVENTS[22:50])
+    assert accepted > 0
+
+
+numbers = arrays_of.arrays(
+    st.sampled_from([np.float64, np.float32, np.int64, np.int8, np.uint8, np.bool_]),
+    arrays_of.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
+)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=5).filter(lambda name: name != "__metadata__")
+
+
+@examples(100)
+@given(st.dictionaries(names, numbers, max_size=4), st.dictionaries(st.text(), values, max_size=4))
+@example({"none": np.zeros((0, 3)), "one": np.array(0.1), "swapped": np.arange(3.0).astype(">f8")}, {})
+@example({"across": np.arange(12.0).reshape(3, 4).T, "every other": np.arange(9)[::2], "back": np.eye(3)[::-1]}, {})
+def test_a_file_gives_back_what_was_written(tmp_path, arrays, about):
+    assume(not about.keys() & {"format", "checksum"})
+    path = tmp_path / "file"
+    saved.write(path, "ocelad.thing/3", arrays, about)
+    content = path.read_bytes()
+    read, about_read = saved.read(path, "ocelad.thing/3")
+    assert about_read == about
+    assert read.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert read[name].dtype == array.dtype.newbyteorder("=")
+        assert read[name].shape == array.shape
+        assert read[name].tobytes() == array.astype(array.dtype.newbyteorder("=")).tobytes()
+    saved.write(path, "ocelad.thing/3", dict(reversed(arrays.items())), dict(reversed(about.items())))
+    assert path.read_bytes() == content
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_same_tracker_makes_the_same_file(tmp_path):
+    for name in ("one", "other"):
+        saved.write(tmp_path / name, saved.TRACKER, *learned("blocked, 4").state())
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
+
+
+SMALL = {"matrix": np.eye(2), "rounds": np.arange(3)}, {"threshold": 1.5, "settings": {"finest": "carry"}}
+
+
+def small_file(path):
+    saved.write(path, saved.TRACKER, *SMALL)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "file"
+    small_file(path)
+    return path.read_bytes()
+
+
+def assert_small(arrays, about):
+    assert about == SMALL[1]
+    assert {name: (array.dtype.str, array.tolist()) for name, array in arrays.items()} == {
+        name: (array.dtype.str, array.tolist()) for name, array in SMALL[0].items()
+    }
+
+
+def test_cut_off_anywhere_it_is_refused(whole, tmp_path):
+    path = tmp_path / "file"
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match="is not a whole tracker file"):
+            saved.read(path, saved.TRACKER)
+    path.write_bytes(whole + b"\0")
+    with pytest.raises(ValueError, match="is not a whole tracker file"):
+        saved.read(path, saved.TRACKER)
+
+
+@examples(1000)
+@given(st.data())
+def test_with_other_bytes_anywhere_it_is_refused_or_still_the_same(whole, tmp_path, data):
+    path, content = tmp_path / "file", bytearray(whole)
+    for _ in range(data.draw(st.integers(1, 2))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content)
+    try:
+        read = saved.read(path, saved.TRACKER)
+    except ValueError:
+        return
+    assert_small(*read)
+
+
+def test_every_bit_of_a_metric_file_counts(tmp_path):
+    metric, path = Metric(np.diag([1.0, 2.0]), 1.5, 7), tmp_path / "file"
+    metric.save(path)
+    whole = path.read_bytes()
+    for at in range(len(whole)):
+        for bit in (1, 32):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
+            try:
+                loaded = Metric.load(path)
+            except ValueError:
+                continue
+            assert loaded == metric
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted", "sentence"),
+    [
+        ("ocelad.tracker/2", saved.TRACKER, "was written by a newer ocelad, as ocelad.tracker/2; this one reads oce"),
+        ("ocelad.tracker/0", saved.TRACKER, "is not a whole tracker file .its format is 'ocelad.tracker/0'.; accepted"),
+        (saved.METRIC, saved.TRACKER, "holds a metric, not a tracker; accepted: ocelad.tracker/1"),
+        (saved.TRACKER, saved.METRIC, "holds a tracker, not a metric; accepted: ocelad.metric/1"),
+        ("ocelad.metric/7", saved.TRACKER, "holds a metric, not a tracker"),
+        ("other/1", saved.TRACKER, "is not a whole tracker file .its format is 'other/1'."),
+    ],
+)
+def test_other_kinds_and_versions_are_called_by_their_name(written, wanted, sentence, tmp_path):
+    saved.write(tmp_path / "file", written, *SMALL)
+    with pytest.raises(ValueError, match=sentence):
+        saved.read(tmp_path / "file", wanted)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "header"),
+        (b"PK\3\4 and so on, many bytes of something else", "header"),
+        (arrays_to_bytes({"weight": np.ones(2)}), "no 'ocelad'"),
+        (arrays_to_bytes({"weight": np.ones(2)}, {"format": "pt"}), "no 'ocelad'"),
+        (arrays_to_bytes({}, {"ocelad": "{}"}), "no 'format'"),
+        (arrays_to_bytes({}, {"ocelad": "[]"}), "'ocelad' in it is"),
+        (arrays_to_bytes({}, {"ocelad": "[" * 100_000}), "recursion"),
+        (arrays_to_bytes({}, {"ocelad": '{"format": "ocelad.tracker/1", "x": NaN}'}), "JSON"),
+        (arrays_to_bytes({}, {"ocelad": '{"format": "ocelad.tracker/1"}'}), "checksum"),
+        (arrays_to_bytes({}, {"ocelad": '{"format": ["ocelad.tracker/1"]}'}), "its format is"),
+    ],
+)
+def test_what_somebody_else_wrote_is_refused(content, sentence, tmp_path):
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(ValueError, match=f"is not a whole tracker file .*{sentence}"):
+        saved.read(tmp_path / "file", saved.TRACKER)
+
+
+def test_paths_where_no_file_is(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no file at '.*nowhere'; accepted: a file of the format ocelad.tr"):
+        saved.read(tmp_path / "nowhere", saved.TRACKER)
+    with pytest.raises(IsADirectoryError, match=r"is a folder; accepted: a file of the format ocelad.tracker/1"):
+        saved.read(tmp_path, saved.TRACKER)
+    with pytest.raises(IsADirectoryError, match="is a folder; accepted: the path of a file"):
+        saved.write(tmp_path, saved.TRACKER, {}, {})
+    with pytest.raises(FileNotFoundError, match=r"the folder '.*nowhere' does not exist"):
+        saved.write(tmp_path / "nowhere" / "file", saved.TRACKER, {}, {})
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="is not a plain file"):
+        saved.write(tmp_path / "pipe", saved.TRACKER, {}, {})
+
+
+def test_a_metric_without_a_checksum_is_read_and_one_with_a_wrong_one_is_not(tmp_path):
+    path, metric = tmp_path / "file", Metric(np.diag([1.0, 2.0]), 1.5, 7)
+    metric.save(path)
+    arrays = bytes_to_arrays(path.read_bytes())
+    about = {"format": saved.METRIC, "threshold": 1.5, "round": 7}
+    path.write_bytes(arrays_to_bytes(arrays, {"ocelad": json.dumps(about)}))
+    assert Metric.load(path) == metric
+    path.write_bytes(arrays_to_bytes(arrays, {"ocelad": json.dumps({**about, "checksum": "0" * 64})}))
+    with pytest.raises(ValueError, match="it is damaged"):
+        Metric.load(path)
+
+
+def test_the_smallest_numbers_of_a_metric_survive(tmp_path):
+    tiny = np.full((2, 2), 5e-324)
+    Metric.trusted(tiny, 1.0).save(tmp_path / "file")
+    assert Metric.load(tmp_path / "file") == Metric.trusted(tiny, 1.0)
+
+
+@pytest.mark.parametrize("function", ["os.fsync", "os.replace", "os.chmod"])
+@pytest.mark.parametrize("failure", [OSError("no space left"), KeyboardInterrupt()])
+def test_whatever_fails_the_old_file_is_whole_and_nothing_else_is_left(function, failure, tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    small_file(path)
+
+    def fail(*_):
+        raise failure
+
+    with monkeypatch.context() as during:
+        during.setattr(function, fail)
+        with pytest.raises(type(failure)):
+            saved.write(path, saved.TRACKER, {}, {"other": 1})
+    assert_small(*saved.read(path, saved.TRACKER))
+    assert list(tmp_path.iterdir()) == [path]
+    saved.write(path, saved.TRACKER, {}, {"other": 1})
+    assert saved.read(path, saved.TRACKER) == ({}, {"other": 1})
+
+
+@pytest.mark.parametrize(("number", "told"), [(22, False), (95, False), (5, True)])
+def test_a_folder_that_cannot_be_flushed(number, told, tmp_path, monkeypatch):
+    path, flush, calls = tmp_path / "file", os.fsync, []
+
+    def fail_at_the_folder(descriptor):
+        calls.append(descriptor)
+        if len(calls) == 2:
+            raise OSError(number, "cannot")
+        flush(descriptor)
+
+    monkeypatch.setattr("os.fsync", fail_at_the_folder)
+    if told:
+        with pytest.raises(OSError, match="cannot"):
+            small_file(path)
+    else:
+        small_file(path)
+    assert_small(*saved.read(path, saved.TRACKER))  # whole in any case
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_stays_a_link_and_a_file_keeps_its_permissions(tmp_path):
+    path, link = tmp_path / "file", tmp_path / "link"
+    link.symlink_to(path)
+    small_file(link)
+    path.chmod(0o604)
+    small_file(link)
+    assert link.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o604
+    assert_small(*saved.read(link, saved.TRACKER))
+
+
+def test_who_reads_while_it_is_written_sees_the_old_or_the_new(tmp_path):
+    path, done, seen = tmp_path / "file", threading.Event(), set()
+    contents = [np.full(20_000, float(k)) for k in range(40)]
+    saved.write(path, saved.TRACKER, {"x": contents[0]}, {"k": 0})
+    wrong = []
+
+    def read():
+        try:
+            while not done.is_set():
+                arrays, about = saved.read(path, saved.TRACKER)
+                assert (arrays["x"] == about["k"]).all()
+                seen.add(about["k"])
+        except Exception as error:
+            wrong.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for k, content in enumerate(contents):
+        saved.write(path, saved.TRACKER, {"x": content}, {"k": k})
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert not wrong
+    assert seen
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
