@@ -16,7 +16,7 @@ from ocelad.online.bank import Finest
 from ocelad.online.comid import DivergenceName, LossName, RegularizerName
 from ocelad.online.ocelad import Ocelad
 from ocelad.online.track import EngineName, choose_engine, track_metric
-from ocelad.pairs import Event, Events, Pair, SparseVector, differences
+from ocelad.pairs import Events, Pair, SparseVector, differences
 
 
 class MetricTracker(BaseEstimator):  # type: ignore[misc]
@@ -261,7 +261,7 @@ class MetricTracker(BaseEstimator):  # type: ignore[misc]
 class _Tracked:
     """A tracker with the settings it was made with, and its metric once somebody has asked for it."""
 
-    def __init__(self, ocelad: Ocelad[Event | Pair, Metric], n_features: int, settings: dict[str, Any]) -> None:
+    def __init__(self, ocelad: Ocelad[Any, Metric], n_features: int, settings: dict[str, Any]) -> None:
         self.ocelad = ocelad
         self.n_features = n_features
         self.settings = settings
