@@ -10,7 +10,7 @@ import numpy as np
 
 from ocelad import checks, saved
 from ocelad.checks import Arrays, Floats
-from ocelad.pairs import Event, Pair, alike, as_dense, as_event, subtract
+from ocelad.pairs import Event, Pair, Relative, alike, as_dense, as_event, as_relative, subtract
 
 _EPS = float(np.finfo(np.float64).eps)
 # A matrix whose smallest eigenvalue is this far below zero, relative to the largest, is taken for a positive
@@ -349,12 +349,14 @@ class Metric:
         diagonal, rows, scales = self._held
         return np.asarray(diagonal[..., None] * directions + rows.T @ (scales[:, None] * (rows @ directions)))
 
-    def margin(self, event: Event | Pair) -> float:
-        """``y (mu - u'Mu)``: above 0 where the metric tells right whether the pair is similar.
+    def margin(self, event: Event | Pair | Relative) -> float:
+        """Above 0 where it is right: of a pair ``y (mu - u'Mu)``, of a ``Relative`` ``far'M far - near'M near``.
 
         >>> Metric([[4.0]], threshold=2.0).margin(Pair([1.0], [0.0], similar=False))
         2.0
         """
+        if isinstance(event, Relative):
+            return as_relative(event, self.n_features).margin(self.squared_length, self.threshold)
         u, y = as_event(event, self.n_features)
         return Event(as_dense(u), y).margin(self.squared_length, self.threshold)
 

@@ -1,15 +1,18 @@
-"""A comparison of two points, and what of it the learners see."""
+"""Comparisons of points, and what of them the learners see."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from ocelad import checks
 from ocelad.checks import Floats
+
+#: What a tracker learns from: pairs that are similar or not, or relative comparisons.
+EventsName: TypeAlias = Literal["pairs", "relatives"]
 
 
 class SparseVector(NamedTuple):
@@ -27,6 +30,8 @@ class Event(NamedTuple):
     """What the core sees of a pair: the difference ``u = x - z`` and the label ``y``, +1 similar, -1 dissimilar.
 
     u is an array of shape (n_features,) or a ``SparseVector``. Made by ``Pair(x, z, similar).event()``.
+
+    Its margin is linear in the metric and the threshold, as that of every event: ``m = pull mu - <gradient, M>``.
     """
 
     u: Any
@@ -35,6 +40,45 @@ class Event(NamedTuple):
     def margin(self, squared_length: Callable[[Any], float], threshold: float) -> float:
         """``m = y (mu - u'Mu)``: above 0 where a metric of this threshold tells right whether the pair is similar."""
         return self.y * (threshold - squared_length(self.u))
+
+    def gradient(self, square: Callable[[Any], Floats]) -> Floats:
+        """``-dm/dM``, which is ``y uu'``; ``square`` is how u is squared: to a matrix, or to its diagonal."""
+        return self.y * square(self.u)
+
+    @property
+    def pull(self) -> float:
+        """``dm/dmu``."""
+        return self.y
+
+
+class Relative(NamedTuple):
+    """A relative comparison, "x is nearer to a than to b", by its differences ``near = x - a`` and ``far = x - b``.
+
+    Of "a and b are nearer to each other than c and d" they are ``near = a - b`` and ``far = c - d``. Both are arrays of
+    shape (n_features,). A tracker made with ``track_metric(events="relatives")`` learns from it.
+
+    Examples
+    --------
+    >>> from ocelad import Metric
+    >>> Metric([[1.0, 0.0], [0.0, 4.0]]).margin(Relative(near=[1.0, 0.0], far=[0.0, 1.0]))
+    3.0
+    """
+
+    near: Any
+    far: Any
+
+    def margin(self, squared_length: Callable[[Any], float], threshold: float) -> float:
+        """``m = far'M far - near'M near``: above 0 where the metric tells right which is nearer; at any threshold."""
+        return squared_length(self.far) - squared_length(self.near)
+
+    def gradient(self, square: Callable[[Any], Floats]) -> Floats:
+        """``-dm/dM``, which is ``near near' - far far'``; ``square`` as of ``Event.gradient``."""
+        return square(self.near) - square(self.far)
+
+    @property
+    def pull(self) -> float:
+        """``dm/dmu``."""
+        return 0.0
 
 
 class Pair:
@@ -99,6 +143,11 @@ class Events:
         self.U = _short(checks.sparse(U, "U") if self.sparse else checks.array(U, "U", 2).copy())
         self.y = checks.labels(y, "y", self.U.shape[0]).copy()
 
+    @property
+    def n_features(self) -> int:
+        """How many features the points have."""
+        return int(self.U.shape[1])
+
     def __len__(self) -> int:
         return int(self.U.shape[0])
 
@@ -114,26 +163,104 @@ class Events:
             part = object.__new__(Events)
             part.U, part.y, part.sparse = self.U[at], self.y[at], self.sparse
             return part
-        if not isinstance(at, (int, np.integer)):
-            raise TypeError(f"events are counted by whole numbers, or slices of them; got {at!r}")
-        if not -len(self) <= at < len(self):
-            raise IndexError(f"there is no event {at}; there are {len(self)}")
-        at %= len(self)
+        at = _place(at, len(self))
         return Event(_row(self.U, at) if self.sparse else self.U[at], float(self.y[at]))
 
     def __iter__(self) -> Iterator[Event]:
         return (self[i] for i in range(len(self)))
 
 
-def as_event(event: Event | Pair, n_features: int) -> Event:
+class Relatives:
+    """Many relative comparisons as arrays, one per row; checked. Iterates over ``Relative``.
+
+    Parameters
+    ----------
+    near, far : array-like of shape (n_events, n_features)
+        The differences of the points that are nearer to each other, and of those that are farther apart; see
+        ``Relative``. Not sparse.
+
+    Examples
+    --------
+    >>> X, A, B = np.zeros((2, 3)), np.ones((2, 3)), np.full((2, 3), 5.0)
+    >>> next(iter(Relatives(near=X - A, far=X - B)))
+    Relative(near=array([-1., -1., -1.]), far=array([-5., -5., -5.]))
+    """
+
+    __slots__ = ("far", "near")
+
+    near: Floats
+    far: Floats
+
+    def __init__(self, near: Any, far: Any) -> None:
+        self.near = _dense(near, "near", 2, None).copy()
+        self.far = _dense(far, "far", 2, self.near.shape[1]).copy()
+        if len(self.near) != len(self.far):
+            raise ValueError(
+                f"near has {len(self.near)} rows and far has {len(self.far)}; accepted: as many, one comparison per row"
+            )
+
+    @property
+    def n_features(self) -> int:
+        """How many features the points have."""
+        return int(self.near.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.near)
+
+    @overload
+    def __getitem__(self, at: int) -> Relative: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Relatives: ...
+
+    def __getitem__(self, at: int | slice) -> Relative | Relatives:
+        """One comparison, or some of them in a row."""
+        if isinstance(at, slice):
+            part = object.__new__(Relatives)
+            part.near, part.far = self.near[at], self.far[at]
+            return part
+        at = _place(at, len(self))
+        return Relative(self.near[at], self.far[at])
+
+    def __iter__(self) -> Iterator[Relative]:
+        return (self[i] for i in range(len(self)))
+
+
+def _place(at: Any, count: int) -> int:
+    """The row that is meant by ``at``, which counts from the end where it is negative."""
+    if not isinstance(at, (int, np.integer)):
+        raise TypeError(f"events are counted by whole numbers, or slices of them; got {at!r}")
+    if not -count <= at < count:
+        raise IndexError(f"there is no event {at}; there are {count}")
+    return int(at) % count
+
+
+def as_event(event: Any, n_features: int) -> Event:
     """The event of a pair, or the event itself; checked. A sparse difference stays sparse."""
     if isinstance(event, Pair):
         event = event.event()
     if not isinstance(event, Event):
-        raise TypeError(f"an event must be a Pair(x, z, similar) or an Event(u, y); got {type(event).__name__}")
+        also = "; track_metric(events='relatives') learns from those" if isinstance(event, Relative) else ""
+        raise TypeError(f"an event must be a Pair(x, z, similar) or an Event(u, y); got {type(event).__name__}{also}")
     sparse = isinstance(event.u, SparseVector) or checks.is_sparse(event.u)
     u = as_sparse(event.u, n_features) if sparse else as_dense(event.u, n_features)
     return Event(u, checks.label(event.y, "the pair's label y"))
+
+
+def as_relative(event: Any, n_features: int) -> Relative:
+    """The relative comparison; checked."""
+    if not isinstance(event, Relative):
+        also = "; track_metric(events='pairs') learns from those" if isinstance(event, (Event, Pair)) else ""
+        raise TypeError(f"an event must be a Relative(near, far); got {type(event).__name__}{also}")
+    return Relative(_dense(event.near, "near", 1, n_features), _dense(event.far, "far", 1, n_features))
+
+
+def _dense(differences: Any, name: str, ndim: int, n_features: int | None) -> Floats:
+    """The differences of relative comparisons; checked."""
+    if isinstance(differences, SparseVector) or checks.is_sparse(differences):
+        raise TypeError(f"{name} is sparse; accepted: an array, which its toarray() is (only pairs may be sparse)")
+    dense: Floats = _short(checks.array(differences, name, ndim, n_features=n_features), "comparison")
+    return dense
 
 
 def as_dense(u: Any, n_features: int | None = None) -> Floats:
@@ -176,14 +303,14 @@ def subtract(X: Any, Z: Any) -> Any:
         return _short(X - Z)
 
 
-def _short(U: Any) -> Any:
+def _short(U: Any, of: str = "pair") -> Any:
     """The differences, refused where the squared length of one overflows."""
     with np.errstate(over="ignore"):
         lengths = U.multiply(U).sum(axis=1) if checks.is_sparse(U) else np.einsum("...i,...i->...", U, U)
     if not np.isfinite(lengths).all():
         row = int(np.flatnonzero(~np.isfinite(lengths))[0])
         raise ValueError(
-            f"the points of pair {row} are too far apart: their squared distance overflows; "
+            f"the points of {of} {row} are too far apart: their squared distance overflows; "
             "accepted: differences up to about 1e150"
         )
     return U

@@ -10,7 +10,7 @@ import pytest
 
 from ocelad import track_metric
 from ocelad.online.blocked_bank import BlockedBank, SparseBank
-from ocelad.pairs import Event, Events
+from ocelad.pairs import Event, Events, Relative, Relatives
 
 # With NUMBA_DISABLE_JIT=1 kernels run as plain Python, and the tests on fewer rounds.
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
@@ -70,7 +70,28 @@ def awkward_events(seed, n, rounds):
     return events
 
 
+def awkward_relatives(seed, n, rounds):
+    """Relative comparisons of the differences of ``awkward_events``; among them equal and opposite ones, and zeros."""
+    rng = np.random.default_rng(seed + 1000)
+    u, v = ([event.u for event in awkward_events(seed + k, n, rounds)] for k in (0, 50))
+    relatives = []
+    for t in range(rounds):
+        near, far = (u[t], v[t]) if abs(u[t][0]) < abs(v[t][0]) or rng.random() < 0.2 else (v[t], u[t])
+        if t % 19 == 4:
+            near = np.zeros(n)
+        elif t % 19 == 8:
+            near = far
+        elif t % 19 == 12:
+            near = -far
+        elif t % 19 == 16:
+            far = -0.5 * near
+        relatives.append(Relative(near, far))
+    return relatives
+
+
 def together(events):
+    if isinstance(events[0], Relative):
+        return Relatives(np.array([event.near for event in events]), np.array([event.far for event in events]))
     return Events(np.array([event.u for event in events]), np.array([event.y for event in events]))
 
 

@@ -353,5 +353,5 @@ def test_refuses_what_has_no_meaning(settings, sentence):
 
 
 def test_refuses_an_event_of_another_length():
-    with pytest.raises(ValueError, match="pairs of 2 features are expected"):
+    with pytest.raises(ValueError, match="points of 2 features are expected"):
         Comid(Metric(np.eye(2)), step_size=0.1).loss(Event(np.zeros(3), 1.0))

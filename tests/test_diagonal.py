@@ -334,7 +334,7 @@ def test_refuses(changes, sentence):
 def test_a_learner_of_weights_starts_from_weights():
     with pytest.raises(ValueError, match=r"accepted: Metric\.from_diagonal"):
         DiagonalComid(Metric(np.eye(2)), step_size=0.1)
-    with pytest.raises(ValueError, match="pairs of 2 features are expected"):
+    with pytest.raises(ValueError, match="points of 2 features are expected"):
         DiagonalComid(Metric.from_diagonal([1.0, 1.0]), step_size=0.1).loss(Event(np.ones(3), 1.0))
     with pytest.raises(FloatingPointError, match="smaller step_size"):
         DiagonalComid(Metric.from_diagonal([0.0]), step_size=1e300).update(Event(np.array([1e10]), -1.0))

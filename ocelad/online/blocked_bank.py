@@ -16,6 +16,7 @@ from ocelad.online.kernels.eigenform import oblique_next
 from ocelad.online.kernels.lowrank import MOST_OBLIQUE, Frame
 from ocelad.online.kernels.secular import padded
 from ocelad.online.metric_bank import MetricBank
+from ocelad.pairs import EventsName
 
 # Beside |u|, what u has outside some directions that is only rounding.
 NOTHING = 1e-12
@@ -33,6 +34,7 @@ class BlockedBank(MetricBank):
     """
 
     engine: ClassVar[str] = "blocked"
+    takes: ClassVar[tuple[EventsName, ...]] = ("pairs",)
     #: How many pairs a block has.
     block: ClassVar[int] = 32
 

@@ -13,7 +13,7 @@ from ocelad.metric import Metric
 from ocelad.online import elementwise
 from ocelad.online.losses import LOSSES
 from ocelad.online.mirror import DIVERGENCES, Divergence
-from ocelad.pairs import Event
+from ocelad.pairs import Event, Relative
 
 LossName: TypeAlias = Literal["hinge", "squared_hinge", "logistic"]
 DivergenceName: TypeAlias = Literal["frobenius", "von_neumann", "burg"]
@@ -21,12 +21,15 @@ RegularizerName: TypeAlias = Literal["nuclear", "l1"]
 
 
 class Comid:
-    """Composite objective mirror descent on the margin loss of pairs (equation 4).
+    """Composite objective mirror descent on the margin loss of pairs, or of relative comparisons (equation 4).
 
     On a pair with difference u and label y, with ``g = -l'(m)`` at the margin ``m = y (mu - u'Mu)``:
 
         M  <- argmin over M PSD of  B(M, M_t) + eta <g y uu', M> + eta rho r(M)
         mu <- max(1, mu + eta g y)
+
+    On a relative comparison the margin is ``m = far'M far - near'M near``, ``near near' - far far'`` takes the place of
+    ``y uu'``, and mu stays as it is.
 
     Parameters
     ----------
@@ -106,19 +109,18 @@ class Comid:
         """The metric it holds."""
         return self._metric
 
-    def loss(self, event: Event) -> float:
-        """``l(y (mu - u'Mu))``."""
+    def loss(self, event: Event | Relative) -> float:
+        """``l(m)``."""
         return self._loss.value(self._margin(event))
 
-    def update(self, event: Event) -> None:
+    def update(self, event: Event | Relative) -> None:
         """One step of equation (4)."""
         slope = self._loss.slope(self._margin(event))
         if slope == 0.0 and self._shrinkage == 0.0:
             self._metric = self._metric.at(self._metric.round + 1)
             return
-        u, y = event
         with np.errstate(over="ignore", invalid="ignore"):  # told by _finite instead
-            gradient = _finite(slope * y * np.outer(u, u))
+            gradient = _finite(slope * event.gradient(_outer))
             try:
                 M, step = self._minimize(gradient)
             except np.linalg.LinAlgError:  # what LAPACK makes of numbers near the largest float
@@ -128,10 +130,10 @@ class Comid:
                 size = float(np.abs(M).max()) or 1.0
                 norm = size * float(np.linalg.norm(M / size))  # a plain norm overflows at entries of 1e154
                 M *= self._max_norm / max(norm, self._max_norm)
-        mu = max(1.0, self._metric.threshold + step * slope * y)
+        mu = max(1.0, self._metric.threshold + step * slope * event.pull)
         self._metric = Metric.trusted(M, mu, self._metric.round + 1)
 
-    def _margin(self, event: Event) -> float:
+    def _margin(self, event: Event | Relative) -> float:
         with np.errstate(over="ignore", invalid="ignore"):  # an infinite loss is told by the bank
             return float(event.margin(self._squared_length, self._metric.threshold))
 
@@ -161,7 +163,11 @@ class Comid:
 
 def check_shape(u: Floats, n: int) -> None:
     if np.shape(u) != (n,):
-        raise ValueError(f"the pair has shape {np.shape(u)}; pairs of {n} features are expected")
+        raise ValueError(f"the difference has shape {np.shape(u)}; points of {n} features are expected")
+
+
+def _outer(u: Floats) -> Floats:
+    return np.outer(u, u)
 
 
 def _finite(array: Floats) -> Floats:

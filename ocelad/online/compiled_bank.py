@@ -17,7 +17,7 @@ from ocelad.online.comid import LossName
 from ocelad.online.dyadic import MOST_SCALES, Schedule
 from ocelad.online.kept import Kept
 from ocelad.online.kernels import rounds
-from ocelad.pairs import Event, Events, Pair, as_event
+from ocelad.pairs import Event, Events, EventsName, Pair, Relative, Relatives, as_event, as_relative
 
 LOSS_CODES: dict[LossName, int] = {
     "hinge": rounds.HINGE,
@@ -32,7 +32,7 @@ PART = 4096
 class Stretch(NamedTuple):
     """Rounds t, t + 1, ... to be played on rows first, ..., last - 1; in the order in which kernels take it."""
 
-    y: Floats  # the labels of all rows
+    y: Floats  # the labels of all rows; 1 of relative comparisons
     first: int
     last: int
     t: int
@@ -57,10 +57,12 @@ class CompiledBank(ABC):
     n_features : int
     schedule : Schedule
         Of the ``Ocelad`` that it is for; it gives the step sizes.
-    initial_scale, initial_threshold, step_size, finest
+    initial_scale, initial_threshold, step_size, finest, events
         As in ``track_metric``.
     """
 
+    #: What it can be made to learn from.
+    takes: ClassVar[tuple[EventsName, ...]] = get_args(EventsName)
     #: What ``track_metric`` calls it.
     engine: ClassVar[str]
     #: Every so many rounds ``_check_up`` is called.
@@ -79,7 +81,9 @@ class CompiledBank(ABC):
         initial_threshold: float,
         step_size: float,
         finest: Finest,
+        events: EventsName = "pairs",
     ) -> None:
+        self._events = checks.choice(events, "events", self.takes)
         self._n = n_features
         self._schedule = schedule
         self._initial = (float(initial_scale), float(initial_threshold))
@@ -102,6 +106,10 @@ class CompiledBank(ABC):
     @abstractmethod
     def _row(self, u: Any) -> Any:
         """The same of one difference."""
+
+    @abstractmethod
+    def _relative_rows(self, near: Floats, far: Floats) -> Any:
+        """Relative comparisons as the kernel wants them, where it learns from those."""
 
     @abstractmethod
     def _play(self, rows: Any, stretch: Stretch) -> tuple[int, int]:
@@ -179,10 +187,9 @@ class CompiledBank(ABC):
                 self._check_up()
         return self
 
-    def observe(self, event: Event | Pair, turn: Turn) -> tuple[Floats, Self]:
-        """What each learner lost on the pair; each has learned from it."""
-        u, y = as_event(event, self._n)
-        rows, labels = self._row(u), np.array([y])
+    def observe(self, event: Event | Pair | Relative, turn: Turn) -> tuple[Floats, Self]:
+        """What each learner lost on the event; each has learned from it."""
+        rows, labels = self._prepared(event)
         lost, margin, none = np.zeros(turn.active), np.zeros(turn.active), np.empty((2, 0))
         stretch = self._stretch(labels, 0, 1, turn.round, none, none[0], lost, margin, none[0], True)
         self._learned = True
@@ -196,15 +203,15 @@ class CompiledBank(ABC):
         return lost, self
 
     def replay(
-        self, events: Events, turn: Turn, schedule: Schedule, rates: Floats
+        self, events: Events | Relatives, turn: Turn, schedule: Schedule, rates: Floats
     ) -> tuple[Turn, Floats, LearnerError | None]:
         """Play a round on each of the events without coming back to Python; the turn after them.
 
-        With it the ensemble's margin on each event, by what it played before. Where a pair is refused, the turn is the
-        one of that pair, and the error says why.
+        With it the ensemble's margin on each event, by what it played before. Where an event is refused, the turn is
+        the one of that event, and the error says why.
         """
-        if events.U.shape[1] != self._n:
-            raise ValueError(f"U has {events.U.shape[1]} features; {self._n} are expected")
+        if len(events):
+            self._checked(events[0])  # all of them are of its kind, and have as many features
         weights, lost, margin = np.zeros((2, len(rates))), np.zeros(len(rates)), np.zeros(len(rates))
         weights[0, : turn.active], weights[1, : len(turn.before)] = turn.weights, turn.before
         margins = np.empty(len(events))
@@ -213,10 +220,10 @@ class CompiledBank(ABC):
         while done < len(events) and error is None:
             # A part at a time, so that what rows are made into takes little memory.
             part = events[done : done + min(PART, self.check_up_every - t % self.check_up_every)]
-            rows, of_part, first = self._rows(part), margins[done:], 0
+            (rows, labels), of_part, first = self._prepared_rows(part), margins[done:], 0
             while first < len(part) and error is None:
                 self._make_room(schedule.active(t))
-                stretch = self._stretch(part.y, first, len(part), t, weights, rates, lost, margin, of_part, False)
+                stretch = self._stretch(labels, first, len(part), t, weights, rates, lost, margin, of_part, False)
                 now, outcome = self._played(rows, stretch)
                 t, done, first = t + now - first, done + now - first, now
                 if outcome == rounds.NO_ROOM:
@@ -229,6 +236,23 @@ class CompiledBank(ABC):
                     self._check_up()
         return _turn(t, weights, schedule) if t > turn.round else turn, margins, error
 
+    def _checked(self, event: Event | Pair | Relative) -> Event | Relative:
+        """An event of the kind that it learns from."""
+        return as_relative(event, self._n) if self._events == "relatives" else as_event(event, self._n)
+
+    def _prepared(self, event: Event | Pair | Relative) -> tuple[Any, Floats]:
+        """An event, checked, as the kernel wants it, and its label."""
+        event = self._checked(event)
+        if isinstance(event, Relative):
+            return self._relative_rows(event.near.reshape(1, -1), event.far.reshape(1, -1)), np.ones(1)
+        return self._row(event.u), np.array([event.y])
+
+    def _prepared_rows(self, events: Events | Relatives) -> tuple[Any, Floats]:
+        """The same of many events."""
+        if isinstance(events, Relatives):
+            return self._relative_rows(events.near, events.far), np.ones(len(events))
+        return self._rows(events), events.y
+
     def _stretch(self, y: Floats, first: int, last: int, t: int, *rest: Any) -> Stretch:
         return Stretch(y, first, last, t, self._schedule.shortest, self._schedule.most, *rest)
 
@@ -238,12 +262,24 @@ class CompiledBank(ABC):
 
     def _error(self, outcome: int, t: int) -> LearnerError:
         what = "loss is not finite" if outcome == rounds.INFINITE_LOSS else "metric overflows"
-        words = f"could not learn from the pair (its {what}; a smaller step_size or data of a smaller scale is needed)"
+        event = "comparison" if self._events == "relatives" else "pair"
+        words = (
+            f"could not learn from the {event} (its {what}; a smaller step_size or data of a smaller scale is needed)"
+        )
         return LearnerError(self._schedule.scale(int(self._state.failed[0])), t, words)
 
     def _steps(self, n_scales: int) -> Floats:
         """The step size of each scale."""
         return self._step_size * np.array([self._schedule.scale(j).rate for j in range(n_scales)])
+
+
+def told_apart(near: Floats, far: Floats) -> tuple[Floats, Floats]:
+    """Relative comparisons, with zeros where the two differences are the same: adding what is then taken away again
+    would leave rounding behind, and that has directions, too."""
+    same = (near == far).all(axis=1) | (near == -far).all(axis=1)
+    if not same.any():
+        return near, far
+    return np.where(same[:, None], 0.0, near), np.where(same[:, None], 0.0, far)
 
 
 def _turn(t: int, weights: Floats, schedule: Schedule) -> Turn:

@@ -9,7 +9,7 @@ import numpy as np
 from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.online.comid import Comid, LossName, RegularizerName, check_shape
-from ocelad.pairs import Event
+from ocelad.pairs import Event, Relative
 
 
 class DiagonalComid(Comid):
@@ -50,16 +50,16 @@ class DiagonalComid(Comid):
         if not start.is_diagonal:
             raise ValueError("start is not held by its diagonal; accepted: Metric.from_diagonal(weights)")
 
-    def update(self, event: Event) -> None:
+    def update(self, event: Event | Relative) -> None:
         """One step of equation (4)."""
         slope = self._loss.slope(self._margin(event))
-        u, y = event
         with np.errstate(over="ignore", invalid="ignore"):
-            step = self._step_size * slope * y
-            w = np.maximum(self._metric.diagonal - step * (u * u) - self._step_size * self._shrinkage, 0.0)
+            step = self._step_size * slope
+            w = self._metric.diagonal - step * event.gradient(np.square) - self._step_size * self._shrinkage
+            w = np.maximum(w, 0.0)
         if not np.isfinite(w).all():
             raise FloatingPointError("the metric overflows; a smaller step_size or data of a smaller scale is needed")
-        mu = max(1.0, self._metric.threshold + step)
+        mu = max(1.0, self._metric.threshold + step * event.pull)
         self._metric = Metric.low_rank(w, np.zeros((0, len(w))), np.zeros(0), mu, self._metric.round + 1)
 
     def _squared_length(self, u: Floats) -> Any:

@@ -16,17 +16,17 @@ from ocelad.online.dyadic import Schedule
 from ocelad.online.kept import Kept
 from ocelad.online.kernels import diagonal
 from ocelad.online.kernels.diagonal import CARRY, ENSEMBLE, LANES, RESET, UNKNOWN, Settings, State
-from ocelad.pairs import Events, as_sparse
+from ocelad.pairs import Events, EventsName, as_sparse
 
 FINEST_CODES: dict[Finest, int] = {"carry": CARRY, "ensemble": ENSEMBLE, "reset": RESET}
 
 
 class Rows(NamedTuple):
-    """Sparse rows: the entries of row i are those from ``indptr[i]`` up to ``indptr[i + 1]``."""
+    """Sparse rows, squared: the entries of row i are those from ``indptr[i]`` up to ``indptr[i + 1]``."""
 
     indptr: Any
     indices: Any
-    values: Floats
+    squares: Floats
 
 
 class DiagonalBank(CompiledBank):
@@ -38,7 +38,7 @@ class DiagonalBank(CompiledBank):
 
     Parameters
     ----------
-    n_features, schedule, initial_scale, initial_threshold, step_size, finest
+    n_features, schedule, initial_scale, initial_threshold, step_size, finest, events
         As of every ``CompiledBank``.
     loss, shrinkage
         As in ``track_metric``.
@@ -68,6 +68,7 @@ class DiagonalBank(CompiledBank):
         loss: LossName,
         shrinkage: float,
         finest: Finest,
+        events: EventsName = "pairs",
     ) -> None:
         super().__init__(
             n_features,
@@ -76,10 +77,12 @@ class DiagonalBank(CompiledBank):
             initial_threshold=initial_threshold,
             step_size=step_size,
             finest=finest,
+            events=events,
         )
         self._settings = Settings(
             loss=LOSS_CODES[loss],
             rho=float(shrinkage),
+            pull=1.0 if events == "pairs" else 0.0,
             finest=FINEST_CODES[finest],
             steps=np.empty(0),
             weight=self._initial[0],
@@ -105,15 +108,16 @@ class DiagonalBank(CompiledBank):
 
     def _rows(self, events: Events) -> Rows:
         if events.sparse:
-            return Rows(events.U.indptr.astype(np.int64), events.U.indices.astype(np.int64), events.U.data)
-        rows, indices = np.nonzero(events.U)
-        indptr = np.searchsorted(rows, np.arange(len(events) + 1))
-        return Rows(indptr, np.ascontiguousarray(indices), events.U[rows, indices])
+            return Rows(events.U.indptr.astype(np.int64), events.U.indices.astype(np.int64), np.square(events.U.data))
+        return _sparse(np.square(events.U))
+
+    def _relative_rows(self, near: Floats, far: Floats) -> Rows:
+        return _sparse(np.square(near) - np.square(far))
 
     def _row(self, u: Any) -> Rows:
         indices, values, _ = as_sparse(u)
         # Writable, as in a replay: kernels are compiled for that only.
-        return Rows(np.array([0, len(indices)]), indices.copy(), values.copy())
+        return Rows(np.array([0, len(indices)]), indices.copy(), np.square(values))
 
     def _play(self, rows: Any, stretch: Stretch) -> tuple[int, int]:
         return diagonal.play(
@@ -121,7 +125,7 @@ class DiagonalBank(CompiledBank):
             self._settings,
             rows.indptr,
             rows.indices,
-            rows.values,
+            rows.squares,
             *stretch,
         )
 
@@ -174,3 +178,10 @@ class DiagonalBank(CompiledBank):
                 getattr(new, name)[:n_old] = getattr(old, name)
         self._state = new
         self._settings = self._settings._replace(steps=self._steps(K))
+
+
+def _sparse(squares: Floats) -> Rows:
+    """The entries that are not zero."""
+    rows, indices = np.nonzero(squares)
+    indptr = np.searchsorted(rows, np.arange(len(squares) + 1))
+    return Rows(indptr, np.ascontiguousarray(indices), squares[rows, indices])

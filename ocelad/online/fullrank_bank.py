@@ -11,13 +11,13 @@ from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.online.bank import Finest, Turn
 from ocelad.online.comid import LossName
-from ocelad.online.compiled_bank import LOSS_CODES, CompiledBank, Stretch
+from ocelad.online.compiled_bank import LOSS_CODES, CompiledBank, Stretch, told_apart
 from ocelad.online.dyadic import Schedule
 from ocelad.online.kept import Kept
 from ocelad.online.kernels import cholesky, fullrank, rounds
 from ocelad.online.kernels.fullrank import Settings, State
 from ocelad.online.kernels.secular import LANES
-from ocelad.pairs import Events, as_dense
+from ocelad.pairs import Events, EventsName, as_dense
 
 
 class FullRankBank(CompiledBank):
@@ -29,7 +29,7 @@ class FullRankBank(CompiledBank):
 
     Parameters
     ----------
-    n_features, schedule, initial_scale, initial_threshold, step_size, finest
+    n_features, schedule, initial_scale, initial_threshold, step_size, finest, events
         As of every ``CompiledBank``.
     loss, max_norm
         As in ``track_metric``.
@@ -51,6 +51,7 @@ class FullRankBank(CompiledBank):
         loss: LossName,
         max_norm: float | None,
         finest: Finest,
+        events: EventsName = "pairs",
     ) -> None:
         super().__init__(
             n_features,
@@ -59,6 +60,7 @@ class FullRankBank(CompiledBank):
             initial_threshold=initial_threshold,
             step_size=step_size,
             finest=finest,
+            events=events,
         )
         self._triangle = np.tril_indices(n_features)
         self._settings = Settings(
@@ -82,13 +84,25 @@ class FullRankBank(CompiledBank):
         return Metric.trusted(*self._average(only))
 
     def _rows(self, events: Events) -> Floats:
-        U: Floats = events.U.toarray() if events.sparse else events.U
-        return U if U.flags.c_contiguous and U.flags.writeable else U.copy(order="C")
+        return _in_order(events.U.toarray() if events.sparse else events.U)
+
+    def _relative_rows(self, near: Floats, far: Floats) -> tuple[Floats, Floats]:
+        near, far = told_apart(near, far)
+        return _in_order(near), _in_order(far)
 
     def _row(self, u: Any) -> Floats:
         return as_dense(u).reshape(1, -1).copy()
 
     def _play(self, rows: Any, stretch: Stretch) -> tuple[int, int]:
+        if self._events == "relatives":
+            near, far = rows
+            return fullrank.play_relatives(
+                self._state,
+                self._settings,
+                near,
+                far,
+                *stretch[1:],  # they have no labels
+            )
         return fullrank.play(
             self._state,
             self._settings,
@@ -150,3 +164,8 @@ class FullRankBank(CompiledBank):
             new.slots[-1] = old.slots[-1]
         self._state = new
         self._settings = self._settings._replace(steps=self._steps(n_slots - 1))
+
+
+def _in_order(U: Floats) -> Floats:
+    """Rows as the kernels were compiled for: in C order, and writable."""
+    return U if U.flags.c_contiguous and U.flags.writeable else U.copy(order="C")

@@ -12,14 +12,14 @@ from ocelad.checks import About, Arrays, Floats
 from ocelad.metric import Metric
 from ocelad.online.bank import Finest, Turn
 from ocelad.online.comid import LossName
-from ocelad.online.compiled_bank import LOSS_CODES, CompiledBank, Stretch
+from ocelad.online.compiled_bank import LOSS_CODES, CompiledBank, Stretch, told_apart
 from ocelad.online.dyadic import Schedule
 from ocelad.online.kept import Kept
 from ocelad.online.kernels import lowrank, rounds
 from ocelad.online.kernels.eigenform import N_ORDERS, N_POLES, Work
 from ocelad.online.kernels.lowrank import Frame, Settings, State
 from ocelad.online.kernels.secular import LANES, N_NUMBERS, padded
-from ocelad.pairs import Events, as_dense
+from ocelad.pairs import Events, EventsName, as_dense
 
 # How far from orthonormal directions may be before they are made so again.
 HEALTHY = 1e-12
@@ -36,7 +36,7 @@ class MetricBank(CompiledBank):
 
     Parameters
     ----------
-    n_features, schedule, initial_scale, initial_threshold, step_size, finest
+    n_features, schedule, initial_scale, initial_threshold, step_size, finest, events
         As of every ``CompiledBank``.
     loss, shrinkage, max_norm
         As in ``track_metric``.
@@ -72,6 +72,7 @@ class MetricBank(CompiledBank):
         max_norm: float | None,
         finest: Finest,
         max_rank: int | None = None,
+        events: EventsName = "pairs",
     ) -> None:
         super().__init__(
             n_features,
@@ -80,6 +81,7 @@ class MetricBank(CompiledBank):
             initial_threshold=initial_threshold,
             step_size=step_size,
             finest=finest,
+            events=events,
         )
         self._settings = Settings(
             loss=LOSS_CODES[loss],
@@ -149,6 +151,10 @@ class MetricBank(CompiledBank):
     def _row(self, u: Any) -> Floats:
         return self._padded(as_dense(u).reshape(1, -1))
 
+    def _relative_rows(self, near: Floats, far: Floats) -> tuple[Floats, Floats]:
+        near, far = told_apart(near, far)
+        return self._padded(near), self._padded(far)
+
     def _padded(self, U: Floats) -> Floats:
         """Rows of whole lanes, with zeros behind."""
         width = padded(self._n)
@@ -159,6 +165,17 @@ class MetricBank(CompiledBank):
         return rows
 
     def _play(self, rows: Any, stretch: Stretch) -> tuple[int, int]:
+        if self._events == "relatives":
+            near, far = rows
+            return lowrank.play_relatives(
+                self._state,
+                self._settings,
+                self._frame,
+                self._work,
+                near,
+                far,
+                *stretch[1:],  # they have no labels
+            )
         return lowrank.play(
             self._state,
             self._settings,

@@ -20,7 +20,7 @@ from ocelad.online.elementwise import RELATIVE_GAP
 from ocelad.online.kept import Kept, prefixed
 from ocelad.online.ocelad import Ocelad
 from ocelad.online.rice import DiagonalRice, Rice
-from ocelad.pairs import Event, Pair
+from ocelad.pairs import Event, EventsName, Pair, Relative
 
 if TYPE_CHECKING:
     from ocelad.online.compiled_bank import CompiledBank
@@ -43,6 +43,7 @@ def choose_engine(
     shrinkage: float,
     max_rank: int | None = None,
     sparse: bool = False,
+    events: EventsName = "pairs",
 ) -> EngineName:
     """What "auto" comes to.
 
@@ -53,11 +54,11 @@ def choose_engine(
     """
     if divergence != "frobenius" or (regularizer == "l1" and shrinkage > 0):
         return "dense"
-    if sparse and n_features >= SPARSE_FROM:
+    if sparse and n_features >= SPARSE_FROM and events == "pairs":
         return "sparse"
     if shrinkage == 0 and max_rank is None and n_features <= FULLRANK_TO:
         return "fullrank"
-    return "lowrank" if n_features < BLOCKED_FROM else "blocked"
+    return "lowrank" if n_features < BLOCKED_FROM or events == "relatives" else "blocked"
 
 
 def track_metric(
@@ -78,8 +79,9 @@ def track_metric(
     max_rank: int | None = None,
     diagonal: bool = False,
     l1_tolerance: float = RELATIVE_GAP,
-) -> Ocelad[Event | Pair, Metric]:
-    """RICE-OCELAD: track a changing metric from pairs (Algorithm 2).
+    events: EventsName = "pairs",
+) -> Ocelad[Event | Pair | Relative, Metric]:
+    """RICE-OCELAD: track a changing metric from pairs, or from relative comparisons (Algorithm 2).
 
     Parameters
     ----------
@@ -121,11 +123,15 @@ def track_metric(
     l1_tolerance : float
         With the regularizer "l1" and a full matrix: up to which certified duality gap, relative to the regulariser, a
         step is computed. The default takes the longest; 1e-6 is many times faster. 1e-12 to 0.1.
+    events : {"pairs", "relatives"}
+        What it learns from: pairs that are similar or not, or relative comparisons, "x is nearer to a than to b"
+        (``Relative``). The latter say nothing of the threshold, which stays at ``initial_threshold``, and the engines
+        "blocked" and "sparse" do not take them.
 
     Returns
     -------
     Ocelad
-        Feed it pairs, or their events, with ``step``; ``play`` gives the ``Metric`` now.
+        Feed it pairs, or their events, or each ``Relative``, with ``step``; ``play`` gives the ``Metric`` now.
 
     Examples
     --------
@@ -163,12 +169,14 @@ def track_metric(
     initial_threshold = checks.number(initial_threshold, "initial_threshold", at_least=1)
     checks.choice(engine, "engine", get_args(EngineName))
     checks.choice(finest, "finest", get_args(Finest))
+    if checks.choice(events, "events", get_args(EventsName)) == "relatives" and engine in ("blocked", "sparse"):
+        raise ValueError(f"engine {engine!r} learns from pairs only; of relative comparisons 'lowrank' is the one")
     if max_rank is not None:
         checks.whole(max_rank, "max_rank", at_least=1)
     schedule = Schedule(shortest_interval, n_scales)
     objective: dict[str, Any] = {"loss": loss, "regularizer": regularizer, "shrinkage": shrinkage}
 
-    def ocelad(bank: Any) -> Ocelad[Event | Pair, Metric]:
+    def ocelad(bank: Any) -> Ocelad[Event | Pair | Relative, Metric]:
         settings = {
             "n_features": n,
             "loss": loss,
@@ -183,6 +191,7 @@ def track_metric(
             "engine": engine,
             "max_rank": None if max_rank is None else int(max_rank),
             "diagonal": diagonal,
+            "events": events,
             "l1_tolerance": checks.number(l1_tolerance, "l1_tolerance"),
         }
         return Ocelad(bank, shortest_interval=shortest_interval, n_scales=n_scales, settings=settings)
@@ -195,7 +204,7 @@ def track_metric(
             )
         weights = Metric.from_diagonal(np.full(n, initial_scale), initial_threshold)
         if engine == "dense":
-            return ocelad(DiagonalRice(weights, step_size=step_size, finest=finest, **objective))
+            return ocelad(DiagonalRice(weights, step_size=step_size, finest=finest, events=events, **objective))
         DiagonalComid(weights, step_size=step_size, **objective)  # refuses what has no meaning
         from ocelad.online.diagonal_bank import DiagonalBank  # imports numba
 
@@ -209,13 +218,16 @@ def track_metric(
                 loss=loss,
                 shrinkage=shrinkage,
                 finest=finest,
+                events=events,
             )
         )
 
     objective |= {"divergence": divergence, "max_norm": max_norm, "l1_tolerance": l1_tolerance}
     # Refuses what has no meaning; one feature with the norm that all have together stands for them.
     Comid(Metric([[initial_scale * np.sqrt(n)]], initial_threshold), step_size=step_size, **objective)
-    chosen = choose_engine(n, divergence, regularizer, shrinkage, max_rank) if engine == "auto" else engine
+    chosen = engine
+    if engine == "auto":
+        chosen = choose_engine(n, divergence, regularizer, shrinkage, max_rank, events=events)
     if max_rank is not None and chosen in ("dense", "fullrank"):
         raise ValueError(
             f"max_rank is of the engines 'lowrank', 'blocked' and 'sparse'; {chosen!r} keeps every direction"
@@ -223,7 +235,7 @@ def track_metric(
 
     def definition() -> Rice:
         start = Metric(initial_scale * np.eye(n), initial_threshold)
-        return Rice(start, step_size=step_size, finest=finest, **objective)
+        return Rice(start, step_size=step_size, finest=finest, events=events, **objective)
 
     if chosen == "dense":
         return ocelad(definition())
@@ -248,13 +260,14 @@ def track_metric(
         loss=loss,
         max_norm=max_norm,
         finest=finest,
+        events=events,
     )
     if engine == "auto" and n <= PRELUDE_FEATURES and max_rank is None:
         return ocelad(Prelude(definition(), chosen, compiled))
     return ocelad(compiled())
 
 
-def resume_metric(arrays: Arrays, about: About) -> Ocelad[Event | Pair, Metric]:
+def resume_metric(arrays: Arrays, about: About) -> Ocelad[Event | Pair | Relative, Metric]:
     """The tracker of ``track_metric`` that ``Ocelad.state`` was called on: it goes on to the same bits.
 
     >>> tracker = track_metric(n_features=3, step_size=0.1)
@@ -311,8 +324,8 @@ class Prelude:
             return self._with(definition)
         return self._compiled().taking_over([learner.play() for learner in definition.learners])
 
-    def observe(self, event: Event | Pair, turn: Turn) -> tuple[Any, Self]:
-        """What each learner lost on the pair, and a bank in which each has learned from it."""
+    def observe(self, event: Event | Pair | Relative, turn: Turn) -> tuple[Any, Self]:
+        """What each learner lost on the event, and a bank in which each has learned from it."""
         losses, definition = self._definition.observe(event, turn)
         return losses, self._with(definition)
 

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from ocelad.metric import Metric
+from ocelad.online.ocelad import Ocelad
 from ocelad.online.track import track_metric
-from ocelad.pairs import Events
+from ocelad.pairs import Events, Relatives
 
 
 def warm() -> None:
     """Compile every kernel, or load it from the disk."""
-    events = Events(np.eye(3), np.array([1.0, -1.0, 1.0]))
-    trackers = [track_metric(3, engine="fullrank"), track_metric(3, engine="lowrank"), track_metric(3, diagonal=True)]
-    for tracker in trackers:  # the engines "blocked" and "sparse" use the kernels of "lowrank"
+    pairs, relatives = Events(np.eye(3), np.array([1.0, -1.0, 1.0])), Relatives(np.eye(3), np.ones((3, 3)))
+    # The engines "blocked" and "sparse" use the kernels of "lowrank"; a diagonal metric has the same ones for both.
+    warmed: list[tuple[Ocelad[Any, Metric], Events | Relatives]] = [
+        (track_metric(3, engine="fullrank"), pairs),
+        (track_metric(3, engine="lowrank"), pairs),
+        (track_metric(3, diagonal=True), pairs),
+        (track_metric(3, engine="fullrank", events="relatives"), relatives),
+        (track_metric(3, engine="lowrank", events="relatives"), relatives),
+    ]
+    for tracker, events in warmed:
         tracker.replay(events)
         for event in events:
             tracker.step(event)

@@ -1,4 +1,7 @@
-"""The COMID learners of all scales on diagonal metrics: each pair costs what it has entries that are not zero.
+"""The COMID learners of all scales on diagonal metrics: each event costs what it has entries that are not zero.
+
+An event is the diagonal q of the gradient of its margin (``pairs.Event.gradient``), but for the label: ``u_i^2`` of a
+pair; ``near_i^2 - far_i^2`` of a relative comparison, which has the label 1, and a margin without a threshold.
 
 A feature's weight is ``max(0, w - (S - s))``: as it was when it was last touched, less what the learner has shrunk all
 weights by since then. S counts the learner's shrinkage, s is S as it was when the feature was touched. All learners
@@ -35,6 +38,7 @@ class Settings(NamedTuple):
 
     loss: int
     rho: float
+    pull: float  # of the threshold in a margin: 1, or of relative comparisons 0
     finest: int
     steps: Floats  # (K,)
     weight: float
@@ -70,7 +74,7 @@ def observe(
     state: State,
     settings: Settings,
     indices: np.ndarray,
-    values: Floats,
+    squares: Floats,
     first: int,
     last: int,
     y: float,
@@ -78,20 +82,21 @@ def observe(
     lost: Floats,
     margin: Floats,
 ) -> int:
-    """Judge each active learner on the pair in ``first .. last``, then let it learn. But for PLAYED nothing changes."""
+    """Judge each active learner on the event in ``first .. last``, then let it learn. Refused, it changes nothing."""
     slots, S, mu, ceiling, slope, step = state.slots, state.S, state.mu, state.ceiling, state.slope, state.step
-    steps, distance, touched, rho = settings.steps, state.distance, state.touched, settings.rho
-    largest = 0.0
+    steps, distance, touched, rho, pull = settings.steps, state.distance, state.touched, settings.rho, settings.pull
+    largest, most_added = 0.0, 0.0
     for p in range(first, last):
-        largest = max(largest, values[p] * values[p])
+        largest = max(largest, abs(squares[p]))
+        most_added = max(most_added, -y * squares[p])
     for k in range(len(slots)):
         slope[k] = step[k] = 0.0
     for k in range(0, len(slots), LANES):
-        squared_distances(state.w, state.s, S, indices, values, first, last, k, distance)
+        squared_distances(state.w, state.s, S, indices, squares, first, last, k, distance)
     learning = False
     for level in range(n_active):
         k = slots[level]
-        m = y * (mu[k] - distance[k])
+        m = y * (pull * mu[k] - distance[k])
         lost[level], margin[level] = loss_of(settings.loss, m), m
         slope[k], step[k] = slope_of(settings.loss, m), steps[level]
         learning |= slope[k] != 0.0
@@ -102,28 +107,27 @@ def observe(
             return INFINITE_STEP
     if learning:
         for k in range(0, len(slots), LANES):
-            learn(state.w, state.s, S, slope, step, y, rho, indices, values, first, last, k)
+            learn(state.w, state.s, S, slope, step, y, rho, indices, squares, first, last, k)
         for p in range(first, last):
             touched[state.n_touched[0] % len(touched)] = indices[p]
             state.n_touched[0] += 1
     for level in range(n_active):
         k = slots[level]
         S[k] += step[k] * rho
-        mu[k] = max(1.0, mu[k] + step[k] * slope[k] * y)
-        if y < 0.0:
-            ceiling[k] += step[k] * slope[k] * largest
+        mu[k] = max(1.0, mu[k] + step[k] * slope[k] * y * pull)
+        ceiling[k] += step[k] * slope[k] * most_added
     return PLAYED
 
 
 @compiled
 def squared_distances(
-    w: Floats, s: Floats, S: Floats, indices: np.ndarray, values: Floats, first: int, last: int, k: int, out: Floats
+    w: Floats, s: Floats, S: Floats, indices: np.ndarray, squares: Floats, first: int, last: int, k: int, out: Floats
 ) -> None:
-    """``u' diag(weights) u`` of the LANES slots from k on; the sums are held in registers."""
+    """``q' weights``, of a pair its squared length, of the LANES slots from k on; the sums are held in registers."""
     S0, S1, S2, S3, S4, S5, S6, S7 = S[k], S[k + 1], S[k + 2], S[k + 3], S[k + 4], S[k + 5], S[k + 6], S[k + 7]
     a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for p in range(first, last):
-        i, q = indices[p], values[p] * values[p]
+        i, q = indices[p], squares[p]
         a += q * positive(w[i, k] - (S0 - s[i, k]))
         b += q * positive(w[i, k + 1] - (S1 - s[i, k + 1]))
         c += q * positive(w[i, k + 2] - (S2 - s[i, k + 2]))
@@ -146,14 +150,14 @@ def learn(
     y: float,
     rho: float,
     indices: np.ndarray,
-    values: Floats,
+    squares: Floats,
     first: int,
     last: int,
     k: int,
 ) -> None:
-    """A COMID step of the weights that the pair touches, in the LANES slots from k on; S is as it was before."""
+    """A COMID step of the weights that the event touches, in the LANES slots from k on; S is as it was before."""
     for p in range(first, last):
-        i, q = indices[p], values[p] * values[p]
+        i, q = indices[p], squares[p]
         for lane in range(k, k + LANES):
             now = positive(w[i, lane] - (S[lane] - s[i, lane]))
             tau = step[lane] * rho
@@ -263,7 +267,7 @@ def play(
     settings: Settings,
     indptr: np.ndarray,
     indices: np.ndarray,
-    values: Floats,
+    squares: Floats,
     Y: Floats,
     first: int,
     last: int,
@@ -281,7 +285,7 @@ def play(
     n_active = active_scales(t, shortest, most)
     for row in range(first, last):
         begin, end = indptr[row], indptr[row + 1]
-        outcome = observe(state, settings, indices, values, begin, end, Y[row], n_active, lost, margin)
+        outcome = observe(state, settings, indices, squares, begin, end, Y[row], n_active, lost, margin)
         if outcome != PLAYED:
             return row, outcome
         if alone:

@@ -1,7 +1,8 @@
 """The COMID learners of all scales as full matrices, eight at a time, for steps without shrinkage.
 
 A dissimilar pair adds ``s uu'`` to each metric. A similar one takes it away and clips off the one eigenvalue that may
-have become negative (``cholesky.py``).
+have become negative (``cholesky.py``). A relative comparison is one of each: first far is added, by which nothing can
+become negative, then near is taken away.
 """
 
 from __future__ import annotations
@@ -76,9 +77,7 @@ def observe(
     M, mu, slots, square, change, outer = state.M, state.mu, state.slots, state.square, state.change, state.outer
     steps, loss, n = settings.steps, settings.loss, settings.n
     products(V, row, n, outer)
-    norm2 = 0.0
-    for i in range(n):
-        norm2 += outer[entry(i, i)]
+    norm2 = trace(outer, n)
     for group in range(len(M)):
         put(square, LANES * group, squared_lengths(M, group, outer, n))
     for slot in range(len(change)):
@@ -86,8 +85,7 @@ def observe(
     anything = False
     for level in range(n_active):
         slot = slots[level]
-        # Rounding can put a zero below zero; what is not a number, because it overflows, stays that.
-        m = y * (mu[slot] - (0.0 if square[slot] < 0.0 else square[slot]))
+        m = y * (mu[slot] - positive(square[slot]))
         lost[level], margin[level] = loss_of(loss, m), m
         change[slot] = steps[level] * slope_of(loss, m)
         anything = anything or change[slot] > 0.0
@@ -99,10 +97,73 @@ def observe(
             return INFINITE_STEP
     if anything:
         for group in range(len(M)):
-            learn(state, settings, group, V, row, norm2, y)
+            learn(state, settings, group, V, row, norm2, y, settings.max_norm)
         for slot in range(len(change)):
             mu[slot] = max(1.0, mu[slot] + change[slot] * y)
     return PLAYED
+
+
+@inlined
+def observe_relative(
+    state: State,
+    settings: Settings,
+    near: Floats,
+    far: Floats,
+    row: int,
+    n_active: int,
+    lost: Floats,
+    margin: Floats,
+) -> int:
+    """As ``observe``, of a relative comparison."""
+    M, slots, square, change, outer = state.M, state.slots, state.square, state.change, state.outer
+    steps, loss, n = settings.steps, settings.loss, settings.n
+    products(far, row, n, outer)
+    far2 = trace(outer, n)
+    for group in range(len(M)):
+        put(square, LANES * group, squared_lengths(M, group, outer, n))
+    for level in range(n_active):
+        margin[level] = positive(square[slots[level]])
+    products(near, row, n, outer)
+    near2 = trace(outer, n)
+    for group in range(len(M)):
+        put(square, LANES * group, squared_lengths(M, group, outer, n))
+    for slot in range(len(change)):
+        change[slot] = 0.0
+    anything = False
+    for level in range(n_active):
+        slot = slots[level]
+        m = margin[level] - positive(square[slot])
+        lost[level], margin[level] = loss_of(loss, m), m
+        change[slot] = steps[level] * slope_of(loss, m)
+        anything = anything or change[slot] > 0.0
+        state.failed[0] = level
+        if not isfinite(lost[level]):
+            return INFINITE_LOSS
+        if not isfinite(change[slot] * max(near2, far2)):
+            return INFINITE_STEP
+    if anything:
+        for adding in (True, False):
+            G, norm2, y = (far, far2, -1.0) if adding else (near, near2, 1.0)
+            most = inf if adding and near2 > 0.0 else settings.max_norm  # bounded once, at the end
+            products(G, row, n, outer)
+            for group in range(len(M)):
+                learn(state, settings, group, G, row, norm2, y, most)
+    return PLAYED
+
+
+@compiled
+def trace(outer: Floats, n: int) -> float:
+    """``|u|^2``, from ``outer = uu'``."""
+    total = 0.0
+    for i in range(n):
+        total += outer[entry(i, i)]
+    return total
+
+
+@compiled
+def positive(square: float) -> float:
+    """Rounding can put a zero below zero; what is not a number, because it overflows, stays that."""
+    return 0.0 if square < 0.0 else square
 
 
 @compiled
@@ -113,8 +174,10 @@ def put(numbers: Floats, first: int, values: Eight) -> None:
 
 
 @inlined
-def learn(state: State, settings: Settings, group: int, V: Floats, row: int, norm2: float, y: float) -> None:
-    """One COMID step of eight learners; those whose change is 0 stay as they are."""
+def learn(
+    state: State, settings: Settings, group: int, V: Floats, row: int, norm2: float, y: float, most: float
+) -> None:
+    """One COMID step of eight learners, up to a norm of most; those whose change is 0 stay as they are."""
     M, lanes, x, outer, n = state.M, state.lanes, state.x, state.outer, settings.n
     anything = False
     for k in range(LANES):
@@ -144,10 +207,10 @@ def learn(state: State, settings: Settings, group: int, V: Floats, row: int, nor
                     x[KEPT, i, k] = 0.0
         add_clipped(M, group, x, lanes, n)
     add(M, group, outer, lanes, entry(n, 0))
-    if settings.max_norm < inf:
+    if most < inf:
         for k in range(LANES):
             if lanes[S, k] != 0.0:
-                bound(M, group, k, n, settings.max_norm)
+                bound(M, group, k, n, most)
 
 
 @compiled
@@ -212,6 +275,40 @@ def play(
     n_active = active_scales(t, shortest, most)
     for row in range(first, last):
         outcome = observe(state, settings, V, row, Y[row], n_active, lost, margin)
+        if outcome != PLAYED:
+            return row, outcome
+        if alone:
+            return row + 1, PLAYED
+        n_active, n_starting = next_round(turn, rates, lost, margin, margins, row, t, shortest, most)
+        t += 1
+        if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE):
+            return row + 1, NO_SCALE
+        start(state, n_starting, settings.finest)
+    return last, PLAYED
+
+
+@compiled
+def play_relatives(
+    state: State,
+    settings: Settings,
+    near: Floats,
+    far: Floats,
+    first: int,
+    last: int,
+    t: int,
+    shortest: int,
+    most: int,
+    turn: Floats,
+    rates: Floats,
+    lost: Floats,
+    margin: Floats,
+    margins: Floats,
+    alone: bool,
+) -> tuple[int, int]:
+    """As ``play``, on relative comparisons: the rows of near and far."""
+    n_active = active_scales(t, shortest, most)
+    for row in range(first, last):
+        outcome = observe_relative(state, settings, near, far, row, n_active, lost, margin)
         if outcome != PLAYED:
             return row, outcome
         if alone:

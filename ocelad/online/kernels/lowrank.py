@@ -201,18 +201,129 @@ def learn(
     state.cuts[0] += n_cut
     state.shift[slot] = 0.0
     if settings.max_norm < inf:
-        largest = base
-        for k in range(r):
-            largest = max(largest, lam[slot, k])
-        total = (n - r) * (base / largest) ** 2 if largest > 0.0 else 0.0
-        for k in range(r):
-            total += (lam[slot, k] / largest) ** 2
-        if sqrt(total) * largest > settings.max_norm:
-            scale = settings.max_norm / largest / sqrt(total)
-            base *= scale
-            for k in range(r):
-                lam[slot, k] *= scale
+        base = bound(lam, slot, r, base, n, settings.max_norm)
     state.rank[slot], state.base[slot] = r, base
+
+
+@compiled
+def bound(lam: Floats, slot: int, r: int, base: float, n: int, most: float) -> float:
+    """Scale a metric down until its Frobenius norm is at most so large; its base."""
+    largest = base
+    for k in range(r):
+        largest = max(largest, lam[slot, k])
+    total = (n - r) * (base / largest) ** 2 if largest > 0.0 else 0.0
+    for k in range(r):
+        total += (lam[slot, k] / largest) ** 2
+    if sqrt(total) * largest <= most:
+        return base
+    scale = most / largest / sqrt(total)
+    for k in range(r):
+        lam[slot, k] *= scale
+    return base * scale
+
+
+@inlined
+def observe_relative(
+    state: State,
+    settings: Settings,
+    work: Work,
+    near: Floats,
+    far: Floats,
+    row: int,
+    n_active: int,
+    lost: Floats,
+    margin: Floats,
+) -> int:
+    """As ``observe``, of a relative comparison, without a frame."""
+    V, lam, z, slots, rank, buffer = state.V, state.lam, state.z, state.slots, state.rank, state.buffer
+    base, shift, slope, steps, loss = state.base, state.shift, state.slope, settings.steps, settings.loss
+    near2, far2, width = squared_norm(near, row), squared_norm(far, row), V.shape[2]
+    for level in range(n_active):
+        slot = slots[level]
+        r = rank[slot]
+        if lam.shape[1] < min(r + 2, settings.n):
+            return NO_ROOM
+        project(V, buffer[slot], r, near, row, width, z, slot)
+        nearer = squared_length(lam, z, slot, r, base[slot], shift[slot], near2)
+        project(V, buffer[slot], r, far, row, width, z, slot)  # z keeps far's, with which learning begins
+        m = squared_length(lam, z, slot, r, base[slot], shift[slot], far2) - nearer
+        lost[level], margin[level] = loss_of(loss, m), m
+        slope[slot] = slope_of(loss, m)
+        state.failed[0] = level
+        if not isfinite(lost[level]):
+            return INFINITE_LOSS
+        if not isfinite(steps[level] * slope[slot] * max(near2, far2)):
+            return INFINITE_STEP
+    for level in range(n_active):
+        slot = slots[level]
+        if slope[slot] == 0.0:
+            shift[slot] += steps[level] * settings.rho
+        else:
+            learn_relative(state, settings, work, slot, steps[level], near, far, row, near2, far2)
+    return PLAYED
+
+
+@inlined
+def learn_relative(
+    state: State,
+    settings: Settings,
+    work: Work,
+    slot: int,
+    eta: float,
+    near: Floats,
+    far: Floats,
+    row: int,
+    near2: float,
+    far2: float,
+) -> None:
+    """One COMID step of the learner in this slot, on a comparison that is not told well enough.
+
+    First far is added: nothing can become negative by it, so that clipping once, when near is taken away, is exact.
+    """
+    V, lam, buffer, z, n = state.V, state.lam, state.buffer, state.z, settings.n
+    r, base, shift = state.rank[slot], state.base[slot], state.shift[slot]
+    size, tau, changed = eta * state.slope[slot], eta * settings.rho, False
+    for adding in (True, False):
+        G, norm2 = (far, far2) if adding else (near, near2)
+        if norm2 < SMALLEST:  # as in ``learn``
+            continue
+        if not adding:
+            project(V, buffer[slot], r, near, row, V.shape[2], z, slot)
+        # What is done once, to shrink and to cut, is done with the last of the two.
+        last = not adding or near2 < SMALLEST
+        source, target = buffer[slot], buffer[len(buffer) - 1]
+        r, base_then, n_cut = change(
+            V,
+            lam,
+            z,
+            slot,
+            source,
+            target,
+            r,
+            base,
+            shift,
+            size if adding else -size,
+            tau if last else 0.0,
+            G,
+            row,
+            norm2,
+            n,
+            -1,
+            -1.0,
+            settings.max_rank if last else n,
+            work,
+        )
+        # ``change`` lets go of a base that no direction has any more; a direction that is cut would want it back.
+        base = base_then if last else max(base - shift, 0.0)
+        buffer[slot], buffer[len(buffer) - 1] = target, source
+        state.cuts[0] += n_cut
+        shift, changed = 0.0, True
+    if not changed:
+        state.shift[slot] += tau
+        return
+    if settings.max_norm < inf:
+        base = bound(lam, slot, r, base, n, settings.max_norm)
+    state.rank[slot], state.base[slot], state.shift[slot] = r, base, shift
 
 
 @compiled
@@ -277,6 +388,42 @@ def play(
     for row in range(first, last):
         norm2 = frame.gram[row, row] if frame.width > 0 else squared_norm(U, row)
         outcome = observe(state, settings, frame, work, U, row, norm2, Y[row], n_active, lost, margin)
+        if outcome != PLAYED:
+            return row, outcome
+        if alone:
+            return row + 1, PLAYED
+        n_active, n_starting = next_round(turn, rates, lost, margin, margins, row, t, shortest, most)
+        t += 1
+        if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE):
+            return row + 1, NO_SCALE
+        start(state, frame, n_starting, settings.finest)
+    return last, PLAYED
+
+
+@compiled
+def play_relatives(
+    state: State,
+    settings: Settings,
+    frame: Frame,
+    work: Work,
+    near: Floats,
+    far: Floats,
+    first: int,
+    last: int,
+    t: int,
+    shortest: int,
+    most: int,
+    turn: Floats,
+    rates: Floats,
+    lost: Floats,
+    margin: Floats,
+    margins: Floats,
+    alone: bool,
+) -> tuple[int, int]:
+    """As ``play``, on relative comparisons: the rows of near and far."""
+    n_active = active_scales(t, shortest, most)
+    for row in range(first, last):
+        outcome = observe_relative(state, settings, work, near, far, row, n_active, lost, margin)
         if outcome != PLAYED:
             return row, outcome
         if alone:
