@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ocelad.files.errors import Wrong
+from ocelad.files.errors import BadRowError
 from ocelad.files.points import AsNumber, Points, Record
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -40,14 +40,21 @@ class Wanted:
 class Block(Protocol):
     """Some records of a file in a row, seen as a table or one by one.
 
-    ``lines`` says where each begins, ``ends`` and ``next_lines`` where the one after it does: a byte, or a row in Parquet
-    and Arrow files, and its line. ``bytes_read`` is how far the file was read.
+    ``lines`` says where each begins, ``ends`` and ``next_lines`` where the one after it does: a byte, or a row in
+    Parquet and Arrow files, and its line. ``bytes_read`` is how far the file was read.
     """
 
-    lines: Ints
-    ends: Ints
-    next_lines: Ints
-    bytes_read: int
+    @property
+    def lines(self) -> Ints: ...
+
+    @property
+    def ends(self) -> Ints: ...
+
+    @property
+    def next_lines(self) -> Ints: ...
+
+    @property
+    def bytes_read(self) -> int: ...
 
     def part(self, first: int, last: int) -> Block:
         """The records from ``first`` to the one before ``last``."""
@@ -56,7 +63,7 @@ class Block(Protocol):
         """All records as a pyarrow table, or None where pyarrow does not read each of them as ``record`` does."""
 
     def record(self, i: int) -> Record:
-        """One record; ``Wrong`` where it is none."""
+        """One record; ``BadRowError`` where it is none."""
 
     def text(self, i: int) -> str:
         """One record as it stands in the file."""
@@ -65,13 +72,15 @@ class Block(Protocol):
 class Schema(Protocol):
     """What rows become."""
 
-    wanted: Wanted
+    @property
+    def wanted(self) -> Wanted:
+        """What is read for it."""
 
     def columns(self, table: Any) -> Values | None:
         """The values of a whole table, or None where one is wrong."""
 
     def row(self, record: Record, as_number: AsNumber) -> Values:
-        """The values of one record; ``Wrong`` where one is."""
+        """The values of one record; ``BadRowError`` where one is."""
 
     def stack(self, rows: list[Values]) -> Values:
         """The values of many records."""
@@ -80,21 +89,24 @@ class Schema(Protocol):
 class Table(Protocol):
     """A file seen as a table, whatever its format.
 
-    ``unit`` is what rows are counted in: "line" or "row". ``kinds`` says what each column holds: "number", "text", "flag",
-    "list", "object" or "other", or "cell" where only the text is known. ``typed``: whether all of a column is of that kind.
+    ``unit`` is what rows are counted in: "line" or "row". ``kinds`` says what each column holds: "number", "text",
+    "flag", "list", "object" or "other", or "cell" where only the text is known. ``typed``: whether all of a column is
+    of that kind. ``as_number`` says which number a cell holds.
     """
 
     format: str
     unit: str
     typed: bool
     kinds: dict[str, str]
-    as_number: AsNumber
 
-    def sample(self, count: int) -> list[tuple[int, Record | Wrong]]:
+    @property
+    def as_number(self) -> AsNumber: ...
+
+    def sample(self, count: int) -> list[tuple[int, Record | BadRowError]]:
         """The first records, at most ``count``, with their lines; they will be read again."""
 
-    def blocks(self, wanted: Wanted, start: Mapping[str, Any] | None) -> Iterator[Block]:
-        """All records, or those after a position."""
+    def blocks(self, wanted: Wanted, start: Mapping[str, Any] | None) -> Iterator[Any]:
+        """Blocks of all records, or of those after a position."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +157,7 @@ def _one_by_one(block: Block, schema: Schema, as_number: AsNumber) -> Rows:
         try:
             rows.append(schema.row(block.record(i), as_number))
             good.append(i)
-        except Wrong as wrong:
+        except BadRowError as wrong:
             line, end, next_line = int(block.lines[i]), int(block.ends[i]), int(block.next_lines[i])
             bad.append(BadRow(len(good), line, str(wrong), block.text(i), end, next_line))
     at = np.array(good, dtype=np.int64)

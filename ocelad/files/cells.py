@@ -1,7 +1,7 @@
 """What one cell says: a number, a label, an id, or something to keep as it is.
 
-This is the definition. Columns are read by pyarrow where it accepts the same cells with the same values, and cell by cell
-from here where something is wrong with a block.
+This is the definition. Columns are read by pyarrow where it accepts the same cells with the same values, and cell by
+cell from here where something is wrong with a block.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ocelad.files.arrow import whole
-from ocelad.files.errors import Wrong, shown
+from ocelad.files.errors import BadRowError, shown
 
 Meaning = TypeVar("Meaning")
 
@@ -117,7 +117,7 @@ def expect(column: str, cell: Any, meaning: Callable[[Any], Meaning | None], exp
     value = meaning(cell)
     if value is None:
         holds = "is empty" if cell is None or cell == "" else f"holds {shown(cell)}"
-        raise Wrong(f"column {shown(column)} {holds}; {expected}")
+        raise BadRowError(f"column {shown(column)} {holds}; {expected}")
     return value
 
 
@@ -126,7 +126,7 @@ def keep(column: str, cell: Any) -> str | int | float | bool | None:
     try:
         return plain(cell)
     except TypeError:
-        raise Wrong(f"column {shown(column)} holds {shown(cell)}; text or a number is expected") from None
+        raise BadRowError(f"column {shown(column)} holds {shown(cell)}; text or a number is expected") from None
 
 
 def each_distinct(column: Any, meaning: Callable[[Any], float | None]) -> npt.NDArray[np.float64] | None:

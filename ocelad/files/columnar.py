@@ -13,7 +13,7 @@ import numpy as np
 from ocelad.files import cells, sources
 from ocelad.files.arrow import arrow, arrow_errors
 from ocelad.files.blocks import Ints, Wanted
-from ocelad.files.errors import FileError, Wrong, shown
+from ocelad.files.errors import BadRowError, FileError, shown
 from ocelad.files.points import Record
 from ocelad.files.sources import Source
 
@@ -78,8 +78,8 @@ class ColumnarTable:
             raise FileError(f"{name} is empty: it has no columns")
         self.kinds = {field.name: _kind(field.type) for field in schema}
 
-    def sample(self, count: int) -> list[tuple[int, Record | Wrong]]:
-        found: list[tuple[int, Record | Wrong]] = []
+    def sample(self, count: int) -> list[tuple[int, Record | BadRowError]]:
+        found: list[tuple[int, Record | BadRowError]] = []
         with _damage(self.name):
             for batch, first, _ in self._batches(list(self.kinds), count, 0):
                 rows = _ready(batch, list(self.kinds)).slice(0, count - len(found)).to_pylist()

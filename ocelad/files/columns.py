@@ -58,9 +58,9 @@ def find_sides(
     if {"x", "z"} <= set(there) and {kinds["x"], kinds["z"]} & {"list", "object"}:
         return ("x",), ("z",), ("0",)
     for patterns in _CONVENTIONS:
-        matches = [_matching(pattern, there) for pattern in patterns]
-        if all(matches):
-            return _paired(name, *matches, *patterns)
+        x_found, z_found = (_matching(pattern, there) for pattern in patterns)
+        if x_found and z_found:
+            return _paired(name, x_found, z_found, *patterns)
     if {"x", "z"} <= set(there):
         return ("x",), ("z",), ("0",)
     raise FileError(
@@ -89,11 +89,10 @@ def _given(
     name: str, there: list[str], x: str | Sequence[str], z: str | Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     if isinstance(x, str) and isinstance(z, str) and _is_pattern(x, there) and _is_pattern(z, there):
-        matches = [_matching(pattern, there) for pattern in (x, z)]
-        for pattern, found in zip((x, z), matches, strict=True):
-            if not found:
-                raise FileError(f"{name} has no column like {shown(pattern)}; it has {listed(there)}")
-        return _paired(name, *matches, x, z)
+        one, other = _matching(x, there), _matching(z, there)
+        if not one or not other:
+            raise FileError(f"{name} has no column like {shown(x if not one else z)}; it has {listed(there)}")
+        return _paired(name, one, other, x, z)
     sides = []
     for option, side in (("x", x), ("z", z)):
         columns = [side] if isinstance(side, str) else list(side)

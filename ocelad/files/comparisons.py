@@ -12,7 +12,7 @@ from ocelad import checks
 from ocelad.checks import Floats
 from ocelad.files import cells, columns
 from ocelad.files.blocks import Ints, Table, Values, Wanted
-from ocelad.files.errors import FileError, RowError, Wrong, shown
+from ocelad.files.errors import BadRowError, FileError, RowError, shown
 from ocelad.files.items import ItemStream, open_items, read_items
 from ocelad.files.points import AsNumber, Members, Points, Record, References, Scalars, Vector, cell
 from ocelad.files.sources import Source
@@ -83,7 +83,7 @@ class ComparisonSchema:
     def row(self, record: Record, as_number: AsNumber) -> Values:
         pair = np.array([self.x.point(record, as_number), self.z.point(record, as_number)])
         if not _within_reach(pair[None]).all():
-            raise Wrong(
+            raise BadRowError(
                 "x and z are too far apart: their squared distance overflows; differences up to 1e150 are accepted"
             )
         label = time = None
@@ -156,8 +156,8 @@ def open_comparisons(
         Default: by the suffix, or by the first bytes.
     x, z : str or sequence of str, optional
         The columns of the two points: names, or a pattern such as ``"left_*"``. Features are matched by what is left of
-        the name; two sequences by their order. Default: ``x_*`` and ``z_*``, ``x.*`` and ``z.*``, ``*_x`` and ``*_z``, ``x0``,
-        ``x1``, ... and ``z0``, ``z1``, ..., or columns ``x`` and ``z`` of lists or objects.
+        the name; two sequences by their order. Default: ``x_*`` and ``z_*``, ``x.*`` and ``z.*``, ``*_x`` and ``*_z``,
+        ``x0``, ``x1``, ... and ``z0``, ``z1``, ..., or columns ``x`` and ``z`` of lists or objects.
     label : str or False, optional
         The column of labels; False: none are read. Default: ``similar``, ``same``, ``label`` or ``y``. Accepted labels:
         1/-1, 1/0, true/false, same/different, similar/dissimilar, yes/no.
@@ -237,12 +237,12 @@ def _sides(
     for count in (1, _SAMPLE):
         found = table.sample(count)
         for line, record in found:
-            wrong: Wrong
+            wrong: BadRowError
             try:
-                if isinstance(record, Wrong):
+                if isinstance(record, BadRowError):
                     raise record
                 return _nested(record, x_columns[0], z_columns[0])
-            except Wrong as error:
+            except BadRowError as error:
                 wrong = error
             if stop:
                 raise RowError(f"{name}, {table.unit} {line}: {wrong}", line)
@@ -255,15 +255,15 @@ def _nested(record: Record, x: str, z: str) -> tuple[tuple[Points, Points], tupl
     one, other = cell(record, x), cell(record, z)
     if isinstance(one, list) and isinstance(other, list):
         if len(one) != len(other) or not one:
-            raise Wrong(f"x has {len(one)} numbers and z has {len(other)}; accepted: as many, at least one")
+            raise BadRowError(f"x has {len(one)} numbers and z has {len(other)}; accepted: as many, at least one")
         return (Vector(x, len(one)), Vector(z, len(one))), tuple(map(str, range(len(one))))
     if isinstance(one, dict) and isinstance(other, dict):
         if set(one) != set(other) or not one:
             only = sorted(set(one) ^ set(other))
-            raise Wrong(f"{shown(only[0])} is given for x or z only" if only else "x and z are empty")
+            raise BadRowError(f"{shown(only[0])} is given for x or z only" if only else "x and z are empty")
         keys = tuple(one)
         return (Members(x, keys), Members(z, keys)), keys
-    raise Wrong(f"x holds {shown(one)} and z {shown(other)}; two lists of numbers are expected, or two objects")
+    raise BadRowError(f"x holds {shown(one)} and z {shown(other)}; two lists of numbers are expected, or two objects")
 
 
 def _refuse_kinds(name: str, table: Table, sides: tuple[Points, Points], kept: list[str]) -> None:

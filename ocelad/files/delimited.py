@@ -10,7 +10,7 @@ import numpy as np
 from ocelad.files import cells
 from ocelad.files.arrow import arrow
 from ocelad.files.blocks import Ints, Wanted
-from ocelad.files.errors import FileError, Wrong, listed, shown
+from ocelad.files.errors import BadRowError, FileError, listed, shown
 from ocelad.files.points import Record, Scalars
 from ocelad.files.text import TextReader, TextTable
 
@@ -36,7 +36,8 @@ class Delimited:
             return newlines + 1
         quotes = np.flatnonzero(characters == _QUOTE)
         if self._well_quoted(characters, quotes):
-            return newlines[np.searchsorted(quotes, newlines) % 2 == 0] + 1
+            outside = np.searchsorted(quotes, newlines) % 2 == 0
+            return np.asarray(newlines[outside] + 1, dtype=np.int64)
         ends = []
         at = 0
         while (match := self._record.match(data, at)) is not None:
@@ -72,7 +73,7 @@ class Delimited:
     def record(self, text: str) -> Record:
         row = self.split(text)
         if len(row) != len(self.names):
-            raise Wrong(f"the row has {len(row)} cells; {len(self.names)} are expected, as in the header")
+            raise BadRowError(f"the row has {len(row)} cells; {len(self.names)} are expected, as in the header")
         return dict(zip(self.names, row, strict=True))
 
     def split(self, text: str) -> list[str]:
@@ -83,20 +84,20 @@ class Delimited:
         """
         if '"' not in text:
             if "\r" in text:
-                raise Wrong("the row has a carriage return that ends no line")
+                raise BadRowError("the row has a carriage return that ends no line")
             return text.split(self.separator)
-        row = []
+        row: list[str] = []
         at = 0
         while True:
             match = self._cell.match(text, at)
             if match is None or (match.end() < len(text) and text[match.end()] != self.separator):
-                raise Wrong(
+                raise BadRowError(
                     f"cell {len(row) + 1} has a quote that is not closed, or text after the quote that closes it"
                 )
-            quoted, bare = match.groups()
-            if bare is not None and "\r" in bare:
-                raise Wrong("the row has a carriage return that ends no line")
-            row.append(bare if quoted is None else quoted.replace('""', '"'))
+            quoted, bare = match.groups(default="")
+            if "\r" in bare:
+                raise BadRowError("the row has a carriage return that ends no line")
+            row.append(bare or quoted.replace('""', '"'))
             if match.end() == len(text):
                 return row
             at = match.end() + 1
@@ -118,7 +119,7 @@ def open_delimited(reader: TextReader, format: str) -> TextTable:
     grammar = Delimited(SEPARATORS[format])
     try:
         names = [cell.strip(" \t") for cell in grammar.split(reader.first_line(grammar))]
-    except Wrong as wrong:
+    except BadRowError as wrong:
         raise FileError(f"{name}: the header cannot be read: {wrong}") from None
     if all(cells.number_in_text(cell) is not None for cell in names):
         raise FileError(f"{name} has no header: its first line holds numbers, {listed(names, 3)}; names are expected")

@@ -17,7 +17,7 @@ class RowError(ValueError):
         self.line = line
 
 
-class Wrong(Exception):
+class BadRowError(Exception):
     """Why a row is bad. It stays inside this package: the stream skips the row, or stops with a ``RowError``."""
 
 

@@ -12,7 +12,7 @@ from ocelad import checks
 from ocelad.checks import Floats
 from ocelad.files import cells, columns
 from ocelad.files.blocks import Ints, Table, Values, Wanted
-from ocelad.files.errors import FileError, RowError, Wrong, listed, shown
+from ocelad.files.errors import BadRowError, FileError, RowError, listed, shown
 from ocelad.files.points import AsNumber, ItemTable, Members, Points, Record, Scalars, Vector, cell
 from ocelad.files.sources import Source
 from ocelad.files.stream import FileStream
@@ -195,21 +195,21 @@ def _points(name: str, table: Table, features: Any, taken: list[str], stop: bool
     if len(chosen) == 1 and table.kinds[chosen[0]] in ("list", "object"):
         return _nested(name, table, chosen[0], found, stop)
     for column in chosen:
-        held = [record[column] for _, record in found if not isinstance(record, Wrong) and column in record]
+        held = [record[column] for _, record in found if not isinstance(record, BadRowError) and column in record]
         numeric = any(table.as_number(entry) is not None for entry in held)
         if (table.kinds[column] != "number" and table.typed) or (held and not numeric):
             what = f"{shown(held[0])} in its first row" if held else f"values of the kind {table.kinds[column]!r}"
             raise FileError(
-                f"{name}: the column {shown(column)} holds {what}; numbers are expected; choose the columns with features="
+                f"{name}: the column {shown(column)} holds {what}; numbers are expected; features= chooses the columns"
             )
     return Scalars(chosen), chosen
 
 
 def _nested(
-    name: str, table: Table, column: str, found: list[tuple[int, Record | Wrong]], stop: bool
+    name: str, table: Table, column: str, found: list[tuple[int, Record | BadRowError]], stop: bool
 ) -> tuple[Points, tuple[str, ...]]:
     for line, record in found:
-        value = record if isinstance(record, Wrong) else record.get(column)
+        value = record if isinstance(record, BadRowError) else record.get(column)
         if isinstance(value, list) and value:
             return Vector(column, len(value)), tuple(map(str, range(len(value))))
         if isinstance(value, dict) and value:

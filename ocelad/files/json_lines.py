@@ -10,7 +10,7 @@ import numpy as np
 from ocelad.files import cells
 from ocelad.files.arrow import arrow
 from ocelad.files.blocks import Ints, Wanted
-from ocelad.files.errors import FileError, RowError, Wrong, shown
+from ocelad.files.errors import BadRowError, FileError, RowError, shown
 from ocelad.files.points import Members, Record, Scalars, Vector
 from ocelad.files.text import TextReader, TextTable
 
@@ -50,9 +50,9 @@ class JsonLines:
             record = json.loads(text, object_pairs_hook=_object)
         except (ValueError, RecursionError) as error:
             why = f" ({error.msg} at column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
-            raise Wrong(f"the line is not JSON{why}; one object per line is expected") from None
+            raise BadRowError(f"the line is not JSON{why}; one object per line is expected") from None
         if not isinstance(record, dict):
-            raise Wrong(f"the line holds {shown(record)}; a JSON object is expected")
+            raise BadRowError(f"the line holds {shown(record)}; a JSON object is expected")
         for name, first in self.first.items():
             # In a column of floats pyarrow reads whole numbers as floats.
             if type(first) is float and type(record.get(name)) is int:
@@ -86,7 +86,7 @@ def open_json_lines(reader: TextReader, format: str, stop: bool) -> TextTable:
         if not found:
             raise FileError(f"{name} is empty")
         for line, record in found:
-            if not isinstance(record, Wrong):
+            if not isinstance(record, BadRowError):
                 grammar.first = record
                 kinds = {key: _kind(value) for key, value in record.items()}
                 return TextTable(reader, grammar, format, kinds, cells.number_in_value)

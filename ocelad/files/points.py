@@ -1,4 +1,4 @@
-"""Where in a row the numbers of a point are: in columns of their own, in a list, in an object, or in a table of items."""
+"""Where the numbers of a point are: in columns of their own, in a list, in an object, or in a table of items."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from ocelad.checks import Floats
 from ocelad.files import cells
 from ocelad.files.arrow import floats, whole
-from ocelad.files.errors import Wrong, shown
+from ocelad.files.errors import BadRowError, shown
 
 Record: TypeAlias = Mapping[str, Any]
 AsNumber: TypeAlias = Callable[[Any], float | None]
@@ -83,9 +83,9 @@ class Vector:
     def point(self, record: Record, as_number: AsNumber) -> list[float]:
         entries = cell(record, self.column)
         if not isinstance(entries, list):
-            raise Wrong(f"column {shown(self.column)} holds {shown(entries)}; a list of numbers is expected")
+            raise BadRowError(f"column {shown(self.column)} holds {shown(entries)}; a list of numbers is expected")
         if len(entries) != self.width:
-            raise Wrong(f"column {shown(self.column)} holds {len(entries)} numbers; {self.width} are expected")
+            raise BadRowError(f"column {shown(self.column)} holds {len(entries)} numbers; {self.width} are expected")
         name = self.column
         return [cells.expect(f"{name}[{i}]", entry, as_number, _FINITE) for i, entry in enumerate(entries)]
 
@@ -120,7 +120,7 @@ class Members:
     def point(self, record: Record, as_number: AsNumber) -> list[float]:
         members = cell(record, self.column)
         if not isinstance(members, dict):
-            raise Wrong(f"column {shown(self.column)} holds {shown(members)}; an object of numbers is expected")
+            raise BadRowError(f"column {shown(self.column)} holds {shown(members)}; an object of numbers is expected")
         return [
             cells.expect(f"{self.column}.{key}", cell(members, key, self.column), as_number, _FINITE)
             for key in self.keys
@@ -162,7 +162,9 @@ class References:
         entry = cell(record, self.column)
         key = cells.expect(self.column, entry, cells.identity, "an id is expected")
         if key not in self.items.rows:
-            raise Wrong(f"column {shown(self.column)} holds the id {shown(entry)}; {self.items.name} has no such item")
+            raise BadRowError(
+                f"column {shown(self.column)} holds the id {shown(entry)}; {self.items.name} has no such item"
+            )
         point: list[float] = self.items.X[self.items.rows[key]].tolist()
         return point
 
@@ -175,8 +177,8 @@ def cell(record: Record, column: str, of: str = "") -> Any:
     """The cell of a column, or a sentence where the record lacks it or has it twice."""
     where = f"{of}.{column}" if of else column
     if column not in record:
-        raise Wrong(f"{shown(where)} is missing")
+        raise BadRowError(f"{shown(where)} is missing")
     value = record[column]
     if isinstance(value, cells.Twice):
-        raise Wrong(f"{shown(where)} is given twice")
+        raise BadRowError(f"{shown(where)} is given twice")
     return value

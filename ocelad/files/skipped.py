@@ -26,7 +26,7 @@ class SideFile:
             size = path.stat().st_size if path.exists() else 0
             if size < length:
                 raise FileError(
-                    f"{path} has {size} bytes and had {length} when the position was recorded; rows skipped before are lost"
+                    f"{path} has {size} bytes and had {length} when the position was recorded; skipped rows are lost"
                 )
             if size > length:
                 os.truncate(path, length)

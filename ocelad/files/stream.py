@@ -179,7 +179,8 @@ class FileStream(Generic[Piece]):
             raise FileError(f"resume= must be the position of a chunk; got {position!r}")
         if position.get("format") != self._table.format:
             raise FileError(
-                f"{name} is read as {self._table.format} and was begun as {position.get('format')}; it is not the file begun"
+                f"{name} is read as {self._table.format} and was begun as {position.get('format')}; "
+                "it is not the file begun"
             )
         if self._source.fingerprint(position["head_bytes"]) != (position["head_bytes"], position["head_sha256"]):
             raise FileError(f"{name} begins with other bytes than the file that was begun; it is not that file")

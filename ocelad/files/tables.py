@@ -46,7 +46,7 @@ def open_table(source: Source, format: str | None, stop: bool) -> Table:
     if known in _NAMES:
         if source.total_bytes is None:
             raise FileError(
-                f"{source.name} holds {_NAMES[known]}, which cannot be read from a pipe; accepted there: CSV, JSON lines"
+                f"{source.name} holds {_NAMES[known]}, which cannot come from a pipe; accepted there: CSV, JSON lines"
             )
         if source.gzipped:
             raise FileError(f"{source.name} is gzipped; unzip it: Parquet and Arrow files are compressed inside")

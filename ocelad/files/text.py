@@ -10,7 +10,7 @@ import numpy as np
 
 from ocelad.files import sources
 from ocelad.files.blocks import Ints, Wanted
-from ocelad.files.errors import FileError, Wrong
+from ocelad.files.errors import BadRowError, FileError
 from ocelad.files.points import AsNumber, Record
 from ocelad.files.sources import Source
 
@@ -29,7 +29,7 @@ class Grammar(Protocol):
         """The records as a pyarrow table; None where they are not all read exactly as by ``record``."""
 
     def record(self, text: str) -> Record:
-        """One record; ``Wrong`` where it is none."""
+        """One record; ``BadRowError`` where it is none."""
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,11 @@ class TextReader:
                 return block.text(0)
         raise FileError(f"{self.source.name} is empty")
 
-    def sample(self, grammar: Grammar, count: int) -> list[tuple[int, Record | Wrong]]:
+    def sample(self, grammar: Grammar, count: int) -> list[tuple[int, Record | BadRowError]]:
         """The next records, at most ``count``, with their lines; they will be read again."""
         offset, line = self._offset, self._line
         data = b""
-        found: list[tuple[int, Record | Wrong]] = []
+        found: list[tuple[int, Record | BadRowError]] = []
         try:
             while len(found) < count and len(data) <= sources.LINE_BYTES:
                 block = self.block(grammar, Wanted((), ()))
@@ -234,7 +234,7 @@ class TextTable:
     ) -> None:
         self.reader, self.grammar, self.format, self.kinds, self.as_number = reader, grammar, format, kinds, as_number
 
-    def sample(self, count: int) -> list[tuple[int, Record | Wrong]]:
+    def sample(self, count: int) -> list[tuple[int, Record | BadRowError]]:
         return self.reader.sample(self.grammar, count)
 
     def blocks(self, wanted: Wanted, start: Mapping[str, Any] | None) -> Iterator[TextBlock]:
@@ -250,8 +250,8 @@ def _refuse_utf16(name: str, head: bytes) -> None:
         raise FileError(f"{name} is in UTF-16; accepted: UTF-8 (iconv -f UTF-16 -t UTF-8 makes it so)")
 
 
-def _attempt(block: TextBlock, i: int) -> Record | Wrong:
+def _attempt(block: TextBlock, i: int) -> Record | BadRowError:
     try:
         return block.record(i)
-    except Wrong as wrong:
+    except BadRowError as wrong:
         return wrong
