@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ocelad import evaluate as evaluate
+    from ocelad import files as files
     from ocelad import regret as regret
     from ocelad import streams as streams
     from ocelad import testing as testing
@@ -48,7 +49,7 @@ _HOMES = {
     "track_metric": "ocelad.online.track",
 }
 
-_MODULES = ("evaluate", "regret", "streams", "testing", "trials")
+_MODULES = ("evaluate", "files", "regret", "streams", "testing", "trials")
 
 __all__ = ["__version__", *_MODULES, *sorted(_HOMES)]
 

@@ -16,7 +16,7 @@ from ocelad.metric import Metric
 from ocelad.online.losses import LOSSES
 
 if TYPE_CHECKING:
-    from ocelad.files import Comparisons
+    from ocelad.files import ComparisonStream
 
 # How many pairs are learned from at a time. With the engines "blocked" and "sparse" the last bits depend on it.
 CHUNK = 1024
@@ -56,7 +56,7 @@ class Tracking:
         self._directions: Floats | None = None
 
     def follow(
-        self, stream: Comparisons, output: str | os.PathLike[str], checkpoint_every: int = 50_000
+        self, stream: ComparisonStream, output: str | os.PathLike[str], checkpoint_every: int = 50_000
     ) -> Generator[Progress, None, None]:
         """Learn from what the stream still has, chunk by chunk; saved every so many pairs, at the end and when left.
 
@@ -68,6 +68,7 @@ class Tracking:
         before = self._applied(self.tracker.metric_)
         try:
             for chunk in stream:
+                assert chunk.y is not None  # the stream was opened with labels
                 whole = False  # an interrupt in between must not save pairs as learned twice, or never
                 before = self._learn(chunk.pairs, chunk.y, before)
                 self.position = chunk.position
@@ -78,8 +79,11 @@ class Tracking:
                     self.save(output)
                     unsaved = 0
                 yield Progress(self.tracker.n_rounds_, due)
+            behind = self.position != stream.position  # rows at the end that were skipped
+            self.position = stream.position
+            unsaved += behind
         finally:
-            if whole and (unsaved or self.position is None):
+            if whole and unsaved:
                 self.save(output)
 
     def _learn(self, pairs: Floats, y: Floats, before: Floats) -> Floats:

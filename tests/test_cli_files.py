@@ -23,6 +23,7 @@ from sklearn.metrics import roc_auc_score
 from ocelad import Metric, MetricTracker
 from ocelad.evaluate import knn_error
 
+FEATURES = "tempo,loudness,length"
 COMMAND = [sys.executable, "-m", "ocelad"]
 
 
@@ -69,7 +70,8 @@ def folder(tmp_path_factory):
     (folder / "pairs.jsonl").write_text(lines)
     with gzip.open(folder / "pairs.jsonl.gz", "wt") as file:
         file.write(lines)
-    run("track", "answers.csv", "--items", "items.csv", "--step-size", "0.01", "-o", "songs.tracker", cwd=folder)
+    options = ["--items", "items.csv", "--features", FEATURES]
+    run("track", "answers.csv", *options, "--step-size", "0.01", "-o", "songs.tracker", cwd=folder)
     return folder
 
 
@@ -200,7 +202,9 @@ def test_embed(folder, tmp_path):
 def test_distance(folder):
     tracker = MetricTracker.load(folder / "songs.tracker")
     pairs, _ = pairs_of(folder)
-    printed = run("distance", "songs.tracker", "answers.csv", "--items", "items.csv", cwd=folder).stdout
+    printed = run(
+        "distance", "songs.tracker", "answers.csv", "--items", "items.csv", "--features", FEATURES, cwd=folder
+    ).stdout
     rows = list(csv.DictReader(io.StringIO(printed)))
     np.testing.assert_allclose([float(row["distance"]) for row in rows], tracker.pair_distance(pairs), rtol=1e-12)
     assert [int(row["similar"]) for row in rows] == tracker.predict(pairs).tolist()
@@ -212,7 +216,7 @@ def test_distance(folder):
 def test_evaluate(folder):
     tracker = MetricTracker.load(folder / "songs.tracker")
     X, genre = some_items()
-    options = ["--items", "items.csv", "--class", "genre", "--json"]
+    options = ["--items", "items.csv", "--features", FEATURES, "--class", "genre", "--json"]
     scores = json.loads(run("evaluate", "songs.tracker", "held_out.csv", *options, cwd=folder).stdout)["scores"]
     assert scores["5-NN error"]["learned"] == knn_error(tracker.transform(X), genre)
     assert scores["5-NN error"]["Euclidean"] == knn_error(X, genre)
@@ -222,10 +226,7 @@ def test_evaluate(folder):
     y = [1 if row["same"] == "yes" else -1 for row in rows]
     assert scores["ROC AUC of pairs"]["learned"] == roc_auc_score(y, tracker.decision_function(X[at]))
     assert scores["right answers"]["learned"] == np.mean(tracker.predict(X[at]) == y)
-    assert (
-        "ROC AUC of pairs"
-        in run("evaluate", "songs.tracker", "held_out.csv", "--items", "items.csv", cwd=folder).stdout
-    )
+    assert "ROC AUC of pairs" in run("evaluate", "songs.tracker", "held_out.csv", *options[:4], cwd=folder).stdout
     assert "nothing to evaluate on" in run("evaluate", "songs.tracker", cwd=folder, code=2).stderr
 
 

@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocelad.cli.measure import opened_pairs
-from ocelad.cli.shared import as_json, on_error, print_json, print_tables, reading_pairs, saved_tracker, table
+from ocelad.cli.shared import (
+    as_json,
+    on_error,
+    opened_pairs,
+    print_json,
+    print_tables,
+    reading_pairs,
+    saved_tracker,
+    table,
+)
 
 if TYPE_CHECKING:
     from ocelad.metric import Metric
@@ -125,7 +133,7 @@ def labelled_items(
     from ocelad.files import open_items
 
     points, labels = [], []
-    with open_items(file, label=label, id=id, features=saved.feature_names) as rows:
+    with open_items(file, label=label, id=id or "id", features=saved.feature_names) as rows:
         saved.check_features(rows.feature_names, file)
         for chunk in rows:
             points.append(chunk.X)

@@ -7,7 +7,15 @@ from typing import Any
 
 import click
 
-from ocelad.cli.shared import check_folder, file_format, on_error, reading_pairs, saved_tracker
+from ocelad.cli.shared import (
+    ROWS_SKIPPED,
+    check_folder,
+    file_format,
+    on_error,
+    opened_pairs,
+    reading_pairs,
+    saved_tracker,
+)
 
 output_file = click.option(
     "-o",
@@ -52,7 +60,7 @@ def embed(
     _check_output(output)
     saved = load_metric(tracker)
     with open_items(
-        items, format=format_, id=id_, label=label, features=saved.feature_names, on_error=on_error
+        items, format=format_, id=id_ or "id", label=label, features=saved.feature_names, on_error=on_error
     ) as rows:
         saved.check_features(rows.feature_names, items)
         with open_output(output) as out:
@@ -97,15 +105,6 @@ def distance(tracker: Path, file: str, output: Path | None, **options: Any) -> N
         _end(stream)
 
 
-def opened_pairs(file: str, options: dict[str, Any], **more: Any) -> Any:
-    """The comparisons of a file, by the options of ``reading_pairs``."""
-    from ocelad.files import open_comparisons
-
-    names = ("items", "x", "z", "label", "id_a", "id_b", "time")
-    arguments = {name: options[name] for name in names} | {"format": options["format_"], "id": options["id_"]}
-    return open_comparisons(file, **{**arguments, "on_error": options["on_error"], **more})
-
-
 def _check_output(output: Path | None) -> None:
     from ocelad.files import OUTPUTS
 
@@ -116,8 +115,6 @@ def _check_output(output: Path | None) -> None:
 
 
 def _end(stream: Any) -> None:
-    from ocelad.cli.shared import ROWS_SKIPPED
-
     if stream.n_skipped:
         click.echo(f"{stream.n_skipped:,} rows were skipped; they are in {stream.skipped}.", err=True)
         click.get_current_context().exit(ROWS_SKIPPED)

@@ -13,6 +13,7 @@ import click
 
 if TYPE_CHECKING:
     from ocelad.estimators.mahalanobis import MahalanobisTracker
+    from ocelad.files import ComparisonStream
 
 PICTURES = (".png", ".pdf", ".svg")
 #: Exit codes beside 0 (done), 1 (failed) and 2 (wrong usage).
@@ -33,7 +34,12 @@ def reading_pairs(command: Command) -> Command:
                 metavar="FILE",
                 help="A table of items with an id column; the comparisons then name ids (id_a, id_b).",
             ),
-            click.option("--x", metavar="COLUMNS", help="Columns of the first point: a pattern such as 'left_*'."),
+            click.option(
+                "--features",
+                metavar="COLUMNS",
+                help="The items' features: names or patterns with commas between; all columns but the id by default.",
+            ),
+            click.option("--x", metavar="COLUMNS", help="Columns of the first point, such as 'left_*'."),
             click.option("--z", metavar="COLUMNS", help="Columns of the second point."),
             click.option("--label", metavar="COLUMN", help="The column that says same or different."),
             click.option("--id", "id_", default="id", show_default=True, help="The id column of the items."),
@@ -60,6 +66,24 @@ on_error = click.option(
     show_default=True,
     help="What a bad row does: stop, or be written to a side file.",
 )
+
+
+def opened_pairs(file: str, options: dict[str, Any], **more: Any) -> ComparisonStream:
+    """The comparisons of a file, by the options of ``reading_pairs`` and ``on_error``."""
+    from ocelad.files import open_comparisons, open_items
+
+    names = ("x", "z", "label", "id_a", "id_b", "time", "on_error")
+    arguments = {name: options[name] for name in names} | {"format": options["format_"]}
+    if options["items"]:
+        arguments["items"] = open_items(options["items"], id=options["id_"], features=listed(options["features"]))
+    return open_comparisons(file, **{**arguments, **more})
+
+
+def listed(columns: str | None) -> list[str] | str | None:
+    """Columns as the reader takes them: names, or one pattern."""
+    if columns is None or "," not in columns:
+        return columns
+    return [name.strip() for name in columns.split(",")]
 
 
 def check_picture(path: Path) -> None:

@@ -20,6 +20,7 @@ from ocelad.cli.shared import (
     check_folder,
     lengths_of,
     on_error,
+    opened_pairs,
     print_json,
     print_tables,
     reading_pairs,
@@ -28,7 +29,7 @@ from ocelad.cli.shared import (
 
 if TYPE_CHECKING:
     from ocelad.estimators import MetricTracker
-    from ocelad.files import Comparisons
+    from ocelad.files import ComparisonStream
     from ocelad.tracking import Tracking
 
 # The squared length of pairs that the default step size suits (see track_metric), and how far off goes unremarked.
@@ -89,28 +90,12 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
       ocelad track pairs.csv --resume --on-error skip
       zcat pairs.jsonl.gz | ocelad track - --format jsonl -o pairs.tracker --json
     """
-    from ocelad.files import open_comparisons
     from ocelad.tracking import CHUNK
 
     output = output or _default_output(file)
     check_folder(output)
     tracking = _begun(output, options)
-    with open_comparisons(
-        file,
-        items=options["items"],
-        format=options["format_"],
-        x=options["x"],
-        z=options["z"],
-        label=options["label"],
-        id=options["id_"],
-        id_a=options["id_a"],
-        id_b=options["id_b"],
-        time=options["time"],
-        on_error=options["on_error"],
-        skipped=options["skipped"],
-        chunk_size=CHUNK,
-        resume=tracking.position,
-    ) as stream:
+    with opened_pairs(file, options, skipped=options["skipped"], chunk_size=CHUNK, resume=tracking.position) as stream:
         start = perf_counter()
         stopped = _follow(tracking, stream, output, options["every"], quiet=quiet or as_json)
         seconds = perf_counter() - start
@@ -173,7 +158,7 @@ def _begun(output: Path, options: dict[str, Any]) -> Tracking:
     return tracking
 
 
-def _follow(tracking: Tracking, stream: Comparisons, output: Path, every: int, quiet: bool) -> bool:
+def _follow(tracking: Tracking, stream: ComparisonStream, output: Path, every: int, quiet: bool) -> bool:
     """Track the stream with a live bar on a terminal, a line per save elsewhere; whether it was told to stop."""
     with _asked_to_stop() as asked, closing(tracking.follow(stream, output, every)) as rounds:
         if quiet or not sys.stderr.isatty():
@@ -242,7 +227,7 @@ def _rows(tracking: Tracking, most: int) -> list[dict[str, Any]]:
     ]
 
 
-def _report(tracking: Tracking, stream: Comparisons) -> dict[str, Any]:
+def _report(tracking: Tracking, stream: ComparisonStream) -> dict[str, Any]:
     total, tracker = tracking.history.total(), tracking.tracker
     return {
         "pairs": tracker.n_rounds_,
@@ -257,7 +242,7 @@ def _report(tracking: Tracking, stream: Comparisons) -> dict[str, Any]:
     }
 
 
-def _print_report(tracking: Tracking, stream: Comparisons, output: Path, seconds: float) -> None:
+def _print_report(tracking: Tracking, stream: ComparisonStream, output: Path, seconds: float) -> None:
     total, tracker = tracking.history.total(), tracking.tracker
     rows = [
         [

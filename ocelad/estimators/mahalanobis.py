@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -13,14 +13,14 @@ from sklearn.exceptions import NotFittedError
 
 from ocelad import checks, saved, tables
 from ocelad.checks import About, Arrays, Floats
-from ocelad.estimators.tuples import Points, points_of
+from ocelad.estimators.tuples import WORDS, Points, points_of
 from ocelad.metric import Metric
 from ocelad.online.bank import Finest
 from ocelad.online.comid import DivergenceName, LossName, RegularizerName
 from ocelad.online.kept import prefixed
 from ocelad.online.ocelad import Ocelad
 from ocelad.online.track import EngineName, choose_engine, resume_metric, track_metric
-from ocelad.pairs import subtract
+from ocelad.pairs import EventsName, subtract
 
 
 class FeatureWeight(NamedTuple):
@@ -46,6 +46,10 @@ class MahalanobisTracker(BaseEstimator):  # type: ignore[misc]
 
     The parameters are those of ``MetricTracker``.
     """
+
+    #: How many points a tuple has, and which events of the core tuples become.
+    _size: ClassVar[int] = 2
+    _learns_from: ClassVar[EventsName] = "pairs"
 
     def __init__(
         self,
@@ -236,15 +240,35 @@ class MahalanobisTracker(BaseEstimator):  # type: ignore[misc]
         names = set(MahalanobisTracker._get_param_names()) - {"preprocessor"}
         return {name: getattr(self, name) for name in sorted(names)}
 
+    def _after(self, tracked: Tracked | None, tuples: Any, events_of: Callable[..., Any]) -> tuple[Tracked, Any]:
+        """What is tracked after some more tuples, and the margins with which they were judged before."""
+        points = points_of(tuples, self._size, self.preprocessor, None if tracked is None else tracked.n_features)
+        events = events_of(*points.parts)
+        if tracked is None:
+            tracked = self._begun(points.n_features, checks.is_sparse(points.parts[0]), points.names)
+        else:
+            tables.same_names(points.names, tracked.names, "the points")
+            # On a copy, so that a pair that cannot be learned from leaves everything as it was. A shallow one will
+            # do: a replay puts other values into the place of those it finds.
+            tracked = tracked.copy()
+        return tracked, tracked.ocelad.replay(events)
+
     def _begun(self, n_features: int, sparse: bool, names: tuple[str, ...] | None) -> Tracked:
         settings = self._settings()
         engine = self.engine
         if sparse and engine == "auto" and not self.diagonal:
             engine = choose_engine(
-                n_features, self.divergence, self.regularizer, self.shrinkage, self.max_rank, sparse=True
+                n_features,
+                self.divergence,
+                self.regularizer,
+                self.shrinkage,
+                self.max_rank,
+                sparse=True,
+                events=self._learns_from,
             )
             engine = engine if engine == "sparse" else "auto"
-        return Tracked(track_metric(n_features, **{**settings, "engine": engine}), n_features, settings, names)
+        ocelad = track_metric(n_features, **{**settings, "engine": engine}, events=self._learns_from)
+        return Tracked(ocelad, n_features, settings, names)
 
     def _going_on(self) -> Tracked | None:
         """What there is to go on from, if anything; settings that were changed meanwhile cannot be followed."""
@@ -262,7 +286,8 @@ class MahalanobisTracker(BaseEstimator):  # type: ignore[misc]
     def _tracked(self) -> Tracked:
         tracked = self._tracked_or_none()
         if tracked is None:
-            raise NotFittedError(f"this {type(self).__name__} has seen no pairs yet; call fit or partial_fit first")
+            word = WORDS[self._size]
+            raise NotFittedError(f"this {type(self).__name__} has seen no {word} yet; call fit or partial_fit first")
         return tracked
 
     def _tracked_or_none(self) -> Tracked | None:

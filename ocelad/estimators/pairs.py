@@ -11,7 +11,6 @@ from ocelad import checks, tables
 from ocelad.checks import About, Arrays, Floats
 from ocelad.estimators.calibration import Calibration
 from ocelad.estimators.mahalanobis import MahalanobisTracker, Tracked
-from ocelad.estimators.tuples import points_of
 from ocelad.pairs import Events, Pair, SparseVector, subtract
 
 
@@ -152,17 +151,10 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         return self._keep(tracked)
 
     def _learned(self, tracked: Tracked | None, pairs: Any, y: Any) -> tuple[Tracked, Any]:
-        points = points_of(pairs, 2, self.preprocessor, None if tracked is None else tracked.n_features)
-        U = subtract(*points.parts)
-        labels = checks.labels(tables.labels_of(y), "y", U.shape[0])
-        if tracked is None:
-            tracked = self._begun(U.shape[1], checks.is_sparse(U), points.names)
-        else:
-            tables.same_names(points.names, tracked.names, "the points")
-            # On a copy, so that a pair that cannot be learned from leaves everything as it was. A shallow one will
-            # do: a replay puts other values into the place of those it finds.
-            tracked = tracked.copy()
-        return tracked, tracked.ocelad.replay(Events(U, labels))
+        def events_of(x: Any, z: Any) -> Events:
+            return Events(subtract(x, z), checks.labels(tables.labels_of(y), "y", x.shape[0]))
+
+        return self._after(tracked, pairs, events_of)
 
     def decision_function(self, pairs: Any) -> Floats:
         """How alike the two points of each pair are: ``pair_score``. Similar is what is at least ``-threshold_``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -18,7 +18,7 @@ class RelativeTracker(MahalanobisTracker):
     distances is the smaller says nothing of a threshold.
     """
 
-    _learns_from: EventsName = "relatives"
+    _learns_from: ClassVar[EventsName] = "relatives"
 
     def fit(self, tuples: Any, y: Any = None) -> Self:
         """Forget everything, then learn from the tuples, in their order. y is there for scikit-learn's tools only."""
@@ -92,7 +92,7 @@ class TripletTracker(RelativeTracker):
     'x0'
     """
 
-    _size = 3
+    _size: ClassVar[int] = 3
 
     @staticmethod
     def _near_and_far(*points: Any) -> tuple[Any, Any]:
@@ -114,7 +114,7 @@ class QuadrupletTracker(RelativeTracker):
     array([1])
     """
 
-    _size = 4
+    _size: ClassVar[int] = 4
 
     @staticmethod
     def _near_and_far(*points: Any) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ocelad import checks, tables
 
-_WORDS = {2: "pairs", 3: "triplets", 4: "quadruplets"}
+WORDS = {2: "pairs", 3: "triplets", 4: "quadruplets"}
 
 
 class Points(NamedTuple):
@@ -43,7 +43,7 @@ def points_of(tuples: Any, size: int, preprocessor: Any = None, n_features: int 
            [5.]]), array([[7.],
            [0.]]))
     """
-    word = _WORDS[size]
+    word = WORDS[size]
     accepted = _accepted(size, preprocessor)
     if checks.is_sparse(tuples):
         raise TypeError(f"{word} is one sparse matrix; accepted: {size} of them, ({', '.join('XZVW'[:size])})")
@@ -64,7 +64,7 @@ def points_of(tuples: Any, size: int, preprocessor: Any = None, n_features: int 
 
 
 def _accepted(size: int, preprocessor: Any) -> str:
-    word = _WORDS[size]
+    word = WORDS[size]
     indices = "indices" if preprocessor is not None else "with a preprocessor, indices"
     return f"numbers of shape (n_{word}, {size}, n_features) or, {indices} of shape (n_{word}, {size})"
 
@@ -95,7 +95,7 @@ def _alike(parts: list[Any], letters: Sequence[str], n_features: int | None) -> 
 
 def _fetched(indices: Any, size: int, preprocessor: Any, n_features: int | None) -> Points:
     """The points that the preprocessor has for the indices."""
-    word = _WORDS[size]
+    word = WORDS[size]
     if indices.shape[1] != size or len(indices) == 0:
         raise ValueError(f"{word} has shape {indices.shape}; accepted: {_accepted(size, preprocessor)}")
     if callable(preprocessor):
