@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ocelad import evaluate as evaluate
     from ocelad import files as files
+    from ocelad import files as files
     from ocelad import regret as regret
     from ocelad import streams as streams
     from ocelad import testing as testing
     from ocelad import trials as trials
     from ocelad.estimators import MetricTracker as MetricTracker
+    from ocelad.estimators import QuadrupletTracker as QuadrupletTracker
+    from ocelad.estimators import TripletTracker as TripletTracker
     from ocelad.metric import Metric as Metric
     from ocelad.online.bank import Bank as Bank
     from ocelad.online.bank import LearnerBank as LearnerBank
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from ocelad.online.track import track_metric as track_metric
     from ocelad.pairs import Events as Events
     from ocelad.pairs import Pair as Pair
+    from ocelad.pairs import Relative as Relative
+    from ocelad.pairs import Relatives as Relatives
 
 __version__ = "0.1.0"
 
@@ -45,7 +50,11 @@ _HOMES = {
     "MetricTracker": "ocelad.estimators",
     "Ocelad": "ocelad.online.ocelad",
     "Pair": "ocelad.pairs",
+    "QuadrupletTracker": "ocelad.estimators",
+    "Relative": "ocelad.pairs",
+    "Relatives": "ocelad.pairs",
     "Round": "ocelad.online.ocelad",
+    "TripletTracker": "ocelad.estimators",
     "track_metric": "ocelad.online.track",
 }
 
