@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ocelad import evaluate as evaluate
     from ocelad import files as files
-    from ocelad import files as files
     from ocelad import regret as regret
     from ocelad import streams as streams
     from ocelad import testing as testing
