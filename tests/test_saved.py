@@ -27,6 +27,8 @@ from ocelad.online.track import resume_metric
 from ocelad.pairs import Event, Events
 
 N = 4
+# Pairs that are told apart already: shrinkage is put off.
+PUT_OFF = {"loss": "hinge", "initial_scale": 1.0}
 # Of every engine, in every form that its state can take.
 CASES = {
     "auto": {"engine": "auto"},
@@ -36,14 +38,15 @@ CASES = {
     "dense, burg": {"engine": "dense", "divergence": "burg"},
     "dense, von Neumann": {"engine": "dense", "divergence": "von_neumann"},
     "dense, diagonal": {"engine": "dense", "diagonal": True, "shrinkage": 0.01},
-    "diagonal": {"diagonal": True, "shrinkage": 0.01},
+    "diagonal": {"diagonal": True, "shrinkage": 0.01, **PUT_OFF},
     "fullrank": {"engine": "fullrank", "max_norm": 0.9},
     "lowrank": {"engine": "lowrank", "shrinkage": 0.01},
+    "lowrank, hinge": {"engine": "lowrank", "shrinkage": 0.01, **PUT_OFF},
     "lowrank, max_rank": {"engine": "lowrank", "max_rank": 2},
     "blocked": {"engine": "blocked", "shrinkage": 0.01},
     "blocked, 4": {"engine": "blocked, 4", "shrinkage": 0.01},
     "sparse": {"engine": "sparse"},
-    "sparse, 4": {"engine": "sparse, 4", "shrinkage": 0.01},
+    "sparse, 4": {"engine": "sparse, 4", "shrinkage": 0.01, **PUT_OFF},
 }
 # What kernels read: where a wrong number could do harm.
 KERNELS = ["fullrank", "diagonal", "lowrank", "blocked, 4", "sparse, 4"]
@@ -205,7 +208,7 @@ def test_what_is_kept_and_the_tracker_know_nothing_of_each_other(case):
     [
         ({"n": 5}, "n_features=4; here it is 5"),
         ({"step_size": 0.1}, "step_size=0.05; here it is 0.1"),
-        ({"loss": "hinge"}, "loss='logistic'; here it is 'hinge'"),
+        ({"loss": "hinge", "initial_scale": 1.0}, "loss='logistic'; here it is 'hinge'"),
         ({"finest": "reset"}, "finest='carry'; here it is 'reset'"),
         ({"shrinkage": 0.5}, "shrinkage=0.0; here it is 0.5"),
         ({"shortest_interval": 2}, "shortest_interval=1; here it is 2"),
@@ -315,6 +318,8 @@ def test_what_is_damaged_is_refused_and_changes_nothing(case):
         ("fullrank", "guess", 2.0, "'guess' holds 2.0; numbers of at least 0 and at most 1 are expected"),
         ("blocked, 4", "offset", 10**6, "'offset' holds 1000000"),
         ("blocked, 4", "n_anchors", 8, "points behind the last of"),
+        ("blocked, 4", "n_anchors", 0, "'V' has coefficients of anchors or pairs that slot 0 has not"),
+        ("blocked, 4", "V", 1.0, "'V' has coefficients of anchors or pairs that slot 0 has not"),
         ("sparse, 4", "vectors.features", 0, "'features' holds a number twice"),
         ("sparse, 4", "vectors.features", N, f"'features' holds {N}"),
         ("sparse, 4", "vectors.places", N, f"'places' holds {N}"),

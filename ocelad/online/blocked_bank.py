@@ -72,6 +72,11 @@ class BlockedBank(MetricBank):
         if (frame.offset + frame.n_anchors).max() > n_anchors:
             raise ValueError(f"what was kept as 'offset' points behind the last of {n_anchors} anchors")
         self._used = used
+        places = np.arange(state.V.shape[2])
+        for slot in range(n_slots):
+            is_there = (places < frame.n_anchors[slot]) | ((places >= capacity) & (places < capacity + used))
+            if state.V[state.buffer[slot], : state.rank[slot], ~is_there].any():
+                raise ValueError(f"what was kept as 'V' has coefficients of anchors or pairs that slot {slot} has not")
 
     def _rows(self, events: Any) -> Any:
         return self._vectors.rows(events)
