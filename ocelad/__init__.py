@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ocelad.online.track import track_metric as track_metric
     from ocelad.pairs import Events as Events
     from ocelad.pairs import Pair as Pair
+    from ocelad.pairs import Relative as Relative
+    from ocelad.pairs import Relatives as Relatives
 
 __version__ = "0.1.0"
 
@@ -44,6 +46,8 @@ _HOMES = {
     "MetricTracker": "ocelad.estimators",
     "Ocelad": "ocelad.online.ocelad",
     "Pair": "ocelad.pairs",
+    "Relative": "ocelad.pairs",
+    "Relatives": "ocelad.pairs",
     "Round": "ocelad.online.ocelad",
     "track_metric": "ocelad.online.track",
 }
