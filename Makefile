@@ -40,6 +40,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/health.py
 	$(BIN)/python benchmarks/trials.py
 	$(BIN)/python benchmarks/diagonal.py
+	$(BIN)/python benchmarks/relative.py
 	$(BIN)/python benchmarks/l1.py
 	$(BIN)/python benchmarks/scenario.py
 

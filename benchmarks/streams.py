@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from ocelad.pairs import Events
+from ocelad.pairs import Events, Relatives
 from ocelad.streams import DriftingClusters
 
 
@@ -19,6 +19,16 @@ def blobs(n: int, rounds: int, spread: float = 0.6) -> Events:
     points = rng.normal(size=(rounds, 2, n)) * np.sqrt(6.0 / n)
     points[:, :, :3] = spread * rng.normal(size=(rounds, 2, 3)) + 2 * np.eye(3)[labels]
     return Events(points[:, 0] - points[:, 1], np.where(labels[:, 0] == labels[:, 1], 1.0, -1.0))
+
+
+def triplets(n: int, rounds: int, spread: float = 0.6) -> Relatives:
+    """Relative comparisons of points as in ``blobs``: two of one cluster are nearer than two of different ones."""
+    rng = np.random.default_rng(0)
+    same, other = rng.integers(0, 3, size=rounds), rng.integers(1, 3, size=rounds)
+    points = rng.normal(size=(rounds, 3, n)) * np.sqrt(6.0 / n)
+    labels = np.stack([same, same, (same + other) % 3], axis=1)
+    points[:, :, :3] = spread * rng.normal(size=(rounds, 3, 3)) + 2 * np.eye(3)[labels]
+    return Relatives(near=points[:, 0] - points[:, 1], far=points[:, 0] - points[:, 2])
 
 
 NUCLEAR = {"step_size": 0.1, "shrinkage": 0.5, "initial_scale": 0.0, "loss": "hinge"}

@@ -348,5 +348,5 @@ def test_a_bank_is_for_one_ocelad_and_its_schedule():
         Ocelad(bank)
     with pytest.raises(ValueError, match="made for intervals of 1 rounds and up, not of 4"):
         Ocelad(make_bank(), shortest_interval=4)
-    with pytest.raises(ValueError, match="U has 4 features; 5 are expected"):
+    with pytest.raises(ValueError, match="has 4 features; 5 are expected"):
         Ocelad(make_bank()).replay(Events(np.ones((2, 4)), [1, 1]))

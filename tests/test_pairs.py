@@ -35,7 +35,7 @@ def test_events_take_every_sparse_format(form, kind):
     U, y = some_rows(), [1, -1, 1, 1, -1, True]
     events = Events(kind(U).asformat(form), y)
     assert events.sparse
-    assert len(events) == 6
+    assert (len(events), events.n_features) == (6, 7)
     for event, u in zip(events, U, strict=True):
         assert (as_dense(event.u) == u).all()
         assert as_event(event, 7).u.indices.dtype == np.int64

@@ -272,16 +272,20 @@ def test_equal_differences_change_nothing(engine):
 
 def test_equal_differences_make_no_directions():
     tracker = track("lowrank", initial_scale=0.0)
-    tracker.replay(Relatives(np.diag([1.0, 2.0, 3.0]), np.diag([-1.0, 2.0, 3.0])))
-    assert max(tracker.bank.ranks) == 0
+    tracker.replay(together(awkward_relatives(1, 3, 1)))
+    ranks = tracker.bank.ranks
+    near = np.random.default_rng(0).normal(size=(6, 3))
+    tracker.replay(Relatives(near, near * np.tile([[1.0], [-1.0]], (3, 1))))
+    assert max(tracker.bank.ranks) == max(ranks) == 1
 
 
 @pytest.mark.parametrize("max_norm", [None, 1.0])
 @pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
 def test_a_bounded_rank_is_cut_once_at_the_end(finest, max_norm):
-    # One step of one learner: the best metric of so many directions beside the base is the dense step's, cut.
-    n, r = 6, 3
-    for seed in range(10):
+    # One step of one learner: the best metric of so many directions beside the base is the dense step's, cut. With 5 of
+    # 6 directions, adding far makes it all of them; the base is still what a direction that is cut goes back to.
+    n = 6
+    for seed, r in [(seed, r) for seed in range(5) for r in (3, 5)]:
         near, far = np.random.default_rng(seed).normal(size=(2, n)) * [[0.5], [1.5]]
         events = awkward_relatives(seed, n, 20)
         bounded = track("lowrank", n, max_rank=r, finest=finest, max_norm=max_norm, step_size=0.1)
@@ -353,6 +357,16 @@ def test_a_step_that_overflows_is_refused(engine):
         with pytest.raises(LearnerError, match=r"in round 1 .*metric overflows"):
             tracker.step(event)
     assert tracker.play() == before
+
+
+def test_weights_that_come_to_overflow_are_refused():
+    tracker = track("diagonal", loss="hinge", initial_scale=0.0, step_size=1e308, n_scales=1)
+    tracker.step(Relative([0.0, 0.0, 0.0], [1.0, 1.0, 0.0]))
+    before = tracker.play()
+    with pytest.raises(LearnerError, match=r"in round 2 .*metric overflows"):
+        tracker.step(Relative([0.0, 1.0, 0.0], [1.0, 0.0, 0.0]))
+    assert tracker.play() == before
+    assert before.diagonal.tolist() == [1e308, 1e308, 0.0]
 
 
 @pytest.mark.parametrize("engine", [*ENGINES, "diagonal"])

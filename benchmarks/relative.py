@@ -1,0 +1,92 @@
+"""Microseconds per relative comparison beside microseconds per pair, with the same settings.
+
+    python benchmarks/relative.py
+
+Both streams are of the same clusters. In one process on one thread, in turns, when all scales are active; CPU time, the
+median of several turns, and the ratio. A comparison that moves a learner costs it two rank-one changes, where a pair
+costs it one; how many learners are moved, and the learners' ranks, are those of the stream.
+"""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import Any
+
+import numpy as np
+from results import save, show
+from rich.console import Console
+from rich.progress import track
+from streams import NUCLEAR, blobs, triplets
+from threadpoolctl import threadpool_limits
+
+from ocelad import Ocelad, track_metric
+from ocelad.pairs import Events, Relatives
+
+SCALES = 12
+WARM_UP = 2**SCALES  # rounds, after which every scale has begun
+TURNS = 9
+MANY, FEW = 2000, 100  # events per turn that are timed, and that are looked at one by one
+
+
+class Run:
+    """A tracker on its stream."""
+
+    def __init__(self, tracker: Ocelad, events: Events | Relatives) -> None:
+        self.tracker, self.events, self.done = tracker, events, 0
+        self.times: list[float] = []
+        self.moved: list[int] = []
+        tracker.replay(self.next(WARM_UP))
+
+    def next(self, count: int) -> Events | Relatives:
+        self.done += count
+        return self.events[self.done - count : self.done]
+
+    def turn(self) -> None:
+        part = self.next(MANY)
+        start = time.process_time()
+        self.tracker.replay(part)
+        self.times.append(1e6 * (time.process_time() - start) / MANY)
+        self.moved += [int((self.tracker.step(event).losses > 0).sum()) for event in self.next(FEW)]
+
+    def rank(self) -> float:
+        return float(np.mean([self.tracker.bank.learner(j).rank for j in range(SCALES)]))
+
+
+def measure(n: int, engine: str, settings: dict[str, Any]) -> dict[str, Any]:
+    rounds = WARM_UP + TURNS * (MANY + FEW)
+    pairs = Run(track_metric(n, engine=engine, n_scales=SCALES, **settings), blobs(n, rounds))
+    relatives = Run(
+        track_metric(n, engine=engine, n_scales=SCALES, events="relatives", **settings), triplets(n, rounds)
+    )
+    for _ in range(TURNS):
+        pairs.turn()
+        relatives.turn()
+    return {
+        "engine": engine,
+        "rho": settings["shrinkage"],
+        "n": n,
+        "us per pair": median(pairs.times),
+        "us per comparison": median(relatives.times),
+        "ratio": median(r / p for r, p in zip(relatives.times, pairs.times, strict=True)),
+        "moved by a pair": float(np.mean(pairs.moved)),
+        "by a comparison": float(np.mean(relatives.moved)),
+        "rank, pairs": pairs.rank(),
+        "rank, comparisons": relatives.rank(),
+    }
+
+
+def main() -> None:
+    cases: list[tuple[int, str, dict[str, Any]]] = []
+    for n in (10, 25, 100):
+        cases.append((n, "lowrank", NUCLEAR))
+        cases.append((n, "fullrank", {**NUCLEAR, "shrinkage": 0.0, "initial_scale": 1 / n}))
+    console = Console(width=140)
+    with threadpool_limits(1):
+        rows = [measure(*case) for case in track(cases, "relative comparisons", console=console)]
+    show(console, f"{SCALES} scales, CPU time on one thread", rows)
+    console.print(f"Written to {save('relative', {'turns': TURNS, 'scales': SCALES, 'warm up': WARM_UP}, rows)}")
+
+
+if __name__ == "__main__":
+    main()
