@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 
@@ -90,6 +90,11 @@ class Ocelad(Generic[Event, Play]):
         return self.turn.round - 1
 
     @property
+    def schedule(self) -> Schedule:
+        """Who starts and who is active when."""
+        return self._schedule
+
+    @property
     def turn(self) -> Turn:
         """The round that is about to be played."""
         return self._state[1]
@@ -141,6 +146,12 @@ class Ocelad(Generic[Event, Play]):
         """What the ensemble would say now: what it is judged on in the next round. Changes nothing."""
         bank, turn = self._state
         return bank.mix(turn)
+
+    def resumed(self, bank: Bank[Event, Play], turn: Turn) -> Self:
+        """An ensemble with this one's schedule that goes on with a turn, over a bank in which its starts are made."""
+        resumed = copy(self)
+        resumed._state = (bank, turn)
+        return resumed
 
     def __repr__(self) -> str:
         return f"Ocelad({type(self.bank).__name__}, n_rounds={self.n_rounds}, n_active_scales={self.turn.active})"
