@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from ocelad import checks
@@ -85,6 +84,10 @@ class LabelMetricTracker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     >>> bool(cross_val_score(tracked, X, y).mean() > cross_val_score(euclidean, X, y).mean() + 0.02)
     True
     """
+
+    classes_: Any
+    _state: _Learned
+    _named: bool  # whether the classes were given
 
     def __init__(
         self,
@@ -164,10 +167,10 @@ class LabelMetricTracker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _learn(self, X: Any, y: Any, classes: Any, *, anew: bool) -> LabelMetricTracker:
         after = copy(self)  # checking sets attributes; what is refused shall have changed nothing
         X, y = validate_data(after, X, y, accept_sparse="csr", dtype=np.float64, reset=anew)
-        check_classification_targets(y)
+        _refuse_measurements(y)
         if anew:
             after._state = _Learned(self, X.shape[1])
-            after._named = None
+            after._named = False
         after._state.refuse_changes(self)
         after._count_classes(y, classes, anew)
         per_point = checks.whole(self.pairs_per_point, "pairs_per_point", at_least=1)
@@ -178,18 +181,21 @@ class LabelMetricTracker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _count_classes(self, y: Any, classes: Any, anew: bool) -> None:
         if classes is not None:
             classes = np.unique(column_or_1d(classes))
-            if self._named is not None and not np.array_equal(classes, self._named):
+            if not anew and not np.array_equal(classes, self.classes_):
                 raise ValueError(
-                    f"classes is {classes.tolist()}; it was {self._named.tolist()} before and must stay the same"
+                    f"classes is {classes.tolist()}; it can be given with the first points only, or again as it is, "
+                    f"{self.classes_.tolist()}"
                 )
-            self._named = classes
-        if self._named is not None:
-            others = np.setdiff1d(y, self._named)
-            if len(others):
-                raise ValueError(f"y holds {others[0]!r}; accepted: the classes given, {self._named.tolist()}")
-            self.classes_ = self._named
-        else:
-            self.classes_ = np.unique(y) if anew else np.union1d(self.classes_, y)
+            self._named = True
+        known = self.classes_ if not anew else np.unique(y) if classes is None else classes
+        if (known.dtype.kind in "OUT") != (y.dtype.kind in "OUT"):
+            raise ValueError(
+                f"y holds {y[0]!r}, where the classes are such as {known[0]!r}; accepted: all text, or all numbers"
+            )
+        self.classes_ = np.union1d(known, y)
+        if self._named and len(self.classes_) > len(known):
+            other = np.setdiff1d(y, known)[0]
+            raise ValueError(f"y holds {other!r}; accepted: the classes that were given, {known.tolist()}")
 
     @property
     def _learned(self) -> _Learned:
@@ -274,8 +280,15 @@ class _Learned:
                 )
 
 
+def _refuse_measurements(y: Any) -> None:
+    """Refuse numbers that are no classes. (scikit-learn's own check warns where a short call has many classes.)"""
+    if y.dtype.kind == "f" and (y != np.floor(y)).any():
+        at = int(np.flatnonzero(y != np.floor(y))[0])
+        raise ValueError(f"y holds {y[at]:g} at position {at}; accepted: classes, as text, whole numbers or booleans")
+
+
 def _settings(estimator: LabelMetricTracker) -> dict[str, Any]:
-    """What cannot be changed between points: all but how many pairs a point gives, and the seed, which is drawn once."""
+    """What cannot be changed between points: all but how many pairs a point gives, and the seed, used only once."""
     settings = {"reservoir_size": estimator.reservoir_size, "scale": estimator.scale}
     tracker = MetricTracker() if estimator.tracker is None else estimator.tracker
     return settings | {f"tracker__{name}": value for name, value in tracker.get_params().items()}

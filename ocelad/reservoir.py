@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from copy import deepcopy
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ class Reservoir:
     When it is full, a new point takes the place of a random one: a *biased* reservoir (Aggarwal, "On biased reservoir
     sampling in the presence of stream evolution", VLDB 2006), in which a point is still held after k further ones with
     probability ``(1 - 1/size)**k``. The uniform reservoir, where every point of the stream is held with the same
-    probability, takes in fewer and fewer new points: after a change its partners would be those of a world that is gone.
+    probability, takes in fewer and fewer new points: after a change its partners would be those of a world long gone.
 
     To draw a partner or to put a point costs the same however many are held.
 
@@ -99,6 +100,14 @@ class Reservoir:
             self._leave(slot)
             self._points[slot], self._labels[slot] = point, label
         self._enter(slot, label)
+
+    def mark(self) -> tuple[int, Any]:
+        """Where the draws are, for ``rewind``."""
+        return self._n_draws, self._random.bit_generator.state
+
+    def rewind(self, mark: tuple[int, Any]) -> None:
+        """Take back the draws since ``mark``, between which no point was put."""
+        self._n_draws, self._random.bit_generator.state = mark
 
     def copy(self) -> Reservoir:
         """One with the same points that goes on by itself; points are not copied."""
@@ -208,5 +217,5 @@ def _unstacked(arrays: Mapping[str, Any], n_features: int | None, count: int) ->
     ends = arrays["indptr"].tolist()
     return [
         SparseVector(arrays["indices"][first:last].copy(), arrays["values"][first:last].copy(), n_features)
-        for first, last in zip(ends, ends[1:], strict=False)
+        for first, last in pairwise(ends)
     ]

@@ -1,4 +1,4 @@
-"""Yardstick: the length by which the differences of pairs are measured, so that one step size suits data of any scale."""
+"""Yardstick: the length that differences of points are measured by, so that one step size suits data of any scale."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from ocelad import checks
 
 ScaleSetting: TypeAlias = Literal["auto"] | float
 
-# What the default step size of the trackers suits: differences of about this squared length.
-SQUARED_LENGTH = 40.0
+# A step moves the squared distance of a pair by up to step_size * |u|**4. With the trackers' default step size, 1e-2,
+# and this squared length that is 1, the smallest threshold: enough to put a pair right, and not much more.
+SQUARED_LENGTH = 10.0
 # After so many pairs the length stays as it is. It needs no precision, and a metric should not be scaled for ever.
 N_PAIRS = 100
 
@@ -20,9 +21,9 @@ class Yardstick:
     """Divides differences by one length for all features, found from the first of them or given.
 
     With "auto" each difference u is divided by the root mean square length of all up to it, of the first 100 at most,
-    such that ``|u|**2`` comes to 40 on average: a step moves a squared distance by ``step_size * |u|**4``, and the
-    default step size suits that. Data in other units then give the same. No difference is measured by what comes after
-    it, so that it makes no difference how pairs are cut into calls.
+    such that ``|u|**2`` comes to 10 on average. A step of the default size moves such a pair's squared distance by at
+    most 1, the smallest threshold (see ``track_metric``), and data in other units give the same. No difference is
+    measured by what comes after it, so that it does not matter how pairs are cut into calls.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ class Yardstick:
     --------
     >>> yardstick = Yardstick()
     >>> yardstick.measured(np.array([[3.0, 4.0], [0.0, 5.0]])) ** 2 @ np.ones(2)
-    array([40., 40.])
+    array([10., 10.])
     """
 
     def __init__(self, scale: ScaleSetting = "auto") -> None:
