@@ -190,11 +190,12 @@ class LabelMetricTracker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         known = self.classes_ if not anew else np.unique(y) if classes is None else classes
         if (known.dtype.kind in "OUT") != (y.dtype.kind in "OUT"):
             raise ValueError(
-                f"y holds {y[0]!r}, where the classes are such as {known[0]!r}; accepted: all text, or all numbers"
+                f"y holds {y.tolist()[0]!r}, where the classes are such as {known.tolist()[0]!r}; "
+                "accepted: all text, or all numbers"
             )
         self.classes_ = np.union1d(known, y)
         if self._named and len(self.classes_) > len(known):
-            other = np.setdiff1d(y, known)[0]
+            other = np.setdiff1d(y, known).tolist()[0]
             raise ValueError(f"y holds {other!r}; accepted: the classes that were given, {known.tolist()}")
 
     @property
