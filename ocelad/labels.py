@@ -234,7 +234,7 @@ class _Learned:
     def after(self, X: Any, y: Any, per_point: int) -> _Learned:
         """What it knows after these points."""
         learned = copy(self)
-        learned.reservoir, learned.yardstick = self.reservoir.copy(), copy(self.yardstick)
+        learned.reservoir, learned.yardstick = self.reservoir.copy(), self.yardstick.copy()
         learned.tracker, learned._metric = deepcopy(self.tracker), None
         rows = checks.sparse(X, "X") if checks.is_sparse(X) else X
         labels = y.tolist()

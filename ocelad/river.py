@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from copy import copy
 from math import isfinite
 from numbers import Real
 from typing import Any, TypeAlias
@@ -125,7 +124,8 @@ class LabelMetric(base.SupervisedTransformer):
     Parameters
     ----------
     reservoir_size : int
-        How many past points are kept as partners; see ``ocelad.reservoir.Reservoir``.
+        How many past points are kept as partners; see ``ocelad.reservoir.Reservoir``. After a change, partners from
+        before it mislead, for about as many points as this.
     pairs_per_point : int
         How many partners a point gets; 0: it learns nothing, and distances are Euclidean but for a factor.
     loss, step_size, shrinkage, diagonal, initial_scale, scale
@@ -151,7 +151,7 @@ class LabelMetric(base.SupervisedTransformer):
     def __init__(
         self,
         *,
-        reservoir_size: int = 500,
+        reservoir_size: int = 100,
         pairs_per_point: int = 2,
         loss: LossName = "logistic",
         step_size: float = 1e-2,
@@ -229,7 +229,7 @@ class MetricKNNClassifier(base.Classifier):
         window_size: int = 1000,
         weighted: bool = True,
         *,
-        reservoir_size: int = 500,
+        reservoir_size: int = 100,
         pairs_per_point: int = 2,
         loss: LossName = "logistic",
         step_size: float = 1e-2,
@@ -368,7 +368,7 @@ class _Tracked:
     def learn(self, x: Point, z: Point, similar: bool) -> None:
         """A round passes on two points whose features all have columns."""
         assert self._ocelad is not None
-        yardstick, u = copy(self._yardstick), subtract(self.vector(x), self.vector(z))
+        yardstick, u = self._yardstick.copy(), subtract(self.vector(x), self.vector(z))
         self._ocelad.step(Event(yardstick.measured(u[None])[0], 1.0 if similar else -1.0))
         self._yardstick, self._metric, self._root = yardstick, None, None
 

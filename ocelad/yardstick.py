@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import insort
+from math import sqrt
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -20,10 +22,11 @@ N_PAIRS = 100
 class Yardstick:
     """Divides differences by one length for all features, found from the first of them or given.
 
-    With "auto" each difference u is divided by the root mean square length of all up to it, of the first 100 at most,
-    such that ``|u|**2`` comes to 10 on average. A step of the default size moves such a pair's squared distance by at
-    most 1, the smallest threshold (see ``track_metric``), and data in other units give the same. No difference is
-    measured by what comes after it, so that it does not matter how pairs are cut into calls.
+    With "auto" the length is such that ``|u|**2`` has the median 10 over the first 100 pairs that are apart at all;
+    until there are so many, over those up to the one that is measured. A step of the default size moves such a pair's
+    squared distance by at most 1, the smallest threshold (see ``track_metric``), and data in other units give the same.
+    A few points far out do not matter to a median. No difference is measured by what comes after it, so that it does
+    not matter how pairs are cut into calls.
 
     Parameters
     ----------
@@ -33,23 +36,23 @@ class Yardstick:
     Examples
     --------
     >>> yardstick = Yardstick()
-    >>> yardstick.measured(np.array([[3.0, 4.0], [0.0, 5.0]])) ** 2 @ np.ones(2)
-    array([10., 10.])
+    >>> np.square(yardstick.measured(np.array([[3.0, 4.0], [0.0, 5.0], [0.0, 50.0]]))).sum(axis=1).round(9)
+    array([  10.,   10., 1000.])
     """
 
     def __init__(self, scale: ScaleSetting = "auto") -> None:
         if isinstance(scale, str):
             checks.choice(scale, "scale", ["auto"])
         self._given = None if isinstance(scale, str) else checks.number(scale, "scale", above=0)
-        self._n_pairs = 0
-        self._total = 0.0
+        self._squares: list[float] = []  # of the first pairs, ascending
 
     @property
     def length(self) -> float:
         """What differences are divided by now."""
         if self._given is not None:
             return self._given
-        return float(np.sqrt(self._total / self._n_pairs / SQUARED_LENGTH)) if self._total > 0.0 else 1.0
+        squares = self._squares
+        return sqrt(squares[len(squares) // 2] / SQUARED_LENGTH) if squares else 1.0
 
     def measured(self, U: Any) -> Any:
         """The differences, dense or sparse rows, each divided by the length of its time."""
@@ -60,27 +63,33 @@ class Yardstick:
             return U
         return U / lengths[:, None]
 
+    def copy(self) -> Yardstick:
+        """One that goes on by itself."""
+        return Yardstick.restored(self.state())
+
     def state(self) -> dict[str, Any]:
         """What ``restored`` takes, as JSON has it."""
-        return {"scale": "auto" if self._given is None else self._given, "n": self._n_pairs, "total": self._total}
+        return {"scale": "auto" if self._given is None else self._given, "squares": self._squares.copy()}
 
     @classmethod
     def restored(cls, state: dict[str, Any]) -> Yardstick:
         """The yardstick whose ``state()`` this is."""
         yardstick = cls(state["scale"])
-        yardstick._n_pairs, yardstick._total = state["n"], state["total"]
+        yardstick._squares = list(state["squares"])
         return yardstick
 
     def _lengths(self, U: Any) -> Any:
         """The length at the time of each row; the rows are counted."""
-        count = U.shape[0]
-        if self._given is not None:
-            return np.full(count, self._given)
-        first = U[: max(N_PAIRS - self._n_pairs, 0)]
-        squares = np.asarray(first.multiply(first).sum(axis=1) if checks.is_sparse(U) else np.square(first).sum(axis=1))
-        totals = np.cumsum(np.concatenate([[self._total], squares]))  # in this order, however they are cut into calls
-        counts = self._n_pairs + np.arange(1, len(squares) + 1)
-        lengths = np.sqrt(totals[1:] / counts / SQUARED_LENGTH)
-        self._n_pairs, self._total = self._n_pairs + len(squares), float(totals[-1])
-        lengths = np.concatenate([lengths, np.full(count - len(squares), self.length)])
-        return np.where(lengths > 0.0, lengths, 1.0)  # all were zero: nothing to measure by, and nothing to measure
+        lengths = np.empty(U.shape[0])
+        done = 0
+        if self._given is None and len(self._squares) < N_PAIRS:
+            squares = U.multiply(U).sum(axis=1) if checks.is_sparse(U) else np.square(U).sum(axis=1)
+            for square in squares.tolist():
+                if len(self._squares) == N_PAIRS:
+                    break
+                if square > 0.0:
+                    insort(self._squares, square)
+                lengths[done] = self.length
+                done += 1
+        lengths[done:] = self.length
+        return lengths
