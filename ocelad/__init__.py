@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ocelad import testing as testing
     from ocelad import trials as trials
     from ocelad.estimators import MetricTracker as MetricTracker
+    from ocelad.labels import LabelMetricTracker as LabelMetricTracker
     from ocelad.metric import Metric as Metric
     from ocelad.online.bank import Bank as Bank
     from ocelad.online.bank import LearnerBank as LearnerBank
@@ -36,6 +37,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Bank": "ocelad.online.bank",
     "Comid": "ocelad.online.comid",
+    "LabelMetricTracker": "ocelad.labels",
     "Learner": "ocelad.online.learner",
     "LearnerBank": "ocelad.online.bank",
     "LearnerError": "ocelad.online.bank",

@@ -274,9 +274,9 @@ class _Learned:
     def refuse_changes(self, estimator: LabelMetricTracker) -> None:
         """Settings that were changed after the first points cannot be followed."""
         for name, value in _settings(estimator).items():
-            if value != self.settings[name]:
+            if value != self.settings.get(name):
                 raise ValueError(
-                    f"{name} was changed from {self.settings[name]!r} to {value!r} after the first points; "
+                    f"{name} was changed from {self.settings.get(name)!r} to {value!r} after the first points; "
                     "call fit to start anew with it, or set it back"
                 )
 

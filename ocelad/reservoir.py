@@ -133,13 +133,14 @@ class Reservoir:
 
     def about(self) -> dict[str, Any]:
         """The rest of its state, as JSON has it; for classes that are text, numbers, booleans or None."""
-        for label in self._classes:
+        classes = [label.item() if isinstance(label, np.generic) else label for label in self._classes]
+        for label in classes:
             if not isinstance(label, (str, int, float, type(None))):
                 raise TypeError(f"the class {label!r} cannot be written; accepted: text, numbers, booleans or None")
         sparse = self._points and isinstance(self._points[0], SparseVector)
         return {
             "size": self.size,
-            "classes": list(self._classes),
+            "classes": classes,
             "n_features": self._points[0].n_features if sparse else None,
             "n_draws": self._n_draws,
             "random": self._random.bit_generator.state,

@@ -22,8 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from ocelad import LearnerError, MetricTracker, track_metric
-from ocelad.labels import LabelMetricTracker
+from ocelad import LabelMetricTracker, LearnerError, MetricTracker, track_metric
 from ocelad.pairs import SparseVector
 from ocelad.reservoir import Reservoir
 from ocelad.yardstick import Yardstick
