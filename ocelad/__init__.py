@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ocelad.estimators import MetricTracker as MetricTracker
     from ocelad.estimators import QuadrupletTracker as QuadrupletTracker
     from ocelad.estimators import TripletTracker as TripletTracker
+    from ocelad.estimators import LabelMetricTracker as LabelMetricTracker
     from ocelad.metric import Metric as Metric
     from ocelad.online.bank import Bank as Bank
     from ocelad.online.bank import LearnerBank as LearnerBank
@@ -41,6 +42,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Bank": "ocelad.online.bank",
     "Comid": "ocelad.online.comid",
+    "LabelMetricTracker": "ocelad.estimators",
     "Learner": "ocelad.online.learner",
     "LearnerBank": "ocelad.online.bank",
     "LearnerError": "ocelad.online.bank",

@@ -173,6 +173,20 @@ class Metric:
         round = checks.whole(round, "round", at_least=0)
         return Metric.__new__(Metric)._hold(self._held, self.threshold, round)
 
+    def scaled(self, factor: float) -> Metric:
+        """The metric ``factor * M`` with the same threshold; distances change by the factor's root.
+
+        >>> Metric([[1.0]]).scaled(4.0).distance([1.0], [0.0])
+        2.0
+        """
+        factor = checks.number(factor, "factor", at_least=0)
+        held = self._held
+        if isinstance(held, _Parts):
+            times: Floats | _Parts = _Parts(np.asarray(factor * held.diagonal), held.rows, factor * held.scales)
+        else:
+            times = factor * held
+        return Metric.__new__(Metric)._hold(times, self.threshold, self.round)
+
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Metric is immutable: {name!r} cannot be set; make a new Metric instead")
 

@@ -109,7 +109,7 @@ class Pair:
     def event(self) -> Event:
         """The pair as the core sees it."""
         u = subtract(self.x, self.z)
-        return Event(_row(u, 0) if checks.is_sparse(u) else u, 1.0 if self.similar else -1.0)
+        return Event(sparse_row(u, 0) if checks.is_sparse(u) else u, 1.0 if self.similar else -1.0)
 
     def __repr__(self) -> str:
         return f"Pair(x={self.x!r}, z={self.z!r}, similar={self.similar})"
@@ -164,7 +164,7 @@ class Events:
             part.U, part.y, part.sparse = self.U[at], self.y[at], self.sparse
             return part
         at = _place(at, len(self))
-        return Event(_row(self.U, at) if self.sparse else self.U[at], float(self.y[at]))
+        return Event(sparse_row(self.U, at) if self.sparse else self.U[at], float(self.y[at]))
 
     def __iter__(self) -> Iterator[Event]:
         return (self[i] for i in range(len(self)))
@@ -291,7 +291,7 @@ def as_sparse(u: Any, n_features: int | None = None) -> SparseVector:
         row = _short(checks.sparse(u, name, n_features=n_features))
         if row.shape[0] != 1:
             raise ValueError(f"{name} has shape {row.shape}; accepted: one sparse row, shape (1, n_features)")
-        return _row(row, 0)
+        return sparse_row(row, 0)
     dense = as_dense(u, n_features)
     indices = np.flatnonzero(dense)
     return _vector(indices, dense[indices], len(dense))
@@ -328,7 +328,7 @@ def alike(x: Any, z: Any, x_name: str, z_name: str, *ndims: int, n_features: int
     return X, checks.array(z, z_name, *ndims, n_features=X.shape[-1])
 
 
-def _row(rows: Any, i: int) -> SparseVector:
+def sparse_row(rows: Any, i: int) -> SparseVector:
     """A row of a ``csr_array`` as ``checks.sparse`` makes it."""
     first, last = rows.indptr[i], rows.indptr[i + 1]
     return _vector(rows.indices[first:last].astype(np.int64), rows.data[first:last].copy(), rows.shape[1])

@@ -138,6 +138,10 @@ class CompiledBank(ABC):
     def _check_up(self) -> None:  # noqa: B027  (most banks need none)
         """See to it that rounding has not spoiled anything."""
 
+    def held(self, turn: Turn) -> list[Metric]:
+        """The metrics that the active learners hold, the finest scale's first."""
+        return [self.learner(j) for j in range(turn.active)]
+
     def taking_over(self, metrics: Sequence[Metric]) -> Self:
         """This bank, with learners that hold these metrics, the finest scale's first."""
         self._make_room(len(metrics))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -106,6 +106,11 @@ class Ocelad(Generic[Event, Play]):
     def n_rounds(self) -> int:
         """How many rounds have passed."""
         return self.turn.round - 1
+
+    @property
+    def schedule(self) -> Schedule:
+        """Who starts and who is active when."""
+        return self._schedule
 
     @property
     def turn(self) -> Turn:
@@ -228,6 +233,12 @@ class Ocelad(Generic[Event, Play]):
             # Engines are the bank's to compare: "auto" need not come to the same one everywhere.
             if name != "engine" and theirs[name] != mine:
                 raise ValueError(f"it was kept of a tracker with {name}={theirs[name]!r}; here it is {mine!r}")
+
+    def resumed(self, bank: Bank[Event, Play], turn: Turn) -> Self:
+        """An ensemble with this one's schedule that goes on with a turn, over a bank in which its starts are made."""
+        resumed = copy(self)
+        resumed._state = (bank, turn)
+        return resumed
 
     def __repr__(self) -> str:
         return f"Ocelad({type(self.bank).__name__}, n_rounds={self.n_rounds}, n_active_scales={self.turn.active})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -12,7 +13,7 @@ from ocelad.metric import Metric
 from ocelad.online.bank import Finest, LearnerBank, Turn
 from ocelad.online.comid import Comid
 from ocelad.online.diagonal import DiagonalComid
-from ocelad.online.dyadic import Scale
+from ocelad.online.dyadic import Scale, Schedule
 from ocelad.online.kept import Kept, prefixed
 from ocelad.pairs import Event, EventsName, Pair, Relative, as_dense, as_event, as_relative
 
@@ -54,6 +55,15 @@ class Rice(LearnerBank[Event | Relative, Metric]):
     def step_size(self) -> float:
         """eta0."""
         return self._first.step_size
+
+    def held(self, turn: Turn) -> list[Metric]:
+        """The metrics that the active learners hold, the finest scale's first."""
+        return [learner.play() for learner in self.learners]
+
+    def taking_over(self, metrics: Sequence[Metric], schedule: Schedule) -> Self:
+        """A bank with learners that hold these metrics, the finest scale's first."""
+        scales = [schedule.scale(j) for j in range(len(metrics))]
+        return self._with([(scale, self._comid(scale, metric)) for scale, metric in zip(scales, metrics, strict=True)])
 
     def _comid(self, scale: Scale, start: Metric | None) -> Comid:
         return self._first.started(start or self._first.play(), self._first.step_size * scale.rate)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
@@ -322,7 +322,17 @@ class Prelude:
         definition = self._definition.start(turn)
         if turn.round <= PRELUDE_ROUNDS:
             return self._with(definition)
-        return self._compiled().taking_over([learner.play() for learner in definition.learners])
+        return self._compiled().taking_over(definition.held(turn))
+
+    def taking_over(self, metrics: Sequence[Metric], turn: Turn, schedule: Schedule) -> Any:
+        """A bank with learners that hold these metrics in this round: this one, or the one that follows."""
+        if turn.round <= PRELUDE_ROUNDS:
+            return self._with(self._definition.taking_over(metrics, schedule))
+        return self._compiled().taking_over(metrics)
+
+    def held(self, turn: Turn) -> list[Metric]:
+        """The metrics that the active learners hold, the finest scale's first."""
+        return self._definition.held(turn)
 
     def observe(self, event: Event | Pair | Relative, turn: Turn) -> tuple[Any, Self]:
         """What each learner lost on the event, and a bank in which each has learned from it."""

@@ -1,0 +1,78 @@
+"""grown: a tracker of more features that goes on where one of fewer has come to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ocelad import checks
+from ocelad.metric import Metric
+from ocelad.online.ocelad import Ocelad
+from ocelad.online.rice import Rice
+from ocelad.online.track import Prelude, track_metric
+from ocelad.pairs import Event, Pair
+
+
+def grown(
+    tracker: Ocelad[Event | Pair, Metric], n_features: int, *, initial_scale: float, **settings: Any
+) -> Ocelad[Event | Pair, Metric]:
+    """A tracker of more features: round, weights and every learner's metric are kept, new features start afresh.
+
+    Every learner's ``M`` becomes ``[[M, 0], [0, initial_scale * I]]``. Without shrinkage that is what would have come
+    of points that had the new features from the start, with the value 0. The tracker given stays as it is.
+
+    Parameters
+    ----------
+    tracker : Ocelad
+        What ``track_metric`` made.
+    n_features : int
+        How many features there are from now on, the old ones first.
+    initial_scale : float
+        The weight that a new feature starts with; a number, since ``1 / n_features`` is another one for every size.
+    **settings
+        The others that the tracker was made with.
+
+    Examples
+    --------
+    >>> tracker = track_metric(1, initial_scale=0.5)
+    >>> _ = tracker.step(Pair([1.0], [0.0], similar=True))
+    >>> wider = grown(tracker, 2, initial_scale=0.5)
+    >>> wider.n_rounds, float(wider.play().matrix[1, 1])
+    (1, 0.5)
+
+    Notes
+    -----
+    A metric of norm ``max_norm`` has a larger one when it has grown; the next step scales it back.
+    """
+    n_before = tracker.play().n_features
+    n = checks.whole(n_features, "n_features", at_least=n_before)
+    checks.number(initial_scale, "initial_scale", at_least=0)
+    if settings.get("max_rank") is not None:
+        raise ValueError("max_rank cannot be kept: new features are new directions; accepted: max_rank None")
+    larger = track_metric(n, initial_scale=initial_scale, **settings)
+    before, after = tracker.schedule, larger.schedule
+    if (before.shortest, before.most) != (after.shortest, after.most):
+        raise ValueError(
+            f"the tracker has shortest_interval {before.shortest} and n_scales {before.n_scales}; "
+            f"it cannot go on with {after.shortest} and {after.n_scales}"
+        )
+    turn, bank = tracker.turn, larger.bank
+    held = tracker.bank.held(turn)  # type: ignore[attr-defined]
+    metrics = [_padded(metric, n - n_before, initial_scale) for metric in held]
+    if isinstance(bank, Prelude):
+        return larger.resumed(bank.taking_over(metrics, turn, after), turn)
+    if isinstance(bank, Rice):
+        return larger.resumed(bank.taking_over(metrics, after), turn)
+    return larger.resumed(bank.taking_over(metrics), turn)  # type: ignore[attr-defined]
+
+
+def _padded(metric: Metric, count: int, weight: float) -> Metric:
+    """The metric with so many features more, each by itself, of this weight."""
+    if metric.is_diagonal:
+        weights = np.concatenate([metric.diagonal, np.full(count, weight)])
+        return Metric.from_diagonal(weights, metric.threshold, metric.round)
+    n = metric.n_features
+    matrix = np.diag(np.full(n + count, float(weight)))
+    matrix[:n, :n] = metric.matrix
+    return Metric.trusted(matrix, metric.threshold, metric.round)

@@ -1,0 +1,110 @@
+"""A tracker that grows: what it knew stays, and features that come late are as if they had been zero until then."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ocelad import track_metric
+from ocelad.online.grow import grown
+from ocelad.pairs import Event, Events
+
+SETTINGS = [
+    {},
+    {"engine": "dense", "loss": "hinge"},
+    {"engine": "fullrank", "finest": "reset"},
+    {"engine": "lowrank", "finest": "ensemble", "n_scales": 3},
+    {"engine": "blocked"},
+    {"engine": "dense", "divergence": "von_neumann"},
+    {"diagonal": True, "shortest_interval": 3},
+    {"diagonal": True, "engine": "dense", "finest": "ensemble"},
+]
+
+
+def stream(rounds, sizes, seed):
+    """Differences whose features beyond the first are zero until they appear, labels, and how many there are when."""
+    rng = np.random.default_rng(seed)
+    U, y = rng.normal(size=(rounds, max(sizes))), rng.choice([-1.0, 1.0], size=rounds)
+    appeared = np.repeat(sizes, -(-rounds // len(sizes)))[:rounds]
+    U[np.arange(max(sizes)) >= appeared[:, None]] = 0.0
+    return U, y, appeared
+
+
+def assert_same_state(tracker, other):
+    assert tracker.n_rounds == other.n_rounds
+    np.testing.assert_allclose(tracker.turn.weights, other.turn.weights, rtol=1e-9)
+    pairs = zip(tracker.bank.held(tracker.turn), other.bank.held(other.turn), strict=True)
+    for mine, theirs in [*pairs, (tracker.play(), other.play())]:
+        np.testing.assert_allclose(mine.matrix, theirs.matrix, rtol=1e-9, atol=1e-9 * np.linalg.norm(theirs.matrix))
+        assert mine.threshold == pytest.approx(theirs.threshold, rel=1e-9)
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("sizes", [(2, 5), (3, 4, 70)])
+def test_late_features_are_as_if_they_had_been_zero_before(settings, sizes):
+    if sizes[-1] == 70 and settings.get("engine") in ("dense", "blocked"):
+        pytest.skip("slow, and no other path")
+    settings = {"step_size": 0.05, "initial_scale": 0.4, **settings}
+    U, y, appeared = stream(90, sizes, seed=1)
+    tracker, other = track_metric(sizes[0], **settings), track_metric(sizes[-1], **settings)
+    for u, label, n in zip(U, y, appeared, strict=True):
+        if n > tracker.play().n_features:
+            tracker = grown(tracker, int(n), **settings)
+        tracker.step(Event(u[:n], label))
+        other.step(Event(u, label))
+    assert tracker.bank.engine == other.bank.engine
+    assert_same_state(tracker, other)
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(0, 40), st.integers(0, 1000))
+def test_whenever_they_come(sizes, rounds, seed):
+    sizes = sorted(sizes)
+    settings = {"step_size": 0.05, "initial_scale": 0.4}
+    U, y, appeared = stream(max(rounds, len(sizes)), sizes, seed)
+    tracker, other = track_metric(sizes[0], **settings), track_metric(sizes[-1], **settings)
+    for u, label, n in zip(U, y, appeared, strict=True):
+        tracker = grown(tracker, int(n), **settings)  # to no more than it has is allowed too
+        tracker.step(Event(u[:n], label))
+        other.step(Event(u, label))
+    tracker = grown(tracker, sizes[-1], **settings)
+    assert_same_state(tracker, other)
+
+
+def test_the_smaller_one_stays_as_it_was():
+    settings = {"step_size": 0.05, "initial_scale": 0.4}
+    U, y, _ = stream(50, (3,), seed=2)
+    tracker = track_metric(3, **settings)
+    tracker.replay(Events(U, y))
+    before = tracker.play()
+    wider = grown(tracker, 4, **settings)
+    wider.replay(Events(np.pad(U, ((0, 0), (0, 1)), constant_values=1.0), y))
+    assert tracker.play() == before
+    assert tracker.n_rounds == 50
+    assert wider.n_rounds == 100
+
+
+def test_a_new_feature_starts_with_the_initial_weight_under_shrinkage_too():
+    settings = {"step_size": 0.05, "initial_scale": 0.4, "shrinkage": 0.1}
+    U, y, _ = stream(50, (3,), seed=3)
+    tracker = track_metric(3, **settings)
+    tracker.replay(Events(U, y))
+    M = grown(tracker, 5, **settings).play().matrix
+    np.testing.assert_allclose(M[3:, 3:], 0.4 * np.eye(2), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(M[:3, :3], tracker.play().matrix, rtol=1e-12, atol=1e-12)
+    assert not M[:3, 3:].any()
+
+
+@pytest.mark.parametrize(
+    ("n_features", "settings", "sentence"),
+    [
+        (2, {}, "n_features must be a whole number of at least 3; got 2"),
+        (4, {"max_rank": 2}, "max_rank cannot be kept"),
+        (4, {"n_scales": 2}, "the tracker has shortest_interval 1 and n_scales None; it cannot go on with 1 and 2"),
+        (4, {"initial_scale": -1.0}, "initial_scale must be"),
+    ],
+)
+def test_refuses(n_features, settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        grown(track_metric(3, initial_scale=0.4), n_features, **{"initial_scale": 0.4, **settings})

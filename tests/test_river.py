@@ -1,0 +1,293 @@
+"""The River classes: River's own checks, features that come and go, neighbours against a plain oracle."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import pickle
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from river import checks, datasets, evaluate, linear_model, metrics, neighbors, preprocessing
+
+import ocelad.river
+from ocelad import LearnerError, track_metric
+from ocelad.pairs import Event
+from ocelad.river import LabelMetric, MetricKNNClassifier, PairMetric
+from ocelad.yardstick import Yardstick
+
+
+def some_points(count=200, names=("a", "b", "c", "d"), seed=0, telling=0, gap=4.0):
+    """Points of three classes, told apart by one feature."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(count, len(names))), rng.integers(3, size=count)
+    X[:, telling] += gap * y
+    return [dict(zip(names, row, strict=True)) for row in X.tolist()], y.tolist()
+
+
+def taught(model, points, labels):
+    for x, y in zip(points, labels, strict=True):
+        model.learn_one(x, y)
+    return model
+
+
+def euclidean(x, z):
+    return sum((x.get(name, 0.0) - z.get(name, 0.0)) ** 2 for name in x.keys() | z.keys()) ** 0.5
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param((model, check), id=f"{type(model).__name__}-{check.__name__}-{i}")
+        for model in (LabelMetric(), MetricKNNClassifier())
+        for i, check in enumerate(checks.yield_checks(model))
+    ],
+)
+def test_river_checks(check):
+    model, run = check
+    assert not model._unit_test_skips()
+    run(model.clone())
+
+
+def test_a_pair_metric_is_track_metric_on_columns():
+    points, _ = some_points(60)
+    metric, core, yardstick = (
+        PairMetric(step_size=0.02),
+        track_metric(4, step_size=0.02, initial_scale=0.1),
+        Yardstick(),
+    )
+    rng = np.random.default_rng(1)
+    for x, z in zip(points[::2], points[1::2], strict=True):
+        similar = bool(rng.random() < 0.5)
+        metric.learn_pair(x, z, similar)
+        u = np.array(list(x.values())) - np.array(list(z.values()))
+        core.step(Event(yardstick.measured(u[None])[0], 1.0 if similar else -1.0))
+    assert metric.n_rounds == 30
+    expected = core.play().scaled(yardstick.length**-2)
+    for x, z in zip(points[:20], points[20:40], strict=True):
+        d = expected.distance(list(x.values()), list(z.values()))
+        assert metric.distance(x, z) == pytest.approx(d, rel=1e-12)
+        assert metric.similar(x, z) == (metric.distance(x, z) <= metric.threshold)
+    assert metric.threshold == expected.distance_threshold
+
+
+def test_before_anything_is_learned_distances_are_euclidean_but_for_a_factor():
+    x, z = {"a": 1.0, "b": 2.0}, {"b": 5.0, "c": -1.0}
+    metric = PairMetric(initial_scale=0.25)
+    assert metric.distance(x, z) == pytest.approx(0.5 * euclidean(x, z))
+    assert metric.distance({}, {}) == 0.0
+    assert LabelMetric(initial_scale=0.25).transform_one(x) == {"a": 0.5, "b": 1.0}
+    assert MetricKNNClassifier().predict_proba_one(x) == {}
+    assert MetricKNNClassifier().predict_one(x) is None
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_mapped_points_keep_their_names_and_are_as_far_apart_as_is_tracked(diagonal):
+    points, labels = some_points()
+    model = taught(LabelMetric(diagonal=diagonal, seed=0), points, labels)
+    assert model.n_rounds > 390
+    for x, z in zip(points[:30], points[30:60], strict=True):
+        z = {**z, "new": 2.0}  # never learned from
+        mapped, other = model.transform_one(x), model.transform_one(z)
+        assert list(mapped) == list(x)
+        assert list(other) == list(z)
+        assert euclidean(mapped, other) == pytest.approx(model.distance(x, z), rel=1e-9)
+        partly = model.transform_one({"b": x["b"]})
+        assert euclidean(partly, other) == pytest.approx(model.distance({"b": x["b"]}, z), rel=1e-9)
+        # A symmetric positive root turns nothing: no point comes to lie behind the origin, in no round.
+        assert sum(x[name] * mapped[name] for name in x) >= 0.0
+
+
+def test_the_axes_move_little_from_one_point_to_the_next():
+    points, labels = some_points(300)
+    model, moves = LabelMetric(seed=0), []
+    for x, y in zip(points, labels, strict=True):
+        before = model.transform_one(points[0])
+        model.learn_one(x, y)
+        after = model.transform_one(points[0])
+        moves.append(euclidean(before, after) / euclidean(before, {}))
+    assert max(moves[100:]) < 0.5  # an axis that flips its sign alone would move it by up to 2
+
+
+@settings(max_examples=15)
+@given(st.lists(st.sets(st.sampled_from("abcdefgh"), min_size=1), min_size=30, max_size=60), st.booleans())
+def test_late_features_are_as_if_they_had_been_zero_before(names, diagonal):
+    rng = np.random.default_rng(0)
+    points = [{name: float(rng.normal()) for name in sorted(each)} for each in names]
+    labels = rng.integers(2, size=len(points)).tolist()
+    late = LabelMetric(diagonal=diagonal, seed=0)
+    known = LabelMetric(diagonal=diagonal, seed=0)
+    for x, y in zip(points, labels, strict=True):
+        late.learn_one(x, y)
+        known.learn_one({**dict.fromkeys("abcdefgh", 0.0), **x}, y)
+    assert late.n_rounds == known.n_rounds
+    for x, z in zip(points, reversed(points), strict=True):
+        assert late.distance(x, z) == pytest.approx(known.distance(x, z), rel=1e-9, abs=1e-9)
+
+
+def test_room_is_made_by_doubling():
+    model, rooms = LabelMetric(seed=0), []
+    for i in range(40):
+        model.learn_one({f"feature {i}": 1.0}, i % 2)
+        rooms.append(model._drawn.tracked.room)
+    assert sorted(set(rooms)) == [1, 2, 4, 8, 16, 32, 64]
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_neighbours_are_those_of_a_plain_search(weighted):
+    points, labels = some_points(60)
+    model = MetricKNNClassifier(n_neighbors=3, window_size=20, weighted=weighted, seed=0)
+    metric = LabelMetric(seed=0)
+    for t, (x, y) in enumerate(zip(points, labels, strict=True)):
+        said = model.predict_proba_one(x)
+        window = list(zip(points[:t], labels[:t], strict=True))[-20:]
+        near = sorted((metric.distance(x, z), label) for z, label in window)[:3]
+        votes = dict.fromkeys(labels[:t], 0.0)
+        for distance, label in near:
+            votes[label] += 1.0 / distance if weighted else 1.0
+        total = sum(votes.values())
+        assert said == pytest.approx({label: vote / total for label, vote in votes.items()}, rel=1e-6)
+        model.learn_one(x, y)
+        metric.learn_one(x, y)
+    assert model.n_rounds == metric.n_rounds
+
+
+@pytest.mark.parametrize("dataset", [datasets.Phishing, datasets.ImageSegments])
+def test_frozen_it_is_the_k_nearest_neighbours_of_river(dataset):
+    engine = neighbors.LazySearch(window_size=100)
+    theirs = preprocessing.StandardScaler() | neighbors.KNNClassifier(n_neighbors=5, engine=engine)
+    mine = preprocessing.StandardScaler() | MetricKNNClassifier(window_size=100, pairs_per_point=0)
+    for x, y in dataset().take(300):
+        expected = theirs.predict_proba_one(x)
+        if 1.0 not in expected.values():  # at distance 0 theirs takes one neighbour's word, mine that of all there
+            assert mine.predict_proba_one(x) == pytest.approx(expected, rel=1e-6)
+        theirs.learn_one(x, y)
+        mine.learn_one(x, y)
+
+
+def test_points_at_distance_zero_decide_alone():
+    model = MetricKNNClassifier(n_neighbors=3, pairs_per_point=0)
+    for value, label in ((1.0, "a"), (1.0, "b"), (2.0, "b"), (1.0, "a")):
+        model.learn_one({"x": value}, label)
+    assert model.predict_proba_one({"x": 1.0}) == pytest.approx({"a": 2 / 3, "b": 1 / 3})
+
+
+def test_is_better_than_euclidean_neighbours_and_follows_a_change():
+    """The claim: where one feature of 30 tells, and then another one, 5 in 100 more are right, before and after."""
+    names = [f"feature {i}" for i in range(30)]
+    right = {(pairs, telling): [] for pairs in (0, 2) for telling in (0, 1)}
+    for seed in range(100, 103):
+        for pairs in (0, 2):
+            model = MetricKNNClassifier(window_size=200, pairs_per_point=pairs, seed=seed)
+            for telling in (0, 1):
+                points, labels = some_points(500, names, 10 * seed + telling, telling, gap=2.5)
+                for t, (x, y) in enumerate(zip(points, labels, strict=True)):
+                    if t >= 300:
+                        right[pairs, telling].append(model.predict_one(x) == y)
+                    model.learn_one(x, y)
+    for telling in (0, 1):
+        assert np.mean(right[2, telling]) > np.mean(right[0, telling]) + 0.05
+
+
+def test_pipelines_scores_and_copies():
+    for model in (
+        preprocessing.StandardScaler() | MetricKNNClassifier(seed=0),
+        preprocessing.StandardScaler() | LabelMetric(seed=0) | linear_model.LogisticRegression(),
+    ):
+        first = evaluate.progressive_val_score(datasets.Phishing().take(200), model.clone(), metrics.Accuracy())
+        assert first.get() > 0.75
+        again = evaluate.progressive_val_score(datasets.Phishing().take(200), model.clone(), metrics.Accuracy())
+        assert again.get() == first.get()
+        for x, y in datasets.Phishing().take(100):
+            model.learn_one(x, y)
+        for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            left = copy.deepcopy(model)
+            for x, y in datasets.Phishing().take(50):
+                assert twin.predict_proba_one(x) == left.predict_proba_one(x)
+                twin.learn_one(x, y)
+                left.learn_one(x, y)
+
+
+WRONG = [
+    ({"a": float("nan")}, ValueError, "feature 'a' of x is nan; accepted: finite numbers"),
+    ({"a": 1.0, 7: float("inf")}, ValueError, "feature 7 of x is inf; accepted: finite numbers"),
+    ({"a": "tall"}, TypeError, "feature 'a' of x is 'tall'; accepted: finite numbers"),
+    ({"a": None}, TypeError, "feature 'a' of x is None; accepted: finite numbers"),
+    ({"a": 1j}, TypeError, r"feature 'a' of x is 1j; accepted: finite numbers"),
+    ([1.0, 2.0], TypeError, "x is a list; accepted: a dict of features and their values"),
+    ({"a": 1e200}, ValueError, "too far apart"),
+    ({"a": 1e149}, LearnerError, "could not learn"),
+]
+
+
+@pytest.mark.parametrize(("x", "error", "sentence"), WRONG)
+@pytest.mark.parametrize("kind", [LabelMetric, MetricKNNClassifier])
+def test_what_is_refused_changes_nothing(kind, x, error, sentence):
+    model = taught(kind(loss="squared_hinge", seed=0), *some_points(30))
+    read = "transform_one" if kind is LabelMetric else "predict_proba_one"
+    twin = copy.deepcopy(model)
+    with pytest.raises(error, match=sentence):
+        model.learn_one(x, 0)
+    with pytest.raises(TypeError, match=r"y is \[0\]; accepted: a class"):
+        model.learn_one({"a": 1.0}, [0])
+    if "of x" in sentence:
+        with pytest.raises(error, match=sentence):
+            getattr(model, read)(x)
+    for point, label in zip(*some_points(20, seed=1), strict=True):
+        assert getattr(model, read)(point) == getattr(twin, read)(point)
+        model.learn_one(point, label)
+        twin.learn_one(point, label)
+
+
+@pytest.mark.parametrize(("x", "error", "sentence"), WRONG)
+def test_pairs_that_are_refused_change_nothing(x, error, sentence):
+    points, _ = some_points(30)
+    model = PairMetric(loss="squared_hinge")
+    for one, other in zip(points[::2], points[1::2], strict=True):
+        model.learn_pair(one, other, True)
+    twin = copy.deepcopy(model)
+    with pytest.raises(error, match=sentence):
+        model.learn_pair(x, {"a": -1.0}, True)
+    with pytest.raises(TypeError, match="similar is 'yes'; accepted"):
+        model.learn_pair({"a": 1.0}, {"a": -1.0}, "yes")
+    for one, other in pairwise(points):
+        assert model.distance(one, other) == twin.distance(one, other)
+        model.learn_pair(one, other, False)
+        twin.learn_pair(one, other, False)
+
+
+def test_numbers_of_any_kind():
+    one = taught(LabelMetric(seed=0), [{"a": 1, "b": True}, {"a": np.float32(2), "b": np.bool_(False)}], [0, 1])
+    other = taught(LabelMetric(seed=0), [{"a": 1.0, "b": 1.0}, {"a": 2.0, "b": 0.0}], [0, 1])
+    assert one.transform_one({"a": 1, "b": 2}) == other.transform_one({"a": 1, "b": 2})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"loss": "hing"},
+        {"step_size": 0},
+        {"shrinkage": -1},
+        {"initial_scale": -1},
+        {"scale": "small"},
+        {"reservoir_size": 0},
+        {"pairs_per_point": -1},
+        {"n_neighbors": 0},
+        {"window_size": 0},
+        {"weighted": 2},
+        {"diagonal": "yes"},
+    ],
+)
+def test_settings_are_checked(wrong):
+    with pytest.raises((ValueError, TypeError), match=f"{next(iter(wrong))} must be"):
+        MetricKNNClassifier(**wrong)
+
+
+def test_without_river_one_sentence_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "river", None)
+    with pytest.raises(ImportError, match=r"ocelad.river needs River: pip install 'ocelad\[river\]'"):
+        importlib.reload(ocelad.river)
