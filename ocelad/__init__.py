@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from ocelad import streams as streams
     from ocelad import testing as testing
     from ocelad import trials as trials
+    from ocelad.estimators import LabelMetricTracker as LabelMetricTracker
     from ocelad.estimators import MetricTracker as MetricTracker
     from ocelad.estimators import QuadrupletTracker as QuadrupletTracker
     from ocelad.estimators import TripletTracker as TripletTracker
-    from ocelad.estimators import LabelMetricTracker as LabelMetricTracker
     from ocelad.metric import Metric as Metric
     from ocelad.online.bank import Bank as Bank
     from ocelad.online.bank import LearnerBank as LearnerBank

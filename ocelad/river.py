@@ -21,7 +21,7 @@ from ocelad.online.comid import LossName
 from ocelad.online.grow import grown
 from ocelad.online.ocelad import Ocelad
 from ocelad.online.track import track_metric
-from ocelad.pairs import Event, Pair, subtract
+from ocelad.pairs import Event, subtract
 from ocelad.reservoir import Reservoir
 from ocelad.yardstick import SQUARED_LENGTH, ScaleSetting, Yardstick
 
@@ -338,7 +338,7 @@ class _Tracked:
         }
         track_metric(1, **self._settings)  # refuses what has no meaning
         self._yardstick = Yardstick(wanted.scale)
-        self._ocelad: Ocelad[Event | Pair, Metric] | None = None
+        self._ocelad: Ocelad[Any, Metric] | None = None
         self._metric: Metric | None = None
         self._root: Floats | None = None
         self.columns: dict[Hashable, int] = {}

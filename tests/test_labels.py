@@ -85,7 +85,7 @@ def test_any_chunking_gives_the_same_bits(sizes, pairs_per_point, sparse):
 def test_long_calls_are_learned_in_parts(monkeypatch):
     X, y = some_points(100)
     whole = LabelMetricTracker(random_state=0).fit(X, y)
-    monkeypatch.setattr("ocelad.labels.PART", 7)
+    monkeypatch.setattr("ocelad.estimators.labels.PART", 7)
     assert state(LabelMetricTracker(random_state=0).fit(X, y)) == state(whole)
 
 

@@ -11,12 +11,11 @@ from ocelad.metric import Metric
 from ocelad.online.ocelad import Ocelad
 from ocelad.online.rice import Rice
 from ocelad.online.track import Prelude, track_metric
-from ocelad.pairs import Event, Pair
 
 
 def grown(
-    tracker: Ocelad[Event | Pair, Metric], n_features: int, *, initial_scale: float, **settings: Any
-) -> Ocelad[Event | Pair, Metric]:
+    tracker: Ocelad[Any, Metric], n_features: int, *, initial_scale: float, **settings: Any
+) -> Ocelad[Any, Metric]:
     """A tracker of more features: round, weights and every learner's metric are kept, new features start afresh.
 
     Every learner's ``M`` becomes ``[[M, 0], [0, initial_scale * I]]``. Without shrinkage that is what would have come
@@ -35,6 +34,7 @@ def grown(
 
     Examples
     --------
+    >>> from ocelad import Pair
     >>> tracker = track_metric(1, initial_scale=0.5)
     >>> _ = tracker.step(Pair([1.0], [0.0], similar=True))
     >>> wider = grown(tracker, 2, initial_scale=0.5)

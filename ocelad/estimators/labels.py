@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from ocelad import checks
 from ocelad.checks import Floats
-from ocelad.estimators import MetricTracker
+from ocelad.estimators.pairs import MetricTracker
 from ocelad.metric import Metric
 from ocelad.online.track import track_metric
 from ocelad.pairs import sparse_row, subtract
