@@ -196,8 +196,9 @@ def open_comparisons(
     try:
         table = open_table(opened, format, stop=on_error == "stop")
         name = opened.name
-        label_column = columns.find(name, table.kinds, label, columns.LABELS, "label", needed=True)
-        time_column = columns.find(name, table.kinds, time, columns.TIMES, "time", needed=False)
+        named = columns.named(x, z, *((id_a, id_b) if items is not None else ()))
+        label_column = columns.find(name, table.kinds, label, columns.LABELS, "label", needed=True, taken=named)
+        time_column = columns.find(name, table.kinds, time, columns.TIMES, "time", needed=False, taken=named)
         taken = [column for column in (label_column, time_column) if column is not None]
         if items is not None:
             sides, features = _references(name, table, items, id, (id_a, id_b))
