@@ -41,6 +41,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/trials.py
 	$(BIN)/python benchmarks/diagonal.py
 	$(BIN)/python benchmarks/l1.py
+	$(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/scenario.py
 
 docs: .venv/.docs

@@ -480,6 +480,10 @@ def test_mangled_csv_is_read_as_the_oracle_reads_it(fresh, rows, block, chunk_si
 @given(mangled(JSON_ROWS, SCRAPS), st.sampled_from([1, 5, 33, 1 << 20]), st.integers(1, 4), st.booleans())
 @example('{"x": [1, 1], "z": [1, 1], "similar": 0} {"x": [1, 1], "z": [1, 1], "similar": 0}\n\n', 1 << 20, 2, False)
 @example('{"x": [1, 1], "z": [1, 1], "similar": 0, "similar": 1}\n', 1 << 20, 2, False)
+@example("null\n" + JSON_ROWS[0] + "null", 5, 2, False)
+@example(
+    '{"x": [1, 1], "z": [1, 1], "similar": 0} null {"x": [1, 1], "z": [1, 1], "similar": 0}\n\n', 1 << 20, 2, False
+)
 def test_mangled_json_lines_are_read_as_the_oracle_reads_them(fresh, rows, block, chunk_size, mark):
     path = fresh(".jsonl")
     text = JSON_ROWS[0] + rows
@@ -728,7 +732,7 @@ def test_what_is_wrong_with_a_file_is_said(fresh, content, options, words):
         (b"PAR1 and no more", "", "damaged"),
         (b"ARROW1 and no more", ".arrow", "damaged"),
         (gzip.compress(b"x_a,z_a,y\n" + b"1,2,1\n" * 99, mtime=0)[:-9], ".csv", "truncated"),
-        (gzip.compress(b"x_a,z_a,y\n" + b"1,2,1\n" * 99, mtime=0)[:-9] + b"12345678", ".csv", "damaged"),
+        (gzip.compress(b"x_a,z_a,y\n" + b"1,2,1\n" * 99, mtime=0)[:-8] + b"12345678", ".csv", "damaged"),
         (gzip.compress(b"x", mtime=0), ".parquet", "unzip"),
         (gzip.compress(b"", mtime=0), ".csv", "empty"),
         (b'[{"x": [1], "z": [2], "y": 1}]', ".json", "one object per line"),
@@ -1048,8 +1052,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path, suffix):
             part = tmp_path / "part"
             write_json(part, X, y, "lists") if suffix == ".jsonl" else write_delimited(part, X, y, ",")
             header, _, rows = part.read_bytes().partition(b"\n")
-            opened = gzip.open(path, "wb", compresslevel=1) if suffix.endswith("gz") else path.open("wb")
-            with opened as file:
+            with gzip.open(path, "wb", compresslevel=1) if suffix.endswith("gz") else path.open("wb") as file:
                 file.write(header + b"\n")
                 for _ in range(repeats):
                     file.write(rows)
