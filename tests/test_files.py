@@ -461,6 +461,8 @@ def assert_as_expected(path: Path, expected: Expected, block: int, chunk_size: i
         assert [row["line"] for row in side_file(path)] == expected.bad
         assert read.stream.n_skipped == len(expected.bad)
         stopped = Outcome(path, chunk_size=chunk_size, **options)
+    Outcome(path, on_error="skip", chunk_size=chunk_size, **options).same_as(read)
+    Outcome(path, chunk_size=chunk_size, **options).same_as(stopped)
     assert [stopped.error.line] == expected.bad[:1] if expected.bad else stopped.error is None
     before = [line for line in expected.lines if not expected.bad or line < expected.bad[0]]
     assert stopped.lines == (before[: len(before) // chunk_size * chunk_size] if expected.bad else before)
@@ -518,14 +520,18 @@ def test_bytes_flipped_cut_or_put_in_give_a_sentence_or_rows(fresh, data):
     options = data.draw(
         st.sampled_from([{}, {"format": "csv"}, {"format": "jsonl"}, {"format": "arrow"}, {"label": False}])
     )
+    outcomes = []
     for block in (1 << 20, 11):
         with block_bytes(block):
             read = Outcome(path, on_error="skip", chunk_size=3, **options)
+        outcomes.append(read)
         if read.error is None:
             assert len(side_file(path)) == read.stream.n_skipped
             assert np.isfinite(np.frombuffer(read.bits)).all()
             lines = [*read.lines, *(row["line"] for row in side_file(path))]
             assert len(set(lines)) == len(lines)
+    if kind.startswith(("csv", "tsv", "jsonl")):
+        outcomes[0].same_as(outcomes[1])
 
 
 # ---- positions
@@ -709,6 +715,8 @@ def test_columns_are_found_by_their_names(fresh, header, options, features):
         ("x_a,z_a,y\n1,2,1\n", {"format": "arrow"}, "another format"),
         ("x_a,z_a,y\n1,2,1\n", {"format": "jsonl"}, "line 1: the line is not JSON"),
         ("x_a,z_a,y\r1,2,1\r", {}, "carriage return"),
+        ("x_a;z_a;y\n1;2;1\n", {}, "semicolons"),
+        ("x_a\tz_a\ty\n1\t2\t1\n", {}, "format='tsv'"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(fresh, content, options, words):
@@ -889,6 +897,11 @@ def test_items(fresh):
         open_items(path, label=False)
     with pytest.raises(FileError, match="no column 'key', which id= names"):
         open_items(path, id="key")
+    assert items_of(path, label=False, features=["h*", "w*"])[1].tolist() == [[1, 2], [3, 4]]
+    index = fresh(".csv")
+    index.write_text(",a\n0,5\n")
+    with pytest.raises(FileError, match="without a name"):
+        open_items(index)
     with pytest.raises(FileError, match="no column 'depth', which features= names"):
         open_items(path, features="depth")
 

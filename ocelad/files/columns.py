@@ -87,8 +87,8 @@ def find_sides(
     )
 
 
-def find_features(name: str, columns: Iterable[str], features: Chosen) -> tuple[str, ...]:
-    """The columns that ``features`` names or matches, in the order of the names."""
+def find_features(name: str, columns: Iterable[str], features: Chosen, taken: Iterable[str]) -> tuple[str, ...]:
+    """The columns that ``features`` names, or matches unless they are taken, in the order of the names."""
     there = list(columns)
     chosen = [features] if isinstance(features, str) else list(features or ())
     found: dict[str, None] = {}
@@ -96,7 +96,7 @@ def find_features(name: str, columns: Iterable[str], features: Chosen) -> tuple[
         if entry in there:
             found[entry] = None
             continue
-        matches = _matching(entry, there)
+        matches = _matching(entry, [column for column in there if column not in taken])
         if not matches:
             raise FileError(f"{name} has no column {shown(entry)}, which features= names; it has {listed(there)}")
         found.update(dict.fromkeys(matches.values()))

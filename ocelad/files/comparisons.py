@@ -151,7 +151,8 @@ def open_comparisons(
     source : path, or "-" for standard input
         CSV, TSV, JSON lines (each may be gzipped), Parquet or Arrow IPC. A header, or names in the file, are needed.
     items : path or ItemStream, optional
-        A table of items, held in memory; the rows of ``source`` then hold the ids of two of them.
+        A table of items, held in memory; the rows of ``source`` then hold the ids of two of them. A bad row in it
+        stops; to skip it, give ``open_items(..., on_error="skip")``.
     format : {"csv", "tsv", "jsonl", "parquet", "arrow"}, optional
         Default: by the suffix, or by the first bytes.
     x, z : str or sequence of str, optional

@@ -192,9 +192,13 @@ def read_items(stream: ItemStream) -> ItemTable:
 
 def _points(name: str, table: Table, features: Any, taken: list[str], stop: bool) -> tuple[Points, tuple[str, ...]]:
     free = [column for column in table.kinds if column not in taken]
-    chosen = tuple(free) if features is None else columns.find_features(name, table.kinds, features)
+    chosen = tuple(free) if features is None else columns.find_features(name, table.kinds, features, taken)
     if not chosen:
         raise FileError(f"{name} has no columns of features; it has {listed(table.kinds)}")
+    if features is None and "" in chosen:
+        raise FileError(
+            f"{name} has a column without a name, perhaps an index; name it, or choose columns with features="
+        )
     found = table.sample(_SAMPLE)
     if len(chosen) == 1 and table.kinds[chosen[0]] in ("list", "object"):
         return _nested(name, table, chosen[0], found, stop)
