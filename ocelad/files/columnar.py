@@ -18,7 +18,7 @@ from ocelad.files.points import Record
 from ocelad.files.sources import Source
 
 PARQUET_MAGIC, ARROW_MAGIC = b"PAR1", b"ARROW1"
-_BUFFER = 1 << 20
+_BUFFER = 1 << 16  # of each column of a Parquet file
 
 
 @dataclass(frozen=True)

@@ -125,9 +125,9 @@ def open_delimited(reader: TextReader, format: str) -> TextTable:
         raise FileError(f"{name} has no header: its first line holds numbers, {listed(names, 3)}; names are expected")
     for mark, word in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
         if len(names) == 1 and mark in names[0]:
-            accepted = "commas (format='csv') or tabs (format='tsv')"
             raise FileError(
-                f"{name}: the header {shown(names[0])} is separated by {word}; it is read as {format}; accepted: {accepted}"
+                f"{name} is read as {format}, but its header {shown(names[0])} seems to be separated by {word}; "
+                "accepted: commas (format='csv') or tabs (format='tsv')"
             )
     for column in names:
         if names.count(column) > 1:
