@@ -42,6 +42,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/diagonal.py
 	$(BIN)/python benchmarks/relative.py
 	$(BIN)/python benchmarks/l1.py
+	$(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/scenario.py
 	$(BIN)/python benchmarks/river_knn.py
 

@@ -18,7 +18,7 @@ from ocelad.files.points import Record
 from ocelad.files.sources import Source
 
 PARQUET_MAGIC, ARROW_MAGIC = b"PAR1", b"ARROW1"
-_BUFFER = 1 << 20
+_BUFFER = 1 << 16  # of each column of a Parquet file
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class ColumnarTable:
         found: list[tuple[int, Record | BadRowError]] = []
         with _damage(self.name):
             for batch, first, _ in self._batches(list(self.kinds), count, 0):
-                rows = _ready(batch, list(self.kinds)).slice(0, count - len(found)).to_pylist()
+                rows = _ready(batch.slice(0, count - len(found)), list(self.kinds)).to_pylist()
                 found += [(first + i + 1, row) for i, row in enumerate(rows)]
                 if len(found) >= count:
                     break
@@ -94,21 +94,20 @@ class ColumnarTable:
         begin = 0 if start is None else int(start["offset"])
         with _damage(self.name):
             for batch, first, bytes_read in self._batches(columns, rows, begin):
-                ready = _ready(batch.slice(max(0, begin - first)), columns)
-                for at in range(0, ready.num_rows, rows):
-                    yield ColumnarBlock(ready.slice(at, rows), max(begin, first) + at + 1, bytes_read)
+                for at in range(max(0, begin - first), batch.num_rows, rows):
+                    yield ColumnarBlock(_ready(batch.slice(at, rows), columns), first + at + 1, bytes_read)
 
 
 def open_parquet(source: Source, format: str) -> ColumnarTable:
     """A Parquet file."""
-    parquet = arrow("parquet")
+    pa, parquet = arrow(), arrow("parquet")
     if not source.head(4).startswith(PARQUET_MAGIC):
         raise FileError(
             f"{source.name} is not a Parquet file: its first bytes are {source.head(4)!r}, not {PARQUET_MAGIC!r}"
         )
     with _damage(source.name):
         # Without pre_buffer a row group is not read whole: memory does not grow with the file.
-        file = parquet.ParquetFile(source.name, pre_buffer=False, buffer_size=_BUFFER)
+        file = parquet.ParquetFile(pa.OSFile(source.name), pre_buffer=False, buffer_size=_BUFFER)
         groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
         schema = file.schema_arrow
     total = sum(groups)

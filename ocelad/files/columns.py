@@ -17,8 +17,17 @@ TIMES = ("timestamp", "time")
 Chosen = str | Sequence[str] | None
 
 
-def find(name: str, columns: Iterable[str], asked: Any, usual: Sequence[str], option: str, needed: bool) -> str | None:
-    """The one column that ``asked`` names, or the first of the usual ones; False asks for none.
+def find(
+    name: str,
+    columns: Iterable[str],
+    asked: Any,
+    usual: Sequence[str],
+    option: str,
+    *,
+    needed: bool,
+    taken: Iterable[str] = (),
+) -> str | None:
+    """The one column that ``asked`` names, or the first of the usual ones that is not taken; False asks for none.
 
     >>> find("f.csv", ["y", "a"], None, ["label", "y"], "label", needed=True)
     'y'
@@ -31,7 +40,7 @@ def find(name: str, columns: Iterable[str], asked: Any, usual: Sequence[str], op
             raise FileError(f"{name} has no column {shown(asked)}, which {option}= names; it has {listed(there)}")
         return str(asked)
     for column in usual:
-        if column in there:
+        if column in there and column not in taken:
             return column
     if needed:
         raise FileError(
@@ -39,6 +48,15 @@ def find(name: str, columns: Iterable[str], asked: Any, usual: Sequence[str], op
             f"say which with {option}=, or {option}=False for none"
         )
     return None
+
+
+def named(*chosen: Chosen) -> set[str]:
+    """The columns that are named outright; they are nothing else.
+
+    >>> sorted(named("y", ["a", "b"], None))
+    ['a', 'b', 'y']
+    """
+    return {name for side in chosen if side is not None for name in ([side] if isinstance(side, str) else side)}
 
 
 def find_sides(
@@ -54,7 +72,7 @@ def find_sides(
         given, other = ("x", "z") if z is None else ("z", "x")
         raise FileError(f"{name}: {given}= is given without {other}=; accepted: both, or none")
     if x is not None and z is not None:
-        return _given(name, there, x, z)
+        return _given(name, list(kinds), there, x, z)
     if {"x", "z"} <= set(there) and {kinds["x"], kinds["z"]} & {"list", "object"}:
         return ("x",), ("z",), ("0",)
     for patterns in _CONVENTIONS:
@@ -69,8 +87,8 @@ def find_sides(
     )
 
 
-def find_features(name: str, columns: Iterable[str], features: Chosen) -> tuple[str, ...]:
-    """The columns that ``features`` names or matches, in the order of the names."""
+def find_features(name: str, columns: Iterable[str], features: Chosen, taken: Iterable[str]) -> tuple[str, ...]:
+    """The columns that ``features`` names, or matches unless they are taken, in the order of the names."""
     there = list(columns)
     chosen = [features] if isinstance(features, str) else list(features or ())
     found: dict[str, None] = {}
@@ -78,7 +96,7 @@ def find_features(name: str, columns: Iterable[str], features: Chosen) -> tuple[
         if entry in there:
             found[entry] = None
             continue
-        matches = _matching(entry, there)
+        matches = _matching(entry, [column for column in there if column not in taken])
         if not matches:
             raise FileError(f"{name} has no column {shown(entry)}, which features= names; it has {listed(there)}")
         found.update(dict.fromkeys(matches.values()))
@@ -86,7 +104,7 @@ def find_features(name: str, columns: Iterable[str], features: Chosen) -> tuple[
 
 
 def _given(
-    name: str, there: list[str], x: str | Sequence[str], z: str | Sequence[str]
+    name: str, every: list[str], there: list[str], x: str | Sequence[str], z: str | Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     if isinstance(x, str) and isinstance(z, str) and _is_pattern(x, there) and _is_pattern(z, there):
         one, other = _matching(x, there), _matching(z, there)
@@ -97,7 +115,7 @@ def _given(
     for option, side in (("x", x), ("z", z)):
         columns = [side] if isinstance(side, str) else list(side)
         for column in columns:
-            find(name, there, column, (), option, needed=True)
+            find(name, every, column, (), option, needed=True)
             if columns.count(column) > 1:
                 raise FileError(f"{name}: {option}= names the column {shown(column)} twice")
         sides.append(tuple(columns))

@@ -151,7 +151,8 @@ def open_comparisons(
     source : path, or "-" for standard input
         CSV, TSV, JSON lines (each may be gzipped), Parquet or Arrow IPC. A header, or names in the file, are needed.
     items : path or ItemStream, optional
-        A table of items, held in memory; the rows of ``source`` then hold the ids of two of them.
+        A table of items, held in memory; the rows of ``source`` then hold the ids of two of them. A bad row in it
+        stops; to skip it, give ``open_items(..., on_error="skip")``.
     format : {"csv", "tsv", "jsonl", "parquet", "arrow"}, optional
         Default: by the suffix, or by the first bytes.
     x, z : str or sequence of str, optional
@@ -196,8 +197,9 @@ def open_comparisons(
     try:
         table = open_table(opened, format, stop=on_error == "stop")
         name = opened.name
-        label_column = columns.find(name, table.kinds, label, columns.LABELS, "label", needed=True)
-        time_column = columns.find(name, table.kinds, time, columns.TIMES, "time", needed=False)
+        named = columns.named(x, z, *((id_a, id_b) if items is not None else ()))
+        label_column = columns.find(name, table.kinds, label, columns.LABELS, "label", needed=True, taken=named)
+        time_column = columns.find(name, table.kinds, time, columns.TIMES, "time", needed=False, taken=named)
         taken = [column for column in (label_column, time_column) if column is not None]
         if items is not None:
             sides, features = _references(name, table, items, id, (id_a, id_b))

@@ -123,6 +123,12 @@ def open_delimited(reader: TextReader, format: str) -> TextTable:
         raise FileError(f"{name}: the header cannot be read: {wrong}") from None
     if all(cells.number_in_text(cell) is not None for cell in names):
         raise FileError(f"{name} has no header: its first line holds numbers, {listed(names, 3)}; names are expected")
+    for mark, word in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
+        if len(names) == 1 and mark in names[0]:
+            raise FileError(
+                f"{name} is read as {format}, but its header {shown(names[0])} seems to be separated by {word}; "
+                "accepted: commas (format='csv') or tabs (format='tsv')"
+            )
     for column in names:
         if names.count(column) > 1:
             raise FileError(f"{name} has the column {shown(column)} twice; every column needs a name of its own")

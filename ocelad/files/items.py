@@ -98,6 +98,11 @@ class ItemStream(FileStream[Items]):
         """What messages call the file."""
         return self._source.name
 
+    @property
+    def unit(self) -> str:
+        """What ``lines`` counts: "line" or "row"."""
+        return self._table.unit
+
     def _piece(self, values: Values, lines: Ints, numbers: Ints) -> Items:
         ids = numbers.tolist() if values["ids"] is None else values["ids"]
         return Items(ids, values["X"], values["labels"], lines)
@@ -175,9 +180,8 @@ def read_items(stream: ItemStream) -> ItemTable:
             assert key is not None
             if key in rows:
                 before = lines[rows[key]]
-                raise RowError(
-                    f"{stream.name}, line {line}: the id {shown(entry)} was given in line {before} already", line
-                )
+                where = f"{stream.name}, {stream.unit} {line}"
+                raise RowError(f"{where}: the id {shown(entry)} was given in {stream.unit} {before} already", line)
             rows[key] = len(rows)
             lines.append(line)
         parts.append(items.X)
@@ -188,9 +192,13 @@ def read_items(stream: ItemStream) -> ItemTable:
 
 def _points(name: str, table: Table, features: Any, taken: list[str], stop: bool) -> tuple[Points, tuple[str, ...]]:
     free = [column for column in table.kinds if column not in taken]
-    chosen = tuple(free) if features is None else columns.find_features(name, table.kinds, features)
+    chosen = tuple(free) if features is None else columns.find_features(name, table.kinds, features, taken)
     if not chosen:
         raise FileError(f"{name} has no columns of features; it has {listed(table.kinds)}")
+    if features is None and "" in chosen:
+        raise FileError(
+            f"{name} has a column without a name, perhaps an index; name it, or choose columns with features="
+        )
     found = table.sample(_SAMPLE)
     if len(chosen) == 1 and table.kinds[chosen[0]] in ("list", "object"):
         return _nested(name, table, chosen[0], found, stop)

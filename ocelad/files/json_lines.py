@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from ocelad.files.text import TextReader, TextTable
 
 _LF = b"\n"[0]
 _SAMPLE = 100
+# pyarrow (26) crashes where a record is null and not an object.
+_BARE_NULL = re.compile(rb"\}[ \t\r\n]*null")
 
 
 class JsonLines:
@@ -30,8 +33,10 @@ class JsonLines:
     def table(self, data: bytes, wanted: Wanted) -> Any:
         # pyarrow cares for objects, not for lines. Where every line ends and begins with a brace, no object can go over
         # a line end: "}" and "{" with nothing between them stand in no JSON value.
-        trimmed = data.rstrip(b"\r\n")
+        trimmed = data.strip(b"\r\n")
         if trimmed.count(b"\n") != trimmed.count(b"}\n{") + trimmed.count(b"}\r\n{"):
+            return None
+        if not trimmed.startswith(b"{") or _BARE_NULL.search(trimmed):
             return None
         pa, reader = arrow(), arrow("json")
         try:

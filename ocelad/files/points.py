@@ -55,6 +55,11 @@ class Scalars:
         return True
 
     def point(self, record: Record, as_number: AsNumber) -> list[float]:
+        numbers = [as_number(record.get(column, "")) for column in self.columns]
+        found = [number for number in numbers if number is not None]
+        if len(found) == len(numbers):
+            return found
+        # Something is wrong; again, now with words.
         return [cells.expect(column, cell(record, column), as_number, _FINITE) for column in self.columns]
 
 

@@ -1,0 +1,1075 @@
+"""Files are read to the bit, in chunks that depend on nothing but the rows, and what is bad is said and kept."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import itertools
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ocelad.files import FileError, RowError, open_comparisons, open_items, sources
+from ocelad.files.prefetch import Prefetch
+from ocelad.files.text import TextBlock
+
+# Differences of larger numbers overflow when squared, which makes a row bad.
+NUMBERS = st.floats(-1e150, 1e150) | st.floats(-1, 1) | st.integers(-5, 5).map(float)
+LABEL_WORDS = {1: ["1", "true", "Same", "SIMILAR", "yes", "1.0", "+1"], -1: ["-1", "0", "False", "different", "no"]}
+
+
+@contextmanager
+def block_bytes(count: int) -> Iterator[None]:
+    """Read so many bytes at a time."""
+    usual = sources.BLOCK_BYTES
+    sources.BLOCK_BYTES = count
+    try:
+        yield
+    finally:
+        sources.BLOCK_BYTES = usual
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory) -> Callable[[str], Path]:
+    """A path that nobody used before, which hypothesis needs anew for every example."""
+    folder = tmp_path_factory.mktemp("files")
+    count = itertools.count()
+
+    def path(suffix: str) -> Path:
+        return folder / f"{next(count)}{suffix}"
+
+    return path
+
+
+class Outcome:
+    """All that a stream gave."""
+
+    def __init__(self, path: Any, **options: Any) -> None:
+        self.error: ValueError | None = None
+        self.chunks = []
+        self.stream = None
+        try:
+            with open_comparisons(path, **options) as self.stream:
+                for chunk in self.stream:
+                    self.chunks.append(chunk)
+        except (FileError, RowError) as error:
+            self.error = error
+        assert "\n" not in str(self.error)
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(chunk.pairs) for chunk in self.chunks]
+
+    @property
+    def bits(self) -> bytes:
+        return b"".join(chunk.pairs.tobytes() for chunk in self.chunks)
+
+    @property
+    def y(self) -> list[float]:
+        return [label for chunk in self.chunks for label in chunk.y.tolist()]
+
+    @property
+    def lines(self) -> list[int]:
+        return [line for chunk in self.chunks for line in chunk.lines.tolist()]
+
+    @property
+    def times(self) -> list[Any]:
+        return [time for chunk in self.chunks for time in chunk.times or ()]
+
+    def same_as(self, other: Outcome) -> None:
+        assert str(self.error) == str(other.error)
+        assert self.sizes == other.sizes
+        assert self.bits == other.bits
+        assert [chunk.position for chunk in self.chunks] == [chunk.position for chunk in other.chunks]
+        assert self.times == other.times
+        assert [type(time) for time in self.times] == [type(time) for time in other.times]
+        if self.chunks and self.chunks[0].y is not None:
+            assert self.y == other.y
+
+
+def side_file(path: Path) -> list[dict[str, Any]]:
+    side = path.with_name(path.name + ".skipped.jsonl")
+    return [json.loads(line) for line in side.read_text().splitlines()] if side.exists() else []
+
+
+# ---- tables written in every format, and read back equal to the bit
+
+
+def names(n: int) -> tuple[list[str], list[str]]:
+    return [f"x_{j}" for j in range(n)], [f"z_{j}" for j in range(n)]
+
+
+def write_delimited(path: Path, X: np.ndarray, y: np.ndarray, separator: str, end: str = "\n") -> None:
+    xs, zs = names(X.shape[2])
+    lines = [separator.join([*xs, *zs, "similar"])]
+    lines += [
+        separator.join([*map(repr, row.ravel().tolist()), str(int(label))]) for row, label in zip(X, y, strict=True)
+    ]
+    path.write_bytes(end.join([*lines, ""]).encode())
+
+
+def write_json(path: Path, X: np.ndarray, y: np.ndarray, shape: str) -> None:
+    lines = []
+    for (x, z), label in zip(X.tolist(), y.tolist(), strict=True):
+        if shape == "lists":
+            record = {"similar": label > 0, "x": x, "z": z}
+        elif shape == "objects":
+            keys = [f"k{j}" for j in range(len(x))]
+            record = {"x": dict(zip(keys, x, strict=True)), "z": dict(zip(keys, z, strict=True)), "same": int(label)}
+        else:
+            record = {
+                **dict(zip([*names(len(x))[0], *names(len(x))[1]], [*x, *z], strict=True)),
+                "y": "yes" if label > 0 else "no",
+            }
+        lines.append(json.dumps(record) + "\n")
+    path.write_text("".join(lines))
+
+
+def arrow_table(X: np.ndarray, y: np.ndarray, shape: str) -> pa.Table:
+    n = X.shape[2]
+    if shape == "wide":
+        columns = zip([*names(n)[0], *names(n)[1]], X.reshape(len(X), -1).T, strict=True)
+        return pa.table({**{name: pa.array(column) for name, column in columns}, "label": pa.array(y > 0)})
+    fixed = shape == "fixed"
+    type_ = pa.list_(pa.float64(), n) if fixed else pa.list_(pa.float64())
+    sides = {side: pa.array(X[:, i].tolist(), type_) for i, side in enumerate("xz")}
+    return pa.table(
+        {**sides, "label": pa.array(["same" if label > 0 else "different" for label in y]).dictionary_encode()}
+    )
+
+
+def write_arrow(path: Path, table: pa.Table, stream: bool, rows: int) -> None:
+    with pa.OSFile(str(path), "wb") as file:
+        opened = pa.ipc.new_stream(file, table.schema) if stream else pa.ipc.new_file(file, table.schema)
+        with opened as writer:
+            writer.write_table(table, max_chunksize=rows)
+
+
+WRITERS: dict[str, tuple[str, Callable[[Path, np.ndarray, np.ndarray], None]]] = {
+    "csv": (".csv", lambda p, X, y: write_delimited(p, X, y, ",")),
+    "csv, CRLF": (".csv", lambda p, X, y: write_delimited(p, X, y, ",", "\r\n")),
+    "tsv": (".tsv", lambda p, X, y: write_delimited(p, X, y, "\t")),
+    "jsonl, lists": (".jsonl", lambda p, X, y: write_json(p, X, y, "lists")),
+    "jsonl, objects": (".ndjson", lambda p, X, y: write_json(p, X, y, "objects")),
+    "jsonl, flat": (".json", lambda p, X, y: write_json(p, X, y, "flat")),
+    "parquet": (".parquet", lambda p, X, y: pq.write_table(arrow_table(X, y, "wide"), p, row_group_size=3)),
+    "parquet, lists": (".pq", lambda p, X, y: pq.write_table(arrow_table(X, y, "lists"), p)),
+    "arrow": (".arrow", lambda p, X, y: write_arrow(p, arrow_table(X, y, "wide"), False, 2)),
+    "arrow, lists": (".feather", lambda p, X, y: write_arrow(p, arrow_table(X, y, "fixed"), False, 5)),
+    "arrow, stream": (".arrows", lambda p, X, y: write_arrow(p, arrow_table(X, y, "lists"), True, 2)),
+}
+
+
+@st.composite
+def comparisons(draw) -> tuple[np.ndarray, np.ndarray]:
+    n, m = draw(st.integers(1, 3)), draw(st.integers(1, 9))
+    numbers = draw(st.lists(NUMBERS, min_size=2 * n * m, max_size=2 * n * m))
+    y = draw(st.lists(st.sampled_from([1.0, -1.0]), min_size=m, max_size=m))
+    return np.array(numbers).reshape(m, 2, n), np.array(y)
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@given(
+    data=comparisons(), block=st.sampled_from([1, 7, 64, 1 << 20]), chunk_size=st.integers(1, 10), zipped=st.booleans()
+)
+def test_what_was_written_is_read_to_the_bit(fresh, kind, data, block, chunk_size, zipped):
+    X, y = data
+    suffix, write = WRITERS[kind]
+    path = fresh(suffix)
+    write(path, X, y)
+    text = suffix not in (".parquet", ".pq", ".arrow", ".arrows", ".feather")
+    if zipped and text:
+        zipped_path = path.with_name(path.name + ".gz")
+        zipped_path.write_bytes(gzip.compress(path.read_bytes()))
+        path = zipped_path
+    with block_bytes(block):
+        read = Outcome(path, chunk_size=chunk_size)
+    assert read.error is None
+    assert read.bits == X.tobytes()
+    assert read.y == y.tolist()
+    first = 2 if kind.startswith(("csv", "tsv")) else 1
+    assert read.lines == list(range(first, first + len(X)))
+    assert read.sizes[:-1] == [chunk_size] * (len(read.sizes) - 1)
+    assert read.stream.bytes_read == read.stream.total_bytes == path.stat().st_size
+    assert len(read.stream.feature_names) == X.shape[2]
+    json.dumps(read.chunks[-1].position)
+
+
+@given(data=comparisons(), chunk_size=st.integers(1, 4), block=st.sampled_from([1, 1 << 20]))
+def test_items_and_comparisons_of_them(fresh, data, chunk_size, block):
+    X, y = data
+    items, path = fresh(".parquet"), fresh(".jsonl")
+    points = X.reshape(-1, X.shape[2])
+    features = {f"f{j}": column for j, column in enumerate(points.T)}
+    pq.write_table(pa.table({"id": np.arange(len(points)), **features}), items)
+    # Ids are whole numbers in one file and text in the other.
+    rows = [{"id_a": str(2 * i), "id_b": 2 * i + 1, "label": int(label)} for i, label in enumerate(y)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with block_bytes(block):
+        read = Outcome(path, items=items, chunk_size=chunk_size)
+    assert read.error is None
+    assert read.bits == X.tobytes()
+    assert read.y == y.tolist()
+    assert read.stream.feature_names == tuple(features)
+
+
+@given(data=comparisons(), kind=st.sampled_from(["csv", "jsonl, lists", "jsonl, objects", "jsonl, flat"]))
+def test_row_by_row_gives_the_same_bits(fresh, data, kind):
+    suffix, write = WRITERS[kind]
+    path = fresh(suffix)
+    write(path, *data)
+    at_once = Outcome(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TextBlock, "table", lambda self: None)
+        Outcome(path).same_as(at_once)
+
+
+def test_without_bad_rows_nothing_is_read_row_by_row(fresh, monkeypatch):
+    def refuse(self, i):
+        raise AssertionError
+
+    path = fresh(".csv")
+    path.write_text('x_a,z_a,similar,note\n1,2,1,"a, ""quoted""\nnote"\n\n3,4,0,b\r\n')
+    monkeypatch.setattr(TextBlock, "record", refuse)
+    read = Outcome(path)
+    assert read.lines == [2, 5]
+
+
+# ---- an oracle for text: one character after another, one row after another
+
+
+def is_number(text: str) -> bool:
+    text = text.strip(" \t")
+    if not text or set(text) - set("0123456789+-.eE"):
+        return False
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
+
+
+LABELS = dict.fromkeys(("true", "same", "similar", "yes"), 1.0)
+LABELS |= dict.fromkeys(("false", "different", "dissimilar", "no"), -1.0)
+
+
+def label_of(cell: Any) -> float | None:
+    if isinstance(cell, bool):
+        return 1.0 if cell else -1.0
+    if isinstance(cell, str):
+        text = cell.strip(" \t")
+        if text.lower() in LABELS:
+            return LABELS[text.lower()]
+        cell = float(text) if is_number(text) else None
+    return {1: 1.0, 0: -1.0, -1: -1.0}.get(cell) if isinstance(cell, (int, float)) else None
+
+
+def records(text: str) -> list[tuple[int, list[str] | None]]:
+    """The records of a CSV text with their lines; None for cells that are not well quoted. Blank lines are none."""
+    found: list[tuple[int, list[str] | None]] = []
+    line, at = 1, 0
+    while at < len(text):
+        first_line, begin, state, sound, cells = line, at, "start", True, [""]
+        while at < len(text):
+            character = text[at]
+            at += 1
+            line += character == "\n"
+            if state == "quoted":
+                if character == '"':
+                    state = "closed"
+                else:
+                    cells[-1] += character
+            elif character == '"' and state == "closed":
+                cells[-1] += '"'
+                state = "quoted"
+            elif character == '"' and state == "start":
+                state = "quoted"
+            elif character == "\n":
+                break
+            elif character == ",":
+                cells.append("")
+                state = "start"
+            elif character == "\r" and text[at : at + 1] in ("\n", ""):
+                continue
+            else:
+                sound = sound and state != "closed" and character != "\r"
+                cells[-1] += character
+                state = "bare"
+        if text[begin:at] not in ("\n", "\r\n", "\r"):
+            found.append((first_line, cells if sound and state != "quoted" else None))
+    return found
+
+
+class Expected:
+    """The rows that are good, with what they hold, and those that are bad."""
+
+    def __init__(self) -> None:
+        self.lines: list[int] = []
+        self.bad: list[int] = []
+        self.numbers: list[float] = []
+        self.y: list[float] = []
+
+    def add(self, line: int, numbers: list[float] | None, label: float | None) -> None:
+        good = numbers is not None and label is not None
+        if good:
+            one, other = np.array(numbers).reshape(2, -1)
+            with np.errstate(over="ignore"):
+                good = bool(np.isfinite(((one - other) ** 2).sum()))
+        if not good:
+            self.bad.append(line)
+            return
+        self.lines.append(line)
+        self.numbers += numbers
+        self.y.append(label)
+
+
+def expected_of_csv(text: str) -> Expected:
+    """With the header x_a,x_b,z_b,z_a,similar,note."""
+    expected = Expected()
+    for line, cells in records(text)[1:]:
+        if cells is None or len(cells) != 6 or not all(map(is_number, cells[:4])):
+            expected.add(line, None, None)
+        else:
+            x_a, x_b, z_b, z_a = map(float, cells[:4])
+            expected.add(line, [x_a, x_b, z_a, z_b], label_of(cells[4]))
+    return expected
+
+
+def expected_of_json(text: str) -> Expected:
+    """Of objects with lists of two numbers."""
+    expected = Expected()
+    for line, row in enumerate(text.split("\n"), 1):
+        if row in ("", "\r"):
+            continue
+        numbers = label = None
+        try:
+            twice: list[str] = []
+
+            def unique(members, twice=twice):
+                keys = [key for key, _ in members]
+                twice += [key for key in keys if keys.count(key) > 1]
+                return dict(members)
+
+            record = json.loads(row.removesuffix("\r"), object_pairs_hook=unique)
+            if isinstance(record, dict) and not {"x", "z", "similar"} & set(twice):
+                numbers = [*record["x"], *record["z"]] if len(record["x"]) == len(record["z"]) == 2 else None
+                label = label_of(record["similar"])
+                if not all(type(number) in (int, float) and np.isfinite(float(number)) for number in numbers or ()):
+                    numbers = None
+                numbers = numbers and [float(number) for number in numbers]
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            numbers = None
+        expected.add(line, numbers, label)
+    return expected
+
+
+@given(st.lists(st.lists(st.text('ab ,"\n\t', max_size=5), min_size=2, max_size=4), min_size=1, max_size=4))
+def test_the_oracle_reads_what_the_csv_module_writes(rows):
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(rows)
+    assert [cells for _, cells in records(text.getvalue())] == rows
+
+
+CSV_HEADER = "x_a,x_b,z_b,z_a,similar,note\n"
+CSV_ROWS = [
+    "1,2.5,-3e2,4,1,n\n",
+    '0.1,0.2,0.3,1e-320,no,"a, b"\n',
+    '5,6,7,8,"Same","c ""d""\ne"\r\n',
+    "1,1,1,1,-1,\n",
+    "\n",
+]
+JSON_ROWS = [
+    '{"x": [1, 2.5], "z": [-3e2, 4], "similar": true}\n',
+    '{"similar": "yes", "z": [0.1, 1e-320], "x": [0.2, 12345678901234567890]}\r\n',
+    '{"x": [1, 1], "z": [1, 1], "similar": 0, "more": {"a": [1, {}]}}\n',
+    "\n",
+]
+SCRAPS = [
+    *[
+        "\r\n",
+        "\n",
+        "\r",
+        '"',
+        '""',
+        ",",
+        ",,",
+        " ",
+        "\t",
+        "nan",
+        "inf",
+        "-",
+        "+",
+        ".",
+        "e5",
+        "1e999",
+        "1e-999",
+        "1_0",
+        "0x1",
+    ],
+    *[
+        "abc",
+        "true",
+        "é",
+        "\ufeff",
+        "\u2028",
+        "{",
+        "}",
+        "[",
+        "]",
+        "null",
+        ":",
+        '"x": [1, 2], ',
+        '"\\ud800"',
+        "}\n{",
+        "} {",
+        "//",
+    ],
+]
+
+
+@st.composite
+def mangled(draw, rows: list[str], scraps: list[str]) -> str:
+    """Rows with scraps put in, and parts cut out or written twice."""
+    text = "".join(draw(st.lists(st.sampled_from(rows), min_size=1, max_size=6)))
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, len(text)))
+        end = draw(st.integers(at, min(len(text), at + 6)))
+        text = text[:at] + draw(st.sampled_from(["", text[at:end] * 2, *scraps])) + text[end:]
+    return text
+
+
+def assert_as_expected(path: Path, expected: Expected, block: int, chunk_size: int, **options: Any) -> None:
+    with block_bytes(block):
+        read = Outcome(path, on_error="skip", chunk_size=chunk_size, **options)
+        assert read.error is None
+        assert read.lines == expected.lines
+        assert read.bits == np.array(expected.numbers).tobytes()
+        assert read.y == expected.y
+        assert all(size == chunk_size for size in read.sizes[:-1])
+        assert [row["line"] for row in side_file(path)] == expected.bad
+        assert read.stream.n_skipped == len(expected.bad)
+        stopped = Outcome(path, chunk_size=chunk_size, **options)
+    Outcome(path, on_error="skip", chunk_size=chunk_size, **options).same_as(read)
+    Outcome(path, chunk_size=chunk_size, **options).same_as(stopped)
+    assert [stopped.error.line] == expected.bad[:1] if expected.bad else stopped.error is None
+    before = [line for line in expected.lines if not expected.bad or line < expected.bad[0]]
+    assert stopped.lines == (before[: len(before) // chunk_size * chunk_size] if expected.bad else before)
+
+
+@given(mangled(CSV_ROWS, SCRAPS), st.sampled_from([1, 5, 33, 1 << 20]), st.integers(1, 4), st.booleans())
+@example('1,2,3,4,1,"\n', 1, 1, False)
+@example('1,2,3,4,1,"a"b\n1,2,3,4,1,c"d"\n', 1 << 20, 1, False)
+@example("1,2,3,4,1,a\rb\n1,2,3,4,1,a\r", 1 << 20, 1, False)
+@example("1,2,3,4,1,a\n\ufeff1,2,3,4,1,a\n", 5, 1, True)
+def test_mangled_csv_is_read_as_the_oracle_reads_it(fresh, rows, block, chunk_size, mark):
+    path = fresh(".csv")
+    path.write_bytes(b"\xef\xbb\xbf" * mark + (CSV_HEADER + rows).encode())
+    assert_as_expected(path, expected_of_csv(CSV_HEADER + rows), block, chunk_size)
+
+
+@given(mangled(JSON_ROWS, SCRAPS), st.sampled_from([1, 5, 33, 1 << 20]), st.integers(1, 4), st.booleans())
+@example('{"x": [1, 1], "z": [1, 1], "similar": 0} {"x": [1, 1], "z": [1, 1], "similar": 0}\n\n', 1 << 20, 2, False)
+@example('{"x": [1, 1], "z": [1, 1], "similar": 0, "similar": 1}\n', 1 << 20, 2, False)
+@example("null\n" + JSON_ROWS[0] + "null", 5, 2, False)
+@example(
+    '{"x": [1, 1], "z": [1, 1], "similar": 0} null {"x": [1, 1], "z": [1, 1], "similar": 0}\n\n', 1 << 20, 2, False
+)
+def test_mangled_json_lines_are_read_as_the_oracle_reads_them(fresh, rows, block, chunk_size, mark):
+    path = fresh(".jsonl")
+    text = JSON_ROWS[0] + rows
+    path.write_bytes(b"\xef\xbb\xbf" * mark + text.encode())
+    assert_as_expected(path, expected_of_json(text), block, chunk_size)
+
+
+@given(st.data())
+def test_bytes_flipped_cut_or_put_in_give_a_sentence_or_rows(fresh, data):
+    """Whatever the format: never another exception, and every row is good or in the side file."""
+    kind = data.draw(st.sampled_from(sorted(WRITERS)))
+    suffix, write = WRITERS[kind]
+    path = fresh(suffix)
+    X = np.arange(60.0).reshape(10, 2, 3)
+    write(path, X, np.array([1.0, -1.0] * 5))
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(content) - 1))
+        match data.draw(st.sampled_from(["flip", "cut", "put", "end"])):
+            case "flip":
+                content[at] ^= data.draw(st.integers(1, 255))
+            case "cut":
+                del content[at : at + data.draw(st.integers(1, 9))]
+            case "put":
+                content[at:at] = data.draw(
+                    st.binary(max_size=4) | st.sampled_from([b"\n", b'"', b"\xef\xbb\xbf", b"\0"])
+                )
+            case _:
+                del content[at:]
+        content = content or bytearray(b"x")
+    path.write_bytes(content)
+    options = data.draw(
+        st.sampled_from([{}, {"format": "csv"}, {"format": "jsonl"}, {"format": "arrow"}, {"label": False}])
+    )
+    outcomes = []
+    for block in (1 << 20, 11):
+        with block_bytes(block):
+            read = Outcome(path, on_error="skip", chunk_size=3, **options)
+        outcomes.append(read)
+        if read.error is None:
+            assert len(side_file(path)) == read.stream.n_skipped
+            assert np.isfinite(np.frombuffer(read.bits)).all()
+            lines = [*read.lines, *(row["line"] for row in side_file(path))]
+            assert len(set(lines)) == len(lines)
+    if kind.startswith(("csv", "tsv", "jsonl")):
+        outcomes[0].same_as(outcomes[1])
+
+
+# ---- positions
+
+
+def bad_and_good_rows(kind: str) -> bytes:
+    good = (
+        CSV_HEADER
+        + "".join(f"{i},2,3,4,yes,{'é' * (i % 3)}\n" + ("x,2,3,4,1,\n\n" * (i % 3 == 1)) for i in range(9))
+        + "bad"
+    )
+    rows = "".join(
+        json.dumps({"x": [i, 2], "z": [3, 4], "similar": True, "time": 10 - i}) + "\n" + "{]\n" * (i % 4 == 1)
+        for i in range(9)
+    )
+    return (good if kind == "csv" else rows + "bad").encode()
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize("chunk_size", [1, 2, 3, 9])
+def test_resuming_anywhere_is_as_if_nothing_had_happened(fresh, kind, zipped, chunk_size):
+    content = bad_and_good_rows(kind)
+    path = fresh(f".{kind}.gz" if zipped else f".{kind}")
+    path.write_bytes(gzip.compress(content) if zipped else content)
+    whole = Outcome(path, on_error="skip", chunk_size=chunk_size)
+    assert whole.error is None
+    skipped = side_file(path)
+    assert skipped
+    for after in range(len(whole.chunks)):
+        position = json.loads(json.dumps(whole.chunks[after].position))
+        # The side file is as it was when the position was handed out, with more that was written since.
+        rest = Outcome(path, on_error="skip", chunk_size=chunk_size, resume=position)
+        assert rest.bits == b"".join(chunk.pairs.tobytes() for chunk in whole.chunks[after + 1 :])
+        assert [chunk.position for chunk in rest.chunks] == [chunk.position for chunk in whole.chunks[after + 1 :]]
+        assert rest.stream.position == whole.stream.position
+        assert rest.stream.n_out_of_order == whole.stream.n_out_of_order
+        assert side_file(path) == skipped
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "arrow, stream"])
+def test_resuming_by_rows(fresh, kind):
+    suffix, write = WRITERS[kind]
+    path = fresh(suffix)
+    X = np.arange(60.0).reshape(10, 2, 3)
+    X[4, 1, 1] = np.nan
+    write(path, X, np.ones(10))
+    for chunk_size in (1, 2, 4, 9):
+        whole = Outcome(path, on_error="skip", chunk_size=chunk_size)
+        assert whole.lines == [1, 2, 3, 4, 6, 7, 8, 9, 10]
+        for after, chunk in enumerate(whole.chunks):
+            rest = Outcome(path, on_error="skip", chunk_size=chunk_size, resume=chunk.position)
+            assert rest.error is None
+            assert rest.lines == [line for chunk in whole.chunks[after + 1 :] for line in chunk.lines.tolist()]
+            assert [row["line"] for row in side_file(path)] == [5]
+    assert "row 5" in str(Outcome(path).error)
+
+
+def test_a_position_holds_when_the_file_grows(fresh):
+    path = fresh(".csv")
+    path.write_text("x_a,z_a,y\n1,2,1\n3,4,1")
+    position = Outcome(path).chunks[-1].position
+    with path.open("a") as file:
+        file.write("\n5,6,0\n7,x,1\n")
+    rest = Outcome(path, resume=position, chunk_size=1)
+    assert rest.lines == [4]
+    assert rest.error.line == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda content: content[:-12], "not the file"),
+        (lambda content: content.replace(b"1", b"2", 1), "begins with other bytes"),
+        (lambda content: b"", "empty"),
+    ],
+)
+def test_another_file_is_not_resumed(fresh, change, words):
+    path = fresh(".csv")
+    path.write_bytes(b"x_a,z_a,y\n1,2,1\n" + b"3,4,0\n" * 20_000)
+    position = Outcome(path, chunk_size=20_000).chunks[-1].position
+    path.write_bytes(change(path.read_bytes()))
+    assert words in str(Outcome(path, resume=position, chunk_size=20_000).error)
+
+
+def test_a_position_is_checked(fresh):
+    path = fresh(".csv")
+    path.write_text("x_a,z_a,y\n1,2,1\n")
+    position = Outcome(path).chunks[-1].position
+    for wrong in ({}, {**position, "offset": "1"}, {**position, "rows": -1}, {**position, "head_sha256": None}):
+        assert "resume=" in str(Outcome(path, resume=wrong).error)
+    assert "begun as jsonl" in str(Outcome(path, resume={**position, "format": "jsonl"}).error)
+    lost = {**position, "skipped": 1, "side_bytes": 100}
+    assert "skipped rows are lost" in str(Outcome(path, on_error="skip", resume=lost).error)
+
+
+# ---- the side file
+
+
+def test_the_side_file_is_written_before_its_position_is_handed_out(fresh):
+    path, side = fresh(".csv"), fresh(".jsonl")
+    path.write_text("x_a,z_a,y\n1,2,1\nx,2,1\n3,4,1\n5,6,perhaps\n")
+    with open_comparisons(path, on_error="skip", skipped=side, chunk_size=1) as stream:
+        next(stream)
+        assert not side.exists()
+        chunk = next(stream)
+        assert side.stat().st_size == chunk.position["side_bytes"] > 0
+        assert stream.n_skipped == chunk.position["skipped"] == 1
+        assert list(stream) == []
+        assert stream.n_skipped == 2
+    rows = [json.loads(line) for line in side.read_text().splitlines()]
+    assert rows[0] == {"line": 3, "reason": "column 'x_a' holds 'x'; a finite number is expected", "row": "x,2,1"}
+    assert rows[1]["line"] == 5
+    assert "yes/no" in rows[1]["reason"]
+    # A run from the start writes it anew.
+    path.write_text("x_a,z_a,y\n1,2,1\n")
+    assert Outcome(path, on_error="skip", skipped=side).error is None
+    assert side.read_text() == ""
+
+
+def test_the_side_file_is_not_the_file_itself(fresh):
+    path = fresh(".csv")
+    path.write_text("x_a,z_a,y\n1,2,1\n")
+    assert "file of their own" in str(Outcome(path, on_error="skip", skipped=path).error)
+    assert path.read_text() == "x_a,z_a,y\n1,2,1\n"
+
+
+# ---- which columns are what
+
+
+@pytest.mark.parametrize(
+    ("header", "options", "features"),
+    [
+        ("x_a,x_b,z_a,z_b,similar", {}, ("a", "b")),
+        ("z_b,z_a,x_a,x_b,same", {}, ("a", "b")),
+        ("x.a,z.a,x.b,z.b,label", {}, ("a", "b")),
+        ("x0,x1,z0,z1,y", {}, ("0", "1")),
+        ("a_x,b_x,a_z,b_z,y", {}, ("a", "b")),
+        ("left_a,right_a,left_b,right_b,y", {"x": "left_*", "z": "right_*"}, ("a", "b")),
+        ("x,y,x2,y2,same", {"x": ["x", "y"], "z": ["x2", "y2"]}, ("x", "y")),
+        ("p,q,r,s,similar", {"x": ["p", "q"], "z": ["r", "s"]}, ("p", "q")),
+        ("x_a,x_b,z_a,z_b,ok", {"x": ["x_b"], "z": ["z_b"], "label": "ok"}, ("b",)),
+        ("a (x),b (x),a (z),b (z),y", {"x": "* (x)", "z": "* (z)"}, ("a", "b")),
+        (" x_a , x_b , z_a , z_b , y ", {}, ("a", "b")),
+        ('"x_a","x_b","z_a","z_b","y"', {}, ("a", "b")),
+    ],
+)
+def test_columns_are_found_by_their_names(fresh, header, options, features):
+    path = fresh(".csv")
+    path.write_text(f"{header}\n1,2,3,4,1\n")
+    read = Outcome(path, **options)
+    assert read.error is None
+    assert read.stream.feature_names == features
+    cells = dict(zip([name.strip(' "') for name in header.split(",")], [1.0, 2.0, 3.0, 4.0, 1.0], strict=True))
+    ((x, z),) = read.chunks[0].pairs
+    for feature, a, b in zip(features, x, z, strict=True):
+        assert {name for name, value in cells.items() if value == a} != {
+            name for name, value in cells.items() if value == b
+        }
+        assert any(feature in name for name, value in cells.items() if value == a)
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    [
+        ("x_a,x_b,z_a,y\n1,2,3,1\n", {}, "'x_b' and no 'z_b'"),
+        ("x_a,z_a,z_c,y\n1,2,3,1\n", {}, "'z_c' and no 'x_c'"),
+        ("a,b,y\n1,2,1\n", {}, "it has 'a', 'b', 'y'"),
+        ("x_a,z_a\n1,2\n", {}, "label=False"),
+        ("x_a,z_a,y\n1,2,1\n", {"label": "nice"}, "no column 'nice'"),
+        ("x_a,z_a,y\n1,2,1\n", {"time": "when"}, "no column 'when'"),
+        ("x_a,z_a,y\n1,2,1\n", {"x": "x_*"}, "without z="),
+        ("x_a,z_a,y\n1,2,1\n", {"x": "left_*", "z": "right_*"}, "no column like 'left_*'"),
+        ("x_a,z_a,y\n1,2,1\n", {"x": ["x_a"], "z": ["z_a", "y"], "label": False}, "as many"),
+        ("x_a,z_a,x_a,y\n1,2,1,1\n", {}, "'x_a' twice"),
+        ("1,2,3\n4,5,6\n", {}, "no header"),
+        ("", {}, "empty"),
+        ("\n\n", {}, "empty"),
+        ('"x_a,z_a\n', {}, "header"),
+        ("x_a,z_a,y\n1,2,1\n", {"format": "parquet"}, "not a Parquet file"),
+        ("x_a,z_a,y\n1,2,1\n", {"format": "arrow"}, "another format"),
+        ("x_a,z_a,y\n1,2,1\n", {"format": "jsonl"}, "line 1: the line is not JSON"),
+        ("x_a,z_a,y\r1,2,1\r", {}, "carriage return"),
+        ("x_a;z_a;y\n1;2;1\n", {}, "semicolons"),
+        ("x_a\tz_a\ty\n1\t2\t1\n", {}, "format='tsv'"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(fresh, content, options, words):
+    path = fresh(".csv")
+    path.write_text(content, newline="")
+    error = Outcome(path, **options).error
+    assert str(path) in str(error)
+    assert words in str(error)
+
+
+@pytest.mark.parametrize(
+    ("content", "suffix", "words"),
+    [
+        ("x_a,z_a,y\n1,2,1\n".encode("utf-16"), ".csv", "UTF-16"),
+        ("x_a,z_a,y\n1,2,1\n".encode("utf-16-be"), ".csv", "UTF-16"),
+        (b"x_a,z_a,y\n1,2,1\n\n1,\xff,1\n", ".csv", "line 4: byte 0xff"),
+        (b"x_a,z_a,y\n1,2,1\n1,\x00,1\n", ".csv", "line 3: byte 0x00"),
+        (bytes(range(256)), ".csv", "not text"),
+        (b"PAR1 and no more", ".parquet", "damaged"),
+        (b"PAR1 and no more", ".csv", "format='parquet'"),
+        (b"PAR1 and no more", "", "damaged"),
+        (b"ARROW1 and no more", ".arrow", "damaged"),
+        (gzip.compress(b"x_a,z_a,y\n" + b"1,2,1\n" * 99, mtime=0)[:-9], ".csv", "truncated"),
+        (gzip.compress(b"x_a,z_a,y\n" + b"1,2,1\n" * 99, mtime=0)[:-8] + b"12345678", ".csv", "damaged"),
+        (gzip.compress(b"x", mtime=0), ".parquet", "unzip"),
+        (gzip.compress(b"", mtime=0), ".csv", "empty"),
+        (b'[{"x": [1], "z": [2], "y": 1}]', ".json", "one object per line"),
+        (b'{"x": [1], "z": [2, 3], "y": 1}', ".json", "x has 1 numbers and z has 2"),
+        (b'{"x": {"a": 1}, "z": {"b": 1}, "y": 1}', ".json", "'a' is given for x or z only"),
+        (b'{"x": [1], "z": {"b": 1}, "y": 1}', ".json", "two lists"),
+    ],
+)
+def test_what_is_wrong_with_bytes_is_said(fresh, content, suffix, words):
+    path = fresh(suffix)
+    path.write_bytes(content)
+    error = Outcome(path).error
+    assert str(path) in str(error)
+    assert words in str(error)
+
+
+def test_files_that_are_none(fresh, tmp_path):
+    assert "no file" in str(Outcome(fresh(".csv")).error)
+    assert "folder" in str(Outcome(tmp_path).error)
+    assert "given by its path" in str(Outcome(5).error)
+    with pytest.raises(ValueError, match="on_error must be one of 'stop', 'skip'"):
+        open_comparisons(fresh(".csv"), on_error="ignore")
+    path = fresh(".csv")
+    path.write_text("x_a,z_a,y\n1,2,1\n")
+    with pytest.raises(ValueError, match="format must be one of"):
+        open_comparisons(path, format="xls")
+    with pytest.raises(ValueError, match="chunk_size"):
+        open_comparisons(path, chunk_size=0)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("1,abc,1", "column 'z_a' holds 'abc'; a finite number is expected"),
+        ("nan,1,1", "column 'x_a' holds 'nan'"),
+        ("1,-inf,1", "column 'z_a' holds '-inf'"),
+        (",1,1", "column 'x_a' is empty"),
+        ("1,1", "2 cells; 3 are expected"),
+        ("1,1,1,1", "4 cells; 3 are expected"),
+        ("1,1,2", "column 'y' holds '2'; accepted: 1/-1"),
+        ("1,1,", "column 'y' is empty"),
+        ("1e300,1,1", "too far apart"),
+        ('1,1,"1', "a quote that is not closed"),
+    ],
+)
+def test_a_bad_row_stops_with_its_line(fresh, row, reason):
+    path = fresh(".csv")
+    path.write_text(f"x_a,z_a,y\n1,2,1\n\n{row}\n")
+    error = Outcome(path).error
+    assert isinstance(error, RowError)
+    assert str(error).startswith(f"{path}, line 4: ")
+    assert reason in str(error)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ('{"x": {"a": 1}, "z": {"a": 1, "b": 2}, "same": true}', "'x.b' is missing"),
+        ('{"x": {"a": 1, "b": true}, "z": {"a": 1, "b": 2}, "same": true}', "column 'x.b' holds True"),
+        ('{"x": {"a": 1, "b": "2"}, "z": {"a": 1, "b": 2}, "same": true}', "column 'x.b' holds '2'"),
+        ('{"x": {"a": 1, "b": null}, "z": {"a": 1, "b": 2}, "same": true}', "column 'x.b' is empty"),
+        ('{"x": {"a": 1, "b": 2, "b": 3}, "z": {"a": 1, "b": 2}, "same": true}', "'x.b' is given twice"),
+        ('{"x": [1, 2], "z": {"a": 1, "b": 2}, "same": true}', "column 'x' holds [1, 2]"),
+        ('{"z": {"a": 1, "b": 2}, "same": true}', "'x' is missing"),
+        ('{"x": {"a": 1, "b": 2}, "z": {"a": 1, "b": 2}}', "'same' is missing"),
+        ("[]", "a JSON object is expected"),
+        ("{", "not JSON"),
+    ],
+)
+def test_a_bad_object_stops_with_its_line(fresh, row, reason):
+    path = fresh(".jsonl")
+    path.write_text('{"x": {"a": 1, "b": 2}, "z": {"b": 1, "a": 2}, "same": true}\n' + row)
+    error = Outcome(path).error
+    assert isinstance(error, RowError)
+    assert str(error).startswith(f"{path}, line 2: ")
+    assert reason in str(error)
+
+
+@given(st.lists(st.sampled_from([(word, sign) for sign, words in LABEL_WORDS.items() for word in words]), min_size=1))
+def test_labels(fresh, words):
+    path = fresh(".csv")
+    path.write_text("x_a,z_a,label\n" + "".join(f"1,2,{word}\n" for word, _ in words))
+    assert Outcome(path).y == [sign for _, sign in words]
+
+
+@pytest.mark.parametrize("values", [[1, 0, -1], [1.0, 0.0, -1.0], [True, False, False], ["Yes", "no", "0"]])
+def test_labels_with_types(fresh, values):
+    path = fresh(".parquet")
+    pq.write_table(pa.table({"x_a": [1, 2, 3], "z_a": [1.0, 2.0, 3.0], "y": values}), path)
+    assert Outcome(path).y == [1.0, -1.0, -1.0]
+
+
+def test_types_of_columns(fresh):
+    path = fresh(".parquet")
+    decimals = pa.array(["1.10", "2.25", "3.10"]).cast(pa.decimal128(10, 2))
+    columns = {"x_a": pa.array([1, 2, 2**60 + 1]), "z_a": decimals, "x_b": pa.array([1.5, 2.5, 3.5], pa.float32())}
+    columns |= {"z_b": pa.array([1.0, 2.0, 1.0]).dictionary_encode(), "y": pa.array([1, 1, 1], pa.int8())}
+    pq.write_table(pa.table(columns), path)
+    read = Outcome(path)
+    assert read.chunks[0].pairs[:, 1, 0].tolist() == [1.1, 2.25, 3.1]
+    assert read.chunks[0].pairs[2].tolist() == [[float(2**60 + 1), 3.5], [3.1, 1.0]]
+    pq.write_table(pa.table(columns | {"x_a": pa.array(["1", "2", "3"])}), path)
+    assert "'x_a' holds no numbers" in str(Outcome(path).error)
+    pq.write_table(pa.table(columns | {"x_a": pa.array([1, None, 3])}), path)
+    assert "row 2: column 'x_a' is empty" in str(Outcome(path).error)
+    assert Outcome(path, on_error="skip").lines == [1, 3]
+    assert json.loads(side_file(path)[0]["row"])["x_a"] is None
+
+
+def test_without_labels(fresh):
+    path = fresh(".csv")
+    path.write_text("x_a,z_a\n1,2\n")
+    assert Outcome(path, label=False).chunks[0].y is None
+
+
+def test_times_are_kept_and_disorder_is_counted(fresh):
+    path = fresh(".csv")
+    path.write_text(
+        "x_a,z_a,y,timestamp\n" + "".join(f"1,2,1,{time}\n" for time in ["9", "10", "", "9.5", "11", "2024", "2023-01"])
+    )
+    for chunk_size in (1, 2, 7):
+        read = Outcome(path, chunk_size=chunk_size)
+        assert read.times == ["9", "10", None, "9.5", "11", "2024", "2023-01"]
+        # 9.5 after 10; and "2023-01" is no number, so it stands as text before "2024"
+        assert read.stream.n_out_of_order == 2
+    path = fresh(".parquet")
+    times = pa.array([3, 1, None, 2], pa.timestamp("ms"))
+    pq.write_table(pa.table({"x_a": [1.0] * 4, "z_a": [1.0] * 4, "y": [1] * 4, "when": times}), path)
+    read = Outcome(path, time="when")
+    assert read.stream.n_out_of_order == 1
+    assert read.times[0] == "1970-01-01 00:00:00.003"
+    assert Outcome(path, time=False).chunks[0].times is None
+
+
+# ---- items
+
+
+def items_of(path: Any, **options: Any) -> tuple[list[Any], np.ndarray, list[Any], Any]:
+    with open_items(path, **options) as stream:
+        parts = list(stream)
+    labels = [label for part in parts for label in part.labels or ()]
+    return [id for part in parts for id in part.ids], np.concatenate([part.X for part in parts]), labels, stream
+
+
+def test_items(fresh):
+    path = fresh(".csv")
+    path.write_text("id,height,label,width\na,1,red,2\nb,3,blue,4\n")
+    ids, X, labels, stream = items_of(path, chunk_size=1)
+    assert (ids, X.tolist(), labels) == (["a", "b"], [[1, 2], [3, 4]], ["red", "blue"])
+    assert stream.feature_names == ("height", "width")
+    ids, X, _, _ = items_of(path, id="label", label=False, features=["wid*"])
+    assert (ids, X.tolist()) == (["red", "blue"], [[2], [4]])
+    with pytest.raises(FileError, match=r"'label' holds 'red' in its first row.*features="):
+        open_items(path, label=False)
+    with pytest.raises(FileError, match="no column 'key', which id= names"):
+        open_items(path, id="key")
+    assert items_of(path, label=False, features=["h*", "w*"])[1].tolist() == [[1, 2], [3, 4]]
+    index = fresh(".csv")
+    index.write_text(",a\n0,5\n")
+    with pytest.raises(FileError, match="without a name"):
+        open_items(index)
+    with pytest.raises(FileError, match="no column 'depth', which features= names"):
+        open_items(path, features="depth")
+
+
+def test_items_without_ids_are_numbered_with_the_bad_ones(fresh):
+    path = fresh(".csv")
+    path.write_text("a,b\n1,2\nx,4\n5,6\n,\n7,8\n")
+    ids, X, _, stream = items_of(path, on_error="skip", chunk_size=2)
+    assert (ids, X[:, 0].tolist(), stream.n_skipped) == ([0, 2, 4], [1, 5, 7], 2)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
+def test_items_as_lists(fresh, suffix):
+    path = fresh(suffix)
+    rows = [{"id": 7, "embedding": [1.0, 2.0]}, {"id": 8, "embedding": [3.0, 4.0]}]
+    if suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ids, X, _, stream = items_of(path)
+    assert (ids, X.tolist(), stream.feature_names) == ([7, 8], [[1, 2], [3, 4]], ("0", "1"))
+
+
+def test_ids_that_are_unknown_or_twice_there(fresh):
+    items, path = fresh(".csv"), fresh(".csv")
+    items.write_text("id,f\na,1\nb,2\n")
+    path.write_text("id_a,id_b,y\na,b,1\na,c,1\n,a,1\nb,a,0\n")
+    assert "line 3: column 'id_b' holds the id 'c'" in str(Outcome(path, items=items).error)
+    read = Outcome(path, items=items, on_error="skip")
+    assert read.lines == [2, 5]
+    assert [row["line"] for row in side_file(path)] == [3, 4]
+    assert "no column 'left', which id_a= names" in str(Outcome(path, items=items, id_a="left").error)
+    items.write_text("id,f\na,1\nb,2\na,3\n")
+    assert "line 4: the id 'a' was given in line 2 already" in str(Outcome(path, items=items).error)
+    items.write_text("id,f\na,1\nb,x\n")
+    assert f"{items}, line 3" in str(Outcome(path, items=items).error)
+    side = fresh(".jsonl")
+    read = Outcome(path, items=open_items(items, on_error="skip", skipped=side), on_error="skip")
+    assert read.lines == []
+    assert [row["line"] for row in side_file(path)] == [2, 3, 4, 5]
+
+
+# ---- standard input, memory, threads
+
+
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        (b"x_a,z_a,y\n1,2,1\n3,4,0\n", {}),
+        (b"x_a\tz_a\ty\n1\t2\t1\n3\t4\t0\n", {}),
+        (b'{"x": [1], "z": [2], "y": 1}\n{"x": [3], "z": [4], "y": 0}\n', {}),
+        (gzip.compress(b"x_a,z_a,y\n1,2,1\n3,4,0\n", mtime=0), {"format": "csv"}),
+    ],
+)
+def test_standard_input(monkeypatch, content, options):
+    def pipe() -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    pipe()
+    read = Outcome("-", chunk_size=1, **options)
+    assert read.error is None
+    assert read.bits == np.array([1.0, 2.0, 3.0, 4.0]).tobytes()
+    assert read.stream.total_bytes is None
+    pipe()
+    assert Outcome("-", resume=read.chunks[0].position, **options).bits == np.array([3.0, 4.0]).tobytes()
+    pipe()
+    assert "skipped=" in str(Outcome("-", on_error="skip", **options).error)
+
+
+def test_standard_input_is_a_pipe():
+    """Rows come as soon as they are written, and the program can end while the pipe is open."""
+    program = """
+import sys
+from ocelad.files import open_comparisons
+with open_comparisons("-", chunk_size=1) as stream:
+    print(next(stream).pairs.tolist(), flush=True)
+"""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdin.write(b"x_a,z_a,y\n1,2,1\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"[[[1.0], [2.0]]]\n"
+        assert process.wait(timeout=60) == 0
+        assert process.stderr.read() == b""
+
+
+def test_columns_cannot_come_from_a_pipe(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"PAR1........")))
+    assert "cannot come from a pipe" in str(Outcome("-").error)
+
+
+def test_a_line_without_end_is_refused(fresh, monkeypatch):
+    monkeypatch.setattr(sources, "LINE_BYTES", 1000)
+    monkeypatch.setattr(sources, "BLOCK_BYTES", 100)
+    path = fresh(".csv")
+    path.write_text("x_a,z_a,y\n1,2,1\n" + "1" * 5000)
+    assert "line 3: the row is longer" in str(Outcome(path).error)
+
+
+def test_the_extra_is_named_where_it_is_missing(fresh, monkeypatch):
+    from ocelad.files import arrow
+
+    path = fresh(".csv")
+    path.write_text("x_a,z_a,y\n1,2,1\n")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    arrow.arrow.cache_clear()
+    try:
+        assert "pip install 'ocelad[files]'" in str(Outcome(path).error)
+    finally:
+        arrow.arrow.cache_clear()
+
+
+def test_closing_early_leaves_no_thread(fresh):
+    path = fresh(".csv")
+    path.write_text("x_a,z_a,y\n" + "1,2,1\n" * 1000)
+    with block_bytes(10), open_comparisons(path, chunk_size=1) as stream:
+        next(stream)
+        assert any(thread.name == "ocelad-files" for thread in threading.enumerate())
+    assert not any(thread.name == "ocelad-files" for thread in threading.enumerate())
+    assert list(stream) == []
+
+
+def test_reading_ahead_is_bounded_and_passes_errors_on():
+    made = []
+
+    def numbers() -> Iterator[int]:
+        for i in range(5):
+            made.append(i)
+            yield i
+        raise FileError("the end is near")
+
+    ahead = Prefetch(numbers())
+    assert next(ahead) == 0
+    ahead.close()
+    assert len(made) <= 4
+    with pytest.raises(FileError, match="near"):
+        list(Prefetch(numbers()))
+
+
+MEASURE = """
+import resource, sys
+from ocelad.files import open_comparisons
+with open_comparisons(sys.argv[1]) as stream:
+    rows = sum(len(chunk.pairs) for chunk in stream)
+print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".jsonl", ".parquet"])
+def test_memory_does_not_grow_with_the_file(tmp_path, suffix):
+    X = np.random.default_rng(0).normal(size=(1000, 2, 25))
+    y = np.ones(1000)
+    peaks = []
+    # About as many megabytes. Of each column of a Parquet file a page is in memory, which the smaller file has to fill.
+    for repeats in (100, 300) if suffix == ".parquet" else (20, 200):
+        path = tmp_path / f"{repeats}{suffix}"
+        if suffix == ".parquet":
+            table = arrow_table(X, y, "wide")
+            pq.write_table(pa.concat_tables([table] * (2 * repeats)), path, compression="none", use_dictionary=False)
+        else:
+            part = tmp_path / "part"
+            write_json(part, X, y, "lists") if suffix == ".jsonl" else write_delimited(part, X, y, ",")
+            header, _, rows = part.read_bytes().partition(b"\n")
+            with gzip.open(path, "wb", compresslevel=1) if suffix.endswith("gz") else path.open("wb") as file:
+                file.write(header + b"\n")
+                for _ in range(repeats):
+                    file.write(rows)
+        out = subprocess.run([sys.executable, "-c", MEASURE, path], capture_output=True, check=True, text=True).stdout
+        peaks.append(int(out.split()[1]))
+    assert peaks[1] - peaks[0] < 20_000, f"peaks in KB: {peaks}"
