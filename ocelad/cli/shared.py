@@ -74,9 +74,11 @@ def opened_pairs(file: str, options: dict[str, Any], **more: Any) -> ComparisonS
 
     names = ("x", "z", "label", "id_a", "id_b", "time", "on_error")
     arguments = {name: options[name] for name in names} | {"format": options["format_"]}
-    if options["items"]:
-        arguments["items"] = open_items(options["items"], id=options["id_"], features=listed(options["features"]))
-    return open_comparisons(file, **{**arguments, **more})
+    if not options["items"]:
+        return open_comparisons(file, **{**arguments, **more})
+    # They are read into memory while the comparisons are opened.
+    with open_items(options["items"], id=options["id_"], features=listed(options["features"])) as items:
+        return open_comparisons(file, items=items, **{**arguments, **more})
 
 
 def listed(columns: str | None) -> list[str] | str | None:

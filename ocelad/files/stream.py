@@ -73,6 +73,11 @@ class FileStream(Generic[Piece]):
         """Where the last chunk ended; what ``resume=`` takes. After the last chunk it is the end of the file."""
         return dict(self._position)
 
+    @property
+    def skipped(self) -> Path | None:
+        """Where skipped rows go; None: they are not skipped."""
+        return None if self._side is None else self._side.path
+
     def __iter__(self) -> Iterator[Piece]:
         return self
 
@@ -102,6 +107,8 @@ class FileStream(Generic[Piece]):
     def _here(self) -> dict[str, Any]:
         """The position after the rows that were taken."""
         count, digest = self._fingerprint
+        if self._source.seekable and self._table.unit == "line" and self._offset < count:
+            count, digest = self._source.fingerprint(self._offset)  # a row that was not read yet may be mended
         return {
             "format": self._table.format,
             "offset": self._offset,
