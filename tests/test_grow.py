@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocelad import track_metric
+from ocelad import LearnerBank, Ocelad, track_metric
 from ocelad.online.grow import grown
 from ocelad.pairs import Event, Events
 
@@ -111,3 +111,16 @@ def test_a_new_feature_starts_with_the_initial_weight_under_shrinkage_too():
 def test_refuses(n_features, settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         grown(track_metric(3, initial_scale=0.4), n_features, **{"initial_scale": 0.4, **settings})
+
+
+def test_refuses_what_tracks_no_metric():
+    class Mean:
+        def __init__(self, scale, start):
+            self.value = start or 0.0
+
+        def play(self):
+            return self.value
+
+    for tracker in (Ocelad(LearnerBank(Mean)), None):
+        with pytest.raises(TypeError, match=r"tracker is .*; accepted: what track_metric made"):
+            grown(tracker, 3, initial_scale=1.0)
