@@ -440,3 +440,22 @@ def test_a_hundred_thousand_features_take_little_memory(tmp_path):
         spread.embed(rows, 3)
     assert tracemalloc.get_traced_memory()[1] < 50e6
     tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        Metric([[2.0, 1.0], [1.0, 3.0]], threshold=1.5, round=7),
+        Metric.from_factors([[2.0, 1.0]]),
+        Metric.from_diagonal([2.0, 0.5]),
+        Metric.low_rank(1.0, np.array([[0.6, 0.8]]), np.array([-1.0]), threshold=1.0),
+    ],
+)
+def test_scaled_by_four_everything_is_twice_as_far(metric):
+    x, z = [1.0, 2.0], [-1.0, 0.5]
+    scaled = metric.scaled(4.0)
+    assert scaled.distance(x, z) == pytest.approx(2.0 * metric.distance(x, z), rel=1e-12)
+    np.testing.assert_allclose(scaled.matrix, 4.0 * metric.matrix, rtol=1e-12)
+    assert (scaled.threshold, scaled.round, scaled.is_diagonal) == (metric.threshold, metric.round, metric.is_diagonal)
+    with pytest.raises(ValueError, match="factor must be a finite number of at least 0; got -1"):
+        metric.scaled(-1)

@@ -67,7 +67,7 @@ class LabelMetricTracker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         How many pairs it has learned from.
     n_features_in_ : int
         How many features the points have.
-    feature_names_in_ : array of shape (n_features_in_,)
+    feature_names_in_ : array of shape (n_features,)
         Their names, where they have any.
 
     Examples

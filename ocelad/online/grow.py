@@ -45,6 +45,8 @@ def grown(
     -----
     A metric of norm ``max_norm`` has a larger one when it has grown; the next step scales it back.
     """
+    if not hasattr(getattr(tracker, "bank", None), "held"):
+        raise TypeError(f"tracker is {tracker!r}; accepted: what track_metric made")
     n_before = tracker.play().n_features
     n = checks.whole(n_features, "n_features", at_least=n_before)
     checks.number(initial_scale, "initial_scale", at_least=0)
