@@ -11,8 +11,10 @@ import numpy as np
 from ocelad import saved
 from ocelad.checks import Floats
 from ocelad.estimators import MetricTracker
+from ocelad.estimators.in_files import part
 from ocelad.history import History
 from ocelad.metric import Metric
+from ocelad.online.kept import prefixed
 from ocelad.online.losses import LOSSES
 
 if TYPE_CHECKING:
@@ -111,7 +113,7 @@ class Tracking:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it to one file, which is replaced whole or not at all."""
         arrays, about = self.tracker.state()
-        arrays |= {f"history.{name}": array for name, array in self.history.arrays().items()}
+        arrays |= prefixed("history", self.history.arrays())
         saved.write(path, saved.TRACKER, arrays, {**about, "position": self.position})
 
     @classmethod
@@ -122,6 +124,5 @@ class Tracking:
             tracking = cls(MetricTracker.of_state(arrays, about))
             tracking.position = about.get("position")
             if "history.sums" in arrays:
-                parts = {name[8:]: array for name, array in arrays.items() if name.startswith("history.")}
-                tracking.history = History.of_arrays(parts)
+                tracking.history = History.of_arrays(part(arrays, "history"))
         return tracking

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy, deepcopy
 from inspect import signature
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
@@ -13,9 +13,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from ocelad import checks
-from ocelad.checks import Floats
+from ocelad.checks import About, Arrays, Floats
+from ocelad.estimators.in_files import InFiles, part, plain
 from ocelad.estimators.pairs import MetricTracker
 from ocelad.metric import Metric
+from ocelad.online.kept import prefixed
 from ocelad.online.track import track_metric
 from ocelad.pairs import sparse_row, subtract
 from ocelad.reservoir import Reservoir, stacked
@@ -25,7 +27,7 @@ from ocelad.yardstick import ScaleSetting, Yardstick
 PART = 2048
 
 
-class LabelMetricTracker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class LabelMetricTracker(InFiles, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Learns a distance under which points of a class are near each other, and follows it when it changes.
 
     Every point is compared with past ones: by turns with one of its class, a similar pair, and with one of another
@@ -197,6 +199,46 @@ class LabelMetricTracker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if self._named and len(self.classes_) > len(known):
             other = np.setdiff1d(y, known).tolist()[0]
             raise ValueError(f"y holds {other!r}; accepted: the classes that were given, {known.tolist()}")
+
+    def state(self) -> tuple[Arrays, About]:
+        """All of it as arrays and values that JSON can hold."""
+        learned, names = self._learned, self.__dict__.get("feature_names_in_")
+        tracker_arrays, tracker = learned.tracker.state() if learned.n_rounds else ({}, None)
+        arrays = prefixed("tracker", tracker_arrays) | prefixed("reservoir", learned.reservoir.arrays())
+        chosen = None if self.tracker is None else self.tracker.get_params()
+        return arrays, {
+            "estimator": type(self).__name__,
+            "settings": {name: plain(getattr(self, name)) for name in ("reservoir_size", "pairs_per_point", "scale")},
+            "tracker_settings": chosen and {name: plain(value) for name, value in chosen.items() if value is not None},
+            "n_features": learned.n_features,
+            "feature_names": None if names is None else list(names),
+            "classes": self.classes_.tolist(),
+            "classes_type": self.classes_.dtype.str,
+            "classes_named": self._named,
+            "tracker": tracker,
+            "reservoir": learned.reservoir.about(),
+            "yardstick": learned.yardstick.state(),
+        }
+
+    @classmethod
+    def of_state(cls, arrays: Arrays, about: About) -> Self:
+        """What ``state`` was called on; checked. Its ``random_state`` is None: the reservoir goes on with its own."""
+        cls._check_kind(about)
+        chosen = about["tracker_settings"]
+        estimator = cls(None if chosen is None else MetricTracker(**chosen), **about["settings"])
+        n_features = checks.whole(about["n_features"], "its number of features", at_least=1)
+        learned = _Learned(estimator, n_features)
+        if about["tracker"] is not None:
+            learned.tracker = MetricTracker.of_state(part(arrays, "tracker"), about["tracker"])
+            learned.n_rounds = learned.tracker.n_rounds_
+        learned.reservoir = Reservoir.restored(part(arrays, "reservoir"), about["reservoir"])
+        learned.yardstick = Yardstick.restored(about["yardstick"])
+        estimator._state, estimator._named = learned, about["classes_named"]
+        estimator.classes_ = np.array(about["classes"], dtype=about["classes_type"])
+        estimator.n_features_in_ = n_features
+        if about["feature_names"] is not None:
+            estimator.feature_names_in_ = np.array(about["feature_names"], dtype=object)
+        return estimator
 
     @property
     def _learned(self) -> _Learned:

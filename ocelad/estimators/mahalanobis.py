@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, ClassVar, NamedTuple, Self
@@ -11,8 +10,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from ocelad import checks, saved, tables
+from ocelad import checks, tables
 from ocelad.checks import About, Arrays, Floats
+from ocelad.estimators.in_files import InFiles, part, plain
 from ocelad.estimators.tuples import WORDS, Points, points_of
 from ocelad.metric import Metric
 from ocelad.online.bank import Finest
@@ -41,7 +41,7 @@ class FeatureWeight(NamedTuple):
     share: float
 
 
-class MahalanobisTracker(BaseEstimator):  # type: ignore[misc]
+class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
     """Holds a tracker with its settings, and tells distances, an embedding and what features count.
 
     The parameters are those of ``MetricTracker``.
@@ -99,28 +99,13 @@ class MahalanobisTracker(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"feature_names must be {n} words, one for each feature; got {len(names)}")
         return self._keep(self._begun(n, False, names))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole tracker, not just its metric, to one file, which is replaced whole or not at all.
-
-        What ``load`` makes of it goes on to the same bits. Components set from outside and a ``preprocessor`` are not
-        in it.
-        """
-        saved.write(path, saved.TRACKER, *self.state())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a tracker that ``save`` or ``ocelad track`` wrote."""
-        arrays, about = saved.read(path, saved.TRACKER)
-        with saved.refusing(path, saved.TRACKER):
-            return cls.of_state(arrays, about)
-
     def state(self) -> tuple[Arrays, About]:
         """All of it as arrays and values that JSON can hold."""
         tracked = self._tracked
         arrays, about = tracked.ocelad.state()
         return prefixed("core", arrays), {
             "estimator": type(self).__name__,
-            "settings": {name: _plain(value) for name, value in tracked.settings.items()},
+            "settings": {name: plain(value) for name, value in tracked.settings.items()},
             "feature_names": None if tracked.names is None else list(tracked.names),
             "core": about,
         }
@@ -128,10 +113,8 @@ class MahalanobisTracker(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def of_state(cls, arrays: Arrays, about: About) -> Self:
         """The tracker that ``state`` was called on; checked."""
-        if about["estimator"] != cls.__name__:
-            raise ValueError(f"it holds a {about['estimator']}, which {about['estimator']}.load reads")
-        core = {name[5:]: array for name, array in arrays.items() if name.startswith("core.")}
-        ocelad, names = resume_metric(core, about["core"]), about["feature_names"]
+        cls._check_kind(about)
+        ocelad, names = resume_metric(part(arrays, "core"), about["core"]), about["feature_names"]
         n = int(ocelad.settings["n_features"])
         if names is not None and (len(names) != n or not all(isinstance(name, str) for name in names)):
             raise ValueError(f"it does not have a name for each of its {n} features")
@@ -303,11 +286,6 @@ class MahalanobisTracker(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._tracked_or_none() is not None
-
-
-def _plain(value: Any) -> Any:
-    """A setting as JSON can hold it: NumPy's numbers as Python's."""
-    return value.item() if isinstance(value, np.generic) else value
 
 
 class Tracked:

@@ -1,0 +1,140 @@
+"""Estimators in files: the same bits, and the same bits later as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors import safe_open
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+from ocelad import LabelMetricTracker, Metric, MetricTracker, QuadrupletTracker
+from ocelad.saved_metric import load_metric
+
+
+def some_pairs(count=60, n_features=4, seed=0):
+    pairs = np.random.default_rng(seed).normal(size=(count, 2, n_features))
+    return pairs, np.where(np.abs(pairs[:, 0, 0] - pairs[:, 1, 0]) < 1, 1, -1)
+
+
+SETTINGS = [
+    {},
+    {"shrinkage": 0.05, "loss": "hinge", "finest": "ensemble"},
+    {"engine": "dense", "divergence": "von_neumann"},
+    {"engine": "blocked", "shrinkage": 0.05, "max_rank": 3},
+    {"diagonal": True, "shrinkage": 0.01},
+    {"step_size": np.float64(0.02), "n_scales": np.int64(3), "max_norm": 2},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("count", [1, 8, 60])
+def test_a_tracker_goes_on_from_its_file(tmp_path, settings, count):
+    pairs, y = some_pairs()
+    tracker = MetricTracker(**settings).fit(pairs[:count], y[:count])
+    tracker.save(tmp_path / "tracker")
+    first = (tmp_path / "tracker").read_bytes()
+    loaded = MetricTracker.load(tmp_path / "tracker")
+    assert loaded.metric_ == tracker.metric_
+    assert loaded.get_params() == tracker.get_params()
+    assert (loaded.engine_, loaded.n_rounds_) == (tracker.engine_, tracker.n_rounds_)
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == first
+    for other in (tracker, loaded):
+        other.partial_fit(pairs, y)
+    assert loaded.metric_ == tracker.metric_
+    np.testing.assert_array_equal(loaded.weights_, tracker.weights_)
+
+
+def test_sparse_pairs_and_the_engine_they_chose(tmp_path):
+    X, Z = (sparse.random_array((80, 3000), density=0.01, rng=seed, format="csr") for seed in (0, 1))
+    y = np.where(np.arange(80) % 2, 1, -1)
+    tracker = MetricTracker(shrinkage=0.05, step_size=1.0).fit((X, Z), y)
+    assert tracker.engine_ == "sparse"
+    tracker.save(tmp_path / "tracker")
+    loaded = MetricTracker.load(tmp_path / "tracker")
+    assert loaded.engine_ == "sparse"
+    assert loaded.partial_fit((X, Z), y).metric_ == tracker.partial_fit((X, Z), y).metric_
+
+
+def test_names_and_a_fixed_threshold_are_in_the_file(tmp_path):
+    pairs, y = some_pairs()
+    tables = tuple(pd.DataFrame(pairs[:, k], columns=["α", "b", "c", "d"]) for k in range(2))
+    tracker = MetricTracker().fit(tables, y).set_threshold(0.3)
+    tracker.save(tmp_path / "tracker")
+    loaded = MetricTracker.load(tmp_path / "tracker")
+    assert loaded.threshold_ == 0.3
+    assert loaded.feature_names_in_.tolist() == ["α", "b", "c", "d"]
+    with pytest.raises(ValueError, match="another order"):
+        loaded.partial_fit(tuple(table[["b", "α", "c", "d"]] for table in tables), y)
+    assert load_metric(tmp_path / "tracker") == (tracker.metric_, 0.3, ("α", "b", "c", "d"))
+
+
+def test_the_file_says_what_it_is(tmp_path):
+    MetricTracker().fit(*some_pairs()).save(tmp_path / "tracker")
+    with safe_open(tmp_path / "tracker", framework="numpy") as file:
+        about = json.loads(file.metadata()["ocelad"])
+    assert about["format"] == "ocelad.tracker/1"
+    assert about["estimator"] == "MetricTracker"
+    assert about["core"]["n_rounds"] == 60
+
+
+def test_what_has_seen_nothing_can_be_saved_once_it_is_started(tmp_path):
+    with pytest.raises(NotFittedError):
+        MetricTracker().save(tmp_path / "tracker")
+    assert not (tmp_path / "tracker").exists()
+    tracker = MetricTracker().start(4, ["a", "b", "c", "d"])
+    assert tracker.metric_.round == 0
+    tracker.save(tmp_path / "tracker")
+    pairs, y = some_pairs()
+    assert (
+        MetricTracker.load(tmp_path / "tracker").partial_fit(pairs, y).metric_ == MetricTracker().fit(pairs, y).metric_
+    )
+    for wrong in ((0, None), (2, ["a"]), (2, [1, 2]), (1.5, None)):
+        with pytest.raises((ValueError, TypeError)):
+            MetricTracker().start(*wrong)
+
+
+def some_points(kind, count=90, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, size=count)
+    X = rng.normal(size=(count, 4))
+    X[:, 0] += 3 * y
+    names = {"text": ["pear", "apple", "plum"], "number": [3, 1, 2], "flag": [True, False, True]}[kind]
+    return X.round(3), np.array(names)[y]
+
+
+@pytest.mark.parametrize("kind", ["text", "number", "flag"])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, lambda X: pd.DataFrame(X, columns=list("abcd"))])
+@pytest.mark.parametrize("count", [1, 40])
+def test_labelled_points_go_on_from_their_file(tmp_path, kind, form, count):
+    X, y = some_points(kind)
+    tracker = LabelMetricTracker(MetricTracker(step_size=0.02), reservoir_size=20, random_state=3)
+    tracker.fit(form(X[:count]), y[:count])
+    tracker.save(tmp_path / "tracker")
+    loaded = LabelMetricTracker.load(tmp_path / "tracker")
+    np.testing.assert_array_equal(loaded.classes_, tracker.classes_)
+    assert loaded.classes_.dtype == tracker.classes_.dtype
+    for other in (tracker, loaded):
+        other.partial_fit(form(X[count:]), y[count:])
+    assert loaded.metric_ == tracker.metric_
+    assert loaded.n_rounds_ == tracker.n_rounds_
+    np.testing.assert_array_equal(loaded.transform(form(X)), tracker.transform(form(X)))
+
+
+def test_each_kind_reads_its_own(tmp_path):
+    LabelMetricTracker().fit(*some_points("text")).save(tmp_path / "labels")
+    MetricTracker().fit(*some_pairs()).save(tmp_path / "pairs")
+    Metric(np.eye(2)).save(tmp_path / "metric")
+    for load, name, sentence in (
+        (MetricTracker.load, "labels", r"it holds a LabelMetricTracker, which LabelMetricTracker.load reads"),
+        (QuadrupletTracker.load, "pairs", r"it holds a MetricTracker, which MetricTracker.load reads"),
+        (LabelMetricTracker.load, "pairs", r"it holds a MetricTracker"),
+        (MetricTracker.load, "metric", "holds a metric, not a tracker"),
+        (Metric.load, "pairs", "holds a tracker, not a metric"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            load(tmp_path / name)
