@@ -47,6 +47,8 @@ def write(path: str | os.PathLike[str], format: str, arrays: Arrays, about: Abou
     about : dict
         What JSON can hold; "format" and "checksum" are taken.
     """
+    if taken := about.keys() & {"format", "checksum"}:
+        raise ValueError(f"about holds {sorted(taken)}, which the file needs for itself")
     path = Path(os.path.realpath(path))
     if path.is_dir():
         raise IsADirectoryError(f"{str(path)!r} is a folder; accepted: the path of a file")
