@@ -278,8 +278,10 @@ class CompiledBank(ABC):
 
 
 def told_apart(near: Floats, far: Floats) -> tuple[Floats, Floats]:
-    """Relative comparisons, with zeros where the two differences are the same: adding what is then taken away again
-    would leave rounding behind, and that has directions, too."""
+    """Relative comparisons, with zeros where the two differences are the same, which changes nothing of what they say.
+
+    To add what is then taken away again would leave rounding behind, and that has directions, too.
+    """
     same = (near == far).all(axis=1) | (near == -far).all(axis=1)
     if not same.any():
         return near, far

@@ -109,10 +109,11 @@ class DiagonalBank(CompiledBank):
     def _rows(self, events: Events) -> Rows:
         if events.sparse:
             return Rows(events.U.indptr.astype(np.int64), events.U.indices.astype(np.int64), np.square(events.U.data))
-        return _sparse(np.square(events.U))
+        return _entries(np.square(events.U), events.U != 0.0)
 
     def _relative_rows(self, near: Floats, far: Floats) -> Rows:
-        return _sparse(np.square(near) - np.square(far))
+        squares = np.square(near) - np.square(far)
+        return _entries(squares, squares != 0.0)
 
     def _row(self, u: Any) -> Rows:
         indices, values, _ = as_sparse(u)
@@ -180,8 +181,8 @@ class DiagonalBank(CompiledBank):
         self._settings = self._settings._replace(steps=self._steps(K))
 
 
-def _sparse(squares: Floats) -> Rows:
-    """The entries that are not zero."""
-    rows, indices = np.nonzero(squares)
+def _entries(squares: Floats, kept: Any) -> Rows:
+    """The entries that are kept, as sparse rows."""
+    rows, indices = np.nonzero(kept)
     indptr = np.searchsorted(rows, np.arange(len(squares) + 1))
     return Rows(indptr, np.ascontiguousarray(indices), squares[rows, indices])

@@ -157,31 +157,31 @@ class Ocelad(Generic[Event, Play]):
         >>> track_metric(2).replay(Events([[1.0, 0.0], [2.0, 0.0]], [1, 1])) > 0
         array([ True, False])
         """
-        judged = hasattr(self.play(), "margin")
-        margins: list[float] = []
+        margins: list[float] | None = []
         if not isinstance(events, (Events, Relatives)):
             for event in events:
-                self._step_judged(event, judged, margins)
-            return np.array(margins) if judged else None
-        done = 0
+                margins = self._step_judged(event, margins)
+            return None if margins is None else np.array(margins)
+        done, rest = 0, np.empty(0)
         while done < len(events) and not hasattr(self.bank, "replay"):  # a bank may hand over to one that has it
-            self._step_judged(events[done], judged, margins)
+            margins = self._step_judged(events[done], margins)
             done += 1
-        rest = np.empty(0)
         if done < len(events):
             bank, turn = deepcopy(self.bank), self.turn  # an interrupt cannot leave it ahead of the weights
             turn, rest, error = bank.replay(events[done:], turn, self._schedule, self._weight_rates)
             self._state = (bank, turn)
             if error is not None:
                 raise error
-        return np.concatenate([margins, rest]) if judged else None
+        return None if margins is None else np.concatenate([margins, rest])
 
-    def _step_judged(self, event: Any, judged: bool, margins: list[float]) -> None:
-        """A round passes; the margin of what was played in it goes to ``margins``."""
-        before: Any = self.play() if judged else None
+    def _step_judged(self, event: Any, margins: list[float] | None) -> list[float] | None:
+        """A round passes; the margins, with that of what was played in it, or None where plays have none."""
+        if margins is None or not hasattr(before := self.play(), "margin"):
+            self.step(event)
+            return None
         self.step(event)  # which checks the event
-        if judged:
-            margins.append(before.margin(event))
+        margins.append(before.margin(event))
+        return margins
 
     def play(self) -> Play:
         """What the ensemble would say now: what it is judged on in the next round. Changes nothing."""
