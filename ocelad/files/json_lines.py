@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,6 @@ from ocelad.files.text import TextReader, TextTable
 
 _LF = b"\n"[0]
 _SAMPLE = 100
-# pyarrow (26) crashes where a record is null and not an object.
-_BARE_NULL = re.compile(rb"\}[ \t\r\n]*null")
 
 
 class JsonLines:
@@ -36,7 +33,7 @@ class JsonLines:
         trimmed = data.strip(b"\r\n")
         if trimmed.count(b"\n") != trimmed.count(b"}\n{") + trimmed.count(b"}\r\n{"):
             return None
-        if not trimmed.startswith(b"{") or _BARE_NULL.search(trimmed):
+        if not trimmed.startswith(b"{"):  # pyarrow 26 crashes where the first record is null
             return None
         pa, reader = arrow(), arrow("json")
         try:

@@ -55,12 +55,13 @@ class Scalars:
         return True
 
     def point(self, record: Record, as_number: AsNumber) -> list[float]:
-        numbers = [as_number(record.get(column, "")) for column in self.columns]
-        found = [number for number in numbers if number is not None]
-        if len(found) == len(numbers):
-            return found
-        # Something is wrong; again, now with words.
-        return [cells.expect(column, cell(record, column), as_number, _FINITE) for column in self.columns]
+        found = []
+        for column in self.columns:
+            number = as_number(record.get(column, ""))
+            if number is None:
+                number = cells.expect(column, cell(record, column), as_number, _FINITE)  # says what is wrong
+            found.append(number)
+        return found
 
 
 @dataclass(frozen=True)
