@@ -43,6 +43,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/relative.py
 	$(BIN)/python benchmarks/l1.py
 	$(BIN)/python benchmarks/files.py
+	$(BIN)/python benchmarks/track.py
 	$(BIN)/python benchmarks/scenario.py
 	$(BIN)/python benchmarks/river_knn.py
 

@@ -1,0 +1,121 @@
+"""ocelad track from files: pairs and megabytes per second, and what reading costs beside learning.
+
+    python benchmarks/track.py
+
+The paper's drifting stream, 25 features, default settings (no shrinkage). Reading and learning are each measured alone,
+as CPU time of all threads; tracking is the whole, on the clock, with judging, history and saving.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from results import save, show
+from rich.console import Console
+from rich.progress import track
+from streams import scenario
+
+from ocelad import MetricTracker
+from ocelad.checks import Floats
+from ocelad.files import open_comparisons
+from ocelad.tracking import CHUNK, Tracking
+
+STREAMS, TURNS = 4, 7
+
+
+def stream() -> tuple[Floats, Floats]:
+    """Pairs whose differences are those of the scenario."""
+    events = [scenario(seed) for seed in range(STREAMS)]
+    U, y = np.concatenate([each.U for each in events]), np.concatenate([each.y for each in events])
+    z = np.random.default_rng(0).normal(size=U.shape)
+    return np.stack([U + z, z], axis=1), y
+
+
+PAIRS, Y = stream()
+COUNT, N = PAIRS.shape[0], PAIRS.shape[2]
+NAMES = [f"{side}_{j}" for side in "xz" for j in range(N)] + ["similar"]
+
+
+def csv(path: Path) -> None:
+    lines = [",".join(NAMES)]
+    lines += [
+        ",".join(map(repr, [*row, int(label)])) for row, label in zip(PAIRS.reshape(COUNT, -1).tolist(), Y, strict=True)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def json_lines(path: Path) -> None:
+    rows = zip(PAIRS.tolist(), Y, strict=True)
+    path.write_text("".join(json.dumps({"x": x, "z": z, "similar": int(label)}) + "\n" for (x, z), label in rows))
+
+
+def parquet(path: Path) -> None:
+    columns = [*PAIRS.reshape(COUNT, -1).T, Y.astype(np.int8)]
+    pq.write_table(pa.table(dict(zip(NAMES, columns, strict=True))), path)
+
+
+FILES: dict[str, Callable[[Path], None]] = {"CSV": csv, "JSON lines": json_lines, "Parquet": parquet}
+SUFFIXES = {"CSV": ".csv", "JSON lines": ".jsonl", "Parquet": ".parquet"}
+
+
+def reading(path: Path) -> float:
+    begin = time.process_time()
+    with open_comparisons(path, chunk_size=CHUNK) as chunks:
+        for _chunk in chunks:
+            pass
+    return time.process_time() - begin
+
+
+def learning() -> float:
+    tracker = MetricTracker()
+    begin = time.process_time()
+    for first in range(0, COUNT, CHUNK):
+        tracker.test_then_train(PAIRS[first : first + CHUNK], Y[first : first + CHUNK])
+    return time.process_time() - begin
+
+
+def tracking(path: Path, output: Path) -> float:
+    begin = time.perf_counter()
+    with open_comparisons(path, chunk_size=CHUNK) as chunks:
+        for _progress in Tracking(MetricTracker()).follow(chunks, output):
+            pass
+    return time.perf_counter() - begin
+
+
+def measure(name: str, folder: Path) -> dict[str, Any]:
+    path = folder / f"pairs{SUFFIXES[name]}"
+    FILES[name](path)
+    learning(), reading(path)  # compiled, and in the page cache
+    turns = [(reading(path), learning(), tracking(path, folder / "tracker")) for _ in range(TURNS)]
+    read, learned, tracked = (median(times) / COUNT for times in zip(*turns, strict=True))
+    size = path.stat().st_size / 1e6
+    return {
+        "file": name,
+        "MB": size,
+        "reading, us": 1e6 * read,
+        "learning, us": 1e6 * learned,
+        "reading / learning": median(turn[0] / turn[1] for turn in turns),
+        "pairs/s": 1 / tracked,
+        "MB/s": size / (tracked * COUNT),
+    }
+
+
+def main() -> None:
+    console = Console(width=120)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [measure(name, Path(folder)) for name in track(FILES, "files", console=console)]
+    show(console, f"Tracking {COUNT:,} pairs of {N} features, medians of {TURNS}", rows)
+    console.print(f"Written to {save('track', {'pairs': COUNT, 'features': N, 'turns': TURNS}, rows)}")
+
+
+if __name__ == "__main__":
+    main()
