@@ -97,7 +97,7 @@ def embedding(points: Floats, labels: Any = None, title: str | None = None) -> A
     """Points in the plane in which they are spread most, coloured by their labels."""
     figure, ax = pyplot().subplots(figsize=(7.5, 6), layout="constrained")
     plane = principal_plane(points)
-    size = float(np.clip(4000 / len(plane), 3, 40))
+    size = float(np.clip(12000 / len(plane), 4, 40))
     names, counts = np.unique(labels if labels is not None else np.full(len(plane), ""), return_counts=True)
     shown = names[np.argsort(-counts, kind="stable")][: len(PALETTE) - 1]
     rest = plane if labels is None else plane[~np.isin(labels, shown)]

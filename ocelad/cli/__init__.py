@@ -45,6 +45,8 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("OCELAD_TRACEBACK"):
             raise
-        kind = "" if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: "
-        click.echo(f"Error: {kind}{error} (OCELAD_TRACEBACK=1 shows where)", err=True)
+        if isinstance(error, (ValueError, OSError)):  # told in a sentence of our own
+            click.echo(f"Error: {error}", err=True)
+        else:
+            click.echo(f"Error: {type(error).__name__}: {error} (OCELAD_TRACEBACK=1 shows where)", err=True)
         sys.exit(1)

@@ -90,4 +90,4 @@ def _in_words(value: Any) -> str:
 
 
 def _bar(value: float, largest: float) -> str:
-    return ("█" * round(20 * value / largest) if largest > 0 else "").ljust(20)
+    return "█" * round(20 * value / largest) if largest > 0 else ""

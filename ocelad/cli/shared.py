@@ -133,13 +133,13 @@ def _plain(value: Any) -> Any:
 
 
 def table(title: str, columns: list[str], rows: list[list[str]]) -> Any:
-    """A table of text; all columns but the first to the right."""
+    """A table of text; numbers, which have a heading, to the right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     result = Table(title=title, box=SIMPLE_HEAD, title_justify="left")
     for at, column in enumerate(columns):
-        result.add_column(column, justify="left" if at == 0 else "right")
+        result.add_column(column, justify="left" if at == 0 or not column else "right")
     for row in rows:
         result.add_row(*row)
     return result
