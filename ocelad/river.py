@@ -361,7 +361,7 @@ class _Tracked:
         elif len(columns) > self.room:
             # Twice the room, so that many features that come one by one cost little each; what waits holds zeros.
             room = max(len(columns), 2 * self.room)
-            self._ocelad, self.room = grown(self._ocelad, room, **self._settings), room
+            self._ocelad, self.room = grown(self._ocelad, room), room
             self._metric = self._root = None
         self.columns = columns
 

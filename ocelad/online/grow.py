@@ -13,9 +13,7 @@ from ocelad.online.rice import Rice
 from ocelad.online.track import Prelude, track_metric
 
 
-def grown(
-    tracker: Ocelad[Any, Metric], n_features: int, *, initial_scale: float, **settings: Any
-) -> Ocelad[Any, Metric]:
+def grown(tracker: Ocelad[Any, Metric], n_features: int) -> Ocelad[Any, Metric]:
     """A tracker of more features: round, weights and every learner's metric are kept, new features start afresh.
 
     Every learner's ``M`` becomes ``[[M, 0], [0, initial_scale * I]]``. Without shrinkage that is what would have come
@@ -24,20 +22,16 @@ def grown(
     Parameters
     ----------
     tracker : Ocelad
-        What ``track_metric`` made.
+        What ``track_metric`` made. (Where it chose ``initial_scale``, that is one over the features it had then.)
     n_features : int
         How many features there are from now on, the old ones first.
-    initial_scale : float
-        The weight that a new feature starts with; a number, since ``1 / n_features`` is another one for every size.
-    **settings
-        The others that the tracker was made with.
 
     Examples
     --------
     >>> from ocelad import Pair
     >>> tracker = track_metric(1, initial_scale=0.5)
     >>> _ = tracker.step(Pair([1.0], [0.0], similar=True))
-    >>> wider = grown(tracker, 2, initial_scale=0.5)
+    >>> wider = grown(tracker, 2)
     >>> wider.n_rounds, float(wider.play().matrix[1, 1])
     (1, 0.5)
 
@@ -45,27 +39,21 @@ def grown(
     -----
     A metric of norm ``max_norm`` has a larger one when it has grown; the next step scales it back.
     """
-    if not hasattr(getattr(tracker, "bank", None), "held"):
+    settings = tracker.settings if isinstance(tracker, Ocelad) else {}
+    if "n_features" not in settings:
         raise TypeError(f"tracker is {tracker!r}; accepted: what track_metric made")
-    n_before = tracker.play().n_features
+    n_before = settings["n_features"]
     n = checks.whole(n_features, "n_features", at_least=n_before)
-    checks.number(initial_scale, "initial_scale", at_least=0)
-    if settings.get("max_rank") is not None:
+    if settings["max_rank"] is not None:
         raise ValueError("max_rank cannot be kept: new features are new directions; accepted: max_rank None")
-    larger = track_metric(n, initial_scale=initial_scale, **settings)
-    before, after = tracker.schedule, larger.schedule
-    if (before.shortest, before.most) != (after.shortest, after.most):
-        raise ValueError(
-            f"the tracker has shortest_interval {before.shortest} and n_scales {before.n_scales}; "
-            f"it cannot go on with {after.shortest} and {after.n_scales}"
-        )
+    larger = track_metric(**{**settings, "n_features": n})
     turn, bank = tracker.turn, larger.bank
     held = tracker.bank.held(turn)  # type: ignore[attr-defined]
-    metrics = [_padded(metric, n - n_before, initial_scale) for metric in held]
+    metrics = [_padded(metric, n - n_before, settings["initial_scale"]) for metric in held]
     if isinstance(bank, Prelude):
-        return larger.resumed(bank.taking_over(metrics, turn, after), turn)
+        return larger.resumed(bank.taking_over(metrics, turn, larger.schedule), turn)
     if isinstance(bank, Rice):
-        return larger.resumed(bank.taking_over(metrics, after), turn)
+        return larger.resumed(bank.taking_over(metrics, larger.schedule), turn)
     return larger.resumed(bank.taking_over(metrics), turn)  # type: ignore[attr-defined]
 
 
