@@ -327,3 +327,13 @@ def test_settings_that_change_between_points_are_refused_until_fit():
         with pytest.raises(ValueError, match=rf"{name} was changed from {was} to {changed[name]} .* call fit"):
             tracker.partial_fit(X, y)
         tracker.fit(X, y).partial_fit(X, y)
+
+
+def test_feature_weights_have_the_names_of_the_table():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, size=200)
+    table = pl.DataFrame({"noise": rng.normal(size=200), "telling": rng.normal(size=200) + 4 * y})
+    tracker = LabelMetricTracker(random_state=0).fit(table, y)
+    assert tracker.feature_weights(1)[0].feature == "telling"
+    nameless = LabelMetricTracker(random_state=0).fit(table.to_numpy(), y)
+    assert nameless.feature_weights(1)[0].feature == "x1"

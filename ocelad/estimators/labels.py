@@ -14,6 +14,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from ocelad import checks
 from ocelad.checks import About, Arrays, Floats
+from ocelad.estimators.features import FeatureWeight, heaviest_features
 from ocelad.estimators.in_files import InFiles, part, plain
 from ocelad.estimators.pairs import MetricTracker
 from ocelad.metric import Metric
@@ -137,6 +138,11 @@ class LabelMetricTracker(InFiles, ClassNamePrefixFeaturesOutMixin, TransformerMi
         learned = self._learned
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return learned.metric().embed(X)
+
+    def feature_weights(self, n_features: int | None = None) -> list[FeatureWeight]:
+        """Which input features the metric weighs most now, as ``MetricTracker.feature_weights`` tells it."""
+        names = self.__dict__.get("feature_names_in_")
+        return heaviest_features(self.metric_, None if names is None else names.tolist(), n_features)
 
     @property
     def metric_(self) -> Metric:

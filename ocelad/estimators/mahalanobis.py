@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from ocelad import checks, tables
 from ocelad.checks import About, Arrays, Floats
+from ocelad.estimators.features import FeatureWeight, heaviest_features
 from ocelad.estimators.in_files import InFiles, part, plain
 from ocelad.estimators.tuples import WORDS, Points, points_of
 from ocelad.metric import Metric
@@ -21,24 +22,6 @@ from ocelad.online.kept import prefixed
 from ocelad.online.ocelad import Ocelad
 from ocelad.online.track import EngineName, choose_engine, resume_metric, track_metric
 from ocelad.pairs import EventsName, subtract
-
-
-class FeatureWeight(NamedTuple):
-    """What a feature counts for in the metric.
-
-    Attributes
-    ----------
-    feature : str
-        Its name, or ``x0``, ``x1``, ... where the features have none.
-    weight : float
-        Its entry on the diagonal of M: the squared distance that a difference of 1 in this feature alone makes.
-    share : float
-        Of the sum of all weights.
-    """
-
-    feature: str
-    weight: float
-    share: float
 
 
 class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
@@ -165,15 +148,7 @@ class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
         n_features : int or None
             Only so many; None: all.
         """
-        weights = self.metric_.diagonal
-        if n_features is not None:
-            checks.whole(n_features, "n_features", at_least=1)
-        total = float(weights.sum()) or 1.0
-        order = np.argsort(-weights, kind="stable")[:n_features]
-        names = self._tracked.names
-        return [
-            FeatureWeight(names[i] if names else f"x{i}", float(weights[i]), float(weights[i]) / total) for i in order
-        ]
+        return heaviest_features(self.metric_, self._tracked.names, n_features)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """The names of the columns that ``transform`` returns now."""
