@@ -121,6 +121,8 @@ class History:
         width = history._sums.shape[1]
         if sums.ndim != 2 or sums.shape[1] != width or len(sums) > MOST_ROWS or not np.isfinite(sums).all():
             raise ValueError(f"its history has the shape {sums.shape}, or numbers that are not finite")
+        if (sums[:, [_PAIRS, _CHUNKS]] < 1).any():
+            raise ValueError("its history has rows without pairs")
         if per_row.shape != () or per_row.dtype.kind not in "iu" or per_row < 1:
             raise ValueError("its history does not say how many chunks make a row")
         history._n_rows, history._chunks_per_row = len(sums), int(per_row)

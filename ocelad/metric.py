@@ -340,6 +340,10 @@ class Metric:
         squares = np.maximum(squares, 0.0)  # rounding can put a zero distance below zero
         return squares if np.ndim(squares) else float(squares)
 
+    def length(self, u: Any) -> Any:
+        """The root of that: how far apart points are that differ by u."""
+        return np.sqrt(self.squared_length(u))
+
     def _squares(self, u: Floats) -> Any:
         if not isinstance(self._held, _Parts):
             return np.einsum("...i,...i->...", u @ self._held, u)

@@ -12,6 +12,9 @@ import numpy as np
 from ocelad import checks
 from ocelad.pairs import SparseVector
 
+# Points farther out could be compared with nobody: what a step does grows with the fourth power of a distance.
+FARTHEST = 1e30
+
 
 class Partner(NamedTuple):
     """A past point to compare a new one with, and whether the two are of the same class."""
@@ -153,7 +156,15 @@ class Reservoir:
         reservoir._random.bit_generator.state = about["random"]
         reservoir._n_draws = about["n_draws"]
         slots, at = arrays["slots"].tolist(), 0
+        if sorted(slots) != list(range(len(slots))) or len(slots) > reservoir.size:
+            raise ValueError("its reservoir has points in places that are not there")
+        if sum(arrays["counts"].tolist()) != len(slots) or (arrays["counts"] < 1).any():
+            raise ValueError("its reservoir has other points than its classes have")
+        if not all(np.isfinite(arrays[name]).all() for name in ("points", "values") if name in arrays):
+            raise ValueError("its reservoir holds numbers that are not finite")
         reservoir._points = _unstacked(arrays, about["n_features"], len(slots))
+        if len(reservoir._points) != len(slots):
+            raise ValueError(f"its reservoir has {len(reservoir._points)} points in {len(slots)} places")
         reservoir._labels, reservoir._places = [None] * len(slots), [-1] * len(slots)
         for label, count in zip(about["classes"], arrays["counts"].tolist(), strict=True):
             for slot in slots[at : at + count]:

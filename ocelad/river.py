@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from math import isfinite
+from collections.abc import Hashable, Mapping, Sequence
+from copy import copy
+from math import inf, isfinite
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -21,8 +22,8 @@ from ocelad.online.comid import LossName
 from ocelad.online.grow import grown
 from ocelad.online.ocelad import Ocelad
 from ocelad.online.track import track_metric
-from ocelad.pairs import Event, subtract
-from ocelad.reservoir import Reservoir
+from ocelad.pairs import Events, subtract
+from ocelad.reservoir import FARTHEST, Partner, Reservoir
 from ocelad.yardstick import SQUARED_LENGTH, ScaleSetting, Yardstick
 
 __all__ = ["LabelMetric", "MetricKNNClassifier", "PairMetric"]
@@ -99,9 +100,7 @@ class PairMetric(base.Base):
         """Learn that two points are similar (True or +1) or not (False or -1)."""
         y = checks.label(similar, "similar")
         one, other = checked_point(x, "x"), checked_point(z, "z")
-        self._tracked.meet(one)
-        self._tracked.meet(other)
-        self._tracked.learn(one, other, y > 0)
+        self._tracked.learn(one, [Partner(other, y > 0)])
 
     def distance(self, x: Features, z: Features) -> float:
         """The tracked distance between two points."""
@@ -318,9 +317,14 @@ def checked_point(x: Features, name: str) -> Point:
         if type(value) is not float:
             if not isinstance(value, (Real, np.bool_)):
                 raise TypeError(f"feature {feature!r} of {name} is {value!r}; accepted: finite numbers")
-            value = float(value)
+            try:
+                value = float(value)
+            except OverflowError:
+                value = inf
         if not isfinite(value):
             raise ValueError(f"feature {feature!r} of {name} is {value!r}; accepted: finite numbers")
+        if abs(value) > FARTHEST:
+            raise ValueError(f"feature {feature!r} of {name} is {value!r}; accepted: numbers up to {FARTHEST:g}")
         point[feature] = value
     return point
 
@@ -348,38 +352,41 @@ class _Tracked:
     def n_rounds(self) -> int:
         return 0 if self._ocelad is None else self._ocelad.n_rounds
 
-    def meet(self, point: Point) -> None:
-        """Give the features that are new a column each."""
-        if self._ocelad is not None and point.keys() <= self.columns.keys():
-            return
-        # In an order that does not depend on the dict's.
-        new = sorted(point.keys() - self.columns.keys(), key=lambda name: (type(name).__name__, str(name)))
-        columns = self.columns | {name: len(self.columns) + i for i, name in enumerate(new)}
-        if self._ocelad is None:
-            self.room = max(len(columns), 1)
-            self._ocelad = track_metric(self.room, **self._settings)
-        elif len(columns) > self.room:
-            # Twice the room, so that many features that come one by one cost little each; what waits holds zeros.
-            room = max(len(columns), 2 * self.room)
-            self._ocelad, self.room = grown(self._ocelad, room), room
-            self._metric = self._root = None
-        self.columns = columns
+    def learn(self, point: Point, partners: Sequence[Partner]) -> None:
+        """Rounds pass on the point and each of its partners: all of them, or none where one is refused."""
+        columns = self._with_columns(point, *(partner.point for partner in partners))
+        ocelad, room = self._with_room(len(columns))
+        yardstick = self._yardstick.copy()
+        if partners:
+            x = _vector(point, columns, room)
+            U = np.array([subtract(x, _vector(partner.point, columns, room)) for partner in partners])
+            ocelad = copy(ocelad)  # a replay puts other values into the place of those it finds
+            ocelad.replay(Events(yardstick.measured(U), [partner.similar for partner in partners]))
+        self._ocelad, self.columns, self.room, self._yardstick = ocelad, columns, room, yardstick
+        self._metric = self._root = None
 
-    def learn(self, x: Point, z: Point, similar: bool) -> None:
-        """A round passes on two points whose features all have columns."""
-        assert self._ocelad is not None
-        yardstick, u = self._yardstick.copy(), subtract(self.vector(x), self.vector(z))
-        self._ocelad.step(Event(yardstick.measured(u[None])[0], 1.0 if similar else -1.0))
-        self._yardstick, self._metric, self._root = yardstick, None, None
+    def _with_columns(self, *points: Point) -> dict[Hashable, int]:
+        """The columns of the features, new ones behind the others in an order that does not depend on the dicts'."""
+        new = {name for point in points for name in point if name not in self.columns}
+        if not new:
+            return self.columns
+        names = sorted(new, key=lambda name: (type(name).__name__, str(name)))
+        return self.columns | {name: len(self.columns) + i for i, name in enumerate(names)}
+
+    def _with_room(self, count: int) -> tuple[Ocelad[Any, Metric], int]:
+        """A tracker with room for so many features: this one, or one that has grown."""
+        if self._ocelad is None:
+            room = max(count, 1)
+            return track_metric(room, **self._settings), room
+        if count <= self.room:
+            return self._ocelad, self.room
+        # Twice the room, so that many features that come one by one cost little each; what waits holds zeros.
+        room = max(count, 2 * self.room)
+        return grown(self._ocelad, room), room
 
     def vector(self, point: Point) -> Floats:
         """The point's values in their columns; those of features without a column are left out."""
-        vector, columns = np.zeros(self.room), self.columns
-        for name, value in point.items():
-            column = columns.get(name)
-            if column is not None:
-                vector[column] = value
-        return vector
+        return _vector(point, self.columns, self.room)
 
     def metric(self) -> Metric:
         """The metric of points as they are given; mixed once in a round."""
@@ -410,6 +417,15 @@ class _Tracked:
         return float(np.sqrt(inside + rest))
 
 
+def _vector(point: Point, columns: Mapping[Hashable, int], room: int) -> Floats:
+    vector = np.zeros(room)
+    for name, value in point.items():
+        column = columns.get(name)
+        if column is not None:
+            vector[column] = value
+    return vector
+
+
 class _Drawn:
     """A tracker of points with names, and the past points that it compares new ones with."""
 
@@ -421,11 +437,9 @@ class _Drawn:
     def learn(self, point: Point, label: Any) -> None:
         if label is None or not isinstance(label, Hashable):
             raise TypeError(f"y is {label!r}; accepted: a class, such as text, a number or a boolean")
-        self.tracked.meet(point)
         before = self._reservoir.mark()
         try:
-            for partner, similar in self._reservoir.partners(label, self._per_point):
-                self.tracked.learn(point, partner, similar)
+            self.tracked.learn(point, self._reservoir.partners(label, self._per_point))
         except BaseException:
             self._reservoir.rewind(before)
             raise

@@ -109,7 +109,7 @@ def refusing(path: str | os.PathLike[str], format: str) -> Iterator[None]:
     """
     try:
         yield
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{str(path)!r} is not a whole {_kind(format)} file ({reason}); accepted: {format}") from error
 

@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ocelad import checks
-
 
 class Rows(NamedTuple):
     """One point per row: an array-like or a SciPy sparse matrix, not checked yet, and the names of its columns."""
@@ -66,7 +64,11 @@ def _frame(value: Any) -> Any:
         from pyarrow import Table
 
         value = Table.from_batches([value])
-    frame = nw.from_native(value, eager_only=True, pass_through=True)
+    try:
+        frame = nw.from_native(value, eager_only=True, pass_through=True)
+        frame = frame.select(frame.columns) if isinstance(frame, nw.DataFrame) else frame  # pandas checks nothing
+    except nw.exceptions.DuplicateError:
+        raise ValueError("a table has two columns of one name; accepted: columns with names of their own") from None
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
@@ -111,8 +113,3 @@ def same_names(names: tuple[str, ...] | None, expected: tuple[str, ...] | None, 
 def _some(names: list[str], most: int = 5) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(repr, names[:most])) + more
-
-
-def labels_of(value: Any) -> Any:
-    """A column of labels as an array; anything else as it is."""
-    return value.to_numpy() if hasattr(value, "to_numpy") and not checks.is_sparse(value) else value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from ocelad import saved
+from ocelad import saved, tables
 from ocelad.checks import Floats
 from ocelad.estimators import MetricTracker
 from ocelad.estimators.in_files import part
@@ -62,17 +62,26 @@ class Tracking:
     ) -> Generator[Progress, None, None]:
         """Learn from what the stream still has, chunk by chunk; saved every so many pairs, at the end and when left.
 
-        Close the iterator to stop early. Where the stream fails, what came before is learned and saved.
+        Close the iterator to stop early. Where the stream fails, the whole chunks that came before are learned from
+        and saved.
         """
-        if not self.tracker.__sklearn_is_fitted__():
+        if self.tracker.__sklearn_is_fitted__():
+            self._check_features(stream.feature_names)
+        else:
             self.tracker.start(len(stream.feature_names), stream.feature_names)
         unsaved, whole = 0, True
         before = self._applied(self.tracker.metric_)
         try:
             for chunk in stream:
-                assert chunk.y is not None  # the stream was opened with labels
+                if chunk.y is None:
+                    raise ValueError("the stream was opened without labels; there is nothing to learn from")
                 whole = False  # an interrupt in between must not save pairs as learned twice, or never
-                before = self._learn(chunk.pairs, chunk.y, before)
+                try:
+                    margins = self.tracker.test_then_train(chunk.pairs, chunk.y)
+                except Exception:
+                    whole = True  # what is refused has changed nothing
+                    raise
+                before = self._note(chunk.pairs, chunk.y, margins, before)
                 self.position = chunk.position
                 unsaved += len(chunk.y)
                 whole = True
@@ -88,9 +97,14 @@ class Tracking:
             if whole and unsaved:
                 self.save(output)
 
-    def _learn(self, pairs: Floats, y: Floats, before: Floats) -> Floats:
-        """Learn from a chunk; what the metric afterwards does to the directions."""
-        margins = self.tracker.test_then_train(pairs, y)
+    def _check_features(self, names: tuple[str, ...]) -> None:
+        known = getattr(self.tracker, "feature_names_in_", None)
+        tables.same_names(names, None if known is None else tuple(known), "the file")
+        if len(names) != self.tracker.n_features_in_:
+            raise ValueError(f"the file has {len(names)} features; {self.tracker.n_features_in_} were learned from")
+
+    def _note(self, pairs: Floats, y: Floats, margins: Floats, before: Floats) -> Floats:
+        """Put a chunk that was learned from into the history; what the metric does to the directions now."""
         loss = LOSSES[self.tracker.loss].value
         right = np.where(y > 0, margins >= 0, margins > 0)  # a pair at the very threshold is similar
         after = self._applied(self.tracker.metric_)
@@ -120,6 +134,7 @@ class Tracking:
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """What was saved, ready to go on; a tracker that ``MetricTracker.save`` wrote has no history yet."""
         arrays, about = saved.read(path, saved.TRACKER)
+        MetricTracker.check_kind(path, about)
         with saved.refusing(path, saved.TRACKER):
             tracking = cls(MetricTracker.of_state(arrays, about))
             tracking.position = about.get("position")

@@ -15,6 +15,8 @@ ScaleSetting: TypeAlias = Literal["auto"] | float
 # A step moves the squared distance of a pair by up to step_size * |u|**4. With the trackers' default step size, 1e-2,
 # and this squared length that is 1, the smallest threshold: enough to put a pair right, and not much more.
 SQUARED_LENGTH = 10.0
+# Below it a pair is not apart at all: the inverse of its squared length would overflow.
+SMALLEST_SQUARE = 1e-200
 # After so many pairs the length stays as it is. It needs no precision, and a metric should not be scaled for ever.
 N_PAIRS = 100
 
@@ -87,7 +89,7 @@ class Yardstick:
             for square in squares.tolist():
                 if len(self._squares) == N_PAIRS:
                     break
-                if square > 0.0:
+                if square > SMALLEST_SQUARE:
                     insort(self._squares, square)
                 lengths[done] = self.length
                 done += 1

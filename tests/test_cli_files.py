@@ -26,6 +26,7 @@ from sklearn.metrics import roc_auc_score
 from ocelad import Metric, MetricTracker
 from ocelad.cli import main
 from ocelad.evaluate import knn_error
+from ocelad.files import open_output
 
 FEATURES = "tempo,loudness,length"
 COMMAND = [sys.executable, "-m", "ocelad"]
@@ -163,7 +164,13 @@ BAD_TRACKS = [
     (["answers.csv", "--items", "items.csv"], 1, "column 'genre' holds 'jazz'"),
     (["answers.csv", "--items", "items.csv", "--features", FEATURES, "--label", "verdict"], 1, "'verdict'"),
     (["answers.csv", "--items", "items.csv", "--id", "song"], 1, "'song'"),
-    (["pairs.parquet", "--step-size", "-1"], 1, "step_size must be a finite number above 0"),
+    (["pairs.parquet", "--step-size", "-1"], 2, "step_size must be a finite number above 0"),
+    (["pairs.parquet", "--set", "step_size=abc"], 2, "step_size must be a finite number above 0"),
+    (["pairs.jsonl", "-o", "pairs.jsonl", "--restart"], 2, "the same file as FILE"),
+    (["answers.csv", "--items", "items.csv", "-o", "items.csv", "--restart"], 2, "the same file as --items"),
+    (["pairs.jsonl", "-o", "items.csv", "--restart"], 2, "'items.csv' holds no tracker"),
+    (["pairs.jsonl", "--on-error", "skip", "--skipped", "items.csv"], 1, "items.csv is there and holds something else"),
+    (["-", "--format", "csv", "-o", "new", "--on-error", "skip"], 1, "--skipped"),
     (["pairs.parquet", "--set", "speed=3"], 2, "is not NAME=VALUE with one of"),
     (["pairs.parquet", "--set", "loss"], 2, "is not NAME=VALUE"),
     (["pairs.parquet", "--loss", "square"], 2, "'square' is not one of"),
@@ -191,7 +198,7 @@ def test_bad_rows_stop_or_are_put_aside(folder, tmp_path):
     stopped = run("track", "pairs.jsonl", cwd=tmp_path, code=1)
     assert "line 21" in stopped.stderr
     result = run("track", "pairs.jsonl", "--restart", "--on-error", "skip", cwd=tmp_path, code=3)
-    assert "2 rows were skipped; they are in pairs.jsonl.skipped.jsonl" in result.stdout
+    assert "2 rows were skipped; they are in pairs.jsonl.skipped.jsonl" in result.stderr
     aside = [json.loads(line) for line in (tmp_path / "pairs.jsonl.skipped.jsonl").read_text().splitlines()]
     assert [row["line"] for row in aside] == [21, 31]
     assert MetricTracker.load(tmp_path / "pairs.tracker").n_rounds_ == 398
@@ -312,3 +319,93 @@ def test_on_a_terminal_there_is_a_bar(folder, tmp_path):
     assert process.wait() == 0
     assert "400 pairs" in shown.decode()
     assert "Saved:" in shown.decode()
+
+
+def test_other_commands_have_side_files_of_their_own(folder, tmp_path):
+    lines = (folder / "pairs.jsonl").read_text().splitlines()
+    lines[20] = "{rubbish"
+    (tmp_path / "pairs.jsonl").write_text("\n".join(lines))
+    skip = ["--on-error", "skip"]
+    run("track", "pairs.jsonl", *skip, cwd=tmp_path, code=3)
+    aside = (tmp_path / "pairs.jsonl.skipped.jsonl").read_bytes()
+    told = run("distance", "pairs.tracker", "pairs.jsonl", *skip, cwd=tmp_path, code=3).stderr
+    assert "1 row was skipped; they are in pairs.jsonl.distance.skipped.jsonl." in told
+    scores = run("evaluate", "pairs.tracker", "pairs.jsonl", *skip, "--json", cwd=tmp_path, code=3)
+    assert json.loads(scores.stdout)["skipped"] == 1
+    assert (tmp_path / "pairs.jsonl.skipped.jsonl").read_bytes() == aside
+    run("track", "pairs.jsonl", "--resume", *skip, cwd=tmp_path, code=3)
+    assert "1 row was skipped." in run("track", "pairs.jsonl", "--resume", cwd=tmp_path, code=3).stderr
+
+
+def test_items_in_another_order_are_not_gone_on_with(folder, tmp_path):
+    rows = list(csv.reader((folder / "items.csv").read_text().splitlines()))
+    with open(tmp_path / "turned.csv", "w", newline="") as file:
+        csv.writer(file).writerows([row[0], *row[3:0:-1]] for row in rows)
+    (tmp_path / "answers.csv").write_bytes((folder / "answers.csv").read_bytes())
+    items = ["--items", str(folder / "items.csv"), "--features", FEATURES]
+    run("track", "answers.csv", *items, "--quiet", cwd=tmp_path)
+    before = (tmp_path / "answers.tracker").read_bytes()
+    with open(tmp_path / "answers.csv", "a") as file:
+        file.write("song 1,song 2,yes\n")
+    told = run("track", "answers.csv", "--items", "turned.csv", "--resume", cwd=tmp_path, code=1).stderr
+    assert "the file has its features in another order: 'length' where 'tempo' is expected" in told
+    assert (tmp_path / "answers.tracker").read_bytes() == before
+
+
+def test_what_python_saved_is_not_taken_for_the_start_of_a_file(folder, tmp_path):
+    run("track", folder / "pairs.parquet", "--quiet", cwd=tmp_path)
+    MetricTracker.load(tmp_path / "pairs.tracker").set_threshold(1).save(tmp_path / "pairs.tracker")
+    told = run("track", folder / "pairs.parquet", "--resume", cwd=tmp_path, code=2).stderr
+    assert "does not know where in a file it is" in " ".join(told.split())
+
+
+@pytest.mark.parametrize("name", ["data.v1.csv", "data.v1.jsonl.gz", ".hidden.csv"])
+def test_names_of_trackers(folder, tmp_path, name):
+    text = (folder / "pairs.jsonl").read_text()
+    if ".csv" in name:
+        rows = [json.loads(line) for line in text.splitlines()]
+        text = "\n".join([",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)])
+    content = gzip.compress(text.encode()) if name.endswith(".gz") else text.encode()
+    (tmp_path / name).write_bytes(content)
+    report = json.loads(run("track", name, "--json", cwd=tmp_path).stdout)
+    assert report["output"] == name.split(".csv")[0].split(".jsonl")[0] + ".tracker"
+
+
+def test_features_are_known_to_the_tracker(folder):
+    options = ["--items", "items.csv"]
+    assert run("distance", "songs.tracker", "held_out.csv", *options, cwd=folder).stdout
+    scores = run("evaluate", "songs.tracker", "held_out.csv", *options, "--class", "genre", "--json", cwd=folder).stdout
+    assert len(json.loads(scores)["scores"]) == 4
+    assert (
+        "give --items"
+        in run("evaluate", "songs.tracker", "held_out.csv", "--class", "genre", cwd=folder, code=2).stderr
+    )
+
+
+def test_tables_that_are_written(tmp_path):
+    columns = {"id": "value", "label": "value", "number": "float"}
+    pieces = [{"id": [1, 2], "label": ["a", None], "number": np.array([0.5, 1.5])}]
+    pieces.append({"id": [None, 3], "label": [1, "b"], "number": np.array([2.5, 3.5])})
+    readers = {".parquet": parquet.read_table, ".arrow": lambda path: ipc.open_file(path).read_all()}
+    for suffix, read in readers.items():
+        with open_output(tmp_path / f"table{suffix}", columns) as out:
+            for piece in pieces:
+                out.write(piece)
+        table = read(tmp_path / f"table{suffix}").to_pydict()
+        assert table == {"id": [1, 2, None, 3], "label": ["a", None, "1", "b"], "number": [0.5, 1.5, 2.5, 3.5]}
+        with open_output(tmp_path / f"empty{suffix}", columns):
+            pass
+        assert read(tmp_path / f"empty{suffix}").column_names == list(columns)
+        with (
+            pytest.raises(ValueError, match=r"the column 'id' holds 1.5 after thousands of whole numbers only"),
+            open_output(tmp_path / f"wrong{suffix}", columns) as out,
+        ):
+            out.write(pieces[0])
+            out.write({**pieces[1], "id": [1.5, 2]})
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        f"{name}{suffix}" for name in ("table", "empty") for suffix in readers
+    )
+    with open_output(tmp_path / "table.jsonl", columns) as out:
+        out.write(pieces[1])
+    rows = [json.loads(line) for line in (tmp_path / "table.jsonl").read_text().splitlines()]
+    assert rows == [{"id": None, "label": 1, "number": 2.5}, {"id": 3, "label": "b", "number": 3.5}]

@@ -172,6 +172,19 @@ def test_refuses_calibrations_before_it_learns(tracker, parameters, sentence):
     assert tracker.metric_ is before
 
 
+def test_a_refused_calibration_leaves_everything_as_it_was(tracker):
+    tracker.set_threshold(0.5)
+    before = tracker.metric_
+    with pytest.raises(ValueError, match="calibration needs similar and dissimilar pairs"):
+        tracker.fit(HELD_OUT, np.ones(600), calibration_params={})
+    assert tracker.metric_ is before
+    assert tracker.threshold_ == 0.5
+
+
+def test_start_forgets_the_threshold(tracker):
+    assert tracker.set_threshold(5.0).start(3).threshold_ == 1.0
+
+
 def test_one_kind_of_pair_is_no_calibration_and_no_score(tracker):
     with pytest.raises(ValueError, match=r"y holds only \+1; calibration needs similar and dissimilar pairs"):
         tracker.calibrate_threshold(HELD_OUT, np.ones(600))

@@ -11,8 +11,9 @@ from safetensors import safe_open
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from ocelad import LabelMetricTracker, Metric, MetricTracker, QuadrupletTracker
+from ocelad import LabelMetricTracker, Metric, MetricTracker, QuadrupletTracker, saved
 from ocelad.saved_metric import load_metric
+from ocelad.tracking import Tracking
 
 
 def some_pairs(count=60, n_features=4, seed=0):
@@ -130,11 +131,42 @@ def test_each_kind_reads_its_own(tmp_path):
     MetricTracker().fit(*some_pairs()).save(tmp_path / "pairs")
     Metric(np.eye(2)).save(tmp_path / "metric")
     for load, name, sentence in (
-        (MetricTracker.load, "labels", r"it holds a LabelMetricTracker, which LabelMetricTracker.load reads"),
-        (QuadrupletTracker.load, "pairs", r"it holds a MetricTracker, which MetricTracker.load reads"),
-        (LabelMetricTracker.load, "pairs", r"it holds a MetricTracker"),
+        (
+            MetricTracker.load,
+            "labels",
+            r"; LabelMetricTracker.load reads it",
+        ),
+        (Tracking.load, "labels", r"holds a LabelMetricTracker, not a MetricTracker"),
+        (QuadrupletTracker.load, "pairs", r"holds a MetricTracker, not a QuadrupletTracker"),
+        (LabelMetricTracker.load, "pairs", r"holds a MetricTracker"),
         (MetricTracker.load, "metric", "holds a metric, not a tracker"),
         (Metric.load, "pairs", "holds a tracker, not a metric"),
     ):
         with pytest.raises(ValueError, match=sentence):
             load(tmp_path / name)
+
+
+def test_labelled_points_keep_the_settings_they_were_learned_with(tmp_path):
+    X, y = some_points("text")
+    tracker = LabelMetricTracker(MetricTracker(regularizer=None), reservoir_size=30, random_state=0).fit(X, y)
+    tracker.set_params(scale=2.0, reservoir_size=5).save(tmp_path / "tracker")
+    loaded = LabelMetricTracker.load(tmp_path / "tracker")
+    assert (loaded.scale, loaded.reservoir_size, loaded.tracker.regularizer) == ("auto", 30, None)
+    assert loaded.partial_fit(X, y).n_rounds_ > tracker.n_rounds_
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("reservoir.slots", lambda slots: slots + 500),
+        ("reservoir.slots", lambda slots: 0 * slots),
+        ("reservoir.counts", lambda counts: counts + 1),
+        ("reservoir.points", lambda points: np.nan * points),
+        ("reservoir.points", lambda points: points[:2]),
+    ],
+)
+def test_a_reservoir_that_cannot_be_is_refused(tmp_path, name, wrong):
+    arrays, about = LabelMetricTracker(random_state=0).fit(*some_points("text")).state()
+    saved.write(tmp_path / "tracker", saved.TRACKER, {**arrays, name: wrong(arrays[name])}, about)
+    with pytest.raises(ValueError, match="is not a whole tracker file"):
+        LabelMetricTracker.load(tmp_path / "tracker")

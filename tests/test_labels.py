@@ -268,7 +268,7 @@ def test_classes_that_are_given_are_all_there_are():
         ([[1.0, 2.0]], None, "requires y"),
         ([[1.0, 2.0]], [0.5], r"y holds 0.5 at position 0; accepted: classes, as text, whole numbers or booleans"),
         ([[1.0, 2.0]], ["a"], "y holds 'a', where the classes are such as 0; accepted: all text, or all numbers"),
-        ([[1e200, 2.0], [-1e200, 0.0]], [0, 1], "too far apart"),
+        ([[1e200, 2.0], [-1e200, 0.0]], [0, 1], r"X holds 1e\+200 in row 0; accepted: numbers up to 1e\+30"),
     ],
 )
 def test_a_refused_call_changes_nothing(X, y, sentence):
@@ -286,7 +286,8 @@ def test_a_refused_call_changes_nothing(X, y, sentence):
         assert fresh.__dict__ == LabelMetricTracker().__dict__
 
 
-def test_points_that_overflow_half_way_leave_everything_as_it_was():
+def test_points_that_overflow_half_way_leave_everything_as_it_was(monkeypatch):
+    monkeypatch.setattr("ocelad.estimators.labels.FARTHEST", np.inf)
     good, labels = some_points(150, n_features=2)
     tracker = LabelMetricTracker(MetricTracker(loss="squared_hinge"), random_state=0).fit(good, labels)
     before = state(tracker)
@@ -337,3 +338,24 @@ def test_feature_weights_have_the_names_of_the_table():
     assert tracker.feature_weights(1)[0].feature == "telling"
     nameless = LabelMetricTracker(random_state=0).fit(table.to_numpy(), y)
     assert nameless.feature_weights(1)[0].feature == "x1"
+
+
+def test_a_first_point_far_out_is_refused_and_others_are_learned():
+    X, y = some_points(60)
+    for form in (np.asarray, csr_array):
+        tracker = LabelMetricTracker(scale=1.0, random_state=0)
+        with pytest.raises(ValueError, match=r"X holds 1e\+160 in row 0"):
+            tracker.partial_fit(form(np.full((1, X.shape[1]), -1e160)), [0])
+        assert tracker.partial_fit(form(X), y).n_rounds_ > 0
+
+
+def test_data_in_any_unit_can_be_read():
+    X, y = some_points(60)
+    for unit in (1e-170, 1e-120, 1e-60, 1e25):
+        assert np.isfinite(LabelMetricTracker(random_state=0).fit(unit * X, y).transform(unit * X)).all()
+
+
+def test_a_tracker_with_a_preprocessor_is_refused():
+    X, y = some_points(20)
+    with pytest.raises(ValueError, match="tracker has a preprocessor; accepted: one without"):
+        LabelMetricTracker(MetricTracker(preprocessor=X)).fit(X, y)

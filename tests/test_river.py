@@ -219,13 +219,23 @@ WRONG = [
     ({"a": None}, TypeError, "feature 'a' of x is None; accepted: finite numbers"),
     ({"a": 1j}, TypeError, r"feature 'a' of x is 1j; accepted: finite numbers"),
     ([1.0, 2.0], TypeError, "x is a list; accepted: a dict of features and their values"),
-    ({"a": 1e200}, ValueError, "too far apart"),
-    ({"a": 1e149}, LearnerError, "could not learn"),
+    ({"a": 1e31}, ValueError, r"feature 'a' of x is 1e\+31; accepted: numbers up to 1e\+30"),
+    ({"a": 10**400}, ValueError, "feature 'a' of x is inf; accepted: finite numbers"),
+    ({"a": 1e200, "new": 1.0}, ValueError, "too far apart"),
+    ({"a": 1e149, "new": 1.0}, LearnerError, "could not learn"),
 ]
+
+
+@pytest.fixture
+def up_to_the_core(request, monkeypatch):
+    """Let numbers through that are refused before the core sees them."""
+    if request.node.callspec.params["sentence"] in ("too far apart", "could not learn"):
+        monkeypatch.setattr("ocelad.river.FARTHEST", float("inf"))
 
 
 @pytest.mark.parametrize(("x", "error", "sentence"), WRONG)
 @pytest.mark.parametrize("kind", [LabelMetric, MetricKNNClassifier])
+@pytest.mark.usefixtures("up_to_the_core")
 def test_what_is_refused_changes_nothing(kind, x, error, sentence):
     model = taught(kind(loss="squared_hinge", seed=0), *some_points(30))
     read = "transform_one" if kind is LabelMetric else "predict_proba_one"
@@ -244,6 +254,7 @@ def test_what_is_refused_changes_nothing(kind, x, error, sentence):
 
 
 @pytest.mark.parametrize(("x", "error", "sentence"), WRONG)
+@pytest.mark.usefixtures("up_to_the_core")
 def test_pairs_that_are_refused_change_nothing(x, error, sentence):
     points, _ = some_points(30)
     model = PairMetric(loss="squared_hinge")
@@ -291,3 +302,19 @@ def test_without_river_one_sentence_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "river", None)
     with pytest.raises(ImportError, match=r"ocelad.river needs River: pip install 'ocelad\[river\]'"):
         importlib.reload(ocelad.river)
+
+
+def test_a_first_point_far_out_is_refused_and_others_are_learned():
+    for kind in (LabelMetric, MetricKNNClassifier):
+        model = kind(seed=0, scale=1.0)
+        with pytest.raises(ValueError, match="accepted: numbers up to"):
+            model.learn_one({"a": 1.7e308}, 0)
+        assert taught(model, *some_points(30)).n_rounds > 0
+
+
+def test_data_in_any_unit_can_be_read():
+    for unit in (1e-170, 1e-120, 1e-60, 1e25):
+        points, labels = some_points(30)
+        scaled = [{name: unit * value for name, value in point.items()} for point in points]
+        model = taught(LabelMetric(seed=0), scaled, labels)
+        assert all(np.isfinite(list(model.transform_one(point).values())).all() for point in scaled)

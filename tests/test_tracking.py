@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ocelad import Metric, MetricTracker, track_metric
+from ocelad import LearnerError, Metric, MetricTracker, track_metric
 from ocelad.files import RowError, open_comparisons
 from ocelad.online.losses import LOSSES
 from ocelad.pairs import Event
@@ -216,6 +216,42 @@ def test_ctrl_c_saves_and_exits_cleanly(tmp_path, number):
     rounds = Tracking.load(tmp_path / "tracker").tracker.n_rounds_
     assert rounds % 1024 == 0
     assert 0 < rounds < 20_000
+
+
+def test_a_pair_that_cannot_be_learned_from_saves_what_came_before(tmp_path):
+    pairs, y = some_pairs(260)
+    pairs[230] = [[1e149] * N, [0.0] * N]
+    path = write_csv(tmp_path / "pairs.csv", pairs, y)
+    with pytest.raises(LearnerError, match="could not learn from the pair"):
+        tracked(path, tmp_path / "tracker", tracking=Tracking(MetricTracker(loss="squared_hinge")))
+    saved = Tracking.load(tmp_path / "tracker")
+    assert saved.tracker.n_rounds_ == saved.history.total().pairs == 200
+
+
+def test_a_stream_without_labels_is_refused(tmp_path):
+    path = write_csv(tmp_path / "pairs.csv", *some_pairs(20))
+    with pytest.raises(ValueError, match="opened without labels"):
+        tracked(path, tmp_path / "tracker", label=False)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_pipe_that_waits_can_be_left(tmp_path, number):
+    header = ",".join([f"x_{j}" for j in range(2)] + [f"z_{j}" for j in range(2)] + ["similar"])
+    arguments = [*COMMAND, "-", "--format", "csv", "-o", str(tmp_path / "tracker"), "--every", "1024"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(arguments, text=True, **pipes)
+    process.stdin.write(header + "\n" + "0.5,1,0.25,3,1\n" * 100_000)
+    process.stdin.flush()
+    while not (tmp_path / "tracker").exists():
+        time.sleep(0.05)
+        assert process.poll() is None
+    time.sleep(1.0)  # until it waits
+    process.send_signal(number)
+    process.wait(timeout=60)
+    with process.stdin, process.stdout, process.stderr:
+        assert process.returncode == 130
+        assert "Stopped and saved" in process.stderr.read()
+    assert Tracking.load(tmp_path / "tracker").tracker.n_rounds_ >= 1024
 
 
 def test_the_same_as_json(tmp_path):

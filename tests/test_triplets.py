@@ -104,7 +104,7 @@ def test_scikit_learn_tools(tracker, tmp_path):
     tracker.save(tmp_path / "tracker")
     loaded = TripletTracker.load(tmp_path / "tracker")
     assert loaded.partial_fit(TRIPLETS).metric_ == tracker.partial_fit(TRIPLETS).metric_
-    with pytest.raises(ValueError, match=r"it holds a TripletTracker, which TripletTracker.load reads"):
+    with pytest.raises(ValueError, match=r"holds a TripletTracker, not a MetricTracker; TripletTracker.load reads it"):
         MetricTracker.load(tmp_path / "tracker")
 
 
@@ -118,7 +118,7 @@ def test_scikit_learn_tools(tracker, tmp_path):
         (np.zeros((2, 3, 3)), "triplets has 3 features; 4 are expected"),
         (np.full((1, 3, 4), np.nan), r"triplets holds nan at index \(0, 0, 0\)"),
         (np.zeros((0, 3, 4)), "triplets is empty"),
-        ((sparse.csr_array(np.eye(4)),) * 3, "is sparse"),
+        ((sparse.csr_array(np.eye(4)),) * 3, "triplets are sparse; accepted: arrays"),
         (np.array([[[1e200] * 4, [-1e200] * 4, [0.0] * 4]]), "too far apart"),
     ],
 )

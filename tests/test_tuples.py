@@ -96,6 +96,8 @@ BAD = [
     (lambda: rows(pd.DataFrame({"a": ["x"]}), "X"), "column 'a' of X holds String; accepted: columns of numbers"),
     (lambda: rows(pl.DataFrame({"a": [1, None]}), "X"), "column 'a' of X has no value in row 1"),
     (lambda: rows(pa.table({"a": pa.array([1.0, None])}), "X"), "column 'a' of X has no value in row 1"),
+    (lambda: rows(pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), "X"), "two columns of one name"),
+    (lambda: rows(pa.table([[1.0], [2.0]], names=["a", "a"]), "X"), "two columns of one name"),
     (lambda: rows(ODD, "X"), "column 'b' of X has no value in row 1; accepted: finite numbers"),
     (
         lambda: points_of(np.zeros((3, 2)), 2),
@@ -169,3 +171,14 @@ def test_feature_weights_are_a_table():
     assert len(tracker.feature_weights(2)) == 2
     with pytest.raises(ValueError, match="n_features must be a whole number of at least 1"):
         tracker.feature_weights(0)
+
+
+@pytest.mark.parametrize(
+    "column", [pa.array, lambda y: pa.chunked_array([y[:1], y[1:]]), pl.Series, lambda y: pd.Series(y, dtype="boolean")]
+)
+def test_labels_in_columns(column):
+    pairs = np.random.default_rng(0).normal(size=(3, 2, 2))
+    expected = MetricTracker().fit(pairs, [True, False, True])
+    assert MetricTracker().fit(pairs, column([True, False, True])).metric_ == expected.metric_
+    with pytest.raises((ValueError, TypeError), match="y holds"):
+        MetricTracker().fit(pairs, column([True, None, True]))

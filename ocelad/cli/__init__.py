@@ -45,7 +45,10 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("OCELAD_TRACEBACK"):
             raise
-        if isinstance(error, (ValueError, OSError)):  # told in a sentence of our own
+        from ocelad.online.bank import LearnerError
+
+        known = ValueError, OSError, LearnerError
+        if isinstance(error, known):  # told in a sentence of our own
             click.echo(f"Error: {error}", err=True)
         else:
             click.echo(f"Error: {type(error).__name__}: {error} (OCELAD_TRACEBACK=1 shows where)", err=True)

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ocelad.cli.shared import (
+    ROWS_SKIPPED,
     as_json,
-    on_error,
     opened_pairs,
     print_json,
     print_tables,
     reading_pairs,
     saved_tracker,
+    skipping,
     table,
+    tell_of_skipped,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ MOST_POINTS = 5000
 @click.option("--class", "class_", metavar="COLUMN", help="With --items: the column of the items' classes.")
 @click.option("--neighbors", default=5, show_default=True, type=click.IntRange(1), help="k of the k-NN error.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of k-means and of samples.")
-@on_error
+@skipping
 @as_json
 def evaluate(
     tracker: Path, file: str | None, class_: str | None, neighbors: int, seed: int, as_json: bool, **options: Any
@@ -54,45 +56,53 @@ def evaluate(
 
     if file is None and not (options["items"] and class_):
         raise click.UsageError("nothing to evaluate on: give a FILE of pairs, or --items with --class")
+    if class_ and not options["items"]:
+        raise click.UsageError("--class names a column of items: give --items FILE, too")
     saved = load_metric(tracker)
     scores: dict[str, dict[str, float]] = {}
+    n_skipped = 0
     if file is not None:
-        scores |= _on_pairs(saved, file, options)
+        of_pairs, n_skipped = _on_pairs(saved, file, options)
+        scores |= of_pairs
     if options["items"] and class_:
         scores |= _on_items(saved, class_, neighbors, seed, options)
     if as_json:
-        print_json({"scores": scores})
-        return
-    rows = [[name, f"{by[LEARNED]:.4f}", f"{by[EUCLIDEAN]:.4f}"] for name, by in scores.items()]
-    print_tables(table("On held-out data", ["", LEARNED, EUCLIDEAN], rows))
+        print_json({"scores": scores, "skipped": n_skipped})
+    else:
+        rows = [[name, f"{by[LEARNED]:.4f}", f"{by[EUCLIDEAN]:.4f}"] for name, by in scores.items()]
+        print_tables(table("On held-out data", ["", LEARNED, EUCLIDEAN], rows))
+    if n_skipped:
+        click.get_current_context().exit(ROWS_SKIPPED)
 
 
-def _on_pairs(saved: SavedMetric, file: str, options: dict[str, Any]) -> dict[str, dict[str, float]]:
+def _on_pairs(saved: SavedMetric, file: str, options: dict[str, Any]) -> tuple[dict[str, dict[str, float]], int]:
     import numpy as np
 
     from ocelad.estimators.calibration import Calibration
 
     learned, euclidean, labels = [], [], []
-    with opened_pairs(file, options) as stream:
+    with opened_pairs(file, options, saved.feature_names) as stream:
         saved.check_features(stream.feature_names, file)
         for chunk in stream:
             differences = chunk.pairs[:, 0] - chunk.pairs[:, 1]
             learned.append(np.sqrt(saved.metric.squared_length(differences)))
             euclidean.append(np.linalg.norm(differences, axis=1))
             labels.append(chunk.y)
+    tell_of_skipped(stream)
     if not labels:
         raise ValueError(f"{file} has no pairs to evaluate on")
     y, distances, plain = map(np.concatenate, (labels, learned, euclidean))
     if abs(y.sum()) == len(y):
         raise ValueError(f"all pairs of {file} have the label {y[0]:+g}; similar and dissimilar ones are needed")
     best = Calibration("accuracy").threshold(plain, y)
-    return {
+    scores = {
         "ROC AUC of pairs": {LEARNED: _auc(y, distances), EUCLIDEAN: _auc(y, plain)},
         "right answers": {
             LEARNED: float(np.mean(np.where(distances <= saved.threshold, 1, -1) == y)),
             EUCLIDEAN: float(np.mean(np.where(plain <= best, 1, -1) == y)),
         },
     }
+    return scores, stream.n_skipped
 
 
 def _auc(y: Any, distances: Any) -> float:

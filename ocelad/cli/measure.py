@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,11 +11,16 @@ from ocelad.cli.shared import (
     ROWS_SKIPPED,
     check_folder,
     file_format,
-    on_error,
     opened_pairs,
     reading_pairs,
     saved_tracker,
+    side_file,
+    skipping,
+    tell_of_skipped,
 )
+
+if TYPE_CHECKING:
+    from ocelad.files.output import ColumnKind
 
 output_file = click.option(
     "-o",
@@ -32,17 +37,10 @@ output_file = click.option(
 @click.option("--id", "id_", help="The id column; 'id' where there is one, else the row's number.")
 @click.option("--label", metavar="COLUMN", help="A column that is kept as it is.")
 @file_format
-@on_error
+@skipping
 @output_file
 def embed(
-    tracker: Path,
-    items: str,
-    dimensions: int | None,
-    id_: str | None,
-    label: str | None,
-    format_: str | None,
-    on_error: str,
-    output: Path | None,
+    tracker: Path, items: str, dimensions: int | None, label: str | None, output: Path | None, **options: Any
 ) -> None:
     """Map ITEMS to points whose Euclidean distance is the distance that TRACKER has learned.
 
@@ -54,21 +52,27 @@ def embed(
       ocelad embed pairs.tracker items.csv > points.csv
       ocelad embed pairs.tracker items.parquet --dimensions 2 -o points.parquet
     """
+    import numpy as np
+
     from ocelad.files import open_items, open_output
     from ocelad.saved_metric import load_metric
 
     _check_output(output)
     saved = load_metric(tracker)
-    with open_items(
-        items, format=format_, id=id_ or "id", label=label, features=saved.feature_names, on_error=on_error
-    ) as rows:
+    arguments = {"format": options["format_"], "on_error": options["on_error"], "skipped": side_file(items, options)}
+    with open_items(items, id=options["id_"] or "id", label=label, features=saved.feature_names, **arguments) as rows:
         saved.check_features(rows.feature_names, items)
-        with open_output(output) as out:
+        width = saved.metric.embed(np.zeros((1, saved.metric.n_features)), dimensions).shape[1]
+        names = [f"dimension_{j}" for j in range(width)]
+        kept = ["id"] if label is None else ["id", label]
+        kinds: dict[str, ColumnKind] = dict.fromkeys(kept, "value")
+        kinds |= dict.fromkeys(names, "float")
+        with open_output(output, kinds) as out:
             for chunk in rows:
                 points = saved.metric.embed(chunk.X, dimensions)
-                columns: dict[str, Any] = {"id": chunk.ids}
-                columns |= {label: chunk.labels} if label else {}
-                out.write(columns | {f"dimension_{j}": points[:, j] for j in range(points.shape[1])})
+                out.write(
+                    dict(zip(kept, (chunk.ids, chunk.labels), strict=False)) | dict(zip(names, points.T, strict=True))
+                )
         _end(rows)
 
 
@@ -76,7 +80,7 @@ def embed(
 @saved_tracker
 @click.argument("file")
 @reading_pairs
-@on_error
+@skipping
 @output_file
 def distance(tracker: Path, file: str, output: Path | None, **options: Any) -> None:
     """The learned distance between the two points of each pair in FILE, and whether they are the same.
@@ -95,9 +99,9 @@ def distance(tracker: Path, file: str, output: Path | None, **options: Any) -> N
 
     _check_output(output)
     saved = load_metric(tracker)
-    with opened_pairs(file, options, label=False) as stream:
+    with opened_pairs(file, options, saved.feature_names, label=False) as stream:
         saved.check_features(stream.feature_names, file)
-        with open_output(output) as out:
+        with open_output(output, {"line": "whole", "distance": "float", "similar": "whole"}) as out:
             for chunk in stream:
                 distances = saved.metric.distance(chunk.pairs[:, 0], chunk.pairs[:, 1])
                 similar = np.where(distances <= saved.threshold, 1, -1)
@@ -115,6 +119,6 @@ def _check_output(output: Path | None) -> None:
 
 
 def _end(stream: Any) -> None:
+    tell_of_skipped(stream)
     if stream.n_skipped:
-        click.echo(f"{stream.n_skipped:,} rows were skipped; they are in {stream.skipped}.", err=True)
         click.get_current_context().exit(ROWS_SKIPPED)

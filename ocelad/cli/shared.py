@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import click
 if TYPE_CHECKING:
     from ocelad.estimators.mahalanobis import MahalanobisTracker
     from ocelad.files import ComparisonStream
+    from ocelad.files.stream import FileStream
 
 PICTURES = (".png", ".pdf", ".svg")
 #: Exit codes beside 0 (done), 1 (failed) and 2 (wrong usage).
@@ -59,26 +60,60 @@ file_format = click.option(
     type=click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"]),
     help="What the file is; known by its name or first bytes by default.",
 )
-on_error = click.option(
-    "--on-error",
-    type=click.Choice(["stop", "skip"]),
-    default="stop",
-    show_default=True,
-    help="What a bad row does: stop, or be written to a side file.",
-)
 
 
-def opened_pairs(file: str, options: dict[str, Any], **more: Any) -> ComparisonStream:
-    """The comparisons of a file, by the options of ``reading_pairs`` and ``on_error``."""
+def skipping(command: Command) -> Command:
+    """The options that say what becomes of bad rows."""
+    for option in (
+        click.option(
+            "--skipped",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="Where skipped rows go; FILE with .skipped.jsonl, and the command's name, by default.",
+        ),
+        click.option(
+            "--on-error",
+            type=click.Choice(["stop", "skip"]),
+            default="stop",
+            show_default=True,
+            help="What a bad row does: stop, or be written to a side file.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def side_file(file: str, options: dict[str, Any]) -> Path | None:
+    """Where skipped rows go: of every command to a file of its own, so that none takes away another's."""
+    command = click.get_current_context().info_name
+    if options["skipped"] or file == "-" or command == "track":
+        given: Path | None = options["skipped"]
+        return given
+    return Path(f"{file}.{command}.skipped.jsonl")
+
+
+def opened_pairs(
+    file: str, options: dict[str, Any], features: Sequence[str] | None = None, **more: Any
+) -> ComparisonStream:
+    """The comparisons of a file, by the options of ``reading_pairs`` and ``skipping``; of items with these features."""
     from ocelad.files import open_comparisons, open_items
 
     names = ("x", "z", "label", "id_a", "id_b", "time", "on_error")
     arguments = {name: options[name] for name in names} | {"format": options["format_"]}
+    arguments |= {"skipped": side_file(file, options), **more}
     if not options["items"]:
-        return open_comparisons(file, **{**arguments, **more})
+        return open_comparisons(file, **arguments)
     # They are read into memory while the comparisons are opened.
-    with open_items(options["items"], id=options["id_"], features=listed(options["features"])) as items:
-        return open_comparisons(file, items=items, **{**arguments, **more})
+    chosen = listed(options["features"]) or features
+    with open_items(options["items"], id=options["id_"], features=chosen) as items:
+        return open_comparisons(file, items=items, **arguments)
+
+
+def tell_of_skipped(stream: FileStream[Any]) -> None:
+    """Say on standard error how many rows were skipped, if any, and where they are."""
+    if stream.n_skipped:
+        where = "" if stream.skipped is None else f"; they are in {stream.skipped}"
+        rows = "1 row was" if stream.n_skipped == 1 else f"{stream.n_skipped:,} rows were"
+        click.echo(f"{rows} skipped{where}.", err=True)
 
 
 def listed(columns: str | None) -> list[str] | str | None:

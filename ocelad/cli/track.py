@@ -19,12 +19,13 @@ from ocelad.cli.shared import (
     as_json,
     check_folder,
     lengths_of,
-    on_error,
     opened_pairs,
     print_json,
     print_tables,
     reading_pairs,
+    skipping,
     table,
+    tell_of_skipped,
 )
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 # The squared length of pairs that the default step size suits (see track_metric), and how far off goes unremarked.
 SUITS_SQUARED_LENGTH, FAR_OFF = 40.0, 8.0
+# What is taken off the name of a file to name its tracker.
+ENDINGS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".ipc", ".gz")
 
 
 @click.command(short_help="Learn from a file of comparisons and save the tracker.")
@@ -54,12 +57,7 @@ SUITS_SQUARED_LENGTH, FAR_OFF = 40.0, 8.0
     type=click.IntRange(1),
     help="Save after so many pairs; a kill costs at most these.",
 )
-@on_error
-@click.option(
-    "--skipped",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Where skipped rows go; FILE.skipped.jsonl by default.",
-)
+@skipping
 @click.option("--loss", type=click.Choice(["logistic", "hinge", "squared_hinge"]), help="Default: logistic.")
 @click.option("--step-size", type=float, help="eta0; default 0.01, for pairs of squared length around 40.")
 @click.option("--shrinkage", type=float, help="rho; default 0.")
@@ -94,15 +92,20 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
 
     output = output or _default_output(file)
     check_folder(output)
+    _check_files(output, file, options)
     tracking = _begun(output, options)
-    with opened_pairs(file, options, skipped=options["skipped"], chunk_size=CHUNK, resume=tracking.position) as stream:
+    with opened_pairs(file, options, chunk_size=CHUNK, resume=tracking.position) as stream:
         start = perf_counter()
-        stopped = _follow(tracking, stream, output, options["every"], quiet=quiet or as_json)
+        try:
+            stopped = _follow(tracking, stream, output, options["every"], quiet=quiet or as_json)
+        except KeyboardInterrupt:  # asked twice: not even the chunk at hand is waited for
+            sys.exit(INTERRUPTED)
         seconds = perf_counter() - start
     if as_json:
         print_json({**_report(tracking, stream), "output": str(output), "stopped": bool(stopped)})
     elif not quiet:
         _print_report(tracking, stream, output, seconds)
+    tell_of_skipped(stream)
     if stopped:
         click.echo(f"Stopped and saved; go on with: ocelad track {file} -o {output} --resume", err=True)
         sys.exit(INTERRUPTED)
@@ -113,7 +116,18 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
 def _default_output(file: str) -> Path:
     if file == "-":
         raise click.UsageError("standard input has no name; say with --output where the tracker goes")
-    return Path(Path(file).name.split(".")[0] + ".tracker")
+    path = Path(Path(file).name)
+    while path.suffix.lower() in ENDINGS:
+        path = path.with_suffix("")
+    return Path(f"{path.name}.tracker")
+
+
+def _check_files(output: Path, file: str, options: dict[str, Any]) -> None:
+    """Refuse to write over what is read, or over what is no tracker."""
+    others = {"FILE": file, "--items": options["items"], "--skipped": options["skipped"]}
+    for name, other in others.items():
+        if other and output.exists() and Path(other).exists() and output.samefile(other):
+            raise click.UsageError(f"--output is {str(output)!r}, the same file as {name}")
 
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
@@ -138,17 +152,24 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
 
 def _begun(output: Path, options: dict[str, Any]) -> Tracking:
     """A new tracking, or the one that was saved."""
-    from ocelad.estimators import MetricTracker
+    from ocelad import saved
     from ocelad.tracking import Tracking
 
     settings = _settings(options)
     if options["resume"] and options["restart"]:
         raise click.UsageError("--resume goes on and --restart begins anew; only one of them can be")
+    if output.exists() and options["restart"] and saved.kind(output) != "tracker":
+        raise click.UsageError(f"{str(output)!r} holds no tracker; --restart replaces only those")
     if not output.exists() or options["restart"]:
-        return Tracking(MetricTracker(**settings))
+        return Tracking(_made(settings))
     if not options["resume"]:
         raise click.UsageError(f"{str(output)!r} is there; --resume goes on from it, --restart replaces it")
     tracking = Tracking.load(output)
+    if tracking.position is None and tracking.tracker.n_rounds_:
+        raise click.UsageError(
+            f"{str(output)!r} was saved from Python and does not know where in a file it is; "
+            "go on in Python, or --restart"
+        )
     for name, value in settings.items():
         if getattr(tracking.tracker, name) != value:
             raise click.UsageError(
@@ -158,16 +179,25 @@ def _begun(output: Path, options: dict[str, Any]) -> Tracking:
     return tracking
 
 
+def _made(settings: dict[str, Any]) -> MetricTracker:
+    """A tracker with these settings; what is wrong with them is told before anything is read."""
+    from ocelad.estimators import MetricTracker
+
+    try:
+        MetricTracker(**settings).start(1)
+    except (ValueError, TypeError) as error:
+        raise click.UsageError(str(error)) from None
+    return MetricTracker(**settings)
+
+
 def _follow(tracking: Tracking, stream: ComparisonStream, output: Path, every: int, quiet: bool) -> bool:
     """Track the stream with a live bar on a terminal, a line per save elsewhere; whether it was told to stop."""
-    with _asked_to_stop() as asked, closing(tracking.follow(stream, output, every)) as rounds:
+    with _asked_to_stop(stream) as asked, closing(tracking.follow(stream, output, every)) as rounds:
         if quiet or not sys.stderr.isatty():
             for progress in rounds:
                 if progress.saved and not quiet:
                     click.echo(f"pair {progress.n_pairs:>12,}  {_words(tracking)}  saved", err=True)
-                if asked:
-                    return True
-            return False
+            return bool(asked)
 
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -185,20 +215,19 @@ def _follow(tracking: Tracking, stream: ComparisonStream, output: Path, every: i
                 rate = (progress.n_pairs - first) / max(perf_counter() - start, 1e-9)
                 words = f"{progress.n_pairs:,} pairs, {rate:,.0f}/s, {_words(tracking)}"
                 bar.update(task, completed=stream.bytes_read, description=words)
-                if asked:
-                    return True
-            return False
+            return bool(asked)
 
 
 @contextmanager
-def _asked_to_stop() -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM only ask; a second Ctrl-C is not waited for."""
+def _asked_to_stop(stream: ComparisonStream) -> Iterator[list[int]]:
+    """Ctrl-C and SIGTERM only ask the stream to end; the second of them is not waited for."""
     asked: list[int] = []
 
     def ask(number: int, frame: Any) -> None:
-        if asked and number == signal.SIGINT:
+        if asked:
             raise KeyboardInterrupt
         asked.append(number)
+        stream.stop()
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -258,8 +287,6 @@ def _print_report(tracking: Tracking, stream: ComparisonStream, output: Path, se
     columns = ["pairs up to", "loss", "right", "drift per 1000", "leading interval"]
     print_tables(table("Each pair judged before it was learned from", columns, rows))
     click.echo(f"{tracker.n_rounds_:,} pairs of {tracker.n_features_in_} features in {seconds:.1f} s of this run.")
-    if stream.n_skipped:
-        click.echo(f"{stream.n_skipped:,} rows were skipped; they are in {stream.skipped}.")
     if stream.n_out_of_order:
         click.echo(f"{stream.n_out_of_order:,} rows are earlier than the row before them; the file's order was kept.")
     _warn_of_scale(tracking)

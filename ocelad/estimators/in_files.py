@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
-from typing import Self
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 
@@ -12,14 +13,15 @@ from ocelad import saved
 from ocelad.checks import About, Arrays
 
 
-class InFiles:
+class InFiles(ABC):
     """An estimator that is all in ``state()``, and comes back from it by ``of_state``."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it, not just its metric, to one file, which is replaced whole or not at all.
 
-        What ``load`` makes of it goes on to the same bits. Components set from outside and a ``preprocessor`` are not
-        in it.
+        What ``load`` makes of it goes on to the same bits. Not in it are components set from outside, a
+        ``preprocessor``, a ``random_state``, and what ``ocelad track`` keeps beside a tracker: its history, and its
+        place in the file.
         """
         saved.write(path, saved.TRACKER, *self.state())
 
@@ -27,8 +29,17 @@ class InFiles:
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what ``save`` wrote; ``MetricTracker.load`` reads what ``ocelad track`` wrote, too."""
         arrays, about = saved.read(path, saved.TRACKER)
+        cls.check_kind(path, about)
         with saved.refusing(path, saved.TRACKER):
             return cls.of_state(arrays, about)
+
+    @classmethod
+    def check_kind(cls, path: str | os.PathLike[str], about: About) -> None:
+        """Refuse what another estimator has saved."""
+        with saved.refusing(path, saved.TRACKER):
+            kind = str(about["estimator"])
+        if kind != cls.__name__:
+            raise ValueError(f"{str(path)!r} holds a {kind}, not a {cls.__name__}; {kind}.load reads it")
 
     @abstractmethod
     def state(self) -> tuple[Arrays, About]:
@@ -39,18 +50,12 @@ class InFiles:
     def of_state(cls, arrays: Arrays, about: About) -> Self:
         """What ``state`` was called on; checked."""
 
-    @classmethod
-    def _check_kind(cls, about: About) -> None:
-        """Refuse what another estimator has saved."""
-        if about["estimator"] != cls.__name__:
-            raise ValueError(f"it holds a {about['estimator']}, which {about['estimator']}.load reads")
-
 
 def plain(value: object) -> object:
     """A setting as JSON can hold it: NumPy's numbers as Python's."""
     return value.item() if isinstance(value, np.generic) else value
 
 
-def part(arrays: Arrays, name: str) -> Arrays:
-    """The arrays behind a name and a dot, by what follows."""
-    return {each[len(name) + 1 :]: array for each, array in arrays.items() if each.startswith(f"{name}.")}
+def part(values: Mapping[str, Any], name: str, mark: str = ".") -> dict[str, Any]:
+    """The values whose names begin with a name and a mark, by what follows."""
+    return {each.removeprefix(name + mark): value for each, value in values.items() if each.startswith(name + mark)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy, deepcopy
+from copy import copy
 from inspect import signature
 from typing import Any, Self
 
@@ -21,7 +21,7 @@ from ocelad.metric import Metric
 from ocelad.online.kept import prefixed
 from ocelad.online.track import track_metric
 from ocelad.pairs import sparse_row, subtract
-from ocelad.reservoir import Reservoir, stacked
+from ocelad.reservoir import FARTHEST, Reservoir, stacked
 from ocelad.yardstick import ScaleSetting, Yardstick
 
 # So many points are given partners at a time, so that their pairs take little memory.
@@ -176,6 +176,7 @@ class LabelMetricTracker(InFiles, ClassNamePrefixFeaturesOutMixin, TransformerMi
         after = copy(self)  # checking sets attributes; what is refused shall have changed nothing
         X, y = validate_data(after, X, y, accept_sparse="csr", dtype=np.float64, reset=anew)
         _refuse_measurements(y)
+        _refuse_far_out(X)
         if anew:
             after._state = _Learned(self, X.shape[1])
             after._named = False
@@ -211,11 +212,12 @@ class LabelMetricTracker(InFiles, ClassNamePrefixFeaturesOutMixin, TransformerMi
         learned, names = self._learned, self.__dict__.get("feature_names_in_")
         tracker_arrays, tracker = learned.tracker.state() if learned.n_rounds else ({}, None)
         arrays = prefixed("tracker", tracker_arrays) | prefixed("reservoir", learned.reservoir.arrays())
-        chosen = None if self.tracker is None else self.tracker.get_params()
+        settings = {name: plain(value) for name, value in learned.settings.items()}
         return arrays, {
             "estimator": type(self).__name__,
-            "settings": {name: plain(getattr(self, name)) for name in ("reservoir_size", "pairs_per_point", "scale")},
-            "tracker_settings": chosen and {name: plain(value) for name, value in chosen.items() if value is not None},
+            "settings": {name: settings[name] for name in ("reservoir_size", "scale")},
+            "pairs_per_point": plain(self.pairs_per_point),
+            "tracker_settings": None if self.tracker is None else part(settings, "tracker_", "_"),
             "n_features": learned.n_features,
             "feature_names": None if names is None else list(names),
             "classes": self.classes_.tolist(),
@@ -229,9 +231,9 @@ class LabelMetricTracker(InFiles, ClassNamePrefixFeaturesOutMixin, TransformerMi
     @classmethod
     def of_state(cls, arrays: Arrays, about: About) -> Self:
         """What ``state`` was called on; checked. Its ``random_state`` is None: the reservoir goes on with its own."""
-        cls._check_kind(about)
         chosen = about["tracker_settings"]
-        estimator = cls(None if chosen is None else MetricTracker(**chosen), **about["settings"])
+        tracker = None if chosen is None else MetricTracker(**chosen)
+        estimator = cls(tracker, pairs_per_point=about["pairs_per_point"], **about["settings"])
         n_features = checks.whole(about["n_features"], "its number of features", at_least=1)
         learned = _Learned(estimator, n_features)
         if about["tracker"] is not None:
@@ -269,6 +271,8 @@ class _Learned:
         wanted = MetricTracker() if estimator.tracker is None else estimator.tracker
         if not isinstance(wanted, MetricTracker):
             raise TypeError(f"tracker must be a MetricTracker or None; got {wanted!r}")
+        if wanted.preprocessor is not None:
+            raise ValueError("tracker has a preprocessor; accepted: one without, since X holds points, not indices")
         self.tracker: MetricTracker = clone(wanted)
         self.n_features = n_features
         seed = int(check_random_state(estimator.random_state).randint(2**31 - 1))
@@ -283,7 +287,7 @@ class _Learned:
         """What it knows after these points."""
         learned = copy(self)
         learned.reservoir, learned.yardstick = self.reservoir.copy(), self.yardstick.copy()
-        learned.tracker, learned._metric = deepcopy(self.tracker), None
+        learned.tracker, learned._metric = copy(self.tracker), None  # learning puts other values into its places
         rows = checks.sparse(X, "X") if checks.is_sparse(X) else X
         labels = y.tolist()
         for first in range(0, len(labels), PART):
@@ -329,6 +333,15 @@ class _Learned:
                 )
 
 
+def _refuse_far_out(X: Any) -> None:
+    """A point that cannot be compared must not be kept as a partner of those to come."""
+    sizes = np.abs(X).max(axis=1)
+    sizes = sizes.toarray().ravel() if checks.is_sparse(sizes) else sizes
+    if sizes.max() > FARTHEST:
+        at = int(sizes.argmax())
+        raise ValueError(f"X holds {sizes[at]:g} in row {at}; accepted: numbers up to {FARTHEST:g}")
+
+
 def _refuse_measurements(y: Any) -> None:
     """Refuse numbers that are no classes. (scikit-learn's own check warns where a short call has many classes.)"""
     if y.dtype.kind == "f" and (y != np.floor(y)).any():
@@ -340,4 +353,5 @@ def _settings(estimator: LabelMetricTracker) -> dict[str, Any]:
     """What cannot be changed between points: all but how many pairs a point gives, and the seed, used only once."""
     settings = {"reservoir_size": estimator.reservoir_size, "scale": estimator.scale}
     tracker = MetricTracker() if estimator.tracker is None else estimator.tracker
-    return settings | {f"tracker__{name}": value for name, value in tracker.get_params().items()}
+    given = {name: value for name, value in tracker.get_params().items() if name != "preprocessor"}
+    return settings | {f"tracker__{name}": value for name, value in given.items()}

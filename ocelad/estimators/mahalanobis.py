@@ -80,6 +80,7 @@ class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
         names = None if feature_names is None else tuple(feature_names)
         if names is not None and (len(names) != n or not all(isinstance(name, str) for name in names)):
             raise ValueError(f"feature_names must be {n} words, one for each feature; got {len(names)}")
+        self.__dict__.pop("_threshold", None)
         return self._keep(self._begun(n, False, names))
 
     def state(self) -> tuple[Arrays, About]:
@@ -96,7 +97,6 @@ class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def of_state(cls, arrays: Arrays, about: About) -> Self:
         """The tracker that ``state`` was called on; checked."""
-        cls._check_kind(about)
         ocelad, names = resume_metric(part(arrays, "core"), about["core"]), about["feature_names"]
         n = int(ocelad.settings["n_features"])
         if names is not None and (len(names) != n or not all(isinstance(name, str) for name in names)):
@@ -118,9 +118,8 @@ class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
     def pair_distance(self, pairs: Any) -> Floats:
         """The tracked distance between the two points of each pair. Takes pairs as ``MetricTracker.fit`` does."""
         metric = self.metric_
-        x, z = self._points(pairs, 2).parts
-        squares: Floats = metric.squared_length(subtract(x, z))
-        return np.sqrt(squares)
+        lengths: Floats = metric.length(subtract(*self._points(pairs, 2).parts))
+        return lengths
 
     def pair_score(self, pairs: Any) -> Floats:
         """How alike the two points of each pair are: the negative of their distance."""

@@ -7,10 +7,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from ocelad import checks, tables
+from ocelad import checks
 from ocelad.checks import About, Arrays, Floats
 from ocelad.estimators.calibration import Calibration
 from ocelad.estimators.mahalanobis import MahalanobisTracker, Tracked
+from ocelad.estimators.tuples import points_of
 from ocelad.pairs import Events, Pair, SparseVector, subtract
 
 
@@ -115,11 +116,11 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         """
         calibration = None if calibration_params is None else Calibration(**_named(calibration_params))
         tracked, _ = self._learned(None, pairs, y)
-        self._keep(tracked)
-        self.__dict__.pop("_threshold", None)
+        threshold = None
         if calibration is not None:
-            self._calibrate(calibration, pairs, y)
-        return self
+            x, z = points_of(pairs, 2, self.preprocessor).parts
+            threshold = calibration.threshold(tracked.metric().length(subtract(x, z)), _labels(y, x.shape[0]))
+        return self._keep(tracked).set_threshold(threshold)
 
     def partial_fit(self, pairs: Any, y: Any) -> Self:
         """Learn from some more pairs, in their order. Takes what ``fit`` takes. A fixed threshold stays."""
@@ -152,7 +153,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
 
     def _learned(self, tracked: Tracked | None, pairs: Any, y: Any) -> tuple[Tracked, Any]:
         def events_of(x: Any, z: Any) -> Events:
-            return Events(subtract(x, z), checks.labels(tables.labels_of(y), "y", x.shape[0]))
+            return Events(subtract(x, z), _labels(y, x.shape[0]))
 
         return self._after(tracked, pairs, events_of)
 
@@ -169,7 +170,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         from sklearn.metrics import roc_auc_score
 
         scores = self.decision_function(pairs)
-        labels = checks.labels(tables.labels_of(y), "y", len(scores))
+        labels = _labels(y, len(scores))
         if abs(labels.sum()) == len(labels):
             raise ValueError(f"y holds only {labels[0]:+g}; a ROC curve needs similar and dissimilar pairs")
         return float(roc_auc_score(labels, scores, sample_weight=sample_weight))
@@ -215,13 +216,8 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         >>> tracker.calibrate_threshold([[[0.0], [4.0]], [[0.0], [9.0]]], [1, -1]).predict([[[0.0], [5.0]]])
         array([-1])
         """
-        self._tracked  # noqa: B018
-        return self._calibrate(Calibration(strategy, min_rate, beta), pairs, y)
-
-    def _calibrate(self, calibration: Calibration, pairs: Any, y: Any) -> Self:
-        distances = self.pair_distance(pairs)
-        self._threshold = calibration.threshold(distances, checks.labels(tables.labels_of(y), "y", len(distances)))
-        return self
+        calibration, distances = Calibration(strategy, min_rate, beta), self.pair_distance(pairs)
+        return self.set_threshold(calibration.threshold(distances, _labels(y, len(distances))))
 
     def state(self) -> tuple[Arrays, About]:
         """All of it as arrays and values that JSON can hold."""
@@ -239,6 +235,10 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         tags.input_tags.three_d_array = True
         tags.input_tags.two_d_array = self.preprocessor is not None
         return tags
+
+
+def _labels(y: Any, count: int) -> Floats:
+    return checks.labels(y, "y", count)
 
 
 def _named(calibration_params: Any) -> dict[str, Any]:

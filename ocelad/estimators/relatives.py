@@ -6,8 +6,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from ocelad import checks
 from ocelad.checks import Floats
 from ocelad.estimators.mahalanobis import MahalanobisTracker, Tracked
+from ocelad.estimators.tuples import WORDS
 from ocelad.pairs import EventsName, Relatives, subtract
 
 
@@ -40,7 +42,13 @@ class RelativeTracker(MahalanobisTracker):
         return np.asarray(margins)
 
     def _learned(self, tracked: Tracked | None, tuples: Any) -> tuple[Tracked, Any]:
-        return self._after(tracked, tuples, lambda *points: Relatives(*self._near_and_far(*points)))
+        def events_of(*points: Any) -> Relatives:
+            if checks.is_sparse(points[0]):
+                word = WORDS[self._size]
+                raise TypeError(f"{word} are sparse; accepted: arrays or tables (only pairs may be sparse)")
+            return Relatives(*self._near_and_far(*points))
+
+        return self._after(tracked, tuples, events_of)
 
     def decision_function(self, tuples: Any) -> Floats:
         """By how much the distance that should be the larger one is larger."""

@@ -18,7 +18,7 @@ def arrow(module: str = "") -> Any:
     try:
         return import_module(f"pyarrow.{module}" if module else "pyarrow")
     except ImportError:
-        raise FileError("reading files needs pyarrow; install it with: pip install 'ocelad[files]'") from None
+        raise FileError("files need pyarrow; install it with: pip install 'ocelad[files]'") from None
 
 
 @cache

@@ -6,12 +6,18 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 from uuid import uuid4
 
 import numpy as np
+
+from ocelad.files.arrow import arrow, arrow_errors
+
+#: What a column holds: floats, whole numbers, or values as they come (ids, labels; some may be None). The latter are
+#: whole numbers where the first piece has nothing else, and text otherwise; JSON lines keep each as it is.
+ColumnKind: TypeAlias = Literal["float", "whole", "value"]
 
 
 class Output(Protocol):
@@ -23,28 +29,28 @@ class Output(Protocol):
 
 
 @contextmanager
-def open_output(path: str | os.PathLike[str] | None) -> Iterator[Output]:
+def open_output(path: str | os.PathLike[str] | None, columns: Mapping[str, ColumnKind]) -> Iterator[Output]:
     """A table to be written: to the file, which appears whole or not at all; None: as CSV onto standard output.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
-    ...     with open_output(f"{folder}/points.csv") as out:
-    ...         out.write({"id": ["a", "b"], "height": np.array([1.5, 2.0])})
+    ...     with open_output(f"{folder}/points.csv", {"id": "value", "height": "float"}) as out:
+    ...         out.write({"id": ["a", None], "height": np.array([1.5, 2.0])})
     ...     Path(f"{folder}/points.csv").read_text()
-    '"id","height"\\n"a",1.5\\n"b",2\\n'
+    '"id","height"\\n"a",1.5\\n,2\\n'
     """
     if path is None:
-        with _closing(_Arrow(sys.stdout.buffer, ".csv")) as out:
+        with _closed(_Arrow(sys.stdout.buffer, ".csv", columns)) as out:
             yield out
         return
     path = Path(path)
-    temporary = path.with_name(f".{uuid4().hex}.part")
     suffix = path.suffix.lower()
     if suffix not in OUTPUTS:
         raise ValueError(f"{str(path)!r} does not end in {', '.join(OUTPUTS)}")
+    temporary = path.with_name(f".{uuid4().hex}.part")
     try:
         with open(temporary, "xb") as file:
-            with _closing(_JsonLines(file) if suffix == ".jsonl" else _Arrow(file, suffix)) as out:
+            with _closed(_JsonLines(file) if suffix == ".jsonl" else _Arrow(file, suffix, columns)) as out:
                 yield out
             file.flush()
             os.fsync(file.fileno())
@@ -55,8 +61,13 @@ def open_output(path: str | os.PathLike[str] | None) -> Iterator[Output]:
 
 
 @contextmanager
-def _closing(out: Any) -> Iterator[Any]:
-    yield out
+def _closed(out: Any) -> Iterator[Any]:
+    try:
+        yield out
+    except BaseException:
+        with suppress(Exception):  # what went wrong before is what matters
+            out.close()
+        raise
     out.close()
 
 
@@ -74,60 +85,68 @@ class _JsonLines:
 
 
 class _Arrow:
-    """What pyarrow writes; the first piece decides about the columns' types."""
+    """What pyarrow writes. The types of its columns are fixed with the first piece."""
 
-    def __init__(self, file: Any, suffix: str) -> None:
+    def __init__(self, file: Any, suffix: str, columns: Mapping[str, ColumnKind]) -> None:
         self._file = file
         self._suffix = suffix
+        self._kinds = dict(columns)
         self._writer: Any = None
-        self._schema: Any = None
+        self._types: dict[str, Any] = {}
 
     def write(self, columns: Mapping[str, Any]) -> None:
-        import pyarrow as pa
-
         if self._writer is None:
-            table = pa.table({name: _column(column) for name, column in columns.items()})
-            self._schema = table.schema
-            self._writer = _WRITERS[self._suffix](self._file, table.schema)
-        else:
-            types = zip(columns.items(), self._schema, strict=True)
-            table = pa.table({name: pa.array(_column(column), field.type) for (name, column), field in types})
-        self._writer.write_table(table)
+            self._begin(columns)
+        table = {name: self._column(name, columns[name]) for name in self._kinds}
+        self._writer.write_table(arrow().table(table))
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        if self._writer is None:
+            self._begin({name: [] for name in self._kinds})
+        self._writer.close()
+
+    def _begin(self, columns: Mapping[str, Any]) -> None:
+        pa = arrow()
+        plain = {"float": pa.float64(), "whole": pa.int64()}
+        for name, kind in self._kinds.items():
+            whole = [type(value) is int for value in columns[name] if value is not None] if kind == "value" else []
+            self._types[name] = plain.get(kind) or (pa.int64() if whole and all(whole) else pa.string())
+        self._writer = _WRITERS[self._suffix](self._file, pa.schema(list(self._types.items())))
+
+    def _column(self, name: str, values: Any) -> Any:
+        kind, wanted = self._kinds[name], self._types[name]
+        if kind != "value":
+            return arrow().array(np.asarray(values), wanted)
+        if wanted == arrow().string():
+            return arrow().array([None if value is None else str(value) for value in values], wanted)
+        for value in values:
+            if value is not None and type(value) is not int:
+                raise ValueError(
+                    f"the column {name!r} holds {value!r} after thousands of whole numbers only; a table has one type "
+                    "for a column; accepted: a .jsonl file, or all of them as text"
+                )
+        try:
+            return arrow().array(values, wanted)
+        except arrow_errors():
+            raise ValueError(f"the column {name!r} holds a number that is too large for 64 bits") from None
 
 
 def _csv(file: Any, schema: Any) -> Any:
-    from pyarrow import csv
-
+    csv = arrow("csv")
     return csv.CSVWriter(file, schema, write_options=csv.WriteOptions(quoting_style="needed"))
 
 
 def _parquet(file: Any, schema: Any) -> Any:
-    from pyarrow import parquet
-
-    return parquet.ParquetWriter(file, schema)
+    return arrow("parquet").ParquetWriter(file, schema)
 
 
 def _ipc(file: Any, schema: Any) -> Any:
-    from pyarrow import ipc
-
-    return ipc.new_file(file, schema)
+    return arrow("ipc").new_file(file, schema)
 
 
 _WRITERS = {".csv": _csv, ".parquet": _parquet, ".arrow": _ipc}
 #: The endings of files that can be written.
 OUTPUTS = (".csv", ".jsonl", ".parquet", ".arrow")
-
-
-def _column(column: Any) -> Any:
-    """Values of different kinds in one column, such as ids, are text."""
-    if isinstance(column, np.ndarray) and column.dtype.kind != "O":
-        return column
-    values = list(column)
-    return values if len({type(value) for value in values}) == 1 else [str(value) for value in values]
 
 
 def _listed(column: Any) -> list[Any]:

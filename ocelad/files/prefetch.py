@@ -45,6 +45,11 @@ class Prefetch(Generic[Item]):
         self._room.release()
         return item
 
+    def stop(self) -> None:
+        """No item comes any more, not even one that is waited for; a signal handler may call it."""
+        self._closed.set()
+        self._queue.put((None, None))
+
     def close(self) -> None:
         """Stop reading ahead; waits for the item that is being made."""
         self._closed.set()

@@ -28,11 +28,13 @@ class SideFile:
                 raise FileError(
                     f"{path} has {size} bytes and had {length} when the position was recorded; skipped rows are lost"
                 )
+            if size and not length and not _is_side_file(path):
+                raise FileError(f"{path} is there and holds something else; skipped rows need a file of their own")
             if size > length:
                 os.truncate(path, length)
             folder = path.parent
             if not os.access(path if path.exists() else folder, os.W_OK):
-                raise FileError(f"{path} cannot be written; say where skipped rows go with skipped=")
+                raise FileError(f"{path} cannot be written; say where skipped rows go with skipped= (--skipped)")
         except OSError as error:
             raise FileError(f"{path} cannot be written: {error.strerror or error}") from None
 
@@ -64,3 +66,12 @@ class SideFile:
             self.sync()
             self._file.close()
             self._file = None
+
+
+def _is_side_file(path: Path) -> bool:
+    """Whether the first line is one that ``SideFile.write`` writes."""
+    with open(path, "rb") as file:
+        try:
+            return set(json.loads(file.readline())) == {"line", "reason", "row"}
+        except (ValueError, TypeError):
+            return False

@@ -66,6 +66,7 @@ class FileStream(Generic[Piece]):
         self._fingerprint = source.fingerprint()
         self._prefetch: Prefetch[Rows] | None = None
         self._position = self._here()
+        self._stopped = False
         self._chunks = self._pieces()
 
     @property
@@ -91,6 +92,12 @@ class FileStream(Generic[Piece]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    def stop(self) -> None:
+        """Let the chunk that was handed out last be the last one; a signal handler may call it."""
+        self._stopped = True
+        if self._prefetch is not None:
+            self._prefetch.stop()
 
     def close(self) -> None:
         """Stop reading, and close the file and the side file. Closing twice is fine."""
@@ -145,10 +152,14 @@ class FileStream(Generic[Piece]):
                     if not missing:
                         self.bytes_read = block.bytes_read
                         yield self._handed_out(parts)
+                        if self._stopped:
+                            return
                         parts, missing = [], self._chunk_size
                 for row in bad:
                     self._refuse(row)
                 self.bytes_read = block.bytes_read
+            if self._stopped:
+                return
             if self.total_bytes is not None:
                 self.bytes_read = self.total_bytes
             if parts:
@@ -210,7 +221,7 @@ def _side_path(source: Source, skipped: Any) -> Path:
             raise FileError(f"skipped= is {path}, the file that is read; skipped rows need a file of their own")
         return path
     if source.path is None:
-        raise FileError("rows skipped of standard input need a file: say which with skipped=")
+        raise FileError("rows skipped of standard input need a file: say which with skipped= (--skipped)")
     return source.path.with_name(source.path.name + ".skipped.jsonl")
 
 
