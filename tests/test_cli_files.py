@@ -178,14 +178,14 @@ BAD_TRACKS = [
     (["pairs.parquet", "--resume", "--restart"], 2, "only one of them"),
     (["pairs.parquet", "--format", "csv"], 1, "pairs.parquet"),
     (["-"], 2, "say with --output"),
-    (["items.csv", "--resume", "-o", "items.csv"], 1, "is not a whole tracker file"),
+    (["pairs.jsonl", "--resume", "-o", "items.csv"], 1, "is not a whole tracker file"),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "code", "sentence"), BAD_TRACKS)
 def test_wrong_usage_is_told_in_a_sentence(folder, arguments, code, sentence):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    result = run("track", *arguments, cwd=folder, code=code, input="")
+    result = run("track", *arguments, cwd=folder, code=code, input="x_a,z_a,similar\n1,2,1\n")
     assert sentence in " ".join(result.stderr.split())
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
@@ -382,30 +382,28 @@ def test_features_are_known_to_the_tracker(folder):
     )
 
 
+def write_all(path, columns, pieces):
+    with open_output(path, columns) as out:
+        for piece in pieces:
+            out.write(piece)
+
+
 def test_tables_that_are_written(tmp_path):
     columns = {"id": "value", "label": "value", "number": "float"}
     pieces = [{"id": [1, 2], "label": ["a", None], "number": np.array([0.5, 1.5])}]
     pieces.append({"id": [None, 3], "label": [1, "b"], "number": np.array([2.5, 3.5])})
     readers = {".parquet": parquet.read_table, ".arrow": lambda path: ipc.open_file(path).read_all()}
     for suffix, read in readers.items():
-        with open_output(tmp_path / f"table{suffix}", columns) as out:
-            for piece in pieces:
-                out.write(piece)
+        write_all(tmp_path / f"table{suffix}", columns, pieces)
         table = read(tmp_path / f"table{suffix}").to_pydict()
         assert table == {"id": [1, 2, None, 3], "label": ["a", None, "1", "b"], "number": [0.5, 1.5, 2.5, 3.5]}
-        with open_output(tmp_path / f"empty{suffix}", columns):
-            pass
+        write_all(tmp_path / f"empty{suffix}", columns, [])
         assert read(tmp_path / f"empty{suffix}").column_names == list(columns)
-        with (
-            pytest.raises(ValueError, match=r"the column 'id' holds 1.5 after thousands of whole numbers only"),
-            open_output(tmp_path / f"wrong{suffix}", columns) as out,
-        ):
-            out.write(pieces[0])
-            out.write({**pieces[1], "id": [1.5, 2]})
+        with pytest.raises(ValueError, match=r"the column 'id' holds 1.5 after thousands of whole numbers only"):
+            write_all(tmp_path / f"wrong{suffix}", columns, [*pieces, {**pieces[1], "id": [1.5, 2]}])
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         f"{name}{suffix}" for name in ("table", "empty") for suffix in readers
     )
-    with open_output(tmp_path / "table.jsonl", columns) as out:
-        out.write(pieces[1])
+    write_all(tmp_path / "table.jsonl", columns, pieces[1:])
     rows = [json.loads(line) for line in (tmp_path / "table.jsonl").read_text().splitlines()]
     assert rows == [{"id": None, "label": 1, "number": 2.5}, {"id": 3, "label": "b", "number": 3.5}]
