@@ -50,6 +50,7 @@ def history(rows: Sequence[Any], shares: Floats, lengths: Sequence[int]) -> Any:
     ends = [row.round for row in rows]
     _steps(top, ends, [100 * row.accuracy for row in rows], PALETTE[0])
     top.set_ylabel("right answers (%)")
+    top.set_ylim(top=min(top.get_ylim()[1], 100.5))
     top.set_title("Each pair judged before it was learned from", loc="left", fontsize=10)
     _steps(middle, ends, [row.drift for row in rows], PALETTE[1])
     middle.set_ylabel("drift per 1000 pairs")
@@ -86,7 +87,7 @@ def features(names: Sequence[str], values: Sequence[float]) -> Any:
     """The weight of each feature, the heaviest at the top."""
     figure, ax = pyplot().subplots(figsize=(7, 1 + 0.24 * len(names)), layout="constrained")
     ax.barh(range(len(names)), values, color=PALETTE[0], height=0.7)
-    ax.set_yticks(range(len(names)), [name if len(name) <= 32 else f"{name[:31]}…" for name in names])
+    ax.set_yticks(range(len(names)), [name if len(name) <= 40 else f"{name[:19]}…{name[-20:]}" for name in names])
     ax.invert_yaxis()
     ax.set_xlabel("weight in the metric, per unit of the feature")
     _tidy(ax)
@@ -98,22 +99,39 @@ def embedding(points: Floats, labels: Any = None, title: str | None = None) -> A
     figure, ax = pyplot().subplots(figsize=(7.5, 6), layout="constrained")
     plane = principal_plane(points)
     size = float(np.clip(12000 / len(plane), 4, 40))
-    names, counts = np.unique(labels if labels is not None else np.full(len(plane), ""), return_counts=True)
-    shown = names[np.argsort(-counts, kind="stable")][: len(PALETTE) - 1]
-    rest = plane if labels is None else plane[~np.isin(labels, shown)]
-    if len(rest):
-        name = None if labels is None else "others"
-        ax.scatter(*rest.T, s=size, color=PALETTE[0] if labels is None else GREY, alpha=0.7, linewidths=0, label=name)
-    for name, color in zip(sorted(shown) if labels is not None else (), PALETTE, strict=False):
-        of_class = plane[labels == name]
-        ax.scatter(*of_class.T, s=size, color=color, alpha=0.7, linewidths=0, label=str(name))
-    if labels is not None:
-        ax.legend(title=title, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), markerscale=1.5)
+    if labels is None:
+        ax.scatter(plane[:, 0], plane[:, 1], s=size, color=PALETTE[0], alpha=0.7, linewidths=0)
+    elif (numbers := _as_numbers(labels)) is not None and len(np.unique(numbers)) > len(PALETTE):
+        shaded = ax.scatter(plane[:, 0], plane[:, 1], s=size, c=numbers, cmap="viridis", alpha=0.8, linewidths=0)
+        figure.colorbar(shaded, ax=ax, label=title)
+    else:
+        _draw_classes(ax, plane, np.asarray(labels), size, title)
     ax.set_xlabel("first principal axis under the learned distance")
     ax.set_ylabel("second")
     ax.set_aspect("equal", adjustable="datalim")
     _tidy(ax)
     return figure
+
+
+def _as_numbers(labels: Any) -> Floats | None:
+    """The labels as numbers, if all of them are."""
+    try:
+        return np.array([float(label) for label in labels])
+    except ValueError:
+        return None
+
+
+def _draw_classes(ax: Axes, plane: Floats, labels: Any, size: float, title: str | None) -> None:
+    """A colour for each of the largest classes, grey for the others."""
+    x, y = plane.T
+    names, counts = np.unique(labels, return_counts=True)
+    shown = sorted(names[np.argsort(-counts, kind="stable")][: len(PALETTE) - 1], key=lambda name: (len(name), name))
+    others = plane[~np.isin(labels, shown)]
+    if len(others):
+        ax.scatter(others[:, 0], others[:, 1], s=size, color=GREY, alpha=0.7, linewidths=0, label="others")
+    for name, color in zip(shown, PALETTE, strict=False):
+        ax.scatter(x[labels == name], y[labels == name], s=size, color=color, alpha=0.7, linewidths=0, label=str(name))
+    ax.legend(title=title, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), markerscale=1.5)
 
 
 def principal_plane(points: Floats) -> Floats:

@@ -435,7 +435,7 @@ class _Drawn:
         self._reservoir = Reservoir(wanted.reservoir_size, wanted.seed)
 
     def learn(self, point: Point, label: Any) -> None:
-        if label is None or not isinstance(label, Hashable):
+        if label is None or not isinstance(label, Hashable) or label != label:  # which NaN is not
             raise TypeError(f"y is {label!r}; accepted: a class, such as text, a number or a boolean")
         before = self._reservoir.mark()
         try:

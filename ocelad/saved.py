@@ -16,6 +16,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from glob import escape
 from hashlib import sha256
 from pathlib import Path
 from stat import S_IMODE
@@ -84,6 +85,13 @@ def read(path: str | os.PathLike[str], format: str, *, needs_checksum: bool = Tr
         if (checksum is not None or needs_checksum) and checksum != _checksum(format, arrays, about):
             raise ValueError("it is damaged: its content is not what its checksum says")
     return arrays, about
+
+
+def remove_leftovers(path: str | os.PathLike[str]) -> None:
+    """Remove what a kill in the middle of a ``write`` has left beside a file; for who alone writes it."""
+    path = Path(os.path.realpath(path))
+    for left in path.parent.glob(f".{escape(path.name[:100])}.{'[0-9a-f]' * 32}.part"):
+        left.unlink(missing_ok=True)
 
 
 def kind(path: str | os.PathLike[str]) -> str:
@@ -162,7 +170,7 @@ def _json(value: Any) -> str:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{uuid4().hex}.part")
+    temporary = path.with_name(f".{path.name[:100]}.{uuid4().hex}.part")
     try:
         with open(temporary, "xb") as file:
             file.write(content)

@@ -1,12 +1,11 @@
-"""What a saved file says of distances, whether it holds a tracker or a metric alone."""
+"""What a saved file says of distances, whether it holds a tracker of any kind or a metric alone."""
 
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ocelad import saved, tables
-from ocelad.estimators import MetricTracker
+from ocelad import estimators, saved, tables
 from ocelad.metric import Metric
 
 
@@ -25,10 +24,20 @@ class SavedMetric(NamedTuple):
 
 
 def load_metric(path: str | os.PathLike[str]) -> SavedMetric:
-    """The metric in a file that ``ocelad track``, ``MetricTracker.save`` or ``Metric.save`` wrote."""
+    """The metric in a file that ``ocelad track``, an estimator's ``save`` or ``Metric.save`` wrote."""
     if saved.kind(path) == "metric":
         metric = Metric.load(path)
         return SavedMetric(metric, metric.distance_threshold, None)
-    tracker = MetricTracker.load(path)
-    names = getattr(tracker, "feature_names_in_", None)
-    return SavedMetric(tracker.metric_, tracker.threshold_, None if names is None else tuple(names))
+    tracker = load_estimator(path)
+    names, metric = getattr(tracker, "feature_names_in_", None), tracker.metric_
+    threshold = getattr(tracker, "threshold_", metric.distance_threshold)
+    return SavedMetric(metric, threshold, None if names is None else tuple(names))
+
+
+def load_estimator(path: str | os.PathLike[str]) -> Any:
+    """The estimator in a file, of whatever kind it is."""
+    _, about = saved.read(path, saved.TRACKER)
+    with saved.refusing(path, saved.TRACKER):
+        if about["estimator"] not in estimators.__all__:
+            raise ValueError(f"it holds a {about['estimator']}, which is not known")
+    return getattr(estimators, about["estimator"]).load(path)

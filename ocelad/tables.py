@@ -28,8 +28,9 @@ def rows(value: Any, name: str) -> Rows:
     frame = _frame(value)
     if frame is None:
         return Rows(value, None)
-    names = tuple(frame.columns)
-    known = names if names and all(isinstance(column, str) for column in names) else None
+    # As scikit-learn has it, numbers that pandas puts in the place of names are none.
+    named = not hasattr(value, "set_axis") or all(isinstance(column, str) for column in value.columns)
+    known = tuple(frame.columns) if named else None
     if any(str(dtype).startswith("Sparse") for dtype in getattr(value, "dtypes", ())):
         return Rows(_from_sparse_columns(value, name), known)
     return Rows(_numbers(frame, name), known)
@@ -48,6 +49,8 @@ def columns(table: Any) -> list[Any]:
 
 def taken(value: Any, at: Any) -> Any:
     """Some rows of a table or array, as what it is."""
+    if hasattr(value, "iloc"):  # pandas, whose names must stay as they are
+        return value.iloc[at]
     frame = _frame(value)
     return value[at] if frame is None else frame[at.tolist()].to_native()
 
@@ -64,6 +67,8 @@ def _frame(value: Any) -> Any:
         from pyarrow import Table
 
         value = Table.from_batches([value])
+    if hasattr(value, "set_axis") and not all(isinstance(column, str) for column in value.columns):
+        value = value.set_axis([f"column {i}" for i in range(value.shape[1])], axis=1)
     try:
         frame = nw.from_native(value, eager_only=True, pass_through=True)
         frame = frame.select(frame.columns) if isinstance(frame, nw.DataFrame) else frame  # pandas checks nothing

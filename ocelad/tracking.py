@@ -22,8 +22,14 @@ if TYPE_CHECKING:
 
 # How many pairs are learned from at a time. With the engines "blocked" and "sparse" the last bits depend on it.
 CHUNK = 1024
+# The same of a pipe, which may be slow: what waits for a chunk to fill has not been learned from.
+PIPE_CHUNK = 128
 # Up to so many features the metric's movement is exact; above, it is estimated by so many random directions.
 EXACT_FEATURES, DIRECTIONS = 256, 32
+
+
+# Larger losses and squared lengths count as this in the history, whose sums must not overflow.
+MOST = 1e250
 
 
 class Progress(NamedTuple):
@@ -51,6 +57,8 @@ class Tracking:
     """
 
     def __init__(self, tracker: MetricTracker) -> None:
+        if not isinstance(tracker, MetricTracker):
+            raise TypeError(f"tracker must be a MetricTracker; got {type(tracker).__name__}")
         self.tracker = tracker
         self.history = History()
         #: What ``open_comparisons(resume=...)`` takes to go on after what has been learned; None: from the start.
@@ -94,7 +102,7 @@ class Tracking:
             self.position = stream.position
             unsaved += behind
         finally:
-            if whole and unsaved:
+            if whole and unsaved and self.tracker.n_rounds_:
                 self.save(output)
 
     def _check_features(self, names: tuple[str, ...]) -> None:
@@ -108,10 +116,20 @@ class Tracking:
         loss = LOSSES[self.tracker.loss].value
         right = np.where(y > 0, margins >= 0, margins > 0)  # a pair at the very threshold is similar
         after = self._applied(self.tracker.metric_)
-        size = float(np.linalg.norm(after))
-        moved = float(np.linalg.norm(after - before)) / size if size > 0 else 0.0
-        squares = float(np.square(pairs[:, 0] - pairs[:, 1]).sum())
-        self.history.add(len(y), sum(map(loss, margins)), int(right.sum()), moved, squares, self.tracker.weights_)
+        largest = max(float(np.abs(after).max()), float(np.abs(before).max()))
+        size = float(np.linalg.norm(after / largest)) if largest > 0 else 0.0  # a plain norm overflows at 1e154
+        moved = float(np.linalg.norm(after / largest - before / largest)) / size if size > 0 else 0.0
+        with np.errstate(over="ignore"):
+            squares = np.square(pairs[:, 0] - pairs[:, 1]).sum(axis=1)
+        losses = np.array([loss(margin) for margin in margins])
+        self.history.add(
+            len(y),
+            float(np.minimum(losses, MOST).sum()),
+            int(right.sum()),
+            moved,
+            float(np.minimum(squares, MOST).sum()),
+            self.tracker.weights_,
+        )
         return after
 
     def _applied(self, metric: Metric) -> Floats:

@@ -359,3 +359,12 @@ def test_a_tracker_with_a_preprocessor_is_refused():
     X, y = some_points(20)
     with pytest.raises(ValueError, match="tracker has a preprocessor; accepted: one without"):
         LabelMetricTracker(MetricTracker(preprocessor=X)).fit(X, y)
+
+
+def test_sparse_and_dense_points_may_take_turns():
+    X, y = some_points(60)
+    for first, second in ((np.asarray, csr_array), (csr_array, np.asarray)):
+        tracker = LabelMetricTracker(random_state=0).fit(first(X[:30]), y[:30])
+        assert tracker.partial_fit(second(X[30:]), y[30:]).n_rounds_ > 50
+    with pytest.raises((TypeError, ValueError), match="y"):
+        LabelMetricTracker().fit(X[:2], np.array(["a", None], dtype=object))

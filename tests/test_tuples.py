@@ -182,3 +182,12 @@ def test_labels_in_columns(column):
     assert MetricTracker().fit(pairs, column([True, False, True])).metric_ == expected.metric_
     with pytest.raises((ValueError, TypeError), match="y holds"):
         MetricTracker().fit(pairs, column([True, None, True]))
+
+
+def test_numbers_in_the_place_of_names_are_none():
+    X = some_points()
+    assert rows(pd.DataFrame(X), "X").names is None
+    np.testing.assert_array_equal(rows(pd.DataFrame(X), "X").values, X)
+    tracker = MetricTracker(preprocessor=pd.DataFrame(X)).fit([[0, 1], [2, 3]], [1, -1])
+    assert tracker.transform(pd.DataFrame(X)).shape == (12, 3)
+    assert not hasattr(tracker, "feature_names_in_")

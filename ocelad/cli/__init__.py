@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 import click
@@ -49,7 +50,19 @@ def main() -> None:
 
         known = ValueError, OSError, LearnerError
         if isinstance(error, known):  # told in a sentence of our own
-            click.echo(f"Error: {error}", err=True)
+            click.echo(f"Error: {_by_options(str(error))}", err=True)
         else:
             click.echo(f"Error: {type(error).__name__}: {error} (OCELAD_TRACEBACK=1 shows where)", err=True)
         sys.exit(1)
+
+
+def _by_options(sentence: str) -> str:
+    """The sentence with options in the place of a function's arguments.
+
+    >>> _by_options("it has no column 'y'; say which with label=, or so with format='csv'")
+    "it has no column 'y'; say which with --label, or so with --format csv"
+    """
+    sentence = sentence.replace(", or label=False for none", "")  # which no option says
+    names = "features|format|id_a|id_b|id|items|label|skipped|time|x|z"
+    options = re.sub(rf"\b({names})=(?=[\s,;.]|$)", lambda match: f"--{match[1].replace('_', '-')}", sentence)
+    return re.sub(rf"\b({names})='(\w+)'", lambda match: f"--{match[1].replace('_', '-')} {match[2]}", options)

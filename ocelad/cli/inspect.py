@@ -27,13 +27,18 @@ def inspect(tracker: Path, features: int, as_json: bool) -> None:
       ocelad inspect pairs.tracker --features 30 --json
     """
     from ocelad import saved
+    from ocelad.estimators import MetricTracker
     from ocelad.metric import Metric
+    from ocelad.saved_metric import load_estimator
     from ocelad.tracking import Tracking
 
     if saved.kind(tracker) == "metric":
         content = {"kind": "metric", **_of_metric(Metric.load(tracker))}
     else:
-        content = {"kind": "tracker", **_of_tracker(Tracking.load(tracker), features)}
+        estimator = load_estimator(tracker)
+        content = {"kind": "tracker", **_of_estimator(estimator, features)}
+        if isinstance(estimator, MetricTracker):
+            content |= _of_tracking(Tracking.load(tracker))
     if as_json:
         print_json(content)
     else:
@@ -50,25 +55,34 @@ def _of_metric(metric: Metric) -> dict[str, Any]:
     }
 
 
-def _of_tracker(tracking: Tracking, n_features: int) -> dict[str, Any]:
+def _of_estimator(estimator: Any, n_features: int) -> dict[str, Any]:
+    usual = type(estimator)().get_params(deep=False)
+    settings = {name: value for name, value in estimator.get_params(deep=False).items() if value != usual[name]}
+    return {
+        "estimator": type(estimator).__name__,
+        **_of_metric(estimator.metric_),
+        "settings": {
+            name: value if isinstance(value, (int, float, str)) else repr(value) for name, value in settings.items()
+        },
+        "heaviest_features": {row.feature: row.weight for row in estimator.feature_weights(n_features)},
+    }
+
+
+def _of_tracking(tracking: Tracking) -> dict[str, Any]:
     tracker = tracking.tracker
     lengths = lengths_of(tracker, len(tracker.weights_))
     total = tracking.history.total() if len(tracking.history) else None
-    changed = {name: value for name, value in tracker.get_params().items() if value != getattr(type(tracker)(), name)}
     return {
-        **_of_metric(tracker.metric_),
         "threshold": tracker.threshold_,
         "engine": tracker.engine_,
-        "settings": {name: value for name, value in changed.items() if name != "preprocessor"},
         "weights": dict(zip(lengths, tracker.weights_.tolist(), strict=True)),
-        "heaviest_features": {row.feature: row.weight for row in tracker.feature_weights(n_features)},
         "accuracy": None if total is None else total.accuracy,
         "loss": None if total is None else total.loss,
     }
 
 
 def _tables(content: dict[str, Any]) -> list[Any]:
-    plain = ("kind", "rounds", "features", "rank", "threshold", "engine", "accuracy", "loss")
+    plain = ("kind", "estimator", "rounds", "features", "rank", "threshold", "engine", "accuracy", "loss")
     rows = [[name, _in_words(content[name])] for name in plain if content.get(name) is not None]
     rows += [[f"setting {name}", repr(value)] for name, value in content.get("settings", {}).items()]
     tables = [table("Saved", ["", ""], rows)]

@@ -9,7 +9,7 @@ import click
 
 from ocelad.cli.shared import (
     ROWS_SKIPPED,
-    check_folder,
+    check_output,
     file_format,
     opened_pairs,
     reading_pairs,
@@ -57,7 +57,7 @@ def embed(
     from ocelad.files import open_items, open_output
     from ocelad.saved_metric import load_metric
 
-    _check_output(output)
+    _check_table(output, tracker, items)
     saved = load_metric(tracker)
     arguments = {"format": options["format_"], "on_error": options["on_error"], "skipped": side_file(items, options)}
     with open_items(items, id=options["id_"] or "id", label=label, features=saved.feature_names, **arguments) as rows:
@@ -97,7 +97,7 @@ def distance(tracker: Path, file: str, output: Path | None, **options: Any) -> N
     from ocelad.files import open_output
     from ocelad.saved_metric import load_metric
 
-    _check_output(output)
+    _check_table(output, tracker, file, options["items"])
     saved = load_metric(tracker)
     with opened_pairs(file, options, saved.feature_names, label=False) as stream:
         saved.check_features(stream.feature_names, file)
@@ -109,11 +109,11 @@ def distance(tracker: Path, file: str, output: Path | None, **options: Any) -> N
         _end(stream)
 
 
-def _check_output(output: Path | None) -> None:
+def _check_table(output: Path | None, *inputs: str | Path | None) -> None:
     from ocelad.files import OUTPUTS
 
     if output is not None:
-        check_folder(output)
+        check_output(output, *inputs)
         if output.suffix.lower() not in OUTPUTS:
             raise click.BadParameter(f"{str(output)!r} does not end in {', '.join(OUTPUTS)}", param_hint="--output")
 

@@ -37,14 +37,14 @@ def plot(
       ocelad plot pairs.tracker embedding --items items.csv --label genre -o genres.svg
     """
     output = output or Path(f"{tracker.stem}-{kind}.png")
-    check_picture(output)
+    check_picture(output, tracker, items)
     if kind == "embedding" and items is None:
         raise click.UsageError("an embedding is of items: give --items FILE")
     if no_picture := why_no_picture():
         raise click.ClickException(no_picture)
 
     from ocelad import plots
-    from ocelad.saved_metric import load_metric
+    from ocelad.saved_metric import load_estimator, load_metric
     from ocelad.tracking import Tracking
 
     if kind in ("history", "weights"):
@@ -57,7 +57,7 @@ def plot(
     elif kind == "spectrum":
         figure = plots.spectrum(load_metric(tracker).metric.spectrum())
     elif kind == "features":
-        weights = Tracking.load(tracker).tracker.feature_weights(30)
+        weights = load_estimator(tracker).feature_weights(30)
         figure = plots.features([row.feature for row in weights], [row.weight for row in weights])
     else:
         saved = load_metric(tracker)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import sys
@@ -97,8 +98,9 @@ def opened_pairs(
     """The comparisons of a file, by the options of ``reading_pairs`` and ``skipping``; of items with these features."""
     from ocelad.files import open_comparisons, open_items
 
-    names = ("x", "z", "label", "id_a", "id_b", "time", "on_error")
+    names = ("label", "id_a", "id_b", "time", "on_error")
     arguments = {name: options[name] for name in names} | {"format": options["format_"]}
+    arguments |= {"x": listed(options["x"]), "z": listed(options["z"])}
     arguments |= {"skipped": side_file(file, options), **more}
     if not options["items"]:
         return open_comparisons(file, **arguments)
@@ -117,19 +119,27 @@ def tell_of_skipped(stream: FileStream[Any]) -> None:
 
 
 def listed(columns: str | None) -> list[str] | str | None:
-    """Columns as the reader takes them: names, or one pattern."""
+    """Columns as the reader takes them: names with commas between (in quotes where they have some), or one pattern."""
     if columns is None or "," not in columns:
         return columns
-    return [name.strip() for name in columns.split(",")]
+    return [name.strip() for name in next(csv.reader([columns]))]
 
 
-def check_picture(path: Path) -> None:
+def check_picture(path: Path, *inputs: str | Path | None) -> None:
     """Refuse before the work what would fail after it."""
     if path.suffix.lower() not in PICTURES:
         raise click.BadParameter(
             f"{str(path)!r} does not end in {', '.join(PICTURES[:-1])} or {PICTURES[-1]}", param_hint="--output"
         )
-    check_folder(path)
+    check_output(path, *inputs)
+
+
+def check_output(output: Path, *inputs: str | Path | None) -> None:
+    """The same for a file, which must not be one of those that are read."""
+    check_folder(output)
+    for other in inputs:
+        if other and output.exists() and Path(other).exists() and output.samefile(other):
+            raise click.BadParameter(f"{str(output)!r} is a file that is read; name another", param_hint="--output")
 
 
 def check_folder(path: Path) -> None:

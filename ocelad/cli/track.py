@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from ocelad.cli.shared import (
     INTERRUPTED,
     ROWS_SKIPPED,
     as_json,
-    check_folder,
+    check_output,
     lengths_of,
     opened_pairs,
     print_json,
@@ -49,6 +50,12 @@ ENDINGS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".a
     help="Where the tracker is saved; FILE's name with .tracker in the current folder by default.",
 )
 @click.option("--resume", is_flag=True, help="Go on from OUTPUT where it is there; begin where it is not.")
+@click.option(
+    "--from",
+    "from_",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Begin FILE with what this tracker has learned from another.",
+)
 @click.option("--restart", is_flag=True, help="Begin anew and replace OUTPUT.")
 @click.option(
     "--every",
@@ -86,20 +93,30 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
       ocelad track pairs.csv
       ocelad track answers.parquet --items items.parquet --label same -o answers.tracker
       ocelad track pairs.csv --resume --on-error skip
+      ocelad track today.csv --from yesterday.tracker -o today.tracker
       zcat pairs.jsonl.gz | ocelad track - --format jsonl -o pairs.tracker --json
     """
-    from ocelad.tracking import CHUNK
+    from ocelad.estimators import MetricTracker
+    from ocelad.tracking import CHUNK, PIPE_CHUNK
 
     output = output or _default_output(file)
-    check_folder(output)
-    _check_files(output, file, options)
+    check_output(output, file, options["items"], options["skipped"], options["from_"])
     tracking = _begun(output, options)
-    with opened_pairs(file, options, chunk_size=CHUNK, resume=tracking.position) as stream:
+    size = PIPE_CHUNK if file == "-" else CHUNK
+    with opened_pairs(file, options, chunk_size=size, resume=tracking.position) as stream:
         start = perf_counter()
         try:
             stopped = _follow(tracking, stream, output, options["every"], quiet=quiet or as_json)
         except KeyboardInterrupt:  # asked twice: not even the chunk at hand is waited for
             sys.exit(INTERRUPTED)
+        except Exception:
+            if output.exists():
+                done = MetricTracker.load(output).n_rounds_
+                click.echo(f"{done:,} pairs are in {output}; --resume goes on from there.", err=True)
+            raise
+        if not tracking.tracker.n_rounds_:
+            tell_of_skipped(stream)
+            raise ValueError(f"{file} has no rows to learn from")
         seconds = perf_counter() - start
     if as_json:
         print_json({**_report(tracking, stream), "output": str(output), "stopped": bool(stopped)})
@@ -107,10 +124,15 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
         _print_report(tracking, stream, output, seconds)
     tell_of_skipped(stream)
     if stopped:
-        click.echo(f"Stopped and saved; go on with: ocelad track {file} -o {output} --resume", err=True)
+        click.echo(f"Stopped and saved; go on with: {_same_command_resumed()}", err=True)
         sys.exit(INTERRUPTED)
     if stream.n_skipped:
         sys.exit(ROWS_SKIPPED)
+
+
+def _same_command_resumed() -> str:
+    given = [argument for argument in sys.argv[1:] if argument not in ("--restart", "--resume")]
+    return shlex.join(["ocelad", *given, "--resume"])
 
 
 def _default_output(file: str) -> Path:
@@ -120,14 +142,6 @@ def _default_output(file: str) -> Path:
     while path.suffix.lower() in ENDINGS:
         path = path.with_suffix("")
     return Path(f"{path.name}.tracker")
-
-
-def _check_files(output: Path, file: str, options: dict[str, Any]) -> None:
-    """Refuse to write over what is read, or over what is no tracker."""
-    others = {"FILE": file, "--items": options["items"], "--skipped": options["skipped"]}
-    for name, other in others.items():
-        if other and output.exists() and Path(other).exists() and output.samefile(other):
-            raise click.UsageError(f"--output is {str(output)!r}, the same file as {name}")
 
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
@@ -143,6 +157,8 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
             raise click.BadParameter(
                 f"{entry!r} is not NAME=VALUE with one of {', '.join(accepted)}", param_hint="--set"
             )
+        if name in settings:
+            raise click.BadParameter(f"{name} is given twice", param_hint="--set")
         try:
             settings[name] = json.loads(value)
         except ValueError:
@@ -161,20 +177,31 @@ def _begun(output: Path, options: dict[str, Any]) -> Tracking:
     if output.exists() and options["restart"] and saved.kind(output) != "tracker":
         raise click.UsageError(f"{str(output)!r} holds no tracker; --restart replaces only those")
     if not output.exists() or options["restart"]:
-        return Tracking(_made(settings))
+        saved.remove_leftovers(output)
+        if options["from_"] is None:
+            return Tracking(_made(settings))
+        tracking = Tracking.load(options["from_"])
+        tracking.position = None
+        return _with_settings(tracking, settings, options["from_"])
     if not options["resume"]:
         raise click.UsageError(f"{str(output)!r} is there; --resume goes on from it, --restart replaces it")
     tracking = Tracking.load(output)
+    saved.remove_leftovers(output)
     if tracking.position is None and tracking.tracker.n_rounds_:
         raise click.UsageError(
             f"{str(output)!r} was saved from Python and does not know where in a file it is; "
             "go on in Python, or --restart"
         )
+    return _with_settings(tracking, settings, output)
+
+
+def _with_settings(tracking: Tracking, settings: dict[str, Any], file: Path) -> Tracking:
+    """The tracking, if it was begun with these settings."""
     for name, value in settings.items():
         if getattr(tracking.tracker, name) != value:
             raise click.UsageError(
-                f"{str(output)!r} was begun with {name} {getattr(tracking.tracker, name)!r}, not {value!r}; leave the "
-                "option out, or --restart"
+                f"{str(file)!r} was begun with {name} {getattr(tracking.tracker, name)!r}, not {value!r}; leave the "
+                "option out, or begin anew"
             )
     return tracking
 
@@ -299,12 +326,10 @@ def _warn_of_scale(tracking: Tracking) -> None:
     square = tracking.history.total().squared_length
     if tracker.step_size != type(tracker)().step_size or not square:
         return
-    ratio = square / SUITS_SQUARED_LENGTH
-    if not 1 / FAR_OFF < ratio < FAR_OFF:
-        scale = (tracker.initial_scale or 1 / tracker.n_features_in_) / ratio
+    if tracker.n_rounds_ >= 100 and not 1 / FAR_OFF < square / SUITS_SQUARED_LENGTH < FAR_OFF:
         click.echo(
-            f"Note: the pairs' squared length is about {square:.3g}, and the default step size suits about "
-            f"{SUITS_SQUARED_LENGTH:g}. Try --restart --step-size {tracker.step_size / ratio**2:.2g} "
-            f"--set initial_scale={scale:.2g}, or scale the features first.",
+            f"Note: the pairs' squared length is {square:.3g} on average, and the default step size suits about "
+            f"{SUITS_SQUARED_LENGTH:g}: what was learned may be poor. Bring the features to a standard deviation of "
+            "about 1 first.",
             err=True,
         )

@@ -7,6 +7,7 @@ from inspect import signature
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
@@ -20,7 +21,7 @@ from ocelad.estimators.pairs import MetricTracker
 from ocelad.metric import Metric
 from ocelad.online.kept import prefixed
 from ocelad.online.track import track_metric
-from ocelad.pairs import sparse_row, subtract
+from ocelad.pairs import SparseVector, sparse_row, subtract
 from ocelad.reservoir import FARTHEST, Reservoir, stacked
 from ocelad.yardstick import ScaleSetting, Yardstick
 
@@ -288,11 +289,19 @@ class _Learned:
         learned = copy(self)
         learned.reservoir, learned.yardstick = self.reservoir.copy(), self.yardstick.copy()
         learned.tracker, learned._metric = copy(self.tracker), None  # learning puts other values into its places
-        rows = checks.sparse(X, "X") if checks.is_sparse(X) else X
+        rows = self._as_before(X)
         labels = y.tolist()
         for first in range(0, len(labels), PART):
             learned._learn(rows[first : first + PART], labels[first : first + PART], per_point)
         return learned
+
+    def _as_before(self, X: Any) -> Any:
+        """The points sparse where the first ones were, and dense where they were: all are compared with each other."""
+        held = self.reservoir.points
+        sparse = isinstance(held[0], SparseVector) if held else checks.is_sparse(X)
+        if sparse:
+            return checks.sparse(X if checks.is_sparse(X) else csr_array(X), "X")
+        return X.toarray() if checks.is_sparse(X) else X
 
     def _learn(self, X: Any, labels: list[Any], per_point: int) -> None:
         sparse = checks.is_sparse(X)
@@ -344,6 +353,11 @@ def _refuse_far_out(X: Any) -> None:
 
 def _refuse_measurements(y: Any) -> None:
     """Refuse numbers that are no classes. (scikit-learn's own check warns where a short call has many classes.)"""
+    if y.dtype.kind == "O":
+        try:
+            np.unique(y)
+        except TypeError:
+            raise TypeError("y holds values that cannot be compared; accepted: all text, or all numbers") from None
     if y.dtype.kind == "f" and (y != np.floor(y)).any():
         at = int(np.flatnonzero(y != np.floor(y))[0])
         raise ValueError(f"y holds {y[at]:g} at position {at}; accepted: classes, as text, whole numbers or booleans")

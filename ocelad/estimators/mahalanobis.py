@@ -189,7 +189,7 @@ class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
         """The points of tuples that are read, not learned from."""
         tracked = self._tracked
         points = points_of(tuples, size, self.preprocessor, tracked.n_features)
-        tables.same_names(points.names, tracked.names, "the points")
+        tables.same_names(points.names, tracked.names, "the table")
         return points
 
     def _settings(self) -> dict[str, Any]:
@@ -204,7 +204,7 @@ class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
         if tracked is None:
             tracked = self._begun(points.n_features, checks.is_sparse(points.parts[0]), points.names)
         else:
-            tables.same_names(points.names, tracked.names, "the points")
+            tables.same_names(points.names, tracked.names, "the table")
             # On a copy, so that a pair that cannot be learned from leaves everything as it was. A shallow one will
             # do: a replay puts other values into the place of those it finds.
             tracked = tracked.copy()

@@ -65,8 +65,8 @@ def points_of(tuples: Any, size: int, preprocessor: Any = None, n_features: int 
 
 def _accepted(size: int, preprocessor: Any) -> str:
     word = WORDS[size]
-    indices = "indices" if preprocessor is not None else "with a preprocessor, indices"
-    return f"numbers of shape (n_{word}, {size}, n_features) or, {indices} of shape (n_{word}, {size})"
+    more = "" if preprocessor is not None else " with a preprocessor"
+    return f"numbers of shape (n_{word}, {size}, n_features), or indices of shape (n_{word}, {size}){more}"
 
 
 def _has_rows(part: Any) -> bool:

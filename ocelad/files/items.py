@@ -208,8 +208,7 @@ def _points(name: str, table: Table, features: Any, taken: list[str], stop: bool
         if (table.kinds[column] != "number" and table.typed) or (held and not numeric):
             what = f"{shown(held[0])} in its first row" if held else f"values of the kind {table.kinds[column]!r}"
             raise FileError(
-                f"{name}: the column {shown(column)} holds {what}; numbers are expected; "
-                "features= (--features) chooses columns"
+                f"{name}: the column {shown(column)} holds {what}; numbers are expected; features= chooses columns"
             )
     return Scalars(chosen), chosen
 

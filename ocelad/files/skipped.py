@@ -34,7 +34,7 @@ class SideFile:
                 os.truncate(path, length)
             folder = path.parent
             if not os.access(path if path.exists() else folder, os.W_OK):
-                raise FileError(f"{path} cannot be written; say where skipped rows go with skipped= (--skipped)")
+                raise FileError(f"{path} cannot be written; say where skipped rows go with skipped=")
         except OSError as error:
             raise FileError(f"{path} cannot be written: {error.strerror or error}") from None
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ocelad import checks
 from ocelad.files.blocks import BadRow, Ints, Rows, Schema, Table, Values, read
-from ocelad.files.errors import FileError, RowError
+from ocelad.files.errors import FileError, RowError, shown
 from ocelad.files.prefetch import Prefetch
 from ocelad.files.skipped import SideFile
 from ocelad.files.sources import Source
@@ -55,6 +55,7 @@ class FileStream(Generic[Piece]):
         self.bytes_read = 0
         self.n_rows = self.n_skipped = 0
         self._source, self._table, self._schema = source, table, schema
+        self._columns = list(schema.wanted.columns)
         self._chunk_size = checks.whole(chunk_size, "chunk_size", at_least=1)
         self._offset, self._line = 0, 1
         self._side_bytes = 0
@@ -118,6 +119,7 @@ class FileStream(Generic[Piece]):
             count, digest = self._source.fingerprint(self._offset)  # a row that was not read yet may be mended
         return {
             "format": self._table.format,
+            "columns": self._columns,
             "offset": self._offset,
             "line": self._line,
             "rows": self.n_rows,
@@ -200,6 +202,9 @@ class FileStream(Generic[Piece]):
                 f"{name} is read as {self._table.format} and was begun as {position.get('format')}; "
                 "it is not the file begun"
             )
+        if (before := position.get("columns")) != self._columns:
+            columns = (", ".join(map(shown, each or ())) for each in (before, self._columns))
+            raise FileError(f"{name} was begun with the columns {next(columns)} and is read with {next(columns)} now")
         if self._source.fingerprint(position["head_bytes"]) != (position["head_bytes"], position["head_sha256"]):
             raise FileError(f"{name} begins with other bytes than the file that was begun; it is not that file")
         self._offset, self._line = position["offset"], position["line"]
@@ -221,7 +226,7 @@ def _side_path(source: Source, skipped: Any) -> Path:
             raise FileError(f"skipped= is {path}, the file that is read; skipped rows need a file of their own")
         return path
     if source.path is None:
-        raise FileError("rows skipped of standard input need a file: say which with skipped= (--skipped)")
+        raise FileError("rows skipped of standard input need a file: say which with skipped=")
     return source.path.with_name(source.path.name + ".skipped.jsonl")
 
 
