@@ -110,11 +110,14 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
         except KeyboardInterrupt:  # asked twice: not even the chunk at hand is waited for
             sys.exit(INTERRUPTED)
         except Exception:
-            if output.exists():
+            if tracking.position is not None and output.exists():
                 done = MetricTracker.load(output).n_rounds_
                 click.echo(f"{done:,} pairs are in {output}; --resume goes on from there.", err=True)
             raise
         if not tracking.tracker.n_rounds_:
+            if stopped:
+                click.echo("Stopped before there was anything to learn from.", err=True)
+                sys.exit(INTERRUPTED)
             tell_of_skipped(stream)
             raise ValueError(f"{file} has no rows to learn from")
         seconds = perf_counter() - start
