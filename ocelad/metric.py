@@ -16,6 +16,8 @@ _EPS = float(np.finfo(np.float64).eps)
 # A matrix whose smallest eigenvalue is this far below zero, relative to the largest, is taken for a positive
 # semidefinite one that was rounded (three digits more than float64 arithmetic usually loses).
 _ROUNDING = 1e-10
+# From so many rows on their singular values take long enough for a look whether fewer directions span them.
+_MANY_ROWS = 100
 # Up to here a matrix of all directions, and its eigendecomposition, are made where nothing less will do.
 _MOST_DENSE = 4000
 
@@ -254,7 +256,7 @@ class Metric:
         if self._top is None:
             base, rows, scales = float(self._held.diagonal.max()), self._held.rows, self._held.scales
             if (scales >= 0).all():  # the singular values keep twice the digits of the eigenvalues
-                _, roots, vectors = np.linalg.svd(np.sqrt(scales)[:, None] * rows, full_matrices=False)
+                roots, vectors = _singular(np.sqrt(scales)[:, None] * rows)
                 keep = roots > max(rows.shape) * _EPS * roots.max(initial=0.0)
                 top = _signed(vectors[keep], np.hypot(np.sqrt(base), roots[keep]))
             else:
@@ -503,6 +505,39 @@ def _restore(held: Floats | _Parts, threshold: float, round: int) -> Metric:
 def _repeated(rows: Any, count: int) -> Any:
     """One sparse row as often as is asked for; more rows as they are."""
     return rows[np.zeros(count, dtype=np.int64)] if rows.shape[0] == 1 else rows
+
+
+def _singular(rows: Floats) -> tuple[Floats, Floats]:
+    """The singular values of a matrix, the largest first, and their directions; those that are only rounding may lack.
+
+    The learners of an ensemble have much in common, so that their directions together, k of them in n dimensions, often
+    have a small rank. Then it is enough to look at them in a basis of that rank.
+    """
+    used = np.flatnonzero(rows.any(axis=0))
+    A = np.ascontiguousarray(rows[:, used]) if len(used) < rows.shape[1] else rows
+    basis = _small_basis(A)
+    if basis is None:
+        _, roots, inside = np.linalg.svd(A, full_matrices=False)
+    else:
+        _, roots, turn = np.linalg.svd(A @ basis.T, full_matrices=False)
+        inside = turn @ basis
+    vectors = np.zeros((len(inside), rows.shape[1]))
+    vectors[:, used] = inside
+    return roots, vectors
+
+
+def _small_basis(A: Floats) -> Floats | None:
+    """Orthonormal rows that span those of A, if a quarter as many will do: random combinations of them, and a check.
+
+    (Halko, Martinsson and Tropp 2011, algorithm 4.1.)
+    """
+    k, n = A.shape
+    if k < _MANY_ROWS or n < k:
+        return None
+    combinations = np.random.default_rng(0).normal(size=(k // 4, k)) @ A
+    basis = np.linalg.qr(combinations.T)[0].T
+    left = np.linalg.norm(A - (A @ basis.T) @ basis)
+    return np.ascontiguousarray(basis) if left <= 1e-13 * np.linalg.norm(A) else None
 
 
 def _signed(directions: Floats, roots: Floats) -> Floats:

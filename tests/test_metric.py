@@ -459,3 +459,27 @@ def test_scaled_by_four_everything_is_twice_as_far(metric):
     assert (scaled.threshold, scaled.round, scaled.is_diagonal) == (metric.threshold, metric.round, metric.is_diagonal)
     with pytest.raises(ValueError, match="factor must be a finite number of at least 0; got -1"):
         metric.scaled(-1)
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "rank"), [(120, 300, 7), (120, 300, 29), (120, 300, 31), (200, 150, 5), (150, 400, 150)]
+)
+@pytest.mark.parametrize("sparse_columns", [False, True])
+def test_components_of_many_rows_are_those_of_the_matrix(k, n, rank, sparse_columns):
+    rng = np.random.default_rng(rank)
+    rows = rng.normal(size=(k, rank)) @ (np.geomspace(1.0, 1e-9, rank)[:, None] * rng.normal(size=(rank, n)))
+    if sparse_columns:
+        rows[:, rng.random(n) < 0.5] = 0.0
+    scales = rng.random(k)
+    metric = Metric.low_rank(0.0, rows, scales, threshold=1.0)
+    components = metric.components
+    # Roots down to 1e-9 of the largest are there, to rounding beside the largest.
+    expected = np.linalg.svd(np.sqrt(scales)[:, None] * rows, compute_uv=False)
+    found = np.linalg.norm(components, axis=1)
+    assert len(found) <= min(rank, n)
+    np.testing.assert_allclose(found, expected[: len(found)], atol=1e-13 * expected[0])
+    assert expected[len(found) :].max(initial=0.0) <= 1e-10 * expected[0]
+    np.testing.assert_allclose(components.T @ components, metric.matrix, atol=1e-13 * metric.matrix.max())
+    directions = components[found > 1e-6 * found[0]]
+    directions = directions / np.linalg.norm(directions, axis=1)[:, None]
+    np.testing.assert_allclose(directions @ directions.T, np.eye(len(directions)), atol=1e-8)
