@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from ocelad.files import ComparisonStream
 
 # How many pairs are learned from at a time. With the engines "blocked" and "sparse" the last bits depend on it.
-CHUNK = 1024
+# Odd, because the scales' shares are looked at when a chunk ends: after every 1024th pair eleven scales have just begun
+# an interval, and all would be seen with the weights that they begin with.
+CHUNK = 1021
 # The same of a pipe, which may be slow: what waits for a chunk to fill has not been learned from.
-PIPE_CHUNK = 128
+PIPE_CHUNK = 127
 # Up to so many features the metric's movement is exact; above, it is estimated by so many random directions.
 EXACT_FEATURES, DIRECTIONS = 256, 32
 

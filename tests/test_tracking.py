@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 
 from ocelad import LearnerError, Metric, MetricTracker, track_metric
 from ocelad.files import RowError, open_comparisons
+from ocelad.online.dyadic import Schedule
 from ocelad.online.losses import LOSSES
 from ocelad.pairs import Event
-from ocelad.tracking import Tracking
+from ocelad.tracking import CHUNK, PIPE_CHUNK, Tracking
 
 N = 4
 
@@ -76,6 +77,13 @@ def test_the_report_is_what_happened(tmp_path):
     assert [row.pairs for row in tracking.history.rows()] == [50] * 6 + [30]
     assert tracking.tracker.metric_ == core.play()
     assert tracking.tracker.feature_names_in_.tolist() == [f"f{j}" for j in range(N)]
+
+
+@pytest.mark.parametrize("size", [CHUNK, PIPE_CHUNK])
+def test_chunks_do_not_end_when_most_scales_have_just_begun(size):
+    starting = Schedule().starting
+    usual = np.mean([starting(t) for t in range(1, 4097)])
+    assert np.mean([starting(k * size) for k in range(1, 4097)]) == pytest.approx(usual, abs=0.1)
 
 
 def test_drift_is_how_far_the_metric_moves(tmp_path):
@@ -214,7 +222,7 @@ def test_ctrl_c_saves_and_exits_cleanly(tmp_path, number):
     assert "Stopped and saved; go on with" in err
     assert "Saved:" in out
     rounds = Tracking.load(tmp_path / "tracker").tracker.n_rounds_
-    assert rounds % 1024 == 0
+    assert rounds % CHUNK == 0
     assert 0 < rounds < 20_000
 
 
