@@ -472,3 +472,14 @@ def test_a_column_of_numbers_shades_an_embedding(folder, tmp_path):
     run("plot", "songs.tracker", "embedding", *options, cwd=folder)
     with Image.open(tmp_path / "tempo.png") as picture:
         assert len(np.unique(np.asarray(picture.convert("RGB")).reshape(-1, 3), axis=0)) > 500
+
+
+def test_what_a_kill_left_beside_a_tracker_is_removed(folder, tmp_path):
+    left = [tmp_path / f".pairs.tracker.{letter * 32}.part" for letter in "ab"]
+    others = [tmp_path / f".other.tracker.{'a' * 32}.part", tmp_path / ".pairs.tracker.notes.part"]
+    for more in ([], ["--resume"]):
+        for path in (*left, *others):
+            path.write_bytes(b"half")
+        run("track", folder / "pairs.parquet", "--quiet", *more, cwd=tmp_path)
+        assert not any(path.exists() for path in left)
+        assert all(path.exists() for path in others)

@@ -17,6 +17,7 @@ from river import checks, datasets, evaluate, linear_model, metrics, neighbors, 
 import ocelad.river
 from ocelad import LearnerError, track_metric
 from ocelad.pairs import Event
+from ocelad.reservoir import Partner
 from ocelad.river import LabelMetric, MetricKNNClassifier, PairMetric
 from ocelad.yardstick import Yardstick
 
@@ -318,3 +319,14 @@ def test_data_in_any_unit_can_be_read():
         scaled = [{name: unit * value for name, value in point.items()} for point in points]
         model = taught(LabelMetric(seed=0), scaled, labels)
         assert all(np.isfinite(list(model.transform_one(point).values())).all() for point in scaled)
+
+
+def test_a_point_is_compared_with_all_of_its_partners_or_with_none():
+    model = taught(LabelMetric(loss="squared_hinge", scale=1.0, seed=0), *some_points(30))
+    tracked, (points, _) = model._drawn.tracked, some_points(3, seed=1)
+    before = tracked.n_rounds, tracked.metric()
+    with pytest.raises(LearnerError, match="could not learn"):
+        tracked.learn(points[0], [Partner(points[1], True), Partner({"a": 1e149}, True)])
+    assert (tracked.n_rounds, tracked.metric()) == before
+    tracked.learn(points[0], [Partner(points[1], True), Partner(points[2], True)])
+    assert tracked.n_rounds == before[0] + 2

@@ -231,7 +231,7 @@ def test_a_pair_that_cannot_be_learned_from_saves_what_came_before(tmp_path):
     pairs[230] = [[1e149] * N, [0.0] * N]
     path = write_csv(tmp_path / "pairs.csv", pairs, y)
     with pytest.raises(LearnerError, match="could not learn from the pair"):
-        tracked(path, tmp_path / "tracker", tracking=Tracking(MetricTracker(loss="squared_hinge")))
+        tracked(path, tmp_path / "tracker", every=10_000, tracking=Tracking(MetricTracker(loss="squared_hinge")))
     saved = Tracking.load(tmp_path / "tracker")
     assert saved.tracker.n_rounds_ == saved.history.total().pairs == 200
 
