@@ -1,0 +1,1 @@
+"""Any methods on any stream under one protocol."""
