@@ -57,7 +57,7 @@ def write(path: str | os.PathLike[str], format: str, arrays: Arrays, about: Abou
         raise ValueError(f"{str(path)!r} is not a plain file; accepted: the path of a file")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"the folder {str(path.parent)!r} does not exist")
-    _replace(path, _content(format, arrays, about))
+    replace_whole(path, _content(format, arrays, about))
 
 
 def read(path: str | os.PathLike[str], format: str, *, needs_checksum: bool = True) -> tuple[Arrays, About]:
@@ -169,7 +169,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=np.generic.item)
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_whole(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name[:100]}.{uuid4().hex}.part")
     try:
         with open(temporary, "xb") as file:

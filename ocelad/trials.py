@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, TypeVar, get_args
 
 from ocelad import checks
@@ -53,8 +53,30 @@ def map_trials(
     -----
     Inside a trial linear algebra runs on one thread: several trials with several threads each get in each other's way.
     """
-    from joblib import Parallel, delayed
+    seeds = _checked(trial, seeds, n_jobs, backend)
+    results: dict[int, Result] = {}
+    for place, result in _as_finished(trial, seeds, n_jobs, backend):
+        results[place] = result
+        if progress is not None:
+            progress(len(results))
+    return [results[place] for place in range(len(seeds))]
 
+
+def each_trial(
+    trial: Callable[[Seed], Result], seeds: Iterable[Seed], *, n_jobs: int = -1, backend: Backend = "threads"
+) -> Iterator[tuple[Seed, Result]]:
+    """Each seed with its ``trial(seed)``, as soon as it is finished, in whatever order; parameters as of ``map_trials``.
+
+    For work that shall not be lost: what came so far is there when the rest is interrupted.
+
+    >>> sorted(each_trial(abs, [-3, 1, -2]))
+    [(-3, 3), (-2, 2), (1, 1)]
+    """
+    seeds = _checked(trial, seeds, n_jobs, backend)
+    return ((seeds[place], result) for place, result in _as_finished(trial, seeds, n_jobs, backend))
+
+
+def _checked(trial: object, seeds: Iterable[Seed], n_jobs: int, backend: str) -> Sequence[Seed]:
     checks.choice(backend, "backend", get_args(Backend))
     if not callable(trial):
         raise TypeError(f"trial must be a function of one seed; got {type(trial).__name__}")
@@ -62,18 +84,21 @@ def map_trials(
         raise TypeError(f"seeds must be a sequence, one for each trial; got {seeds!r}")
     if n_jobs != -1 and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs < 1):
         raise ValueError(f"n_jobs must be a whole number of at least 1, or -1 for all processors; got {n_jobs!r}")
+    return list(seeds)
+
+
+def _as_finished(
+    trial: Callable[[Seed], Result], seeds: Sequence[Seed], n_jobs: int, backend: Backend
+) -> Iterator[tuple[int, Result]]:
+    from joblib import Parallel, delayed
+
     kind = "threading" if backend == "threads" else "loky"
-    results = []
-    running = Parallel(n_jobs=n_jobs, backend=kind, return_as="generator")(delayed(_alone)(trial, s) for s in seeds)
-    for result in running:
-        results.append(result)
-        if progress is not None:
-            progress(len(results))
-    return results
+    tasks = (delayed(_alone)(trial, place, seed) for place, seed in enumerate(seeds))
+    yield from Parallel(n_jobs=n_jobs, backend=kind, return_as="generator_unordered")(tasks)
 
 
-def _alone(trial: Callable[[Seed], Result], seed: Seed) -> Result:
+def _alone(trial: Callable[[Seed], Result], place: int, seed: Seed) -> tuple[int, Result]:
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):
-        return trial(seed)
+        return place, trial(seed)

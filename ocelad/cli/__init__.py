@@ -9,6 +9,7 @@ import sys
 import click
 
 import ocelad
+from ocelad.cli.compare import compare
 from ocelad.cli.demo import demo
 from ocelad.cli.evaluate import evaluate
 from ocelad.cli.inspect import inspect
@@ -30,12 +31,13 @@ def cli() -> None:
       ocelad track pairs.csv --resume              go on where it stopped
       ocelad inspect pairs.tracker                 what is in it
       ocelad embed pairs.tracker items.csv         points where Euclidean distance is the learned one
+      ocelad compare rice comid saol               methods on the same streams: who wins where
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done with rows skipped, 130 interrupted (and saved).
     """
 
 
-for command in (demo, track, embed, distance, evaluate, inspect, plot, warm):
+for command in (demo, track, embed, distance, evaluate, inspect, plot, compare, warm):
     cli.add_command(command)
 
 

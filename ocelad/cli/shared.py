@@ -162,8 +162,13 @@ def why_no_picture() -> str | None:
 
 
 def print_json(content: dict[str, Any]) -> None:
+    """Onto standard output, on one line."""
+    click.echo(json_line(content))
+
+
+def json_line(content: dict[str, Any]) -> str:
     """One line; numbers that JSON has no word for become null."""
-    click.echo(json.dumps(_plain(content), allow_nan=False))
+    return json.dumps(_plain(content), allow_nan=False)
 
 
 def _plain(value: Any) -> Any:

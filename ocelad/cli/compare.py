@@ -1,0 +1,365 @@
+"""ocelad compare: any methods on any stream, under one protocol."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ocelad.cli.shared import (
+    INTERRUPTED,
+    PICTURES,
+    ROWS_SKIPPED,
+    as_json,
+    opened_pairs,
+    print_json,
+    print_tables,
+    reading_pairs,
+    skipping,
+    table,
+    tell_of_skipped,
+    why_no_picture,
+)
+
+if TYPE_CHECKING:
+    from ocelad.compare import Comparison, Method, Stream
+
+JOURNAL, RESULT, PICTURE = "trials.jsonl", "comparison.json", "comparison"
+
+
+@click.command(short_help="Any methods on any stream, under one protocol.")
+@click.argument("methods", nargs=-1)
+@click.option(
+    "--stream",
+    default="paper",
+    show_default=True,
+    metavar="NAME|FILE",
+    help="A built-in stream (--list names them), or a file of pairs.",
+)
+@click.option("--seeds", type=click.IntRange(1, 100_000), help="How many streams; 10 by default. A file is one.")
+@click.option("--first-seed", default=1000, show_default=True, type=click.IntRange(0), help="The first stream's seed.")
+@click.option(
+    "--tune",
+    default=0,
+    show_default=True,
+    metavar="N",
+    type=click.IntRange(0, 10_000),
+    help="Try N settings of each method on other streams first (of a file: its first quarter).",
+)
+@click.option(
+    "--tune-seeds", default=3, show_default=True, type=click.IntRange(1), help="On how many streams, of seeds 0, 1, ..."
+)
+@click.option("--every", default=100, show_default=True, type=click.IntRange(1), help="Rounds between evaluations.")
+@click.option("--reference", metavar="METHOD", help="What the others are held against; the first by default.")
+@click.option("--class", "class_", metavar="COLUMN", help="With --items: their classes, to judge by k-NN error.")
+@click.option(
+    "--output",
+    default="ocelad-compare",
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder of the results; what is finished in it is not computed again.",
+)
+@click.option("--picture", default="png", show_default=True, type=click.Choice([kind[1:] for kind in PICTURES]))
+@click.option("--restart", is_flag=True, help="Forget what is finished in the folder.")
+@click.option("--jobs", default=-1, show_default=True, type=int, help="How many processes; -1: all processors.")
+@click.option("--list", "list_", is_flag=True, help="Name the methods and the built-in streams, and stop.")
+@reading_pairs
+@skipping
+@as_json
+def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any) -> None:
+    """Compare METHODS on one stream: the same pairs, the same rounds, the same evaluation, paired by seed.
+
+    A METHOD is a name, or a name with settings: comid:step_size=1e-3,loss=hinge. "all", "online", "ensembles", "batch"
+    and "plain" stand for all of that kind which can take the stream. Without any, those of the paper's figure.
+
+    Each method is judged every 100 rounds by what it says before it learns from the pairs that come: the 5-NN error and
+    how often k-means finds the clusters, among points with known classes; and how many couples of a similar and a
+    dissimilar pair, of the 100 to come, it ranks wrongly. Ctrl-C or a kill loses nothing that is finished: the same
+    command goes on.
+
+    \b
+    Examples:
+      ocelad compare --list
+      ocelad compare rice comid saol --seeds 50
+      ocelad compare all --tune 20 --output everyone
+      ocelad compare rice comid:step_size=1e-3 comid:step_size=1e-2 --stream switching
+      ocelad compare rice itml-online euclidean --stream pairs.csv --tune 10
+    """
+    from ocelad.compare import FIGURE
+    from ocelad.compare import compare as run
+
+    if list_:
+        _print_list(as_json)
+        return
+    stream, n_skipped = _stream(options)
+    chosen = _chosen(methods or FIGURE, stream)
+    output: Path = options["output"]
+    journal = output / JOURNAL
+    if options["restart"]:
+        journal.unlink(missing_ok=True)
+    with _progress() as progress:
+        try:
+            result = run(
+                chosen,
+                stream,
+                seeds=options["seeds"] or 10,
+                first_seed=options["first_seed"],
+                every=options["every"],
+                tune=options["tune"],
+                tune_seeds=options["tune_seeds"],
+                reference=options["reference"],
+                n_jobs=options["jobs"],
+                journal=journal,
+                progress=progress,
+            )
+        except KeyboardInterrupt:
+            click.echo(f"Interrupted; what is finished is in {journal}, and the same command goes on.", err=True)
+            sys.exit(INTERRUPTED)
+    _write(result, output, f"{PICTURE}.{options['picture']}", as_json)
+    if n_skipped:
+        click.get_current_context().exit(ROWS_SKIPPED)
+
+
+def _stream(options: dict[str, Any]) -> tuple[Stream, int]:
+    """The stream that is meant, and how many rows of its file were skipped."""
+    from ocelad.compare import STREAMS, PairStream
+
+    name: str = options["stream"]
+    if name in STREAMS:
+        for option in ("items", "class_", "x", "z", "label"):
+            if options[option]:
+                raise click.UsageError(f"--{option.strip('_')} is for a file of pairs; {name!r} is a built-in stream")
+        return STREAMS[name], 0
+    if options["seeds"]:
+        raise click.UsageError("a file of pairs is one stream, whatever the seed: leave --seeds away")
+    if options["class_"] and not options["items"]:
+        raise click.UsageError("--class names a column of items: give --items FILE, too")
+    if name != "-" and not Path(name).exists():
+        raise click.UsageError(f"there is no file {name!r}, and no stream of that name: {', '.join(STREAMS)}")
+    import numpy as np
+
+    with opened_pairs(name, options) as rows:
+        chunks = list(rows)
+        features = rows.feature_names
+    tell_of_skipped(rows)
+    if not chunks:
+        raise ValueError(f"{name} has no pairs to compare on")
+    pairs, y = np.concatenate([chunk.pairs for chunk in chunks]), np.concatenate([chunk.y for chunk in chunks])
+    if abs(y.sum()) == len(y):
+        raise ValueError(f"all pairs of {name} have the label {y[0]:+g}; similar and dissimilar ones are needed")
+    scene = _scene(options, features) if options["class_"] else None
+    return PairStream(pairs[:, 0], pairs[:, 1], y, scene=scene, name=Path(name).name), rows.n_skipped
+
+
+def _scene(options: dict[str, Any], features: Sequence[str]) -> tuple[Any, Any]:
+    """Items with their classes, at most so many, by which metrics are judged."""
+    import numpy as np
+
+    from ocelad.compare.streams import SCENE_POINTS
+    from ocelad.files import open_items
+
+    points, labels = [], []
+    with open_items(options["items"], label=options["class_"], id=options["id_"], features=features) as items:
+        for chunk in items:
+            points.append(chunk.X)
+            labels += [str(label) for label in chunk.labels or []]
+    X, classes = np.concatenate(points), np.array(labels)
+    if len(X) > SCENE_POINTS:
+        some = np.sort(np.random.default_rng(0).choice(len(X), SCENE_POINTS, replace=False))
+        click.echo(f"{SCENE_POINTS} of {len(X):,} items, drawn at random, are what metrics are judged by.", err=True)
+        X, classes = X[some], classes[some]
+    if len(np.unique(classes)) < 2:
+        raise ValueError(f"all items have the {options['class_']} {classes[0]!r}; at least two classes are needed")
+    return X, classes
+
+
+def _chosen(names: Sequence[str], stream: Stream) -> list[Method]:
+    """The methods that are meant; a group's are those that can take the stream."""
+    from ocelad.compare import GROUPS, METHODS
+    from ocelad.compare.methods import parsed
+
+    chosen: dict[str, Method] = {}
+    for name in names:
+        if name in GROUPS or name == "all":
+            groups = [method for method in METHODS.values() if name in ("all", method.group)]
+            chosen |= {method.label: method for method in groups if method.why_not(stream) is None}
+            left = [method.name for method in groups if method.why_not(stream) is not None]
+            if left:
+                click.echo(f"Cannot take the stream {stream.name!r}, left out: {', '.join(left)}.", err=True)
+        else:
+            method = parsed(name, METHODS)
+            chosen[method.label] = method
+    return list(chosen.values())
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A live bar with the time that is left on a terminal; elsewhere a line for every tenth."""
+    if not sys.stderr.isatty():
+        yield _lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        tasks: dict[str, Any] = {}
+
+        def show(words: str, done: int, total: int) -> None:
+            if words not in tasks:
+                tasks[words] = bar.add_task(words, total=total, completed=done)
+            bar.update(tasks[words], completed=done)
+
+        yield show
+
+
+def _lines() -> Callable[[str, int, int], None]:
+    last: dict[str, int] = {}
+
+    def show(words: str, done: int, total: int) -> None:
+        tenth = 10 * done // max(total, 1)
+        if tenth > last.get(words, -1):
+            last[words] = tenth
+            click.echo(f"{words}: {done} of {total} trials", err=True)
+
+    return show
+
+
+def _write(result: Comparison, output: Path, picture: str, as_json: bool) -> None:
+    """The result as JSON and as a picture in the folder, and on the terminal."""
+    from ocelad.compare.picture import draw
+    from ocelad.saved import replace_whole
+
+    content = json_line(result.to_json())
+    replace_whole(output / RESULT, f"{content}\n".encode())
+    no_picture = why_no_picture()
+    if no_picture is None:
+        draw(result, output / picture)
+    if as_json:
+        click.echo(content)
+        return
+    print_tables(*_tables(result))
+    click.echo("\n".join(_notes(result)))
+    click.echo(f"Result: {output / RESULT}")
+    click.echo(f"Picture: {output / picture}" if no_picture is None else f"No picture: {no_picture}")
+
+
+def _tables(result: Comparison) -> list[Any]:
+    from ocelad.compare.summary import MEASURES
+
+    lines = sorted(result.rows(), key=lambda line: (line.mean != line.mean, line.mean))
+    told = {method.label: method.needs for method in result.methods}
+    numbered = {phase: f"P{at}" for at, phase in enumerate(result.phases, start=1)} if len(result.phases) > 1 else {}
+    others = [measure for measure in result.measures if measure != result.main]
+    by_measure = {measure: {line.method: line for line in result.rows(measure)} for measure in others}
+    columns = ["method", *numbered.values(), "all", f"less {result.reference}"]
+    columns += [{"found": "found", "ranked_wrong": "ranked"}[measure] for measure in others] + ["us/pair"]
+    rows = []
+    for line in lines:
+        label = line.method
+        row = [f"{label} *" if told[label] else label]
+        row += [_number(line.by_phase[phase].mean) for phase in numbered]
+        row += [_with_error(line.mean, line.error)]
+        row += ["" if label == result.reference else _with_error(*line.difference, sign=True)]
+        row += [_number(by_measure[measure][label].mean, 1) for measure in others]
+        rows.append([*row, _number(result.microseconds(label), 0)])
+    over = f"{len(result.seeds)} streams" if result.stream.seeded else "one stream"
+    title = f"{MEASURES[result.main]}, mean and standard error: {result.stream.name}, {over}"
+    tables = [table(title, columns, rows)]
+    if result.tuned:
+        settings = [[label, _settings(tuned.best), str(tuned.n_tried)] for label, tuned in result.tuned.items()]
+        tables.append(table("Tuned on other streams", ["method", "", "tried"], settings))
+    return tables
+
+
+def _settings(method: Method) -> str:
+    return ", ".join(f"{key}={method.values[key]}" for key in method.search)
+
+
+def _notes(result: Comparison) -> list[str]:
+    """What the table does not say by itself."""
+    from ocelad.compare.summary import MEASURES
+
+    notes = []
+    if len(result.phases) > 1:
+        notes.append("; ".join(f"P{at}: {phase}" for at, phase in enumerate(result.phases, start=1)))
+    if result.stream.has_scenes:
+        notes.append(f"found: {MEASURES['found']}; ranked: {MEASURES['ranked_wrong']}.")
+    if any(method.needs for method in result.methods):
+        notes.append("* is told more than the pairs: the points' classes, when the question changes, or the truth.")
+    if not result.stream.seeded:
+        notes.append("Standard errors are over ten stretches of the stream, one after the other.")
+    for method in result.methods:
+        failed = result.failures(method.label)
+        if failed:
+            notes.append(
+                f"{method.label} failed on {len(failed)} of {len(result.seeds)} streams, which are left out of its "
+                f"means; the first: {failed[0].failed}"
+            )
+    return [*notes, "", *_not_won(result)]
+
+
+def _not_won(result: Comparison) -> list[str]:
+    """Where the reference does not win, phase by phase."""
+    told = {method.label: " *" if method.needs else "" for method in result.methods}
+    found = result.not_won()
+    if not found:
+        return [f"{result.reference} has the least everywhere, by more than two standard errors."]
+    lines = [f"Where {result.reference} does not win (less {result.reference}, paired; = is within two standard errors):"]
+    for phase in dict.fromkeys(lost.phase for lost in found):
+        words = [
+            f"{lost.method}{told[lost.method]} {'' if lost.better else '= '}{_with_error(*lost.difference, sign=True)}"
+            for lost in sorted((lost for lost in found if lost.phase == phase), key=lambda lost: lost.difference.mean)
+        ]
+        lines.append(f"  {phase or 'over all'}: {', '.join(words)}")
+    return lines
+
+
+def _with_error(mean: float, error: float, sign: bool = False) -> str:
+    if mean != mean:
+        return "-"
+    number = f"{mean:+.2f}" if sign else f"{mean:.2f}"
+    return number if error != error else f"{number} ±{error:.2f}"
+
+
+def _number(value: float, digits: int = 2) -> str:
+    return "-" if value != value else f"{value:.{digits}f}"
+
+
+def _print_list(as_json: bool) -> None:
+    from ocelad.compare import GROUPS, METHODS, STREAMS
+
+    if as_json:
+        methods = {
+            method.name: {
+                "about": method.about,
+                "group": method.group,
+                "settings": method.values,
+                "tuned": list(method.search),
+                "told": sorted(method.needs),
+                "sparse": method.sparse,
+            }
+            for method in METHODS.values()
+        }
+        streams = {name: {"rounds": stream.rounds, "phases": stream.phases} for name, stream in STREAMS.items()}
+        print_json({"methods": methods, "streams": streams})
+        return
+    tables = []
+    for group in GROUPS:
+        rows = [
+            [f"{method.name} *" if method.needs else method.name, method.about, _listed(method)]
+            for method in METHODS.values()
+            if method.group == group
+        ]
+        tables.append(table(group, ["method", "", ""], rows))
+    streams_rows = [[name, f"{stream.rounds} rounds: {', '.join(stream.phases)}"] for name, stream in STREAMS.items()]
+    print_tables(*tables, table("streams", ["stream", ""], streams_rows))
+    click.echo("* is told more than the pairs: the points' classes, when the question changes, or the truth.")
+
+
+def _listed(method: Method) -> str:
+    return ", ".join(f"{key}={value}" for key, value in method.values.items())

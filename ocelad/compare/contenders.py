@@ -1,0 +1,127 @@
+"""The ways in which methods go through a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from ocelad.compare.judge import Contender, Play
+from ocelad.compare.streams import Block
+from ocelad.metric import Metric
+from ocelad.online.learner import Learner
+from ocelad.online.ocelad import Ocelad
+from ocelad.pairs import Event, Pair
+
+
+class Ensemble:
+    """An ``Ocelad``, over whatever bank."""
+
+    def __init__(self, ensemble: Ocelad[Any, Metric]) -> None:
+        self._ensemble = ensemble
+
+    def play(self, now: Block) -> Play:
+        return self._ensemble.play()
+
+    def learn(self, block: Block) -> None:
+        self._ensemble.replay(block.events())
+
+
+class Single:
+    """One online learner of a metric."""
+
+    def __init__(self, learner: Learner[Event, Metric]) -> None:
+        self._learner = learner
+
+    def play(self, now: Block) -> Play:
+        return self._learner.play()
+
+    def learn(self, block: Block) -> None:
+        for event in block.events():
+            self._learner.update(event)
+
+
+class PairLearner(Protocol):
+    """A learner that needs both points and not only their difference."""
+
+    def play(self) -> Play: ...
+
+    def update(self, pair: Pair) -> None: ...
+
+
+class OfPoints:
+    """One online learner that needs both points of a pair."""
+
+    def __init__(self, learner: PairLearner) -> None:
+        self._learner = learner
+
+    def play(self, now: Block) -> Play:
+        return self._learner.play()
+
+    def learn(self, block: Block) -> None:
+        for x, z, y in zip(block.X, block.Z, block.y, strict=True):
+            self._learner.update(Pair(x, z, y))
+
+
+class Reinitialised:
+    """A contender that is made anew whenever the question changes: the oracle, which is told."""
+
+    def __init__(self, make: Callable[[], Contender]) -> None:
+        self._make = make
+        self._contender = make()
+
+    def play(self, now: Block) -> Play:
+        return self._contender.play(now)
+
+    def learn(self, block: Block) -> None:
+        cuts = [0, *block.changes, len(block)]
+        for number, (first, last) in enumerate(zip(cuts, cuts[1:], strict=False)):
+            if number > 0:
+                self._contender = self._make()
+            if last > first:
+                self._contender.learn(block[first:last])
+
+
+class Fixed:
+    """A metric that never changes."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    def play(self, now: Block) -> Play:
+        return self._metric
+
+    def learn(self, block: Block) -> None:
+        pass
+
+
+class Truth:
+    """The metric by which the pairs are answered, which no learner is told."""
+
+    def play(self, now: Block) -> Play:
+        assert now.truth is not None
+        return now.truth
+
+    def learn(self, block: Block) -> None:
+        pass
+
+
+class Batch:
+    """A batch method that is fitted anew, every so many rounds, on what was seen."""
+
+    def __init__(self, refitted: Any, from_points: bool) -> None:
+        self._refitted, self._from_points = refitted, from_points
+
+    def play(self, now: Block) -> Play:
+        metric: Metric = self._refitted.play()
+        return metric
+
+    def learn(self, block: Block) -> None:
+        if self._from_points:
+            assert block.labels is not None
+            # The pairs one after the other, so that a window holds the last of them.
+            points = np.stack([block.X, block.Z], axis=1).reshape(-1, block.X.shape[1])
+            self._refitted.see_points(points, block.labels.ravel())
+        else:
+            self._refitted.see_pairs(block.X, block.Z, block.y)

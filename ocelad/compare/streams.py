@@ -1,0 +1,345 @@
+"""What methods are compared on: streams of pairs in blocks, drawn for each seed or read from a file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from ocelad import checks
+from ocelad.checks import Floats
+from ocelad.metric import Metric
+from ocelad.pairs import Events, alike, subtract
+from ocelad.streams import DriftingClusters, Moment, SwitchingWords
+
+#: What a stream may tell beside its pairs: the classes of their points, when the question changes, the true metric.
+Gift: TypeAlias = Literal["labels", "changes", "truth"]
+
+#: How many points are embedded to judge a metric.
+SCENE_POINTS = 600
+#: The squared length that differences of the built-in streams have; pairs of files are brought to it.
+TYPICAL_SQUARED_LENGTH = 40.0
+
+
+class Scene(NamedTuple):
+    """Points as they are at one moment, and their classes."""
+
+    points: Floats
+    labels: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Rounds one after the other, and the world as it is when the first of them is about to be played.
+
+    Attributes
+    ----------
+    round : int
+        The first round's number.
+    phase : str
+        The phase that it is in.
+    X, Z : arrays or sparse arrays of shape (n_rounds, n_features)
+        The points of the pairs.
+    y : array of shape (n_rounds,)
+        +1 similar, -1 dissimilar.
+    scene : Scene or None
+        What a metric is judged on.
+    labels : array of shape (n_rounds, 2) or None
+        The classes of the pairs' points.
+    changes : tuple of int
+        The places in the block at which the question changes.
+    truth : Metric or None
+        The metric by which the pairs were answered.
+    """
+
+    round: int
+    phase: str
+    X: Any
+    Z: Any
+    y: Floats
+    scene: Scene | None = None
+    labels: np.ndarray | None = None
+    changes: tuple[int, ...] = ()
+    truth: Metric | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, part: slice) -> Block:
+        """Some of its rounds, without the changes."""
+        labels = None if self.labels is None else self.labels[part]
+        start = part.indices(len(self))[0]
+        return replace(
+            self, round=self.round + start, X=self.X[part], Z=self.Z[part], y=self.y[part], labels=labels, changes=()
+        )
+
+    def events(self) -> Events:
+        """The pairs as the core sees them."""
+        return Events(subtract(self.X, self.Z), self.y)
+
+
+class Stream(Protocol):
+    """What methods are compared on.
+
+    Attributes
+    ----------
+    name : str
+    n_features, rounds : int
+    sparse : bool
+        Whether the points are SciPy sparse rows.
+    gives : frozenset of Gift
+        What it tells beside its pairs.
+    phases : tuple of str
+        The names of its phases, in their order.
+    seeded : bool
+        Whether another seed draws another stream; a file is one stream.
+    has_scenes : bool
+        Whether metrics can be judged by the classes of points, and not only by pairs.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def n_features(self) -> int: ...
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def sparse(self) -> bool: ...
+    @property
+    def gives(self) -> frozenset[Gift]: ...
+    @property
+    def phases(self) -> tuple[str, ...]: ...
+    @property
+    def seeded(self) -> bool: ...
+    @property
+    def has_scenes(self) -> bool: ...
+
+    def opening(self, seed: int) -> Scene | None:
+        """All points as they are before the first round, with their classes, where it has some."""
+        ...
+
+    def blocks(self, seed: int, every: int) -> Iterator[Block]:
+        """The rounds in blocks; the second begins at round ``every``, and each further one so many rounds later."""
+        ...
+
+    def fingerprint(self) -> str:
+        """What no other stream has."""
+        ...
+
+
+class DriftingStream:
+    """A scenario of clusters that drift, one stream for each seed.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    draw : callable (seed) -> DriftingClusters
+
+    Examples
+    --------
+    >>> stream = DriftingStream("paper", lambda seed: DriftingClusters(seed=seed))
+    >>> [len(block) for block in stream.blocks(seed=0, every=2000)]
+    [1999, 2000, 2000, 1]
+    """
+
+    sparse = False
+    seeded = True
+    has_scenes = True
+    gives: frozenset[Gift] = frozenset({"labels", "changes", "truth"})
+
+    def __init__(self, name: str, draw: Callable[[int], DriftingClusters]) -> None:
+        self.name = name
+        self._draw = draw
+        example = draw(0)
+        self.n_features, self.rounds = example.n_features, len(example)
+        self.phases = tuple(dict.fromkeys(phase.name for phase in example.phases))
+        about = (example.phases, example.n_points, example.n_features, example.flipped)
+        self._fingerprint = f"{name} {hashlib.sha256(repr(about).encode()).hexdigest()[:16]}"
+
+    def opening(self, seed: int) -> Scene:
+        """All points as they are in the first round."""
+        first = next(iter(self._draw(seed)))
+        return Scene(first.points(), first.labels)
+
+    def blocks(self, seed: int, every: int) -> Iterator[Block]:
+        """The rounds in blocks."""
+        gathered: list[Moment] = []
+        asked = None  # the clustering that was asked for in the round before
+        for moment in self._draw(seed):
+            if moment.round % every == 0 and gathered:
+                yield _gathered(gathered, asked)
+                asked, gathered = gathered[-1].phase.clustering, []
+            gathered.append(moment)
+        yield _gathered(gathered, asked)
+
+    def fingerprint(self) -> str:
+        """Its name and what it is drawn by."""
+        return self._fingerprint
+
+
+def _gathered(moments: Sequence[Moment], asked: str | None) -> Block:
+    first = moments[0]
+    places = np.array([[moment.first, moment.second] for moment in moments])
+    pairs = np.array([moment.points([moment.first, moment.second]) for moment in moments])
+    changes = []
+    for at, moment in enumerate(moments):
+        if asked is not None and moment.phase.clustering != asked:
+            changes.append(at)
+        asked = moment.phase.clustering
+    return Block(
+        round=first.round,
+        phase=first.phase.name,
+        X=pairs[:, 0],
+        Z=pairs[:, 1],
+        y=np.array([1.0 if moment.similar else -1.0 for moment in moments]),
+        scene=Scene(first.points(slice(SCENE_POINTS)), first.labels[:SCENE_POINTS]),
+        labels=np.array([moment.labels[row] for moment, row in zip(moments, places, strict=True)]),
+        changes=tuple(changes),
+        truth=first.true_metric(),
+    )
+
+
+class PairStream:
+    """Given pairs as one stream, such as those of a file.
+
+    Points are first multiplied by one number, so that the first pairs have a median squared distance of 40, as those of
+    the built-in streams have: step sizes that suit those then suit these.
+
+    Parameters
+    ----------
+    X, Z : array-like or SciPy sparse, of shape (n_pairs, n_features)
+        The points of the pairs, in the order in which they came.
+    y : array-like of shape (n_pairs,)
+        +1 (or True) similar, -1 (or False) dissimilar.
+    scene : (points, labels) or None
+        Points with known classes, on which a metric can be judged by k-NN error and by clustering.
+    name : str
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, Z = rng.normal(size=(2, 300, 4))
+    >>> stream = PairStream(X, Z, abs(X[:, 0] - Z[:, 0]) < 1)
+    >>> [len(block) for block in stream.blocks(seed=0, every=100)]
+    [99, 100, 100, 1]
+    """
+
+    seeded = False
+    gives: frozenset[Gift] = frozenset()
+    n_phases = 5
+
+    def __init__(
+        self, X: Any, Z: Any, y: Any, *, scene: tuple[Any, Any] | None = None, name: str = "pairs", first: int = 100
+    ) -> None:
+        X, Z = alike(X, Z, "X", "Z", 2)
+        if X.shape != Z.shape:
+            raise ValueError(f"X has shape {X.shape} and Z has {Z.shape}; accepted: as many rows, one pair each")
+        self.name = name
+        self.sparse = checks.is_sparse(X)
+        self.rounds, self.n_features = int(X.shape[0]), int(X.shape[1])
+        events = Events(subtract(X, Z), y)  # which checks all of it
+        start = events.U[:first]
+        lengths = start.multiply(start).sum(axis=1) if self.sparse else np.square(start).sum(axis=1)
+        typical = float(np.median(lengths[lengths > 0])) if (lengths > 0).any() else TYPICAL_SQUARED_LENGTH
+        self.factor = float(np.sqrt(TYPICAL_SQUARED_LENGTH / typical))
+        self._X, self._Z, self._y = X * self.factor, Z * self.factor, events.y
+        self._scene = None
+        if scene is not None:
+            points = checks.array(scene[0], "the points of the scene", 2, n_features=self.n_features)
+            self._scene = Scene(points * self.factor, np.asarray(scene[1]))
+        self.phases = tuple(f"{i + 1}/{self.n_phases}" for i in range(self.n_phases))
+
+    @property
+    def has_scenes(self) -> bool:
+        """Whether metrics can be judged by k-NN error."""
+        return self._scene is not None
+
+    def part(self, first: int, last: int, name: str | None = None) -> PairStream:
+        """The pairs from one on and before another, as a stream of its own."""
+        part = object.__new__(PairStream)
+        part.__dict__.update(self.__dict__)
+        part._X, part._Z, part._y = self._X[first:last], self._Z[first:last], self._y[first:last]
+        part.rounds, part.name = len(part._y), name or self.name
+        return part
+
+    def opening(self, seed: int) -> Scene | None:
+        """None: nothing is told before the first pair."""
+        return None
+
+    def blocks(self, seed: int, every: int) -> Iterator[Block]:
+        """The rounds in blocks; a fifth of them is called a phase."""
+        for rows in _blocks(self.rounds, every):
+            phase = self.phases[rows.start * self.n_phases // self.rounds]
+            yield Block(rows.start + 1, phase, self._X[rows], self._Z[rows], self._y[rows], self._scene)
+
+    def fingerprint(self) -> str:
+        """A digest of all numbers."""
+        digest = hashlib.sha256(self._y.tobytes())
+        for points in (self._X, self._Z):
+            for array in (points.data, points.indices, points.indptr) if self.sparse else (points,):
+                digest.update(np.ascontiguousarray(array).tobytes())
+        if self._scene is not None:
+            digest.update(self._scene.points.tobytes() + repr(self._scene.labels.tolist()).encode())
+        return f"{self.name} {digest.hexdigest()[:16]}"
+
+
+class WordStream:
+    """Sparse documents, compared by their topic and then by their style; one stream for each seed.
+
+    It is judged by its pairs alone.
+
+    Parameters
+    ----------
+    name : str
+    draw : callable (seed) -> SwitchingWords
+    """
+
+    sparse = True
+    seeded = True
+    has_scenes = False
+    gives: frozenset[Gift] = frozenset({"changes"})
+
+    def __init__(self, name: str, draw: Callable[[int], SwitchingWords]) -> None:
+        self.name = name
+        self._draw = draw
+        example = draw(0)
+        self.n_features, self.rounds, self.phases = example.n_words, len(example), example.questions
+        self._about = (example.documents.shape, example.length)
+
+    def opening(self, seed: int) -> None:
+        """None: nothing is told before the first pair."""
+        return
+
+    def blocks(self, seed: int, every: int) -> Iterator[Block]:
+        """The rounds in blocks."""
+        words = self._draw(seed)
+        for rows in _blocks(len(words), every):
+            left, right = words.pairs[rows].T
+            change = words.length - rows.start
+            yield Block(
+                round=rows.start + 1,
+                phase=words.question(rows.start + 1),
+                X=words.documents[left],
+                Z=words.documents[right],
+                y=words.y[rows],
+                changes=(change,) if 0 <= change < len(left) else (),
+            )
+
+    def fingerprint(self) -> str:
+        """Its name and what it is drawn by."""
+        return f"{self.name} {self._about}"
+
+
+def _blocks(rounds: int, every: int) -> Iterator[slice]:
+    """The rows of each block: the second begins at round ``every``, which is row ``every - 1``.
+
+    >>> [(rows.start + 1, rows.stop) for rows in _blocks(10, 4)]
+    [(1, 3), (4, 7), (8, 10)]
+    """
+    starts = sorted({0, *range(every - 1, rounds, every)})
+    for start, stop in zip(starts, [*starts[1:], rounds], strict=True):
+        yield slice(start, stop)

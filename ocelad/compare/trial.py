@@ -1,0 +1,132 @@
+"""One stream and the methods on it: every so many rounds each is judged by what it says, then all learn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ocelad.checks import Floats
+from ocelad.compare.judge import Contender, Scores, judged
+from ocelad.compare.methods import Method, Setting
+from ocelad.compare.streams import Stream
+
+# What a method may fail with on data that do not suit it; all else is a fault of the program, and stops.
+FAILURES = (ValueError, ArithmeticError, RuntimeError)
+
+
+@dataclass(frozen=True)
+class Record:
+    """How one method did on one stream.
+
+    Attributes
+    ----------
+    method : str
+        Its label.
+    seed : int
+    rounds : list of int
+        When it was judged.
+    phases : list of str
+        In which phase that was.
+    scores : list of Scores
+    microseconds : float
+        What learning from a pair took, on average; evaluation not counted.
+    failed : str or None
+        Why it did not come to the end, if so.
+    """
+
+    method: str
+    seed: int
+    rounds: list[int] = field(default_factory=list)
+    phases: list[str] = field(default_factory=list)
+    scores: list[Scores] = field(default_factory=list)
+    microseconds: float = np.nan
+    failed: str | None = None
+
+    def measured(self, measure: str) -> Floats:
+        """One of the scores at each evaluation."""
+        return np.array([getattr(scores, measure) for scores in self.scores])
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        scores = {name: [_or_none(value) for value in self.measured(name)] for name in Scores._fields}
+        about = {name: getattr(self, name) for name in ("method", "seed", "rounds", "phases", "failed")}
+        return {**about, "microseconds": _or_none(self.microseconds), "scores": scores}
+
+    @classmethod
+    def from_json(cls, kept: dict[str, Any]) -> Record:
+        """What ``to_json`` gave."""
+        columns = [[_or_nan(value) for value in kept["scores"][name]] for name in Scores._fields]
+        about = {name: kept[name] for name in ("method", "seed", "rounds", "phases", "failed")}
+        scores = [Scores(*row) for row in zip(*columns, strict=True)]
+        return cls(**about, scores=scores, microseconds=_or_nan(kept["microseconds"]))
+
+
+def _or_none(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _or_nan(value: float | None) -> float:
+    return np.nan if value is None else value
+
+
+class _Run:
+    """A method on its way, until it comes to the end or fails."""
+
+    def __init__(self, method: Method, setting: Setting) -> None:
+        self._record = Record(method.label, setting.seed)
+        self._seconds, self._learned = 0.0, 0
+        self._failed: str | None = None
+        self._contender: Contender | None = None
+        try:
+            self._contender = method.contender(setting)
+        except FAILURES as error:
+            self._failed = f"before the first round: {error}"
+
+    def pass_through(self, block: Any, judge: bool) -> None:
+        """Be judged on a block, if it is time, and learn from it."""
+        if self._contender is None or self._failed is not None:
+            return
+        try:
+            with np.errstate(all="ignore"):  # a method on its way to fail is told of by its own refusal
+                if judge:
+                    scores = judged(self._contender.play(block), block)
+                    self._record.rounds.append(block.round)
+                    self._record.phases.append(block.phase)
+                    self._record.scores.append(scores)
+                start = perf_counter()
+                self._contender.learn(block)
+                self._seconds += perf_counter() - start
+        except FAILURES as error:
+            self._failed = f"in the rounds from {block.round} on: {error}"
+        self._learned += len(block)
+
+    def record(self) -> Record:
+        """What came of it."""
+        about = self._record
+        microseconds = 1e6 * self._seconds / self._learned if self._learned else np.nan
+        return Record(
+            about.method, about.seed, about.rounds, about.phases, about.scores, microseconds, failed=self._failed
+        )
+
+
+def run_trial(stream: Stream, methods: Sequence[Method], seed: int, every: int) -> list[Record]:
+    """How each of the methods does on the stream of a seed.
+
+    Examples
+    --------
+    >>> from ocelad.compare import METHODS, STREAMS
+    >>> (record,) = run_trial(STREAMS["static"], [METHODS["euclidean"]], seed=0, every=1000)
+    >>> record.rounds
+    [1000, 2000, 3000]
+    """
+    opening = stream.opening(seed) if any("labels" in method.needs for method in methods) else None
+    setting = Setting(stream.n_features, stream.rounds, seed, opening)
+    runs = [_Run(method, setting) for method in methods]
+    for block in stream.blocks(seed, every):
+        for run in runs:
+            run.pass_through(block, judge=block.round % every == 0)
+    return [run.record() for run in runs]
