@@ -26,12 +26,15 @@ class Setting(NamedTuple):
         For methods that draw.
     opening : Scene or None
         Points with their classes before the first round, for methods that need "labels".
+    sparse : bool
+        Whether points are sparse.
     """
 
     n_features: int
     rounds: int
     seed: int
     opening: Scene | None
+    sparse: bool = False
 
 
 class Between(NamedTuple):

@@ -124,7 +124,7 @@ def run_trial(stream: Stream, methods: Sequence[Method], seed: int, every: int) 
     [1000, 2000, 3000]
     """
     opening = stream.opening(seed) if any("labels" in method.needs for method in methods) else None
-    setting = Setting(stream.n_features, stream.rounds, seed, opening)
+    setting = Setting(stream.n_features, stream.rounds, seed, opening, stream.sparse)
     runs = [_Run(method, setting) for method in methods]
     for block in stream.blocks(seed, every):
         for run in runs:

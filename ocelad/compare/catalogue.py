@@ -1,0 +1,275 @@
+"""The methods and the streams that can be compared by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ocelad.baselines.adagrad import AdaGrad
+from ocelad.baselines.ader import ader
+from ocelad.baselines.batch import FitsPairs, FitsPoints, Refitted
+from ocelad.baselines.cbce import cbce
+from ocelad.baselines.comid import RatedComid, inverse_root
+from ocelad.baselines.ftrl import Ftrl
+from ocelad.baselines.hedge import hedge
+from ocelad.baselines.itml import Itml
+from ocelad.baselines.itml_online import OnlineItml
+from ocelad.baselines.lego import Lego
+from ocelad.baselines.lmnn import Lmnn
+from ocelad.baselines.mmc import Mmc
+from ocelad.baselines.oasis import Oasis
+from ocelad.baselines.plain import Whitened, euclidean
+from ocelad.baselines.pola import Pola
+from ocelad.baselines.saol import saol
+from ocelad.baselines.sklearn_methods import Lda, Mds, Nca, Pca
+from ocelad.compare.contenders import Batch, Ensemble, Fixed, OfPoints, Reinitialised, Single, Truth
+from ocelad.compare.judge import Contender
+from ocelad.compare.methods import Between, Method, OneOf, Setting
+from ocelad.compare.streams import DriftingStream, Stream, WordStream
+from ocelad.metric import Metric
+from ocelad.online.track import FULLRANK_TO, track_metric
+from ocelad.streams import SCENARIOS, SwitchingWords
+
+#: What methods are, in the order of ``--list``; each name stands for all of the kind.
+GROUPS = ("ensembles", "online", "batch", "plain")
+
+# Above FULLRANK_TO features a metric of full rank takes long with every engine.
+_MOST_DIRECTIONS = 30
+
+
+def _rice(setting: Setting, *, n_scales: int | None = None, **settings: Any) -> Contender:
+    engine = "sparse" if setting.sparse else "auto"
+    max_rank = _MOST_DIRECTIONS if setting.n_features > FULLRANK_TO else None
+    tracker = track_metric(setting.n_features, n_scales=n_scales, engine=engine, max_rank=max_rank, **settings)
+    return Ensemble(tracker)
+
+
+def _comid(setting: Setting, **settings: Any) -> Contender:
+    """One scale alone: it carries on, and its step size stays the same."""
+    return _rice(setting, n_scales=1, **settings)
+
+
+def _decaying(setting: Setting, *, step_size: float, **settings: Any) -> Contender:
+    return Single(RatedComid(_start(setting), rate=inverse_root(step_size), **settings))
+
+
+def _oracle(setting: Setting, **settings: Any) -> Contender:
+    return Reinitialised(partial(_comid, setting, **settings))
+
+
+def _learner(learner: Callable[..., Any], setting: Setting, **settings: Any) -> Contender:
+    return Single(learner(_start(setting), **settings))
+
+
+def _oasis(setting: Setting, **settings: Any) -> Contender:
+    return OfPoints(Oasis(setting.n_features, **settings))
+
+
+def _ensemble(ensemble: Callable[..., Any], setting: Setting, **settings: Any) -> Contender:
+    return Ensemble(ensemble(setting.n_features, **settings))
+
+
+def _saol(setting: Setting, **settings: Any) -> Contender:
+    return Ensemble(saol(setting.n_features, seed=setting.seed, **settings))
+
+
+def _ader(setting: Setting, **settings: Any) -> Contender:
+    return Ensemble(ader(setting.n_features, horizon=setting.rounds, **settings))
+
+
+def _refitted(
+    method: Callable[..., Any], from_points: bool, setting: Setting, *, every: int, window: int | None, **settings: Any
+) -> Contender:
+    rows = 2 if from_points else 1  # of a round
+    refitted = Refitted(
+        method(**settings),
+        every=rows * every,
+        window=None if window is None else rows * window,
+        from_="points" if from_points else "pairs",
+        start=_start(setting),
+    )
+    return Batch(refitted, from_points)
+
+
+def _at_start(method: Callable[..., FitsPoints], setting: Setting, **settings: Any) -> Contender:
+    assert setting.opening is not None
+    return Fixed(method(**settings).fit_points(*setting.opening))
+
+
+def _euclidean(setting: Setting) -> Contender:
+    if setting.sparse:
+        return Fixed(Metric.from_diagonal(np.full(setting.n_features, 1.0 / setting.n_features)))
+    return Fixed(euclidean(setting.n_features))
+
+
+def _truth(setting: Setting) -> Contender:
+    return Truth()
+
+
+def _start(setting: Setting) -> Metric:
+    """M0 = I / n, mu0 = 1: where all begin."""
+    return euclidean(setting.n_features)
+
+
+# A step size is tried over two orders of magnitude around what suits the paper's stream.
+_STEP = Between(3e-4, 3e-2)
+_LOSS = OneOf(("hinge", "logistic"))
+_REFIT = {"every": 500, "window": 500}
+_WINDOWS = {"window": OneOf((200, 500, 1000))}
+_LABELS: Any = frozenset({"labels"})
+
+
+def _batch(
+    name: str, about: str, method: Callable[..., Any], *, points: bool, labels: bool = True, search: Any = None, **settings: Any
+) -> Method:
+    """A batch method that is fitted anew every 500 rounds to the last of them."""
+    return Method(
+        name,
+        about,
+        partial(_refitted, method, points),
+        {**_REFIT, **settings},
+        {**_WINDOWS, **(search or {})},
+        needs=_LABELS if points and labels else frozenset(),
+        group="batch",
+    )
+
+
+_METHODS = [
+    Method(
+        "rice",
+        "RICE-OCELAD, logistic loss",
+        _rice,
+        {"step_size": 1e-2, "loss": "logistic", "shrinkage": 0.0, "finest": "carry"},
+        {"step_size": Between(1e-3, 1e-1)},
+        sparse=True,
+        group="ensembles",
+    ),
+    Method(
+        "rice-hinge",
+        "RICE-OCELAD, the paper's hinge loss",
+        _rice,
+        {"step_size": 3e-3, "loss": "hinge", "shrinkage": 0.0, "finest": "carry"},
+        {"step_size": _STEP},
+        sparse=True,
+        group="ensembles",
+    ),
+    Method(
+        "saol",
+        "SAOL: fresh learners, one drawn at random",
+        _saol,
+        {"step_size": 3e-3, "loss": "hinge"},
+        {"step_size": Between(3e-4, 3e-1)},
+        group="ensembles",
+    ),
+    Method(
+        "cbce",
+        "coin betting over the same intervals",
+        partial(_ensemble, cbce),
+        {"step_size": 3e-3, "loss": "hinge"},
+        {"step_size": _STEP},
+        group="ensembles",
+    ),
+    Method(
+        "ader",
+        "step sizes on a grid by the length of the stream, weighed by Hedge",
+        _ader,
+        {},
+        {},
+        group="ensembles",
+    ),
+    Method("hedge", "given step sizes, weighed by Hedge", partial(_ensemble, hedge), {}, {}, group="ensembles"),
+    Method(
+        "comid",
+        "COMID with one step size, as suits drift",
+        _comid,
+        {"step_size": 2e-3, "loss": "hinge", "shrinkage": 0.0},
+        {"step_size": _STEP, "loss": _LOSS},
+        sparse=True,
+        group="online",
+    ),
+    Method(
+        "comid-slow",
+        "the same, as suits a world at rest",
+        _comid,
+        {"step_size": 1e-3, "loss": "hinge", "shrinkage": 0.0},
+        sparse=True,
+        group="online",
+    ),
+    Method(
+        "comid-decaying",
+        "COMID with step_size / sqrt(t)",
+        _decaying,
+        {"step_size": 1e-2, "loss": "hinge", "shrinkage": 0.0},
+        {"step_size": Between(3e-3, 3e-1), "loss": _LOSS},
+        group="online",
+    ),
+    Method(
+        "comid-oracle",
+        "COMID, made anew when the question changes",
+        _oracle,
+        {"step_size": 2e-3, "loss": "hinge", "shrinkage": 0.0},
+        {"step_size": _STEP, "loss": _LOSS},
+        needs=frozenset({"changes"}),
+        sparse=True,
+        group="online",
+    ),
+    Method(
+        "itml-online",
+        "online ITML: LogDet steps to the nearest target",
+        partial(_learner, OnlineItml),
+        {"eta": 0.1},
+        {"eta": Between(1e-3, 1.0)},
+        group="online",
+    ),
+    Method("lego", "LEGO: exact LogDet steps", partial(_learner, Lego), {"eta": 0.2}, {"eta": Between(1e-3, 1.0)}, group="online"),
+    Method("pola", "POLA: two projections", partial(_learner, Pola), {"aggressiveness": None}, {"aggressiveness": Between(1e-4, 1.0)}, group="online"),
+    Method("oasis", "OASIS: a similarity, from triplets made of pairs", _oasis, {"aggressiveness": 1e-3}, {"aggressiveness": Between(1e-5, 1e-1)}, group="online"),
+    Method("adagrad", "AdaGrad of the pair loss", partial(_learner, AdaGrad), {"step_size": 1e-2, "per": "entry", "loss": "hinge"}, {"step_size": Between(1e-3, 1e-1), "per": OneOf(("entry", "matrix")), "loss": _LOSS}, group="online"),
+    Method("ftrl", "follow the regularised leader", partial(_learner, Ftrl), {"step_size": 1e-2, "loss": "hinge"}, {"step_size": Between(1e-3, 1e-1), "loss": _LOSS}, group="online"),
+    Method(
+        "lmnn-start",
+        "LMNN of all points with their classes before the first round, never again",
+        partial(_at_start, Lmnn),
+        {"k": 3, "weight": 0.5},
+        needs=_LABELS,
+        group="batch",
+    ),
+    _batch("lmnn", "LMNN of labelled points", Lmnn, points=True, k=3, weight=0.5),
+    _batch("lmnn-pairs", "LMNN of pairs", Lmnn, points=False, weight=0.5),
+    _batch("mmc", "MMC of pairs", Mmc, points=False),
+    _batch("itml", "batch ITML of pairs", Itml, points=False, gamma=1.0, search={"gamma": Between(1e-2, 1e2)}),
+    _batch("nca", "neighbourhood components analysis of labelled points", Nca, points=True),
+    _batch("lda", "linear discriminant analysis of labelled points", Lda, points=True),
+    _batch("pca", "principal components of points", Pca, points=True, labels=False, n_components=10),
+    _batch("mds", "multidimensional scaling of pairs", Mds, points=False),
+    _batch("whitened", "inverse covariance of points", Whitened, points=True, labels=False),
+    Method("euclidean", "Euclidean distance, which learns nothing", _euclidean, sparse=True, group="plain"),
+    Method("truth", "the metric that the pairs were answered by", _truth, needs=frozenset({"truth"}), group="plain"),
+]
+
+#: All methods by their names.
+METHODS: dict[str, Method] = {method.name: method for method in _METHODS}
+
+#: The built-in streams by their names.
+STREAMS: dict[str, Stream] = {
+    **{name: DriftingStream(name, scenario.stream) for name, scenario in SCENARIOS.items()},
+    "words": WordStream("words", lambda seed: SwitchingWords(seed=seed)),
+}
+
+#: What the paper's figure of the synthetic stream compares, and what else is needed to read it.
+FIGURE = (
+    "rice",
+    "rice-hinge",
+    "saol",
+    "comid",
+    "comid-slow",
+    "comid-decaying",
+    "comid-oracle",
+    "itml-online",
+    "lmnn-start",
+    "euclidean",
+    "truth",
+)

@@ -1,0 +1,509 @@
+"""One protocol for all methods: streams in blocks, trials, tuning, what is kept, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from ocelad import Comid, Metric, track_metric
+from ocelad.compare import METHODS, STREAMS, Between, Block, Method, PairStream, compare
+from ocelad.compare.catalogue import FIGURE
+from ocelad.compare.contenders import Ensemble, Fixed, Reinitialised, Single
+from ocelad.compare.journal import Journal
+from ocelad.compare.methods import Setting, check_stream, parsed
+from ocelad.compare.run import candidates
+from ocelad.compare.streams import DriftingStream
+from ocelad.compare.summary import Comparison, Estimate
+from ocelad.compare.trial import Record, Scores, run_trial
+from ocelad.evaluate import Alone, Frozen, prequential
+from ocelad.streams import DriftingClusters, Phase
+
+SHORT = (Phase("A, static", "A", 0.0, 130), Phase("B, drifting", "B", 0.05, 120))
+
+
+def short_draw(seed: int) -> DriftingClusters:
+    return DriftingClusters(SHORT, n_points=60, n_features=8, seed=seed)
+
+
+def short() -> DriftingStream:
+    return DriftingStream("short", short_draw)
+
+
+def given(n_pairs: int = 400, n: int = 4, seed: int = 0, **more) -> PairStream:
+    X, Z = np.random.default_rng(seed).normal(size=(2, n_pairs, n))
+    return PairStream(X, Z, abs(X[:, 0] - Z[:, 0]) < 1, **more)
+
+
+def setting(n: int = 8, **more) -> Setting:
+    return Setting(**{"n_features": n, "rounds": 250, "seed": 0, "opening": None, **more})
+
+
+class TestStreams:
+    @pytest.mark.parametrize("every", [1, 7, 100, 250])
+    def test_blocks_hold_every_round_once_and_begin_where_evaluations_are(self, every):
+        moments = list(short_draw(3))
+        blocks = list(short().blocks(3, every))
+        assert [block.round for block in blocks] == sorted({1, *range(every, 251, every)})
+        X, Z, y = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("X", "Z", "y"))
+        pairs = [moment.pair() for moment in moments]
+        assert (X == [pair.x for pair in pairs]).all()
+        assert (Z == [pair.z for pair in pairs]).all()
+        assert (y == [1.0 if pair.similar else -1.0 for pair in pairs]).all()
+        for block in blocks:
+            moment = moments[block.round - 1]
+            assert block.phase == moment.phase.name
+            assert block.truth == moment.true_metric()
+            assert (block.scene.points == moment.points(slice(600))).all()
+            assert (block.labels[0] == moment.labels[[moment.first, moment.second]]).all()
+
+    @pytest.mark.parametrize("every", [1, 13, 65, 130, 131, 200])
+    def test_changes_are_where_the_question_changes_and_nowhere_else(self, every):
+        rounds = [block.round + at for block in short().blocks(0, every) for at in block.changes]
+        assert rounds == [131]
+
+    def test_words_change_their_question_in_the_middle(self):
+        stream = STREAMS["words"]
+        blocks = list(stream.blocks(0, 100))
+        assert [block.round + at for block in blocks for at in block.changes] == [1501]
+        assert sum(map(len, blocks)) == stream.rounds
+        assert all(block.X.format == "csr" for block in blocks)
+
+    def test_given_pairs_are_brought_to_the_scale_of_the_built_in_streams(self):
+        X, Z = np.random.default_rng(0).normal(size=(2, 300, 4))
+        plain, huge = (PairStream(f * X, f * Z, X[:, 0] > 0) for f in (1.0, 1e6))
+        one, other = (next(stream.blocks(0, 101)) for stream in (plain, huge))
+        assert np.median(np.square(one.X - one.Z).sum(axis=1)) == pytest.approx(40.0)
+        np.testing.assert_allclose(one.X, other.X, rtol=1e-12)
+
+    def test_given_pairs_may_be_sparse_and_are_the_same_then(self):
+        X, Z = np.random.default_rng(0).normal(size=(2, 50, 4)) * (np.random.default_rng(1).random((2, 50, 4)) < 0.5)
+        dense, sparse = PairStream(X, Z, X[:, 0] > 0), PairStream(csr_array(X), csr_array(Z), X[:, 0] > 0)
+        for one, other in zip(dense.blocks(0, 20), sparse.blocks(0, 20), strict=True):
+            np.testing.assert_allclose(one.X, other.X.toarray(), rtol=1e-14)
+            assert len(one.events()) == len(other.events())
+
+    def test_given_pairs_that_are_no_pairs_are_refused(self):
+        with pytest.raises(ValueError, match="X has shape .* and Z has"):
+            PairStream(np.ones((3, 2)), np.ones((4, 2)), [1, 1, 1])
+        with pytest.raises(ValueError, match="NaN"):
+            PairStream([[np.nan]], [[1.0]], [1])
+        with pytest.raises(ValueError, match="y "):
+            PairStream([[1.0]], [[2.0]], [3])
+
+    def test_streams_of_one_seed_are_the_same_and_fingerprints_tell_streams_apart(self):
+        first, again = given(), given()
+        assert first.fingerprint() == again.fingerprint() != given(seed=1).fingerprint()
+        assert len({stream.fingerprint() for stream in STREAMS.values()}) == len(STREAMS)
+
+
+class TestContenders:
+    def test_a_trial_is_the_test_then_train_loop(self):
+        stream = short()
+        methods = [METHODS[name] for name in ("rice", "comid", "euclidean", "truth")]
+        records = run_trial(stream, methods, seed=5, every=50)
+        n, clusters = 8, short_draw(5)
+        truths = [moment.true_metric() for moment in clusters]
+
+        class Truth:
+            def __init__(self):
+                self.rest = iter([*truths, truths[-1]])
+                self.now = next(self.rest)
+
+            def play(self):
+                return self.now
+
+            def step(self, event):
+                self.now = next(self.rest)
+
+        trackers = {
+            "rice": track_metric(n),
+            "comid": Alone(Comid(Metric(np.eye(n) / n), step_size=2e-3)),
+            "euclidean": Frozen(Metric(np.eye(n) / n)),
+            "truth": Truth(),
+        }
+        rows = [row for _, rows in prequential(clusters, trackers, every=50, n_points=600) for row in rows]
+        for record in records:
+            expected = [row for row in rows if row.method == record.method]
+            assert record.rounds == [row.round for row in expected] == [50, 100, 150, 200, 250]
+            assert record.phases == [row.phase for row in expected]
+            # The engines differ in the last digits, which a vote among 60 points hardly ever sees.
+            np.testing.assert_allclose(record.measured("knn_error"), [row.knn_error for row in expected], atol=0.02)
+            np.testing.assert_allclose(record.measured("nmi"), [row.nmi for row in expected], atol=0.1)
+            assert record.failed is None
+
+    def test_one_scale_of_the_ensemble_is_comid(self):
+        comid = METHODS["comid"].contender(setting())
+        alone = Single(Comid(Metric(np.eye(8) / 8), step_size=2e-3))
+        for block in short().blocks(1, 40):
+            one, other = comid.play(block), alone.play(block)
+            np.testing.assert_allclose(one.matrix, other.matrix, rtol=1e-9, atol=1e-14)
+            assert one.threshold == pytest.approx(other.threshold, rel=1e-9)
+            comid.learn(block)
+            alone.learn(block)
+
+    @pytest.mark.parametrize("every", [40, 130, 131])
+    def test_the_oracle_begins_anew_when_the_question_changes(self, every):
+        oracle = Reinitialised(lambda: Single(Comid(Metric(np.eye(8)), step_size=1e-2)))
+        for block in short().blocks(1, every):
+            oracle.learn(block)
+        after = Comid(Metric(np.eye(8)), step_size=1e-2)
+        for moment in list(short_draw(1))[130:]:
+            after.update(moment.event())
+        last = Block(251, "", np.ones((1, 8)), np.ones((1, 8)), np.ones(1))
+        np.testing.assert_allclose(oracle.play(last).matrix, after.play().matrix, rtol=1e-12)
+
+    @pytest.mark.parametrize("name", list(METHODS))
+    def test_every_method_goes_through_a_stream_that_it_can_take(self, name):
+        (record,) = run_trial(short(), [METHODS[name]], seed=1, every=125)
+        assert record.failed is None, record.failed
+        assert record.rounds == [125, 250]
+        scores = np.array([list(scores) for scores in record.scores])
+        assert ((scores[:, 0] >= 0) & (scores[:, 0] <= 0.8)).all()
+        assert record.microseconds > 0
+
+    @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.sparse])
+    def test_methods_that_take_sparse_points_learn_from_them(self, name):
+        words = STREAMS["words"]
+        contender = METHODS[name].contender(setting(words.n_features, sparse=True))
+        for block in words.blocks(0, 200):
+            contender.play(block).squared_distance(block.X, block.Z)
+            if block.round > 400:
+                break
+            contender.learn(block)
+
+    def test_a_method_that_fails_is_told_of_and_the_others_go_on(self):
+        class Fails(Fixed):
+            def learn(self, block):
+                if block.round > 100:
+                    raise ValueError("too much")
+
+        fails = Method("fails", "", lambda setting: Fails(Metric(np.eye(8))))
+        never = Method("never", "", lambda setting: 1 / 0)
+        bad, none, good = run_trial(short(), [fails, never, METHODS["euclidean"]], seed=0, every=60)
+        assert bad.failed == "in the rounds from 120 on: too much"
+        assert bad.rounds == [60, 120]
+        assert none.failed == "before the first round: division by zero"
+        assert good.failed is None
+        assert good.rounds == [60, 120, 180, 240]
+
+    def test_a_fault_of_the_program_is_no_failure_of_the_method(self):
+        broken = Method("broken", "", lambda setting: setting.no_such_thing)
+        with pytest.raises(AttributeError):
+            run_trial(short(), [broken], seed=0, every=100)
+
+
+class TestMethods:
+    def test_a_wrong_name_lists_the_right_ones(self):
+        with pytest.raises(ValueError, match="there is no method 'saoll'.*did you mean 'saol'") as refused:
+            parsed("saoll", METHODS)
+        assert all(name in str(refused.value) for name in METHODS)
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("comid:speed=1", "comid has no setting 'speed'; accepted: step_size"),
+            ("comid:step_size", "'step_size' is no setting"),
+        ],
+    )
+    def test_wrong_settings_are_refused(self, text, message):
+        with pytest.raises(ValueError, match=message):
+            parsed(text, METHODS)
+
+    def test_settings_are_read_and_shown(self):
+        method = parsed("comid:step_size=1e-3,loss=logistic", METHODS)
+        assert method.values == {**METHODS["comid"].settings, "step_size": 1e-3, "loss": "logistic"}
+        assert method.label == "comid:step_size=0.001,loss=logistic"
+        assert parsed(method.label, METHODS) == method
+
+    def test_methods_that_cannot_take_a_stream_are_named_before_anything_runs(self, monkeypatch):
+        monkeypatch.setattr("ocelad.compare.run.run_trial", lambda *_: pytest.fail("it ran"))
+        with pytest.raises(ValueError, match=r"'words' \(itml-online: it does not take sparse points .*these can: rice"):
+            compare(["rice", "itml-online"], "words")
+        with pytest.raises(ValueError, match="lmnn: it needs the classes of the points; truth: it needs the true metric"):
+            compare(["lmnn", "truth"], given())
+        check_stream(METHODS.values(), STREAMS["paper"])  # all can
+
+    def test_every_default_is_within_what_is_tried(self):
+        for method in METHODS.values():
+            for key, search in method.search.items():
+                value = method.settings[key]
+                if isinstance(search, Between) and value is not None:
+                    assert search.low <= value <= search.high, (method.name, key)
+
+    def test_the_figure_names_methods_that_there_are(self):
+        assert set(FIGURE) <= set(METHODS)
+
+
+class TestJournal:
+    def record(self, seed=0, method="euclidean"):
+        return Record(method, seed, [100], ["p"], [Scores(0.1, np.nan, 0.3)], 1.5, None)
+
+    def keep(self, journal, stream, seed):
+        journal.keep(stream, [METHODS["euclidean"]], [self.record(seed)], 100)
+
+    def test_what_was_kept_comes_back(self, tmp_path):
+        stream = given()
+        self.keep(Journal(tmp_path / "folder" / "trials.jsonl"), stream, 3)
+        journal = Journal(tmp_path / "folder" / "trials.jsonl")
+        back = journal.record(stream, METHODS["euclidean"], 3, 100)
+        assert back.to_json() == self.record(3).to_json()
+        assert journal.missing(stream, [METHODS["euclidean"]], 4, 100) == (METHODS["euclidean"],)
+
+    @pytest.mark.parametrize("other", ["stream", "every", "settings", "program"])
+    def test_records_of_anything_else_do_not_count(self, tmp_path, monkeypatch, other):
+        path, stream, method = tmp_path / "trials.jsonl", given(), METHODS["comid"]
+        Journal(path).keep(stream, [method], [self.record(0, "comid")], 100)
+        every = 50 if other == "every" else 100
+        stream = given(seed=1) if other == "stream" else stream
+        method = method.with_settings(step_size=0.5) if other == "settings" else method
+        if other == "program":
+            monkeypatch.setattr("ocelad.compare.journal._program", lambda: "another")
+        assert Journal(path).missing(stream, [method], 0, every) == (method,)
+
+    def test_a_line_that_was_being_written_is_dropped(self, tmp_path):
+        path, stream = tmp_path / "trials.jsonl", given()
+        journal = Journal(path)
+        self.keep(journal, stream, 0)
+        whole = path.read_bytes()
+        self.keep(journal, stream, 1)
+        lines = path.read_bytes()
+        for cut in range(len(whole) + 1, len(lines)):
+            path.write_bytes(lines[:cut])
+            reread = Journal(path)
+            assert not reread.missing(stream, [METHODS["euclidean"]], 0, 100)
+            missing = reread.missing(stream, [METHODS["euclidean"]], 1, 100)
+            assert bool(missing) == (cut < len(lines) - 1)  # without its end of line it is whole as well
+            self.keep(reread, stream, 1)
+            assert not Journal(path).missing(stream, [METHODS["euclidean"]], 1, 100)
+
+    def test_a_file_that_is_no_journal_is_refused_and_stays(self, tmp_path):
+        path = tmp_path / "trials.jsonl"
+        path.write_text("my notes\nand more\n")
+        with pytest.raises(ValueError, match="no journal of trials"):
+            Journal(path)
+        assert path.read_text() == "my notes\nand more\n"
+
+
+class TestCompare:
+    def test_finished_trials_are_not_computed_again(self, tmp_path, monkeypatch):
+        def run(methods, **more):
+            return compare(methods, short(), seeds=3, every=100, n_jobs=1, journal=tmp_path / "t.jsonl", **more)
+
+        first = run(["comid", "euclidean"])
+        ran = []
+        monkeypatch.setattr(
+            "ocelad.compare.run.run_trial",
+            lambda stream, methods, seed, every: ran.append((seed, [m.name for m in methods]))
+            or run_trial(stream, methods, seed, every),
+        )
+        assert run(["comid", "euclidean"]).to_json() == first.to_json()
+        assert ran == []
+        run(["comid", "pola"])
+        assert ran == [(1000, ["pola"]), (1001, ["pola"]), (1002, ["pola"])]
+
+    def test_processes_give_the_same_scores(self):
+        one, two = (compare(["rice", "saol"], short(), seeds=2, every=100, n_jobs=n) for n in (1, 2))
+        for method in ("rice", "saol"):
+            for a, b in zip(one.records[method], two.records[method], strict=True):
+                assert replace(a, microseconds=0.0).to_json() == replace(b, microseconds=0.0).to_json()
+
+    def test_progress_counts_trials(self):
+        seen = []
+        compare(["euclidean"], short(), seeds=2, every=100, n_jobs=1, progress=lambda *now: seen.append(now))
+        assert seen == [("comparing", 0, 2), ("comparing", 1, 2), ("comparing", 2, 2)]
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"methods": []}, "no method to compare"),
+            ({"methods": ["rice", "rice"]}, "rice is there 2 times"),
+            ({"stream": "papers"}, "stream must be"),
+            ({"seeds": 0}, "seeds"),
+            ({"every": 10**9}, "every"),
+            ({"reference": "comid"}, "the reference 'comid' is not compared"),
+            ({"tune": 2, "first_seed": 2}, "tuning takes the seeds 0 to 2"),
+        ],
+    )
+    def test_bad_input_is_refused_in_a_sentence(self, arguments, message):
+        arguments = {"methods": ["rice"], "stream": "paper", **arguments}
+        with pytest.raises((ValueError, TypeError), match=message):
+            compare(**arguments)
+
+
+class TestTuning:
+    def aimed(self) -> Method:
+        """It is the better the nearer its angle is to 0."""
+
+        def make(setting, angle):
+            direction = np.zeros(setting.n_features)
+            direction[:2] = np.cos(angle), np.sin(angle)
+            return Fixed(Metric.from_factors(direction[None]))
+
+        return Method("aimed", "", make, {"angle": 1.2}, {"angle": Between(1e-3, 1.5)})
+
+    def test_the_best_of_what_was_tried_is_taken(self):
+        comparison = compare([self.aimed(), "euclidean"], given(1600), tune=8, every=100, n_jobs=1)
+        tuned = comparison.tuned["aimed"]
+        angles, scores = [v["angle"] for v, _ in tuned.tried], [s for _, s in tuned.tried]
+        assert tuned.n_tried == len(set(angles)) == 8
+        assert angles[0] == 1.2
+        assert tuned.best.values["angle"] == angles[int(np.argmin(scores))] < 0.5
+        assert "euclidean" not in comparison.tuned
+        assert comparison.rows()[0].mean == pytest.approx(
+            compare([tuned.best], comparison.stream, every=100, n_jobs=1).rows()[0].mean
+        )
+
+    def test_of_given_pairs_the_first_quarter_is_tuned_on_and_the_rest_compared(self):
+        comparison = compare([self.aimed()], given(1600), tune=2, every=100, n_jobs=1)
+        assert comparison.stream.rounds == 1200
+        with pytest.raises(ValueError, match="fewer than two times every=100"):
+            compare([self.aimed()], given(400), tune=2, every=100)
+
+    def test_other_seeds_are_tuned_on_than_compared(self):
+        seen = {"tuning": set(), "comparing": set()}
+
+        def make(setting, angle):
+            seen["tuning" if setting.seed < 1000 else "comparing"].add(setting.seed)
+            return Fixed(Metric(np.eye(8)))
+
+        method = replace(self.aimed(), make=make)
+        compare([method], short(), seeds=2, tune=2, tune_seeds=3, every=100, n_jobs=1)
+        assert seen == {"tuning": {0, 1, 2}, "comparing": {1000, 1001}}
+
+    def test_what_was_given_is_not_tuned(self):
+        tried = candidates(parsed("comid:loss=hinge", METHODS), 6)
+        assert {method.values["loss"] for method in tried} == {"hinge"}
+        assert len({method.values["step_size"] for method in tried}) == 6
+
+    def test_settings_that_fail_are_not_taken(self):
+        def make(setting, angle):
+            if angle != 1.2:
+                raise ValueError("no")
+            return Fixed(Metric(np.eye(4)))
+
+        comparison = compare([replace(self.aimed(), make=make)], given(1600), tune=4, every=100, n_jobs=1)
+        assert comparison.tuned["aimed"].best.values["angle"] == 1.2
+
+
+class TestSummary:
+    def comparison(self, by_method: dict[str, list[list[float]]], stream=None, reference="a", failed=()) -> Comparison:
+        """Of k-NN errors: for each method and seed one at rounds 100 and 200, in two phases."""
+        stream = stream or short()
+        methods = tuple(Method(name, "", Fixed) for name in by_method)
+        records = {
+            name: [
+                Record(
+                    name,
+                    seed,
+                    [100, 200],
+                    ["A, static", "B, drifting"],
+                    [Scores(e, 0.9 if e < 0.1 else 0.5, e) for e in errors],
+                    seed + 1.0,
+                    "why" if (name, seed) in failed else None,
+                )
+                for seed, errors in enumerate(seeds)
+            ]
+            for name, seeds in by_method.items()
+        }
+        return Comparison(stream, methods, records, reference, 100, tuple(range(len(by_method["a"]))))
+
+    def test_means_standard_errors_and_paired_differences(self):
+        comparison = self.comparison({"a": [[0.1, 0.3], [0.2, 0.4], [0.3, 0.5]], "b": [[0.2, 0.3], [0.3, 0.4], [0.4, 0.5]]})
+        a, b = comparison.rows("knn_error")
+        assert a.mean == pytest.approx(30.0)  # of 20, 30, 40
+        assert a.error == pytest.approx(10.0 / np.sqrt(3))
+        assert b.difference.mean == pytest.approx(5.0)  # every seed the same, though the seeds differ
+        assert b.difference.error == pytest.approx(0.0, abs=1e-9)
+        assert b.by_phase["A, static"].mean == pytest.approx(30.0)
+        assert a.by_phase["B, drifting"].mean == pytest.approx(40.0)
+        assert comparison.microseconds("a") == 2.0
+
+    def test_found_is_the_share_of_evaluations_with_a_high_nmi(self):
+        comparison = self.comparison({"a": [[0.05, 0.3], [0.05, 0.05]]})
+        assert comparison.rows("found")[0].mean == pytest.approx(75.0)
+
+    def test_where_the_reference_does_not_win(self):
+        noise = np.array([[0.0, 0.0], [0.01, 0.01], [-0.01, -0.01]])
+        a = 0.3 + 0 * noise
+        comparison = self.comparison(
+            {
+                "a": a.tolist(),
+                "worse": (a + 0.1).tolist(),
+                "alike": (a + noise).tolist(),
+                "better later": (a + [[0.1, -0.1]]).tolist(),
+            }
+        )
+        found = {(lost.phase, lost.method, lost.better) for lost in comparison.not_won()}
+        assert found == {
+            ("A, static", "alike", False),
+            ("B, drifting", "alike", False),
+            ("B, drifting", "better later", True),
+            (None, "alike", False),
+            (None, "better later", False),
+        }
+
+    def test_failed_trials_are_in_no_mean_and_pairs_without_them(self):
+        comparison = self.comparison({"a": [[0.1, 0.1], [0.5, 0.5]], "b": [[0.2, 0.2], [0.9, 0.9]]}, failed={("b", 1)})
+        b = comparison.rows("knn_error")[1]
+        assert b.mean == pytest.approx(20.0)
+        assert b.difference.mean == pytest.approx(10.0)
+        assert [record.seed for record in comparison.failures("b")] == [1]
+
+    def test_of_one_stream_errors_are_over_stretches(self):
+        comparison = compare(["euclidean", "rice"], given(1100), every=50, n_jobs=1)
+        line = comparison.rows()[0]
+        values = 100 * comparison.records["euclidean"][0].measured("ranked_wrong")
+        stretches = [np.nanmean(part) for part in np.array_split(values, 10)]
+        assert line.mean == pytest.approx(np.mean(stretches))
+        assert line.error == pytest.approx(np.std(stretches, ddof=1) / np.sqrt(10))
+
+    def test_json_holds_what_the_table_does(self):
+        comparison = compare(["comid", "euclidean"], short(), seeds=2, every=100, n_jobs=1)
+        content = json.loads(json.dumps(comparison.to_json()))
+        assert [method["method"] for method in content["methods"]] == ["comid", "euclidean"]
+        assert content["methods"][0]["knn_error"]["mean"] == comparison.rows()[0].mean
+        assert content["methods"][0]["settings"] == METHODS["comid"].values
+        assert content["methods"][1]["found"]["over_time"]["rounds"] == [100, 200]
+
+    def test_an_estimate_of_one_value_has_no_error(self):
+        assert np.isnan(Estimate.of(np.array([1.0])).error)
+        assert np.isnan(Estimate.of(np.array([])).mean)
+
+
+def test_a_learner_of_ones_own_can_be_compared():
+    from ocelad import LearnerBank, Ocelad
+
+    def make(setting):
+        start = Metric(np.eye(setting.n_features) / setting.n_features)
+
+        def learner(scale, play):
+            return Comid(start if play is None else play, step_size=3e-3 * scale.rate)
+
+        return Ensemble(Ocelad(LearnerBank(learner, Metric.average)))
+
+    own = Method("own", "RICE by hand", make)
+    comparison = compare([own, "rice-hinge"], short(), seeds=1, every=125, n_jobs=1)
+    a, b = (comparison.records[name][0] for name in ("own", "rice-hinge"))
+    np.testing.assert_allclose(a.measured("knn_error"), b.measured("knn_error"), atol=0.02)
+
+
+def test_a_similarity_is_judged_by_its_own_order():
+    from ocelad.baselines.oasis import Similarity
+    from ocelad.compare.judge import judged
+
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], 30)
+    points = rng.normal(size=(60, 3))
+    points[:, 0] = np.where(labels, 5.0, -5.0) + 0.1 * points[:, 0]
+    X, Z = points[rng.permutation(60)], points
+    y = np.where(X[:, 0] * Z[:, 0] > 0, 1.0, -1.0)
+    from ocelad.compare.streams import Scene
+
+    block = Block(1, "", X, Z, y, Scene(points, labels))
+    right, wrong = (Similarity(sign * np.diag([1.0, 0.0, 0.0])) for sign in (1, -1))
+    assert judged(right, block)[::2] == (0.0, 0.0)
+    assert judged(wrong, block)[::2] == (1.0, 1.0)
