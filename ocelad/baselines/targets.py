@@ -1,0 +1,102 @@
+"""TargetLearner: squared distances are pulled to targets by LogDet steps; what online ITML and LEGO share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ocelad import checks
+from ocelad.baselines.held import HeldMetric, finite
+from ocelad.checks import Floats
+from ocelad.metric import Metric
+from ocelad.pairs import Event, Pair
+
+# Where the targets are put, in multiples of the threshold, by one who does not say.
+SIMILAR_SHARE = 0.5
+DISSIMILAR_SHARE = 1.5
+
+
+class TargetLearner(HeldMetric):
+    """A pair's squared distance d2 is pulled to a target, by a step in the direction that LogDet gives.
+
+    Similar pairs are to be at most ``similar_target`` apart, dissimilar ones at least ``dissimilar_target``. A pair that is
+    so already changes nothing. Of all matrices with ``u'Mu = r d2`` the nearest to M in the LogDet divergence is
+    ``M + (r - 1) / d2 (Mu)(Mu)'``, positive definite for every r > 0; the methods differ in which r they choose.
+
+    M is held by a factor, ``M = LL'``, and ``L <- L + (sqrt(r) - 1) / d2 (L L'u)(L'u)'``: the same matrix, which
+    rounding cannot make indefinite.
+
+    Parameters
+    ----------
+    start : Metric
+        Where it starts; positive definite. Its threshold stays as it is.
+    eta : float
+        Step size; above 0. It multiplies squares of squared distances, so that it depends on the threshold alone.
+    similar_target, dissimilar_target : float or None
+        Above 0, the first not above the second. None: half the threshold and three halves of it.
+    """
+
+    def __init__(
+        self, start: Metric, *, eta: float, similar_target: float | None, dissimilar_target: float | None
+    ) -> None:
+        super().__init__(start)
+        self._eta = checks.number(eta, "eta", above=0)
+        self._L = _factor(start)
+        mu = start.threshold
+        near = SIMILAR_SHARE * mu if similar_target is None else similar_target
+        far = DISSIMILAR_SHARE * mu if dissimilar_target is None else dissimilar_target
+        self._near = checks.number(near, "similar_target", above=0)
+        self._far = checks.number(far, "dissimilar_target", above=0)
+        if self._near > self._far:
+            raise ValueError(
+                f"similar_target is {self._near:g} and dissimilar_target {self._far:g}; "
+                "accepted: similar pairs nearer than dissimilar ones"
+            )
+
+    @property
+    def targets(self) -> tuple[float, float]:
+        """The squared distance that similar pairs are to have at most, and dissimilar ones at least."""
+        return self._near, self._far
+
+    def loss(self, event: Event | Pair) -> float:
+        """``(d2 - target)^2``, or 0 where the pair is as it should be."""
+        u, y = self._seen(event)
+        _, d2 = self._project(u)
+        return finite((d2 - self._target(y)) ** 2) if self._violated(d2, y) else 0.0
+
+    def update(self, event: Event | Pair) -> None:
+        """One step towards the target."""
+        u, y = self._seen(event)
+        w, d2 = self._project(u)
+        if d2 == 0.0 or not self._violated(d2, y):  # points in one place stay there, whatever M is
+            self._wait()
+            return
+        with np.errstate(over="ignore", invalid="ignore"):
+            stretch = (np.sqrt(self._ratio(d2, self._target(y))) - 1.0) / d2
+            L = self._L + np.outer(self._L @ w, stretch * w)
+            self._hold(L @ L.T, self._metric.threshold)
+        self._L = L
+
+    def _ratio(self, d2: float, target: float) -> float:
+        """r: by how much the squared distance of this pair is multiplied."""
+        raise NotImplementedError
+
+    def _project(self, u: Floats) -> tuple[Floats, float]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            w = u @ self._L
+            return w, finite(float(w @ w))
+
+    def _target(self, y: float) -> float:
+        return self._near if y > 0 else self._far
+
+    def _violated(self, d2: float, y: float) -> bool:
+        return d2 > self._near if y > 0 else d2 < self._far
+
+
+def _factor(start: Metric) -> Floats:
+    try:
+        return np.linalg.cholesky(start.matrix)
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            f"the LogDet divergence is infinite at a singular matrix, so it cannot start from one of rank {start.rank} "
+            f"in {start.n_features} dimensions; start from a positive definite one"
+        ) from None
