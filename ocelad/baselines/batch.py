@@ -7,6 +7,7 @@ A batch method is a frozen dataclass of its settings. It learns from labelled po
 from __future__ import annotations
 
 from collections import deque
+from numbers import Real
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args, runtime_checkable
 
 import numpy as np
@@ -28,8 +29,8 @@ _N_THRESHOLD_PAIRS = 2000
 _N_REFUSALS = 100
 
 
-class CannotFit(ValueError):
-    """What was given is right, but not enough to fit this method to: one class only, too few points, a singular matrix."""
+class FitError(ValueError):
+    """What was given is right but not enough to fit to: one class only, too few points, a singular matrix."""
 
 
 @runtime_checkable
@@ -95,8 +96,10 @@ def _labels(labels: Any, count: int) -> npt.NDArray[Any]:
     if classes.dtype.kind == "f" and not np.isfinite(classes).all():
         where = int(np.flatnonzero(~np.isfinite(classes))[0])
         raise ValueError(f"labels holds {classes[where]} at position {where}; accepted: whole numbers or text")
-    if classes.dtype.kind == "O" and len({isinstance(label, str) for label in classes}) > 1 or None in classes.tolist():
-        raise TypeError("labels hold values that cannot be compared; accepted: all numbers or all text")
+    if classes.dtype.kind == "O":
+        kinds = {str if isinstance(label, str) else Real if isinstance(label, Real) else None for label in classes}
+        if kinds not in ({str}, {Real}):
+            raise TypeError("labels hold values that cannot be compared; accepted: all numbers or all text")
     return classes
 
 
@@ -104,13 +107,13 @@ def both_kinds(y: Floats, what: str) -> None:
     """Refuse pairs that are all similar or all dissimilar."""
     if abs(y.sum()) == len(y):
         kind = "similar" if y[0] > 0 else "dissimilar"
-        raise CannotFit(f"all {len(y)} pairs are {kind}; {what} needs similar and dissimilar ones")
+        raise FitError(f"all {len(y)} pairs are {kind}; {what} needs similar and dissimilar ones")
 
 
 def two_classes(classes: Whole, what: str) -> None:
     """Refuse points that are all of one class."""
     if classes.max() == 0:
-        raise CannotFit(f"all {len(classes)} points are of one class; {what} needs two or more")
+        raise FitError(f"all {len(classes)} points are of one class; {what} needs two or more")
 
 
 def drawn_pairs(classes: Whole, count: int, seed: int) -> tuple[Whole, Whole, Floats]:
@@ -126,7 +129,7 @@ def drawn_pairs(classes: Whole, count: int, seed: int) -> tuple[Whole, Whole, Fl
     sizes = np.bincount(classes)
     crowded = np.flatnonzero(sizes[classes] > 1)
     if not len(crowded):
-        raise CannotFit(f"each of the {len(classes)} points is alone in its class; drawing pairs needs similar ones")
+        raise FitError(f"each of the {len(classes)} points is alone in its class; drawing pairs needs similar ones")
     draw = np.random.default_rng(seed)
     by_class, starts = np.argsort(classes, kind="stable"), np.cumsum(sizes) - sizes
     place = np.empty(len(classes), dtype=np.intp)  # of each point in by_class
@@ -159,6 +162,13 @@ def of_points(metric: Metric, X: Floats, classes: Whole) -> Metric:
     return of_pairs(metric, subtract(X[first], X[second]), y)
 
 
+class Solution(NamedTuple):
+    """The metric that an iteration found, and the objective along the way."""
+
+    metric: Metric
+    history: tuple[float, ...]
+
+
 class Refusal(NamedTuple):
     """A fit that was not possible: after how many rows, and why."""
 
@@ -169,7 +179,7 @@ class Refusal(NamedTuple):
 class Refitted:
     """A batch method as a tracker: it keeps what was seen last, and is fitted anew every so many rows.
 
-    Where a fit is not possible yet (`CannotFit`, or a singular matrix) the last metric stays, and ``refused`` says why.
+    Where a fit is not possible yet (`FitError`, or a singular matrix) the last metric stays, and ``refused`` says why.
 
     Parameters
     ----------
@@ -261,5 +271,5 @@ class Refitted:
         fit = self._method.fit_points if self._source == "points" else self._method.fit_pairs
         try:
             self._metric = fit(*self._seen).at(self._round)
-        except (CannotFit, np.linalg.LinAlgError) as error:
+        except (FitError, np.linalg.LinAlgError) as error:
             self._refused.append(Refusal(self._round, str(error)))

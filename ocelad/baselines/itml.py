@@ -12,11 +12,14 @@ import numpy as np
 
 from ocelad import checks
 from ocelad.baselines import batch
-from ocelad.baselines.batch import CannotFit
+from ocelad.baselines.batch import FitError
 from ocelad.baselines.logdet import stretched
 from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.pairs import subtract
+
+# Points whose squared distance is this far below the largest one are equal but for rounding.
+_EQUAL = 1e-20
 
 
 @dataclass(frozen=True)
@@ -35,13 +38,13 @@ class Itml:
     gamma : float
         How much a bound weighs; the larger, the less slack.
     near, far : float or None
-        The bounds, near below far. None: the 5th and the 95th percentile of the pairs' squared distances, as in the paper.
+        The bounds, near below far. None: the 5th and the 95th percentile of the pairs' squared distances (the paper's).
     tolerance : float
         It stops where a sweep over all pairs changes the dual variables by less than this share.
     max_sweeps : int
         At most so many sweeps.
     n_pairs : int or None
-        From labelled points: so many pairs are drawn, half of them similar. None: 20 c^2 for c classes, as in the paper.
+        From labelled points: so many pairs are drawn, half of them similar. None: 20 c^2 for c classes (the paper's).
     seed : int
         Of that draw.
 
@@ -56,8 +59,7 @@ class Itml:
     -----
     Step 3.4 of algorithm 1 is exact as printed only for gamma = 1. Here it is the one that follows from the other steps
     for any gamma: ``alpha = min(lambda, delta gamma / (gamma + 1) (1 / p - 1 / xi))``. Pairs of equal points, which no
-    metric can move, are left out. The percentiles are of the pairs that it learns from. It is not the same after the points
-    are scaled unevenly: the prior is Euclidean distance.
+    metric can move, are left out. The percentiles are of the pairs that it learns from.
     """
 
     gamma: float = 1.0
@@ -94,41 +96,41 @@ class Itml:
         U = subtract(rows, others)
         return batch.of_pairs(self.solve(U, kinds).metric, U, kinds)
 
-    def solve(self, U: Floats, y: Floats) -> Solution:
+    def solve(self, U: Floats, y: Floats) -> Projected:
         """Algorithm 1 on differences and their labels."""
         batch.both_kinds(y, "ITML")
-        moving = U.any(axis=1)
-        U, y = U[moving], y[moving]
         lengths = np.einsum("ij,ij->i", U, U)
-        if not len(U) or lengths.min() <= 0.0:
-            raise CannotFit("the pairs' points are equal, or too near for float64; ITML needs some that differ")
-        near, far = self._bounds(lengths)
-        # In units in which far is 1, so that gamma and the tolerance mean the same at every scale; D(M, I) is then
-        # D(M, I) of the points as they are, since the divergence does not change under a linear map of both.
+        apart = lengths > _EQUAL * lengths.max()
+        if not apart.any():
+            raise FitError("the points of every pair are equal; ITML needs some that differ")
+        U, y = U[apart], y[apart]
+        near, far = self._bounds(lengths[apart])
         bounds = np.where(y > 0, near, far)
         M, multipliers = np.eye(U.shape[1]), np.zeros(len(U))
-        change = np.inf
-        for sweep in range(1, self.max_sweeps + 1):
+        changes: list[float] = []
+        while len(changes) < self.max_sweeps and (not changes or changes[-1] > self.tolerance):
             before = multipliers.copy()
             M = self._sweep(M, U, y, bounds, multipliers)
             total = float(np.abs(multipliers).sum())
-            change = float(np.abs(multipliers - before).sum()) / total if total else 0.0
-            if change <= self.tolerance:
-                break
-        return Solution(Metric.trusted(M, 1.0), multipliers, bounds, sweep, change)
+            changes.append(float(np.abs(multipliers - before).sum()) / total if total else 0.0)
+        return Projected(Metric.trusted(M, 1.0), multipliers, bounds, tuple(changes))
 
     def _bounds(self, lengths: Floats) -> tuple[float, float]:
         near = float(np.percentile(lengths, 5)) if self.near is None else self.near
         far = float(np.percentile(lengths, 95)) if self.far is None else self.far
         if near >= far:
-            raise CannotFit(f"the bound of similar pairs is {near:g} and that of dissimilar ones {far:g}; near must be below far")
+            raise FitError(
+                f"the bound of similar pairs is {near:g} and that of dissimilar ones {far:g}; near must be below far"
+            )
         return near, far
 
     def _sweep(self, M: Floats, U: Floats, y: Floats, bounds: Floats, multipliers: Floats) -> Floats:
-        """Steps 3.1 to 3.8 of algorithm 1 for every pair; ``bounds`` (xi) and ``multipliers`` (lambda) change in place."""
+        """Steps 3.1 to 3.8 for every pair; ``bounds`` (xi) and ``multipliers`` (lambda) change in place."""
         share = self.gamma / (self.gamma + 1.0)
         for i, (u, delta) in enumerate(zip(U, y.tolist(), strict=True)):
             p, xi = float(u @ M @ u), float(bounds[i])
+            if not 0.0 < p < np.inf:
+                raise FitError("no metric that float64 can hold keeps to the bounds; ITML needs a smaller gamma")
             alpha = min(float(multipliers[i]), delta * share * (1.0 / p - 1.0 / xi))
             if alpha == 0.0:
                 continue
@@ -138,11 +140,10 @@ class Itml:
         return M
 
 
-class Solution(NamedTuple):
-    """What was found: the metric, lambda and xi of each pair, after how many sweeps, and how much the last one changed."""
+class Projected(NamedTuple):
+    """The metric, lambda and xi of each pair, and by which share each sweep changed lambda."""
 
     metric: Metric
     multipliers: Floats
     bounds: Floats
-    sweeps: int
-    change: float
+    changes: tuple[float, ...]

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 from scipy.sparse import csr_array
 
 from ocelad import checks
 from ocelad.baselines import batch
-from ocelad.baselines.batch import CannotFit, Whole
+from ocelad.baselines.batch import FitError, Solution, Whole
 from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.pairs import subtract
@@ -86,7 +86,7 @@ class Lmnn:
         return batch.of_pairs(solution.metric, subtract(rows, others), kinds)
 
     def solve(self, problem: Problem) -> Solution:
-        """Minimise the objective of a problem, from the multiple of Euclidean distance that the problem starts with."""
+        """Minimise the objective from a multiple of Euclidean distance; the history is of the start and every step."""
         n, scale = problem.n_features, problem.scale
         history = []
 
@@ -96,21 +96,20 @@ class Lmnn:
             # By the number of target neighbours, so that tolerances mean the same for few points and many.
             return value / problem.n_targets, (2.0 * L @ gradient).ravel() / (scale * problem.n_targets)
 
-        def remember(intermediate_result: Any) -> None:
+        def remember(intermediate_result: OptimizeResult) -> None:
             history.append(float(intermediate_result.fun) * problem.n_targets)
 
         start = np.eye(n).ravel()
         history.append(evaluate(start)[0] * problem.n_targets)
-        options = {"maxiter": self.max_iter, "maxfun": 20 * self.max_iter, "maxcor": 20, "ftol": 1e-6, "gtol": 1e-6}
+        options: Any = {
+            "maxiter": self.max_iter,
+            "maxfun": 20 * self.max_iter,
+            "maxcor": 20,
+            "ftol": 1e-6,
+            "gtol": 1e-6,
+        }
         result = minimize(evaluate, start, jac=True, method="L-BFGS-B", callback=remember, options=options)
         return Solution(Metric.from_factors(result.x.reshape(n, n) / scale), tuple(history))
-
-
-class Solution(NamedTuple):
-    """What was found, and the objective at the start and after each iteration."""
-
-    metric: Metric
-    history: tuple[float, ...]
 
 
 class Problem(Protocol):
@@ -133,7 +132,7 @@ def points_problem(X: Floats, classes: Whole, k: int) -> Problem:
     ends = np.cumsum(np.bincount(classes))
     first, second = _targets(rows, ends, k)
     if not len(first):
-        raise CannotFit(f"each of the {len(X)} points is alone in its class; LMNN needs target neighbours")
+        raise FitError(f"each of the {len(X)} points is alone in its class; LMNN needs target neighbours")
     return _Points(rows, ends, sorted_classes, first, second)
 
 
@@ -188,16 +187,16 @@ class _Points:
         near = np.einsum("ij,ij->i", self._differences @ M, self._differences)
         reach = np.full(len(self._rows), -np.inf)
         np.maximum.at(reach, self._first, near + 1.0)
-        i, l, far = self._impostors(M, reach)
-        # Every target of i against every impostor of i.
-        counts = self._target_counts[i]
-        impostor = np.repeat(np.arange(len(i)), counts)
-        target = np.repeat(self._target_ends[i] - np.cumsum(counts), counts) + np.arange(len(impostor))
+        anchor, other, far = self._impostors(M, reach)
+        # Every target of a point against every impostor of it.
+        counts = self._target_counts[anchor]
+        impostor = np.repeat(np.arange(len(anchor)), counts)
+        target = np.repeat(self._target_ends[anchor] - np.cumsum(counts), counts) + np.arange(len(impostor))
         loss, per_target, per_impostor = _hinges(near, far, target, impostor)
         value = (1.0 - weight) * near.sum() + weight * loss
         pull = (1.0 - weight) + weight * per_target
         gradient = (self._differences * pull[:, None]).T @ self._differences
-        return float(value), gradient - weight * self._scatter(i, l, per_impostor)
+        return float(value), gradient - weight * self._scatter(anchor, other, per_impostor)
 
     def _impostors(self, M: Floats, reach: Floats) -> tuple[Whole, Whole, Floats]:
         """All i, l of different classes with ``d2(i, l) < reach(i)``, and that distance."""
@@ -214,14 +213,14 @@ class _Points:
                     shifted += lengths[side]
                     a, b = np.nonzero(shifted < (reach[here] - lengths[here])[:, None])
                     found.append((a + block, b + side.start, shifted[a, b] + lengths[a + block]))
-        i, l, far = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return i, l, far
+        anchor, other, far = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return anchor, other, far
 
-    def _scatter(self, i: Whole, l: Whole, weights: Floats) -> Floats:
+    def _scatter(self, anchor: Whole, other: Whole, weights: Floats) -> Floats:
         """``sum of w (x_i - x_l)(x_i - x_l)'``, without making the differences."""
         count = len(self._rows)
-        sums = np.bincount(i, weights, count) + np.bincount(l, weights, count)
-        cross = self._rows.T @ (csr_array((weights, (i, l)), shape=(count, count)) @ self._rows)
+        sums = np.bincount(anchor, weights, count) + np.bincount(other, weights, count)
+        cross = self._rows.T @ (csr_array((weights, (anchor, other)), shape=(count, count)) @ self._rows)
         return np.asarray((self._rows * sums[:, None]).T @ self._rows - cross - cross.T)
 
 
@@ -261,7 +260,9 @@ def _sharing(similar: Whole, dissimilar: Whole) -> tuple[Whole, Whole]:
     """All similar with all dissimilar pairs that have a point in common: two arrays of indices."""
     n_points = int(max(similar.max(), dissimilar.max())) + 1
     ends = [
-        csr_array((np.ones(names.size), (np.tile(np.arange(names.shape[1]), 2), names.ravel())), (names.shape[1], n_points))
+        csr_array(
+            (np.ones(names.size), (np.tile(np.arange(names.shape[1]), 2), names.ravel())), (names.shape[1], n_points)
+        )
         for names in (similar, dissimilar)
     ]
     together = (ends[0] @ ends[1].T).tocoo()
@@ -271,7 +272,9 @@ def _sharing(similar: Whole, dissimilar: Whole) -> tuple[Whole, Whole]:
 class _Pairs:
     """Differences of similar pairs and of dissimilar ones, and the hinge losses between them."""
 
-    def __init__(self, near: Floats, far: Floats, hinges: Callable[[Floats, Floats], tuple[float, Floats, Floats]]) -> None:
+    def __init__(
+        self, near: Floats, far: Floats, hinges: Callable[[Floats, Floats], tuple[float, Floats, Floats]]
+    ) -> None:
         self._near, self._far, self._hinges = near, far, hinges
         self.n_features = near.shape[1]
         self.n_targets = len(near)

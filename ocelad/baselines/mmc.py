@@ -1,18 +1,19 @@
 """MMC: dissimilar points as far apart as can be, while similar ones stay within a bound.
 
-Xing, Ng, Jordan and Russell, "Distance metric learning, with application to clustering with side-information", NIPS 2002.
+Xing, Ng, Jordan and Russell, "Distance metric learning, with application to clustering with side-information",
+NIPS 2002.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ocelad import checks
 from ocelad.baselines import batch
-from ocelad.baselines.batch import CannotFit
+from ocelad.baselines.batch import FitError, Solution
 from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.pairs import subtract
@@ -26,12 +27,12 @@ _ENOUGH = 1e-4
 class Mmc:
     """The metric that maximises the distances of dissimilar pairs within a bound on those of similar pairs.
 
-    Equations (3) to (5) of the paper, d the distance by M and S, D the similar and the dissimilar pairs:
+    Equations (6) to (8) of the paper, d the distance by M and S, D the similar and the dissimilar pairs:
 
         maximise  g(M) = sum over D of d   subject to   sum over S of d^2 <= 1,  M positive semidefinite
 
-    With ``diagonal`` M has one weight per feature, and what is minimised is equation (6), which has the same solution up
-    to a factor:
+    With ``diagonal`` M has one weight per feature, and what is minimised is the objective of section 2.1, with the same
+    solution up to a factor:
 
         sum over S of d^2 - log(sum over D of d)
 
@@ -53,17 +54,18 @@ class Mmc:
     >>> X, Z = [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 2.0], [3.0, 2.0]]
     >>> metric = Mmc().fit_pairs(X, Z, [1, 1, -1])
     >>> metric.matrix.round(4)
-    array([[0.81 , 0.27 ],
-           [0.27 , 0.09 ]])
+    array([[0.9  , 0.15 ],
+           [0.15 , 0.025]])
 
     Notes
     -----
     The paper takes gradient steps, each followed by projections onto the two constraints in turn until both hold. Here
-    the points are mapped first so that the similar pairs' ``sum uu'`` is the identity. The bound is then one on the trace
-    of M, the projection onto both constraints at once is exact (that of the eigenvalues onto a simplex), and steps that
-    do not gain are halved. The maximum is the same; it needs similar pairs that span all directions, without which
-    there is none. Of the diagonal, weights at 0 that would fall further are left out of the Newton step (Bertsekas,
-    "Projected Newton methods for optimization problems with simple constraints", 1982), where the paper only shortens it.
+    the points are mapped first so that the similar pairs' ``sum uu'`` is the identity. The bound is then one on the
+    trace of M, the projection onto both constraints at once is exact (that of the eigenvalues onto a simplex), and
+    steps that do not gain are halved. The maximum is the same. It needs similar pairs that span all directions; without
+    them there is none. Of the diagonal, weights at 0 that would fall further are left out of the Newton step
+    (Bertsekas, "Projected Newton methods for optimization problems with simple constraints", 1982); the paper only
+    shortens it.
     """
 
     diagonal: bool = False
@@ -93,16 +95,19 @@ class Mmc:
         return batch.of_pairs(self.solve(U[kinds > 0], U[kinds < 0]).metric, U, kinds)
 
     def solve(self, similar: Floats, dissimilar: Floats) -> Solution:
-        """The metric of the differences of similar and of dissimilar pairs, at which ``sum over S of d^2 = 1``."""
+        """The metric of the differences of similar and of dissimilar pairs, at which ``sum over S of d^2 = 1``.
+
+        Its history is of g, or with ``diagonal`` that of section 2.1, before each iteration.
+        """
         if not dissimilar.any():
-            raise CannotFit("all dissimilar pairs are of equal points; MMC needs two that differ")
+            raise FitError("all dissimilar pairs are of equal points; MMC needs two that differ")
         return (self._diagonal if self.diagonal else self._full)(similar, dissimilar)
 
     def _full(self, similar: Floats, dissimilar: Floats) -> Solution:
         values, vectors = np.linalg.eigh(similar.T @ similar)
         n = len(values)
         if values[0] <= n * _EPS * max(values[-1], 0.0):
-            raise CannotFit(
+            raise FitError(
                 f"the similar pairs span fewer than {n} dimensions, so that nothing bounds the metric in the others; "
                 "MMC needs more of them"
             )
@@ -132,7 +137,7 @@ class Mmc:
     def _diagonal(self, similar: Floats, dissimilar: Floats) -> Solution:
         s, W = np.square(similar).sum(axis=0), np.square(dissimilar)
         if (s <= len(s) * _EPS * s.max()).any():
-            raise CannotFit(
+            raise FitError(
                 f"all similar pairs are equal in feature {int(s.argmin())}, so that nothing bounds its weight; "
                 "MMC needs others"
             )
@@ -158,13 +163,6 @@ class Mmc:
                 break
             a = nearby
         return Solution(Metric.from_diagonal(a / (s * a.sum())), tuple(history))
-
-
-class Solution(NamedTuple):
-    """What was found, and the objective before each iteration: g, or with ``diagonal`` equation (6)."""
-
-    metric: Metric
-    history: tuple[float, ...]
 
 
 def _distances(V: Floats, B: Floats) -> tuple[float, Floats, float]:
@@ -195,7 +193,7 @@ def _on_spectrahedron(A: Floats) -> Floats:
 
 
 def _logarithmic(W: Floats, a: Floats) -> tuple[float, Floats, Floats]:
-    """``sum(a) - log(sum of sqrt(W a))``, equation (6), its gradient and its Hessian."""
+    """``sum(a) - log(sum of sqrt(W a))``, the objective of section 2.1, its gradient and its Hessian."""
     lengths = np.sqrt(W @ a)
     total = float(lengths.sum())
     lengths = np.maximum(lengths, 1e-8 * lengths.max())

@@ -26,10 +26,10 @@ def euclidean(n_features: int) -> Metric:
 
 @dataclass(frozen=True)
 class Whitened:
-    """``M = inv(C + r tr(C)/n I)``, C the covariance of the points (Mahalanobis, "On the generalised distance in statistics", 1936).
+    """``M = inv(C + r tr(C)/n I)``, C the covariance of the points: every direction counts by how little it spreads.
 
-    From pairs, C is half the mean of ``uu'`` over all pairs, similar or not, which of pairs drawn at random is the
-    covariance too. The labels only choose the threshold.
+    Mahalanobis, "On the generalised distance in statistics", 1936. From pairs, C is half the mean of ``uu'`` over all
+    pairs, similar or not, which of pairs drawn at random is the covariance too. The labels only choose the threshold.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Whitened:
         values, vectors = np.linalg.eigh(C)
         values = values + self.regularization * np.trace(C) / n
         if values[0] <= n * np.finfo(np.float64).eps * values[-1]:
-            raise batch.CannotFit(
+            raise batch.FitError(
                 f"the covariance is singular: the points lie in fewer than {n} dimensions; more points or a "
                 "regularization above 0 is needed"
             )
