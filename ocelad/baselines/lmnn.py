@@ -1,0 +1,289 @@
+"""LMNN: neighbours of a class are pulled together, and points of other classes pushed out of their neighbourhood.
+
+Weinberger and Saul, "Distance metric learning for large margin nearest neighbor classification", JMLR 10 (2009).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.optimize import OptimizeResult, minimize
+from scipy.sparse import csr_array
+
+from ocelad import checks
+from ocelad.baselines import batch
+from ocelad.baselines.batch import FitError, Solution, Whole
+from ocelad.checks import Floats
+from ocelad.metric import Metric
+from ocelad.pairs import subtract
+
+# So many rows of distances are made at a time: they fit into a core's cache.
+_BLOCK = 256
+
+
+@dataclass(frozen=True)
+class Lmnn:
+    """The metric in which k neighbours of the same class are nearer than any point of another class, by a margin of 1.
+
+    It minimises equation (13) of the paper over positive semidefinite M, with d2 the squared distance by M:
+
+        (1 - mu) sum over i, j of d2(i, j)  +  mu sum over i, j, l of max(0, 1 + d2(i, j) - d2(i, l))
+
+    j are the *target neighbours* of i, the k points of its class nearest to it by Euclidean distance, and l all
+    points of other classes; those within the margin are *impostors*.
+
+    Parameters
+    ----------
+    k : int
+        How many target neighbours a point has; all of its class, where that is smaller.
+    weight : float
+        mu, between 0 and 1: how much pushing counts beside pulling.
+    max_iter : int
+        At most so many iterations.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 0.0], [0.0, 4.0], [1.0, 1.0], [1.0, 5.0]])
+    >>> metric = Lmnn(k=1).fit_points(X, ["a", "a", "b", "b"])
+    >>> metric.similar(X[0], X[1]), metric.similar(X[0], X[2])
+    (True, False)
+
+    Notes
+    -----
+    The problem is convex in M. It is solved in the factor L with ``M = L'L``, all of it, where there is no other local
+    minimum, by L-BFGS, whose line search lets the objective only fall; the paper takes projected gradient steps in M.
+    Impostors are looked for in every evaluation, so that none is missed; the paper keeps a list of them for some steps.
+    The margin is 1 whatever the scale of the data: M makes up for it, and the result is that of scaled data, scaled.
+
+    From pairs, the target neighbours are the similar pairs, and the impostors of a point are those that it is
+    dissimilar to. Points are the same where all their features are. Where fewer than half of the similar pairs have a
+    point in common with a dissimilar one, every dissimilar pair stands against every similar one, each with the weight
+    1 / (how many dissimilar ones there are). k has no meaning there.
+    """
+
+    k: int = 3
+    weight: float = 0.5
+    max_iter: int = 100
+
+    def __post_init__(self) -> None:
+        checks.whole(self.k, "k", at_least=1)
+        if checks.number(self.weight, "weight", above=0) >= 1:
+            raise ValueError(f"weight must be a finite number above 0 and below 1; got {self.weight!r}")
+        checks.whole(self.max_iter, "max_iter", at_least=1)
+
+    def fit_points(self, X: Any, labels: Any) -> Metric:
+        """The metric learned from the rows of X and one label each."""
+        rows, classes = batch.labelled(X, labels)
+        return batch.of_points(self.solve(points_problem(rows, classes, self.k)).metric, rows, classes)
+
+    def fit_pairs(self, X: Any, Z: Any, y: Any) -> Metric:
+        """The metric learned from the rows of X against the rows of Z."""
+        rows, others, kinds = batch.paired(X, Z, y)
+        solution = self.solve(pairs_problem(rows, others, kinds))
+        return batch.of_pairs(solution.metric, subtract(rows, others), kinds)
+
+    def solve(self, problem: Problem) -> Solution:
+        """Minimise the objective from a multiple of Euclidean distance; the history is of the start and every step."""
+        n, scale = problem.n_features, problem.scale
+        history = []
+
+        def evaluate(flat: Floats) -> tuple[float, Floats]:
+            L = flat.reshape(n, n) / scale
+            value, gradient = problem.evaluate(L.T @ L, self.weight)
+            # By the number of target neighbours, so that tolerances mean the same for few points and many.
+            return value / problem.n_targets, (2.0 * L @ gradient).ravel() / (scale * problem.n_targets)
+
+        def remember(intermediate_result: OptimizeResult) -> None:
+            history.append(float(intermediate_result.fun) * problem.n_targets)
+
+        start = np.eye(n).ravel()
+        history.append(evaluate(start)[0] * problem.n_targets)
+        options: Any = {
+            "maxiter": self.max_iter,
+            "maxfun": 20 * self.max_iter,
+            "maxcor": 20,
+            "ftol": 1e-6,
+            "gtol": 1e-6,
+        }
+        result = minimize(evaluate, start, jac=True, method="L-BFGS-B", callback=remember, options=options)
+        return Solution(Metric.from_factors(result.x.reshape(n, n) / scale), tuple(history))
+
+
+class Problem(Protocol):
+    """Targets to be pulled and impostors to be pushed; the objective is a function of M and the weight."""
+
+    n_features: int
+    n_targets: int
+    scale: float
+
+    def evaluate(self, M: Floats, weight: float) -> tuple[float, Floats]:
+        """The objective, and its gradient."""
+        ...
+
+
+def points_problem(X: Floats, classes: Whole, k: int) -> Problem:
+    """Labelled points: targets by Euclidean distance, impostors among all other classes."""
+    batch.two_classes(classes, "LMNN")
+    order = np.argsort(classes, kind="stable")
+    rows, sorted_classes = X[order] - X.mean(axis=0), classes[order]
+    ends = np.cumsum(np.bincount(classes))
+    first, second = _targets(rows, ends, k)
+    if not len(first):
+        raise FitError(f"each of the {len(X)} points is alone in its class; LMNN needs target neighbours")
+    return _Points(rows, ends, sorted_classes, first, second)
+
+
+def _targets(rows: Floats, ends: Whole, k: int) -> tuple[Whole, Whole]:
+    """Of each point the k nearest of its class: two arrays of indices, in the order of the first."""
+    firsts, seconds = [], []
+    for start, end in zip(ends - np.diff(ends, prepend=0), ends, strict=True):
+        of_class = rows[start:end]
+        near = min(k, end - start - 1)
+        if near == 0:
+            continue
+        for block in range(0, end - start, _BLOCK):
+            d2 = _squared_distances(of_class[block : block + _BLOCK], of_class)
+            here = np.arange(len(d2))
+            d2[here, block + here] = np.inf
+            nearest = np.argsort(d2, axis=1, kind="stable")[:, :near]
+            firsts.append(np.repeat(start + block + here, near))
+            seconds.append(start + nearest.ravel())
+    none = np.zeros(0, dtype=np.intp)
+    return np.concatenate([none, *firsts]), np.concatenate([none, *seconds])
+
+
+def _squared_distances(A: Floats, B: Floats) -> Floats:
+    d2 = (-2.0 * A) @ B.T
+    d2 += np.einsum("ij,ij->i", A, A)[:, None]
+    d2 += np.einsum("ij,ij->i", B, B)
+    return np.asarray(d2)
+
+
+def _scale(U: Floats) -> float:
+    """The length in one feature by which these differences are measured: the start is Euclidean distance in it."""
+    with np.errstate(under="ignore"):
+        square = float(np.square(U).mean())
+    return float(np.sqrt(square)) if square > 0 else 1.0
+
+
+class _Points:
+    """Rows sorted by class, ``ends`` where each class ends; targets in the order of ``first``."""
+
+    def __init__(self, rows: Floats, ends: Whole, classes: Whole, first: Whole, second: Whole) -> None:
+        self._rows, self._ends, self._classes = rows, ends, classes
+        self._first, self._second = first, second
+        self._differences = rows[first] - rows[second]
+        counts = np.bincount(first, minlength=len(rows))
+        self._target_ends = np.cumsum(counts)
+        self._target_counts = counts
+        self.n_features = rows.shape[1]
+        self.n_targets = len(first)
+        self.scale = _scale(self._differences)
+
+    def evaluate(self, M: Floats, weight: float) -> tuple[float, Floats]:
+        near = np.einsum("ij,ij->i", self._differences @ M, self._differences)
+        reach = np.full(len(self._rows), -np.inf)
+        np.maximum.at(reach, self._first, near + 1.0)
+        anchor, other, far = self._impostors(M, reach)
+        # Every target of a point against every impostor of it.
+        counts = self._target_counts[anchor]
+        impostor = np.repeat(np.arange(len(anchor)), counts)
+        target = np.repeat(self._target_ends[anchor] - np.cumsum(counts), counts) + np.arange(len(impostor))
+        loss, per_target, per_impostor = _hinges(near, far, target, impostor)
+        value = (1.0 - weight) * near.sum() + weight * loss
+        pull = (1.0 - weight) + weight * per_target
+        gradient = (self._differences * pull[:, None]).T @ self._differences
+        return float(value), gradient - weight * self._scatter(anchor, other, per_impostor)
+
+    def _impostors(self, M: Floats, reach: Floats) -> tuple[Whole, Whole, Floats]:
+        """All i, l of different classes with ``d2(i, l) < reach(i)``, and that distance."""
+        half = self._rows @ M
+        lengths = np.einsum("ij,ij->i", half, self._rows)
+        found = []
+        starts = self._ends - np.diff(self._ends, prepend=0)
+        for start, end in zip(starts, self._ends, strict=True):
+            for block in range(start, end, _BLOCK):
+                here = slice(block, min(block + _BLOCK, end))
+                for side in (slice(0, start), slice(end, len(self._rows))):
+                    # d2 = |i|^2 + |l|^2 - 2 i'Ml, moved to one comparison per entry.
+                    shifted = (-2.0 * half[here]) @ self._rows[side].T
+                    shifted += lengths[side]
+                    a, b = np.nonzero(shifted < (reach[here] - lengths[here])[:, None])
+                    found.append((a + block, b + side.start, shifted[a, b] + lengths[a + block]))
+        anchor, other, far = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return anchor, other, far
+
+    def _scatter(self, anchor: Whole, other: Whole, weights: Floats) -> Floats:
+        """``sum of w (x_i - x_l)(x_i - x_l)'``, without making the differences."""
+        count = len(self._rows)
+        sums = np.bincount(anchor, weights, count) + np.bincount(other, weights, count)
+        cross = self._rows.T @ (csr_array((weights, (anchor, other)), shape=(count, count)) @ self._rows)
+        return np.asarray((self._rows * sums[:, None]).T @ self._rows - cross - cross.T)
+
+
+def _hinges(near: Floats, far: Floats, target: Whole, impostor: Whole) -> tuple[float, Floats, Floats]:
+    """The sum of ``max(0, 1 + near - far)`` over triples, and how many are above 0 of each target and impostor."""
+    hinge = 1.0 + near[target] - far[impostor]
+    active = hinge > 0.0
+    per_target = np.bincount(target[active], minlength=len(near)).astype(np.float64)
+    per_impostor = np.bincount(impostor[active], minlength=len(far)).astype(np.float64)
+    return float(hinge[active].sum()), per_target, per_impostor
+
+
+def _sorted_hinges(near: Floats, far: Floats) -> tuple[float, Floats, Floats]:
+    """The same for every target against every impostor, each triple divided by how many impostors there are."""
+    order_near, order_far = np.argsort(near, kind="stable"), np.argsort(far, kind="stable")
+    ascending_near, ascending_far = near[order_near], far[order_far]
+    per_target = np.searchsorted(ascending_far, near + 1.0, side="left")
+    per_impostor = len(near) - np.searchsorted(ascending_near, far - 1.0, side="right")
+    sums = np.concatenate([[0.0], np.cumsum(ascending_far)])
+    loss = (per_target * (1.0 + near) - sums[per_target]).sum()
+    return float(loss) / len(far), per_target / len(far), per_impostor / len(far)
+
+
+def pairs_problem(X: Floats, Z: Floats, y: Floats) -> Problem:
+    """Pairs: similar ones are targets; dissimilar ones impostors, of those that they share a point with, or of all."""
+    batch.both_kinds(y, "LMNN")
+    U = subtract(X, Z)
+    _, names = np.unique(np.concatenate([X, Z]), axis=0, return_inverse=True)
+    names = names.reshape(2, len(X))  # each point's number, at either end of each pair
+    target, impostor = _sharing(names[:, y > 0], names[:, y < 0])
+    if 2 * len(np.unique(target)) < np.count_nonzero(y > 0):
+        return _Pairs(U[y > 0], U[y < 0], _sorted_hinges)
+    return _Pairs(U[y > 0], U[y < 0], lambda near, far: _hinges(near, far, target, impostor))
+
+
+def _sharing(similar: Whole, dissimilar: Whole) -> tuple[Whole, Whole]:
+    """All similar with all dissimilar pairs that have a point in common: two arrays of indices."""
+    n_points = int(max(similar.max(), dissimilar.max())) + 1
+    ends = [
+        csr_array(
+            (np.ones(names.size), (np.tile(np.arange(names.shape[1]), 2), names.ravel())), (names.shape[1], n_points)
+        )
+        for names in (similar, dissimilar)
+    ]
+    together = (ends[0] @ ends[1].T).tocoo()
+    return together.row.astype(np.intp), together.col.astype(np.intp)
+
+
+class _Pairs:
+    """Differences of similar pairs and of dissimilar ones, and the hinge losses between them."""
+
+    def __init__(
+        self, near: Floats, far: Floats, hinges: Callable[[Floats, Floats], tuple[float, Floats, Floats]]
+    ) -> None:
+        self._near, self._far, self._hinges = near, far, hinges
+        self.n_features = near.shape[1]
+        self.n_targets = len(near)
+        self.scale = _scale(near)
+
+    def evaluate(self, M: Floats, weight: float) -> tuple[float, Floats]:
+        near, far = (np.einsum("ij,ij->i", U @ M, U) for U in (self._near, self._far))
+        loss, per_target, per_impostor = self._hinges(near, far)
+        pull = (1.0 - weight) + weight * per_target
+        gradient = (self._near * pull[:, None]).T @ self._near
+        gradient -= weight * ((self._far * per_impostor[:, None]).T @ self._far)
+        return float((1.0 - weight) * near.sum() + weight * loss), gradient
