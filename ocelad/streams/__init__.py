@@ -1,5 +1,6 @@
 """Drifting streams of pairs, seeded."""
 
 from ocelad.streams.clusters import PAPER_PHASES, DriftingClusters, Moment, Phase
+from ocelad.streams.scenarios import SCENARIOS, Scenario
 
-__all__ = ["PAPER_PHASES", "DriftingClusters", "Moment", "Phase"]
+__all__ = ["PAPER_PHASES", "SCENARIOS", "DriftingClusters", "Moment", "Phase", "Scenario"]
