@@ -52,5 +52,4 @@ def words(n: int, rounds: int, entries: int = 80) -> Events:
 
 def scenario(seed: int = 0) -> Events:
     """The paper's drifting stream."""
-    events = [moment.event() for moment in DriftingClusters(seed=seed)]
-    return Events(np.array([event.u for event in events]), np.array([event.y for event in events]))
+    return DriftingClusters(seed=seed).events()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from ocelad.streams import PAPER_PHASES, DriftingClusters, Phase
+from ocelad.streams import PAPER_PHASES, SCENARIOS, DriftingClusters, Phase
 from ocelad.streams.clusters import SUBSPACES
 
 
@@ -108,6 +109,109 @@ def test_same_seed_same_stream_and_it_can_be_walked_twice():
     assert not all((a.u == b.u).all() for a, b in zip(walks[0], different, strict=True))
 
 
+def drawn_one_by_one(stream):
+    """The definition: round by round, what is drawn, in which order, and how it is turned."""
+    rotations, pairs, answers = map(np.random.default_rng, np.random.SeedSequence(stream.seed).spawn(4)[1:])
+    n, eye = stream.n_features, np.eye(stream.n_features)
+    rotation = next(iter(stream)).rotation if stream.turned else eye
+    for phase in stream.phases:
+        for _ in range(phase.length):
+            if phase.drift:
+                skew = np.zeros((n, n))
+                skew[np.triu_indices(n, 1)] = rotations.normal(
+                    scale=phase.drift / np.sqrt(6 * (n - 3)), size=n * (n - 1) // 2
+                )
+                skew -= skew.T
+                rotation = np.linalg.solve(eye - skew / 2, eye + skew / 2) @ rotation
+            first, second = pairs.integers(stream.n_points), pairs.integers(stream.n_points - 1)
+            second += second >= first
+            yield first, second, bool(answers.random() < stream.flipped), rotation
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        DriftingClusters([Phase("a", "A", 0.0, 70), Phase("b", "B", 0.06, 200), Phase("c", "A", 0.5, 1)], seed=5),
+        DriftingClusters([Phase("b", "B", 0.1, 300)], n_points=10, n_features=6, flipped=0.3, seed=6),
+        DriftingClusters([Phase("b", "B", 1.0, 3)], n_points=70_000, n_features=120, seed=7),
+        DriftingClusters([Phase("a", "A", 0.0, 2), Phase("b", "B", 0.1, 300)], n_points=11, turned=True, seed=8),
+    ],
+)
+def test_drawn_in_chunks_as_one_by_one(stream):
+    events = stream.events()
+    assert len(events) == len(stream)
+    for moment, event, drawn in zip(stream, events, drawn_one_by_one(stream), strict=True):
+        first, second, wrong, rotation = drawn
+        assert (moment.first, moment.second) == (first, second)
+        assert moment.similar == ((moment.labels[first] == moment.labels[second]) != wrong)
+        assert (moment.rotation == rotation).all()
+        assert (moment.event().u == event.u).all()
+        assert moment.event().y == event.y
+
+
+@pytest.mark.parametrize(
+    ("seed", "pairs", "last"),
+    [
+        (0, "15e626e85a3c2310", [0.0502259699236, 1.01274410708, -2.02554552063, -1.44502908377]),
+        (1, "1552fe9fcbabedd7", [-0.291485539935, -1.2344586218, 2.26248582618, -0.0715720678585]),
+        (7, "1236ab3db951e50c", [1.8351113496, -0.300684170819, 1.41100857483, -1.50014372948]),
+    ],
+)
+def test_the_streams_of_seeds_stay_what_they_were(seed, pairs, last):
+    """Others' figures rest on them. Answers and pairs to the bit; linear algebra rounds otherwise on other machines."""
+    stream, seen = DriftingClusters(seed=seed), sha256()
+    for moment in stream:
+        seen.update(np.array([moment.first, moment.second, moment.similar], dtype="<i8").tobytes())
+    assert seen.hexdigest()[:16] == pairs
+    np.testing.assert_allclose(moment.event().u[:4], last, rtol=1e-9)
+
+
+def test_a_first_round_is_drawn_without_the_others():
+    stream = DriftingClusters([Phase("p", "A", 0.1, 10**12)])
+    assert [moment.round for moment, _ in zip(stream, range(100), strict=False)] == list(range(1, 101))
+
+
+def test_turned_streams_are_the_same_streams_in_other_directions():
+    phases = [Phase("a", "A", 0.0, 5), Phase("b", "B", 0.1, 100)]
+    plain, turned, again = (
+        list(DriftingClusters(phases, n_points=50, turned=turn, seed=3)) for turn in (False, True, True)
+    )
+    Q = turned[0].rotation
+    np.testing.assert_allclose(Q @ Q.T, np.eye(25), atol=1e-13)
+    assert np.linalg.det(Q) == pytest.approx(1.0)
+    for a, b, c in zip(plain, turned, again, strict=True):
+        assert (a.first, a.second, a.similar) == (b.first, b.second, b.similar)
+        np.testing.assert_allclose(b.rotation, a.rotation @ Q, atol=1e-12)
+        assert (b.rotation == c.rotation).all()
+
+
+def test_a_turn_favours_no_direction():
+    entries = np.array([next(iter(DriftingClusters(n_points=10, turned=True, seed=s))).rotation for s in range(400)])
+    # Of a rotation that is drawn from all, an entry has mean 0, variance 1/n and fourth moment 3 / (n (n + 2)).
+    assert np.abs(entries.mean(axis=0)).max() < 5 * np.sqrt(1 / 25 / 400)
+    np.testing.assert_allclose((entries**2).mean(axis=0), 1 / 25, atol=5 * np.sqrt(2 / 25**2 / 400))
+    assert (entries**4).mean() == pytest.approx(3 / (25 * 27), rel=0.02)
+
+
+def test_scenarios_are_what_they_say():
+    lengths = {name: len(scenario.stream(0)) for name, scenario in SCENARIOS.items()}
+    assert lengths == {"paper": 6000, "static": 3000, "slow": 3000, "fast": 3000, "switching": 3000, "noisy": 6000}
+    assert (SCENARIOS["paper"].stream(4).events().U == DriftingClusters(seed=4).events().U).all()
+    assert [phase.clustering for phase in SCENARIOS["switching"].phases] == ["A", "B"] * 5
+    for name, drift in (("static", 0.0), ("slow", 0.003), ("fast", 0.1), ("switching", 0.0)):
+        stream = SCENARIOS[name].stream(1)
+        assert {phase.drift for phase in stream.phases} == {drift}
+        assert stream.turned
+        assert len({phase.name for phase in stream.phases}) == len(stream.phases)
+    assert all("\n" not in scenario.description for scenario in SCENARIOS.values())
+
+
+def test_the_noisy_scenario_differs_from_the_paper_s_in_the_answers_alone():
+    paper, noisy = (SCENARIOS[name].stream(2).events() for name in ("paper", "noisy"))
+    assert (paper.U == noisy.U).all()
+    assert np.mean(paper.y != noisy.y) == pytest.approx(0.1, abs=0.02)
+
+
 def test_wrong_answers_change_nothing_else():
     phases = [Phase("p", "A", 0.05, 2000)]
     clean, noisy = (list(DriftingClusters(phases, n_points=50, flipped=share)) for share in (0.0, 0.1))
@@ -131,6 +235,7 @@ def test_wrong_answers_change_nothing_else():
         (lambda: DriftingClusters(n_features=5), "n_features must be a whole number of at least 6"),
         (lambda: DriftingClusters(n_points=2), "n_points must be"),
         (lambda: DriftingClusters(flipped=1.5), "flipped must be"),
+        (lambda: DriftingClusters(turned="no"), "turned must be one of False, True"),
         (lambda: DriftingClusters(seed=-1), "seed must be a whole number"),
         (lambda: DriftingClusters(seed="0"), "seed must be a whole number"),
     ],

@@ -7,19 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ocelad import checks
 from ocelad.checks import Floats
 from ocelad.metric import Metric
-from ocelad.pairs import Event, Pair
+from ocelad.pairs import Event, Events, Pair
 
 CLUSTER_SHARES = (0.5, 0.2, 0.3)
 CLUSTER_SPREAD = 1 / 3
 TRIANGLE_SIDE = 2.0
 # Where each clustering can be seen before any rotation.
 SUBSPACES = {"A": slice(0, 3), "B": slice(3, 6)}
+# Rounds are drawn in chunks of rotations with about so many entries (64 rounds of 25 features): enough for stacked
+# linear algebra, few enough for a cheap first round and for little memory.
+CHUNK_ENTRIES = 40_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +79,12 @@ class DriftingClusters:
         How many points, and in how many dimensions (6 or more).
     flipped : float
         Probability that an answer is the wrong one.
+    turned : bool
+        Whether the data are turned at random before the first round. Otherwise the subspaces of A and B begin as
+        the first six features, and a metric of one weight per feature can see them.
     seed : int
-        The same seed gives the same stream. Points, rotations, pairs and wrong answers are drawn apart, so
-        that changing one leaves the others as they were.
+        The same seed gives the same stream. Points, rotations, pairs, wrong answers and the turn before the
+        first round are drawn apart, so that changing one leaves the others as they were.
 
     Examples
     --------
@@ -103,6 +110,7 @@ class DriftingClusters:
         n_points: int = 2000,
         n_features: int = 25,
         flipped: float = 0.0,
+        turned: bool = False,
         seed: int = 0,
     ) -> None:
         self.phases = tuple(phases) if isinstance(phases, Iterable) else ()
@@ -111,27 +119,54 @@ class DriftingClusters:
         self.n_points = checks.whole(n_points, "n_points", at_least=10)
         self.n_features = checks.whole(n_features, "n_features", at_least=6)
         self.flipped = checks.number(flipped, "flipped", at_least=0, at_most=1)
+        self.turned = checks.choice(turned, "turned", (False, True))
         self.seed = checks.whole(seed, "seed", at_least=0)
-        self._draws = np.random.SeedSequence(self.seed).spawn(4)
-        self._points, self._labels = self._make_points(np.random.default_rng(self._draws[0]))
+        points, *self._draws, turn = np.random.SeedSequence(self.seed).spawn(5)
+        self._points, self._labels = self._make_points(np.random.default_rng(points))
+        self._start = np.eye(self.n_features)
+        if self.turned:
+            self._start = _any_rotation(self.n_features, np.random.default_rng(turn))
 
     def __len__(self) -> int:
         return sum(phase.length for phase in self.phases)
 
     def __iter__(self) -> Iterator[Moment]:
-        rotations, pairs, answers = (np.random.default_rng(draw) for draw in self._draws[1:])
-        rotation = np.eye(self.n_features)
         t = 0
+        for chunk in self._chunks():
+            labels = self._labels[chunk.phase.clustering]
+            pairs = zip(chunk.similar.tolist(), chunk.first.tolist(), chunk.second.tolist(), strict=True)
+            for (similar, first, second), rotation in zip(pairs, chunk.rotations, strict=True):
+                t += 1
+                yield Moment(t, chunk.phase, similar, first, second, labels, rotation, self._points)
+
+    def events(self) -> Events:
+        """All events at once, those of the moments: ``[moment.event() for moment in stream]`` to the bit.
+
+        >>> events = DriftingClusters([Phase("p", "A", 0.1, 300)], seed=1).events()
+        >>> events.U.shape
+        (300, 25)
+        """
+        U, y = [], []
+        for chunk in self._chunks():
+            differences = self._points[chunk.first] - self._points[chunk.second]
+            U.append((chunk.rotations @ differences[:, :, None])[:, :, 0])
+            y.append(np.where(chunk.similar, 1.0, -1.0))
+        return Events(np.concatenate(U), np.concatenate(y))
+
+    def _chunks(self) -> Iterator[_Chunk]:
+        rotations, pairs, answers = (np.random.default_rng(draw) for draw in self._draws)
+        now, most = self._start, max(1, CHUNK_ENTRIES // self.n_features**2)
         for phase in self.phases:
             labels = self._labels[phase.clustering]
-            for _ in range(phase.length):
-                t += 1
-                if phase.drift:
-                    rotation = _small_rotation(phase.drift, self.n_features, rotations) @ rotation
-                first, second = pairs.integers(self.n_points), pairs.integers(self.n_points - 1)
-                second += second >= first  # any other point, all equally likely
-                similar = bool(labels[first] == labels[second]) != bool(answers.random() < self.flipped)
-                yield Moment(t, phase, similar, int(first), int(second), labels, rotation, self._points)
+            for begin in range(0, phase.length, most):
+                count = min(most, phase.length - begin)
+                turns = _turns(now, phase.drift, count, rotations)
+                now = turns[-1]
+                ends = np.tile([self.n_points, self.n_points - 1], count)
+                first, second = pairs.integers(ends).reshape(count, 2).T
+                second = second + (second >= first)  # any other point, all equally likely
+                similar = (labels[first] == labels[second]) != (answers.random(count) < self.flipped)
+                yield _Chunk(phase, similar, first, second, turns)
 
     def _make_points(self, draw: np.random.Generator) -> tuple[Floats, dict[str, np.ndarray]]:
         points = draw.normal(size=(self.n_points, self.n_features))
@@ -203,11 +238,39 @@ def _triangle(draw: np.random.Generator) -> Floats:
     return np.asarray(corners @ plane.T)
 
 
-def _small_rotation(drift: float, n: int, draw: np.random.Generator) -> Floats:
-    """The Cayley transform ``(I - S/2)^-1 (I + S/2)`` of a random skew matrix S."""
-    skew = np.zeros((n, n))
-    upper = np.triu_indices(n, 1)
-    skew[upper] = draw.normal(scale=drift / np.sqrt(6 * (n - 3)), size=len(upper[0]))
-    skew -= skew.T
+class _Chunk(NamedTuple):
+    """Some rounds of one phase, drawn together; see ``Moment``."""
+
+    phase: Phase
+    similar: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    rotations: Floats
+
+
+def _any_rotation(n: int, draw: np.random.Generator) -> Floats:
+    """A rotation, all of them equally likely."""
+    Q, R = np.linalg.qr(draw.normal(size=(n, n)))
+    Q *= np.sign(np.diag(R))  # LAPACK's own signs favour some rotations
+    Q[:, 0] *= np.linalg.det(Q).round()
+    return np.asarray(Q)
+
+
+def _turns(now: Floats, drift: float, count: int, draw: np.random.Generator) -> Floats:
+    """How far the data have turned in each of the next rounds."""
+    if not drift:
+        return np.broadcast_to(now, (count, *now.shape))
+    turns = np.empty((count, *now.shape))
+    for small, turn in zip(_small_rotations(drift, len(now), count, draw), turns, strict=True):
+        now = np.dot(small, now, out=turn)
+    return turns
+
+
+def _small_rotations(drift: float, n: int, count: int, draw: np.random.Generator) -> Floats:
+    """The Cayley transforms ``(I - S/2)^-1 (I + S/2)`` of random skew matrices S."""
+    skew = np.zeros((count, n, n))
+    rows, columns = np.triu_indices(n, 1)
+    skew[:, rows, columns] = draw.normal(scale=drift / np.sqrt(6 * (n - 3)), size=(count, len(rows)))
+    halved = (skew - skew.transpose(0, 2, 1)) / 2
     eye = np.eye(n)
-    return np.asarray(np.linalg.solve(eye - skew / 2, eye + skew / 2), dtype=np.float64)
+    return np.asarray(np.linalg.solve(eye - halved, eye + halved))
