@@ -44,6 +44,8 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/l1.py
 	$(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/track.py
+	$(BIN)/python benchmarks/scores.py
+	$(BIN)/python benchmarks/baselines.py
 	$(BIN)/python benchmarks/scenario.py
 	$(BIN)/python benchmarks/river_knn.py
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from ocelad import checks
 
 Seed = TypeVar("Seed")
 Result = TypeVar("Result")
 Backend = Literal["threads", "processes"]
+
+IDLE_SECONDS = 10
 
 
 def map_trials(
@@ -65,7 +67,7 @@ def map_trials(
 def each_trial(
     trial: Callable[[Seed], Result], seeds: Iterable[Seed], *, n_jobs: int = -1, backend: Backend = "threads"
 ) -> Iterator[tuple[Seed, Result]]:
-    """Each seed with its ``trial(seed)``, as soon as it is finished, in whatever order; parameters as of ``map_trials``.
+    """Each seed with its ``trial(seed)``, as soon as it is finished, in any order; parameters as of ``map_trials``.
 
     For work that shall not be lost: what came so far is there when the rest is interrupted.
 
@@ -92,9 +94,12 @@ def _as_finished(
 ) -> Iterator[tuple[int, Result]]:
     from joblib import Parallel, delayed
 
-    kind = "threading" if backend == "threads" else "loky"
+    # Workers whose parent was killed do not know; soon after their last trial they shall go.
+    kind: dict[str, Any] = (
+        {"backend": "threading"} if backend == "threads" else {"backend": "loky", "idle_worker_timeout": IDLE_SECONDS}
+    )
     tasks = (delayed(_alone)(trial, place, seed) for place, seed in enumerate(seeds))
-    yield from Parallel(n_jobs=n_jobs, backend=kind, return_as="generator_unordered")(tasks)
+    yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered", **kind)(tasks)
 
 
 def _alone(trial: Callable[[Seed], Result], place: int, seed: Seed) -> tuple[int, Result]:

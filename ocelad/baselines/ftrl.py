@@ -10,7 +10,6 @@ from math import sqrt
 
 import numpy as np
 
-from ocelad import checks
 from ocelad.baselines.adagrad import positive_part
 from ocelad.baselines.held import HeldMetric, finite
 from ocelad.checks import Floats

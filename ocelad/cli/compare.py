@@ -15,6 +15,7 @@ from ocelad.cli.shared import (
     PICTURES,
     ROWS_SKIPPED,
     as_json,
+    json_line,
     opened_pairs,
     print_json,
     print_tables,
@@ -27,6 +28,7 @@ from ocelad.cli.shared import (
 
 if TYPE_CHECKING:
     from ocelad.compare import Comparison, Method, Stream
+    from ocelad.compare.summary import NotWon
 
 JOURNAL, RESULT, PICTURE = "trials.jsonl", "comparison.json", "comparison"
 
@@ -242,7 +244,7 @@ def _write(result: Comparison, output: Path, picture: str, as_json: bool) -> Non
     if as_json:
         click.echo(content)
         return
-    print_tables(*_tables(result))
+    print_tables(*_tables(result), width=120)
     click.echo("\n".join(_notes(result)))
     click.echo(f"Result: {output / RESULT}")
     click.echo(f"Picture: {output / picture}" if no_picture is None else f"No picture: {no_picture}")
@@ -304,19 +306,28 @@ def _notes(result: Comparison) -> list[str]:
 
 
 def _not_won(result: Comparison) -> list[str]:
-    """Where the reference does not win, phase by phase."""
+    """Where the reference does not win: phase by phase, then by every measure."""
+    from ocelad.compare.summary import MEASURES
+
     told = {method.label: " *" if method.needs else "" for method in result.methods}
     found = result.not_won()
     if not found:
-        return [f"{result.reference} has the least everywhere, by more than two standard errors."]
-    lines = [f"Where {result.reference} does not win (less {result.reference}, paired; = is within two standard errors):"]
-    for phase in dict.fromkeys(lost.phase for lost in found):
+        return [f"{result.reference} wins everywhere, by more than two standard errors."]
+    lines = [
+        f"Where {result.reference} does not win (less {result.reference}, paired; = is within two standard errors):"
+    ]
+    for measure, phase in dict.fromkeys((lost.measure, lost.phase) for lost in found):
+        here = sorted((lost for lost in found if (lost.measure, lost.phase) == (measure, phase)), key=_size)
         words = [
             f"{lost.method}{told[lost.method]} {'' if lost.better else '= '}{_with_error(*lost.difference, sign=True)}"
-            for lost in sorted((lost for lost in found if lost.phase == phase), key=lambda lost: lost.difference.mean)
+            for lost in here
         ]
-        lines.append(f"  {phase or 'over all'}: {', '.join(words)}")
+        lines.append(f"  {phase or f'over all, {MEASURES[measure]}'}: {', '.join(words)}")
     return lines
+
+
+def _size(lost: NotWon) -> float:
+    return -abs(lost.difference.mean) if lost.better else 0.0
 
 
 def _with_error(mean: float, error: float, sign: bool = False) -> str:
@@ -345,7 +356,10 @@ def _print_list(as_json: bool) -> None:
             }
             for method in METHODS.values()
         }
-        streams = {name: {"rounds": stream.rounds, "phases": stream.phases} for name, stream in STREAMS.items()}
+        streams = {
+            name: {"about": stream.about, "rounds": stream.rounds, "phases": stream.phases}
+            for name, stream in STREAMS.items()
+        }
         print_json({"methods": methods, "streams": streams})
         return
     tables = []
@@ -356,7 +370,7 @@ def _print_list(as_json: bool) -> None:
             if method.group == group
         ]
         tables.append(table(group, ["method", "", ""], rows))
-    streams_rows = [[name, f"{stream.rounds} rounds: {', '.join(stream.phases)}"] for name, stream in STREAMS.items()]
+    streams_rows = [[name, f"{stream.about}; {stream.rounds} rounds"] for name, stream in STREAMS.items()]
     print_tables(*tables, table("streams", ["stream", ""], streams_rows))
     click.echo("* is told more than the pairs: the points' classes, when the question changes, or the truth.")
 

@@ -195,11 +195,11 @@ def table(title: str, columns: list[str], rows: list[list[str]]) -> Any:
     return result
 
 
-def print_tables(*tables: Any) -> None:
-    """Onto standard output, without colours where that is no terminal."""
+def print_tables(*tables: Any, width: int = 100) -> None:
+    """Onto standard output; without colours, and so many characters wide, where that is no terminal."""
     from rich.console import Console
 
-    console = Console(width=None if sys.stdout.isatty() else 100)
+    console = Console(width=None if sys.stdout.isatty() else width)
     for each in tables:
         console.print(each)
 

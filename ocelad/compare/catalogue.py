@@ -10,7 +10,7 @@ import numpy as np
 
 from ocelad.baselines.adagrad import AdaGrad
 from ocelad.baselines.ader import ader
-from ocelad.baselines.batch import FitsPairs, FitsPoints, Refitted
+from ocelad.baselines.batch import FitsPoints, Refitted
 from ocelad.baselines.cbce import cbce
 from ocelad.baselines.comid import RatedComid, inverse_root
 from ocelad.baselines.ftrl import Ftrl
@@ -30,7 +30,7 @@ from ocelad.compare.judge import Contender
 from ocelad.compare.methods import Between, Method, OneOf, Setting
 from ocelad.compare.streams import DriftingStream, Stream, WordStream
 from ocelad.metric import Metric
-from ocelad.online.track import FULLRANK_TO, track_metric
+from ocelad.online.track import FULLRANK_TO, EngineName, track_metric
 from ocelad.streams import SCENARIOS, SwitchingWords
 
 #: What methods are, in the order of ``--list``; each name stands for all of the kind.
@@ -41,7 +41,7 @@ _MOST_DIRECTIONS = 30
 
 
 def _rice(setting: Setting, *, n_scales: int | None = None, **settings: Any) -> Contender:
-    engine = "sparse" if setting.sparse else "auto"
+    engine: EngineName = "sparse" if setting.sparse else "auto"
     max_rank = _MOST_DIRECTIONS if setting.n_features > FULLRANK_TO else None
     tracker = track_metric(setting.n_features, n_scales=n_scales, engine=engine, max_rank=max_rank, **settings)
     return Ensemble(tracker)
@@ -123,7 +123,7 @@ _LABELS: Any = frozenset({"labels"})
 
 
 def _batch(
-    name: str, about: str, method: Callable[..., Any], *, points: bool, labels: bool = True, search: Any = None, **settings: Any
+    name: str, about: str, method: Callable[..., Any], *, points: bool, search: Any = None, **settings: Any
 ) -> Method:
     """A batch method that is fitted anew every 500 rounds to the last of them."""
     return Method(
@@ -132,7 +132,7 @@ def _batch(
         partial(_refitted, method, points),
         {**_REFIT, **settings},
         {**_WINDOWS, **(search or {})},
-        needs=_LABELS if points and labels else frozenset(),
+        needs=_LABELS if points else frozenset(),
         group="batch",
     )
 
@@ -224,11 +224,46 @@ _METHODS = [
         {"eta": Between(1e-3, 1.0)},
         group="online",
     ),
-    Method("lego", "LEGO: exact LogDet steps", partial(_learner, Lego), {"eta": 0.2}, {"eta": Between(1e-3, 1.0)}, group="online"),
-    Method("pola", "POLA: two projections", partial(_learner, Pola), {"aggressiveness": None}, {"aggressiveness": Between(1e-4, 1.0)}, group="online"),
-    Method("oasis", "OASIS: a similarity, from triplets made of pairs", _oasis, {"aggressiveness": 1e-3}, {"aggressiveness": Between(1e-5, 1e-1)}, group="online"),
-    Method("adagrad", "AdaGrad of the pair loss", partial(_learner, AdaGrad), {"step_size": 1e-2, "per": "entry", "loss": "hinge"}, {"step_size": Between(1e-3, 1e-1), "per": OneOf(("entry", "matrix")), "loss": _LOSS}, group="online"),
-    Method("ftrl", "follow the regularised leader", partial(_learner, Ftrl), {"step_size": 1e-2, "loss": "hinge"}, {"step_size": Between(1e-3, 1e-1), "loss": _LOSS}, group="online"),
+    Method(
+        "lego",
+        "LEGO: exact LogDet steps",
+        partial(_learner, Lego),
+        {"eta": 0.2},
+        {"eta": Between(1e-3, 1.0)},
+        group="online",
+    ),
+    Method(
+        "pola",
+        "POLA: two projections",
+        partial(_learner, Pola),
+        {"aggressiveness": None},
+        {"aggressiveness": Between(1e-4, 1.0)},
+        group="online",
+    ),
+    Method(
+        "oasis",
+        "OASIS: a similarity, from triplets made of pairs",
+        _oasis,
+        {"aggressiveness": 1e-3},
+        {"aggressiveness": Between(1e-5, 1e-1)},
+        group="online",
+    ),
+    Method(
+        "adagrad",
+        "AdaGrad of the pair loss",
+        partial(_learner, AdaGrad),
+        {"step_size": 1e-2, "per": "entry", "loss": "hinge"},
+        {"step_size": Between(1e-3, 1e-1), "per": OneOf(("entry", "matrix")), "loss": _LOSS},
+        group="online",
+    ),
+    Method(
+        "ftrl",
+        "follow the regularised leader",
+        partial(_learner, Ftrl),
+        {"step_size": 1e-2, "loss": "hinge"},
+        {"step_size": Between(1e-3, 1e-1), "loss": _LOSS},
+        group="online",
+    ),
     Method(
         "lmnn-start",
         "LMNN of all points with their classes before the first round, never again",
@@ -243,9 +278,9 @@ _METHODS = [
     _batch("itml", "batch ITML of pairs", Itml, points=False, gamma=1.0, search={"gamma": Between(1e-2, 1e2)}),
     _batch("nca", "neighbourhood components analysis of labelled points", Nca, points=True),
     _batch("lda", "linear discriminant analysis of labelled points", Lda, points=True),
-    _batch("pca", "principal components of points", Pca, points=True, labels=False, n_components=10),
+    _batch("pca", "principal components of points", Pca, points=False, n_components=10),
     _batch("mds", "multidimensional scaling of pairs", Mds, points=False),
-    _batch("whitened", "inverse covariance of points", Whitened, points=True, labels=False),
+    _batch("whitened", "inverse covariance of points", Whitened, points=False),
     Method("euclidean", "Euclidean distance, which learns nothing", _euclidean, sparse=True, group="plain"),
     Method("truth", "the metric that the pairs were answered by", _truth, needs=frozenset({"truth"}), group="plain"),
 ]
@@ -253,10 +288,15 @@ _METHODS = [
 #: All methods by their names.
 METHODS: dict[str, Method] = {method.name: method for method in _METHODS}
 
+
+def _words(seed: int) -> SwitchingWords:
+    return SwitchingWords(seed=seed)
+
+
 #: The built-in streams by their names.
 STREAMS: dict[str, Stream] = {
-    **{name: DriftingStream(name, scenario.stream) for name, scenario in SCENARIOS.items()},
-    "words": WordStream("words", lambda seed: SwitchingWords(seed=seed)),
+    **{name: DriftingStream(name, scenario.description, scenario.stream) for name, scenario in SCENARIOS.items()},
+    "words": WordStream("words", "sparse documents, by their topic and then by their style", _words),
 }
 
 #: What the paper's figure of the synthetic stream compares, and what else is needed to read it.

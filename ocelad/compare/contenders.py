@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -76,7 +77,7 @@ class Reinitialised:
 
     def learn(self, block: Block) -> None:
         cuts = [0, *block.changes, len(block)]
-        for number, (first, last) in enumerate(zip(cuts, cuts[1:], strict=False)):
+        for number, (first, last) in enumerate(pairwise(cuts)):
             if number > 0:
                 self._contender = self._make()
             if last > first:

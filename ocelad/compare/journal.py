@@ -35,20 +35,19 @@ class Journal:
                 self._read(path)
 
     def _read(self, path: Path) -> None:
-        whole = bytearray()
+        whole = 0
         for line in path.read_bytes().splitlines(keepends=True):
+            if not line.endswith(b"\n"):
+                os.truncate(path, whole)  # it was being written when the program was killed
+                break
             try:
                 kept = json.loads(line)
                 self._records[kept["key"]] = Record.from_json(kept)
-            except (ValueError, KeyError, TypeError, UnicodeDecodeError):
-                if line.endswith(b"\n"):
-                    raise ValueError(
-                        f"{path} is no journal of trials: {line[:60]!r}; name another folder, or --restart"
-                    ) from None
-                break  # the line that was being written when the program was killed
-            whole += line
-        if len(whole) < path.stat().st_size:
-            os.truncate(path, len(whole))
+            except (ValueError, KeyError, TypeError):
+                raise ValueError(
+                    f"{path} is no journal of trials, its line {line[:60]!r} is not one; name another folder"
+                ) from None
+            whole += len(line)
 
     def missing(self, stream: Stream, methods: Sequence[Method], seed: int, every: int) -> tuple[Method, ...]:
         """The methods of which it has no record on this stream."""
@@ -73,13 +72,8 @@ class Journal:
 
 
 def _key(stream: Stream, method: Method, seed: int, every: int) -> str:
-    about = [_program(), _fingerprint(stream), method.name, sorted(method.values.items()), seed, every]
+    about = [_program(), stream.fingerprint(), method.name, sorted(method.values.items()), seed, every]
     return hashlib.sha256(repr(about).encode()).hexdigest()[:32]
-
-
-@cache
-def _fingerprint(stream: Stream) -> str:
-    return stream.fingerprint()
 
 
 @cache

@@ -58,7 +58,7 @@ def judged(play: Play, block: Block) -> Scores:
     points, labels = block.scene
     embedded = _embedded(play, points)
     if isinstance(play, Similarity):
-        error = knn_error_by_closeness(play.similarities(points), labels)
+        error = knn_error_by_closeness(points @ play.matrix @ points.T, labels)
     else:
         error = knn_error(embedded, labels)
     return Scores(error, clustering_nmi(embedded, labels), wrong)
@@ -66,11 +66,11 @@ def judged(play: Play, block: Block) -> Scores:
 
 def _distances(play: Play, block: Block) -> Floats:
     if isinstance(play, Similarity):
-        return -play.similarity(block.X, block.Z)
+        return np.negative(play.similarity(block.X, block.Z))
     return np.asarray(play.squared_distance(block.X, block.Z))
 
 
 def _embedded(play: Play, points: Floats) -> Floats:
-    if isinstance(play, Metric) and not play.rank:  # it has shrunk to nothing, and sees all points in one place
+    if not play.rank:  # it has shrunk to nothing, and sees all points in one place
         return np.zeros((len(points), 1))
     return np.asarray(play.embed(points))

@@ -51,7 +51,13 @@ def _draw_measure(ax: Axes, comparison: Comparison, measure: str) -> None:
         color, dash = styles[line.method]
         first = line.method == comparison.reference
         ax.plot(
-            rounds, means, dash, color=color, label=line.method, linewidth=2.6 if first else 1.4, zorder=3 if first else 2
+            rounds,
+            means,
+            dash,
+            color=color,
+            label=line.method,
+            linewidth=2.6 if first else 1.4,
+            zorder=3 if first else 2,
         )
         ax.fill_between(rounds, means - errors, means + errors, color=color, alpha=0.18, linewidth=0)
         smallest = min(smallest, *(means[means > 0].tolist() or [np.inf]))
@@ -60,10 +66,12 @@ def _draw_measure(ax: Axes, comparison: Comparison, measure: str) -> None:
         ax.set_ylim(-2, 102)
     elif np.isfinite(smallest):
         # From a third of a percent to twenty: on a plain axis the good ones would all be one line.
+        from matplotlib.ticker import LogLocator  # pyplot() has said in a sentence if it is not there
+
         ax.set_yscale("log")
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.yaxis.set_major_formatter("{x:g}")
-        ax.yaxis.set_minor_formatter("{x:g}")
-        ax.tick_params(axis="y", which="minor", labelsize=7)
+        ax.yaxis.set_minor_formatter("")
     ax.spines[["top", "right"]].set_visible(False)
     ax.set_xlim(0, comparison.stream.rounds)
     for begin, _ in _phase_begins(comparison)[1:]:
@@ -71,12 +79,12 @@ def _draw_measure(ax: Axes, comparison: Comparison, measure: str) -> None:
 
 
 def _phase_begins(comparison: Comparison) -> list[tuple[int, str]]:
-    """At which evaluations another phase begins, and which."""
+    """After which evaluations another phase begins, and which."""
     record = next((r for label in comparison.records for r in comparison.records[label] if r.rounds), None)
     if record is None:
         return []
-    before = [None, *record.phases]
-    return [(r, p) for r, p, last in zip(record.rounds, record.phases, before, strict=False) if p != last]
+    rounds, phases = [0, *record.rounds], [None, *record.phases]
+    return [(rounds[i], phase) for i, phase in enumerate(record.phases) if phase != phases[i]]
 
 
 def _name_phases(ax: Axes, comparison: Comparison) -> None:
@@ -84,7 +92,7 @@ def _name_phases(ax: Axes, comparison: Comparison) -> None:
     if not 1 < len(begins) <= 6:
         return
     ends = [*(begin for begin, _ in begins[1:]), comparison.stream.rounds]
-    for (begin, phase), end in zip([(0, begins[0][1]), *begins[1:]], ends, strict=True):
+    for (begin, phase), end in zip(begins, ends, strict=True):
         ax.text(
             (begin + end) / 2, 1.01, phase, transform=ax.get_xaxis_transform(), ha="center", va="bottom", fontsize=9
         )

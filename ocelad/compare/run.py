@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from os import cpu_count
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -174,7 +173,9 @@ def _tune(
         scores = [_mean([records[at] for records in by_seed], measure) for at in range(len(tried))]
         if len(tried) > 1:
             best = tried[int(np.argmin(scores))] if np.isfinite(scores).any() else method
-            tuned[method.label] = Tuned(best, len(tried), [(each.values, s) for each, s in zip(tried, scores)])
+            tuned[method.label] = Tuned(
+                best, len(tried), [(each.values, s) for each, s in zip(tried, scores, strict=True)]
+            )
     return tuned
 
 

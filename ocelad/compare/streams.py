@@ -86,7 +86,8 @@ class Stream(Protocol):
 
     Attributes
     ----------
-    name : str
+    name, about : str
+        What it is called, and one line about it.
     n_features, rounds : int
     sparse : bool
         Whether the points are SciPy sparse rows.
@@ -102,6 +103,8 @@ class Stream(Protocol):
 
     @property
     def name(self) -> str: ...
+    @property
+    def about(self) -> str: ...
     @property
     def n_features(self) -> int: ...
     @property
@@ -135,13 +138,13 @@ class DriftingStream:
 
     Parameters
     ----------
-    name : str
-        What it is called.
+    name, about : str
+        What it is called, and one line about it.
     draw : callable (seed) -> DriftingClusters
 
     Examples
     --------
-    >>> stream = DriftingStream("paper", lambda seed: DriftingClusters(seed=seed))
+    >>> stream = DriftingStream("mine", "as in the paper", lambda seed: DriftingClusters(seed=seed))
     >>> [len(block) for block in stream.blocks(seed=0, every=2000)]
     [1999, 2000, 2000, 1]
     """
@@ -151,14 +154,14 @@ class DriftingStream:
     has_scenes = True
     gives: frozenset[Gift] = frozenset({"labels", "changes", "truth"})
 
-    def __init__(self, name: str, draw: Callable[[int], DriftingClusters]) -> None:
-        self.name = name
+    def __init__(self, name: str, about: str, draw: Callable[[int], DriftingClusters]) -> None:
+        self.name, self.about = name, about
         self._draw = draw
         example = draw(0)
         self.n_features, self.rounds = example.n_features, len(example)
         self.phases = tuple(dict.fromkeys(phase.name for phase in example.phases))
-        about = (example.phases, example.n_points, example.n_features, example.flipped)
-        self._fingerprint = f"{name} {hashlib.sha256(repr(about).encode()).hexdigest()[:16]}"
+        drawn = (example.phases, example.n_points, example.n_features, example.flipped, example.turned)
+        self._fingerprint = f"{name} {hashlib.sha256(repr(drawn).encode()).hexdigest()[:16]}"
 
     def opening(self, seed: int) -> Scene:
         """All points as they are in the first round."""
@@ -228,6 +231,7 @@ class PairStream:
     [99, 100, 100, 1]
     """
 
+    about = "given pairs"
     seeded = False
     gives: frozenset[Gift] = frozenset()
     n_phases = 5
@@ -252,6 +256,7 @@ class PairStream:
             points = checks.array(scene[0], "the points of the scene", 2, n_features=self.n_features)
             self._scene = Scene(points * self.factor, np.asarray(scene[1]))
         self.phases = tuple(f"{i + 1}/{self.n_phases}" for i in range(self.n_phases))
+        self._fingerprint = self._digest()
 
     @property
     def has_scenes(self) -> bool:
@@ -264,6 +269,7 @@ class PairStream:
         part.__dict__.update(self.__dict__)
         part._X, part._Z, part._y = self._X[first:last], self._Z[first:last], self._y[first:last]
         part.rounds, part.name = len(part._y), name or self.name
+        part._fingerprint = part._digest()
         return part
 
     def opening(self, seed: int) -> Scene | None:
@@ -278,6 +284,9 @@ class PairStream:
 
     def fingerprint(self) -> str:
         """A digest of all numbers."""
+        return self._fingerprint
+
+    def _digest(self) -> str:
         digest = hashlib.sha256(self._y.tobytes())
         for points in (self._X, self._Z):
             for array in (points.data, points.indices, points.indptr) if self.sparse else (points,):
@@ -294,7 +303,7 @@ class WordStream:
 
     Parameters
     ----------
-    name : str
+    name, about : str
     draw : callable (seed) -> SwitchingWords
     """
 
@@ -303,12 +312,12 @@ class WordStream:
     has_scenes = False
     gives: frozenset[Gift] = frozenset({"changes"})
 
-    def __init__(self, name: str, draw: Callable[[int], SwitchingWords]) -> None:
-        self.name = name
+    def __init__(self, name: str, about: str, draw: Callable[[int], SwitchingWords]) -> None:
+        self.name, self.about = name, about
         self._draw = draw
         example = draw(0)
         self.n_features, self.rounds, self.phases = example.n_words, len(example), example.questions
-        self._about = (example.documents.shape, example.length)
+        self._drawn = (example.documents.shape, example.length)
 
     def opening(self, seed: int) -> None:
         """None: nothing is told before the first pair."""
@@ -331,7 +340,7 @@ class WordStream:
 
     def fingerprint(self) -> str:
         """Its name and what it is drawn by."""
-        return f"{self.name} {self._about}"
+        return f"{self.name} {self._drawn}"
 
 
 def _blocks(rounds: int, every: int) -> Iterator[slice]:

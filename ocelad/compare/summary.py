@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ MEASURES = {
     "found": f"P(NMI > {FOUND:g}) in %",
     "ranked_wrong": "pairs ranked wrong in %",
 }
+MORE_IS_BETTER = frozenset({"found"})
 #: Of one stream, standard errors are over so many stretches of rounds, one after the other.
 STRETCHES = 10
 #: A difference counts from so many standard errors on.
@@ -82,12 +83,13 @@ class Line(NamedTuple):
 
 
 class NotWon(NamedTuple):
-    """A method that the reference does not beat in some phase, or over the whole stream (``phase`` None).
+    """A method that the reference does not beat by a measure, in some phase or over the whole stream (``phase`` None).
 
-    The difference is the method less the reference in percent; ``better`` says that it is more than two standard errors
-    below 0, and otherwise the two are within two standard errors of each other.
+    The difference is the method less the reference in percent; ``better`` says that the method is better by more than two
+    standard errors, and otherwise the two are within two standard errors of each other.
     """
 
+    measure: str
     phase: str | None
     method: str
     difference: Estimate
@@ -166,16 +168,19 @@ class Comparison:
         return float(np.median(times)) if times else np.nan
 
     def not_won(self) -> list[NotWon]:
-        """Where the reference does not win by the main measure: phases first, then over the whole stream."""
-        found = []
-        for phase in (*self.phases, None) if len(self.phases) > 1 else (None,):
-            theirs = self._units(self.reference, self.main, phase)
-            for method in self.methods:
-                difference = Estimate.of(self._units(method.label, self.main, phase) - theirs)
-                if method.label != self.reference and difference.mean <= COUNTS * difference.error:
-                    better = difference.mean < -COUNTS * difference.error
-                    found.append(NotWon(phase, method.label, difference, better))
-        return found
+        """Where the reference does not win: by the main measure in phases, then by each over the whole stream."""
+        phases = self.phases if len(self.phases) > 1 else ()
+        wheres = [*((self.main, phase) for phase in phases), *((measure, None) for measure in self.measures)]
+        return [lost for measure, phase in wheres for lost in self._not_won(measure, phase)]
+
+    def _not_won(self, measure: str, phase: str | None) -> Iterator[NotWon]:
+        theirs = self._units(self.reference, measure, phase)
+        worse = -1.0 if measure in MORE_IS_BETTER else 1.0
+        for method in self.methods:
+            difference = Estimate.of(self._units(method.label, measure, phase) - theirs)
+            if method.label != self.reference and worse * difference.mean <= COUNTS * difference.error:
+                better = worse * difference.mean < -COUNTS * difference.error
+                yield NotWon(measure, phase, method.label, difference, better)
 
     def _complete(self, label: str) -> list[Record]:
         return [record for record in self.records[label] if record.failed is None]
@@ -224,21 +229,21 @@ class Comparison:
                     "standard_error": line.error,
                     "difference": line.difference._asdict(),
                     "by_phase": {phase: estimate._asdict() for phase, estimate in line.by_phase.items()},
-                    "over_time": dict(zip(("rounds", "mean", "standard_error"), self._listed(label, measure))),
+                    "over_time": self._listed(label, measure),
                 }
                 for measure, line in lines.items()
             },
         }
 
-    def _listed(self, label: str, measure: str) -> tuple[list[int], list[float], list[float]]:
+    def _listed(self, label: str, measure: str) -> dict[str, list[Any]]:
         rounds, means, errors = self.over_time(label, measure)
-        return rounds, means.tolist(), errors.tolist()
+        return {"rounds": rounds, "mean": means.tolist(), "standard_error": errors.tolist()}
 
 
 def _values(record: Record, measure: str) -> Floats:
     """A measure at each evaluation, in percent."""
     if measure == "found":
-        return 100.0 * (record.measured("nmi") > FOUND)
+        return np.where(record.measured("nmi") > FOUND, 100.0, 0.0)
     assert measure in Scores._fields
     return 100.0 * record.measured(measure)
 

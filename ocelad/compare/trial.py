@@ -33,7 +33,7 @@ class Record:
         In which phase that was.
     scores : list of Scores
     microseconds : float
-        What learning from a pair took, on average; evaluation not counted.
+        What learning from a pair took, on average; evaluation and the first block not counted.
     failed : str or None
         Why it did not come to the end, if so.
     """
@@ -99,10 +99,11 @@ class _Run:
                     self._record.scores.append(scores)
                 start = perf_counter()
                 self._contender.learn(block)
-                self._seconds += perf_counter() - start
+                if block.round > 1:  # in the first a compiler may have been waited for
+                    self._seconds += perf_counter() - start
+                    self._learned += len(block)
         except FAILURES as error:
             self._failed = f"in the rounds from {block.round} on: {error}"
-        self._learned += len(block)
 
     def record(self) -> Record:
         """What came of it."""

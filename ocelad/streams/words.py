@@ -49,9 +49,7 @@ class SwitchingWords:
 
     questions = ("topic", "style")
 
-    def __init__(
-        self, *, n_words: int = 2000, n_documents: int = 1500, length: int = 1500, seed: int = 0
-    ) -> None:
+    def __init__(self, *, n_words: int = 2000, n_documents: int = 1500, length: int = 1500, seed: int = 0) -> None:
         self.n_words = checks.whole(n_words, "n_words", at_least=300)
         self.length = checks.whole(length, "length", at_least=1)
         self.seed = checks.whole(seed, "seed", at_least=0)

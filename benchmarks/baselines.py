@@ -1,0 +1,68 @@
+"""What a pair costs each online method, beside RICE-OCELAD in the same run.
+
+    python benchmarks/baselines.py [--rounds 2000] [--repeats 5]
+
+The pairs are the first of the paper's stream (n = 25) and pairs of three clusters in 100 dimensions, without shrinkage. Methods
+take turns, so that a slow minute of the machine slows all of them; the median over the repeats counts.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import click
+import numpy as np
+from results import save, show
+from rich.console import Console
+from rich.progress import Progress
+from streams import blobs, scenario
+
+from ocelad.compare import METHODS, Block, Method, Setting
+from ocelad.pairs import Events
+
+ONLINE = [method for method in METHODS.values() if method.group in ("ensembles", "online")]
+REFERENCE = "rice"
+
+
+def block_of(events: Events, rounds: int) -> Block:
+    """The pairs as points; the second point of each is the origin."""
+    U = events.U[:rounds]
+    return Block(1, "", U, np.zeros_like(U), events.y[:rounds])
+
+
+def microseconds(method: Method, block: Block) -> float:
+    """What learning from a pair takes on average, after the first hundred."""
+    contender = method.contender(Setting(block.X.shape[1], len(block), seed=0, opening=None))
+    contender.learn(block[:100])
+    start = perf_counter()
+    contender.learn(block[100:])
+    return 1e6 * (perf_counter() - start) / (len(block) - 100)
+
+
+@click.command()
+@click.option("--rounds", default=2000, show_default=True, type=click.IntRange(200), help="How many pairs.")
+@click.option("--repeats", default=5, show_default=True, type=click.IntRange(1))
+def main(rounds: int, repeats: int) -> None:
+    """Measure all online methods and print the table."""
+    console = Console()
+    blocks = {25: block_of(scenario(), rounds), 100: block_of(blobs(100, rounds), rounds)}
+    times: dict[tuple[str, int], list[float]] = {(method.name, n): [] for method in ONLINE for n in blocks}
+    with Progress(console=console) as bar:
+        for _ in bar.track(range(repeats + 1), description="repeats"):  # in the first compilers are waited for
+            for method in ONLINE:
+                for n, block in blocks.items():
+                    times[method.name, n].append(microseconds(method, block))
+    medians = {key: float(np.median(values[1:])) for key, values in times.items()}
+    rows = []
+    for method in ONLINE:
+        row: dict[str, float | str] = {"method": method.name}
+        for n in blocks:
+            row[f"us/pair, n = {n}"] = medians[method.name, n]
+            row[f"of {REFERENCE}'s, n = {n}"] = medians[method.name, n] / medians[REFERENCE, n]
+        rows.append(row)
+    show(console, f"A pair's cost, median of {repeats} runs over {rounds} pairs", rows)
+    console.print(f"Written to {save('baselines', {'rounds': rounds, 'repeats': repeats}, rows)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""ocelad compare, as it is typed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from command import run
+
+from ocelad.compare import METHODS, STREAMS
+
+
+def write_pairs(path, n_pairs=600, n=3, seed=0):
+    X, Z = np.random.default_rng(seed).normal(size=(2, n_pairs, n))
+    y = np.where(abs(X[:, 0] - Z[:, 0]) < 1, 1, -1)
+    header = ",".join([*(f"x{i}" for i in range(n)), *(f"z{i}" for i in range(n)), "y"])
+    np.savetxt(path, np.column_stack([X, Z, y]), delimiter=",", header=header, comments="", fmt="%.6g")
+    return ("--x", "x*", "--z", "z*", "--label", "y")
+
+
+def test_the_list_names_every_method_and_stream():
+    told = run("compare", "--list").stdout
+    assert all(name in told for name in (*METHODS, *STREAMS))
+    content = json.loads(run("compare", "--list", "--json").stdout)
+    assert content["methods"].keys() == METHODS.keys()
+    assert content["streams"].keys() == STREAMS.keys()
+
+
+def test_a_table_a_picture_and_json_come_of_it(tmp_path):
+    command = (
+        "compare",
+        "comid",
+        "truth",
+        "euclidean",
+        "--stream",
+        "static",
+        "--seeds",
+        "2",
+        "--every",
+        "500",
+        "--jobs",
+        "1",
+    )
+    told = run(*command, cwd=tmp_path)
+    lines = told.stdout.splitlines()
+    order = [line.split()[0] for line in lines if line.strip().startswith(("comid", "truth", "euclidean"))]
+    assert order[:3] == ["truth", "comid", "euclidean"]
+    assert "Where comid does not win" in told.stdout
+    assert "truth *" in told.stdout
+    assert (tmp_path / "ocelad-compare" / "comparison.png").read_bytes().startswith(b"\x89PNG")
+    content = json.loads((tmp_path / "ocelad-compare" / "comparison.json").read_text())
+    assert content == json.loads(run(*command, "--json", cwd=tmp_path).stdout)
+    assert content["seeds"] == [1000, 1001]
+    assert "comparing: 6 of 6 trials" in told.stderr
+
+
+def test_a_file_of_pairs_is_a_stream(tmp_path):
+    columns = write_pairs(tmp_path / "pairs.csv")
+    told = run("compare", "rice", "euclidean", "--stream", "pairs.csv", *columns, "--jobs", "1", cwd=tmp_path).stdout
+    assert "pairs ranked wrong in %" in told
+    assert "one stream" in told
+    assert "ten stretches" in told
+
+
+def test_items_with_classes_make_a_file_judged_by_neighbours(tmp_path):
+    rng = np.random.default_rng(0)
+    points, group = rng.normal(size=(40, 3)), rng.integers(2, size=40)
+    points[:, 0] += 4 * group
+    rows = [
+        f"{i},{','.join(f'{v:.4f}' for v in p)},{'ab'[g]}" for i, (p, g) in enumerate(zip(points, group, strict=True))
+    ]
+    (tmp_path / "items.csv").write_text("\n".join(["id,f0,f1,f2,kind", *rows]))
+    pairs = rng.integers(40, size=(300, 2))
+    rows = [f"{a},{b},{int(group[a] == group[b])}" for a, b in pairs]
+    (tmp_path / "pairs.csv").write_text("\n".join(["id_a,id_b,similar", *rows]))
+    options = ("--items", "items.csv", "--features", "f*", "--class", "kind", "--jobs", "1")
+    told = run("compare", "rice", "euclidean", "--stream", "pairs.csv", *options, cwd=tmp_path).stdout
+    assert "5-NN error in %" in told
+
+
+def test_bad_rows_can_be_skipped_and_are_told_of(tmp_path):
+    columns = write_pairs(tmp_path / "pairs.csv")
+    with open(tmp_path / "pairs.csv", "a") as file:
+        file.write("a,b,c,d,e,f,1\n")
+    command = ("compare", "euclidean", "--stream", "pairs.csv", *columns, "--jobs", "1")
+    assert "line 602" in run(*command, cwd=tmp_path, code=1).stderr
+    assert "1 row was skipped" in run(*command, "--on-error", "skip", cwd=tmp_path, code=3).stderr
+
+
+def test_groups_stand_for_what_can_take_the_stream(tmp_path):
+    columns = write_pairs(tmp_path / "pairs.csv", 300)
+    told = run("compare", "plain", "--stream", "pairs.csv", *columns, "--jobs", "1", cwd=tmp_path)
+    assert "left out: truth" in told.stderr
+    assert "euclidean" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("saoll",), 1, "there is no method 'saoll' (did you mean 'saol'?); accepted: rice,"),
+        (("comid:speed=1",), 1, "comid has no setting 'speed'"),
+        (("rice", "lego", "--stream", "words"), 1, "lego: it does not take sparse points"),
+        (("rice", "--stream", "nowhere.csv"), 2, "no file 'nowhere.csv', and no stream of that name: paper, static"),
+        (("rice", "--seeds", "0"), 2, "--seeds"),
+        (("rice", "--every", "100000"), 1, "every"),
+        (("rice", "--class", "kind"), 2, "--class is for a file of pairs"),
+        (("rice", "--reference", "comid"), 1, "the reference 'comid' is not compared"),
+        (("rice", "--tune", "3", "--first-seed", "1"), 1, "tuning takes the seeds 0 to 2"),
+        (("rice", "--jobs", "-3"), 1, "n_jobs"),
+    ],
+)
+def test_wrong_usage_is_told_in_a_sentence(tmp_path, arguments, code, message):
+    assert message in run("compare", *arguments, cwd=tmp_path, code=code).stderr
+
+
+def test_files_that_do_not_fit_are_told_of(tmp_path):
+    columns = write_pairs(tmp_path / "pairs.csv")
+    for arguments, code, message in [
+        (("lmnn", "--stream", "pairs.csv", *columns), 1, "lmnn: it needs the classes of the points"),
+        (("rice", "--stream", "pairs.csv", *columns, "--seeds", "3"), 2, "a file of pairs is one stream"),
+        (("rice", "--stream", "pairs.csv", *columns, "--class", "kind"), 2, "give --items FILE, too"),
+    ]:
+        assert message in run("compare", *arguments, cwd=tmp_path, code=code).stderr
+    (tmp_path / "pairs.csv").write_text("x0,z0,y\n1,2,1\n2,3,1\n")
+    told = run(
+        "compare", "rice", "--stream", "pairs.csv", "--x", "x0", "--z", "z0", "--label", "y", cwd=tmp_path, code=1
+    )
+    assert "have the label +1; similar and dissimilar ones are needed" in told.stderr
+
+
+def test_settings_that_were_tuned_are_shown(tmp_path):
+    command = (
+        "compare",
+        "comid",
+        "--stream",
+        "static",
+        "--seeds",
+        "1",
+        "--tune",
+        "2",
+        "--tune-seeds",
+        "1",
+        "--every",
+        "1500",
+    )
+    told = run(*command, "--jobs", "1", cwd=tmp_path)
+    assert "Tuned on other streams" in told.stdout
+    assert "step_size=" in told.stdout
+    assert "tuning: 2 of 2 trials" in told.stderr
+
+
+@pytest.mark.slow
+def test_a_killed_comparison_goes_on_and_ends_the_same(tmp_path):
+    command = [sys.executable, "-m", "ocelad", "compare", "comid", "euclidean", "--seeds", "12", "--every", "200"]
+
+    def result(folder):
+        content = json.loads((tmp_path / folder / "comparison.json").read_text())
+        for method in content["methods"]:
+            del method["microseconds_per_pair"]
+        return content
+
+    subprocess.run([*command, "--output", "unbroken"], cwd=tmp_path, check=True, capture_output=True)
+    journal = tmp_path / "killed" / "trials.jsonl"
+    rng = np.random.default_rng()
+    for _ in range(4):
+        process = subprocess.Popen([*command, "--output", "killed"], cwd=tmp_path, stderr=subprocess.DEVNULL)
+        before = journal.stat().st_size if journal.exists() else 0
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            if journal.exists() and journal.stat().st_size > before:
+                break
+            time.sleep(0.01)
+        time.sleep(float(rng.uniform(0, 0.3)))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    finished = len(journal.read_text().splitlines())
+    assert finished > 0
+    told = subprocess.run([*command, "--output", "killed"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    first = told.stderr.splitlines()[0]
+    assert int(first.split()[1]) >= finished - 1, first  # one line may have been torn
+    assert result("killed") == result("unbroken")
