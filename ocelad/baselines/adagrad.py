@@ -11,12 +11,11 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from ocelad import checks
-from ocelad.baselines.held import HeldMetric, finite
+from ocelad.baselines.held import HeldMetric, finite, positive_part
 from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.online.comid import Comid, LossName
 from ocelad.online.losses import LOSSES
-from ocelad.online.mirror import DIVERGENCES
 from ocelad.pairs import Event, Pair
 
 RateOf: TypeAlias = Literal["entry", "matrix"]
@@ -60,10 +59,10 @@ class AdaGrad(HeldMetric):
 
     Notes
     -----
-    Per matrix the projection is exact. Per entry the method asks for the nearest positive semidefinite matrix in the norm
-    ``sum of (delta + sqrt(S)) * entry^2``, which has no closed form. What is taken is the nearest in the Frobenius norm:
-    negative eigenvalues become 0. Where nothing is negative, which is checked first, both are the same; where something
-    is, the paper's regret bound is not claimed.
+    Per matrix the projection is exact. Per entry the method asks for the nearest positive semidefinite matrix in the
+    norm ``sum of (delta + sqrt(S)) * entry^2``, which has no closed form. What is taken is the nearest in the Frobenius
+    norm: negative eigenvalues become 0. Where nothing is negative both are the same; where something is, the paper's
+    regret bound is not claimed.
 
     Per entry the metric depends on the axes: turning the data does not merely turn it.
     """
@@ -126,17 +125,3 @@ class AdaGrad(HeldMetric):
         rate = self._step_size / (self._delta + float(np.sqrt(threshold_squares)))
         self._hold(positive_part(M), max(1.0, self._metric.threshold + rate * pull))
         self._squares, self._threshold_squares = squares, threshold_squares
-
-
-def positive_part(S: Floats) -> Floats:
-    """The nearest positive semidefinite matrix in the Frobenius norm; S itself where it is positive definite.
-
-    >>> positive_part(np.diag([2.0, -1.0]))
-    array([[2., 0.],
-           [0., 0.]])
-    """
-    try:
-        np.linalg.cholesky(S)  # a tenth of what the eigenvalues cost
-    except np.linalg.LinAlgError:
-        return DIVERGENCES["frobenius"].from_dual(S)
-    return S

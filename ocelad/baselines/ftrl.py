@@ -10,9 +10,7 @@ from math import sqrt
 
 import numpy as np
 
-from ocelad import checks
-from ocelad.baselines.adagrad import positive_part
-from ocelad.baselines.held import HeldMetric, finite
+from ocelad.baselines.held import HeldMetric, finite, positive_part
 from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.online.comid import Comid, LossName
@@ -23,8 +21,8 @@ from ocelad.pairs import Event, Pair
 class Ftrl(HeldMetric):
     """The metric that would have been best on the gradients of all rounds, tied to the start.
 
-    With the gradients ``G_s = g_s y_s u_s u_s'`` in M and ``-g_s y_s`` in mu of the rounds s = 1 .. t, each at the metric
-    that was played, and ``eta_t = eta / sqrt(t)``:
+    With the gradients ``G_s = g_s y_s u_s u_s'`` in M and ``-g_s y_s`` in mu of the rounds s = 1 .. t, each at the
+    metric that was played, and ``eta_t = eta / sqrt(t)``:
 
         M  = argmin over M PSD of  <sum of G_s, M> + t rho tr(M) + ||M - M_0||_F^2 / (2 eta_t)
            = positive semidefinite part of  M_0 - eta_t (sum of G_s + t rho I)
@@ -52,9 +50,9 @@ class Ftrl(HeldMetric):
 
     Notes
     -----
-    Where COMID steps from the metric that it holds, this one looks at the sum of all that was ever seen, so that the past
-    counts as much as the present: what suits a world that stands still. A round without loss changes the metric too,
-    because eta_t becomes smaller.
+    Where COMID steps from the metric that it holds, this one looks at the sum of all that was ever seen, so that the
+    past counts as much as the present: what suits a world that stands still. A round without loss changes the metric
+    too, because eta_t becomes smaller.
     """
 
     def __init__(

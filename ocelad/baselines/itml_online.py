@@ -39,11 +39,12 @@ class OnlineItml(TargetLearner):
 
     Notes
     -----
-    Where a dissimilar pair is to be moved away (d2 < p), the step loses positive definiteness if eta is too large, and the
-    paper makes eta smaller there. Its bound wants a metric below the identity, which a start of another scale is not. Here
-    the step is made no larger than the one that arrives at the target, ``2 eta d2 p = 1``: beyond it nothing is gained.
+    Where a dissimilar pair is to be moved away (d2 < p), the step loses positive definiteness if eta is too large, and
+    the paper makes eta smaller there. Its bound wants a metric below the identity, which a start of another scale is
+    not. Here the step is no larger than the one that arrives at the target, ``2 eta d2 p = 1``: beyond it nothing is
+    gained.
 
-    The paper takes the targets from the 5th and 95th percentile of distances in a sample, which an online learner has not.
+    The paper takes the targets from percentiles of the distances in a sample, which an online learner has not.
     """
 
     def __init__(

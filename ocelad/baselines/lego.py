@@ -15,7 +15,7 @@ class Lego(TargetLearner):
     """The exact minimiser of LogDet divergence plus squared error, positive definite for every step size.
 
     With ``d2 = u'Mu`` and the target p of a pair of its kind, the step is the argmin over M' of
-    ``D(M', M) + eta / 2 (u'M'u - p)^2``. The distance after it, q, solves the quadratic equation that q itself appears in:
+    ``D(M', M) + eta / 2 (u'M'u - p)^2``. The squared distance after it, q, solves a quadratic equation:
 
         eta d2 q^2 + (1 - eta p d2) q - d2 = 0
         M <- M - eta (q - p) (Mu)(Mu)' / (1 + eta (q - p) d2)
@@ -42,8 +42,8 @@ class Lego(TargetLearner):
 
     Notes
     -----
-    The paper pulls every pair to its target. Here a similar pair that is nearer, or a dissimilar one that is farther, is
-    left alone, since the constraints of pairs are inequalities.
+    The paper pulls a distance to its target from both sides. Here a similar pair that is nearer, or a dissimilar one
+    that is farther, is left alone, since what pairs ask for are inequalities.
     """
 
     def __init__(

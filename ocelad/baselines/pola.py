@@ -42,8 +42,8 @@ class Pola(HeldMetric):
 
     Notes
     -----
-    After a dissimilar pair A stays positive semidefinite. After a similar one at most one eigenvalue is negative, so that
-    one eigenvector is computed and no more.
+    After a dissimilar pair A stays positive semidefinite. After a similar one at most one eigenvalue is negative, so
+    that one eigenvector is computed and no more.
 
     The bound on alpha is that of passive-aggressive learning with slack (Crammer, Dekel, Keshet, Shalev-Shwartz and
     Singer, JMLR 2006, PA-I). An ensemble needs it, to tell slow learners from fast ones.
