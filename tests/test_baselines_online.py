@@ -423,13 +423,13 @@ def test_lego_comes_nearer_to_every_metric_that_the_pair_is_content_with(seed, e
 @pytest.mark.parametrize("make", [Lego, OnlineItml])
 def test_a_pair_that_is_as_it_should_be_changes_nothing(make):
     learner = make(Metric(np.eye(2), threshold=2.0))
-    assert learner.targets == (1.0, 3.0)
+    assert learner.targets == (1.5, 2.5)
     for event in (Event(np.array([1.0, 0.0]), 1.0), Event(np.array([0.0, 2.0]), -1.0)):
         assert learner.loss(event) == 0.0
         learner.update(event)
     assert learner.play() == Metric(np.eye(2), threshold=2.0, round=2)
-    assert learner.loss(Event(np.array([2.0, 0.0]), 1.0)) == 9.0
-    assert learner.loss(Event(np.array([0.0, 1.0]), -1.0)) == 4.0
+    assert learner.loss(Event(np.array([2.0, 0.0]), 1.0)) == 6.25
+    assert learner.loss(Event(np.array([0.0, 1.0]), -1.0)) == 2.25
 
 
 @pytest.mark.parametrize("make", [Lego, OnlineItml])

@@ -37,7 +37,8 @@ class AdaGrad(HeldMetric):
     start : Metric
         Where it starts, with a threshold of 1 or more.
     step_size : float
-        eta, above 0: about how far the first step takes each entry, or the whole metric.
+        eta, above 0: about how far the first step takes each entry, or the whole metric. So per matrix about n_features
+        times as much as per entry is right.
     per : {"entry", "matrix"}
         What has a rate of its own.
     loss : {"hinge", "squared_hinge", "logistic"}
@@ -71,7 +72,7 @@ class AdaGrad(HeldMetric):
         self,
         start: Metric,
         *,
-        step_size: float = 0.01,
+        step_size: float = 0.03,
         per: RateOf = "entry",
         loss: LossName = "hinge",
         shrinkage: float = 0.0,

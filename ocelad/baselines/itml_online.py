@@ -24,18 +24,18 @@ class OnlineItml(TargetLearner):
     eta : float
         Step size; above 0. It multiplies squares of squared distances, so that what fits depends on the threshold.
     similar_target, dissimilar_target : float or None
-        At most so far apart, squared, are similar pairs to be, and at least so far dissimilar ones. Above 0. None: half
-        the threshold and three halves of it, so that the threshold is in the middle.
+        At most so far apart, squared, are similar pairs to be, and at least so far dissimilar ones. Above 0. None:
+        three quarters of the threshold and five quarters of it, so that the threshold is in the middle.
 
     Examples
     --------
     >>> import numpy as np
     >>> from ocelad.pairs import Event
     >>> learner = OnlineItml(Metric(np.eye(2)), eta=0.5)
-    >>> learner.update(Event(u=np.array([1.0, 0.0]), y=1.0))  # from 1 towards the target 0.5
+    >>> learner.update(Event(u=np.array([1.0, 0.0]), y=1.0))  # from 1 towards the target 0.75
     >>> learner.play().matrix.round(6)
-    array([[0.666667, 0.      ],
-           [0.      , 1.      ]])
+    array([[0.8, 0. ],
+           [0. , 1. ]])
 
     Notes
     -----
@@ -51,7 +51,7 @@ class OnlineItml(TargetLearner):
         self,
         start: Metric,
         *,
-        eta: float = 0.1,
+        eta: float = 0.3,
         similar_target: float | None = None,
         dissimilar_target: float | None = None,
     ) -> None:

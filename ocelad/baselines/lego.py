@@ -27,17 +27,17 @@ class Lego(TargetLearner):
     eta : float
         Step size; above 0. It multiplies squares of squared distances, so that what fits depends on the threshold.
     similar_target, dissimilar_target : float or None
-        At most so far apart, squared, are similar pairs to be, and at least so far dissimilar ones. Above 0. None: half
-        the threshold and three halves of it, so that the threshold is in the middle.
+        At most so far apart, squared, are similar pairs to be, and at least so far dissimilar ones. Above 0. None:
+        three quarters of the threshold and five quarters of it, so that the threshold is in the middle.
 
     Examples
     --------
     >>> import numpy as np
     >>> from ocelad.pairs import Event
     >>> learner = Lego(Metric(np.eye(2)), eta=1.0)
-    >>> learner.update(Event(u=np.array([1.0, 0.0]), y=1.0))  # from 1 towards the target 0.5
+    >>> learner.update(Event(u=np.array([1.0, 0.0]), y=1.0))  # from 1 towards the target 0.75
     >>> learner.play().matrix.round(6)
-    array([[0.780776, 0.      ],
+    array([[0.882782, 0.      ],
            [0.      , 1.      ]])
 
     Notes
@@ -50,7 +50,7 @@ class Lego(TargetLearner):
         self,
         start: Metric,
         *,
-        eta: float = 0.2,
+        eta: float = 3.0,
         similar_target: float | None = None,
         dissimilar_target: float | None = None,
     ) -> None:

@@ -163,8 +163,8 @@ class Oasis:
         self,
         n_features: int,
         *,
-        aggressiveness: float = 1e-3,
-        memory: int = 100,
+        aggressiveness: float = 0.01,
+        memory: int = 30,
         start: Similarity | None = None,
     ) -> None:
         n = checks.whole(n_features, "n_features", at_least=1)

@@ -5,7 +5,7 @@ Shalev-Shwartz, Singer and Ng, "Online and batch learning of pseudo-metrics", IC
 
 from __future__ import annotations
 
-from math import sqrt
+from math import hypot, sqrt
 
 import numpy as np
 
@@ -68,11 +68,9 @@ class Pola(HeldMetric):
         if loss == 0.0:
             self._wait()
             return
-        square = float(u @ u)
-        # loss / (square^2 + 1), which may overflow as it stands; a square of 0 changes the threshold alone.
-        alpha = loss / square / (square + 1.0 / square) if square > 1.0 else loss / (square * square + 1.0)
-        alpha = min(alpha, self._aggressiveness)
+        # By the root of alpha, because |u|^4 overflows where the step itself does not.
+        root = min(sqrt(loss) / hypot(float(u @ u), 1.0), sqrt(self._aggressiveness))
         with np.errstate(over="ignore", invalid="ignore"):
-            root = sqrt(alpha) * u
-            A = finite(self._metric.matrix - y * np.outer(root, root))
-        self._hold(without_negative(A) if y > 0 else A, max(1.0, self._metric.threshold + y * alpha))
+            step = root * u
+            A = finite(self._metric.matrix - y * np.outer(step, step))
+        self._hold(without_negative(A) if y > 0 else A, max(1.0, self._metric.threshold + y * root * root))

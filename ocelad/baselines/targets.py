@@ -13,8 +13,8 @@ from ocelad.metric import Metric
 from ocelad.pairs import Event, Pair
 
 # Where the targets are put, in multiples of the threshold, by one who does not say.
-SIMILAR_SHARE = 0.5
-DISSIMILAR_SHARE = 1.5
+SIMILAR_SHARE = 0.75
+DISSIMILAR_SHARE = 1.25
 
 
 class TargetLearner(HeldMetric, ABC):
@@ -35,7 +35,7 @@ class TargetLearner(HeldMetric, ABC):
     eta : float
         Step size; above 0. It multiplies squares of squared distances, so that it depends on the threshold alone.
     similar_target, dissimilar_target : float or None
-        Above 0, the first not above the second. None: half the threshold and three halves of it.
+        Above 0, the first not above the second. None: three quarters of the threshold and five quarters of it.
     """
 
     def __init__(
