@@ -458,6 +458,22 @@ def test_only_squared_distances_matter(make, factor):
         np.testing.assert_allclose(other.play().matrix * factor * factor, M, atol=EXACT * np.abs(M).max())
 
 
+@pytest.mark.parametrize("make", [Lego, OnlineItml])
+@pytest.mark.parametrize("length", [1e-30, 1e-6, 0.9])
+def test_a_large_step_arrives_at_the_target(make, length):
+    learner = make(Metric(np.eye(2)), eta=1e100, similar_target=1.0, dissimilar_target=10.0)
+    u = length * np.array([0.6, 0.8])
+    learner.update(Event(u, -1.0))
+    assert u @ learner.play().matrix @ u == pytest.approx(10.0, rel=EXACT)
+
+
+def test_a_metric_that_would_overflow_is_refused():
+    learner = OnlineItml(Metric(np.eye(2)), eta=1e300, dissimilar_target=1e100)
+    before = learner.play()
+    assert refused(learner, Event(np.array([1e-140, 0.0]), -1.0))
+    assert learner.play() is before
+
+
 # --- POLA
 
 
@@ -532,6 +548,15 @@ def test_pola_steps_no_farther_than_allowed():
 
 
 # --- AdaGrad and FTRL
+
+
+@pytest.mark.parametrize("per", ["entry", "matrix"])
+def test_adagrad_refuses_gradients_whose_squares_overflow(per):
+    # They would make the rate 0 for all time.
+    learner = AdaGrad(Metric(np.eye(2)), per=per)
+    assert refused(learner, Event(np.array([1e100, 0.0]), 1.0))
+    learner.update(Event(np.array([1.0, 0.0]), 1.0))
+    assert learner.play().matrix[0, 0] < 1
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -737,6 +762,7 @@ def test_similarities_are_bilinear_and_embedded_by_their_positive_part(seed):
     np.testing.assert_allclose(similarity.similarity(X, Z[0]), X @ W @ Z[0], atol=1e-12)
     assert similarity.similarity(X[0], Z[0]) == pytest.approx(X[0] @ W @ Z[0])
     points = similarity.embed(X)
+    assert (np.diff(np.square(similarity.components).sum(axis=1)) <= 0).all()
     assert points.shape == (5, similarity.rank)
     np.testing.assert_allclose(points @ points.T, X @ nearest_psd((W + W.T) / 2) @ X.T, atol=1e-10)
     assert pickle.loads(pickle.dumps(similarity)) == similarity != Similarity(W)

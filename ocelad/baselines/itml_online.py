@@ -58,5 +58,6 @@ class OnlineItml(TargetLearner):
         super().__init__(start, eta=eta, similar_target=similar_target, dissimilar_target=dissimilar_target)
 
     def _ratio(self, d2: float, target: float) -> float:
-        eta = self._eta if d2 > target else min(self._eta, 0.5 / d2 / target)
-        return 1.0 / (1.0 + 2.0 * eta * (d2 - target) * d2)
+        if d2 < target and 2.0 * self._eta * target * d2 >= 1.0:
+            return target / d2
+        return 1.0 / (1.0 + 2.0 * self._eta * (d2 - target) * d2)

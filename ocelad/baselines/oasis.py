@@ -196,8 +196,8 @@ class Oasis:
         for triplet in self._triplets(points, similar):
             W = self._stepped(W, triplet)
         self._similarity = Similarity(W, self._similarity.round + 1)
-        kept = np.concatenate([self._remembered[similar][1 - self._memory :], points[None]])
-        self._remembered = {**self._remembered, similar: kept[-self._memory :]}
+        kept = np.concatenate([self._remembered[similar], points[None]])[-self._memory :]
+        self._remembered = {**self._remembered, similar: kept}
 
     def _stepped(self, W: Floats, triplet: Triplet) -> Floats:
         loss = _loss(W, triplet)
