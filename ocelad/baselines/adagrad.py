@@ -91,8 +91,7 @@ class AdaGrad(HeldMetric):
 
     def loss(self, event: Event | Pair) -> float:
         """``l(m)``."""
-        u, y = self._seen(event)
-        return finite(self._loss.value(self._margin(u, y)))
+        return finite(self._loss.value(self._margin(*self._seen(event))))
 
     def update(self, event: Event | Pair) -> None:
         """One step, at the rate that the gradients up to this one give."""
@@ -106,9 +105,6 @@ class AdaGrad(HeldMetric):
                 self._step_by_entry(g * y * np.outer(u, u), g * y)
             else:
                 self._step_by_matrix(Event(u, y), g * float(u @ u), g)
-
-    def _margin(self, u: Floats, y: float) -> float:
-        return y * (self._metric.threshold - self._squared_length(u))
 
     def _step_by_matrix(self, event: Event, norm: float, g: float) -> None:
         squares = finite(np.asarray(self._squares + (norm * norm + g * g)))

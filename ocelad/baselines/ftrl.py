@@ -68,8 +68,7 @@ class Ftrl(HeldMetric):
 
     def loss(self, event: Event | Pair) -> float:
         """``l(m)``."""
-        u, y = self._seen(event)
-        return finite(self._loss.value(self._margin(u, y)))
+        return finite(self._loss.value(self._margin(*self._seen(event))))
 
     def update(self, event: Event | Pair) -> None:
         """Add the gradient, and look anew for the leader."""
@@ -84,6 +83,3 @@ class Ftrl(HeldMetric):
         pulls = self._pulls + pull
         self._hold(positive_part(finite(dual)), max(1.0, self._mu0 + eta * pulls))
         self._gradients, self._pulls, self._t = gradients, pulls, t
-
-    def _margin(self, u: Floats, y: float) -> float:
-        return y * (self._metric.threshold - self._squared_length(u))

@@ -41,10 +41,10 @@ class HeldMetric:
         u, y = as_event(event, self._metric.n_features)
         return as_dense(u) if not isinstance(u, np.ndarray) else u, y
 
-    def _squared_length(self, u: Floats) -> float:
-        """``u'Mu``; refused where it is too large for a number."""
+    def _margin(self, u: Floats, y: float) -> float:
+        """``m = y (mu - u'Mu)``; refused where it is too large for a number."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return finite(float(u @ self._metric.matrix @ u))
+            return finite(y * (self._metric.threshold - float(u @ self._metric.matrix @ u)))
 
     def _hold(self, M: Floats, threshold: float) -> None:
         """Take the next metric, a round later; refused, with nothing changed, where it is not finite."""

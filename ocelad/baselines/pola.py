@@ -12,6 +12,7 @@ import numpy as np
 from ocelad import checks
 from ocelad.baselines.held import HeldMetric, finite, without_negative
 from ocelad.metric import Metric
+from ocelad.online.losses import hinge
 from ocelad.pairs import Event, Pair
 
 
@@ -58,13 +59,12 @@ class Pola(HeldMetric):
 
     def loss(self, event: Event | Pair) -> float:
         """``max(0, 1 - y (b - u'Au))``."""
-        u, y = self._seen(event)
-        return max(0.0, 1.0 - y * (self._metric.threshold - self._squared_length(u)))
+        return hinge(self._margin(*self._seen(event)))
 
     def update(self, event: Event | Pair) -> None:
         """The two projections."""
         u, y = self._seen(event)
-        loss = max(0.0, 1.0 - y * (self._metric.threshold - self._squared_length(u)))
+        loss = hinge(self._margin(u, y))
         if loss == 0.0:
             self._wait()
             return
