@@ -40,9 +40,8 @@ class OnlineItml(TargetLearner):
     Notes
     -----
     Where a dissimilar pair is to be moved away (d2 < p), the step loses positive definiteness if eta is too large, and
-    the paper makes eta smaller there. Its bound wants a metric below the identity, which a start of another scale is
-    not. Here the step is no larger than the one that arrives at the target, ``2 eta d2 p = 1``: beyond it nothing is
-    gained.
+    the paper makes eta smaller there. Here it is made so small that the step arrives at the target, ``2 eta d2 p = 1``:
+    that keeps M positive definite at any scale, and beyond it nothing is gained.
 
     The paper takes the targets from percentiles of the distances in a sample, which an online learner has not.
     """
