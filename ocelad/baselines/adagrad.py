@@ -11,12 +11,11 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from ocelad import checks
-from ocelad.baselines.held import HeldMetric, finite
+from ocelad.baselines.held import HeldMetric, finite, positive_part
 from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.online.comid import Comid, LossName
 from ocelad.online.losses import LOSSES
-from ocelad.online.mirror import DIVERGENCES
 from ocelad.pairs import Event, Pair
 
 RateOf: TypeAlias = Literal["entry", "matrix"]
@@ -38,7 +37,8 @@ class AdaGrad(HeldMetric):
     start : Metric
         Where it starts, with a threshold of 1 or more.
     step_size : float
-        eta, above 0: about how far the first step takes each entry, or the whole metric.
+        eta, above 0: about how far the first step takes each entry, or the whole metric. So per matrix about n_features
+        times as much as per entry is right.
     per : {"entry", "matrix"}
         What has a rate of its own.
     loss : {"hinge", "squared_hinge", "logistic"}
@@ -60,10 +60,10 @@ class AdaGrad(HeldMetric):
 
     Notes
     -----
-    Per matrix the projection is exact. Per entry the method asks for the nearest positive semidefinite matrix in the norm
-    ``sum of (delta + sqrt(S)) * entry^2``, which has no closed form. What is taken is the nearest in the Frobenius norm:
-    negative eigenvalues become 0. Where nothing is negative, which is checked first, both are the same; where something
-    is, the paper's regret bound is not claimed.
+    Per matrix the projection is exact. Per entry the method asks for the nearest positive semidefinite matrix in the
+    norm ``sum of (delta + sqrt(S)) * entry^2``, which has no closed form. What is taken is the nearest in the Frobenius
+    norm: negative eigenvalues become 0. Where nothing is negative both are the same; where something is, the paper's
+    regret bound is not claimed.
 
     Per entry the metric depends on the axes: turning the data does not merely turn it.
     """
@@ -72,7 +72,7 @@ class AdaGrad(HeldMetric):
         self,
         start: Metric,
         *,
-        step_size: float = 0.01,
+        step_size: float = 0.03,
         per: RateOf = "entry",
         loss: LossName = "hinge",
         shrinkage: float = 0.0,
@@ -91,8 +91,7 @@ class AdaGrad(HeldMetric):
 
     def loss(self, event: Event | Pair) -> float:
         """``l(m)``."""
-        u, y = self._seen(event)
-        return finite(self._loss.value(self._margin(u, y)))
+        return finite(self._loss.value(self._margin(*self._seen(event))))
 
     def update(self, event: Event | Pair) -> None:
         """One step, at the rate that the gradients up to this one give."""
@@ -106,9 +105,6 @@ class AdaGrad(HeldMetric):
                 self._step_by_entry(g * y * np.outer(u, u), g * y)
             else:
                 self._step_by_matrix(Event(u, y), g * float(u @ u), g)
-
-    def _margin(self, u: Floats, y: float) -> float:
-        return y * (self._metric.threshold - self._squared_length(u))
 
     def _step_by_matrix(self, event: Event, norm: float, g: float) -> None:
         squares = finite(np.asarray(self._squares + (norm * norm + g * g)))
@@ -126,17 +122,3 @@ class AdaGrad(HeldMetric):
         rate = self._step_size / (self._delta + float(np.sqrt(threshold_squares)))
         self._hold(positive_part(M), max(1.0, self._metric.threshold + rate * pull))
         self._squares, self._threshold_squares = squares, threshold_squares
-
-
-def positive_part(S: Floats) -> Floats:
-    """The nearest positive semidefinite matrix in the Frobenius norm; S itself where it is positive definite.
-
-    >>> positive_part(np.diag([2.0, -1.0]))
-    array([[2., 0.],
-           [0., 0.]])
-    """
-    try:
-        np.linalg.cholesky(S)  # a tenth of what the eigenvalues cost
-    except np.linalg.LinAlgError:
-        return DIVERGENCES["frobenius"].from_dual(S)
-    return S

@@ -62,9 +62,9 @@ class RatedComid:
     --------
     >>> import numpy as np
     >>> learner = RatedComid(Metric(np.eye(2)), rate=inverse_root(0.1))
-    >>> for _ in range(4):
+    >>> for _ in range(2):
     ...     learner.update(Event(u=np.array([1.0, 0.0]), y=1.0))
-    >>> round(float(1.0 - learner.play().matrix[0, 0]), 6)  # 0.1 (1 + 1 / sqrt(2)), then the pair is near enough
+    >>> round(float(1.0 - learner.play().matrix[0, 0]), 6)  # 0.1 (1 + 1 / sqrt(2))
     0.170711
     """
 

@@ -10,8 +10,7 @@ from math import sqrt
 
 import numpy as np
 
-from ocelad.baselines.adagrad import positive_part
-from ocelad.baselines.held import HeldMetric, finite
+from ocelad.baselines.held import HeldMetric, finite, positive_part
 from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.online.comid import Comid, LossName
@@ -22,8 +21,8 @@ from ocelad.pairs import Event, Pair
 class Ftrl(HeldMetric):
     """The metric that would have been best on the gradients of all rounds, tied to the start.
 
-    With the gradients ``G_s = g_s y_s u_s u_s'`` in M and ``-g_s y_s`` in mu of the rounds s = 1 .. t, each at the metric
-    that was played, and ``eta_t = eta / sqrt(t)``:
+    With the gradients ``G_s = g_s y_s u_s u_s'`` in M and ``-g_s y_s`` in mu of the rounds s = 1 .. t, each at the
+    metric that was played, and ``eta_t = eta / sqrt(t)``:
 
         M  = argmin over M PSD of  <sum of G_s, M> + t rho tr(M) + ||M - M_0||_F^2 / (2 eta_t)
            = positive semidefinite part of  M_0 - eta_t (sum of G_s + t rho I)
@@ -51,9 +50,9 @@ class Ftrl(HeldMetric):
 
     Notes
     -----
-    Where COMID steps from the metric that it holds, this one looks at the sum of all that was ever seen, so that the past
-    counts as much as the present: what suits a world that stands still. A round without loss changes the metric too,
-    because eta_t becomes smaller.
+    Where COMID steps from the metric that it holds, this one looks at the sum of all that was ever seen, so that the
+    past counts as much as the present: what suits a world that stands still. A round without loss changes the metric
+    too, because eta_t becomes smaller.
     """
 
     def __init__(
@@ -69,8 +68,7 @@ class Ftrl(HeldMetric):
 
     def loss(self, event: Event | Pair) -> float:
         """``l(m)``."""
-        u, y = self._seen(event)
-        return finite(self._loss.value(self._margin(u, y)))
+        return finite(self._loss.value(self._margin(*self._seen(event))))
 
     def update(self, event: Event | Pair) -> None:
         """Add the gradient, and look anew for the leader."""
@@ -85,6 +83,3 @@ class Ftrl(HeldMetric):
         pulls = self._pulls + pull
         self._hold(positive_part(finite(dual)), max(1.0, self._mu0 + eta * pulls))
         self._gradients, self._pulls, self._t = gradients, pulls, t
-
-    def _margin(self, u: Floats, y: float) -> float:
-        return y * (self._metric.threshold - self._squared_length(u))

@@ -10,6 +10,7 @@ from scipy.linalg.lapack import dsyevr
 
 from ocelad.checks import Floats
 from ocelad.metric import Metric
+from ocelad.online.mirror import DIVERGENCES
 from ocelad.pairs import Event, Pair, as_dense, as_event
 
 Number = TypeVar("Number", float, Floats)
@@ -40,10 +41,10 @@ class HeldMetric:
         u, y = as_event(event, self._metric.n_features)
         return as_dense(u) if not isinstance(u, np.ndarray) else u, y
 
-    def _squared_length(self, u: Floats) -> float:
-        """``u'Mu``; refused where it is too large for a number."""
+    def _margin(self, u: Floats, y: float) -> float:
+        """``m = y (mu - u'Mu)``; refused where it is too large for a number."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return finite(float(u @ self._metric.matrix @ u))
+            return finite(y * (self._metric.threshold - float(u @ self._metric.matrix @ u)))
 
     def _hold(self, M: Floats, threshold: float) -> None:
         """Take the next metric, a round later; refused, with nothing changed, where it is not finite."""
@@ -81,3 +82,17 @@ def without_negative(S: Floats) -> Floats:
         return S
     v = vectors[:, 0]
     return np.asarray(S - lowest[0] * np.outer(v, v))
+
+
+def positive_part(S: Floats) -> Floats:
+    """The nearest positive semidefinite matrix in the Frobenius norm; S itself where it is positive definite.
+
+    >>> positive_part(np.diag([2.0, -1.0]))
+    array([[2., 0.],
+           [0., 0.]])
+    """
+    try:
+        np.linalg.cholesky(S)  # a tenth of what the eigenvalues cost
+    except np.linalg.LinAlgError:
+        return DIVERGENCES["frobenius"].from_dual(S)
+    return S

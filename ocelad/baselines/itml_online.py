@@ -24,38 +24,39 @@ class OnlineItml(TargetLearner):
     eta : float
         Step size; above 0. It multiplies squares of squared distances, so that what fits depends on the threshold.
     similar_target, dissimilar_target : float or None
-        At most so far apart, squared, are similar pairs to be, and at least so far dissimilar ones. Above 0. None: half
-        the threshold and three halves of it, so that the threshold is in the middle.
+        At most so far apart, squared, are similar pairs to be, and at least so far dissimilar ones. Above 0. None:
+        three quarters of the threshold and five quarters of it, so that the threshold is in the middle.
 
     Examples
     --------
     >>> import numpy as np
     >>> from ocelad.pairs import Event
     >>> learner = OnlineItml(Metric(np.eye(2)), eta=0.5)
-    >>> learner.update(Event(u=np.array([1.0, 0.0]), y=1.0))  # from 1 towards the target 0.5
+    >>> learner.update(Event(u=np.array([1.0, 0.0]), y=1.0))  # from 1 towards the target 0.75
     >>> learner.play().matrix.round(6)
-    array([[0.666667, 0.      ],
-           [0.      , 1.      ]])
+    array([[0.8, 0. ],
+           [0. , 1. ]])
 
     Notes
     -----
-    Where a dissimilar pair is to be moved away (d2 < p), the step loses positive definiteness if eta is too large, and the
-    paper makes eta smaller there. Its bound wants a metric below the identity, which a start of another scale is not. Here
-    the step is made no larger than the one that arrives at the target, ``2 eta d2 p = 1``: beyond it nothing is gained.
+    Where a dissimilar pair is to be moved away (d2 < p), the step loses positive definiteness if eta is too large, and
+    the paper makes eta smaller there. Here it is made so small that the step arrives at the target, ``2 eta d2 p = 1``:
+    that keeps M positive definite at any scale, and beyond it nothing is gained.
 
-    The paper takes the targets from the 5th and 95th percentile of distances in a sample, which an online learner has not.
+    The paper takes the targets from percentiles of the distances in a sample, which an online learner has not.
     """
 
     def __init__(
         self,
         start: Metric,
         *,
-        eta: float = 0.1,
+        eta: float = 0.3,
         similar_target: float | None = None,
         dissimilar_target: float | None = None,
     ) -> None:
         super().__init__(start, eta=eta, similar_target=similar_target, dissimilar_target=dissimilar_target)
 
     def _ratio(self, d2: float, target: float) -> float:
-        eta = self._eta if d2 > target else min(self._eta, 0.5 / d2 / target)
-        return 1.0 / (1.0 + 2.0 * eta * (d2 - target) * d2)
+        if d2 < target and 2.0 * self._eta * target * d2 >= 1.0:
+            return target / d2
+        return 1.0 / (1.0 + 2.0 * self._eta * (d2 - target) * d2)

@@ -15,7 +15,7 @@ class Lego(TargetLearner):
     """The exact minimiser of LogDet divergence plus squared error, positive definite for every step size.
 
     With ``d2 = u'Mu`` and the target p of a pair of its kind, the step is the argmin over M' of
-    ``D(M', M) + eta / 2 (u'M'u - p)^2``. The distance after it, q, solves the quadratic equation that q itself appears in:
+    ``D(M', M) + eta / 2 (u'M'u - p)^2``. The squared distance after it, q, solves a quadratic equation:
 
         eta d2 q^2 + (1 - eta p d2) q - d2 = 0
         M <- M - eta (q - p) (Mu)(Mu)' / (1 + eta (q - p) d2)
@@ -27,30 +27,30 @@ class Lego(TargetLearner):
     eta : float
         Step size; above 0. It multiplies squares of squared distances, so that what fits depends on the threshold.
     similar_target, dissimilar_target : float or None
-        At most so far apart, squared, are similar pairs to be, and at least so far dissimilar ones. Above 0. None: half
-        the threshold and three halves of it, so that the threshold is in the middle.
+        At most so far apart, squared, are similar pairs to be, and at least so far dissimilar ones. Above 0. None:
+        three quarters of the threshold and five quarters of it, so that the threshold is in the middle.
 
     Examples
     --------
     >>> import numpy as np
     >>> from ocelad.pairs import Event
     >>> learner = Lego(Metric(np.eye(2)), eta=1.0)
-    >>> learner.update(Event(u=np.array([1.0, 0.0]), y=1.0))  # from 1 towards the target 0.5
+    >>> learner.update(Event(u=np.array([1.0, 0.0]), y=1.0))  # from 1 towards the target 0.75
     >>> learner.play().matrix.round(6)
-    array([[0.780776, 0.      ],
+    array([[0.882782, 0.      ],
            [0.      , 1.      ]])
 
     Notes
     -----
-    The paper pulls every pair to its target. Here a similar pair that is nearer, or a dissimilar one that is farther, is
-    left alone, since the constraints of pairs are inequalities.
+    The paper pulls a distance to its target from both sides. Here a similar pair that is nearer, or a dissimilar one
+    that is farther, is left alone, since what pairs ask for are inequalities.
     """
 
     def __init__(
         self,
         start: Metric,
         *,
-        eta: float = 0.2,
+        eta: float = 3.0,
         similar_target: float | None = None,
         dissimilar_target: float | None = None,
     ) -> None:

@@ -17,6 +17,9 @@ from ocelad import checks
 from ocelad.checks import Floats
 from ocelad.pairs import Event, Pair, Relative, alike
 
+# Squared distances of points up to here are finite in any number of dimensions.
+_LARGEST = 1e145
+
 
 @dataclass(frozen=True, eq=False)
 class Similarity:
@@ -140,27 +143,28 @@ class Oasis:
     Examples
     --------
     >>> learner = Oasis(2, aggressiveness=1.0)
-    >>> learner.update(Pair([1.0, 0.0], [0.0, 1.0], similar=True))  # no triplet yet
-    >>> learner.update(Pair([1.0, 0.0], [1.0, 1.0], similar=False))
-    >>> learner.play().similarity([1.0, 0.0], [0.0, 1.0]) >= 1.0 + learner.play().similarity([1.0, 0.0], [1.0, 1.0])
-    True
+    >>> learner.update(Pair([1.0, 0.0], [0.0, 1.0], similar=False))  # no triplet yet
+    >>> learner.update(Pair([1.0, 0.0], [0.0, 0.0], similar=True))
+    >>> learner.play().matrix  # now [1, 0] is more similar to [0, 0] than to [0, 1], by 1
+    array([[ 1., -1.],
+           [ 0.,  1.]])
 
     Notes
     -----
-    The paper draws triplets from labelled images. Pairs have no labels, so that a triplet is made of two pairs of different
-    kinds that share a point: (p, p+) similar, (p, p-) dissimilar. Each end p of a new pair looks for the nearest end, by
-    Euclidean distance, of the remembered pairs of the other kind; an end that is the same point is the nearest there is. The
-    other end of that pair completes the triplet. Where points do not come again, that stands in for a shared point: it says
-    that a point near p is like p. So a pair makes two triplets at most, one for each end, and none as long as nothing of the
-    other kind is remembered. Nothing is random.
+    The paper draws triplets from labelled images. Pairs have no labels, so that a triplet is made of two pairs of
+    different kinds that share a point: (p, p+) similar, (p, p-) dissimilar. Each end p of a new pair looks for the
+    nearest end, by Euclidean distance, of the remembered pairs of the other kind; the same point is the nearest there
+    is. The other end of that pair completes the triplet. Where points do not come again, a near one stands in for a
+    shared one: it is taken to be like p. So a pair makes two triplets, one for each end, and none as long as nothing of
+    the other kind is remembered. Nothing is random.
     """
 
     def __init__(
         self,
         n_features: int,
         *,
-        aggressiveness: float = 1e-3,
-        memory: int = 100,
+        aggressiveness: float = 0.01,
+        memory: int = 30,
         start: Similarity | None = None,
     ) -> None:
         n = checks.whole(n_features, "n_features", at_least=1)
@@ -192,17 +196,16 @@ class Oasis:
         for triplet in self._triplets(points, similar):
             W = self._stepped(W, triplet)
         self._similarity = Similarity(W, self._similarity.round + 1)
-        kept = np.concatenate([self._remembered[similar][1 - self._memory :], points[None]])
-        self._remembered = {**self._remembered, similar: kept[-self._memory :]}
+        kept = np.concatenate([self._remembered[similar], points[None]])[-self._memory :]
+        self._remembered = {**self._remembered, similar: kept}
 
     def _stepped(self, W: Floats, triplet: Triplet) -> Floats:
         loss = _loss(W, triplet)
         p, apart = triplet.p, triplet.like - triplet.unlike
-        with np.errstate(over="ignore", invalid="ignore"):
-            square = float(p @ p) * float(apart @ apart)
-        if loss == 0.0 or square == 0.0:  # a V of zero changes nothing, whatever tau is
+        one, other = float(p @ p), float(apart @ apart)  # whose product, the square of V, may overflow
+        if loss == 0.0 or one == 0.0 or other == 0.0:  # a V of zero changes nothing, whatever tau is
             return W
-        tau = min(self._aggressiveness, loss / square)
+        tau = min(self._aggressiveness, loss / one / other)
         return np.asarray(W + np.outer(tau * p, apart))
 
     def _triplets(self, points: Floats, similar: bool) -> list[Triplet]:
@@ -225,9 +228,14 @@ class Oasis:
             raise TypeError(f"OASIS learns from a Pair(x, z, similar); got {type(pair).__name__}{also}")
         if checks.is_sparse(pair.x):
             raise TypeError("the points of the pair are sparse; accepted: arrays, which their toarray() are")
-        return np.stack(
-            [checks.array(p, n, 1, n_features=self._similarity.n_features) for p, n in ((pair.x, "x"), (pair.z, "z"))]
-        ), pair.similar
+        n = self._similarity.n_features
+        ends = [checks.array(point, name, 1, n_features=n) for point, name in ((pair.x, "x"), (pair.z, "z"))]
+        points = np.stack(ends)
+        if np.abs(points).max() > _LARGEST:
+            raise ValueError(
+                f"the points of the pair are too large: their squares overflow; accepted: up to {_LARGEST:g}"
+            )
+        return points, pair.similar
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Oasis:
         return copy(self)

@@ -5,13 +5,14 @@ Shalev-Shwartz, Singer and Ng, "Online and batch learning of pseudo-metrics", IC
 
 from __future__ import annotations
 
-from math import sqrt
+from math import hypot, sqrt
 
 import numpy as np
 
 from ocelad import checks
 from ocelad.baselines.held import HeldMetric, finite, without_negative
 from ocelad.metric import Metric
+from ocelad.online.losses import hinge
 from ocelad.pairs import Event, Pair
 
 
@@ -42,8 +43,8 @@ class Pola(HeldMetric):
 
     Notes
     -----
-    After a dissimilar pair A stays positive semidefinite. After a similar one at most one eigenvalue is negative, so that
-    one eigenvector is computed and no more.
+    After a dissimilar pair A stays positive semidefinite. After a similar one at most one eigenvalue is negative, so
+    that one eigenvector is computed and no more.
 
     The bound on alpha is that of passive-aggressive learning with slack (Crammer, Dekel, Keshet, Shalev-Shwartz and
     Singer, JMLR 2006, PA-I). An ensemble needs it, to tell slow learners from fast ones.
@@ -58,21 +59,18 @@ class Pola(HeldMetric):
 
     def loss(self, event: Event | Pair) -> float:
         """``max(0, 1 - y (b - u'Au))``."""
-        u, y = self._seen(event)
-        return max(0.0, 1.0 - y * (self._metric.threshold - self._squared_length(u)))
+        return hinge(self._margin(*self._seen(event)))
 
     def update(self, event: Event | Pair) -> None:
         """The two projections."""
         u, y = self._seen(event)
-        loss = max(0.0, 1.0 - y * (self._metric.threshold - self._squared_length(u)))
+        loss = hinge(self._margin(u, y))
         if loss == 0.0:
             self._wait()
             return
-        square = float(u @ u)
-        # loss / (square^2 + 1), which may overflow as it stands; a square of 0 changes the threshold alone.
-        alpha = loss / square / (square + 1.0 / square) if square > 1.0 else loss / (square * square + 1.0)
-        alpha = min(alpha, self._aggressiveness)
+        # By the root of alpha, because |u|^4 overflows where the step itself does not.
+        root = min(sqrt(loss) / hypot(float(u @ u), 1.0), sqrt(self._aggressiveness))
         with np.errstate(over="ignore", invalid="ignore"):
-            root = sqrt(alpha) * u
-            A = finite(self._metric.matrix - y * np.outer(root, root))
-        self._hold(without_negative(A) if y > 0 else A, max(1.0, self._metric.threshold + y * alpha))
+            step = root * u
+            A = finite(self._metric.matrix - y * np.outer(step, step))
+        self._hold(without_negative(A) if y > 0 else A, max(1.0, self._metric.threshold + y * root * root))

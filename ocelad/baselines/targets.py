@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 
 from ocelad import checks
@@ -11,16 +13,17 @@ from ocelad.metric import Metric
 from ocelad.pairs import Event, Pair
 
 # Where the targets are put, in multiples of the threshold, by one who does not say.
-SIMILAR_SHARE = 0.5
-DISSIMILAR_SHARE = 1.5
+SIMILAR_SHARE = 0.75
+DISSIMILAR_SHARE = 1.25
 
 
-class TargetLearner(HeldMetric):
+class TargetLearner(HeldMetric, ABC):
     """A pair's squared distance d2 is pulled to a target, by a step in the direction that LogDet gives.
 
-    Similar pairs are to be at most ``similar_target`` apart, dissimilar ones at least ``dissimilar_target``. A pair that is
-    so already changes nothing. Of all matrices with ``u'Mu = r d2`` the nearest to M in the LogDet divergence is
-    ``M + (r - 1) / d2 (Mu)(Mu)'``, positive definite for every r > 0; the methods differ in which r they choose.
+    Similar pairs are to be at most ``similar_target`` apart, dissimilar ones at least ``dissimilar_target``, both of
+    squared distances. A pair that is so already changes nothing. Of all matrices with ``u'Mu = r d2`` the nearest to M
+    in the LogDet divergence is ``M + (r - 1) / d2 (Mu)(Mu)'``, positive definite for every r > 0; the methods differ in
+    which r they choose.
 
     M is held by a factor, ``M = LL'``, and ``L <- L + (sqrt(r) - 1) / d2 (L L'u)(L'u)'``: the same matrix, which
     rounding cannot make indefinite.
@@ -32,7 +35,7 @@ class TargetLearner(HeldMetric):
     eta : float
         Step size; above 0. It multiplies squares of squared distances, so that it depends on the threshold alone.
     similar_target, dissimilar_target : float or None
-        Above 0, the first not above the second. None: half the threshold and three halves of it.
+        Above 0, the first not above the second. None: three quarters of the threshold and five quarters of it.
     """
 
     def __init__(
@@ -61,7 +64,8 @@ class TargetLearner(HeldMetric):
         """``(d2 - target)^2``, or 0 where the pair is as it should be."""
         u, y = self._seen(event)
         _, d2 = self._project(u)
-        return finite((d2 - self._target(y)) ** 2) if self._violated(d2, y) else 0.0
+        error = d2 - self._target(y)
+        return finite(error * error) if self._violated(d2, y) else 0.0
 
     def update(self, event: Event | Pair) -> None:
         """One step towards the target."""
@@ -76,9 +80,9 @@ class TargetLearner(HeldMetric):
             self._hold(L @ L.T, self._metric.threshold)
         self._L = L
 
+    @abstractmethod
     def _ratio(self, d2: float, target: float) -> float:
         """r: by how much the squared distance of this pair is multiplied."""
-        raise NotImplementedError
 
     def _project(self, u: Floats) -> tuple[Floats, float]:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -94,7 +98,7 @@ class TargetLearner(HeldMetric):
 
 def _factor(start: Metric) -> Floats:
     try:
-        return np.linalg.cholesky(start.matrix)
+        return np.asarray(np.linalg.cholesky(start.matrix), dtype=np.float64)
     except np.linalg.LinAlgError:
         raise ValueError(
             f"the LogDet divergence is infinite at a singular matrix, so it cannot start from one of rank {start.rank} "

@@ -1,0 +1,785 @@
+"""The online competitors: each step is what its paper says, by closed forms, optimality and literal loops."""
+
+from __future__ import annotations
+
+import pickle
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from ocelad import Comid, LearnerBank, Metric, Ocelad, Pair, Relative
+from ocelad.baselines import logdet
+from ocelad.baselines.adagrad import AdaGrad
+from ocelad.baselines.comid import RatedComid, Reinitialised, inverse_root
+from ocelad.baselines.ftrl import Ftrl
+from ocelad.baselines.held import positive_part, without_negative
+from ocelad.baselines.itml_online import OnlineItml
+from ocelad.baselines.lego import Lego
+from ocelad.baselines.oasis import Oasis, Similarity
+from ocelad.baselines.pola import Pola
+from ocelad.online.losses import LOSSES
+from ocelad.pairs import Event, as_sparse
+from ocelad.testing import check_learner
+from ocelad.testing import strategies as made
+
+N = 4
+EXACT = 1e-9  # same mathematics, other arithmetic
+
+LEARNERS = {
+    "rated": lambda start: RatedComid(start, rate=inverse_root(0.1)),
+    "rated_burg": lambda start: RatedComid(start, rate=0.01, divergence="burg", shrinkage=0.1),
+    "reinitialised": lambda start: Reinitialised(lambda: Comid(start, step_size=0.1)),
+    "itml": OnlineItml,
+    "itml_large": lambda start: OnlineItml(start, eta=100.0, similar_target=0.01, dissimilar_target=30.0),
+    "lego": Lego,
+    "lego_large": lambda start: Lego(start, eta=100.0, similar_target=0.01, dissimilar_target=30.0),
+    "pola": Pola,
+    "pola_capped": lambda start: Pola(start, aggressiveness=0.01),
+    "adagrad_entry": lambda start: AdaGrad(start, step_size=0.3),
+    "adagrad_matrix": lambda start: AdaGrad(start, step_size=1.0, per="matrix", loss="logistic"),
+    "adagrad_shrunk": lambda start: AdaGrad(start, step_size=0.3, shrinkage=0.1, delta=1.0, loss="squared_hinge"),
+    "ftrl": lambda start: Ftrl(start, step_size=0.3),
+    "ftrl_shrunk": lambda start: Ftrl(start, step_size=0.3, loss="logistic", shrinkage=0.05),
+}
+each_learner = pytest.mark.parametrize("name", LEARNERS)
+# The oracle hands on what it gets: the learner that it is made of checks it, and Comid leaves that to banks.
+each_checking = pytest.mark.parametrize("name", [name for name in LEARNERS if name != "reinitialised"])
+
+
+def random_metric(rng, n=N):
+    A = rng.normal(size=(n, n))
+    return Metric(A @ A.T / n + 0.05 * np.eye(n), threshold=rng.uniform(1, 3))
+
+
+def random_events(rng, count, n=N):
+    return [Event(rng.normal(size=n), float(rng.choice([-1.0, 1.0]))) for _ in range(count)]
+
+
+def random_pairs(rng, count, n=N):
+    """Pairs of a few points that come again, and of others that do not."""
+    known = rng.normal(size=(6, n))
+    for _ in range(count):
+        x, z = (known[rng.integers(6)] if rng.random() < 0.5 else rng.normal(size=n) for _ in range(2))
+        yield Pair(x, z, bool(rng.random() < 0.5))
+
+
+def refused(learner, event):
+    """Whether the event was refused, for its size."""
+    try:
+        learner.update(event)
+    except FloatingPointError as refusal:
+        return "smaller scale" in str(refusal)
+    return False
+
+
+def nearest_psd(S):
+    values, V = np.linalg.eigh(S)
+    return (V * np.maximum(values, 0)) @ V.T
+
+
+# --- what all of them keep to
+
+
+@each_learner
+def test_keeps_the_contract_of_learners(name):
+    rng = np.random.default_rng(1)
+    start = random_metric(rng)
+    check_learner(lambda: LEARNERS[name](start), random_events(rng, 30))
+
+
+@each_learner
+@settings(max_examples=12)
+@given(stream=made.streams(3, max_size=15), seed=st.integers(0, 100))
+def test_plays_metrics_and_counts_rounds(name, stream, seed):
+    start = random_metric(np.random.default_rng(seed), 3)
+    learner = LEARNERS[name](start)
+    for t, event in enumerate(stream, start=1):
+        learner.update(event)
+        metric = learner.play()
+        M = metric.matrix
+        assert (M == M.T).all()
+        assert np.linalg.eigvalsh(M)[0] >= -1e-12 * np.abs(M).max()
+        assert metric.threshold >= 1.0
+        assert metric.round == t
+
+
+@each_learner
+@pytest.mark.parametrize("y", [1.0, -1.0])
+def test_takes_one_sided_streams_and_pairs_in_one_place(name, y):
+    rng = np.random.default_rng(2)
+    learner = LEARNERS[name](random_metric(rng))
+    for t in range(40):
+        learner.update(Event(np.zeros(N) if t % 4 == 0 else rng.normal(size=N), y))
+    Metric(learner.play().matrix)  # which checks it
+
+
+@each_checking
+def test_neither_the_order_of_the_points_nor_how_they_are_held_matters(name):
+    rng = np.random.default_rng(3)
+    start = random_metric(rng)
+    dense, swapped, sparse, pairs = (LEARNERS[name](start) for _ in range(4))
+    for u, y in random_events(rng, 20):
+        dense.update(Event(u, y))
+        swapped.update(Event(-u, y))
+        sparse.update(Event(as_sparse(u), y))
+        pairs.update(Pair(u, np.zeros(N), y))
+    assert dense.play() == swapped.play() == sparse.play() == pairs.play()
+
+
+@each_learner
+def test_turning_the_data_turns_the_metric(name):
+    rng = np.random.default_rng(4)
+    Q, _ = np.linalg.qr(rng.normal(size=(N, N)))
+    start = random_metric(rng)
+    turned_start = Q @ start.matrix @ Q.T
+    one = LEARNERS[name](start)
+    other = LEARNERS[name](Metric((turned_start + turned_start.T) / 2, start.threshold))
+    for u, y in random_events(rng, 25):
+        one.update(Event(u, y))
+        other.update(Event(Q @ u, y))
+    turned = Q @ one.play().matrix @ Q.T
+    away = np.linalg.norm(other.play().matrix - turned) / np.linalg.norm(turned)
+    if name in ("adagrad_entry", "adagrad_shrunk"):
+        assert away > 0.01  # the docstring says so
+    else:
+        assert away < EXACT
+        np.testing.assert_allclose(other.play().threshold, one.play().threshold, rtol=EXACT)
+
+
+@each_learner
+@pytest.mark.parametrize("scale", [1e-160, 1e-100, 1e-20, 1e20, 1e60, 1e100, 1e149])
+def test_any_scale_is_right_or_refused(name, scale):
+    rng = np.random.default_rng(5)
+    learner = LEARNERS[name](random_metric(rng))
+    for u, y in random_events(rng, 12):
+        before = learner.play()
+        if refused(learner, Event(scale * u, y)):
+            assert learner.play() is before
+            assert scale >= 1e60  # nothing of another size needs to be
+        M = learner.play().matrix
+        assert (M == M.T).all()
+        assert np.linalg.eigvalsh(M)[0] >= -1e-12 * np.abs(M).max()
+
+
+BAD_EVENTS = {
+    "nan": Event(np.array([1.0, np.nan, 0.0, 0.0]), 1.0),
+    "infinite": Event(np.array([np.inf, 0.0, 0.0, 0.0]), -1.0),
+    "short": Event(np.ones(N - 1), 1.0),
+    "matrix": Event(np.ones((1, N)), 1.0),
+    "empty": Event(np.empty(0), 1.0),
+    "too far": Event(np.full(N, 1e160), 1.0),
+    "text": Event("abcd", 1.0),
+    "nothing": Event(None, 1.0),
+    "label": Event(np.ones(N), 0.5),
+    "label text": Event(np.ones(N), "similar"),
+    "array": np.ones(N),
+    "none": None,
+}
+
+
+@each_checking
+@pytest.mark.parametrize("bad", BAD_EVENTS)
+def test_bad_events_are_refused_and_change_nothing(name, bad):
+    rng = np.random.default_rng(6)
+    learner = LEARNERS[name](random_metric(rng))
+    twin = deepcopy(learner)
+    good, later = random_events(rng, 2)
+    learner.update(good)
+    twin.update(good)
+    for call in (learner.update, learner.loss):
+        with pytest.raises((TypeError, ValueError)) as refusal:
+            call(BAD_EVENTS[bad])
+        assert "\n" not in str(refusal.value)
+    learner.update(later)
+    twin.update(later)
+    assert learner.play() == twin.play()
+
+
+@each_learner
+def test_an_ensemble_can_stand_on_it(name):
+    rng = np.random.default_rng(7)
+    first = random_metric(rng)
+    bank = LearnerBank(lambda scale, start: LEARNERS[name](first if start is None else start), Metric.average)
+    tracker = Ocelad(bank)
+    for event in random_events(rng, 20):
+        losses = tracker.step(event).losses
+    assert len(losses) == 5
+    Metric(tracker.play().matrix)
+
+
+@pytest.mark.parametrize("make", [OnlineItml, Lego, Pola, AdaGrad, Ftrl, lambda start: RatedComid(start, rate=0.1)])
+def test_start_must_be_a_metric(make):
+    with pytest.raises(TypeError, match="start must be a Metric; got ndarray"):
+        make(np.eye(2))
+
+
+@pytest.mark.parametrize(
+    ("make", "wrong", "words"),
+    [
+        (OnlineItml, {"eta": 0}, "eta must be a finite number above 0"),
+        (Lego, {"eta": np.nan}, "eta must be a finite number above 0"),
+        (Lego, {"similar_target": 0}, "similar_target must be a finite number above 0"),
+        (OnlineItml, {"similar_target": 2.0, "dissimilar_target": 1.0}, "nearer than dissimilar"),
+        (Pola, {"aggressiveness": -1}, "aggressiveness must be a finite number above 0"),
+        (AdaGrad, {"per": "row"}, "per must be one of 'entry', 'matrix'"),
+        (AdaGrad, {"delta": 0}, "delta must be a finite number above 0"),
+        (AdaGrad, {"step_size": -1}, "step_size must be a finite number above 0"),
+        (AdaGrad, {"loss": "hing"}, "loss must be one of"),
+        (Ftrl, {"step_size": 0}, "step_size must be a finite number above 0"),
+        (Ftrl, {"shrinkage": -1}, "shrinkage must be a finite number of at least 0"),
+        (RatedComid, {"rate": 0}, "rate must be a finite number above 0"),
+        (RatedComid, {"rate": []}, "rate is empty"),
+        (RatedComid, {"rate": [0.1, -0.1]}, "rate holds -0.1 at position 1"),
+        (RatedComid, {"rate": "0.1"}, "rate must be a finite number above 0"),
+        (RatedComid, {"rate": lambda t: -t}, "the rate of round 1 must be a finite number above 0"),
+    ],
+)
+def test_settings_without_a_meaning_are_refused(make, wrong, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        make(Metric(np.eye(2)), **wrong)
+
+
+@pytest.mark.parametrize("make", [OnlineItml, Lego])
+def test_logdet_needs_a_definite_start(make):
+    with pytest.raises(ValueError, match="cannot start from one of rank 1 in 2 dimensions"):
+        make(Metric(np.diag([1.0, 0.0])))
+
+
+@pytest.mark.parametrize("make", [Pola, AdaGrad, Ftrl])
+def test_thresholds_start_at_1_or_more(make):
+    with pytest.raises(ValueError, match=r"threshold must be 1 or more .*; it starts at 0.5"):
+        make(Metric(np.eye(2), threshold=0.5))
+
+
+@given(st.integers(0, 10_000), st.integers(1, 6))
+def test_positive_parts_are_the_nearest(seed, n):
+    rng = np.random.default_rng(seed)
+    L, u, S = rng.normal(size=(n, rng.integers(1, n + 1))), rng.normal(size=n), rng.normal(size=(n, n))
+    less = L @ L.T - np.outer(u, u)  # singular, or not, less a rank-one term
+    np.testing.assert_allclose(without_negative(less), nearest_psd(less), atol=1e-12 * np.abs(less).max())
+    np.testing.assert_allclose(positive_part(S + S.T), nearest_psd(S + S.T), atol=1e-12 * np.abs(S).max())
+
+
+# --- COMID with a schedule, and the oracle
+
+
+@pytest.mark.parametrize("settings", [{}, {"loss": "logistic", "shrinkage": 0.2}, {"divergence": "von_neumann"}])
+def test_a_constant_rate_is_comid_bit_by_bit(settings):
+    rng = np.random.default_rng(8)
+    start = random_metric(rng)
+    one, other = RatedComid(start, rate=0.05, **settings), Comid(start, step_size=0.05, **settings)
+    for event in random_events(rng, 30):
+        assert one.loss(event) == other.loss(event)
+        one.update(event)
+        other.update(event)
+        assert one.play() == other.play()
+
+
+@pytest.mark.parametrize("given_as", [lambda etas: etas, np.array, lambda etas: lambda t: etas[min(t, len(etas)) - 1]])
+def test_a_sequence_is_a_chain_of_comid_steps(given_as):
+    rng = np.random.default_rng(9)
+    etas = [0.3, 0.1, 0.5, 0.02]
+    metric = random_metric(rng)
+    learner = RatedComid(metric, rate=given_as(etas))
+    for t, event in enumerate(random_events(rng, 7)):
+        assert learner.step_size == etas[min(t, 3)]  # the last one stays
+        step = Comid(metric, step_size=etas[min(t, 3)])
+        step.update(event)
+        metric = step.play()
+        learner.update(event)
+        assert learner.play() == metric
+
+
+def test_a_rate_that_fails_later_leaves_the_learner_as_it_was():
+    learner = RatedComid(Metric(np.eye(2)), rate=lambda t: 0.1 if t < 2 else np.nan)
+    event = Event(np.array([1.0, 0.0]), 1.0)
+    learner.update(event)
+    before = learner.play()
+    with pytest.raises(ValueError, match="the rate of round 2 must be a finite number above 0; got nan"):
+        learner.update(event)
+    assert learner.play() is before
+
+
+def test_rated_comid_learns_from_relative_comparisons_too():
+    event = Relative(near=np.array([1.0, 0.0]), far=np.array([0.0, 1.0]))
+    one, other = RatedComid(Metric(np.eye(2)), rate=0.1), Comid(Metric(np.eye(2)), step_size=0.1)
+    one.update(event)
+    other.update(event)
+    assert one.play() == other.play()
+
+
+def test_inverse_root_can_be_kept_and_read():
+    rate = inverse_root(0.3)
+    assert pickle.loads(pickle.dumps(rate)) == rate
+    assert eval(repr(rate)) == rate
+    assert [rate(t) for t in (1, 9)] == [0.3, 0.3 / 3]
+    learner = RatedComid(Metric(np.eye(2)), rate=rate)
+    learner.update(Event(np.ones(2), 1.0))
+    assert pickle.loads(pickle.dumps(learner)).step_size == learner.step_size == rate(2)
+    with pytest.raises(ValueError, match="eta0 must be a finite number above 0; got -1"):
+        inverse_root(-1)
+
+
+def test_the_oracle_begins_anew_when_it_is_told():
+    rng = np.random.default_rng(10)
+    start = random_metric(rng)
+    oracle = Reinitialised(lambda: Pola(start))
+    before, after = random_events(rng, 10), random_events(rng, 10)
+    fresh = Pola(start)
+    for event in before:
+        oracle.update(event)
+    apart = deepcopy(oracle)
+    learned = oracle.play()
+    oracle.changed()
+    assert oracle.play() == start
+    assert apart.play() == learned
+    for event in after:
+        oracle.update(event)
+        fresh.update(event)
+        assert oracle.loss(event) == fresh.loss(event)
+    assert oracle.play() == fresh.play()
+    with pytest.raises(TypeError, match="make must be a function that makes a learner; it is a Pola"):
+        Reinitialised(fresh)
+
+
+# --- LogDet: ITML and LEGO
+
+
+def pull(make, y, seed, **settings):
+    """One violated pair of a random start: the learner's setting, M before and after, the distances and the target."""
+    rng = np.random.default_rng(seed)
+    start = random_metric(rng, 3)
+    u = rng.normal(size=3)
+    d2 = u @ start.matrix @ u
+    near, far = (d2 / rng.uniform(1.2, 5), 10 * d2) if y > 0 else (d2 / 10, d2 * rng.uniform(1.2, 5))
+    learner = make(start, similar_target=near, dissimilar_target=far, **settings)
+    learner.update(Event(u, y))
+    M = learner.play().matrix
+    return start.matrix, M, u, d2, u @ M @ u, near if y > 0 else far
+
+
+@pytest.mark.parametrize("y", [1.0, -1.0])
+@given(seed=st.integers(0, 10_000), eta=st.floats(1e-3, 1e3))
+def test_lego_solves_its_own_equation_exactly(y, seed, eta):
+    before, M, u, d2, q, p = pull(Lego, y, seed, eta=eta)
+    # What a minimum of a convex objective is known by: inv(M') = inv(M) + eta (q - p) uu', at the q it arrives at.
+    np.testing.assert_allclose(
+        np.linalg.inv(M), np.linalg.inv(before) + eta * (q - p) * np.outer(u, u), rtol=1e-6, atol=1e-6 / np.abs(M).max()
+    )
+    np.testing.assert_allclose(eta * d2 * q * q + (1 - eta * p * d2) * q, d2, rtol=EXACT * (1 + eta * d2 * p))
+    assert min(d2, p) < q < max(d2, p)  # towards the target, never beyond
+
+
+@pytest.mark.parametrize("y", [1.0, -1.0])
+@given(seed=st.integers(0, 10_000), eta=st.floats(1e-3, 10))
+def test_itml_takes_a_gradient_step_that_arrives_at_the_target_at_most(y, seed, eta):
+    before, M, u, d2, q, p = pull(OnlineItml, y, seed, eta=eta)
+    step = eta if y > 0 else min(eta, 1 / (2 * d2 * p))
+    np.testing.assert_allclose(
+        np.linalg.inv(M),
+        np.linalg.inv(before) + 2 * step * (d2 - p) * np.outer(u, u),
+        rtol=1e-6,
+        atol=1e-6 / np.abs(M).max(),
+    )
+    if y < 0:
+        assert d2 < q <= p * (1 + EXACT)
+
+
+@pytest.mark.parametrize("y", [1.0, -1.0])
+@pytest.mark.parametrize("make", [Lego, OnlineItml])
+def test_logdet_steps_minimise_their_objective(make, y):
+    lower, eta = np.tril_indices(3), 0.004
+    for seed in range(3):
+        before, M, u, d2, _, p = pull(make, y, seed, eta=eta)
+        assert 2 * eta * d2 * p < 1 or y > 0  # or ITML's step would be a shorter one
+
+        def objective(entries, before=before, u=u, d2=d2, p=p):
+            L = np.zeros((3, 3))
+            L[lower] = entries
+            A = L @ L.T + 1e-300 * np.eye(3)
+            fit = eta / 2 * (u @ A @ u - p) ** 2 if make is Lego else eta * 2 * (d2 - p) * (u @ A @ u)
+            return logdet.divergence(A, before) + fit
+
+        found = minimize(objective, np.linalg.cholesky(before)[lower], method="BFGS", options={"gtol": 1e-9})
+        own = objective(np.linalg.cholesky(M)[lower])
+        assert own <= found.fun + 1e-12
+        assert own >= found.fun - 1e-8
+        assert own < objective(np.linalg.cholesky(before)[lower])
+
+
+@given(seed=st.integers(0, 10_000), eta=st.floats(1e-3, 1e3), y=st.sampled_from([1.0, -1.0]))
+def test_lego_comes_nearer_to_every_metric_that_the_pair_is_content_with(seed, eta, y):
+    before, M, u, _, _, p = pull(Lego, y, seed, eta=eta)
+    rng = np.random.default_rng(seed + 1)
+    content = random_metric(rng, 3).matrix
+    content = content * p / (u @ content @ u) * (rng.uniform(0.2, 1) if y > 0 else rng.uniform(1, 5))
+    assert logdet.divergence(content, M) <= logdet.divergence(content, before) * (1 + EXACT)
+
+
+@pytest.mark.parametrize("make", [Lego, OnlineItml])
+def test_a_pair_that_is_as_it_should_be_changes_nothing(make):
+    learner = make(Metric(np.eye(2), threshold=2.0))
+    assert learner.targets == (1.5, 2.5)
+    for event in (Event(np.array([1.0, 0.0]), 1.0), Event(np.array([0.0, 2.0]), -1.0)):
+        assert learner.loss(event) == 0.0
+        learner.update(event)
+    assert learner.play() == Metric(np.eye(2), threshold=2.0, round=2)
+    assert learner.loss(Event(np.array([2.0, 0.0]), 1.0)) == 6.25
+    assert learner.loss(Event(np.array([0.0, 1.0]), -1.0)) == 2.25
+
+
+@pytest.mark.parametrize("make", [Lego, OnlineItml])
+def test_long_streams_agree_with_the_rank_one_form(make):
+    rng = np.random.default_rng(11)
+    learner = make(random_metric(rng))
+    M = learner.play().matrix
+    for event in random_events(rng, 300):
+        learner.update(event)
+        q, d2 = (event.u @ matrix @ event.u for matrix in (learner.play().matrix, M))
+        M = logdet.stretched(M, event.u, (q / d2 - 1) / d2)
+        np.testing.assert_allclose(learner.play().matrix, M, atol=EXACT * np.abs(M).max())
+
+
+@pytest.mark.parametrize("make", [Lego, OnlineItml])
+@pytest.mark.parametrize("factor", [1e-100, 1e-3, 1e60])
+def test_only_squared_distances_matter(make, factor):
+    rng = np.random.default_rng(21)
+    start = random_metric(rng)
+    one, other = make(start), make(Metric.trusted(start.matrix / factor / factor, start.threshold))
+    for u, y in random_events(rng, 30):
+        assert one.loss(Event(u, y)) == pytest.approx(other.loss(Event(factor * u, y)), rel=1e-6)
+        one.update(Event(u, y))
+        other.update(Event(factor * u, y))
+        M = one.play().matrix
+        np.testing.assert_allclose(other.play().matrix * factor * factor, M, atol=EXACT * np.abs(M).max())
+
+
+@pytest.mark.parametrize("make", [Lego, OnlineItml])
+@pytest.mark.parametrize("length", [1e-30, 1e-6, 0.9])
+def test_a_large_step_arrives_at_the_target(make, length):
+    learner = make(Metric(np.eye(2)), eta=1e100, similar_target=1.0, dissimilar_target=10.0)
+    u = length * np.array([0.6, 0.8])
+    learner.update(Event(u, -1.0))
+    assert u @ learner.play().matrix @ u == pytest.approx(10.0, rel=EXACT)
+
+
+def test_a_metric_that_would_overflow_is_refused():
+    learner = OnlineItml(Metric(np.eye(2)), eta=1e300, dissimilar_target=1e100)
+    before = learner.play()
+    assert refused(learner, Event(np.array([1e-140, 0.0]), -1.0))
+    assert learner.play() is before
+
+
+# --- POLA
+
+
+@pytest.mark.parametrize("y", [1.0, -1.0])
+def test_pola_projects_onto_the_half_space_then_onto_the_metrics(y):
+    clipped = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        start = random_metric(rng, 2)
+        u = rng.normal(size=2)
+        u *= np.sqrt(start.threshold * (2 if y > 0 else 0.5) / (u @ start.matrix @ u))
+        learner = Pola(start)
+        assert learner.loss(Event(u, y)) > 0
+        learner.update(Event(u, y))
+        before = np.append(start.matrix.ravel(), start.threshold)
+        normal = y * np.append(-np.outer(u, u).ravel(), 1.0)
+        found = minimize(
+            lambda at, before=before: np.square(at - before).sum(),
+            before,
+            jac=lambda at, before=before: 2 * (at - before),
+            constraints={"type": "ineq", "fun": lambda at, normal=normal: normal @ at - 1},
+            method="SLSQP",
+            options={"ftol": 1e-14},
+        )
+        A = found.x[:4].reshape(2, 2)
+        np.testing.assert_allclose(learner.play().matrix, nearest_psd(A), atol=1e-6)
+        np.testing.assert_allclose(learner.play().threshold, max(1.0, found.x[4]), atol=1e-6)
+        clipped += np.linalg.eigvalsh(A)[0] < -1e-6
+    assert clipped > 0 or y < 0
+
+
+def test_pola_never_moves_away_from_a_metric_that_makes_no_error():
+    rng = np.random.default_rng(12)
+    truth = random_metric(rng).scaled(4.0)
+    b = 3.0
+    learner = Pola(Metric(np.zeros((N, N))))
+    away, errors = np.inf, 0
+    for _ in range(400):
+        u = rng.normal(size=N)
+        d2 = u @ truth.matrix @ u
+        if abs(b - d2) < 1:
+            continue
+        event = Event(u, 1.0 if d2 < b else -1.0)
+        loss = learner.loss(event)
+        before = away
+        learner.update(event)
+        away = np.square(learner.play().matrix - truth.matrix).sum() + (learner.play().threshold - b) ** 2
+        # Each step comes nearer by l^2 / (|u|^4 + 1) at least, which the paper's bound is made of.
+        assert away <= before - loss**2 / ((u @ u) ** 2 + 1) + 1e-12 or before == np.inf
+        errors += loss > 0
+    assert 10 < errors < 400
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-160, 1e-30, 0.5, 2.0, 1e60, 1e149])
+def test_pola_has_its_closed_form_at_any_scale(scale):
+    learner = Pola(Metric(np.zeros((2, 2))))
+    u = scale * np.array([0.6, 0.8])
+    learner.update(Event(u, -1.0))
+    # From A = 0 and b = 1 the loss is 2 and d2 = 2 s^2 / (s^2 + 1) afterwards, with s = |u|^2.
+    s = scale * scale
+    assert u @ learner.play().matrix @ u == pytest.approx(2 / (1 + 1 / s / s) if s > 1 else 2 * s * s / (s * s + 1))
+    assert learner.play().threshold == 1.0
+
+
+def test_pola_steps_no_farther_than_allowed():
+    u = np.array([1.0, 0.0])
+    for bound, alpha in ((0.25, 0.25), (1.0, 0.5), (None, 0.5)):
+        learner = Pola(Metric(np.eye(2)), aggressiveness=bound)
+        learner.update(Event(u, 1.0))  # loss 1, |u|^4 + 1 = 2
+        np.testing.assert_allclose(learner.play().matrix, np.diag([1 - alpha, 1.0]))
+        np.testing.assert_allclose(learner.play().threshold, 1 + alpha)
+
+
+# --- AdaGrad and FTRL
+
+
+@pytest.mark.parametrize("per", ["entry", "matrix"])
+def test_adagrad_refuses_gradients_whose_squares_overflow(per):
+    # They would make the rate 0 for all time.
+    learner = AdaGrad(Metric(np.eye(2)), per=per)
+    assert refused(learner, Event(np.array([1e100, 0.0]), 1.0))
+    learner.update(Event(np.array([1.0, 0.0]), 1.0))
+    assert learner.play().matrix[0, 0] < 1
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("per", ["entry", "matrix"])
+@pytest.mark.parametrize("rho", [0.0, 0.2])
+def test_adagrad_is_the_literal_loop(loss, per, rho):
+    rng = np.random.default_rng(13)
+    start = random_metric(rng)
+    eta, delta = 0.4, 0.5
+    learner = AdaGrad(start, step_size=eta, per=per, loss=loss, shrinkage=rho, delta=delta)
+    M, mu = start.matrix.copy(), start.threshold
+    history = []
+    for u, y in random_events(rng, 40):
+        g = LOSSES[loss].slope(y * (mu - u @ M @ u))
+        assert learner.loss(Event(u, y)) == pytest.approx(LOSSES[loss].value(y * (mu - u @ M @ u)))
+        history.append(np.append((g * y * np.outer(u, u)).ravel(), -g * y))
+        sums = np.square(history).sum(axis=0)
+        roots = np.sqrt(sums if per == "entry" else np.full_like(sums, sums.sum())) + delta
+        step = (history[-1] + np.append(rho * np.eye(N).ravel(), 0.0)) * eta / roots
+        M = nearest_psd(M - step[:-1].reshape(N, N))
+        mu = max(1.0, mu - step[-1])
+        learner.update(Event(u, y))
+        np.testing.assert_allclose(learner.play().matrix, M, atol=EXACT)
+        np.testing.assert_allclose(learner.play().threshold, mu, rtol=EXACT)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("rho", [0.0, 0.1])
+def test_ftrl_plays_the_minimum_of_all_that_it_saw(loss, rho):
+    rng = np.random.default_rng(14)
+    start = random_metric(rng)
+    eta = 0.3
+    learner = Ftrl(start, step_size=eta, loss=loss, shrinkage=rho)
+    gradient, slope = np.zeros((N, N)), 0.0
+    singular = above = 0
+    for t, (u, y) in enumerate(random_events(rng, 40), start=1):
+        played = learner.play()
+        g = LOSSES[loss].slope(y * (played.threshold - u @ played.matrix @ u))
+        gradient += g * y * np.outer(u, u) + rho * np.eye(N)
+        slope -= g * y
+        learner.update(Event(u, y))
+        M, mu = learner.play().matrix, learner.play().threshold
+        # Where the objective is least over the cone its gradient Z is in the cone too, and orthogonal to M.
+        Z = gradient + (M - start.matrix) * np.sqrt(t) / eta
+        size = np.linalg.norm(gradient) + 1
+        assert np.linalg.eigvalsh(Z)[0] >= -EXACT * size
+        assert abs(np.sum(Z * M)) <= EXACT * size
+        z = slope + (mu - start.threshold) * np.sqrt(t) / eta
+        assert z == pytest.approx(0.0, abs=EXACT * size) if mu > 1 else z >= -EXACT * size
+        singular += np.linalg.eigvalsh(M)[0] < 1e-12
+        above += mu > 1
+    assert singular
+    assert above
+
+
+# --- OASIS
+
+
+def literal_oasis(pairs, n, C, memory):
+    """The documented construction, with lists."""
+    W, known = np.eye(n), {True: [], False: []}
+    for pair in pairs:
+        other = known[not pair.similar][-memory:]
+        if other:
+            ends = [(a, b) for x, z in other for a, b in ((x, z), (z, x))][::-1]
+            triplets = []
+            for p, partner in ((pair.x, pair.z), (pair.z, pair.x)):
+                _, third = min(ends, key=lambda end: ((end[0] - p) ** 2).sum())
+                triplets.append((p, partner, third) if pair.similar else (p, third, partner))
+            for p, like, unlike in triplets:
+                loss = max(0.0, 1 - p @ W @ like + p @ W @ unlike)
+                V = np.outer(p, like - unlike)
+                if loss > 0 and np.any(V):
+                    W = W + min(C, loss / np.square(V).sum()) * V
+        known[pair.similar].append((pair.x, pair.z))
+    return W
+
+
+@pytest.mark.parametrize(("C", "memory"), [(0.01, 5), (10.0, 3), (0.1, 1), (0.1, 100)])
+def test_oasis_is_the_literal_loop(C, memory):
+    pairs = list(random_pairs(np.random.default_rng(15), 60))
+    learner = Oasis(N, aggressiveness=C, memory=memory)
+    for pair in pairs:
+        learner.update(pair)
+    np.testing.assert_allclose(learner.play().matrix, literal_oasis(pairs, N, C, memory), rtol=EXACT, atol=1e-12)
+    assert learner.play().round == 60
+
+
+@pytest.mark.parametrize("C", [0.05, 1e6])
+def test_oasis_takes_the_nearest_similarity_without_loss_or_as_far_as_allowed(C):
+    rng = np.random.default_rng(16)
+    for _ in range(5):
+        p, q = rng.normal(size=(2, 3))
+        q *= np.sign(p @ q)  # or there is nothing to learn
+        learner = Oasis(3, aggressiveness=C)
+        learner.update(Pair(p, q, similar=False))
+        learner.update(Pair(p, np.zeros(3), similar=True))  # of zero's own triplet V is zero
+        W = learner.play().matrix
+        loss = max(0.0, 1 + p @ W @ q)
+        if C > 1:
+            assert loss < 1e-12
+
+        # Slack as a variable: minimise |W - I|^2 / 2 + C xi  with  1 - S(p, 0) + S(p, q) <= xi.
+        def objective(at):
+            return np.square(at[:-1] - np.eye(3).ravel()).sum() / 2 + (C * at[-1] if C < 1 else 0.0)
+
+        found = minimize(
+            objective,
+            np.append(np.eye(3).ravel(), 1 + p @ q if C < 1 else 0.0),
+            bounds=[(None, None)] * 9 + [(0, None if C < 1 else 0)],
+            constraints={"type": "ineq", "fun": lambda at: at[-1] - 1 - p @ at[:-1].reshape(3, 3) @ q},  # noqa: B023
+            method="SLSQP",
+            options={"ftol": 1e-13},
+        )
+        np.testing.assert_allclose(W, found.x[:-1].reshape(3, 3), atol=1e-5)
+
+
+def test_oasis_keeps_the_contract_of_learners():
+    check_learner(lambda: Oasis(N, aggressiveness=0.1, memory=4), list(random_pairs(np.random.default_rng(17), 30)))
+
+
+def test_oasis_turns_with_the_data():
+    rng = np.random.default_rng(18)
+    Q, _ = np.linalg.qr(rng.normal(size=(N, N)))
+    one, other = Oasis(N, aggressiveness=0.1), Oasis(N, aggressiveness=0.1)
+    for pair in random_pairs(rng, 40):
+        one.update(pair)
+        other.update(Pair(Q @ pair.x, Q @ pair.z, pair.similar))
+    np.testing.assert_allclose(other.play().matrix, Q @ one.play().matrix @ Q.T, atol=EXACT)
+
+
+def test_oasis_loses_what_its_triplets_lose():
+    learner = Oasis(2)
+    similar = Pair([1.0, 0.0], [0.0, 1.0], similar=True)
+    assert learner.loss(similar) == 0.0  # nothing to compare with
+    learner.update(Pair([1.0, 0.0], [3.0, 0.0], similar=False))
+    # ([1,0], [0,1], [3,0]): 1 - 0 + 3; ([0,1], [1,0], [3,0]), as [1,0] is nearest to [0,1]: 1 - 0 + 0.
+    assert learner.loss(similar) == 2.5
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (Event(np.ones(2), 1.0), r"OASIS learns from a Pair\(x, z, similar\); got Event, which has no points"),
+        (None, "got NoneType"),
+        (Pair(np.ones(3), np.ones(3), True), "x has 3 features; 2 are expected"),
+        (Pair([1e200, 0.0], [1e200, 1e140], True), "the points of the pair are too large"),
+    ],
+)
+def test_oasis_refuses_what_is_no_pair_of_its_points(wrong, words):
+    learner = Oasis(2)
+    learner.update(Pair([-1.0, 1.0], [1.0, 0.0], False))
+    before = learner.play()
+    for call in (learner.update, learner.loss):
+        with pytest.raises((TypeError, ValueError, FloatingPointError), match=words):
+            call(wrong)
+    assert learner.play() is before
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e-100, 1e60, 1e100, 1e144])
+def test_oasis_at_any_scale_is_right_or_refused(scale):
+    learner = Oasis(N, aggressiveness=1e6)
+    for pair in random_pairs(np.random.default_rng(19), 20):
+        before = learner.play()
+        if refused(learner, Pair(scale * pair.x, scale * pair.z, pair.similar)):
+            assert learner.play() is before
+            assert scale > 1e60
+    assert np.isfinite(learner.play().matrix).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"n_features": 0}, "n_features must be a whole number of at least 1"),
+        ({"n_features": 2, "aggressiveness": 0}, "aggressiveness must be a finite number above 0"),
+        ({"n_features": 2, "memory": 0}, "memory must be a whole number of at least 1"),
+        ({"n_features": 2, "start": np.eye(2)}, "start must be a Similarity or None; got ndarray"),
+        ({"n_features": 2, "start": Similarity(np.eye(3))}, "start has 3 features; 2 are expected"),
+    ],
+)
+def test_oasis_refuses_settings_without_a_meaning(settings, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        Oasis(**settings)
+
+
+def test_an_ensemble_can_stand_on_oasis():
+    def make(scale, start):
+        return Oasis(N, aggressiveness=0.1 * scale.rate, start=start)
+
+    tracker = Ocelad(LearnerBank(make, Similarity.average))
+    for pair in random_pairs(np.random.default_rng(20), 20):
+        tracker.step(pair)
+    assert tracker.play().matrix.shape == (N, N)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 1000))
+def test_similarities_are_bilinear_and_embedded_by_their_positive_part(seed):
+    rng = np.random.default_rng(seed)
+    W, X, Z = rng.normal(size=(3, 5, 5))
+    similarity = Similarity(W, round=3)
+    np.testing.assert_allclose(similarity.similarity(X, Z), np.diag(X @ W @ Z.T), atol=1e-12)
+    np.testing.assert_allclose(similarity.similarity(X, Z[0]), X @ W @ Z[0], atol=1e-12)
+    assert similarity.similarity(X[0], Z[0]) == pytest.approx(X[0] @ W @ Z[0])
+    points = similarity.embed(X)
+    assert (np.diff(np.square(similarity.components).sum(axis=1)) <= 0).all()
+    assert points.shape == (5, similarity.rank)
+    np.testing.assert_allclose(points @ points.T, X @ nearest_psd((W + W.T) / 2) @ X.T, atol=1e-10)
+    assert pickle.loads(pickle.dumps(similarity)) == similarity != Similarity(W)
+    assert similarity.n_features == 5
+    with pytest.raises(ValueError, match="read-only"):
+        similarity.matrix[0, 0] = 1.0
+    with pytest.raises(AttributeError):
+        similarity.round = 4
+
+
+def test_similarity_refuses_what_it_cannot_compare():
+    similarity = Similarity(np.eye(2))
+    with pytest.raises(ValueError, match="X has 2 rows and Z has 3"):
+        similarity.similarity(np.ones((2, 2)), np.ones((3, 2)))
+    with pytest.raises(ValueError, match="X has 3 features; 2 are expected"):
+        similarity.embed(np.ones((4, 3)))
+    with pytest.raises(ValueError, match=r"matrix has shape \(2, 3\)"):
+        Similarity(np.ones((2, 3)))
+    assert similarity != "similarity"
+    assert Similarity(-np.eye(2)).embed(np.ones((3, 2))).shape == (3, 0)
