@@ -152,8 +152,8 @@ def k_means(X: Floats, blocks: Floats, draws: Floats) -> Ints:
 @compiled
 def start(X: Floats, blocks: Floats, draws: Floats, run: int, centres: Floats, left: Floats, out: Floats) -> int:
     """Greedy k-means++: the first centres, and how many there are: fewer where each point is at one of them."""
-    n, n_clusters = len(X), draws.shape[1]
-    for c in range(n_clusters):
+    n = len(X)
+    for c in range(len(centres)):
         chosen = int(draws[run, 0, 0] * n)
         if c > 0:
             remaining = total(left, n)
@@ -166,7 +166,7 @@ def start(X: Floats, blocks: Floats, draws: Floats, run: int, centres: Floats, l
             distances_to(blocks, b, X, chosen, out)
             for j in range(LANES):
                 left[b, j] = out[j] if c == 0 else min(left[b, j], out[j])
-    return n_clusters
+    return len(centres)
 
 
 @compiled
