@@ -49,7 +49,8 @@ def test_knn_error_is_that_of_a_full_sort_and_of_scikit_learn(n, n_features):
     for k in {1, min(5, n - 1), n - 1}:
         expected = leave_one_out(X, labels, k)
         assert knn_error(X, labels, k) == expected
-        neighbors = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(X).kneighbors(return_distance=False)
+        with threadpool_limits(1):
+            neighbors = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(X).kneighbors(return_distance=False)
         votes = np.eye(3)[labels[neighbors]].sum(axis=1)
         assert np.mean(votes.argmax(axis=1) != labels) == expected
 
@@ -232,6 +233,19 @@ def test_where_there_are_no_more_places_than_classes_each_is_a_cluster(seed, n, 
 )
 def test_nmi_in_extreme_cases(points, labels, expected):
     assert clustering_nmi(points, labels) == pytest.approx(expected, abs=1e-12)
+
+
+def test_clusters_far_from_the_origin_are_found():
+    rng = np.random.default_rng(6)
+    labels = np.arange(300 if COMPILED else 60) % 3
+    X = rng.integers(-1, 2, size=(len(labels), 2)) + np.array([[0, 0], [7, 0], [0, 7]])[labels]
+    assert clustering_nmi(X + 2.0**52, labels) == pytest.approx(1.0)
+
+
+def test_a_candidate_is_drawn_by_what_is_left_and_never_where_nothing_is():
+    left = np.zeros((1, kernels.LANES))
+    left[0, :5] = [0.0, 3.0, 0.0, 1.0, 0.0]
+    assert [kernels.point_at(left, 5, upto) for upto in (0.0, 2.9, 3.0, 3.1, 4.0)] == [1, 1, 1, 3, 3]
 
 
 def test_a_cluster_that_has_lost_all_points_gets_the_farthest_one():
