@@ -42,7 +42,10 @@ def distances_to(blocks: Floats, b: int, places: Floats, i: int, out: Floats) ->
         for j in range(LANES):
             one, two = blocks[b, f, j] - p, blocks[b, f + 1, j] - q
             three, four = blocks[b, f + 2, j] - r, blocks[b, f + 3, j] - s
-            out[j] += (one * one + two * two) + (three * three + four * four)
+            result = out[j] + one * one
+            result += two * two
+            result += three * three
+            out[j] = result + four * four
     for f in range(by_four, n_features):
         p = places[i, f]
         for j in range(LANES):
