@@ -3,82 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from ocelad import checks
-from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.online.learner import Learner
 from ocelad.pairs import Event
+from ocelad.scores import clustering_nmi, knn_error, knn_error_by_closeness, pair_auc
 from ocelad.streams import Moment
 
-if TYPE_CHECKING:
-    from threadpoolctl import ThreadpoolController
-
-
-def knn_error(points: Any, labels: Any, n_neighbors: int = 5) -> float:
-    """The share of points that the vote of their nearest others gets wrong (leave-one-out).
-
-    >>> knn_error([[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1], n_neighbors=1)
-    0.0
-    """
-    from sklearn.neighbors import NearestNeighbors
-
-    X, classes = _labelled(points, labels)
-    checks.whole(n_neighbors, "n_neighbors", at_least=1)
-    if n_neighbors >= len(X):
-        raise ValueError(f"n_neighbors is {n_neighbors}, but each of {len(X)} points has only {len(X) - 1} others")
-    with _one_thread():
-        nearest = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(X)
-        neighbors = nearest.kneighbors(return_distance=False)
-    votes = np.eye(classes.max() + 1)[classes[neighbors]].sum(axis=1)
-    return float(np.mean(votes.argmax(axis=1) != classes))
-
-
-def clustering_nmi(points: Any, labels: Any, seed: int = 0) -> float:
-    """Normalised mutual information between the labels and k-means with as many clusters.
-
-    >>> round(clustering_nmi([[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1]), 6)
-    1.0
-    """
-    from sklearn.cluster import KMeans
-    from sklearn.metrics import normalized_mutual_info_score
-
-    X, classes = _labelled(points, labels)
-    distinct, clusters = np.unique(X, axis=0, return_inverse=True)
-    if len(distinct) <= classes.max() + 1:  # every place is a cluster of its own; k-means would find none better
-        return float(normalized_mutual_info_score(classes, clusters))
-    with _one_thread():
-        clusters = KMeans(classes.max() + 1, n_init=10, random_state=seed).fit_predict(X)
-    return float(normalized_mutual_info_score(classes, clusters))
-
-
-@cache
-def _threadpools() -> ThreadpoolController:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
-def _one_thread() -> AbstractContextManager[object]:
-    """Some hundred points are done in milliseconds; threads that wait for a busy core make it seconds."""
-    limited: AbstractContextManager[object] = _threadpools().limit(limits=1)
-    return limited
-
-
-def _labelled(points: Any, labels: Any) -> tuple[Floats, np.ndarray]:
-    X = checks.array(points, "points", 2)
-    if np.shape(labels) != (len(X),):
-        raise ValueError(f"labels has shape {np.shape(labels)}; accepted: one label for each of the {len(X)} points")
-    try:
-        _, classes = np.unique(labels, return_inverse=True)
-    except TypeError:
-        raise TypeError("labels hold values that cannot be compared; accepted: all numbers or all text") from None
-    return X, classes
+__all__ = [
+    "Alone",
+    "Frozen",
+    "Row",
+    "Tracker",
+    "clustering_nmi",
+    "knn_error",
+    "knn_error_by_closeness",
+    "pair_auc",
+    "prequential",
+]
 
 
 class Tracker(Protocol):

@@ -188,6 +188,7 @@ def test_turned_streams_are_the_same_streams_in_other_directions():
 def test_a_turn_favours_no_direction():
     entries = np.array([next(iter(DriftingClusters(n_points=10, turned=True, seed=s))).rotation for s in range(400)])
     # Of a rotation that is drawn from all, an entry has mean 0, variance 1/n and fourth moment 3 / (n (n + 2)).
+    np.testing.assert_allclose(np.linalg.det(entries), 1.0)
     assert np.abs(entries.mean(axis=0)).max() < 5 * np.sqrt(1 / 25 / 400)
     np.testing.assert_allclose((entries**2).mean(axis=0), 1 / 25, atol=5 * np.sqrt(2 / 25**2 / 400))
     assert (entries**4).mean() == pytest.approx(3 / (25 * 27), rel=0.02)

@@ -79,6 +79,7 @@ def _on_pairs(saved: SavedMetric, file: str, options: dict[str, Any]) -> tuple[d
     import numpy as np
 
     from ocelad.estimators.calibration import Calibration
+    from ocelad.scores import pair_auc
 
     learned, euclidean, labels = [], [], []
     with opened_pairs(file, options, saved.feature_names) as stream:
@@ -96,7 +97,7 @@ def _on_pairs(saved: SavedMetric, file: str, options: dict[str, Any]) -> tuple[d
         raise ValueError(f"all pairs of {file} have the label {y[0]:+g}; similar and dissimilar ones are needed")
     best = Calibration("accuracy").threshold(plain, y)
     scores = {
-        "ROC AUC of pairs": {LEARNED: _auc(y, distances), EUCLIDEAN: _auc(y, plain)},
+        "ROC AUC of pairs": {LEARNED: pair_auc(distances, y), EUCLIDEAN: pair_auc(plain, y)},
         "right answers": {
             LEARNED: float(np.mean(np.where(distances <= saved.threshold, 1, -1) == y)),
             EUCLIDEAN: float(np.mean(np.where(plain <= best, 1, -1) == y)),
@@ -105,18 +106,12 @@ def _on_pairs(saved: SavedMetric, file: str, options: dict[str, Any]) -> tuple[d
     return scores, stream.n_skipped
 
 
-def _auc(y: Any, distances: Any) -> float:
-    from sklearn.metrics import roc_auc_score
-
-    return float(roc_auc_score(y, -distances))
-
-
 def _on_items(
     saved: SavedMetric, class_: str, neighbors: int, seed: int, options: dict[str, Any]
 ) -> dict[str, dict[str, float]]:
     import numpy as np
 
-    from ocelad.evaluate import clustering_nmi, knn_error
+    from ocelad.scores import clustering_nmi, knn_error
 
     X, labels = labelled_items(saved, options["items"], class_, seed, MOST_POINTS, id=options["id_"])
     embedded = {LEARNED: _embedded(saved.metric, X), EUCLIDEAN: X}

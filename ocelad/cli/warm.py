@@ -7,7 +7,7 @@ import click
 
 @click.command(short_help="Compile the fast engine's kernels ahead of their first use.")
 def warm() -> None:
-    """Compile the kernels of the fast engine and of diagonal metrics now, so that the first use does not wait.
+    """Compile the kernels of the fast engine, of diagonal metrics and of scores now; the first use will not wait.
 
     It takes about half a minute. What is compiled is kept on disk, beside the package or in NUMBA_CACHE_DIR.
 
@@ -18,7 +18,9 @@ def warm() -> None:
     from time import perf_counter
 
     start = perf_counter()
-    from ocelad.online.warm import warm as compile_all
+    from ocelad.online.warm import warm as warm_engines
+    from ocelad.scores.warm import warm as warm_scores
 
-    compile_all()
+    warm_engines()
+    warm_scores()
     click.echo(f"The kernels are compiled ({perf_counter() - start:.1f} s).")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -55,7 +56,14 @@ def sources_stamp(folder: Path) -> bytes:
     return stamp.digest()
 
 
-_STAMP = sources_stamp(Path(__file__).parent)
+_CORE = Path(__file__).parent
+
+
+@cache
+def _stamp_in(folder: Path) -> bytes:
+    """What a kernel of a file in this folder may be made of: the core's sources, and those beside it."""
+    core = sources_stamp(_CORE)
+    return core if folder.is_relative_to(_CORE) else core + sources_stamp(folder)
 
 
 def compiled(function: Kernel) -> Kernel:
@@ -90,5 +98,5 @@ def _compiled(function: Kernel, fastmath: set[str], inline: str = "never") -> Ke
     if not numba_config.DISABLE_JIT:
         # What is on the disk holds the kernels that it calls too, but numba only compares the file that it is in: after
         # an upgrade it would run a mixture of old and new ones.
-        kernel._cache._cache_file._source_stamp = _STAMP
+        kernel._cache._cache_file._source_stamp = _stamp_in(Path(function.__code__.co_filename).parent)
     return cast(Kernel, kernel)

@@ -1,0 +1,79 @@
+"""k-means, and how well its clusters agree with labels."""
+
+from __future__ import annotations
+
+from math import log
+from typing import Any
+
+import numpy as np
+
+from ocelad import checks
+from ocelad.checks import Floats
+from ocelad.scores import kernels
+from ocelad.scores.labelled import labelled, sized
+
+RESTARTS = 10
+
+
+def clustering_nmi(points: Any, labels: Any, seed: int = 0) -> float:
+    """Normalised mutual information between the labels and k-means with as many clusters.
+
+    Parameters
+    ----------
+    points : array-like of shape (n_points, n_features)
+    labels : array-like of shape (n_points,)
+        Numbers or text.
+    seed : int
+        Of the places where k-means starts; the same seed gives the same clusters.
+
+    Returns
+    -------
+    float
+        ``I(labels, clusters) / mean(H(labels), H(clusters))``: 0 is chance, 1 perfect.
+
+    Examples
+    --------
+    >>> round(clustering_nmi([[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1]), 6)
+    1.0
+    """
+    X, classes = labelled(points, labels)
+    clusters = k_means(X, int(classes.max()) + 1, checks.whole(seed, "seed", at_least=0))
+    return nmi(classes, clusters)
+
+
+def k_means(X: Floats, n_clusters: int, seed: int = 0) -> np.ndarray:
+    """The cluster of each point: of ten runs, the one with the least sum of squared distances to the clusters' means.
+
+    Each run is Lloyd's algorithm until no point changes its cluster, from a start by k-means++ (Arthur and
+    Vassilvitskii 2007, "k-means++: the advantages of careful seeding"), the greedy form, as in scikit-learn: the next
+    centre is the best of several candidates. Where there are fewer places than clusters, each place is a cluster.
+
+    >>> clusters = k_means(np.array([[0.0], [2.0], [7.0], [9.0]]), 2)
+    >>> bool(clusters[0] == clusters[1] != clusters[2] == clusters[3])
+    True
+    """
+    draws = np.random.default_rng(seed).random((RESTARTS, n_clusters, 2 + int(log(n_clusters))))
+    (points,) = sized(X)
+    # Around the origin, so that sums of points lose no digits.
+    points = points - points.mean(axis=0)
+    clusters: np.ndarray = kernels.k_means(points, kernels.packed(points), draws)
+    return clusters
+
+
+def nmi(one: np.ndarray, other: np.ndarray) -> float:
+    """Normalised mutual information of two labellings by whole numbers from 0.
+
+    It is 1 where neither splits the points, and 0 where one of the two does not.
+
+    >>> nmi(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]))
+    1.0
+    """
+    width = int(other.max()) + 1
+    table = np.bincount(one * width + other, minlength=(int(one.max()) + 1) * width).reshape(-1, width)
+    entropies = _entropy(table.sum(axis=1)) + _entropy(table.sum(axis=0))
+    return max(0.0, 2 * (1 - _entropy(table.ravel()) / entropies)) if entropies else 1.0
+
+
+def _entropy(counts: np.ndarray) -> float:
+    shares = counts[counts > 0] / counts.sum()
+    return -float(shares @ np.log(shares))

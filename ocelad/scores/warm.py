@@ -1,0 +1,16 @@
+"""Compile the kernels of the scores ahead of their use."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ocelad.scores.clustering import clustering_nmi
+from ocelad.scores.neighbors import knn_error, knn_error_by_closeness
+
+
+def warm() -> None:
+    """Compile every kernel of the scores, or load it from the disk."""
+    points, labels = np.eye(3), [0, 0, 1]
+    knn_error(points, labels, 1)
+    knn_error_by_closeness(points, labels, 1)
+    clustering_nmi(points, labels)

@@ -1,0 +1,338 @@
+"""Scores against scikit-learn, exact orders and brute force.
+
+Runs with NUMBA_DISABLE_JIT=1 too, as plain Python, on fewer examples.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from engine_cases import COMPILED
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans
+from sklearn.metrics import normalized_mutual_info_score, roc_auc_score
+from sklearn.neighbors import NearestNeighbors
+from threadpoolctl import threadpool_limits
+
+from ocelad.online import compiled
+from ocelad.scores import clustering_nmi, kernels, knn_error, knn_error_by_closeness, pair_auc
+from ocelad.scores.clustering import k_means, nmi
+from ocelad.scores.warm import warm
+from ocelad.streams import SCENARIOS
+
+EXAMPLES = settings(max_examples=100 if COMPILED else 5)
+SIZES = (2, 7, 127, 128, 129, 300) if COMPILED else (2, 7, 129)
+
+
+def voted_wrong(closeness, classes, truth, k):
+    """The definition: a full sort of each row; of equals the earlier one, and the smallest class."""
+    order = np.argsort(-closeness, axis=1, kind="stable")[:, :k]
+    winners = [np.bincount(classes[neighbors]).argmax() for neighbors in order]
+    return np.mean(winners != truth)
+
+
+def leave_one_out(X, classes, k):
+    closeness = -((X[:, None] - X[None]) ** 2.0).sum(axis=2)
+    np.fill_diagonal(closeness, -np.inf)
+    return voted_wrong(closeness, classes, classes, k)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("n_features", [1, 3, 4, 5, 25])
+def test_knn_error_is_that_of_a_full_sort_and_of_scikit_learn(n, n_features):
+    rng = np.random.default_rng(n + 1000 * n_features)
+    X, labels = rng.normal(size=(n, n_features)), rng.integers(0, 3, size=n)
+    for k in {1, min(5, n - 1), n - 1}:
+        expected = leave_one_out(X, labels, k)
+        assert knn_error(X, labels, k) == expected
+        with threadpool_limits(1):
+            neighbors = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(X).kneighbors(return_distance=False)
+        votes = np.eye(3)[labels[neighbors]].sum(axis=1)
+        assert np.mean(votes.argmax(axis=1) != labels) == expected
+
+
+@EXAMPLES
+@given(st.integers(0, 10**6), st.integers(2, 40), st.integers(1, 5), st.integers(1, 4))
+def test_on_a_lattice_with_many_ties_earlier_rows_vote(seed, n, n_features, width):
+    rng = np.random.default_rng(seed)
+    X, labels = rng.integers(-width, width + 1, size=(n, n_features)), rng.integers(0, 4, size=n)
+    k = int(rng.integers(1, n))
+    assert knn_error(X, labels, k) == leave_one_out(X, labels, k)
+
+
+def test_of_equally_far_others_the_earlier_rows_vote():
+    # From the last point all others are equally far.
+    X, labels = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0], [0.0, 0.0]], ["b", "b", "a", "a", "b"]
+    nearest = kernels.nearest(np.array(X), kernels.packed(np.array(X)), 2, True)
+    assert nearest[4].tolist() == [0, 1]
+    assert knn_error(X, labels, 4) == leave_one_out(np.array(X), np.array([1, 1, 0, 0, 1]), 4)
+
+
+def test_points_far_from_the_origin_are_told_apart():
+    rng = np.random.default_rng(0)
+    X, labels = rng.integers(-50, 50, size=(60, 3)), rng.integers(0, 3, size=60)
+    assert knn_error(X + 2.0**50, labels) == knn_error(X, labels) == leave_one_out(X, labels, 5)
+
+
+@pytest.mark.parametrize("exponent", [-1022, -500, 500, 1018])
+def test_the_unit_does_not_matter(exponent):
+    rng = np.random.default_rng(1)
+    # Multiples of 1/8: the smallest numbers there are lose none of their digits.
+    X = np.round(8 * (rng.normal(size=(50, 3)) + 4 * np.eye(3)[rng.integers(0, 3, size=50)])) / 8
+    labels = rng.integers(0, 3, size=50)
+    other = np.ldexp(X, exponent)
+    assert np.isfinite(other).all()
+    assert knn_error(other, labels) == knn_error(X, labels)
+    assert knn_error(other, labels, test_points=other, test_labels=labels) == knn_error(
+        X, labels, test_points=X, test_labels=labels
+    )
+    assert (k_means(other, 3) == k_means(X, 3)).all()
+
+
+@pytest.mark.parametrize("n_test", [1, 130])
+def test_held_out_points_are_judged_by_the_others(n_test):
+    rng = np.random.default_rng(2)
+    X, T = rng.integers(0, 9, size=(150, 3)), rng.integers(0, 9, size=(n_test, 3))
+    labels, truth = rng.integers(0, 3, size=150), rng.integers(0, 4, size=n_test)
+    closeness = -((T[:, None] - X[None]) ** 2).sum(axis=2)
+    expected = voted_wrong(closeness, labels, truth, 7)
+    assert knn_error(X, labels, 7, test_points=T, test_labels=truth) == expected
+    assert knn_error_by_closeness(closeness, labels, 7, test_labels=truth) == expected
+
+
+def test_who_is_among_the_points_is_its_own_neighbour_when_held_out():
+    X, labels = np.arange(6.0)[:, None], ["a", "b", "a", "b", "a", "b"]
+    assert knn_error(X, labels, 1, test_points=X, test_labels=labels) == 0
+    assert knn_error(X, labels, 1) == 1
+    assert knn_error(X, labels, 6, test_points=X, test_labels=["unheard of"] * 6) == 1
+
+
+@EXAMPLES
+@given(st.integers(0, 10**6), st.integers(2, 30))
+def test_closeness_need_not_be_a_distance(seed, n):
+    rng = np.random.default_rng(seed)
+    closeness, labels = rng.integers(-5, 6, size=(n, n)).astype(float), rng.integers(0, 3, size=n)
+    k = int(rng.integers(1, n))
+    others = closeness.copy()
+    np.fill_diagonal(others, -np.inf)
+    assert knn_error_by_closeness(closeness, labels, k) == voted_wrong(others, labels, labels, k)
+
+
+def test_many_classes_and_any_kind_of_label():
+    rng = np.random.default_rng(3)
+    classes = rng.integers(0, 100, size=250 if COMPILED else 120)
+    X = rng.normal(size=(len(classes), 2)) + 0.5 * classes[:, None]
+    names = np.array([f"class {c:03}" for c in range(100)])
+    _, used = np.unique(classes, return_inverse=True)
+    assert knn_error(X, names[classes]) == knn_error(X, classes.tolist()) == leave_one_out(X, used, 5)
+    assert clustering_nmi(X, names[classes]) == clustering_nmi(X, classes - 7.5) > 0.7
+
+
+def inertia(X, clusters):
+    return sum(((X[clusters == c] - X[clusters == c].mean(axis=0)) ** 2).sum() for c in np.unique(clusters))
+
+
+def scikit_learn_s(X, n_clusters):
+    with threadpool_limits(1):  # its threads wait for each other on a busy machine
+        return KMeans(n_clusters, n_init=10, random_state=0).fit(X).labels_
+
+
+def test_k_means_finds_the_best_of_all_partitions_but_rarely():
+    rng = np.random.default_rng(4)
+    missed = []
+    for n_clusters in (1, 2, 3):
+        for _ in range(10):
+            X = rng.normal(size=(6, 2))
+            best = min(inertia(X, np.array(split)) for split in product(range(n_clusters), repeat=6))
+            missed.append(inertia(X, k_means(X, n_clusters)) > best * (1 + 1e-9))
+    assert sum(missed) <= 1
+
+
+@EXAMPLES
+@given(st.integers(0, 10**6), st.integers(2, 200), st.integers(1, 8), st.integers(1, 6))
+def test_every_point_is_nearest_to_the_mean_of_its_cluster(seed, n, n_features, n_clusters):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, n_features)) + rng.normal(scale=5, size=(n_clusters, n_features))[np.arange(n) % n_clusters]
+    clusters = k_means(X, min(n, n_clusters), seed)
+    assert set(clusters) == set(range(min(n, n_clusters)))  # none is empty
+    means = np.array([X[clusters == c].mean(axis=0) for c in range(clusters.max() + 1)])
+    distances = ((X[:, None] - means[None]) ** 2).sum(axis=2)
+    own = distances[np.arange(n), clusters]
+    assert (own <= distances.min(axis=1) * (1 + 1e-9)).all()
+
+
+@pytest.mark.skipif(not COMPILED, reason="would take minutes")
+def test_clusters_are_as_good_as_scikit_learn_s():
+    worse = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        n, n_features, k = int(rng.integers(30, 300)), int(rng.integers(1, 20)), int(rng.integers(2, 6))
+        X = rng.normal(size=(n, n_features)) + 3 * rng.normal(size=(k, n_features))[rng.integers(0, k, size=n)]
+        theirs = inertia(X, scikit_learn_s(X, k))
+        worse += inertia(X, k_means(X, k)) > theirs * (1 + 1e-6)
+    assert worse <= 3
+
+
+@pytest.mark.skipif(not COMPILED, reason="would take minutes")
+def test_scores_on_the_scenario_are_scikit_learn_s():
+    for seed in range(10):
+        moment = next(iter(SCENARIOS["static"].stream(seed)))
+        # From what the truth sees to nearly all that is there.
+        weights = moment.true_metric().matrix + 0.05 * seed * np.eye(25)
+        X, labels = moment.points(slice(600)) @ weights, moment.labels[:600]
+        clusters = scikit_learn_s(X, 3)
+        assert inertia(X, k_means(X, 3)) <= inertia(X, clusters) * (1 + 1e-3)
+        assert clustering_nmi(X, labels) == pytest.approx(normalized_mutual_info_score(labels, clusters), abs=0.03)
+
+
+def test_the_same_seed_gives_the_same_clusters_and_another_one_other_starts():
+    X = np.random.default_rng(5).normal(size=(60, 3))
+    runs = [k_means(X, 5, seed).tolist() for seed in (1, 1, 2)]
+    assert runs[0] == runs[1] != runs[2]
+    before = X.copy()
+    clustering_nmi(X, np.arange(60) % 3)
+    assert (before == X).all()
+
+
+@EXAMPLES
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=60))
+def test_nmi_is_scikit_learn_s(pairs):
+    one, other = np.array(pairs).T
+    assert nmi(one, other) == pytest.approx(normalized_mutual_info_score(one, other), abs=1e-12)
+    assert nmi(one, other) == pytest.approx(nmi(other, one), abs=1e-12)
+    assert 0 <= nmi(one, other) <= 1 + 1e-12
+
+
+@EXAMPLES
+@given(st.integers(0, 10**6), st.integers(2, 150), st.integers(1, 3), st.integers(1, 9))
+def test_where_there_are_no_more_places_than_classes_each_is_a_cluster(seed, n, n_places, n_classes):
+    rng = np.random.default_rng(seed)
+    places, labels = rng.integers(0, n_places, size=n), rng.integers(0, n_classes, size=n)
+    assume(len(np.unique(places)) <= len(np.unique(labels)))
+    X = rng.normal(size=(n_places, 2))[places]
+    assert clustering_nmi(X, labels) == pytest.approx(normalized_mutual_info_score(labels, places), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("points", "labels", "expected"),
+    [
+        (np.ones((9, 2)), [0, 1, 2] * 3, 0.0),  # all in one place
+        (np.ones((9, 2)), [0] * 9, 1.0),
+        (np.arange(9.0)[:, None], [0] * 9, 1.0),  # one class, one cluster
+        ([[0.0], [1.0]], ["a", "b"], 1.0),
+        ([[3.0]], ["a"], 1.0),
+        (np.arange(9.0)[:, None] ** 3, range(9), 1.0),
+        ([[1e308], [-1e308], [1e308], [-1e308]], [0, 1, 0, 1], 1.0),
+        ([[1e-308], [-1e-308], [1e-308], [-1e-308]], [0, 1, 0, 1], 1.0),
+        ([[1e16], [1e16 + 2], [1e16 + 20], [1e16 + 22]], [0, 0, 1, 1], 1.0),
+    ],
+)
+def test_nmi_in_extreme_cases(points, labels, expected):
+    assert clustering_nmi(points, labels) == pytest.approx(expected, abs=1e-12)
+
+
+def test_clusters_far_from_the_origin_are_found():
+    rng = np.random.default_rng(6)
+    labels = np.arange(300 if COMPILED else 60) % 3
+    X = rng.integers(-1, 2, size=(len(labels), 2)) + np.array([[0, 0], [7, 0], [0, 7]])[labels]
+    assert clustering_nmi(X + 2.0**52, labels) == pytest.approx(1.0)
+
+
+def test_a_candidate_is_drawn_by_what_is_left_and_never_where_nothing_is():
+    left = np.zeros((1, kernels.LANES))
+    left[0, :5] = [0.0, 3.0, 0.0, 1.0, 0.0]
+    assert [kernels.point_at(left, 5, upto) for upto in (0.0, 2.9, 3.0, 3.1, 4.0)] == [1, 1, 1, 3, 3]
+
+
+def test_a_cluster_that_has_lost_all_points_gets_the_farthest_one():
+    X = np.array([[0.0], [1.0], [9.0], [20.0]])
+    clusters, counts = np.array([0, 0, 0, 2]), np.array([3, 0, 1])
+    sums, centres = np.array([[10.0], [0.0], [20.0]]), np.zeros((3, 1))
+    left = np.zeros((1, kernels.LANES))
+    left[0, :4] = [0.0, 1.0, 81.0, 400.0]  # the last one is farthest, but alone
+    kernels.recentre(X, left, clusters, sums, counts, centres, 3)
+    assert clusters.tolist() == [0, 0, 1, 2]
+    assert counts.tolist() == [2, 1, 1]
+    assert centres.ravel().tolist() == [0.5, 9.0, 20.0]
+
+
+@EXAMPLES
+@given(st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=2, max_size=120))
+def test_auc_is_scikit_learn_s(pairs):
+    distances, similar = map(np.array, zip(*pairs, strict=True))
+    assume(similar.any() and not similar.all())
+    expected = roc_auc_score(similar, -distances)
+    assert pair_auc(distances, similar) == pytest.approx(expected, abs=1e-12)
+    assert pair_auc(np.exp(distances / 3), np.where(similar, 1, -1)) == pytest.approx(expected, abs=1e-12)
+    assert pair_auc(-distances, similar) == pytest.approx(1 - expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("y", [[1, 1], [-1, -1]])
+def test_auc_of_one_label_is_not_a_number(y):
+    assert np.isnan(pair_auc([1.0, 2.0], y))
+
+
+TWO = [[1.0], [2.0]]
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: knn_error(TWO, [0, 1], 2), "each of 2 points has only 1 others"),
+        (lambda: knn_error(TWO, [0, 1], 3, test_points=TWO, test_labels=[0, 1]), "n_neighbors is 3, but there are 2"),
+        (lambda: knn_error(TWO, [0, 1], 1.5), "n_neighbors must be a whole number"),
+        (lambda: knn_error(TWO, [0, 1], 1, test_labels=[0, 1]), "test_labels is given without test_points"),
+        (lambda: knn_error(TWO, [0, 1], 1, test_points=[[1.0, 2.0]], test_labels=[0]), "2 features; 1 are expected"),
+        (lambda: knn_error(TWO, [0, 1], 1, test_points=TWO, test_labels=[0]), "one label for each of the 2 test poin"),
+        (lambda: knn_error(TWO, [0, 1], 1, test_points=TWO), "test_labels has shape \\(\\)"),
+        (lambda: knn_error(TWO, [0, 1], 1, test_points=[[np.inf]], test_labels=[0]), "test_points holds inf"),
+        (lambda: knn_error(TWO, [None, "a"], 1), "labels hold values that cannot be compared"),
+        (lambda: knn_error([["a"], ["b"]], [0, 1], 1), "points holds text"),
+        (lambda: knn_error_by_closeness([[1.0, 2.0]], [0, 1], 1), "without test_labels"),
+        (lambda: knn_error_by_closeness(np.eye(2), [0, 1, 2], 1), "one label for each of the 2 points"),
+        (lambda: knn_error_by_closeness(np.eye(2), [0, 1], 2), "has only 1 others"),
+        (lambda: knn_error_by_closeness([[np.nan, 1.0], [1.0, 1.0]], [0, 1], 1), "closeness holds nan"),
+        (lambda: clustering_nmi([[1.0], [np.nan]], [0, 1]), "only finite numbers"),
+        (lambda: clustering_nmi(TWO, [0, 1], seed=-1), "seed must be a whole number"),
+        (lambda: clustering_nmi(TWO, [[0, 1]]), "one label for each of the 2 points"),
+        (lambda: pair_auc([1.0, np.nan], [1, -1]), "distances holds nan"),
+        (lambda: pair_auc([1.0, 2.0], [1, 0]), "y holds 0 at position 1"),
+        (lambda: pair_auc([1.0, 2.0], [1]), "y has 1 labels for 2 pairs"),
+        (lambda: pair_auc([], []), "distances is empty"),
+        (lambda: pair_auc([[1.0]], [1]), "distances has shape"),
+    ],
+)
+def test_refuses(call, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        call()
+
+
+def kernels_of_scores():
+    return [kernel for kernel in vars(kernels).values() if hasattr(kernel, "py_func")]
+
+
+@pytest.mark.skipif(not COMPILED, reason="needs the compiler")
+def test_kernels_on_the_disk_have_the_stamp_of_the_core_and_of_their_own_folder():
+    core, own = (compiled.sources_stamp(Path(module.__file__).parent) for module in (compiled, kernels))
+    assert len(kernels_of_scores()) > 10
+    for kernel in kernels_of_scores():
+        assert kernel._cache._cache_file._source_stamp == core + own, kernel
+
+
+@pytest.mark.skipif(not COMPILED, reason="needs the compiler")
+def test_each_kernel_is_compiled_for_one_signature_only():
+    warm()
+    compiled_by_warm = {kernel: len(kernel.signatures) for kernel in kernels_of_scores()}
+    X, labels = np.asfortranarray(np.arange(12).reshape(6, 2)), np.array([0, 1, 2] * 2, dtype=np.uint8)
+    knn_error(X[::2], labels[::2], 1)
+    knn_error(X, labels, 1, test_points=X[::-1], test_labels=labels[::-1])
+    knn_error_by_closeness(np.eye(6).T, labels, 2, test_labels=labels[::-1])
+    clustering_nmi(X[::-1].astype(np.float32), labels)
+    for kernel, count in compiled_by_warm.items():
+        assert len(kernel.signatures) == count <= 1, kernel
+    for kernel in (kernels.nearest, kernels.closest, kernels.wrong_votes, kernels.k_means):
+        assert compiled_by_warm[kernel] == 1
