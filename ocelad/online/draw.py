@@ -1,0 +1,34 @@
+"""One learner drawn by the probabilities: the same one whenever the same seed and round are asked."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from ocelad.checks import Floats
+
+BLOCK = 1024
+
+
+def drawn_one(probabilities: Floats, seed: int, t: int) -> int:
+    """An index i with probability ``probabilities[i]``, a function of the seed and the round t and nothing else.
+
+    >>> drawn_one(np.array([0.0, 1.0]), seed=0, t=1)
+    1
+    >>> draws = [drawn_one(np.array([0.25, 0.75]), seed=0, t=t) for t in range(4000)]
+    >>> bool(0.72 < np.mean(draws) < 0.78)
+    True
+    """
+    u = _uniforms(seed, t // BLOCK)[t % BLOCK]
+    # Rounding can leave the sum below u; and who has no probability at all is never drawn.
+    i = int(np.searchsorted(np.cumsum(probabilities), u, side="right"))
+    return min(i, int(np.flatnonzero(probabilities)[-1]))
+
+
+@lru_cache(maxsize=64)  # to seed a generator in every round would take as long as the round
+def _uniforms(seed: int, block: int) -> Floats:
+    """Numbers from [0, 1) for BLOCK rounds."""
+    uniforms = np.random.default_rng((seed, block)).random(BLOCK)
+    uniforms.flags.writeable = False
+    return uniforms
