@@ -20,15 +20,16 @@ def drawn_one(probabilities: Floats, seed: int, t: int) -> int:
     >>> bool(0.72 < np.mean(draws) < 0.78)
     True
     """
-    u = _uniforms(seed, t // BLOCK)[t % BLOCK]
-    # Rounding can leave the sum below u; and who has no probability at all is never drawn.
-    i = int(np.searchsorted(np.cumsum(probabilities), u, side="right"))
-    return min(i, int(np.flatnonzero(probabilities)[-1]))
+    left, last = _uniforms(seed, t // BLOCK)[t % BLOCK], 0
+    for i, probability in enumerate(probabilities.tolist()):
+        if probability > 0.0:
+            left, last = left - probability, i
+            if left < 0.0:
+                break
+    return last  # also where rounding leaves the sum below 1
 
 
 @lru_cache(maxsize=64)  # to seed a generator in every round would take as long as the round
-def _uniforms(seed: int, block: int) -> Floats:
+def _uniforms(seed: int, block: int) -> tuple[float, ...]:
     """Numbers from [0, 1) for BLOCK rounds."""
-    uniforms = np.random.default_rng((seed, block)).random(BLOCK)
-    uniforms.flags.writeable = False
-    return uniforms
+    return tuple(np.random.default_rng((seed, block)).random(BLOCK).tolist())

@@ -119,7 +119,7 @@ class FullRankBank(CompiledBank):
             if self._finest == "reset":
                 self._hold_first(spare)
             else:
-                self._hold_average(spare, turn.before)
+                self._hold(spare[0], Metric.trusted(*self._average(turn.before / turn.before.sum())))
         fullrank.start(self._state, len(turn.starting), self._settings.finest)
 
     def _hold(self, slot: int, metric: Metric) -> None:
@@ -132,22 +132,21 @@ class FullRankBank(CompiledBank):
         mu[slots] = self._initial[1]
 
     def _hold_average(self, slots: np.ndarray, weights: Floats) -> None:
-        triangle, threshold = self._packed_average(weights / weights.sum())
-        self._state.M[slots // LANES, :, slots % LANES] = triangle
-        self._state.mu[slots] = threshold
+        state = self._state
+        shares = np.zeros(len(state.slots))  # by slots and not by scales, as the lanes are
+        shares[state.slots[: len(weights)]] = weights / weights.sum()
+        triangle = (state.M @ shares.reshape(-1, LANES, 1)).sum(axis=0)[:, 0]
+        state.M[slots // LANES, :, slots % LANES] = triangle
+        state.mu[slots] = max(float(shares @ state.mu), 1.0)
 
     def _average(self, probabilities: Floats) -> tuple[Floats, float]:
         """The weighted average of the matrices and of the thresholds."""
-        triangle, threshold = self._packed_average(probabilities)
-        matrix = np.zeros((self._n, self._n))
-        matrix[self._triangle] = triangle
-        return np.tril(matrix) + np.tril(matrix, -1).T, threshold
-
-    def _packed_average(self, probabilities: Floats) -> tuple[Floats, float]:
-        """The same, of the lower triangles."""
         state, slots = self._state, self._state.slots[: len(probabilities)]
         lanes = state.M[slots // LANES, :, slots % LANES]
-        return probabilities @ lanes, max(float(probabilities @ state.mu[slots]), 1.0)
+        matrix = np.zeros((self._n, self._n))
+        matrix[self._triangle] = probabilities @ lanes
+        matrix = np.tril(matrix) + np.tril(matrix, -1).T
+        return matrix, max(float(probabilities @ state.mu[slots]), 1.0)
 
     def _make_same_room(self, n_slots: int, kept: Kept) -> None:
         self._make_room(n_slots - 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy, deepcopy
-from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -16,46 +15,12 @@ from ocelad.online.draw import drawn_one
 from ocelad.online.dyadic import MOST_SCALES, Grid, Scale, Schedule
 from ocelad.online.kept import Kept, prefixed
 from ocelad.online.weighing import Rescaled, Weighing
+from ocelad.online.weighing import Round as Round
 from ocelad.online.weights import SMALLEST
 from ocelad.pairs import Events, Relatives
 
 Event = TypeVar("Event")
 Play = TypeVar("Play")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Round:
-    """What happened in a round.
-
-    Attributes
-    ----------
-    round : int
-        Its number t = 1, 2, 3, ...
-    started : int
-        How many scales (0 .. n-1) began a new interval with it.
-    losses : array of shape (n_active,)
-        What each active learner lost, by the estimate it held before it saw the event.
-    probabilities : array of shape (n_active,)
-        What the learners' plays were averaged with in this round, or one of them was drawn with.
-    drawn : int or None
-        The scale whose learner was drawn; None where plays are averaged.
-    """
-
-    round: int
-    started: int
-    losses: Floats
-    probabilities: Floats
-    drawn: int | None = None
-
-    @property
-    def shares(self) -> Floats:
-        """What was played, as shares of the learners: the probabilities, or 1 for the learner that was drawn."""
-        return _shares(self.probabilities, self.drawn)
-
-    @property
-    def loss(self) -> float:
-        """The mean of the losses by shares; where the loss is convex, the ensemble's own loss is at most this."""
-        return float(self.shares @ self.losses)
 
 
 class Ocelad(Generic[Event, Play]):
@@ -116,8 +81,9 @@ class Ocelad(Generic[Event, Play]):
         self._settings = {**(settings or {}), **self._schedule.settings}
         if not isinstance(self._weighing, Rescaled) or drawn is not None:
             self._settings |= {"weighing": self._weighing.settings, "drawn": self._seed}
-        n_rates = self._schedule.most if isinstance(self._schedule, Grid) else MOST_SCALES
-        self._weight_rates = np.array([self._schedule.scale(j).weight_rate for j in range(n_rates)])
+        n_scales = self._schedule.most if isinstance(self._schedule, Grid) else MOST_SCALES
+        self._scales = tuple(self._schedule.scale(j) for j in range(n_scales))
+        self._weight_rates = np.array([scale.weight_rate for scale in self._scales])
         turn = self._next_turn(1, None)
         # The round about to be played, and the bank with the starts of that round. One attribute, so that no
         # interrupt can come between the two.
@@ -160,8 +126,9 @@ class Ocelad(Generic[Event, Play]):
             raise ValueError(
                 f"a bank must return {turn.active} finite losses in round {turn.round}; it returned {losses}"
             )
-        passed = Round(turn.round, len(turn.starting), losses, turn.probabilities, self._drawn(turn))
-        records = self._weighing.learn(turn.records, passed.shares, losses, self._weight_rates[: turn.active])
+        probabilities = turn.probabilities
+        passed = Round(turn.round, len(turn.starting), losses, probabilities, self._drawn(turn, probabilities))
+        records = self._weighing.learn(turn.records, passed, self._weight_rates[: turn.active])
         after = self._next_turn(turn.round + 1, records)
         self._state = (bank.start(after), after)
         return passed
@@ -211,7 +178,7 @@ class Ocelad(Generic[Event, Play]):
         """A round passes; the margins, with that of what was played in it, or None where plays have none."""
         bank = self.bank
         if margins is not None and hasattr(bank, "last_margins"):  # a margin is linear in the metric
-            margins.append(float(self.step(event).shares @ bank.last_margins))
+            margins.append(self.step(event).played(bank.last_margins))
             return margins
         if margins is None or not hasattr(before := self.play(), "margin"):
             self.step(event)
@@ -223,7 +190,7 @@ class Ocelad(Generic[Event, Play]):
     def play(self) -> Play:
         """What the ensemble would say now: what it is judged on in the next round. Changes nothing."""
         bank, turn = self._state
-        one = self._drawn(turn)
+        one = self._drawn(turn, turn.probabilities)
         return bank.mix(turn) if one is None else bank.pick(one, turn)  # type: ignore[attr-defined]
 
     def state(self) -> tuple[Arrays, About]:
@@ -295,34 +262,25 @@ class Ocelad(Generic[Event, Play]):
     def __repr__(self) -> str:
         return f"Ocelad({type(self.bank).__name__}, n_rounds={self.n_rounds}, n_active_scales={self.turn.active})"
 
-    def _drawn(self, turn: Turn) -> int | None:
+    def _drawn(self, turn: Turn, probabilities: Floats) -> int | None:
         """The scale whose learner is drawn in this round, the same whenever it is asked; None where it is not."""
-        return None if self._seed is None else drawn_one(turn.probabilities, self._seed, turn.round)
+        return None if self._seed is None else drawn_one(probabilities, self._seed, turn.round)
 
     def _next_turn(self, t: int, before: Floats | None) -> Turn:
         """Round t, of the records as the last round left them; None before there was one."""
         starting, active, weighing = self._starting(t), self._schedule.active(t), self._weighing
-        columns = [weighing.begin(scale, t) for scale in starting]
         if before is None:
-            before = np.empty((len(columns[0]), 0))
+            before = np.empty((len(weighing.begin(starting[0], t)), 0))
         # A scale that becomes active with this round starts with it, so that every record is set.
         records = np.empty((len(before), active))
         records[:, : before.shape[1]] = before
-        if columns:
-            records[:, : len(columns)] = np.transpose(columns)
+        for scale in starting:
+            records[:, scale.index] = weighing.begin(scale, t)
         weights_before = weighing.weights(before) if t > 1 else np.empty(0)
         return Turn(t, starting, weighing.weights(records), weights_before, records)
 
     def _starting(self, t: int) -> tuple[Scale, ...]:
-        return tuple(self._schedule.scale(j) for j in range(self._schedule.starting(t)))
-
-
-def _shares(probabilities: Floats, drawn: int | None) -> Floats:
-    if drawn is None:
-        return probabilities
-    shares = np.zeros(len(probabilities))
-    shares[drawn] = 1.0
-    return shares
+        return self._scales[: self._schedule.starting(t)]
 
 
 def _schedule(schedule: Schedule | None, shortest_interval: int, n_scales: int | None) -> Schedule:
