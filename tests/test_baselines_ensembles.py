@@ -346,6 +346,21 @@ def test_what_scales_start_from():
         assert together.bank.learners[0].value == pytest.approx(sum(0.1 * (s % 3) for s in range(1, t + 1)))
 
 
+def test_what_the_learners_of_each_method_start_from():
+    events = events_of(8, 2, 8)
+    anew, together, grid = (make(2, engine="dense") for make in (saol, cbce, hedge))
+    first = anew.play()
+    for tracker in (anew, together, grid):
+        for event in events[:7]:
+            tracker.step(event)
+    # All four scales begin with round 8: SAOL's from the first metric, CBCE's from one and the same that has learned.
+    assert [np.array_equal(learner.play().matrix, first.matrix) for learner in anew.bank.learners] == [True] * 4
+    metrics = [learner.play().matrix for learner in together.bank.learners]
+    assert all(np.array_equal(matrix, metrics[0]) for matrix in metrics)
+    assert not np.array_equal(metrics[0], first.matrix)
+    assert len({learner.play().matrix.tobytes() for learner in grid.bank.learners}) == 8
+
+
 @pytest.mark.parametrize("starts", ["below", "ensemble", "scratch"])
 @pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
 @pytest.mark.parametrize("engine", ["fullrank", "lowrank", "blocked", "diagonal"])
@@ -468,6 +483,13 @@ def test_losses_of_any_size():
             probabilities = ocelad.turn.probabilities
             assert np.isfinite(probabilities).all()
             assert probabilities.sum() == pytest.approx(1.0)
+
+
+def test_hedge_remembers_differences_and_not_sums():
+    ocelad = Ocelad(ScriptedBank(), schedule=Grid([1.0, 1.0]), weighing=Hedge(1.0))
+    for losses in ([1e300, 0.0], [0.0, 1e300], [1.0, 0.0]):
+        ocelad.step(losses)
+    np.testing.assert_allclose(ocelad.turn.probabilities, [1 / (1 + math.e), math.e / (1 + math.e)], rtol=1e-12)
 
 
 def test_a_weight_of_saol_stays_above_zero_in_the_longest_interval():

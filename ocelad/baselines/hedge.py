@@ -8,7 +8,6 @@ Learners that differ in nothing but their step sizes run from the first round to
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from ocelad.online.track import comid_bank
 from ocelad.online.weighing import Round
 
 # The rows of the records.
-LOST, LOG_PRIOR = 0, 1
+LOST, PRIOR = 0, 1
 MOST_LOST = 1e300
 STEP_SIZES = tuple(1e-4 * 2.0**k for k in range(8))
 
@@ -62,7 +61,7 @@ class Hedge:
 
     def begin(self, scale: Scale, t: int) -> Sequence[float]:
         """Nothing lost."""
-        return 0.0, log(self.prior(scale))
+        return 0.0, self.prior(scale)
 
     def learn(self, records: Floats, passed: Round, rates: Floats) -> Floats:
         """What each has lost more than the best: only differences matter, and they do not overflow."""
@@ -73,9 +72,8 @@ class Hedge:
         return after
 
     def weights(self, records: Floats) -> Floats:
-        """``prior exp(-rate lost)``, relative to the largest of them."""
-        scores = records[LOG_PRIOR] - self._rate * records[LOST]
-        weights: Floats = np.exp(scores - scores.max())
+        """``prior exp(-rate lost)``; the best one has lost nothing, so that not all can vanish."""
+        weights: Floats = records[PRIOR] * np.exp(-self._rate * records[LOST])
         return weights
 
 
