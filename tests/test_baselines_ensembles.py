@@ -265,6 +265,7 @@ def test_draws_follow_the_probabilities_and_are_repeatable():
     np.testing.assert_allclose(counts / 20000, p, atol=4 * 0.5 / math.sqrt(20000))
     assert draws.tolist() == [drawn_one(p, 5, t) for t in range(1, 20001)]
     assert draws.tolist() != [drawn_one(p, 6, t) for t in range(1, 20001)]
+    assert draws[:1000].tolist() != draws[1024:2024].tolist()  # random numbers are made for 1024 rounds at a time
     # One round says nothing of the next.
     same = np.mean(draws[1:] == draws[:-1])
     assert abs(same - (p**2).sum()) < 0.02

@@ -28,7 +28,7 @@ from ocelad.online.weighing import Round
 from ocelad.online.weights import NOISE
 
 # The rows of the records.
-GAINS, WEALTH, AGE, PRIOR, STAKE = 0, 1, 2, 3, 4
+GAINS, WEALTH, AGE, PRIOR, STAKE = range(5)
 
 
 class Cbce:
@@ -71,14 +71,11 @@ class Cbce:
     def learn(self, records: Floats, passed: Round, rates: Floats) -> Floats:
         """Every bettor is paid ``g w``."""
         losses = np.minimum(np.maximum(passed.losses / self._largest, 0.0), 1.0)
-        after, w, g = records.copy(), records[STAKE], passed.played(losses) - losses
-        g[np.abs(g) <= NOISE] = 0.0
-        g = np.where(w > 0.0, g, np.maximum(g, 0.0))
-        after[GAINS] += g
-        after[WEALTH] += g * w
-        after[AGE] += 1.0
-        after[STAKE] = after[GAINS] / (after[AGE] + 1.0) * after[WEALTH]
-        return after
+        gains, wealth, age, prior, w = records
+        g = passed.played(losses) - losses
+        g *= (g > NOISE) | ((g < -NOISE) & (w > 0.0))
+        gains, wealth, age = gains + g, wealth + g * w, age + 1.0
+        return np.array([gains, wealth, age, prior, gains / (age + 1.0) * wealth])
 
     def weights(self, records: Floats) -> Floats:
         """``pi_J max(w, 0)``, or the prior where that is 0 for all."""

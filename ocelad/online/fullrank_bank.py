@@ -135,7 +135,7 @@ class FullRankBank(CompiledBank):
         state = self._state
         shares = np.zeros(len(state.slots))  # by slots and not by scales, as the lanes are
         shares[state.slots[: len(weights)]] = weights / weights.sum()
-        triangle = (state.M @ shares.reshape(-1, LANES, 1)).sum(axis=0)[:, 0]
+        triangle = sum(M @ share for M, share in zip(state.M, shares.reshape(-1, LANES), strict=True))
         state.M[slots // LANES, :, slots % LANES] = triangle
         state.mu[slots] = max(float(shares @ state.mu), 1.0)
 
