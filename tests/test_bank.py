@@ -235,7 +235,7 @@ def test_an_interrupt_between_learning_and_weighing_changes_nothing(monkeypatch,
 
     with monkeypatch.context() as patch:
         if stage == "reweigh":
-            patch.setattr("ocelad.online.ocelad.reweigh", interrupt)
+            patch.setattr("ocelad.online.weighing.reweigh", interrupt)
         else:
             patch.setattr(Ocelad, "_next_turn", interrupt)
         with pytest.raises(KeyboardInterrupt):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from math import isfinite
 from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
 
@@ -21,6 +21,7 @@ Play = TypeVar("Play")
 CoPlay = TypeVar("CoPlay", covariant=True)
 
 Finest: TypeAlias = Literal["carry", "ensemble", "reset"]
+Starts: TypeAlias = Literal["below", "ensemble", "scratch"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,15 +38,20 @@ class Turn:
         The weight of each active scale, those that start included; read-only.
     before : array
         The weights as the last round left them, before any start; empty in round 1; read-only.
+    records : array of shape (n_rows, n_active)
+        What the weights follow from (``Weighing``): one column per active scale. By default the weights themselves.
     """
 
     round: int
     starting: tuple[Scale, ...]
     weights: Floats
     before: Floats
+    records: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
     def __post_init__(self) -> None:
-        self.weights.flags.writeable = self.before.flags.writeable = False
+        if not self.records.size:
+            object.__setattr__(self, "records", self.weights.reshape(1, -1))
+        self.weights.flags.writeable = self.before.flags.writeable = self.records.flags.writeable = False
 
     @property
     def active(self) -> int:
@@ -95,10 +101,7 @@ class LearnerError(RuntimeError):
     """
 
     def __init__(self, scale: Scale, round: int, what: str) -> None:
-        super().__init__(
-            f"in round {round} the learner of scale {scale.index} (interval length {scale.length}) {what}; "
-            "the ensemble is as it was"
-        )
+        super().__init__(f"in round {round} the learner of {scale} {what}; the ensemble is as it was")
         self.scale = scale
         self.round = round
         self.what = what
@@ -113,7 +116,7 @@ def weighted_average(plays: Sequence[Any], probabilities: Floats) -> Any:
 
 
 class LearnerBank(Generic[Event, Play]):
-    """A bank of any online learners, retro-initialised: each starts from the play of the scale below it.
+    """A bank of any online learners; retro-initialised, unless told otherwise: each starts from the one below it.
 
     Parameters
     ----------
@@ -125,6 +128,8 @@ class LearnerBank(Generic[Event, Play]):
     finest : {"carry", "ensemble", "reset"}
         What the finest scale, which has none below it, starts from when an interval ends: it carries on,
         takes over what the ensemble plays, or begins from scratch.
+    starts : {"below", "ensemble", "scratch"}
+        What the other scales start from: the play of the scale below, what the ensemble plays on average, or nothing.
 
     Examples
     --------
@@ -156,10 +161,12 @@ class LearnerBank(Generic[Event, Play]):
         mix: Callable[[Sequence[Play], Floats], Play] = weighted_average,
         *,
         finest: Finest = "carry",
+        starts: Starts = "below",
     ) -> None:
         self._make = make
         self._mix = mix
         self._finest = checks.choice(finest, "finest", get_args(Finest))
+        self._starts = checks.choice(starts, "starts", get_args(Starts))
         self._members: tuple[tuple[Scale, Learner[Event, Play]], ...] = ()
 
     @property
@@ -193,11 +200,16 @@ class LearnerBank(Generic[Event, Play]):
         """What the ensemble plays in this round."""
         return self._average(turn.probabilities, turn.round)
 
+    def pick(self, j: int, turn: Turn) -> Play:
+        """What the learner of scale j plays in this round."""
+        return _play(*self._members[j], turn.round)
+
     def _start_value(self, j: int, turn: Turn) -> Play | None:
         # self._members holds what was there before any start.
-        if j > 0:
+        source = self._starts if j > 0 else self._finest
+        if self._members and source == "below":
             return _play(*self._members[j - 1], turn.round)
-        if self._members and self._finest == "ensemble":
+        if self._members and source == "ensemble":
             return self._average(turn.before / turn.before.sum(), turn.round)
         return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any, ClassVar, NamedTuple, Self, get_args
 
@@ -12,7 +12,7 @@ import numpy as np
 from ocelad import checks
 from ocelad.checks import About, Arrays, Floats
 from ocelad.metric import Metric
-from ocelad.online.bank import Finest, LearnerError, Turn
+from ocelad.online.bank import Finest, LearnerError, Starts, Turn
 from ocelad.online.comid import LossName
 from ocelad.online.dyadic import MOST_SCALES, Schedule
 from ocelad.online.kept import Kept
@@ -46,6 +46,14 @@ class Stretch(NamedTuple):
     alone: bool  # only judge and learn; somebody else keeps the weights and starts the scales
 
 
+class Prepared(NamedTuple):
+    """An event of a stream that was checked as a whole: a row of what kernels want."""
+
+    rows: Any
+    labels: Floats
+    row: int
+
+
 class CompiledBank(ABC):
     """The COMID learners of all scales behind one kernel, ``_play``, which plays any number of rounds.
 
@@ -59,6 +67,8 @@ class CompiledBank(ABC):
         Of the ``Ocelad`` that it is for; it gives the step sizes.
     initial_scale, initial_threshold, step_size, finest, events
         As in ``track_metric``.
+    starts : {"below", "ensemble", "scratch"}
+        As in ``LearnerBank``.
     """
 
     #: What it can be made to learn from.
@@ -82,6 +92,7 @@ class CompiledBank(ABC):
         step_size: float,
         finest: Finest,
         events: EventsName = "pairs",
+        starts: Starts = "below",
     ) -> None:
         self._events = checks.choice(events, "events", self.takes)
         self._n = n_features
@@ -89,7 +100,10 @@ class CompiledBank(ABC):
         self._initial = (float(initial_scale), float(initial_threshold))
         self._step_size = float(step_size)
         self._finest = checks.choice(finest, "finest", get_args(Finest))
+        self.starts = checks.choice(starts, "starts", get_args(Starts))
         self._learned = False
+        #: The learners' margins on the event that was observed last, by what they held before it.
+        self.last_margins = np.empty(0)
 
     @abstractmethod
     def mix(self, turn: Turn) -> Metric:
@@ -131,12 +145,26 @@ class CompiledBank(ABC):
     def _make_same_room(self, n_slots: int, kept: Kept) -> None:
         """Have so many slots, and otherwise as much room as there was where it was kept."""
 
+    @abstractmethod
+    def _hold_first(self, slots: np.ndarray) -> None:
+        """Let the learners in these slots hold what learning starts from."""
+
+    def _hold_average(self, slots: np.ndarray, weights: Floats) -> None:
+        """Let the learners in these slots hold the weighted average of all that are held by the first scales."""
+        average = self.mix(Turn(1, (), weights.copy(), weights))
+        for slot in slots:
+            self._hold(int(slot), average)
+
     def _widen(self) -> None:
         """Have room for more directions."""
         raise NotImplementedError
 
     def _check_up(self) -> None:  # noqa: B027  (most banks need none)
         """See to it that rounding has not spoiled anything."""
+
+    def pick(self, j: int, turn: Turn) -> Metric:
+        """The metric of the learner of scale j, with the number of rounds that have passed."""
+        return self.learner(j).at(turn.round - 1)
 
     def held(self, turn: Turn) -> list[Metric]:
         """The metrics that the active learners hold, the finest scale's first."""
@@ -174,7 +202,7 @@ class CompiledBank(ABC):
             array[...] = kept.like(name, array, *limits)
 
     def start(self, turn: Turn) -> Self:
-        """Give the scales that start with this round the metrics of the scales below them."""
+        """Give the scales that start with this round the metrics that they start from."""
         name = type(self).__name__
         if turn.starting and turn.starting[0].length != self._schedule.shortest:
             raise ValueError(
@@ -185,17 +213,40 @@ class CompiledBank(ABC):
             raise ValueError(f"this {name} has learned already; every Ocelad needs one of its own")
         self._make_room(turn.active)
         if turn.round > 1:
-            if turn.starting:
+            if turn.starting and self.starts == "below":
                 self._start(turn)
+            elif turn.starting:
+                self._start_alike(turn)
             if turn.round % self.check_up_every == 0:
                 self._check_up()
         return self
 
-    def observe(self, event: Event | Pair | Relative, turn: Turn) -> tuple[Floats, Self]:
+    def _start_alike(self, turn: Turn) -> None:
+        """The same where no scale starts from the one below it: from the ensemble, or from scratch."""
+        sources = [self._finest, *[self.starts] * (len(turn.starting) - 1)]
+        slots = self._state.slots[: len(sources)].copy()
+        averaged = [source == "ensemble" for source in sources]
+        anew = [source in ("reset", "scratch") for source in sources]
+        if any(averaged):  # first of all, as it is of what was held before any start
+            self._hold_average(slots[averaged], turn.before)
+        if any(anew):
+            self._hold_first(slots[anew])
+
+    def prepared(self, events: Events | Relatives) -> Iterator[Prepared]:
+        """The events as ``observe`` takes them without looking at each again."""
+        if len(events):
+            self._checked(events[0])  # all of them are of its kind, and have as many features
+        for first in range(0, len(events), PART):
+            part = events[first : first + PART]
+            rows, labels = self._prepared_rows(part)
+            for row in range(len(part)):
+                yield Prepared(rows, labels, row)
+
+    def observe(self, event: Event | Pair | Relative | Prepared, turn: Turn) -> tuple[Floats, Self]:
         """What each learner lost on the event; each has learned from it."""
-        rows, labels = self._prepared(event)
+        rows, labels, row = event if isinstance(event, Prepared) else self._prepared(event)
         lost, margin, none = np.zeros(turn.active), np.zeros(turn.active), np.empty((2, 0))
-        stretch = self._stretch(labels, 0, 1, turn.round, none, none[0], lost, margin, none[0], True)
+        stretch = self._stretch(labels, row, row + 1, turn.round, none, none[0], lost, margin, none[0], True)
         self._learned = True
         while True:
             _, outcome = self._played(rows, stretch)
@@ -204,6 +255,7 @@ class CompiledBank(ABC):
             self._widen()
         if outcome != rounds.PLAYED:
             raise self._error(outcome, turn.round)
+        self.last_margins = margin
         return lost, self
 
     def replay(
@@ -244,12 +296,13 @@ class CompiledBank(ABC):
         """An event of the kind that it learns from."""
         return as_relative(event, self._n) if self._events == "relatives" else as_event(event, self._n)
 
-    def _prepared(self, event: Event | Pair | Relative) -> tuple[Any, Floats]:
+    def _prepared(self, event: Event | Pair | Relative) -> Prepared:
         """An event, checked, as the kernel wants it, and its label."""
         event = self._checked(event)
         if isinstance(event, Relative):
-            return self._relative_rows(event.near.reshape(1, -1), event.far.reshape(1, -1)), np.ones(1)
-        return self._row(event.u), np.array([event.y])
+            near, far = event.near.reshape(1, -1), event.far.reshape(1, -1)
+            return Prepared(self._relative_rows(near, far), np.ones(1), 0)
+        return Prepared(self._row(event.u), np.array([event.y]), 0)
 
     def _prepared_rows(self, events: Events | Relatives) -> tuple[Any, Floats]:
         """The same of many events."""
@@ -258,7 +311,7 @@ class CompiledBank(ABC):
         return self._rows(events), events.y
 
     def _stretch(self, y: Floats, first: int, last: int, t: int, *rest: Any) -> Stretch:
-        return Stretch(y, first, last, t, self._schedule.shortest, self._schedule.most, *rest)
+        return Stretch(y, first, last, *self._schedule.clock(t), *rest)
 
     def _played(self, rows: Any, stretch: Stretch) -> tuple[int, int]:
         with np.errstate(over="ignore", invalid="ignore"):  # where kernels run as plain Python; told by the outcome
@@ -274,7 +327,9 @@ class CompiledBank(ABC):
 
     def _steps(self, n_scales: int) -> Floats:
         """The step size of each scale."""
-        return self._step_size * np.array([self._schedule.scale(j).rate for j in range(n_scales)])
+        there = range(min(n_scales, self._schedule.most))  # slots beyond them are never those of a learner
+        rates = np.array([self._schedule.scale(j).rate for j in there])
+        return self._step_size * np.pad(rates, (0, n_scales - len(there)))
 
 
 def told_apart(near: Floats, far: Floats) -> tuple[Floats, Floats]:

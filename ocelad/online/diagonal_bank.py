@@ -9,7 +9,7 @@ import numpy as np
 
 from ocelad.checks import Floats
 from ocelad.metric import Metric
-from ocelad.online.bank import Finest, Turn
+from ocelad.online.bank import Finest, Starts, Turn
 from ocelad.online.comid import LossName
 from ocelad.online.compiled_bank import LOSS_CODES, CompiledBank, Stretch
 from ocelad.online.dyadic import Schedule
@@ -38,7 +38,7 @@ class DiagonalBank(CompiledBank):
 
     Parameters
     ----------
-    n_features, schedule, initial_scale, initial_threshold, step_size, finest, events
+    n_features, schedule, initial_scale, initial_threshold, step_size, finest, events, starts
         As of every ``CompiledBank``.
     loss, shrinkage
         As in ``track_metric``.
@@ -69,6 +69,7 @@ class DiagonalBank(CompiledBank):
         shrinkage: float,
         finest: Finest,
         events: EventsName = "pairs",
+        starts: Starts = "below",
     ) -> None:
         super().__init__(
             n_features,
@@ -78,6 +79,7 @@ class DiagonalBank(CompiledBank):
             step_size=step_size,
             finest=finest,
             events=events,
+            starts=starts,
         )
         self._settings = Settings(
             loss=LOSS_CODES[loss],
@@ -142,6 +144,11 @@ class DiagonalBank(CompiledBank):
         state, weights = self._state, metric.diagonal
         state.w[:, slot], state.s[:, slot], state.S[slot] = weights, 0.0, 0.0
         state.mu[slot], state.ceiling[slot], state.like[slot] = metric.threshold, weights.max(), UNKNOWN
+
+    def _hold_first(self, slots: np.ndarray) -> None:
+        first = Metric.from_diagonal(np.full(self._n, self._initial[0]), self._initial[1])
+        for slot in slots:
+            self._hold(int(slot), first)
 
     def _make_same_room(self, n_slots: int, kept: Kept) -> None:
         self._make_room(n_slots)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ocelad.checks import Floats
 from ocelad.metric import Metric
-from ocelad.online.bank import Finest, Turn
+from ocelad.online.bank import Finest, Starts, Turn
 from ocelad.online.comid import LossName
 from ocelad.online.compiled_bank import LOSS_CODES, CompiledBank, Stretch, told_apart
 from ocelad.online.dyadic import Schedule
@@ -29,7 +29,7 @@ class FullRankBank(CompiledBank):
 
     Parameters
     ----------
-    n_features, schedule, initial_scale, initial_threshold, step_size, finest, events
+    n_features, schedule, initial_scale, initial_threshold, step_size, finest, events, starts
         As of every ``CompiledBank``.
     loss, max_norm
         As in ``track_metric``.
@@ -52,6 +52,7 @@ class FullRankBank(CompiledBank):
         max_norm: float | None,
         finest: Finest,
         events: EventsName = "pairs",
+        starts: Starts = "below",
     ) -> None:
         super().__init__(
             n_features,
@@ -61,8 +62,10 @@ class FullRankBank(CompiledBank):
             step_size=step_size,
             finest=finest,
             events=events,
+            starts=starts,
         )
         self._triangle = np.tril_indices(n_features)
+        self._first = self._initial[0] * np.eye(n_features)[self._triangle]
         self._settings = Settings(
             loss=LOSS_CODES[loss],
             max_norm=inf if max_norm is None else float(max_norm),
@@ -112,16 +115,29 @@ class FullRankBank(CompiledBank):
 
     def _start(self, turn: Turn) -> None:
         if self._finest != "carry":
-            spare = self._state.slots[-1]
+            spare = self._state.slots[-1:]
             if self._finest == "reset":
-                self._hold(spare, Metric.trusted(self._initial[0] * np.eye(self._n), self._initial[1]))
+                self._hold_first(spare)
             else:
-                self._hold(spare, Metric.trusted(*self._average(turn.before / turn.before.sum())))
+                self._hold(spare[0], Metric.trusted(*self._average(turn.before / turn.before.sum())))
         fullrank.start(self._state, len(turn.starting), self._settings.finest)
 
     def _hold(self, slot: int, metric: Metric) -> None:
         self._state.M[slot // LANES, :, slot % LANES] = metric.matrix[self._triangle]
         self._state.mu[slot] = metric.threshold
+
+    def _hold_first(self, slots: np.ndarray) -> None:
+        M, mu = self._state.M, self._state.mu
+        M[slots // LANES, :, slots % LANES] = self._first
+        mu[slots] = self._initial[1]
+
+    def _hold_average(self, slots: np.ndarray, weights: Floats) -> None:
+        state = self._state
+        shares = np.zeros(len(state.slots))  # by slots and not by scales, as the lanes are
+        shares[state.slots[: len(weights)]] = weights / weights.sum()
+        triangle = sum(M @ share for M, share in zip(state.M, shares.reshape(-1, LANES), strict=True))
+        state.M[slots // LANES, :, slots % LANES] = triangle
+        state.mu[slots] = max(float(shares @ state.mu), 1.0)
 
     def _average(self, probabilities: Floats) -> tuple[Floats, float]:
         """The weighted average of the matrices and of the thresholds."""
@@ -155,7 +171,7 @@ class FullRankBank(CompiledBank):
             lanes=np.zeros((cholesky.N_NUMBERS, LANES)),
             failed=np.zeros(1, dtype=np.int64),
         )
-        new.M[:] = self._initial[0] * np.eye(n)[self._triangle][:, None]
+        new.M[:] = self._first[:, None]
         if old is not None:
             new.M[: len(old.M)] = old.M
             new.mu[:n_old], new.guess[:n_old] = old.mu, old.guess

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def grown(tracker: Ocelad[Any, Metric], n_features: int) -> Ocelad[Any, Metric]:
     A metric of norm ``max_norm`` has a larger one when it has grown; the next step scales it back.
     """
     settings = tracker.settings if isinstance(tracker, Ocelad) else {}
-    if "n_features" not in settings:
+    if settings.keys() != signature(track_metric).parameters.keys():
         raise TypeError(f"tracker is {tracker!r}; accepted: what track_metric made")
     n_before = settings["n_features"]
     n = checks.whole(n_features, "n_features", at_least=n_before)

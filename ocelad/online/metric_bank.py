@@ -10,7 +10,7 @@ import numpy as np
 from ocelad import checks
 from ocelad.checks import About, Arrays, Floats
 from ocelad.metric import Metric
-from ocelad.online.bank import Finest, Turn
+from ocelad.online.bank import Finest, Starts, Turn
 from ocelad.online.comid import LossName
 from ocelad.online.compiled_bank import LOSS_CODES, CompiledBank, Stretch, told_apart
 from ocelad.online.dyadic import Schedule
@@ -36,7 +36,7 @@ class MetricBank(CompiledBank):
 
     Parameters
     ----------
-    n_features, schedule, initial_scale, initial_threshold, step_size, finest, events
+    n_features, schedule, initial_scale, initial_threshold, step_size, finest, events, starts
         As of every ``CompiledBank``.
     loss, shrinkage, max_norm
         As in ``track_metric``.
@@ -73,6 +73,7 @@ class MetricBank(CompiledBank):
         finest: Finest,
         max_rank: int | None = None,
         events: EventsName = "pairs",
+        starts: Starts = "below",
     ) -> None:
         super().__init__(
             n_features,
@@ -82,6 +83,7 @@ class MetricBank(CompiledBank):
             step_size=step_size,
             finest=finest,
             events=events,
+            starts=starts,
         )
         self._settings = Settings(
             loss=LOSS_CODES[loss],
@@ -187,16 +189,18 @@ class MetricBank(CompiledBank):
 
     def _start(self, turn: Turn) -> None:
         if self._finest == "reset":
-            spare = self._state.slots[-1]
-            self._state.rank[spare] = 0
-            self._state.shift[spare] = 0.0
-            self._state.base[spare], self._state.mu[spare] = self._initial
+            self._hold_first(self._state.slots[-1:])
         elif self._finest == "ensemble":
-            self._put_average_into_spare(turn.before / turn.before.sum())
+            self._hold_average(self._state.slots[-1:], turn.before)
         lowrank.start(self._state, self._frame, len(turn.starting), self._settings.finest)
 
-    def _put_average_into_spare(self, probabilities: Floats) -> None:
-        rows, scales, base, threshold = self._average(probabilities)
+    def _hold_first(self, slots: np.ndarray) -> None:
+        state = self._state
+        state.rank[slots], state.shift[slots] = 0, 0.0
+        state.base[slots], state.mu[slots] = self._initial
+
+    def _hold_average(self, slots: np.ndarray, weights: Floats) -> None:
+        rows, scales, base, threshold = self._average(weights / weights.sum())
         n = self._n
         if len(rows) < n:  # in the span of the directions, all else has the base
             span, R = np.linalg.qr(rows.T)
@@ -212,10 +216,10 @@ class MetricBank(CompiledBank):
         while self._state.lam.shape[1] < min(len(kept) + 1, n):
             self._widen()
         state = self._state
-        spare = state.slots[-1]
-        self._put(spare, directions[kept], eigenvalues[kept])
-        state.mu[spare], state.base[spare] = threshold, base if len(kept) < n else 0.0
-        state.shift[spare] = 0.0
+        for slot in slots:
+            self._put(slot, directions[kept], eigenvalues[kept])
+        state.mu[slots], state.base[slots] = threshold, base if len(kept) < n else 0.0
+        state.shift[slots] = 0.0
 
     def _directions(self, slot: int) -> Floats:
         """The directions of the metric in a slot, as rows."""

@@ -4,47 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy, deepcopy
-from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
+from ocelad import checks
 from ocelad.checks import About, Arrays, Floats
 from ocelad.online.bank import Bank, Turn
-from ocelad.online.dyadic import MOST_SCALES, Scale, Schedule
+from ocelad.online.draw import drawn_one
+from ocelad.online.dyadic import MOST_SCALES, Grid, Scale, Schedule
 from ocelad.online.kept import Kept, prefixed
-from ocelad.online.weights import SMALLEST, reweigh
+from ocelad.online.weighing import Rescaled, Weighing
+from ocelad.online.weighing import Round as Round
+from ocelad.online.weights import SMALLEST
 from ocelad.pairs import Events, Relatives
 
 Event = TypeVar("Event")
 Play = TypeVar("Play")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Round:
-    """What happened in a round.
-
-    Attributes
-    ----------
-    round : int
-        Its number t = 1, 2, 3, ...
-    started : int
-        How many scales (0 .. n-1) began a new interval with it.
-    losses : array of shape (n_active,)
-        What each active learner lost, by the estimate it held before it saw the event.
-    probabilities : array of shape (n_active,)
-        What the learners' plays were averaged with in this round.
-    """
-
-    round: int
-    started: int
-    losses: Floats
-    probabilities: Floats
-
-    @property
-    def loss(self) -> float:
-        """The weighted mean of the losses; where the loss is convex, the ensemble's own loss is at most this."""
-        return float(self.probabilities @ self.losses)
 
 
 class Ocelad(Generic[Event, Play]):
@@ -58,6 +34,13 @@ class Ocelad(Generic[Event, Play]):
         I0, the length of the finest scale's intervals.
     n_scales : int or None
         At most this many scales; None: as many as the stream needs, which is about log2 of its length.
+    schedule : Schedule, Grid or None
+        Who starts and who is active when; None: the dyadic one, of the two settings above.
+    weighing : Weighing or None
+        How scales are weighed; None: by equation (5) (``Rescaled``).
+    drawn : int or None
+        None: what is played is the average of the learners. A number: one learner is drawn by the probabilities, by
+        random numbers of which this is the seed; the bank must have ``pick``.
     settings : mapping or None
         More of what it was made with, such as what ``track_metric`` was given; ``restore`` refuses the state of a
         tracker that was made with other settings.
@@ -83,15 +66,25 @@ class Ocelad(Generic[Event, Play]):
         *,
         shortest_interval: int = 1,
         n_scales: int | None = None,
+        schedule: Schedule | None = None,
+        weighing: Weighing | None = None,
+        drawn: int | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        if not all(callable(getattr(bank, method, None)) for method in ("start", "observe", "mix")):
-            raise TypeError(f"bank must have start, observe and mix, as LearnerBank has; got {type(bank).__name__}")
-        self._schedule = Schedule(shortest_interval, n_scales)
-        schedule = {"shortest_interval": self._schedule.shortest, "n_scales": self._schedule.n_scales}
-        self._settings = {**(settings or {}), **schedule}
-        self._weight_rates = np.array([self._schedule.scale(j).weight_rate for j in range(MOST_SCALES)])
-        turn = self._next_turn(1, np.empty(0))
+        needed = ("start", "observe", "mix") if drawn is None else ("start", "observe", "pick")
+        if not all(callable(getattr(bank, method, None)) for method in needed):
+            words = f"{needed[0]}, {needed[1]} and {needed[2]}"
+            raise TypeError(f"bank must have {words}, as LearnerBank has; got {type(bank).__name__}")
+        self._schedule = _schedule(schedule, shortest_interval, n_scales)
+        self._weighing: Weighing = Rescaled() if weighing is None else _weighing(weighing)
+        self._seed = None if drawn is None else checks.whole(drawn, "drawn", at_least=0)
+        self._settings = {**(settings or {}), **self._schedule.settings}
+        if not isinstance(self._weighing, Rescaled) or drawn is not None:
+            self._settings |= {"weighing": self._weighing.settings, "drawn": self._seed}
+        n_scales = self._schedule.most if isinstance(self._schedule, Grid) else MOST_SCALES
+        self._scales = tuple(self._schedule.scale(j) for j in range(n_scales))
+        self._weight_rates = np.array([scale.weight_rate for scale in self._scales])
+        turn = self._next_turn(1, None)
         # The round about to be played, and the bank with the starts of that round. One attribute, so that no
         # interrupt can come between the two.
         self._state = (bank.start(turn), turn)
@@ -133,11 +126,12 @@ class Ocelad(Generic[Event, Play]):
             raise ValueError(
                 f"a bank must return {turn.active} finite losses in round {turn.round}; it returned {losses}"
             )
-        weights = turn.weights.copy()
-        reweigh(weights, self._weight_rates, losses, turn.active)
-        after = self._next_turn(turn.round + 1, weights)
+        probabilities = turn.probabilities
+        passed = Round(turn.round, len(turn.starting), losses, probabilities, self._drawn(turn, probabilities))
+        records = self._weighing.learn(turn.records, passed, self._weight_rates[: turn.active])
+        after = self._next_turn(turn.round + 1, records)
         self._state = (bank.start(after), after)
-        return Round(turn.round, len(turn.starting), losses, turn.probabilities)
+        return passed
 
     def replay(self, events: Iterable[Event]) -> Floats | None:
         """Many rounds pass: as one step after the other, to the bit, but faster where the bank knows how.
@@ -158,8 +152,9 @@ class Ocelad(Generic[Event, Play]):
         array([ True, False])
         """
         margins: list[float] | None = []
-        if not isinstance(events, (Events, Relatives)):
-            for event in events:
+        if not isinstance(events, (Events, Relatives)) or not self._is_compiled():
+            prepared = getattr(self.bank, "prepared", iter) if isinstance(events, (Events, Relatives)) else iter
+            for event in prepared(events):
                 margins = self._step_judged(event, margins)
             return None if margins is None else np.array(margins)
         done, rest = 0, np.empty(0)
@@ -174,8 +169,17 @@ class Ocelad(Generic[Event, Play]):
                 raise error
         return None if margins is None else np.concatenate([margins, rest])
 
+    def _is_compiled(self) -> bool:
+        """Whether its parts are those that kernels know; starts are the bank's own affair."""
+        dyadic = not isinstance(self._schedule, Grid) and getattr(self.bank, "starts", "below") == "below"
+        return dyadic and isinstance(self._weighing, Rescaled) and self._seed is None
+
     def _step_judged(self, event: Any, margins: list[float] | None) -> list[float] | None:
         """A round passes; the margins, with that of what was played in it, or None where plays have none."""
+        bank = self.bank
+        if margins is not None and hasattr(bank, "last_margins"):  # a margin is linear in the metric
+            margins.append(self.step(event).played(bank.last_margins))
+            return margins
         if margins is None or not hasattr(before := self.play(), "margin"):
             self.step(event)
             return None
@@ -186,7 +190,8 @@ class Ocelad(Generic[Event, Play]):
     def play(self) -> Play:
         """What the ensemble would say now: what it is judged on in the next round. Changes nothing."""
         bank, turn = self._state
-        return bank.mix(turn)
+        one = self._drawn(turn, turn.probabilities)
+        return bank.mix(turn) if one is None else bank.pick(one, turn)  # type: ignore[attr-defined]
 
     def state(self) -> tuple[Arrays, About]:
         """All that its future depends on: arrays, which are copies, and values that JSON can hold.
@@ -204,9 +209,11 @@ class Ocelad(Generic[Event, Play]):
                 f"a {type(bank).__name__} has no state(), by which it could be saved; what track_metric makes has"
             )
         arrays, about = bank.state()
-        weights = {"weights": turn.weights.copy(), "before": turn.before.copy()}
+        own = {"weights": turn.weights.copy(), "before": turn.before.copy()}
+        if not isinstance(self._weighing, Rescaled):  # whose records are the weights
+            own["records"] = turn.records.copy()
         about = {"settings": self.settings, "n_rounds": self.n_rounds, "bank": about}
-        return {**weights, **prefixed("bank", arrays)}, about
+        return {**own, **prefixed("bank", arrays)}, about
 
     def restore(self, arrays: Arrays, about: About) -> None:
         """Go on from what ``state`` gave, to the same bits. What does not fit is refused, and has changed nothing.
@@ -219,12 +226,24 @@ class Ocelad(Generic[Event, Play]):
         kept = Kept(arrays, about)
         self._check_settings(kept.value("settings"))
         t = kept.whole("n_rounds", 0, 2**62) + 1
-        before = kept.floats("before", (self._schedule.active(t - 1) if t > 1 else 0,), at_least=SMALLEST)
-        weights = kept.floats("weights", (self._schedule.active(t),), at_least=SMALLEST)
-        turn = Turn(t, self._starting(t), weights, before)
+        turn = Turn(t, self._starting(t), *self._kept_weights(kept, t))
         bank = self.bank.restored(kept.part("bank"), turn)
         kept.nothing_left()
         self._state = (bank, turn)
+
+    def _kept_weights(self, kept: Kept, t: int) -> tuple[Floats, Floats, Floats]:
+        """The weights of round t, those before its starts, and the records that they follow from."""
+        own = isinstance(self._weighing, Rescaled)
+        lowest, active = SMALLEST if own else 0.0, self._schedule.active(t)
+        before = kept.floats("before", (self._schedule.active(t - 1) if t > 1 else 0,), at_least=lowest)
+        weights = kept.floats("weights", (active,), at_least=lowest)
+        if own:
+            return weights, before, weights.reshape(1, -1)
+        n_rows = len(self._weighing.begin(self._schedule.scale(0), 1))
+        records = kept.floats("records", (n_rows, active))
+        if (t > 1 and not before.sum() > 0.0) or not np.array_equal(self._weighing.weights(records), weights):
+            raise ValueError("what was kept as 'weights' does not follow from what was kept as 'records'")
+        return weights, before, records
 
     def _check_settings(self, theirs: Any) -> None:
         if not isinstance(theirs, Mapping) or theirs.keys() != self._settings.keys():
@@ -243,13 +262,40 @@ class Ocelad(Generic[Event, Play]):
     def __repr__(self) -> str:
         return f"Ocelad({type(self.bank).__name__}, n_rounds={self.n_rounds}, n_active_scales={self.turn.active})"
 
-    def _next_turn(self, t: int, before: Floats) -> Turn:
-        starting = self._starting(t)
-        # A scale that becomes active with this round starts with it, so that every weight is set.
-        weights = np.empty(self._schedule.active(t))
-        weights[: len(before)] = before
-        weights[: len(starting)] = self._weight_rates[: len(starting)]
-        return Turn(t, starting, weights, before)
+    def _drawn(self, turn: Turn, probabilities: Floats) -> int | None:
+        """The scale whose learner is drawn in this round, the same whenever it is asked; None where it is not."""
+        return None if self._seed is None else drawn_one(probabilities, self._seed, turn.round)
+
+    def _next_turn(self, t: int, before: Floats | None) -> Turn:
+        """Round t, of the records as the last round left them; None before there was one."""
+        starting, active, weighing = self._starting(t), self._schedule.active(t), self._weighing
+        if before is None:
+            before = np.empty((len(weighing.begin(starting[0], t)), 0))
+        # A scale that becomes active with this round starts with it, so that every record is set.
+        records = np.empty((len(before), active))
+        records[:, : before.shape[1]] = before
+        for scale in starting:
+            records[:, scale.index] = weighing.begin(scale, t)
+        weights_before = weighing.weights(before) if t > 1 else np.empty(0)
+        return Turn(t, starting, weighing.weights(records), weights_before, records)
 
     def _starting(self, t: int) -> tuple[Scale, ...]:
-        return tuple(self._schedule.scale(j) for j in range(self._schedule.starting(t)))
+        return self._scales[: self._schedule.starting(t)]
+
+
+def _schedule(schedule: Schedule | None, shortest_interval: int, n_scales: int | None) -> Schedule:
+    if schedule is None:
+        return Schedule(shortest_interval, n_scales)
+    if not isinstance(schedule, Schedule):
+        raise TypeError(f"schedule must be a Schedule or a Grid; got {type(schedule).__name__}")
+    if shortest_interval != 1 or n_scales is not None:
+        raise ValueError("shortest_interval and n_scales are the schedule's own; accepted: one or the other")
+    return schedule
+
+
+def _weighing(weighing: Weighing) -> Weighing:
+    if isinstance(weighing, type) or not all(
+        callable(getattr(weighing, m, None)) for m in ("begin", "learn", "weights")
+    ):
+        raise TypeError(f"weighing must have begin, learn and weights, as Rescaled() has; got {weighing!r}")
+    return weighing

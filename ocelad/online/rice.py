@@ -10,7 +10,7 @@ import numpy as np
 from ocelad import checks
 from ocelad.checks import About, Arrays, Floats
 from ocelad.metric import Metric
-from ocelad.online.bank import Finest, LearnerBank, Turn
+from ocelad.online.bank import Finest, LearnerBank, Starts, Turn
 from ocelad.online.comid import Comid
 from ocelad.online.diagonal import DiagonalComid
 from ocelad.online.dyadic import Scale, Schedule
@@ -27,7 +27,7 @@ class Rice(LearnerBank[Event | Relative, Metric]):
         What the finest scale's first learner starts from (and every one, with ``finest="reset"``).
     step_size : float
         eta0.
-    finest : {"carry", "ensemble", "reset"}
+    finest, starts
         See ``LearnerBank``.
     events : {"pairs", "relatives"}
         What it learns from.
@@ -45,9 +45,10 @@ class Rice(LearnerBank[Event | Relative, Metric]):
         step_size: float,
         finest: Finest = "carry",
         events: EventsName = "pairs",
+        starts: Starts = "below",
         **objective: Any,
     ) -> None:
-        super().__init__(self._comid, Metric.average, finest=finest)
+        super().__init__(self._comid, Metric.average, finest=finest, starts=starts)
         self._events = checks.choice(events, "events", get_args(EventsName))
         self._first = self.learner(start, step_size=step_size, **objective)
 
@@ -80,6 +81,10 @@ class Rice(LearnerBank[Event | Relative, Metric]):
         """The weighted average of the learners' metrics, with the number of rounds that have passed."""
         return super().mix(turn).at(turn.round - 1)
 
+    def pick(self, j: int, turn: Turn) -> Metric:
+        """The metric of the learner of scale j, with the number of rounds that have passed."""
+        return super().pick(j, turn).at(turn.round - 1)
+
     def state(self) -> tuple[Arrays, About]:
         """All that later rounds depend on: each learner's metric."""
         metrics = [learner.play() for learner in self.learners]
@@ -96,13 +101,13 @@ class Rice(LearnerBank[Event | Relative, Metric]):
         kept.same("engine", self.engine)
         thresholds = kept.floats("thresholds", (turn.active,), at_least=1.0)
         rounds = kept.integers("rounds", (turn.active,), 0, 2**62)
-        first, members = self._members[0][0], []
+        scales, members = [scale for scale, _ in self._members], []
         for j in range(turn.active):
             metric = Metric.holding(kept.part(str(j)).rest(), float(thresholds[j]), int(rounds[j]))
             expected = self._first.play().n_features
             if metric.n_features != expected or (self.learner is DiagonalComid and not metric.is_diagonal):
                 raise ValueError(f"what was kept of the learner of scale {j} is not of this bank: {metric}")
-            scale = Scale(j, first.length << j)
+            scale = scales[j] if j < len(scales) else Scale(j, scales[0].length << j)
             members.append((scale, self._comid(scale, metric)))
         return self._with(members)
 

@@ -12,7 +12,7 @@ import numpy as np
 from ocelad import checks
 from ocelad.checks import About, Arrays
 from ocelad.metric import Metric
-from ocelad.online.bank import Finest, Turn
+from ocelad.online.bank import Finest, Starts, Turn
 from ocelad.online.comid import Comid, DivergenceName, LossName, RegularizerName
 from ocelad.online.diagonal import DiagonalComid
 from ocelad.online.dyadic import Schedule
@@ -160,6 +160,64 @@ def track_metric(
     metrics come to have full rank, and many features are slow with every engine: a little shrinkage is the remedy. Up
     to 64 features "auto" plays the first 8 rounds by the definition, so that a few pairs wait for no compiler.
     """
+    bank, settings = comid_bank(
+        n_features,
+        Schedule(shortest_interval, n_scales),
+        loss=loss,
+        shrinkage=shrinkage,
+        regularizer=regularizer,
+        divergence=divergence,
+        step_size=step_size,
+        finest=finest,
+        initial_scale=initial_scale,
+        initial_threshold=initial_threshold,
+        max_norm=max_norm,
+        engine=engine,
+        max_rank=max_rank,
+        diagonal=diagonal,
+        l1_tolerance=l1_tolerance,
+        events=events,
+    )
+    return Ocelad(bank, shortest_interval=shortest_interval, n_scales=n_scales, settings=settings)
+
+
+def comid_bank(
+    n_features: int,
+    schedule: Schedule,
+    *,
+    starts: Starts = "below",
+    loss: LossName = "logistic",
+    step_size: float = 1e-2,
+    shrinkage: float = 0.0,
+    regularizer: RegularizerName | None = "nuclear",
+    divergence: DivergenceName = "frobenius",
+    finest: Finest = "carry",
+    initial_scale: float | None = None,
+    initial_threshold: float = 1.0,
+    max_norm: float | None = None,
+    engine: EngineName = "auto",
+    max_rank: int | None = None,
+    diagonal: bool = False,
+    l1_tolerance: float = RELATIVE_GAP,
+    events: EventsName = "pairs",
+) -> tuple[Any, dict[str, Any]]:
+    """The bank of COMID metric learners that an ensemble stands on, and the settings that it was made with.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        Of the ensemble.
+    starts : {"below", "ensemble", "scratch"}
+        What scales above the finest start from; see ``LearnerBank``.
+    n_features, loss, step_size, ...
+        As in ``track_metric``.
+
+    Examples
+    --------
+    >>> bank, settings = comid_bank(2, Schedule(), starts="scratch", finest="reset")
+    >>> Ocelad(bank, schedule=Schedule(), settings=settings).play()
+    Metric(n_features=2, threshold=1, round=0)
+    """
     n = checks.whole(n_features, "n_features", at_least=1)
     if max_norm is not None:
         max_norm = checks.number(max_norm, "max_norm", above=0)
@@ -169,14 +227,15 @@ def track_metric(
     initial_threshold = checks.number(initial_threshold, "initial_threshold", at_least=1)
     checks.choice(engine, "engine", get_args(EngineName))
     checks.choice(finest, "finest", get_args(Finest))
+    checks.choice(starts, "starts", get_args(Starts))
     if checks.choice(events, "events", get_args(EventsName)) == "relatives" and engine in ("blocked", "sparse"):
         raise ValueError(f"engine {engine!r} learns from pairs only; of relative comparisons 'lowrank' is the one")
     if max_rank is not None:
         checks.whole(max_rank, "max_rank", at_least=1)
-    schedule = Schedule(shortest_interval, n_scales)
     objective: dict[str, Any] = {"loss": loss, "regularizer": regularizer, "shrinkage": shrinkage}
+    ensemble: dict[str, Any] = {"finest": finest, "events": events, "starts": starts}
 
-    def ocelad(bank: Any) -> Ocelad[Event | Pair | Relative, Metric]:
+    def with_settings(bank: Any) -> tuple[Any, dict[str, Any]]:
         settings = {
             "n_features": n,
             "loss": loss,
@@ -194,7 +253,7 @@ def track_metric(
             "events": events,
             "l1_tolerance": checks.number(l1_tolerance, "l1_tolerance"),
         }
-        return Ocelad(bank, shortest_interval=shortest_interval, n_scales=n_scales, settings=settings)
+        return bank, settings if starts == "below" else {**settings, "starts": starts}
 
     if checks.choice(diagonal, "diagonal", (False, True)):
         if divergence != "frobenius" or max_norm is not None or max_rank is not None or engine not in ("auto", "dense"):
@@ -204,11 +263,11 @@ def track_metric(
             )
         weights = Metric.from_diagonal(np.full(n, initial_scale), initial_threshold)
         if engine == "dense":
-            return ocelad(DiagonalRice(weights, step_size=step_size, finest=finest, events=events, **objective))
+            return with_settings(DiagonalRice(weights, step_size=step_size, **ensemble, **objective))
         DiagonalComid(weights, step_size=step_size, **objective)  # refuses what has no meaning
         from ocelad.online.diagonal_bank import DiagonalBank  # imports numba
 
-        return ocelad(
+        return with_settings(
             DiagonalBank(
                 n,
                 schedule,
@@ -217,8 +276,7 @@ def track_metric(
                 step_size=step_size,
                 loss=loss,
                 shrinkage=shrinkage,
-                finest=finest,
-                events=events,
+                **ensemble,
             )
         )
 
@@ -235,10 +293,10 @@ def track_metric(
 
     def definition() -> Rice:
         start = Metric(initial_scale * np.eye(n), initial_threshold)
-        return Rice(start, step_size=step_size, finest=finest, events=events, **objective)
+        return Rice(start, step_size=step_size, **ensemble, **objective)
 
     if chosen == "dense":
-        return ocelad(definition())
+        return with_settings(definition())
     if choose_engine(n, divergence, regularizer, shrinkage) == "dense":
         raise ValueError(
             f"engine {chosen!r} needs the divergence 'frobenius' and the regularizer 'nuclear' or None; "
@@ -259,12 +317,11 @@ def track_metric(
         step_size=step_size,
         loss=loss,
         max_norm=max_norm,
-        finest=finest,
-        events=events,
+        **ensemble,
     )
-    if engine == "auto" and n <= PRELUDE_FEATURES and max_rank is None:
-        return ocelad(Prelude(definition(), chosen, compiled))
-    return ocelad(compiled())
+    if engine == "auto" and n <= PRELUDE_FEATURES and max_rank is None and starts == "below":
+        return with_settings(Prelude(definition(), chosen, compiled))
+    return with_settings(compiled())
 
 
 def resume_metric(arrays: Arrays, about: About) -> Ocelad[Event | Pair | Relative, Metric]:

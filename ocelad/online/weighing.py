@@ -1,0 +1,107 @@
+"""What happened in a round, and how much each scale counts after it: ``Weighing``, OCELAD's own being ``Rescaled``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ocelad.checks import Floats
+from ocelad.online.dyadic import Scale
+from ocelad.online.weights import reweigh
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Round:
+    """What happened in a round.
+
+    Attributes
+    ----------
+    round : int
+        Its number t = 1, 2, 3, ...
+    started : int
+        How many scales (0 .. n-1) began a new interval with it.
+    losses : array of shape (n_active,)
+        What each active learner lost, by the estimate it held before it saw the event.
+    probabilities : array of shape (n_active,)
+        What the learners' plays were averaged with in this round, or one of them was drawn with.
+    drawn : int or None
+        The scale whose learner was drawn; None where plays are averaged.
+    """
+
+    round: int
+    started: int
+    losses: Floats
+    probabilities: Floats
+    drawn: int | None = None
+
+    @property
+    def loss(self) -> float:
+        """The weighted mean of the losses; where the loss is convex, the ensemble's own loss is at most this.
+
+        Where one learner was drawn, what that one lost.
+        """
+        return self.played(self.losses)
+
+    def played(self, values: Floats) -> float:
+        """Of one value per learner, the weighted mean, or that of the learner that was drawn."""
+        return float(self.probabilities @ values if self.drawn is None else values[self.drawn])
+
+
+class Weighing(Protocol):
+    """What is recorded of each active scale, and the weights that follow from the records.
+
+    Records are the columns of an array, one per active scale, the finest first. Nothing but them is remembered from one
+    round to the next, so that they are all that a saved ensemble must keep.
+    """
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Its name and what it was made with, as values that JSON can hold."""
+        ...
+
+    def begin(self, scale: Scale, t: int) -> Sequence[float]:
+        """The record of a scale that starts with round t."""
+        ...
+
+    def learn(self, records: Floats, passed: Round, rates: Floats) -> Floats:
+        """The records after the round that has passed; those given stay as they are.
+
+        ``rates`` are ``eta_I`` of each active scale, its ``weight_rate``.
+        """
+        ...
+
+    def weights(self, records: Floats) -> Floats:
+        """The weights, at least 0 and one of them above 0, of an array of their own or the records' own row."""
+        ...
+
+
+class Rescaled:
+    """OCELAD's own weighing: a weight grows by the regret, relative to the largest of the round (equation 5).
+
+    >>> import numpy as np
+    >>> weighing, halves = Rescaled(), np.array([0.5, 0.5])
+    >>> passed = Round(round=2, started=2, losses=np.array([3.0, 1.0]), probabilities=halves)
+    >>> weighing.weights(weighing.learn(halves.reshape(1, 2), passed, rates=halves))
+    array([0.25, 0.75])
+    """
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Its name."""
+        return {"name": "rescaled"}
+
+    def begin(self, scale: Scale, t: int) -> Sequence[float]:
+        """``eta_I``."""
+        return (scale.weight_rate,)
+
+    def learn(self, records: Floats, passed: Round, rates: Floats) -> Floats:
+        """``w <- w (1 + eta_I r / max|r|)``; r is the weighted mean of the losses minus the own one, drawn or not."""
+        records = records.copy()
+        reweigh(records[0], rates, passed.losses, len(passed.losses))
+        return records
+
+    def weights(self, records: Floats) -> Floats:
+        """The records are the weights."""
+        weights: Floats = records[0]
+        return weights

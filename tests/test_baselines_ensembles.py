@@ -1,0 +1,545 @@
+"""SAOL, CBCE, Hedge and Ader: their weights by hand and by brute force, their starts, their draws, in every engine."""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ocelad import LearnerBank, Ocelad, track_metric
+from ocelad.baselines.ader import Ader, ader, step_sizes
+from ocelad.baselines.cbce import PRIOR, WEALTH, Cbce, cbce
+from ocelad.baselines.hedge import Hedge, hedge
+from ocelad.baselines.saol import Saol, saol
+from ocelad.online.comid import Comid
+from ocelad.online.draw import drawn_one
+from ocelad.online.dyadic import Candidate, Grid, Scale, Schedule
+from ocelad.online.grow import grown
+from ocelad.online.track import comid_bank
+from ocelad.pairs import Event, Events
+from ocelad.testing import check_bank
+
+ENSEMBLES = {
+    "saol": lambda n, **more: saol(n, step_size=0.1, **more),
+    "saol, averaged": lambda n, **more: saol(n, step_size=0.1, seed=None, **more),
+    "cbce": lambda n, **more: cbce(n, step_size=0.1, **more),
+    "cbce, drawn": lambda n, **more: cbce(n, step_size=0.1, seed=3, **more),
+    "hedge": lambda n, **more: hedge(n, step_sizes=[0.01, 0.03, 0.1], rate=0.5, **more),
+    "ader": lambda n, **more: ader(n, horizon=60, **more),
+}
+
+
+class ScriptedBank:
+    """A bank that loses what it is told and plays who it is."""
+
+    def start(self, turn):
+        return self
+
+    def observe(self, event, turn):
+        return np.asarray(event, dtype=float)[: turn.active], self
+
+    def mix(self, turn):
+        return turn.probabilities
+
+    def pick(self, j, turn):
+        return j
+
+
+def events_of(seed, n, rounds):
+    rng = np.random.default_rng(seed)
+    U = rng.normal(size=(rounds, n)) * rng.uniform(0.3, 1.5, size=(rounds, 1))
+    return Events(U, np.where(np.abs(U[:, 0]) < 0.6, 1.0, -1.0))
+
+
+def play_all(ocelad, losses):
+    """What was weighed with in each round, the one after the last included."""
+    seen = []
+    for row in losses:
+        seen.append(ocelad.turn.probabilities)
+        ocelad.step(row)
+    return [*seen, ocelad.turn.probabilities]
+
+
+# ---------------------------------------------------------------------------
+# By hand
+# ---------------------------------------------------------------------------
+
+
+def test_saol_by_hand():
+    ocelad = Ocelad(ScriptedBank(), weighing=Saol())
+    # Round 1: the interval [1, 1], weight min(1/2, 1/sqrt 1). One learner has no regret.
+    assert ocelad.turn.weights.tolist() == [0.5]
+    ocelad.step([1.0])
+    # Round 2: [2, 2] and [2, 3] begin with 1/2 each. The mean of 0.8 and 0.2 is 0.5, regrets -0.3 and 0.3,
+    # weights 0.5 (1 - 0.5 * 0.3) and 0.5 (1 + 0.5 * 0.3).
+    assert ocelad.turn.weights.tolist() == [0.5, 0.5]
+    ocelad.step([0.8, 0.2])
+    np.testing.assert_allclose(ocelad.turn.before, [0.425, 0.575], rtol=1e-15)
+    # Round 3: [3, 3] begins. 3 is clipped to 1. The mean is 0.5 / 1.075 = 20/43, regrets -23/43 and 20/43.
+    np.testing.assert_allclose(ocelad.turn.weights, [0.5, 0.575], rtol=1e-15)
+    ocelad.step([3.0, -1.0])
+    np.testing.assert_allclose(ocelad.turn.before, [0.5 * (1 - 11.5 / 43), 0.575 * (1 + 10 / 43)], rtol=1e-15)
+    # Round 4: [4, 4], [4, 5] and [4, 7] begin, the last with min(1/2, 1/sqrt 4).
+    assert ocelad.turn.weights.tolist() == [0.5, 0.5, 0.5]
+
+
+def test_cbce_by_hand():
+    ocelad = Ocelad(ScriptedBank(), weighing=Cbce())
+    # Round 1: no stake yet, so that the prior decides: 1 / (1^2 (1 + 0)).
+    assert ocelad.turn.weights.tolist() == [1.0]
+    ocelad.step([1.0])
+    # Round 2: [2, 2] and [2, 3], prior 1 / (2^2 (1 + 1)) each. The mean loss is 0.5; g is -0.3, of which only the
+    # positive part counts where there is no stake, and 0.3. So w = 0.3 / 2 * (1 + 0.3 * 0) for [2, 3].
+    assert ocelad.turn.weights.tolist() == [1 / 8, 1 / 8]
+    ocelad.step([0.8, 0.2])
+    np.testing.assert_allclose(ocelad.turn.before, [0.0, 0.15 / 8], rtol=1e-15)
+    # Round 3: [3, 3] has no stake: all is on [2, 3], which loses what the ensemble loses, g = 0; its w becomes
+    # 0.3 / 3. The other one gains 1: w = 1 / 2, with the prior 1 / (3^2 (1 + 1)).
+    np.testing.assert_allclose(ocelad.turn.probabilities, [0.0, 1.0], rtol=1e-15)
+    ocelad.step([0.0, 1.0])
+    np.testing.assert_allclose(ocelad.turn.before, [0.5 / 18, 0.1 / 8], rtol=1e-15)
+    # Round 4: [4, 4], [4, 5], [4, 7], prior 1 / (4^2 (1 + 2)).
+    np.testing.assert_allclose(ocelad.turn.weights, [1 / 48] * 3, rtol=1e-15)
+
+
+# ---------------------------------------------------------------------------
+# By brute force: every interval an object, the sums of the papers' formulas taken anew in every round
+# ---------------------------------------------------------------------------
+
+
+class Interval:
+    def __init__(self, level, length, first):
+        self.level, self.length, self.first = level, length, first
+        self.seen = []  # (g, w) of CBCE
+        self.w = min(0.5, 1.0 / math.sqrt(length))  # of SAOL
+
+    def stake(self):
+        total = sum(g for g, _ in self.seen)
+        return total / (len(self.seen) + 1) * (1.0 + sum(g * w for g, w in self.seen))
+
+    def prior(self):
+        return 1.0 / (self.first**2 * (1 + math.floor(math.log2(self.first))))
+
+
+def brute_force(method, losses, shortest, largest=1.0, drawn=None):
+    """The probabilities of every round, from the definition."""
+    current, answers = {}, []
+    for t in range(1, len(losses) + 2):
+        for level in range(40):
+            length = shortest * 2**level
+            if length > t and level > 0:
+                break
+            if t % length == 0 or (t == 1 and level == 0):
+                current[level] = Interval(level, length, t)
+        active = [current[level] for level in sorted(current)]
+        if method == "saol":
+            weights = [i.w for i in active]
+        else:
+            weights = [i.prior() * max(i.stake(), 0.0) for i in active]
+            if sum(weights) == 0.0:
+                weights = [i.prior() for i in active]
+        p = [w / sum(weights) for w in weights]
+        answers.append(p)
+        if t > len(losses):
+            return answers
+        lost = [min(max(loss / largest, 0.0), 1.0) for loss in losses[t - 1][: len(active)]]
+        if drawn is None:
+            meta = sum(a * b for a, b in zip(p, lost, strict=True))
+        else:
+            meta = lost[drawn_one(np.array(p), drawn, t)]
+        for i, own in zip(active, lost, strict=True):
+            if method == "saol":
+                i.w *= 1.0 + min(0.5, 1.0 / math.sqrt(i.length)) * (meta - own)
+            else:
+                w = i.stake()
+                i.seen.append((meta - own if w > 0 else max(meta - own, 0.0), w))
+    return None
+
+
+@pytest.mark.parametrize("method", ["saol", "cbce"])
+@settings(max_examples=20)
+@given(
+    seed=st.integers(0, 10**6),
+    shortest=st.sampled_from([1, 2, 3, 5, 8]),
+    largest=st.sampled_from([1.0, 2.5]),
+    drawn=st.sampled_from([None, None, 7]),
+)
+def test_weights_are_those_of_the_definition(method, seed, shortest, largest, drawn):
+    rng = np.random.default_rng(seed)
+    losses = rng.uniform(-0.2, 1.2, size=(50, 8)) * largest
+    losses[:, int(rng.integers(4))] *= 0.3  # one scale is better, so that stakes and wealth grow
+    weighing = {"saol": Saol, "cbce": Cbce}[method](largest_loss=largest)
+    ocelad = Ocelad(ScriptedBank(), shortest_interval=shortest, weighing=weighing, drawn=drawn)
+    expected = brute_force(method, losses, shortest, largest, drawn)
+    for got, wanted in zip(play_all(ocelad, losses), expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-15)
+
+
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 9), rate=st.floats(0.01, 3.0), dear=st.booleans())
+def test_hedge_and_ader_are_exponential_weights(seed, n, rate, dear):
+    losses = np.random.default_rng(seed).exponential(size=(30, n)) * (1000.0 if dear else 1.0)
+    T, c = 123, 2.0
+    for weighing, eta, prior in (
+        (Hedge(rate), rate, lambda i: 1.0 / n),
+        (Ader(T, c), math.sqrt(8.0 / (T * c**2)), lambda i: (1 + 1 / n) / (i * (i + 1))),
+    ):
+        ocelad = Ocelad(ScriptedBank(), schedule=Grid([1.0] * n), weighing=weighing)
+        seen, lost = play_all(ocelad, losses), np.zeros(n)
+        priors = np.array([prior(i) for i in range(1, n + 1)])
+        assert priors.sum() == pytest.approx(1.0)  # as the papers have them
+        for t, got in enumerate(seen):
+            scores = np.log(priors) - eta * lost
+            wanted = np.exp(scores - np.logaddexp.reduce(scores))
+            np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-300)
+            lost = lost + losses[t] if t < len(losses) else lost
+
+
+def test_the_step_sizes_of_ader():
+    # T = 7: N = ceil(log2(5) / 2) + 1 = 3, and sqrt(7 / 14) = sqrt(1/2).
+    np.testing.assert_allclose(step_sizes(7, 2.0, 4.0), np.array([1, 2, 4]) * 0.5 * math.sqrt(0.5), rtol=1e-15)
+    # They reach every size that the theorem may ask for: D/G sqrt(7/(2T)) to D/G sqrt(7/(2T) + 2).
+    for T in (1, 10, 1000, 10**6):
+        steps = step_sizes(T, 1.0, 1.0)
+        assert steps[0] == pytest.approx(math.sqrt(3.5 / T))
+        assert steps[-1] >= math.sqrt(3.5 / T + 2.0) * (1 - 1e-12) > steps[-1] / 4
+
+
+# ---------------------------------------------------------------------------
+# What the papers promise
+# ---------------------------------------------------------------------------
+
+
+def changing_losses(seed, rounds, scales):
+    """Losses in {0, 1} whose best scale changes now and then, and which are worst where the ensemble looks."""
+    rng = np.random.default_rng(seed)
+    best = np.repeat(rng.integers(scales, size=rounds // 32 + 1), 32)[:rounds]
+    losses = (rng.random((rounds, scales)) < 0.6).astype(float)
+    losses[np.arange(rounds), best] = rng.random(rounds) < 0.1
+    return losses
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_cbce_keeps_its_wealth_and_its_bound_on_every_interval(seed):
+    rounds = 512
+    losses = changing_losses(seed, rounds, 10)
+    ocelad = Ocelad(ScriptedBank(), weighing=Cbce())
+    regret, total_prior = {}, math.pi**2 / 6  # the priors of all intervals sum to at most this
+    for t in range(1, rounds + 1):
+        for scale in ocelad.turn.starting:
+            regret[scale.index] = (t, 0.0)
+        passed = ocelad.step(losses[t - 1])
+        wealth, prior = ocelad.turn.records[WEALTH], ocelad.turn.records[PRIOR]
+        assert (wealth > 0.0).all()
+        assert (prior * wealth).max() <= total_prior * (1 + 1e-9)
+        for j in range(len(passed.losses)):
+            first, so_far = regret[j]
+            so_far += passed.loss - passed.losses[j]
+            regret[j] = first, so_far
+            age = t - first + 1
+            assert so_far <= math.sqrt(age * (7 * math.log(t) + 5))
+
+
+def test_cbce_follows_a_scale_that_is_better_and_saol_does_too():
+    losses = np.tile([0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.1, 0.9], (127, 1))
+    for weighing in (Saol(), Cbce()):
+        ocelad = Ocelad(ScriptedBank(), weighing=weighing)
+        probabilities = play_all(ocelad, losses)
+        # Scale 6 begins with round 64; the other long ones stand for what is no better than the rest.
+        assert probabilities[-2][6] > 0.9 if isinstance(weighing, Cbce) else probabilities[-2][6] > probabilities[-2][5]
+
+
+# ---------------------------------------------------------------------------
+# Draws
+# ---------------------------------------------------------------------------
+
+
+def test_draws_follow_the_probabilities_and_are_repeatable():
+    p = np.array([0.1, 0.0, 0.6, 0.3, 0.0])
+    draws = np.array([drawn_one(p, 5, t) for t in range(1, 20001)])
+    counts = np.bincount(draws, minlength=5)
+    assert counts[1] == counts[4] == 0
+    np.testing.assert_allclose(counts / 20000, p, atol=4 * 0.5 / math.sqrt(20000))
+    assert draws.tolist() == [drawn_one(p, 5, t) for t in range(1, 20001)]
+    assert draws.tolist() != [drawn_one(p, 6, t) for t in range(1, 20001)]
+    assert draws[:1000].tolist() != draws[1024:2024].tolist()  # random numbers are made for 1024 rounds at a time
+    # One round says nothing of the next.
+    same = np.mean(draws[1:] == draws[:-1])
+    assert abs(same - (p**2).sum()) < 0.02
+
+
+def test_probabilities_that_rounding_leaves_below_one():
+    assert drawn_one(np.array([0.0, 1e-300, 0.0]), 0, 1) == 1
+
+
+def test_what_is_played_is_the_drawn_learner_and_playing_is_pure():
+    ocelad = Ocelad(ScriptedBank(), weighing=Saol(), drawn=1)
+    for t in range(100):
+        j = ocelad.play()
+        assert ocelad.play() == j
+        losses = np.arange(8.0) / 10 + t / 1000
+        passed = ocelad.step(losses)
+        assert passed.drawn == j
+        assert passed.loss == passed.losses[j]
+
+
+def test_draws_need_no_average():
+    class Word:
+        def __init__(self, scale, start):
+            self.word = "a" * (scale.index + 1)
+
+        def play(self):
+            return {"word": self.word}
+
+        def loss(self, event):
+            return 0.5
+
+        def update(self, event):
+            pass
+
+    bank = LearnerBank(Word, starts="scratch", finest="reset")
+    assert Ocelad(bank, weighing=Saol(), drawn=0).play() == {"word": "a"}
+    with pytest.raises(TypeError, match="could not be averaged"):
+        Ocelad(bank, weighing=Saol())
+
+
+# ---------------------------------------------------------------------------
+# Starts
+# ---------------------------------------------------------------------------
+
+
+class Tally:
+    """Counts what it has seen since it was begun from scratch; what it starts from is kept."""
+
+    def __init__(self, scale, start):
+        self.start, self.value = start, 0.0 if start is None else start
+
+    def play(self):
+        return self.value
+
+    def loss(self, event):
+        return abs(self.value - event)
+
+    def update(self, event):
+        self.value += event
+
+
+def test_what_scales_start_from():
+    scratch = Ocelad(LearnerBank(Tally, starts="scratch", finest="reset"), weighing=Saol())
+    for _ in range(7):
+        scratch.step(1.0)
+    # Round 8 begins all four scales; after it, scale 0 begins again and the others have seen one round.
+    assert [learner.value for learner in scratch.bank.learners] == [0.0] * 4
+    scratch.step(1.0)
+    assert [learner.value for learner in scratch.bank.learners] == [0.0, 1.0, 1.0, 1.0]
+    together = Ocelad(LearnerBank(Tally, starts="ensemble", finest="carry"), weighing=Cbce())
+    for t in range(1, 40):
+        before = together.bank
+        together.step(0.1 * (t % 3))
+        turn = together.turn
+        learned = before.observe(0.1 * (t % 3), turn)[1]
+        mean = learned._average(turn.before / turn.before.sum(), t)
+        for scale in turn.starting[1:]:
+            assert together.bank.learners[scale.index].start == pytest.approx(mean, rel=1e-12)
+        assert together.bank.learners[0].value == pytest.approx(sum(0.1 * (s % 3) for s in range(1, t + 1)))
+
+
+def test_what_the_learners_of_each_method_start_from():
+    events = events_of(8, 2, 8)
+    anew, together, grid = (make(2, engine="dense") for make in (saol, cbce, hedge))
+    first = anew.play()
+    for tracker in (anew, together, grid):
+        for event in events[:7]:
+            tracker.step(event)
+    # All four scales begin with round 8: SAOL's from the first metric, CBCE's from one and the same that has learned.
+    assert [np.array_equal(learner.play().matrix, first.matrix) for learner in anew.bank.learners] == [True] * 4
+    metrics = [learner.play().matrix for learner in together.bank.learners]
+    assert all(np.array_equal(matrix, metrics[0]) for matrix in metrics)
+    assert not np.array_equal(metrics[0], first.matrix)
+    assert len({learner.play().matrix.tobytes() for learner in grid.bank.learners}) == 8
+
+
+@pytest.mark.parametrize("starts", ["below", "ensemble", "scratch"])
+@pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
+@pytest.mark.parametrize("engine", ["fullrank", "lowrank", "blocked", "diagonal"])
+def test_compiled_banks_start_as_the_definition_does(engine, starts, finest):
+    n, rounds = 3, 40
+    schedule, more = Schedule(1), {"starts": starts, "finest": finest, "step_size": 0.2, "loss": "logistic"}
+    if engine == "diagonal":
+        more |= {"diagonal": True, "shrinkage": 0.01}
+    elif engine != "fullrank":
+        more |= {"shrinkage": 0.01}
+    fast = comid_bank(n, schedule, engine="auto" if engine == "diagonal" else engine, **more)[0]
+    slow = comid_bank(n, schedule, engine="dense", **more)[0]
+    for weighing in (Cbce(), Saol()):
+        one, other = (Ocelad(deepcopy(bank), schedule=schedule, weighing=weighing) for bank in (fast, slow))
+        for event in events_of(1, n, rounds):
+            a, b = one.step(event), other.step(event)
+            np.testing.assert_allclose(a.losses, b.losses, rtol=1e-9, atol=1e-12)
+        metric, wanted = one.play(), other.play()
+        np.testing.assert_allclose(metric.matrix, wanted.matrix, rtol=1e-9, atol=1e-9)
+        assert metric.threshold == pytest.approx(wanted.threshold, rel=1e-9)
+
+
+def test_a_replay_by_equation_5_keeps_to_other_starts():
+    schedule, events = Schedule(1), events_of(2, 3, 60)
+    banks = [comid_bank(3, schedule, starts="scratch", finest="reset", engine=e)[0] for e in ("fullrank", "dense")]
+    fast, slow = (Ocelad(bank, schedule=schedule) for bank in banks)
+    np.testing.assert_allclose(fast.replay(events), slow.replay(events), rtol=1e-9)
+    np.testing.assert_allclose(fast.play().matrix, slow.play().matrix, rtol=1e-9)
+
+
+def test_a_grid_is_as_many_single_learners():
+    steps, events = [0.02, 0.2, 0.05], events_of(3, 3, 50)
+    for engine in ("fullrank", "lowrank", "dense"):
+        tracker = hedge(3, step_sizes=steps, engine=engine)
+        alone = [Comid(track_metric(3).play(), step_size=eta) for eta in steps]
+        for event in events:
+            losses = tracker.step(event).losses
+            np.testing.assert_allclose(losses, [learner.loss(event) for learner in alone], rtol=1e-9, atol=1e-12)
+            for learner in alone:
+                learner.update(event)
+    assert [scale.rate for scale in map(tracker.schedule.scale, range(3))] == steps
+
+
+# ---------------------------------------------------------------------------
+# Ensembles of metric learners: engines, replay, margins, saving
+# ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ENSEMBLES)
+def test_engines_agree_and_a_replay_is_one_step_after_the_other(name):
+    events = events_of(4, 3, 60)
+    fast, stepped, slow = (ENSEMBLES[name](3, engine=engine) for engine in ("fullrank", "fullrank", "dense"))
+    margins, expected = fast.replay(events), []
+    for event in events:
+        expected.append(slow.play().margin(event))
+        stepped.step(event)
+        slow.step(event)
+    np.testing.assert_allclose(margins, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(fast.play().matrix, slow.play().matrix, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(fast.turn.probabilities, slow.turn.probabilities, rtol=1e-7, atol=1e-12)
+    assert fast.play() == stepped.play()
+    assert fast.play().round == slow.play().round == 60
+    assert np.array_equal(fast.turn.records, stepped.turn.records)
+
+
+@pytest.mark.parametrize("engine", ["fullrank", "lowrank", "dense"])
+@pytest.mark.parametrize("name", ENSEMBLES)
+def test_an_ensemble_goes_on_from_what_was_kept(name, engine):
+    events = events_of(5, 3, 40)
+    tracker, other = ENSEMBLES[name](3, engine=engine), ENSEMBLES[name](3, engine=engine)
+    tracker.replay(events[:21])
+    arrays, about = tracker.state()
+    other.restore(arrays, about)
+    tracker.replay(events[21:])
+    other.replay(events[21:])
+    assert other.play() == tracker.play()
+    assert np.array_equal(other.turn.records, tracker.turn.records)
+
+
+def test_what_was_kept_of_something_else_is_refused():
+    arrays, about = saol(2, engine="dense").state()
+    for other in (cbce(2, engine="dense"), saol(2, engine="dense", seed=1), track_metric(2, engine="dense")):
+        with pytest.raises(ValueError, match="it was kept of a tracker with"):
+            other.restore(arrays, about)
+        assert other.n_rounds == 0
+    tracker = cbce(2, engine="dense")
+    tracker.replay(events_of(6, 2, 9))
+    arrays, about = tracker.state()
+    for name, wrong, words in (
+        ("records", arrays["records"][:-1], "has shape"),
+        ("records", arrays["records"] * 2.0, "does not follow"),
+        ("before", arrays["before"] * 0.0, "does not follow"),
+        ("weights", -arrays["weights"], "at least 0"),
+    ):
+        fresh = cbce(2, engine="dense")
+        with pytest.raises(ValueError, match=words):
+            fresh.restore({**arrays, name: wrong}, about)
+        assert fresh.n_rounds == 0
+
+
+def test_only_what_track_metric_made_can_grow():
+    for make in ENSEMBLES.values():
+        with pytest.raises(TypeError, match="accepted: what track_metric made"):
+            grown(make(2, engine="dense"), 3)
+
+
+@pytest.mark.parametrize("starts", ["ensemble", "scratch"])
+def test_banks_keep_their_contract(starts):
+    events = list(events_of(7, 2, 30))
+    for engine in ("fullrank", "dense"):
+        refused = Event(np.array([1e200, 0.0]), -1.0)
+        check_bank(lambda: comid_bank(2, Schedule(), starts=starts, engine=engine)[0], events, refused=refused)  # noqa: B023
+
+
+def test_losses_of_any_size():
+    for weighing in (Saol(), Cbce(), Hedge(10.0)):
+        ocelad = Ocelad(ScriptedBank(), weighing=weighing)
+        for t in range(70):
+            ocelad.step(np.array([1.7e308, -1.7e308] * 4) if t % 2 else np.zeros(8))
+            probabilities = ocelad.turn.probabilities
+            assert np.isfinite(probabilities).all()
+            assert probabilities.sum() == pytest.approx(1.0)
+
+
+def test_hedge_remembers_differences_and_not_sums():
+    ocelad = Ocelad(ScriptedBank(), schedule=Grid([1.0, 1.0]), weighing=Hedge(1.0))
+    for losses in ([1e300, 0.0], [0.0, 1e300], [1.0, 0.0]):
+        ocelad.step(losses)
+    np.testing.assert_allclose(ocelad.turn.probabilities, [1 / (1 + math.e), math.e / (1 + math.e)], rtol=1e-12)
+
+
+def test_a_weight_of_saol_stays_above_zero_in_the_longest_interval():
+    weighing, records = Saol(), np.array([[0.5, 0.5]])
+    ocelad = Ocelad(ScriptedBank(), schedule=Grid([1.0, 1.0]), weighing=weighing)
+    for _ in range(1200):
+        ocelad.step([1.0, 0.0])
+    assert ocelad.turn.weights[0] > 0.0
+    assert records.tolist() == [[0.5, 0.5]]
+
+
+# ---------------------------------------------------------------------------
+# What is refused
+# ---------------------------------------------------------------------------
+
+
+def test_what_has_no_meaning_is_refused():
+    bank = ScriptedBank()
+    for error, words, make in (
+        (TypeError, "weighing must have begin, learn and weights", lambda: Ocelad(bank, weighing=Saol)),
+        (TypeError, "weighing must have begin, learn and weights", lambda: Ocelad(bank, weighing="saol")),
+        (TypeError, "drawn must be a whole number", lambda: Ocelad(bank, drawn=True)),
+        (ValueError, "drawn must be a whole number of at least 0", lambda: Ocelad(bank, drawn=-1)),
+        (TypeError, "start, observe and pick", lambda: Ocelad(track_metric, drawn=0)),
+        (TypeError, "schedule must be a Schedule or a Grid", lambda: Ocelad(bank, schedule=3)),
+        (ValueError, "one or the other", lambda: Ocelad(bank, schedule=Grid([1.0]), n_scales=2)),
+        (ValueError, r"rates\[1\] must be a finite number above 0", lambda: Grid([1.0, 0.0])),
+        (TypeError, "rates must be numbers above 0", lambda: Grid(3.0)),
+        (ValueError, "rates must be 1 to 62 numbers; got 0", lambda: Grid([])),
+        (ValueError, "rates must be 1 to 62 numbers; got 63", lambda: Grid([1.0] * 63)),
+        (ValueError, r"step_sizes\[0\] must be a finite number", lambda: hedge(2, step_sizes=[math.nan])),
+        (ValueError, "rate must be a finite number above 0", lambda: hedge(2, rate=0.0)),
+        (ValueError, "largest_loss must be a finite number above 0", lambda: saol(2, largest_loss=math.inf)),
+        (TypeError, "largest_loss must be a finite number", lambda: cbce(2, largest_loss="1")),
+        (ValueError, "horizon must be a whole number of at least 1", lambda: ader(2, horizon=0)),
+        (ValueError, "diameter must be a finite number above 0", lambda: ader(2, horizon=9, diameter=-1.0)),
+        (ValueError, "gradient_bound must be", lambda: ader(2, horizon=9, gradient_bound=0.0)),
+        (ValueError, "loss_range must be", lambda: ader(2, horizon=9, loss_range=0.0)),
+        (ValueError, "starts must be one of 'below', 'ensemble', 'scratch'", lambda: LearnerBank(Tally, starts="new")),
+        (ValueError, "starts must be one of", lambda: comid_bank(2, Schedule(), starts="above")),
+    ):
+        with pytest.raises(error, match=words):
+            make()
+
+
+def test_a_learner_of_a_grid_that_fails_is_named():
+    tracker = hedge(2, step_sizes=[0.1, 1e300], engine="fullrank")
+    with pytest.raises(RuntimeError, match=r"candidate 1 \(rate 1e\+300\)"):
+        tracker.step(Event(np.full(2, 1e6), 1.0))
+    assert tracker.n_rounds == 0
+    assert str(Scale(3, 8)) == "scale 3 (interval length 8)"
+    assert Candidate(1, 8, 0.25).weight_rate == 0.5
