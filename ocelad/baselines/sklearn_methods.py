@@ -19,12 +19,6 @@ from ocelad.metric import Metric
 from ocelad.pairs import subtract
 
 
-def _metric(L: Floats, method: str) -> Metric:
-    if not L.size or not np.isfinite(L).all() or not L.any():
-        raise FitError(f"{method} found no direction; the points do not differ enough")
-    return Metric.from_factors(L)
-
-
 def _check_components(n_components: int | None) -> None:
     if n_components is not None:
         checks.whole(n_components, "n_components", at_least=1)
@@ -81,7 +75,7 @@ class Nca:
             _no_more_than(self.n_components, rows.shape[1]), max_iter=self.max_iter, random_state=self.seed
         )
         nca.fit(rows - rows.mean(axis=0), classes)
-        return batch.of_points(_metric(nca.components_, "NCA"), rows, classes)
+        return batch.of_points(batch.of_factors(nca.components_, "NCA"), rows, classes)
 
 
 @dataclass(frozen=True)
@@ -121,12 +115,12 @@ class Lda:
             raise FitError(f"{len(rows)} points of {n_classes} classes; LDA needs more points than classes")
         count = _no_more_than(self.n_components, min(n_classes - 1, rows.shape[1]))
         lda = LinearDiscriminantAnalysis(n_components=count)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # told by _metric instead
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # told by of_factors instead
             try:
                 lda.fit(rows - rows.mean(axis=0), classes)
             except (ValueError, IndexError) as error:  # what comes of classes without any spread
                 raise FitError("the points of each class do not differ; LDA needs spread within the classes") from error
-        return batch.of_points(_metric(lda.scalings_[:, :count].T, "LDA"), rows, classes)
+        return batch.of_points(batch.of_factors(lda.scalings_[:, :count].T, "LDA"), rows, classes)
 
 
 @dataclass(frozen=True)
@@ -170,7 +164,7 @@ class Pca:
         _check_spread(rows, "PCA")
         # svd_solver="full" draws nothing at random.
         pca = PCA(_no_more_than(self.n_components, min(rows.shape)), svd_solver="full").fit(rows)
-        return _metric(pca.components_, "PCA")
+        return batch.of_factors(pca.components_, "PCA")
 
 
 @dataclass(frozen=True)
@@ -237,7 +231,7 @@ class Mds:
         classical = left[:, :count] * roots[:count]
         coordinates, _ = smacof(pairwise_distances(centred), init=classical, n_init=1, max_iter=self.max_iter)
         L, *_ = np.linalg.lstsq(centred, coordinates - coordinates.mean(axis=0))
-        return _metric(L.T, "MDS")
+        return batch.of_factors(L.T, "MDS")
 
 
 def _check_spread(rows: Floats, method: str) -> None:
