@@ -113,10 +113,12 @@ def both_kinds(y: Floats, what: str) -> None:
         raise FitError(f"all {len(y)} pairs are {kind}; {what} needs similar and dissimilar ones")
 
 
-def two_classes(classes: Whole, what: str) -> None:
-    """Refuse points that are all of one class."""
+def both_alike_and_not(classes: Whole, what: str) -> None:
+    """Refuse points that are all of one class, or each of its own."""
     if classes.max() == 0:
         raise FitError(f"all {len(classes)} points are of one class; {what} needs two or more")
+    if classes.max() + 1 == len(classes):
+        raise FitError(f"each of the {len(classes)} points is alone in its class; {what} needs some that are not")
 
 
 def drawn_pairs(classes: Whole, count: int, seed: int) -> tuple[Whole, Whole, Floats]:
@@ -128,11 +130,9 @@ def drawn_pairs(classes: Whole, count: int, seed: int) -> tuple[Whole, Whole, Fl
     >>> bool(((np.array([0, 0, 1, 1])[first] == np.array([0, 0, 1, 1])[second]) == (y > 0)).all())
     True
     """
-    two_classes(classes, "drawing pairs")
+    both_alike_and_not(classes, "drawing pairs")
     sizes = np.bincount(classes)
     crowded = np.flatnonzero(sizes[classes] > 1)
-    if not len(crowded):
-        raise FitError(f"each of the {len(classes)} points is alone in its class; drawing pairs needs similar ones")
     draw = np.random.default_rng(seed)
     by_class, starts = np.argsort(classes, kind="stable"), np.cumsum(sizes) - sizes
     place = np.empty(len(classes), dtype=np.intp)  # of each point in by_class
@@ -266,9 +266,10 @@ class Refitted:
         rows = block[0]
         if rows.shape[1] != self._metric.n_features:
             raise ValueError(f"X has {rows.shape[1]} features; {self._metric.n_features} are expected")
-        seen = tuple(np.concatenate(parts) for parts in zip(self._seen, block, strict=True)) if self._seen else block
-        if seen[-1].dtype.kind != block[-1].dtype.kind and "U" in (seen[-1].dtype.kind, block[-1].dtype.kind):
+        before = self._seen or block
+        if (before[-1].dtype.kind in "US") != (block[-1].dtype.kind in "US"):
             raise TypeError("labels are text in one block and numbers in another; accepted: all numbers or all text")
+        seen = tuple(np.concatenate(parts) for parts in zip(self._seen, block, strict=True)) if self._seen else block
         last = slice(None if self._window is None else -self._window, None)
         # Copies: what was given may be changed by whoever gave it, and rows before the window are to be forgotten.
         self._seen = tuple(array[last].copy() for array in seen)

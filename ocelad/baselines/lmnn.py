@@ -10,18 +10,20 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.optimize import OptimizeResult, minimize
 from scipy.sparse import csr_array
 
 from ocelad import checks
 from ocelad.baselines import batch
-from ocelad.baselines.batch import FitError, Solution, Whole
+from ocelad.baselines.batch import Solution, Whole
+from ocelad.baselines.descent import descend
 from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.pairs import subtract
 
 # So many rows of distances are made at a time: they fit into a core's cache.
 _BLOCK = 256
+# It stops where five steps gained less than this share of the objective.
+_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,9 @@ class Lmnn:
 
     Notes
     -----
-    The problem is convex in M. It is solved in the factor L with ``M = L'L``, all of it, where there is no other local
-    minimum, by L-BFGS, whose line search lets the objective only fall; the paper takes projected gradient steps in M.
+    The problem is convex in M. It is solved in the factor L with ``M = L'L``, a square one, which has no other local
+    minimum (a metric near M has a factor near L), by steps of L-BFGS that all fall; the paper takes projected gradient
+    steps in M.
     Impostors are looked for in every evaluation, so that none is missed; the paper keeps a list of them for some steps.
     The margin is 1 whatever the scale of the data: M makes up for it, and the result is that of scaled data, scaled.
 
@@ -88,28 +91,14 @@ class Lmnn:
     def solve(self, problem: Problem) -> Solution:
         """Minimise the objective from a multiple of Euclidean distance; the history is of the start and every step."""
         n, scale = problem.n_features, problem.scale
-        history = []
 
         def evaluate(flat: Floats) -> tuple[float, Floats]:
             L = flat.reshape(n, n) / scale
             value, gradient = problem.evaluate(L.T @ L, self.weight)
-            # By the number of target neighbours, so that tolerances mean the same for few points and many.
-            return value / problem.n_targets, (2.0 * L @ gradient).ravel() / (scale * problem.n_targets)
+            return value, (2.0 / scale) * (L @ gradient).ravel()
 
-        def remember(intermediate_result: OptimizeResult) -> None:
-            history.append(float(intermediate_result.fun) * problem.n_targets)
-
-        start = np.eye(n).ravel()
-        history.append(evaluate(start)[0] * problem.n_targets)
-        options: Any = {
-            "maxiter": self.max_iter,
-            "maxfun": 20 * self.max_iter,
-            "maxcor": 20,
-            "ftol": 1e-6,
-            "gtol": 1e-6,
-        }
-        result = minimize(evaluate, start, jac=True, method="L-BFGS-B", callback=remember, options=options)
-        return Solution(batch.of_factors(result.x.reshape(n, n) / scale, "LMNN"), tuple(history))
+        x, history = descend(evaluate, np.eye(n).ravel(), max_iter=self.max_iter, tolerance=_TOLERANCE)
+        return Solution(batch.of_factors(x.reshape(n, n) / scale, "LMNN"), history)
 
 
 class Problem(Protocol):
@@ -126,13 +115,11 @@ class Problem(Protocol):
 
 def points_problem(X: Floats, classes: Whole, k: int) -> Problem:
     """Labelled points: targets by Euclidean distance, impostors among all other classes."""
-    batch.two_classes(classes, "LMNN")
+    batch.both_alike_and_not(classes, "LMNN")
     order = np.argsort(classes, kind="stable")
     rows = X[order] - X.mean(axis=0)
     ends = np.cumsum(np.bincount(classes))
     first, second = _targets(rows, ends, k)
-    if not len(first):
-        raise FitError(f"each of the {len(X)} points is alone in its class; LMNN needs target neighbours")
     return _Points(rows, ends, first, second)
 
 
@@ -151,8 +138,7 @@ def _targets(rows: Floats, ends: Whole, k: int) -> tuple[Whole, Whole]:
             nearest = np.argsort(d2, axis=1, kind="stable")[:, :near]
             firsts.append(np.repeat(start + block + here, near))
             seconds.append(start + nearest.ravel())
-    none = np.zeros(0, dtype=np.intp)
-    return np.concatenate([none, *firsts]), np.concatenate([none, *seconds])
+    return np.concatenate(firsts), np.concatenate(seconds)
 
 
 def _squared_distances(A: Floats, B: Floats) -> Floats:
@@ -201,16 +187,16 @@ class _Points:
             # d2(i, l) = i'Mi + l'Ml - 2 i'Ml; what depends on i alone is on the other side of the comparison.
             shifted = (-2.0 * half[anchors]) @ rows[others].T
             shifted += lengths[others]
-            i, l_ = np.nonzero(shifted < (reach[anchors] - lengths[anchors])[:, None])
-            far = shifted[i, l_] + lengths[anchors][i]
+            i, other = np.nonzero(shifted < (reach[anchors] - lengths[anchors])[:, None])
+            far = shifted[i, other] + lengths[anchors][i]
             targets, target, impostor = self._triples(anchors, i)
             block_loss, pulled, pushed = _hinges(near[targets], far, target, impostor)
             loss += block_loss
             per_target[targets] += pulled
             shape = anchors.stop - anchors.start, others.stop - others.start
             sums[anchors] += np.bincount(i, pushed, shape[0])
-            sums[others] += np.bincount(l_, pushed, shape[1])
-            cross += rows[anchors].T @ np.asarray(csr_array((pushed, (i, l_)), shape=shape) @ rows[others])
+            sums[others] += np.bincount(other, pushed, shape[1])
+            cross += rows[anchors].T @ np.asarray(csr_array((pushed, (i, other)), shape=shape) @ rows[others])
         pull = (1.0 - weight) + weight * per_target
         push = (rows * sums[:, None]).T @ rows - cross - cross.T
         gradient = (self._differences * pull[:, None]).T @ self._differences - weight * push
@@ -243,11 +229,10 @@ def _hinges(near: Floats, far: Floats, target: Whole, impostor: Whole) -> tuple[
 
 def _sorted_hinges(near: Floats, far: Floats) -> tuple[float, Floats, Floats]:
     """The same for every target against every impostor, each triple divided by how many impostors there are."""
-    order_near, order_far = np.argsort(near, kind="stable"), np.argsort(far, kind="stable")
-    ascending_near, ascending_far = near[order_near], far[order_far]
-    per_target = np.searchsorted(ascending_far, near + 1.0, side="left")
-    per_impostor = len(near) - np.searchsorted(ascending_near, far - 1.0, side="right")
-    sums = np.concatenate([[0.0], np.cumsum(ascending_far)])
+    ascending = np.sort(far)
+    per_target = np.searchsorted(ascending, near + 1.0, side="left")
+    per_impostor = len(near) - np.searchsorted(np.sort(near), far - 1.0, side="right")
+    sums = np.concatenate([[0.0], np.cumsum(ascending)])
     loss = (per_target * (1.0 + near) - sums[per_target]).sum()
     return float(loss) / len(far), per_target / len(far), per_impostor / len(far)
 

@@ -18,6 +18,9 @@ from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.pairs import subtract
 
+# Differences below this are none: their squares are near the end of float64.
+_TINY = 1e-140
+
 
 def _check_components(n_components: int | None) -> None:
     if n_components is not None:
@@ -70,7 +73,7 @@ class Nca:
         from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
         rows, classes = batch.labelled(X, labels)
-        batch.two_classes(classes, "NCA")
+        batch.both_alike_and_not(classes, "NCA")
         nca = NeighborhoodComponentsAnalysis(
             _no_more_than(self.n_components, rows.shape[1]), max_iter=self.max_iter, random_state=self.seed
         )
@@ -109,10 +112,8 @@ class Lda:
         from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
         rows, classes = batch.labelled(X, labels)
-        batch.two_classes(classes, "LDA")
+        batch.both_alike_and_not(classes, "LDA")
         n_classes = int(classes.max()) + 1
-        if len(rows) <= n_classes:
-            raise FitError(f"{len(rows)} points of {n_classes} classes; LDA needs more points than classes")
         count = _no_more_than(self.n_components, min(n_classes - 1, rows.shape[1]))
         lda = LinearDiscriminantAnalysis(n_components=count)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # told by of_factors instead
@@ -235,5 +236,5 @@ class Mds:
 
 
 def _check_spread(rows: Floats, method: str) -> None:
-    if len(rows) < 2 or (rows == rows[0]).all():
+    if np.ptp(rows, axis=0).max() < _TINY:
         raise FitError(f"{method} needs points that differ; got {len(rows)} in one place")
