@@ -396,6 +396,19 @@ def test_lmnn_objective_is_the_papers(seed, k, weight):
     assert value == pytest.approx(lmnn_objective(X, classes, A.T @ A, k, weight), rel=1e-9)
 
 
+def test_lmnn_objective_of_more_points_than_a_block_holds():
+    rng = np.random.default_rng(12)
+    X, classes = labelled_points(rng, count=700, n_classes=2)
+    M = np.diag([0.02, 0.01, 0.03])
+    same = classes[:, None] == classes
+    near = np.where(same & ~np.eye(700, dtype=bool), pairwise_distances(X), np.inf)
+    reach = pairwise_distances(X @ np.sqrt(M)) ** 2
+    pulled = np.take_along_axis(reach, np.argsort(near, axis=1)[:, :2], axis=1)
+    pushed = sum(np.maximum(0.0, 1 + pulled[:, [j]] - reach)[~same].sum() for j in range(2))
+    value, _ = points_problem(X, classes, 2).evaluate(M, 0.25)
+    assert value == pytest.approx(0.75 * pulled.sum() + 0.25 * pushed, rel=1e-9)
+
+
 def lmnn_pairs_objective(X, Z, y, M, weight):
     d2 = np.einsum("ij,jk,ik->i", X - Z, M, X - Z)
     similar, dissimilar = np.flatnonzero(y > 0), np.flatnonzero(y < 0)
@@ -547,6 +560,19 @@ def test_mmc_finds_the_maximum(seed):
     weights = np.stack([np.linspace(0, 1, 20001), np.linspace(1, 0, 20001)], axis=1) / np.square(similar).sum(axis=0)
     grid = np.sqrt(weights @ np.square(dissimilar).T).sum(axis=1).max()
     assert diagonal.length(dissimilar).sum() == pytest.approx(grid, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_other_weights_of_features_do_better(seed):
+    rng = np.random.default_rng(seed)
+    mix, size = rng.normal(size=(8, 8)), rng.uniform(0.3, 3.0, size=8)
+    similar, dissimilar = rng.normal(size=(40, 8)) @ mix, rng.normal(size=(40, 8)) @ mix * size
+    metric = Mmc(diagonal=True, tolerance=1e-6).solve(similar, dissimilar).metric
+    slopes = (dissimilar**2 / metric.length(dissimilar)[:, None]).sum(axis=0)
+    per_bound = slopes / np.square(similar).sum(axis=0)
+    # What g gains per share of the bound is the same in all features with a weight, and less in those without.
+    assert np.count_nonzero(metric.diagonal) in range(2, 8)
+    assert np.allclose(per_bound[metric.diagonal > 0], per_bound.max(), rtol=1e-4)
 
 
 def test_mmc_puts_no_weight_on_what_only_similar_pairs_differ_in():

@@ -47,16 +47,11 @@ def descend(
     x, (value, gradient) = start, evaluate(start)
     history = [value]
     steps: deque[tuple[Floats, Floats]] = deque(maxlen=_MEMORY)
-    length = 1.0  # of the first step, and of one that is taken anew
     while len(history) <= max_iter and (norm := float(np.linalg.norm(gradient))) > 0.0:
-        direction = -_newton(gradient, steps) if steps else gradient * (-length / norm)
+        direction = -_newton(gradient, steps) if steps else gradient / -norm
         found = _search(evaluate, x, value, gradient, direction)
-        if found is None and not steps:
-            break
         if found is None:
-            steps.clear()  # what is remembered may mislead near a kink; the gradient alone does not
-            length = float(np.linalg.norm(direction))
-            continue
+            break
         x_next, value, next_gradient = found
         if (x_next - x) @ (next_gradient - gradient) > 0.0:
             steps.append((x_next - x, next_gradient - gradient))
