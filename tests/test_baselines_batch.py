@@ -556,7 +556,7 @@ def test_mmc_finds_the_maximum(seed):
     best = -factor_minimum(lambda M: -mmc_ratio(M, similar, dissimilar), 2, rng)
     full = Mmc(tolerance=1e-6, max_iter=2000).solve(similar, dissimilar).metric
     assert full.length(dissimilar).sum() == pytest.approx(best, rel=1e-5)
-    diagonal = Mmc(diagonal=True, tolerance=1e-6).solve(similar, dissimilar).metric
+    diagonal = Mmc(diagonal=True, tolerance=1e-9).solve(similar, dissimilar).metric
     weights = np.stack([np.linspace(0, 1, 20001), np.linspace(1, 0, 20001)], axis=1) / np.square(similar).sum(axis=0)
     grid = np.sqrt(weights @ np.square(dissimilar).T).sum(axis=1).max()
     assert diagonal.length(dissimilar).sum() == pytest.approx(grid, rel=1e-6)
@@ -567,12 +567,25 @@ def test_no_other_weights_of_features_do_better(seed):
     rng = np.random.default_rng(seed)
     mix, size = rng.normal(size=(8, 8)), rng.uniform(0.3, 3.0, size=8)
     similar, dissimilar = rng.normal(size=(40, 8)) @ mix, rng.normal(size=(40, 8)) @ mix * size
-    metric = Mmc(diagonal=True, tolerance=1e-6).solve(similar, dissimilar).metric
+    metric = Mmc(diagonal=True, tolerance=1e-12).solve(similar, dissimilar).metric
     slopes = (dissimilar**2 / metric.length(dissimilar)[:, None]).sum(axis=0)
     per_bound = slopes / np.square(similar).sum(axis=0)
     # What g gains per share of the bound is the same in all features with a weight, and less in those without.
     assert np.count_nonzero(metric.diagonal) in range(2, 8)
     assert np.allclose(per_bound[metric.diagonal > 0], per_bound.max(), rtol=1e-4)
+
+
+def test_mmc_slopes_are_those_of_its_objectives():
+    rng = np.random.default_rng(13)
+    W, a, h = rng.uniform(size=(9, 3)), rng.uniform(0.5, 1.0, size=3), 1e-6 * rng.normal(size=3)
+    (up, slope_up, _), (down, slope_down, _) = mmc._logarithmic(W, a + h), mmc._logarithmic(W, a - h)
+    _, slope, hessian = mmc._logarithmic(W, a)
+    assert up - down == pytest.approx(2 * slope @ h, rel=1e-6)
+    assert np.allclose(slope_up - slope_down, 2 * hessian @ h, rtol=1e-6)
+    V, A, D = rng.normal(size=(9, 3)), rng.normal(size=(3, 3)), rng.normal(size=(3, 3))
+    B, D = A @ A.T, 1e-6 * (D + D.T)
+    rise = mmc._distances(V, B + D)[0] - mmc._distances(V, B - D)[0]
+    assert rise == pytest.approx(2 * np.sum(mmc._distances(V, B)[1] * D), rel=1e-6)
 
 
 def test_mmc_puts_no_weight_on_what_only_similar_pairs_differ_in():

@@ -154,7 +154,7 @@ class Mmc:
             direction = np.zeros_like(a)
             ridge = _EPS * np.trace(hessian) * np.eye(int(free.sum()))
             direction[free] = -np.linalg.solve(hessian[np.ix_(free, free)] + ridge, gradient[free])
-            if -gradient @ direction <= 2.0 * self.tolerance**2:
+            if -gradient @ direction <= 2.0 * self.tolerance:
                 break
             shrinking = 1.0
             while shrinking > 1e-18:
