@@ -89,17 +89,20 @@ def paired(X: Any, Z: Any, y: Any) -> tuple[Floats, Floats, Floats]:
 
 
 def _labels(labels: Any, count: int) -> npt.NDArray[Any]:
-    if checks.is_sparse(labels) or np.shape(labels) != (count,):
-        shape = getattr(labels, "shape", None) or np.shape(labels)
-        raise ValueError(f"labels has shape {shape}; accepted: one label for each of the {count} points")
-    classes = np.asarray(labels)
-    if classes.dtype.kind == "f" and not np.isfinite(classes).all():
-        where = int(np.flatnonzero(~np.isfinite(classes))[0])
-        raise ValueError(f"labels holds {classes[where]} at position {where}; accepted: whole numbers or text")
+    try:
+        classes = np.asarray(labels)
+    except ValueError:
+        raise ValueError(f"labels are ragged; accepted: one label for each of the {count} points") from None
+    if classes.shape != (count,):
+        raise ValueError(f"labels has shape {classes.shape}; accepted: one label for each of the {count} points")
     if classes.dtype.kind == "O":
         kinds = {str if isinstance(label, str) else Real if isinstance(label, Real) else None for label in classes}
         if kinds not in ({str}, {Real}):
             raise TypeError("labels hold values that cannot be compared; accepted: all numbers or all text")
+        classes = classes.astype(str if kinds == {str} else np.float64)
+    if classes.dtype.kind == "f" and not np.isfinite(classes).all():
+        where = int(np.flatnonzero(~np.isfinite(classes))[0])
+        raise ValueError(f"labels holds {classes[where]} at position {where}; accepted: finite numbers or text")
     return classes
 
 
@@ -110,10 +113,12 @@ def both_kinds(y: Floats, what: str) -> None:
         raise FitError(f"all {len(y)} pairs are {kind}; {what} needs similar and dissimilar ones")
 
 
-def two_classes(classes: Whole, what: str) -> None:
-    """Refuse points that are all of one class."""
+def both_alike_and_not(classes: Whole, what: str) -> None:
+    """Refuse points that are all of one class, or each of its own."""
     if classes.max() == 0:
         raise FitError(f"all {len(classes)} points are of one class; {what} needs two or more")
+    if classes.max() + 1 == len(classes):
+        raise FitError(f"each of the {len(classes)} points is alone in its class; {what} needs some that are not")
 
 
 def drawn_pairs(classes: Whole, count: int, seed: int) -> tuple[Whole, Whole, Floats]:
@@ -125,11 +130,9 @@ def drawn_pairs(classes: Whole, count: int, seed: int) -> tuple[Whole, Whole, Fl
     >>> bool(((np.array([0, 0, 1, 1])[first] == np.array([0, 0, 1, 1])[second]) == (y > 0)).all())
     True
     """
-    two_classes(classes, "drawing pairs")
+    both_alike_and_not(classes, "drawing pairs")
     sizes = np.bincount(classes)
     crowded = np.flatnonzero(sizes[classes] > 1)
-    if not len(crowded):
-        raise FitError(f"each of the {len(classes)} points is alone in its class; drawing pairs needs similar ones")
     draw = np.random.default_rng(seed)
     by_class, starts = np.argsort(classes, kind="stable"), np.cumsum(sizes) - sizes
     place = np.empty(len(classes), dtype=np.intp)  # of each point in by_class
@@ -143,6 +146,14 @@ def drawn_pairs(classes: Whole, count: int, seed: int) -> tuple[Whole, Whole, Fl
     outside += size * (outside >= own)
     y = np.where(np.arange(count) < n_similar, 1.0, -1.0)
     return first, by_class[np.where(y > 0, around, outside)], y
+
+
+def of_factors(L: Floats, method: str) -> Metric:
+    """The metric ``M = L'L`` with the threshold 1; refused where it is 0 or not to be held by float64."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not L.any() or not np.isfinite(np.square(L).sum()):
+            raise FitError(f"{method} found no metric that float64 can hold; the points must differ, and more")
+    return Metric.from_factors(L)
 
 
 def of_pairs(metric: Metric, U: Floats, y: Floats) -> Metric:
@@ -196,7 +207,7 @@ class Refitted:
     Examples
     --------
     >>> from ocelad.baselines.plain import Whitened, euclidean
-    >>> tracker = Refitted(Whitened(), every=2, from_="points", start=euclidean(1))
+    >>> tracker = Refitted(Whitened(regularization=0), every=2, from_="points", start=euclidean(1))
     >>> tracker.see_points([[1.0]], [0])
     >>> tracker.play().matrix
     array([[1.]])
@@ -255,9 +266,10 @@ class Refitted:
         rows = block[0]
         if rows.shape[1] != self._metric.n_features:
             raise ValueError(f"X has {rows.shape[1]} features; {self._metric.n_features} are expected")
-        seen = tuple(np.concatenate(parts) for parts in zip(self._seen, block, strict=True)) if self._seen else block
-        if seen[-1].dtype.kind != block[-1].dtype.kind and "U" in (seen[-1].dtype.kind, block[-1].dtype.kind):
+        before = self._seen or block
+        if (before[-1].dtype.kind in "US") != (block[-1].dtype.kind in "US"):
             raise TypeError("labels are text in one block and numbers in another; accepted: all numbers or all text")
+        seen = tuple(np.concatenate(parts) for parts in zip(self._seen, block, strict=True)) if self._seen else block
         last = slice(None if self._window is None else -self._window, None)
         # Copies: what was given may be changed by whoever gave it, and rows before the window are to be forgotten.
         self._seen = tuple(array[last].copy() for array in seen)

@@ -100,7 +100,7 @@ class Itml:
         """Algorithm 1 on differences and their labels."""
         batch.both_kinds(y, "ITML")
         lengths = np.einsum("ij,ij->i", U, U)
-        apart = lengths > _EQUAL * lengths.max()
+        apart = lengths > max(_EQUAL * lengths.max(), np.finfo(np.float64).tiny)
         if not apart.any():
             raise FitError("the points of every pair are equal; ITML needs some that differ")
         U, y = U[apart], y[apart]

@@ -10,18 +10,20 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.optimize import OptimizeResult, minimize
 from scipy.sparse import csr_array
 
 from ocelad import checks
 from ocelad.baselines import batch
-from ocelad.baselines.batch import FitError, Solution, Whole
+from ocelad.baselines.batch import Solution, Whole
+from ocelad.baselines.descent import descend
 from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.pairs import subtract
 
 # So many rows of distances are made at a time: they fit into a core's cache.
 _BLOCK = 256
+# It stops where five steps gained less than this share of the objective.
+_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,9 @@ class Lmnn:
 
     Notes
     -----
-    The problem is convex in M. It is solved in the factor L with ``M = L'L``, all of it, where there is no other local
-    minimum, by L-BFGS, whose line search lets the objective only fall; the paper takes projected gradient steps in M.
+    The problem is convex in M. It is solved in the factor L with ``M = L'L``, a square one, which has no other local
+    minimum (a metric near M has a factor near L), by steps of L-BFGS that all fall; the paper takes projected gradient
+    steps in M.
     Impostors are looked for in every evaluation, so that none is missed; the paper keeps a list of them for some steps.
     The margin is 1 whatever the scale of the data: M makes up for it, and the result is that of scaled data, scaled.
 
@@ -88,28 +91,14 @@ class Lmnn:
     def solve(self, problem: Problem) -> Solution:
         """Minimise the objective from a multiple of Euclidean distance; the history is of the start and every step."""
         n, scale = problem.n_features, problem.scale
-        history = []
 
         def evaluate(flat: Floats) -> tuple[float, Floats]:
             L = flat.reshape(n, n) / scale
             value, gradient = problem.evaluate(L.T @ L, self.weight)
-            # By the number of target neighbours, so that tolerances mean the same for few points and many.
-            return value / problem.n_targets, (2.0 * L @ gradient).ravel() / (scale * problem.n_targets)
+            return value, (2.0 / scale) * (L @ gradient).ravel()
 
-        def remember(intermediate_result: OptimizeResult) -> None:
-            history.append(float(intermediate_result.fun) * problem.n_targets)
-
-        start = np.eye(n).ravel()
-        history.append(evaluate(start)[0] * problem.n_targets)
-        options: Any = {
-            "maxiter": self.max_iter,
-            "maxfun": 20 * self.max_iter,
-            "maxcor": 20,
-            "ftol": 1e-6,
-            "gtol": 1e-6,
-        }
-        result = minimize(evaluate, start, jac=True, method="L-BFGS-B", callback=remember, options=options)
-        return Solution(Metric.from_factors(result.x.reshape(n, n) / scale), tuple(history))
+        x, history = descend(evaluate, np.eye(n).ravel(), max_iter=self.max_iter, tolerance=_TOLERANCE)
+        return Solution(batch.of_factors(x.reshape(n, n) / scale, "LMNN"), history)
 
 
 class Problem(Protocol):
@@ -126,14 +115,12 @@ class Problem(Protocol):
 
 def points_problem(X: Floats, classes: Whole, k: int) -> Problem:
     """Labelled points: targets by Euclidean distance, impostors among all other classes."""
-    batch.two_classes(classes, "LMNN")
+    batch.both_alike_and_not(classes, "LMNN")
     order = np.argsort(classes, kind="stable")
-    rows, sorted_classes = X[order] - X.mean(axis=0), classes[order]
+    rows = X[order] - X.mean(axis=0)
     ends = np.cumsum(np.bincount(classes))
     first, second = _targets(rows, ends, k)
-    if not len(first):
-        raise FitError(f"each of the {len(X)} points is alone in its class; LMNN needs target neighbours")
-    return _Points(rows, ends, sorted_classes, first, second)
+    return _Points(rows, ends, first, second)
 
 
 def _targets(rows: Floats, ends: Whole, k: int) -> tuple[Whole, Whole]:
@@ -151,8 +138,7 @@ def _targets(rows: Floats, ends: Whole, k: int) -> tuple[Whole, Whole]:
             nearest = np.argsort(d2, axis=1, kind="stable")[:, :near]
             firsts.append(np.repeat(start + block + here, near))
             seconds.append(start + nearest.ravel())
-    none = np.zeros(0, dtype=np.intp)
-    return np.concatenate([none, *firsts]), np.concatenate([none, *seconds])
+    return np.concatenate(firsts), np.concatenate(seconds)
 
 
 def _squared_distances(A: Floats, B: Floats) -> Floats:
@@ -172,56 +158,64 @@ def _scale(U: Floats) -> float:
 class _Points:
     """Rows sorted by class, ``ends`` where each class ends; targets in the order of ``first``."""
 
-    def __init__(self, rows: Floats, ends: Whole, classes: Whole, first: Whole, second: Whole) -> None:
-        self._rows, self._ends, self._classes = rows, ends, classes
-        self._first, self._second = first, second
-        self._differences = rows[first] - rows[second]
-        counts = np.bincount(first, minlength=len(rows))
-        self._target_ends = np.cumsum(counts)
-        self._target_counts = counts
-        self.n_features = rows.shape[1]
-        self.n_targets = len(first)
+    def __init__(self, rows: Floats, ends: Whole, first: Whole, second: Whole) -> None:
+        self._rows, self._first, self._differences = rows, first, rows[first] - rows[second]
+        self._target_counts = np.bincount(first, minlength=len(rows))
+        self._target_starts = np.cumsum(self._target_counts) - self._target_counts
+        # Blocks of anchors of one class, each with the points of other classes before it and after it.
+        self._blocks = [
+            (slice(block, min(block + _BLOCK, end)), others)
+            for start, end in zip(ends - np.diff(ends, prepend=0), ends, strict=True)
+            for block in range(start, end, _BLOCK)
+            for others in (slice(0, start), slice(end, len(rows)))
+            if others.start < others.stop
+        ]
+        self.n_features, self.n_targets = rows.shape[1], len(first)
         self.scale = _scale(self._differences)
 
     def evaluate(self, M: Floats, weight: float) -> tuple[float, Floats]:
-        near = np.einsum("ij,ij->i", self._differences @ M, self._differences)
-        reach = np.full(len(self._rows), -np.inf)
+        rows = self._rows
+        near = _squared_lengths(self._differences, M)
+        reach = np.full(len(rows), -np.inf)
         np.maximum.at(reach, self._first, near + 1.0)
-        anchor, other, far = self._impostors(M, reach)
-        # Every target of a point against every impostor of it.
-        counts = self._target_counts[anchor]
-        impostor = np.repeat(np.arange(len(anchor)), counts)
-        target = np.repeat(self._target_ends[anchor] - np.cumsum(counts), counts) + np.arange(len(impostor))
-        loss, per_target, per_impostor = _hinges(near, far, target, impostor)
-        value = (1.0 - weight) * near.sum() + weight * loss
+        half = rows @ M
+        lengths = np.einsum("ij,ij->i", half, rows)
+        loss, per_target = 0.0, np.zeros(len(near))
+        # The sum of w (x_i - x_l)(x_i - x_l)' is made without the differences: X'diag(w's sums)X - X'WX - X'W'X.
+        sums, cross = np.zeros(len(rows)), np.zeros_like(M)
+        for anchors, others in self._blocks:
+            # d2(i, l) = i'Mi + l'Ml - 2 i'Ml; what depends on i alone is on the other side of the comparison.
+            shifted = (-2.0 * half[anchors]) @ rows[others].T
+            shifted += lengths[others]
+            i, other = np.nonzero(shifted < (reach[anchors] - lengths[anchors])[:, None])
+            far = shifted[i, other] + lengths[anchors][i]
+            targets, target, impostor = self._triples(anchors, i)
+            block_loss, pulled, pushed = _hinges(near[targets], far, target, impostor)
+            loss += block_loss
+            per_target[targets] += pulled
+            shape = anchors.stop - anchors.start, others.stop - others.start
+            sums[anchors] += np.bincount(i, pushed, shape[0])
+            sums[others] += np.bincount(other, pushed, shape[1])
+            cross += rows[anchors].T @ np.asarray(csr_array((pushed, (i, other)), shape=shape) @ rows[others])
         pull = (1.0 - weight) + weight * per_target
-        gradient = (self._differences * pull[:, None]).T @ self._differences
-        return float(value), gradient - weight * self._scatter(anchor, other, per_impostor)
+        push = (rows * sums[:, None]).T @ rows - cross - cross.T
+        gradient = (self._differences * pull[:, None]).T @ self._differences - weight * push
+        return float((1.0 - weight) * near.sum() + weight * loss), gradient
 
-    def _impostors(self, M: Floats, reach: Floats) -> tuple[Whole, Whole, Floats]:
-        """All i, l of different classes with ``d2(i, l) < reach(i)``, and that distance."""
-        half = self._rows @ M
-        lengths = np.einsum("ij,ij->i", half, self._rows)
-        found = []
-        starts = self._ends - np.diff(self._ends, prepend=0)
-        for start, end in zip(starts, self._ends, strict=True):
-            for block in range(start, end, _BLOCK):
-                here = slice(block, min(block + _BLOCK, end))
-                for side in (slice(0, start), slice(end, len(self._rows))):
-                    # d2 = |i|^2 + |l|^2 - 2 i'Ml, moved to one comparison per entry.
-                    shifted = (-2.0 * half[here]) @ self._rows[side].T
-                    shifted += lengths[side]
-                    a, b = np.nonzero(shifted < (reach[here] - lengths[here])[:, None])
-                    found.append((a + block, b + side.start, shifted[a, b] + lengths[a + block]))
-        anchor, other, far = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return anchor, other, far
+    def _triples(self, anchors: slice, i: Whole) -> tuple[slice, Whole, Whole]:
+        """Every impostor, of the anchor i of a block each, with every target of its anchor.
 
-    def _scatter(self, anchor: Whole, other: Whole, weights: Floats) -> Floats:
-        """``sum of w (x_i - x_l)(x_i - x_l)'``, without making the differences."""
-        count = len(self._rows)
-        sums = np.bincount(anchor, weights, count) + np.bincount(other, weights, count)
-        cross = self._rows.T @ (csr_array((weights, (anchor, other)), shape=(count, count)) @ self._rows)
-        return np.asarray((self._rows * sums[:, None]).T @ self._rows - cross - cross.T)
+        Which targets are the block's, and two arrays of indices, into those and into the impostors.
+        """
+        starts, counts = self._target_starts[anchors], self._target_counts[anchors]
+        impostor = np.repeat(np.arange(len(i)), counts[i])
+        place = np.arange(len(impostor)) - np.repeat(np.cumsum(counts[i]) - counts[i], counts[i])
+        target = np.repeat(starts[i] - starts[0], counts[i]) + place
+        return slice(starts[0], starts[-1] + counts[-1]), target, impostor
+
+
+def _squared_lengths(U: Floats, M: Floats) -> Floats:
+    return np.asarray(np.einsum("ij,ij->i", U @ M, U))
 
 
 def _hinges(near: Floats, far: Floats, target: Whole, impostor: Whole) -> tuple[float, Floats, Floats]:
@@ -235,11 +229,10 @@ def _hinges(near: Floats, far: Floats, target: Whole, impostor: Whole) -> tuple[
 
 def _sorted_hinges(near: Floats, far: Floats) -> tuple[float, Floats, Floats]:
     """The same for every target against every impostor, each triple divided by how many impostors there are."""
-    order_near, order_far = np.argsort(near, kind="stable"), np.argsort(far, kind="stable")
-    ascending_near, ascending_far = near[order_near], far[order_far]
-    per_target = np.searchsorted(ascending_far, near + 1.0, side="left")
-    per_impostor = len(near) - np.searchsorted(ascending_near, far - 1.0, side="right")
-    sums = np.concatenate([[0.0], np.cumsum(ascending_far)])
+    ascending = np.sort(far)
+    per_target = np.searchsorted(ascending, near + 1.0, side="left")
+    per_impostor = len(near) - np.searchsorted(np.sort(near), far - 1.0, side="right")
+    sums = np.concatenate([[0.0], np.cumsum(ascending)])
     loss = (per_target * (1.0 + near) - sums[per_target]).sum()
     return float(loss) / len(far), per_target / len(far), per_impostor / len(far)
 
@@ -281,7 +274,7 @@ class _Pairs:
         self.scale = _scale(near)
 
     def evaluate(self, M: Floats, weight: float) -> tuple[float, Floats]:
-        near, far = (np.einsum("ij,ij->i", U @ M, U) for U in (self._near, self._far))
+        near, far = _squared_lengths(self._near, M), _squared_lengths(self._far, M)
         loss, per_target, per_impostor = self._hinges(near, far)
         pull = (1.0 - weight) + weight * per_target
         gradient = (self._near * pull[:, None]).T @ self._near

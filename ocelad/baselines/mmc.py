@@ -19,6 +19,8 @@ from ocelad.metric import Metric
 from ocelad.pairs import subtract
 
 _EPS = float(np.finfo(np.float64).eps)
+# Differences below this are none: their squares, and one over these, are near the ends of float64.
+_TINY = 1e-140
 # Armijo's constant: a step is taken when it gains at least this share of what its slope promises.
 _ENOUGH = 1e-4
 
@@ -99,21 +101,22 @@ class Mmc:
 
         Its history is of g, or with ``diagonal`` that of section 2.1, before each iteration.
         """
-        if not dissimilar.any():
-            raise FitError("all dissimilar pairs are of equal points; MMC needs two that differ")
+        smallest = min(np.abs(similar).max(), np.abs(dissimilar).max())
+        if smallest < _TINY:
+            raise FitError("the points of all similar or of all dissimilar pairs are equal; MMC needs some that differ")
         return (self._diagonal if self.diagonal else self._full)(similar, dissimilar)
 
     def _full(self, similar: Floats, dissimilar: Floats) -> Solution:
         values, vectors = np.linalg.eigh(similar.T @ similar)
-        n = len(values)
-        if values[0] <= n * _EPS * max(values[-1], 0.0):
+        held = values > len(values) * _EPS * max(values[-1], 0.0)
+        if np.abs(dissimilar @ vectors[:, ~held]).max(initial=0.0) > 1e-9 * np.abs(dissimilar).max():
             raise FitError(
-                f"the similar pairs span fewer than {n} dimensions, so that nothing bounds the metric in the others; "
-                "MMC needs more of them"
+                "dissimilar pairs differ in directions in which no similar ones do, so that nothing bounds the metric "
+                "there; MMC needs more similar pairs"
             )
-        white = vectors.T / np.sqrt(values)[:, None]  # maps points so that the similar pairs have sum uu' = I
+        white = vectors.T[held] / np.sqrt(values[held])[:, None]  # after it the similar pairs have sum uu' = I
         V = dissimilar @ white.T
-        B = np.eye(n) / n
+        B = np.eye(len(white)) / len(white)
         history, step = [], 1.0
         value, gradient, bound = _distances(V, B)
         for _ in range(self.max_iter):
@@ -132,17 +135,17 @@ class Mmc:
             step = 2.0 * size * float(np.linalg.norm(gradient))
             B, (value, gradient, bound) = nearby, found
         eigenvalues, turn = np.linalg.eigh(B)
-        return Solution(Metric.from_factors((turn * np.sqrt(np.maximum(eigenvalues, 0.0))).T @ white), tuple(history))
+        L = (turn * np.sqrt(np.maximum(eigenvalues, 0.0))).T @ white
+        return Solution(batch.of_factors(L, "MMC"), tuple(history))
 
     def _diagonal(self, similar: Floats, dissimilar: Floats) -> Solution:
         s, W = np.square(similar).sum(axis=0), np.square(dissimilar)
-        if (s <= len(s) * _EPS * s.max()).any():
-            raise FitError(
-                f"all similar pairs are equal in feature {int(s.argmin())}, so that nothing bounds its weight; "
-                "MMC needs others"
-            )
-        W = W / s  # in units in which the similar pairs' squares add up to 1 in each feature
-        a = np.full(len(s), 1.0 / len(s))
+        held = s > 0.0
+        if W[:, ~held].any():
+            feature = int(np.flatnonzero(~held & W.any(axis=0))[0])
+            raise FitError(f"no similar pairs differ in feature {feature}, so that nothing bounds it; MMC needs some")
+        W = W[:, held] / s[held]  # in units in which the similar pairs' squares add up to 1 in each feature
+        a = np.full(W.shape[1], 1.0 / W.shape[1])
         history = []
         for _ in range(self.max_iter):
             value, gradient, hessian = _logarithmic(W, a)
@@ -151,7 +154,7 @@ class Mmc:
             direction = np.zeros_like(a)
             ridge = _EPS * np.trace(hessian) * np.eye(int(free.sum()))
             direction[free] = -np.linalg.solve(hessian[np.ix_(free, free)] + ridge, gradient[free])
-            if -gradient @ direction <= 2.0 * self.tolerance**2:
+            if -gradient @ direction <= 2.0 * self.tolerance:
                 break
             shrinking = 1.0
             while shrinking > 1e-18:
@@ -162,7 +165,9 @@ class Mmc:
             else:
                 break
             a = nearby
-        return Solution(Metric.from_diagonal(a / (s * a.sum())), tuple(history))
+        weights = np.zeros(len(s))
+        weights[held] = a / (s[held] * a.sum())
+        return Solution(Metric.from_diagonal(weights), tuple(history))
 
 
 def _distances(V: Floats, B: Floats) -> tuple[float, Floats, float]:

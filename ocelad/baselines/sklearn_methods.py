@@ -18,11 +18,8 @@ from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.pairs import subtract
 
-
-def _metric(L: Floats, method: str) -> Metric:
-    if not L.size or not np.isfinite(L).all() or not L.any():
-        raise FitError(f"{method} found no direction; the points do not differ enough")
-    return Metric.from_factors(L)
+# Differences below this are none: their squares are near the end of float64.
+_TINY = 1e-140
 
 
 def _check_components(n_components: int | None) -> None:
@@ -76,12 +73,12 @@ class Nca:
         from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
         rows, classes = batch.labelled(X, labels)
-        batch.two_classes(classes, "NCA")
+        batch.both_alike_and_not(classes, "NCA")
         nca = NeighborhoodComponentsAnalysis(
             _no_more_than(self.n_components, rows.shape[1]), max_iter=self.max_iter, random_state=self.seed
         )
         nca.fit(rows - rows.mean(axis=0), classes)
-        return batch.of_points(_metric(nca.components_, "NCA"), rows, classes)
+        return batch.of_points(batch.of_factors(nca.components_, "NCA"), rows, classes)
 
 
 @dataclass(frozen=True)
@@ -115,18 +112,16 @@ class Lda:
         from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
         rows, classes = batch.labelled(X, labels)
-        batch.two_classes(classes, "LDA")
+        batch.both_alike_and_not(classes, "LDA")
         n_classes = int(classes.max()) + 1
-        if len(rows) <= n_classes:
-            raise FitError(f"{len(rows)} points of {n_classes} classes; LDA needs more points than classes")
         count = _no_more_than(self.n_components, min(n_classes - 1, rows.shape[1]))
         lda = LinearDiscriminantAnalysis(n_components=count)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # told by _metric instead
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # told by of_factors instead
             try:
                 lda.fit(rows - rows.mean(axis=0), classes)
             except (ValueError, IndexError) as error:  # what comes of classes without any spread
                 raise FitError("the points of each class do not differ; LDA needs spread within the classes") from error
-        return batch.of_points(_metric(lda.scalings_[:, :count].T, "LDA"), rows, classes)
+        return batch.of_points(batch.of_factors(lda.scalings_[:, :count].T, "LDA"), rows, classes)
 
 
 @dataclass(frozen=True)
@@ -170,7 +165,7 @@ class Pca:
         _check_spread(rows, "PCA")
         # svd_solver="full" draws nothing at random.
         pca = PCA(_no_more_than(self.n_components, min(rows.shape)), svd_solver="full").fit(rows)
-        return _metric(pca.components_, "PCA")
+        return batch.of_factors(pca.components_, "PCA")
 
 
 @dataclass(frozen=True)
@@ -237,9 +232,9 @@ class Mds:
         classical = left[:, :count] * roots[:count]
         coordinates, _ = smacof(pairwise_distances(centred), init=classical, n_init=1, max_iter=self.max_iter)
         L, *_ = np.linalg.lstsq(centred, coordinates - coordinates.mean(axis=0))
-        return _metric(L.T, "MDS")
+        return batch.of_factors(L.T, "MDS")
 
 
 def _check_spread(rows: Floats, method: str) -> None:
-    if len(rows) < 2 or (rows == rows[0]).all():
+    if np.ptp(rows, axis=0).max() < _TINY:
         raise FitError(f"{method} needs points that differ; got {len(rows)} in one place")

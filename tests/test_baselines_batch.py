@@ -1,0 +1,755 @@
+"""The batch methods find the optimum of what they say they optimise, and refuse what they cannot be fitted to."""
+
+from __future__ import annotations
+
+import copy
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from sklearn.datasets import load_digits, load_wine
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.metrics import pairwise_distances
+from sklearn.model_selection import StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
+from sklearn.preprocessing import MinMaxScaler
+
+from ocelad import Metric
+from ocelad.baselines import batch, mmc
+from ocelad.baselines.batch import FitError, FitsPairs, FitsPoints, Refitted, drawn_pairs, of_pairs
+from ocelad.baselines.itml import Itml
+from ocelad.baselines.lmnn import Lmnn, pairs_problem, points_problem
+from ocelad.baselines.logdet import divergence
+from ocelad.baselines.mmc import Mmc
+from ocelad.baselines.plain import Whitened, euclidean
+from ocelad.baselines.sklearn_methods import Lda, Mds, Nca, Pca
+from ocelad.evaluate import knn_error
+from ocelad.streams import DriftingClusters
+
+METHODS = [Lmnn(), Mmc(n_pairs=200), Mmc(diagonal=True, n_pairs=200), Itml(), Nca(), Lda(), Pca(), Mds(), Whitened()]
+FROM_POINTS = [method for method in METHODS if isinstance(method, FitsPoints)]
+FROM_PAIRS = [method for method in METHODS if isinstance(method, FitsPairs)]
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def named(method) -> str:
+    return repr(method).split("(")[0] + ("(diagonal)" if getattr(method, "diagonal", False) else "")
+
+
+def labelled_points(rng: np.random.Generator, count: int = 40, n: int = 3, n_classes: int = 3):
+    """Blobs that overlap; every class has at least two points."""
+    classes = np.concatenate([np.repeat(np.arange(n_classes), 2), rng.integers(n_classes, size=count - 2 * n_classes)])
+    return rng.normal(size=(count, n)) + 1.5 * rng.normal(size=(n_classes, n))[classes], classes
+
+
+def some_pairs(rng: np.random.Generator, count: int = 40, n: int = 3):
+    """Pairs of points that each come once; the similar ones are nearer along the first feature."""
+    y = np.where(np.arange(count) % 2, 1.0, -1.0)
+    X = rng.normal(size=(count, n))
+    U = rng.normal(size=(count, n))
+    U[:, 0] *= np.where(y > 0, 0.5, 2.0)
+    return X, X - U, y
+
+
+def factor_minimum(value, n: int, rng: np.random.Generator, starts: int = 4) -> float:
+    """The least value of a function of positive semidefinite M, found without derivatives."""
+    options = {"xatol": 1e-7, "fatol": 1e-9, "maxiter": 4000, "maxfev": 8000}
+    lower = np.tril_indices(n)
+
+    def of_lower(entries):
+        L = np.zeros((n, n))
+        L[lower] = entries
+        return value(L @ L.T)
+
+    best = np.inf
+    for start in range(starts):
+        entries = (np.eye(n) if start == 0 else rng.normal(size=(n, n)))[lower]
+        for _ in range(3):  # a simplex that has collapsed is spread anew
+            result = minimize(of_lower, entries, method="Nelder-Mead", options=options)
+            entries = result.x
+        best = min(best, result.fun)
+    return best
+
+
+# What all methods share.
+
+
+@pytest.mark.parametrize("method", FROM_POINTS, ids=named)
+def test_points_are_not_changed_and_the_metric_is_the_same_again(method):
+    X, classes = labelled_points(np.random.default_rng(0))
+    before = X.copy()
+    X.flags.writeable = classes.flags.writeable = False
+    metric = method.fit_points(X, classes)
+    assert np.array_equal(X, before)
+    assert metric == method.fit_points(before.tolist(), classes.tolist())
+    assert metric == method.fit_points(before, np.array(["a", "b", "c"])[classes])
+    check_metric(metric)
+
+
+@pytest.mark.parametrize("method", FROM_PAIRS, ids=named)
+def test_pairs_are_not_changed_and_the_metric_is_the_same_again(method):
+    X, Z, y = some_pairs(np.random.default_rng(0))
+    before = X.copy(), Z.copy(), y.copy()
+    for array in (X, Z, y):
+        array.flags.writeable = False
+    metric = method.fit_pairs(X, Z, y)
+    assert all(map(np.array_equal, (X, Z, y), before))
+    assert metric == method.fit_pairs(X.tolist(), Z.tolist(), (y > 0).tolist())
+    check_metric(metric)
+    # Only which two points are compared matters, not which is the first.
+    swapped = method.fit_pairs(Z, X, y)
+    assert np.allclose(metric.matrix, swapped.matrix, rtol=1e-6, atol=1e-6 * np.abs(metric.matrix).max())
+
+
+def check_metric(metric: Metric) -> None:
+    assert metric.n_features == 3
+    assert metric.threshold > 0
+    assert np.linalg.eigvalsh(metric.matrix)[0] >= -1e-12 * np.abs(metric.matrix).max()
+
+
+def test_what_each_can_learn_from():
+    assert FROM_POINTS == METHODS
+    assert [named(method) for method in FROM_PAIRS] == [
+        "Lmnn",
+        "Mmc",
+        "Mmc(diagonal)",
+        "Itml",
+        "Pca",
+        "Mds",
+        "Whitened",
+    ]
+
+
+GOOD = [[0.0, 1.0], [1.0, 3.0], [2.0, -1.0], [5.0, 0.5]]
+BAD_POINTS = [
+    ([[0.0, np.nan], *GOOD[1:]], [0, 0, 1, 1], "X holds nan at index (0, 1)"),
+    ([*GOOD[:3], [np.inf, 0.0]], [0, 0, 1, 1], "X holds inf at index (3, 0)"),
+    ([*GOOD[:3], [0.0, -2e30]], [0, 0, 1, 1], "X holds -2e+30 at index (3, 1)"),
+    ([0.0, 1.0], [0, 1], "X has shape (2,)"),
+    (np.zeros((0, 2)), [], "X is empty"),
+    ([["a", "b"]] * 4, [0, 0, 1, 1], "X holds text"),
+    (None, [0, 1], "X is None"),
+    ([[0.0], [1.0, 2.0]], [0, 1], "X is ragged"),
+    (GOOD, [0, 0, 1], "labels has shape (3,)"),
+    (GOOD, [[0, 0], [1]], "labels are ragged"),
+    (GOOD, None, "labels has shape ()"),
+    (GOOD, [0.0, np.nan, 1.0, 1.0], "labels holds nan at position 1"),
+    (GOOD, np.array([0, "a", 1, 1], dtype=object), "labels hold values that cannot be compared"),
+    (GOOD, np.array([0, None, 1, 1], dtype=object), "labels hold values that cannot be compared"),
+]
+BAD_PAIRS = [
+    ([[0.0, np.nan], *GOOD[1:]], GOOD, [1, 1, -1, -1], "X holds nan at index (0, 1)"),
+    (GOOD, [*GOOD[:3], [0.0, np.inf]], [1, 1, -1, -1], "Z holds inf at index (3, 1)"),
+    (GOOD, [*GOOD[:3], [0.0, 2e30]], [1, 1, -1, -1], "Z holds 2e+30 at index (3, 1)"),
+    (GOOD, GOOD[:3], [1, 1, -1, -1], "X has 4 rows and Z has 3"),
+    (GOOD, [[0.0]] * 4, [1, 1, -1, -1], "Z has 1 features; 2 are expected"),
+    (GOOD, GOOD[::-1], [1, 1, -1], "y has 3 labels for 4 pairs"),
+    (GOOD, GOOD[::-1], [1, 1, 0, -1], "y holds 0 at position 2"),
+    (GOOD, GOOD[::-1], [1, 1, np.nan, -1], "y holds nan at position 2"),
+    (GOOD, GOOD[::-1], ["s", "s", "d", "d"], "y holds text"),
+]
+
+
+@pytest.mark.parametrize("method", FROM_POINTS, ids=named)
+@pytest.mark.parametrize(("X", "labels", "sentence"), BAD_POINTS)
+def test_bad_points_are_refused(method, X, labels, sentence):
+    with pytest.raises((ValueError, TypeError)) as refused:
+        method.fit_points(X, labels)
+    check_sentence(refused.value, sentence)
+
+
+@pytest.mark.parametrize("method", FROM_PAIRS, ids=named)
+@pytest.mark.parametrize(("X", "Z", "y", "sentence"), BAD_PAIRS)
+def test_bad_pairs_are_refused(method, X, Z, y, sentence):
+    with pytest.raises((ValueError, TypeError)) as refused:
+        method.fit_pairs(X, Z, y)
+    check_sentence(refused.value, sentence)
+
+
+def check_sentence(error: Exception, start: str) -> None:
+    assert str(error).startswith(start)
+    assert "\n" not in str(error)
+    assert not isinstance(error, FitError)  # which is for what is right but not enough
+
+
+NOT_ENOUGH_POINTS = {
+    "one class": (GOOD, [7, 7, 7, 7]),
+    "one point": (GOOD[:1], [0]),
+    "one point of each class": (GOOD, [0, 1, 2, 3]),
+    "all in one place": ([[1.0, 2.0]] * 4, [0, 0, 1, 1]),
+}
+NOT_ENOUGH_PAIRS = {
+    "all similar": (GOOD, GOOD[::-1], [1, 1, 1, 1]),
+    "all dissimilar": (GOOD, GOOD[::-1], [-1, -1, -1, -1]),
+    "all of equal points": (GOOD, GOOD, [1, 1, -1, -1]),
+}
+
+
+@pytest.mark.parametrize("method", FROM_POINTS, ids=named)
+@pytest.mark.parametrize("case", NOT_ENOUGH_POINTS)
+def test_too_little_to_fit_points_to(method, case):
+    if case == "all in one place" and isinstance(method, (Lmnn, Nca)):
+        return  # their objective has a value at every metric, whatever the points
+    with pytest.raises(FitError) as refused:
+        method.fit_points(*NOT_ENOUGH_POINTS[case])
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("method", FROM_PAIRS, ids=named)
+@pytest.mark.parametrize("case", NOT_ENOUGH_PAIRS)
+def test_too_little_to_fit_pairs_to(method, case):
+    if case == "all of equal points" and isinstance(method, (Lmnn, Pca, Mds)):
+        return  # Lmnn's objective has a value at every metric; to the others a pair is two points
+    with pytest.raises(FitError) as refused:
+        method.fit_pairs(*NOT_ENOUGH_PAIRS[case])
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("method", FROM_POINTS, ids=named)
+@pytest.mark.parametrize("shape", ["constant feature", "duplicates", "fewer points than features", "tiny", "large"])
+def test_odd_points_give_a_metric_or_a_reason(method, shape):
+    rng = np.random.default_rng(1)
+    X, classes = labelled_points(rng, count=9, n=12 if shape == "fewer points than features" else 3)
+    if shape == "constant feature":
+        X[:, 1] = 5.0
+    elif shape == "duplicates":
+        X, classes = np.repeat(X, 3, axis=0), np.repeat(classes, 3)
+    elif shape in ("tiny", "large"):
+        X *= 1e-170 if shape == "tiny" else 1e29
+    try:
+        metric = method.fit_points(X, classes)
+    except FitError:
+        assert shape in ("fewer points than features", "tiny")
+    else:
+        assert np.isfinite(metric.matrix).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Lmnn(k=0), "k must be a whole number of at least 1; got 0"),
+        (lambda: Lmnn(weight=1.0), "weight must be a finite number above 0 and below 1; got 1.0"),
+        (lambda: Lmnn(weight=0.0), "weight must be a finite number above 0; got 0.0"),
+        (lambda: Lmnn(max_iter=2.5), "max_iter must be a whole number"),
+        (lambda: Mmc(diagonal=1), "diagonal must be one of True, False; got 1"),
+        (lambda: Mmc(tolerance=0), "tolerance must be a finite number above 0"),
+        (lambda: Mmc(n_pairs=1), "n_pairs must be a whole number of at least 2"),
+        (lambda: Itml(gamma=-1.0), "gamma must be a finite number above 0"),
+        (lambda: Itml(gamma=np.inf), "gamma must be a finite number above 0"),
+        (lambda: Itml(near=2.0, far=1.0), "near must be below far; got near 2 and far 1"),
+        (lambda: Itml(far="x"), "far must be a finite number above 0"),
+        (lambda: Itml(max_sweeps=0), "max_sweeps must be a whole number"),
+        (lambda: Nca(n_components=0), "n_components must be a whole number"),
+        (lambda: Nca(seed=2**32), "seed must be a whole number of at most"),
+        (lambda: Lda(n_components=1.5), "n_components must be a whole number"),
+        (lambda: Pca(n_components="2"), "n_components must be a whole number"),
+        (lambda: Mds(n_components=None), "n_components must be a whole number"),
+        (lambda: Mds(max_points=1), "max_points must be a whole number of at least 2"),
+        (lambda: Whitened(regularization=-1e-9), "regularization must be a finite number of at least 0"),
+        (lambda: euclidean(0), "n_features must be a whole number of at least 1"),
+        (lambda: Refitted(Lda(), every=10, from_="pairs", start=euclidean(2)), "Lda does not learn from pairs"),
+        (lambda: Refitted(Lda(), every=0, start=euclidean(2)), "every must be a whole number"),
+        (lambda: Refitted(Lda(), every=1, window=0, start=euclidean(2)), "window must be a whole number"),
+        (lambda: Refitted(Lda(), every=1, from_="triplets", start=euclidean(2)), "from_ must be one of"),
+        (lambda: Refitted(Lda(), every=1, start=np.eye(2)), "start must be a Metric; got ndarray"),
+    ],
+)
+def test_settings_are_checked(make, sentence):
+    with pytest.raises((ValueError, TypeError)) as refused:
+        make()
+    assert str(refused.value).startswith(sentence)
+
+
+@given(seed=SEEDS, sizes=st.lists(st.integers(1, 5), min_size=2, max_size=4), count=st.integers(2, 60))
+def test_drawn_pairs_are_of_two_points_and_of_the_kind_they_say(seed, sizes, count):
+    classes = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    if max(sizes) == 1:
+        with pytest.raises(FitError):
+            drawn_pairs(classes, count, seed)
+        return
+    first, second, y = drawn_pairs(classes, count, seed)
+    assert (first != second).all()
+    assert ((classes[first] == classes[second]) == (y > 0)).all()
+    assert len(y) == count
+    assert y.sum() in (0, 1)
+
+
+def test_every_pair_can_be_drawn():
+    classes = np.array([0, 1, 0, 2, 1, 0])
+    first, second, _ = drawn_pairs(classes, 2000, seed=3)
+    possible = {(i, j) for i, j in product(range(6), repeat=2) if i != j and not (i == j == 3)}
+    assert set(zip(first.tolist(), second.tolist(), strict=True)) == possible
+
+
+@given(seed=SEEDS)
+def test_no_threshold_gets_more_pairs_right(seed):
+    rng = np.random.default_rng(seed)
+    U, y = rng.integers(-3, 4, size=(15, 2)).astype(float), np.append([1.0, -1.0], rng.choice([1.0, -1.0], 13))
+    metric = of_pairs(Metric([[2.0, 0.0], [0.0, 1.0]]), U, y)
+    d2 = metric.squared_length(U)
+    right = [np.sum((d2 <= threshold) == (y > 0)) for threshold in (0.0, *d2, metric.threshold)]
+    assert right[-1] == max(right)
+
+
+# The tracker.
+
+
+def test_refitted_fits_the_window_when_enough_rows_have_come():
+    X, classes = labelled_points(np.random.default_rng(2), count=60)
+    start = euclidean(3)
+    tracker = Refitted(Whitened(), every=20, window=25, start=start)
+    fitted = []
+    for at in range(0, 60, 8):
+        tracker.see_points(X[at : at + 8], classes[at : at + 8])
+        seen = min(at + 8, 60)
+        if seen in (24, 48):
+            last = slice(max(seen - 25, 0), seen)
+            fitted.append(Whitened().fit_points(X[last], classes[last]).at(seen))
+        assert tracker.play() == (fitted[-1] if fitted else start)
+    assert len(fitted) == 2
+    assert tracker.refused == ()
+
+
+def test_refitted_keeps_all_without_a_window_and_learns_from_pairs():
+    X, Z, y = some_pairs(np.random.default_rng(3), count=30)
+    tracker = Refitted(Itml(), every=30, from_="pairs", start=euclidean(3))
+    held = X.copy()
+    tracker.see_pairs(held[:11], Z[:11], y[:11])
+    held[:] = 0.0  # what was given is the giver's again
+    copied = copy.deepcopy(tracker)
+    tracker.see_pairs(X[11:], Z[11:], y[11:] > 0)
+    assert tracker.play() == Itml().fit_pairs(X, Z, y).at(30)
+    assert copied.play() == euclidean(3)
+
+
+def test_refitted_remembers_what_could_not_be_fitted():
+    X, classes = labelled_points(np.random.default_rng(4), count=30)
+    start = euclidean(3)
+    tracker = Refitted(Lda(), every=10, start=start)
+    tracker.see_points(X[:10], np.zeros(10))
+    assert tracker.play() == start
+    assert tracker.refused == ((10, "all 10 points are of one class; LDA needs two or more"),)
+    tracker.see_points(X[10:20], classes[10:20])
+    assert tracker.play().round == 20
+    assert len(tracker.refused) == 1
+    one_class = Refitted(Lda(), every=1, window=1, start=start)
+    for _ in range(batch._N_REFUSALS + 5):
+        one_class.see_points(X[:1], [1])
+    assert [refusal.round for refusal in one_class.refused] == list(range(6, batch._N_REFUSALS + 6))
+
+
+@pytest.mark.parametrize(
+    ("feed", "sentence"),
+    [
+        (lambda tracker: tracker.see_points([[1.0, np.nan]], [0]), "X holds nan"),
+        (lambda tracker: tracker.see_points([[1.0, 2.0, 3.0]], [0]), "X has 3 features; 2 are expected"),
+        (lambda tracker: tracker.see_points([[1.0, 2.0]], [0, 1]), "labels has shape (2,)"),
+        (
+            lambda tracker: tracker.see_points([[1.0, 2.0]], ["a"]),
+            "labels are text in one block and numbers in another",
+        ),
+        (lambda tracker: tracker.see_pairs([[1.0, 2.0]], [[1.0, 2.0]], [1]), "this tracker learns from points"),
+    ],
+)
+def test_a_refused_block_has_changed_nothing(feed, sentence):
+    blocks = [(GOOD[:2], [0, 1]), (GOOD[2:], [0, 1]), ([[7.0, 7.0]], [1])]
+    trackers = [Refitted(Whitened(), every=5, start=euclidean(2)) for _ in range(2)]
+    for block in blocks:
+        for tracker in trackers:
+            tracker.see_points(*block)
+        if block is not blocks[-1]:
+            with pytest.raises((ValueError, TypeError)) as refused:
+                feed(trackers[0])
+            assert str(refused.value).startswith(sentence)
+    assert trackers[0].play() == trackers[1].play()
+    assert trackers[0].play().round == 5
+
+
+# LMNN.
+
+
+def lmnn_objective(X, classes, M, k, weight):
+    """The paper's objective, triple by triple."""
+
+    def d2(i, j):
+        return (X[i] - X[j]) @ M @ (X[i] - X[j])
+
+    pull = push = 0.0
+    for i in range(len(X)):
+        others = [j for j in range(len(X)) if j != i and classes[j] == classes[i]]
+        for j in sorted(others, key=lambda j: np.sum((X[i] - X[j]) ** 2))[:k]:
+            pull += d2(i, j)
+            push += sum(max(0.0, 1 + d2(i, j) - d2(i, m)) for m in range(len(X)) if classes[m] != classes[i])
+    return (1 - weight) * pull + weight * push
+
+
+@given(seed=SEEDS, k=st.integers(1, 4), weight=st.floats(0.05, 0.95))
+def test_lmnn_objective_is_the_papers(seed, k, weight):
+    rng = np.random.default_rng(seed)
+    X, classes = labelled_points(rng, count=14)
+    A = rng.normal(size=(3, 3))
+    value, _ = points_problem(X, classes, k).evaluate(A.T @ A, weight)
+    assert value == pytest.approx(lmnn_objective(X, classes, A.T @ A, k, weight), rel=1e-9)
+
+
+def test_lmnn_objective_of_more_points_than_a_block_holds():
+    rng = np.random.default_rng(12)
+    X, classes = labelled_points(rng, count=700, n_classes=2)
+    M = np.diag([0.02, 0.01, 0.03])
+    same = classes[:, None] == classes
+    near = np.where(same & ~np.eye(700, dtype=bool), pairwise_distances(X), np.inf)
+    reach = pairwise_distances(X @ np.sqrt(M)) ** 2
+    pulled = np.take_along_axis(reach, np.argsort(near, axis=1)[:, :2], axis=1)
+    pushed = sum(np.maximum(0.0, 1 + pulled[:, [j]] - reach)[~same].sum() for j in range(2))
+    value, _ = points_problem(X, classes, 2).evaluate(M, 0.25)
+    assert value == pytest.approx(0.75 * pulled.sum() + 0.25 * pushed, rel=1e-9)
+
+
+def lmnn_pairs_objective(X, Z, y, M, weight):
+    d2 = np.einsum("ij,jk,ik->i", X - Z, M, X - Z)
+    similar, dissimilar = np.flatnonzero(y > 0), np.flatnonzero(y < 0)
+
+    def share(s, d):
+        return any(np.array_equal(a[s], b[d]) for a, b in product((X, Z), repeat=2))
+
+    triples = [(s, d) for s, d in product(similar, dissimilar) if share(s, d)]
+    per_triple = 1.0
+    if 2 * len({s for s, _ in triples}) < len(similar):
+        triples, per_triple = list(product(similar, dissimilar)), 1.0 / len(dissimilar)
+    push = sum(max(0.0, 1 + d2[s] - d2[d]) for s, d in triples)
+    return (1 - weight) * d2[similar].sum() + weight * per_triple * push
+
+
+@given(seed=SEEDS, n_points=st.sampled_from([6, 14, 200]))
+def test_lmnn_objective_of_pairs_is_what_its_docstring_says(seed, n_points):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(n_points, 3))
+    first = rng.integers(n_points, size=16)
+    second = (first + rng.integers(1, n_points, size=16)) % n_points
+    X, Z, y = points[first], points[second], np.append([1.0, -1.0], rng.choice([1.0, -1.0], 14))
+    A = rng.normal(size=(3, 3))
+    value, _ = pairs_problem(X, Z, y).evaluate(A.T @ A, 0.3)
+    assert value == pytest.approx(lmnn_pairs_objective(X, Z, y, A.T @ A, 0.3), rel=1e-9)
+
+
+def lmnn_problems(rng: np.random.Generator, n: int):
+    X, classes = labelled_points(rng, count=300, n=n)  # more than one block of rows of a class
+    yield points_problem(X, classes, 3)
+    X, classes = labelled_points(rng, count=30, n=n)
+    yield points_problem(X, classes, 2)
+    yield pairs_problem(*some_pairs(rng, n=n))
+    first, second, y = drawn_pairs(classes, 60, seed=0)
+    yield pairs_problem(X[first], X[second], y)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lmnn_gradient_is_the_slope(seed):
+    rng = np.random.default_rng(seed)
+    for problem in lmnn_problems(rng, 3):
+        A, D = rng.normal(size=(2, 3, 3))
+        M, D = A.T @ A + 0.1 * np.eye(3), 1e-7 * (D + D.T)
+        _, gradient = problem.evaluate(M, 0.4)
+        slope = problem.evaluate(M + D, 0.4)[0] - problem.evaluate(M - D, 0.4)[0]
+        assert slope == pytest.approx(2 * np.sum(gradient * D), rel=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lmnn_falls_to_the_optimum(seed):
+    rng = np.random.default_rng(seed)
+    for problem in list(lmnn_problems(rng, 2))[1:]:
+        solution = Lmnn(max_iter=300).solve(problem)
+        assert (np.diff(solution.history) <= 0).all()
+        assert len(solution.history) > 3
+        value = problem.evaluate(solution.metric.matrix, 0.5)[0]
+        assert value == pytest.approx(solution.history[-1], rel=1e-9)
+        best = factor_minimum(lambda M, problem=problem: problem.evaluate(M, 0.5)[0], 2, rng, starts=1)
+        assert value <= best * (1 + 1e-4)
+
+
+def test_lmnn_follows_the_scale_and_the_rotation_of_the_points():
+    rng = np.random.default_rng(5)
+    X, classes = labelled_points(rng)
+    M = Lmnn().fit_points(X, classes).matrix
+    scaled = Lmnn().fit_points(1e6 * X + 1e7, classes).matrix
+    assert np.allclose(scaled * 1e12, M, rtol=1e-3, atol=1e-3 * np.abs(M).max())
+    problem = points_problem(X, classes, 3)
+    R, _ = np.linalg.qr(rng.normal(size=(3, 3)))
+    rotated = R @ Lmnn().fit_points(X @ R, classes).matrix @ R.T
+    assert problem.evaluate(rotated, 0.5)[0] == pytest.approx(problem.evaluate(M, 0.5)[0], rel=1e-3)
+
+
+def test_lmnn_sees_the_clustering_that_it_was_taught():
+    moment = next(iter(DriftingClusters(seed=0)))
+    X, labels = moment.points(), moment.labels
+    metric = Lmnn().fit_points(X[600:1400], labels[600:1400])
+    assert knn_error(metric.embed(X[:600]), labels[:600]) < 0.02
+    assert knn_error(X[:600], labels[:600]) > 0.1
+
+
+def accuracy_of_3_nn(method, X, y) -> float:
+    """As Suarez, Garcia and Herrera measure it: ten folds, every feature scaled to [0, 1]."""
+    right = []
+    for train, test in StratifiedKFold(10, shuffle=True, random_state=0).split(X, y):
+        scaler = MinMaxScaler().fit(X[train])
+        metric = method.fit_points(scaler.transform(X[train]), y[train])
+        vote = KNeighborsClassifier(3).fit(metric.embed(scaler.transform(X[train])), y[train])
+        right.append(vote.score(metric.embed(scaler.transform(X[test])), y[test]))
+    return float(np.mean(right))
+
+
+# "A tutorial on distance metric learning", Neurocomputing 425 (2021); figures: github.com/jlsuarezdiaz/pyDML-Stats.
+PUBLISHED_WINE = {Lmnn(): 0.983, Itml(): 0.977, Nca(): 0.988, Lda(): 0.989, Pca(): 0.961}
+PUBLISHED_DIGITS = {Lmnn(): 0.986, Itml(): 0.973, Nca(): 0.989, Lda(): 0.968, Pca(): 0.987}
+
+
+@pytest.mark.parametrize("method", PUBLISHED_WINE, ids=named)
+def test_wine_as_published(method):
+    assert accuracy_of_3_nn(method, *load_wine(return_X_y=True)) > PUBLISHED_WINE[method] - 0.025
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", PUBLISHED_DIGITS, ids=named)
+def test_digits_as_published(method):
+    assert accuracy_of_3_nn(method, *load_digits(return_X_y=True)) > PUBLISHED_DIGITS[method] - 0.01
+
+
+# MMC.
+
+
+def differences(rng: np.random.Generator, n: int, count: int = 30):
+    X, Z, y = some_pairs(rng, count, n)
+    return (X - Z)[y > 0], (X - Z)[y < 0]
+
+
+def mmc_ratio(M, similar, dissimilar) -> float:
+    """``g(M)`` after M is scaled to the bound: g grows with the root of the scale."""
+    spread = np.einsum("ij,jk,ik->", similar, M, similar)
+    return np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", dissimilar, M, dissimilar), 0)).sum() / np.sqrt(spread + 1e-300)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_mmc_keeps_to_the_bound_and_only_gains(seed, diagonal):
+    similar, dissimilar = differences(np.random.default_rng(seed), 5)
+    metric, history = Mmc(diagonal=diagonal, tolerance=1e-6).solve(similar, dissimilar)
+    assert metric.squared_length(similar).sum() == pytest.approx(1.0, rel=1e-9)
+    gains = -np.diff(history) if diagonal else np.diff(history)
+    assert (gains >= 0).all()
+    assert len(gains) > 2
+    assert metric.is_diagonal == diagonal
+    g = metric.length(dissimilar).sum()
+    if not diagonal:
+        assert g == pytest.approx(history[-1], rel=1e-9)
+        # The certificate of the last iteration: no metric within the bound has a larger g.
+        A = np.random.default_rng(seed).normal(size=(200, 5, 5))
+        assert max(mmc_ratio(a.T @ a, similar, dissimilar) for a in A) <= g * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mmc_finds_the_maximum(seed):
+    rng = np.random.default_rng(seed)
+    similar, dissimilar = differences(rng, 2)
+    best = -factor_minimum(lambda M: -mmc_ratio(M, similar, dissimilar), 2, rng)
+    full = Mmc(tolerance=1e-6, max_iter=2000).solve(similar, dissimilar).metric
+    assert full.length(dissimilar).sum() == pytest.approx(best, rel=1e-5)
+    diagonal = Mmc(diagonal=True, tolerance=1e-9).solve(similar, dissimilar).metric
+    weights = np.stack([np.linspace(0, 1, 20001), np.linspace(1, 0, 20001)], axis=1) / np.square(similar).sum(axis=0)
+    grid = np.sqrt(weights @ np.square(dissimilar).T).sum(axis=1).max()
+    assert diagonal.length(dissimilar).sum() == pytest.approx(grid, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_other_weights_of_features_do_better(seed):
+    rng = np.random.default_rng(seed)
+    mix, size = rng.normal(size=(8, 8)), rng.uniform(0.3, 3.0, size=8)
+    similar, dissimilar = rng.normal(size=(40, 8)) @ mix, rng.normal(size=(40, 8)) @ mix * size
+    metric = Mmc(diagonal=True, tolerance=1e-12).solve(similar, dissimilar).metric
+    slopes = (dissimilar**2 / metric.length(dissimilar)[:, None]).sum(axis=0)
+    per_bound = slopes / np.square(similar).sum(axis=0)
+    # What g gains per share of the bound is the same in all features with a weight, and less in those without.
+    assert np.count_nonzero(metric.diagonal) in range(2, 8)
+    assert np.allclose(per_bound[metric.diagonal > 0], per_bound.max(), rtol=1e-4)
+
+
+def test_mmc_slopes_are_those_of_its_objectives():
+    rng = np.random.default_rng(13)
+    W, a, h = rng.uniform(size=(9, 3)), rng.uniform(0.5, 1.0, size=3), 1e-6 * rng.normal(size=3)
+    (up, slope_up, _), (down, slope_down, _) = mmc._logarithmic(W, a + h), mmc._logarithmic(W, a - h)
+    _, slope, hessian = mmc._logarithmic(W, a)
+    assert up - down == pytest.approx(2 * slope @ h, rel=1e-6)
+    assert np.allclose(slope_up - slope_down, 2 * hessian @ h, rtol=1e-6)
+    V, A, D = rng.normal(size=(9, 3)), rng.normal(size=(3, 3)), rng.normal(size=(3, 3))
+    B, D = A @ A.T, 1e-6 * (D + D.T)
+    rise = mmc._distances(V, B + D)[0] - mmc._distances(V, B - D)[0]
+    assert rise == pytest.approx(2 * np.sum(mmc._distances(V, B)[1] * D), rel=1e-6)
+
+
+def test_mmc_puts_no_weight_on_what_only_similar_pairs_differ_in():
+    rng = np.random.default_rng(0)
+    similar, dissimilar = differences(rng, 3)
+    dissimilar[:, 2] = 0.0
+    assert Mmc(diagonal=True).solve(similar, dissimilar).metric.diagonal[2] == 0.0
+
+
+def test_mmc_is_the_same_after_a_linear_map():
+    rng = np.random.default_rng(1)
+    similar, dissimilar = differences(rng, 3)
+    A = rng.normal(size=(3, 3))
+    one = Mmc(tolerance=1e-7, max_iter=5000).solve(similar, dissimilar).metric
+    other = Mmc(tolerance=1e-7, max_iter=5000).solve(similar @ A, dissimilar @ A).metric
+    assert np.allclose(one.length(dissimilar), other.length(dissimilar @ A), rtol=1e-3)
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_mmc_needs_similar_pairs_wherever_dissimilar_ones_differ(diagonal):
+    similar, dissimilar = differences(np.random.default_rng(2), 3)
+    similar[:, 1] = 0.0
+    with pytest.raises(FitError, match="nothing bounds"):
+        Mmc(diagonal=diagonal).solve(similar, dissimilar)
+    dissimilar[:, 1] = 0.0  # a direction in which nobody differs does no harm
+    metric = Mmc(diagonal=diagonal).solve(similar, dissimilar).metric
+    assert np.allclose(metric.matrix[1], 0.0)
+
+
+@given(seed=SEEDS)
+def test_the_projection_is_the_nearest(seed):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(3, 3)) * 2
+    A = A + A.T
+    P = mmc._on_spectrahedron(A)
+    assert np.trace(P) == pytest.approx(1.0)
+    assert np.linalg.eigvalsh(P)[0] >= -1e-12
+    for _ in range(30):
+        B = rng.normal(size=(3, rng.integers(1, 4)))
+        Q = B @ B.T / np.sum(B * B)
+        assert np.sum((A - P) * (Q - P)) <= 1e-9  # the obtuse angle that tells a projection
+
+
+# ITML.
+
+
+def itml_objective(M, U, y, gamma, near, far) -> float:
+    """The primal problem with the best slack for M put in: xi is where it starts, or at the pair's distance."""
+    if np.linalg.eigvalsh(M)[0] <= 1e-12:
+        return np.inf
+    p = np.einsum("ij,jk,ik->i", U, M, U)
+    ratio = np.where(y > 0, np.maximum(p / near, 1.0), np.minimum(p / far, 1.0))
+    return divergence(M, np.eye(len(M))) + gamma * np.sum(ratio - np.log(ratio) - 1.0)
+
+
+@pytest.mark.parametrize("gamma", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("seed", range(2))
+def test_itml_finds_the_minimum(gamma, seed):
+    rng = np.random.default_rng(seed)
+    X, Z, y = some_pairs(rng, 12, 2)
+    U = X - Z
+    solution = Itml(gamma=gamma, near=0.5, far=3.0, tolerance=1e-10, max_sweeps=3000).solve(U, y)
+    best = factor_minimum(lambda M: itml_objective(M, U, y, gamma, 0.5, 3.0), 2, rng, starts=2)
+    assert itml_objective(solution.metric.matrix, U, y, gamma, 0.5, 3.0) == pytest.approx(best, rel=1e-5)
+    assert solution.changes[-1] <= 1e-10
+
+
+@given(seed=SEEDS, gamma=st.floats(0.01, 100.0))
+def test_itml_primal_and_dual_belong_together(seed, gamma):
+    X, Z, y = some_pairs(np.random.default_rng(seed), 20)
+    M, multipliers, bounds, changes = Itml(gamma=gamma, near=0.5, far=3.0, max_sweeps=7).solve(X - Z, y)
+    assert (multipliers >= 0).all()
+    inverse = np.eye(3) + ((X - Z).T * (multipliers * y)) @ (X - Z)
+    assert np.allclose(M.matrix @ inverse, np.eye(3), atol=1e-6)
+    assert np.allclose(gamma / bounds, gamma / np.where(y > 0, 0.5, 3.0) - y * multipliers)
+    assert len(changes) <= 7
+
+
+def test_itml_keeps_to_the_bounds_where_it_can_and_slack_is_dear():
+    X, Z, y = some_pairs(np.random.default_rng(6), 40)
+    U = X - Z
+    U[:, 0] = np.where(y > 0, 0.1, 1.0) * np.where(U[:, 0] > 0, 1, -1)  # one feature tells all
+    tight = Itml(gamma=1e6, near=1.0, far=2.0, tolerance=1e-9, max_sweeps=5000).solve(U, y).metric.squared_length(U)
+    assert tight[y > 0].max() <= 1.0 + 1e-3
+    assert tight[y < 0].min() >= 2.0 - 1e-3
+    loose = Itml(gamma=1e-3, near=1.0, far=2.0).solve(U, y).metric.squared_length(U)
+    assert loose[y > 0].max() > 1.5
+
+
+def test_itml_stays_finite_where_the_bounds_contradict_each_other():
+    U = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    metric = Itml(gamma=1e12, near=0.1, far=5.0, max_sweeps=500).solve(U, np.array([1.0, -1.0, 1.0])).metric
+    assert np.isfinite(metric.matrix).all()
+
+
+def test_itml_takes_its_bounds_from_the_pairs():
+    X, Z, y = some_pairs(np.random.default_rng(7), 60)
+    near, far = np.percentile(np.square(X - Z).sum(axis=1), [5, 95])
+    chosen = Itml().fit_pairs(X, Z, y)
+    assert np.allclose(chosen.matrix, Itml(near=near, far=far).fit_pairs(X, Z, y).matrix)
+    assert np.allclose(Itml().fit_pairs(1e-5 * X, 1e-5 * Z, y).matrix, chosen.matrix, rtol=1e-6)
+    with pytest.raises(FitError, match="near must be below far"):
+        Itml().fit_pairs(np.zeros((4, 2)), np.eye(2)[[0, 1, 0, 1]], [1, 1, -1, -1])
+
+
+# What scikit-learn does, and what needs no learning.
+
+
+@pytest.mark.parametrize("n_components", [None, 1, 2, 99])
+def test_distances_are_those_of_the_transformed_points(n_components):
+    X, classes = labelled_points(np.random.default_rng(8), n=4)
+    most = {Nca: 4, Lda: 2, Pca: 4}
+    theirs = {Nca: NeighborhoodComponentsAnalysis, Lda: LinearDiscriminantAnalysis, Pca: PCA}
+    for method, transformer in theirs.items():
+        count = min(n_components or 99, most[method])
+        settings = {"random_state": 0} if method is Nca else {}
+        centred = X - X.mean(axis=0)  # only rounding differs: the number of iterations of NCA may depend on it
+        transformed = transformer(n_components=count, **settings).fit(centred, classes).transform(centred)
+        metric = method(n_components=n_components).fit_points(X, classes)
+        assert metric.rank == count
+        assert np.allclose(pairwise_distances(metric.embed(X)), pairwise_distances(transformed), rtol=1e-7, atol=1e-7)
+
+
+def test_all_principal_components_are_euclidean_distance():
+    X, classes = labelled_points(np.random.default_rng(9))
+    assert np.allclose(Pca().fit_points(X, classes).matrix, np.eye(3))
+    assert np.allclose(Pca().fit_pairs(X[:20], X[20:], [1, -1] * 10).matrix, np.eye(3))
+
+
+@pytest.mark.parametrize("max_points", [10, 500])
+def test_mds_keeps_the_distances_that_can_be_kept(max_points):
+    rng = np.random.default_rng(10)
+    plane = rng.normal(size=(40, 2)) @ np.linalg.qr(rng.normal(size=(5, 2)))[0].T
+    metric = Mds(n_components=2, max_points=max_points).fit_points(plane + 3.0, np.arange(40) % 2)
+    assert np.allclose(pairwise_distances(metric.embed(plane)), pairwise_distances(plane), atol=1e-6)
+
+
+def test_mds_has_less_stress_than_pca():
+    X, classes = labelled_points(np.random.default_rng(11), n=5)
+    D = pairwise_distances(X)
+    stress = {m: np.sum((D - pairwise_distances(m.fit_points(X, classes).embed(X))) ** 2) for m in (Mds(), Pca(2))}
+    assert stress[Mds()] < stress[Pca(2)]
+
+
+@given(seed=SEEDS)
+def test_whitened_distance_is_the_same_after_a_linear_map(seed):
+    rng = np.random.default_rng(seed)
+    X, classes = labelled_points(rng)
+    A = (
+        np.linalg.qr(rng.normal(size=(3, 3)))[0]
+        * rng.uniform(0.1, 10, size=3)
+        @ np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    )
+    plain, mapped = (Whitened(regularization=0).fit_points(points, classes) for points in (X, X @ A + 5.0))
+    assert np.allclose(
+        pairwise_distances(plain.embed(X)), pairwise_distances(mapped.embed(X @ A)), rtol=1e-6, atol=1e-6
+    )
+    # The mean squared distance from the mean is how many features there are.
+    assert plain.squared_distance(X, X.mean(axis=0)).mean() == pytest.approx(3.0)
+    y = np.where(np.arange(20) % 2, 1.0, -1.0)
+    of_pairs_ = Whitened(regularization=0).fit_pairs(X[:20], X[20:], y)
+    assert of_pairs_.squared_distance(X[:20], X[20:]).mean() == pytest.approx(6.0)
+
+
+def test_euclidean_is_the_trackers_start():
+    assert np.array_equal(euclidean(4).matrix, np.eye(4) / 4)
+    assert euclidean(4).threshold == 1.0
