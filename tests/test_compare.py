@@ -87,7 +87,7 @@ class TestStreams:
             assert len(one.events()) == len(other.events())
 
     def test_given_pairs_that_are_no_pairs_are_refused(self):
-        with pytest.raises(ValueError, match="X has shape .* and Z has"):
+        with pytest.raises(ValueError, match=r"X has shape .* and Z has"):
             PairStream(np.ones((3, 2)), np.ones((4, 2)), [1, 1, 1])
         with pytest.raises(ValueError, match="X holds nan"):
             PairStream([[np.nan]], [[1.0]], [1])
@@ -198,7 +198,7 @@ class TestContenders:
 
 class TestMethods:
     def test_a_wrong_name_lists_the_right_ones(self):
-        with pytest.raises(ValueError, match="there is no method 'saoll'.*did you mean 'saol'") as refused:
+        with pytest.raises(ValueError, match=r"there is no method 'saoll'.*did you mean 'saol'") as refused:
             parsed("saoll", METHODS)
         assert all(name in str(refused.value) for name in METHODS)
 

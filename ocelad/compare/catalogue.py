@@ -14,7 +14,7 @@ from ocelad.baselines.batch import FitsPoints, Refitted
 from ocelad.baselines.cbce import cbce
 from ocelad.baselines.comid import RatedComid, inverse_root
 from ocelad.baselines.ftrl import Ftrl
-from ocelad.baselines.hedge import hedge
+from ocelad.baselines.hedge import STEP_SIZES, hedge
 from ocelad.baselines.itml import Itml
 from ocelad.baselines.itml_online import OnlineItml
 from ocelad.baselines.lego import Lego
@@ -122,6 +122,11 @@ _WINDOWS = {"window": OneOf((200, 500, 1000))}
 _LABELS: Any = frozenset({"labels"})
 
 
+def _online(name: str, about: str, learner: Callable[..., Any], settings: Any, search: Any) -> Method:
+    """A learner of a metric that starts from M0."""
+    return Method(name, about, partial(_learner, learner), settings, search, group="online")
+
+
 def _batch(
     name: str, about: str, method: Callable[..., Any], *, points: bool, search: Any = None, **settings: Any
 ) -> Method:
@@ -174,13 +179,20 @@ _METHODS = [
     ),
     Method(
         "ader",
-        "step sizes on a grid by the length of the stream, weighed by Hedge",
+        "Ader: a grid of step sizes by the length of the stream, weighed by Hedge",
         _ader,
-        {},
-        {},
+        {"diameter": 1.0, "loss_range": 1.0, "loss": "hinge"},
+        {"diameter": Between(1e-1, 1e1), "loss_range": Between(1e-2, 1e1), "loss": _LOSS},
         group="ensembles",
     ),
-    Method("hedge", "given step sizes, weighed by Hedge", partial(_ensemble, hedge), {}, {}, group="ensembles"),
+    Method(
+        "hedge",
+        "Hedge over given step sizes",
+        partial(_ensemble, hedge),
+        {"step_sizes": STEP_SIZES, "rate": 0.1, "loss": "hinge"},
+        {"rate": Between(1e-3, 1e1), "loss": _LOSS},
+        group="ensembles",
+    ),
     Method(
         "comid",
         "COMID with one step size, as suits drift",
@@ -216,52 +228,29 @@ _METHODS = [
         sparse=True,
         group="online",
     ),
-    Method(
-        "itml-online",
-        "online ITML: LogDet steps to the nearest target",
-        partial(_learner, OnlineItml),
-        {"eta": 0.1},
-        {"eta": Between(1e-3, 1.0)},
-        group="online",
+    _online("itml-online", "online ITML: LogDet steps", OnlineItml, {"eta": 0.3}, {"eta": Between(3e-2, 1.0)}),
+    _online("lego", "LEGO: exact LogDet steps", Lego, {"eta": 3.0}, {"eta": Between(1e-1, 3e1)}),
+    _online("pola", "POLA: two projections", Pola, {"aggressiveness": None}, {"aggressiveness": Between(1e-4, 1e-1)}),
+    _online(
+        "adagrad",
+        "AdaGrad of the pair loss",
+        AdaGrad,
+        {"step_size": 0.03, "per": "entry", "loss": "hinge"},
+        {"step_size": Between(3e-3, 1e1), "per": OneOf(("entry", "matrix")), "loss": _LOSS},
     ),
-    Method(
-        "lego",
-        "LEGO: exact LogDet steps",
-        partial(_learner, Lego),
-        {"eta": 0.2},
-        {"eta": Between(1e-3, 1.0)},
-        group="online",
-    ),
-    Method(
-        "pola",
-        "POLA: two projections",
-        partial(_learner, Pola),
-        {"aggressiveness": None},
-        {"aggressiveness": Between(1e-4, 1.0)},
-        group="online",
+    _online(
+        "ftrl",
+        "follow the regularised leader",
+        Ftrl,
+        {"step_size": 0.01, "loss": "hinge"},
+        {"step_size": Between(1e-3, 1e-1), "loss": _LOSS},
     ),
     Method(
         "oasis",
         "OASIS: a similarity, from triplets made of pairs",
         _oasis,
-        {"aggressiveness": 1e-3},
-        {"aggressiveness": Between(1e-5, 1e-1)},
-        group="online",
-    ),
-    Method(
-        "adagrad",
-        "AdaGrad of the pair loss",
-        partial(_learner, AdaGrad),
-        {"step_size": 1e-2, "per": "entry", "loss": "hinge"},
-        {"step_size": Between(1e-3, 1e-1), "per": OneOf(("entry", "matrix")), "loss": _LOSS},
-        group="online",
-    ),
-    Method(
-        "ftrl",
-        "follow the regularised leader",
-        partial(_learner, Ftrl),
-        {"step_size": 1e-2, "loss": "hinge"},
-        {"step_size": Between(1e-3, 1e-1), "loss": _LOSS},
+        {"aggressiveness": 0.01, "memory": 30},
+        {"aggressiveness": Between(1e-4, 1e-1)},
         group="online",
     ),
     Method(

@@ -85,8 +85,8 @@ class Line(NamedTuple):
 class NotWon(NamedTuple):
     """A method that the reference does not beat by a measure, in some phase or over the whole stream (``phase`` None).
 
-    The difference is the method less the reference in percent; ``better`` says that the method is better by more than two
-    standard errors, and otherwise the two are within two standard errors of each other.
+    The difference is the method less the reference in percent; ``better`` says that the method is better by more than
+    two standard errors, and otherwise the two are within two standard errors of each other.
     """
 
     measure: str
