@@ -228,6 +228,20 @@ def test_odd_points_give_a_metric_or_a_reason(method, shape):
         assert np.isfinite(metric.matrix).all()
 
 
+@given(seed=SEEDS, count=st.integers(2, 9), n=st.integers(1, 4), n_classes=st.integers(1, 4))
+def test_few_points_on_a_grid_give_a_metric_or_a_reason(seed, count, n, n_classes):
+    rng = np.random.default_rng(seed)
+    X, Z = rng.integers(-1, 2, size=(2, count, n)).astype(float)
+    classes, y = rng.integers(n_classes, size=count), rng.choice([1.0, -1.0], count)
+    for fit in [lambda m: m.fit_points(X, classes), lambda m: isinstance(m, FitsPairs) and m.fit_pairs(X, Z, y)]:
+        for method in METHODS:
+            try:
+                metric = fit(method)
+            except FitError:
+                continue
+            assert metric is False or np.isfinite(metric.matrix).all()
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [

@@ -23,6 +23,7 @@ _EPS = float(np.finfo(np.float64).eps)
 _TINY = 1e-140
 # Armijo's constant: a step is taken when it gains at least this share of what its slope promises.
 _ENOUGH = 1e-4
+_MOST_HALVINGS = 60
 
 
 @dataclass(frozen=True)
@@ -64,14 +65,14 @@ class Mmc:
     The paper takes gradient steps, each followed by projections onto the two constraints in turn until both hold. Here
     the points are mapped first so that the similar pairs' ``sum uu'`` is the identity. The bound is then one on the
     trace of M, the projection onto both constraints at once is exact (that of the eigenvalues onto a simplex), and
-    steps that do not gain are halved. The maximum is the same. It needs similar pairs that span all directions; without
-    them there is none. Of the diagonal, weights at 0 that would fall further are left out of the Newton step
-    (Bertsekas, "Projected Newton methods for optimization problems with simple constraints", 1982); the paper only
-    shortens it.
+    steps that do not gain are halved. The maximum is the same. There is none where dissimilar pairs differ in a
+    direction in which no similar ones do. Of the diagonal, weights at 0 that would fall further are left out of the
+    Newton step (Bertsekas, "Projected Newton methods for optimization problems with simple constraints", 1982); the
+    paper only shortens it.
     """
 
     diagonal: bool = False
-    tolerance: float = 1e-3
+    tolerance: float = 1e-6
     max_iter: int = 500
     n_pairs: int = 2000
     seed: int = 0
@@ -123,17 +124,11 @@ class Mmc:
             history.append(value)
             if bound <= (1.0 + self.tolerance) * value:
                 break
-            size = step / float(np.linalg.norm(gradient))
-            for _ in range(60):
-                nearby = _on_spectrahedron(B + size * gradient)
-                found = _distances(V, nearby)
-                if found[0] >= value + _ENOUGH * float(np.sum(gradient * (nearby - B))):
-                    break
-                size /= 2.0
-            else:
-                break  # rounding is larger than what is left to gain
-            step = 2.0 * size * float(np.linalg.norm(gradient))
-            B, (value, gradient, bound) = nearby, found
+            found = _uphill(V, B, value, gradient, step)
+            if found is None:
+                break
+            B, step = found
+            value, gradient, bound = _distances(V, B)
         eigenvalues, turn = np.linalg.eigh(B)
         L = (turn * np.sqrt(np.maximum(eigenvalues, 0.0))).T @ white
         return Solution(batch.of_factors(L, "MMC"), tuple(history))
@@ -156,15 +151,10 @@ class Mmc:
             direction[free] = -np.linalg.solve(hessian[np.ix_(free, free)] + ridge, gradient[free])
             if -gradient @ direction <= 2.0 * self.tolerance:
                 break
-            shrinking = 1.0
-            while shrinking > 1e-18:
-                nearby = np.maximum(a + shrinking * direction, 0.0)
-                if (W @ nearby).any() and _logarithmic(W, nearby)[0] <= value + _ENOUGH * gradient @ (nearby - a):
-                    break
-                shrinking /= 2.0
-            else:
+            found = _downhill(W, a, value, gradient, direction)
+            if found is None:
                 break
-            a = nearby
+            a = found
         weights = np.zeros(len(s))
         weights[held] = a / (s[held] * a.sum())
         return Solution(Metric.from_diagonal(weights), tuple(history))
@@ -177,9 +167,34 @@ def _distances(V: Floats, B: Floats) -> tuple[float, Floats, float]:
     """
     lengths = np.sqrt(np.maximum(np.einsum("ij,ij->i", V @ B, V), 0.0))
     value = float(lengths.sum())
-    # A pair of distance 0 has an infinite slope; a tiny distance in its place has one that no step size survives.
+    # A pair that B puts in one place would have an infinite slope.
     G = (V / np.maximum(lengths, 1e-12 * lengths.max())[:, None]).T @ V / 2.0
     return value, G, value + float(np.linalg.eigvalsh(G)[-1]) - float(np.sum(G * B))
+
+
+def _uphill(V: Floats, B: Floats, value: float, gradient: Floats, step: float) -> tuple[Floats, float] | None:
+    """A projected gradient step that gains, halved until it does, and the length to try next.
+
+    None: what is left to gain is less than rounding.
+    """
+    length = step
+    for _ in range(_MOST_HALVINGS):
+        nearby = _on_spectrahedron(B + (length / float(np.linalg.norm(gradient))) * gradient)
+        if _distances(V, nearby)[0] >= value + _ENOUGH * float(np.sum(gradient * (nearby - B))):
+            return nearby, 2.0 * length
+        length /= 2.0
+    return None
+
+
+def _downhill(W: Floats, a: Floats, value: float, gradient: Floats, direction: Floats) -> Floats | None:
+    """The same for a Newton step of the diagonal, cut off at 0."""
+    share = 1.0
+    for _ in range(_MOST_HALVINGS):
+        nearby = np.maximum(a + share * direction, 0.0)
+        if (W @ nearby).any() and _logarithmic(W, nearby)[0] <= value + _ENOUGH * float(gradient @ (nearby - a)):
+            return nearby
+        share /= 2.0
+    return None
 
 
 def _on_spectrahedron(A: Floats) -> Floats:

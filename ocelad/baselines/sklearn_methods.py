@@ -13,7 +13,7 @@ import numpy as np
 
 from ocelad import checks
 from ocelad.baselines import batch
-from ocelad.baselines.batch import FitError
+from ocelad.baselines.batch import FitError, Whole
 from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.pairs import subtract
@@ -29,6 +29,14 @@ def _check_components(n_components: int | None) -> None:
 
 def _no_more_than(n_components: int | None, most: int) -> int:
     return most if n_components is None else min(n_components, most)
+
+
+def _fit(transformer: Any, rows: Floats, classes: Whole, method: str) -> None:
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # told by of_factors instead
+        try:
+            transformer.fit(rows - rows.mean(axis=0), classes)
+        except (ValueError, IndexError) as error:  # what comes of classes without any spread; NCA may start from LDA
+            raise FitError(f"the points within the classes do not differ; {method} needs some that do") from error
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,7 @@ class Nca:
         nca = NeighborhoodComponentsAnalysis(
             _no_more_than(self.n_components, rows.shape[1]), max_iter=self.max_iter, random_state=self.seed
         )
-        nca.fit(rows - rows.mean(axis=0), classes)
+        _fit(nca, rows, classes, "NCA")
         return batch.of_points(batch.of_factors(nca.components_, "NCA"), rows, classes)
 
 
@@ -116,11 +124,7 @@ class Lda:
         n_classes = int(classes.max()) + 1
         count = _no_more_than(self.n_components, min(n_classes - 1, rows.shape[1]))
         lda = LinearDiscriminantAnalysis(n_components=count)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # told by of_factors instead
-            try:
-                lda.fit(rows - rows.mean(axis=0), classes)
-            except (ValueError, IndexError) as error:  # what comes of classes without any spread
-                raise FitError("the points of each class do not differ; LDA needs spread within the classes") from error
+        _fit(lda, rows, classes, "LDA")
         return batch.of_points(batch.of_factors(lda.scalings_[:, :count].T, "LDA"), rows, classes)
 
 
