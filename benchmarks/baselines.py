@@ -2,8 +2,8 @@
 
     python benchmarks/baselines.py [--rounds 2000] [--repeats 5]
 
-The pairs are the first of the paper's stream (n = 25) and pairs of three clusters in 100 dimensions, without shrinkage. Methods
-take turns, so that a slow minute of the machine slows all of them; the median over the repeats counts.
+The pairs are the first of the paper's stream (n = 25) and pairs of three clusters in 100 dimensions, without shrinkage.
+Methods take turns, so that a slow minute of the machine slows all of them; the median over the repeats counts.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def _start(setting: Setting) -> Metric:
 # A step size is tried over two orders of magnitude around what suits the paper's stream.
 _STEP = Between(3e-4, 3e-2)
 _LOSS = OneOf(("hinge", "logistic"))
-_REFIT = {"every": 500, "window": 500}
+_REFIT = {"every": 200, "window": 500}
 _WINDOWS = {"window": OneOf((200, 500, 1000))}
 _LABELS: Any = frozenset({"labels"})
 
@@ -130,7 +130,7 @@ def _online(name: str, about: str, learner: Callable[..., Any], settings: Any, s
 def _batch(
     name: str, about: str, method: Callable[..., Any], *, points: bool, search: Any = None, **settings: Any
 ) -> Method:
-    """A batch method that is fitted anew every 500 rounds to the last of them."""
+    """A batch method that is fitted anew every 200 rounds to the last 500 of them."""
     return Method(
         name,
         about,
@@ -261,13 +261,27 @@ _METHODS = [
         needs=_LABELS,
         group="batch",
     ),
-    _batch("lmnn", "LMNN of labelled points", Lmnn, points=True, k=3, weight=0.5),
-    _batch("lmnn-pairs", "LMNN of pairs", Lmnn, points=False, weight=0.5),
-    _batch("mmc", "MMC of pairs", Mmc, points=False),
-    _batch("itml", "batch ITML of pairs", Itml, points=False, gamma=1.0, search={"gamma": Between(1e-2, 1e2)}),
-    _batch("nca", "neighbourhood components analysis of labelled points", Nca, points=True),
+    _batch("lmnn", "LMNN of labelled points", Lmnn, points=True, k=3, weight=0.5, search={"k": OneOf((1, 3, 5))}),
+    _batch("lmnn-pairs", "LMNN of pairs", Lmnn, points=False, weight=0.5, search={"weight": OneOf((0.5, 0.9))}),
+    _batch("mmc", "MMC of pairs", Mmc, points=False, diagonal=False, search={"diagonal": OneOf((False, True))}),
+    _batch("itml", "batch ITML of pairs", Itml, points=False, gamma=1.0, search={"gamma": Between(1e-1, 1e2)}),
+    _batch(
+        "nca",
+        "neighbourhood components analysis of labelled points",
+        Nca,
+        points=True,
+        n_components=None,
+        search={"n_components": OneOf((None, 3))},
+    ),
     _batch("lda", "linear discriminant analysis of labelled points", Lda, points=True),
-    _batch("pca", "principal components of points", Pca, points=False, n_components=10),
+    _batch(
+        "pca",
+        "principal components of points",
+        Pca,
+        points=False,
+        n_components=10,
+        search={"n_components": OneOf((3, 10, 20))},
+    ),
     _batch("mds", "multidimensional scaling of pairs", Mds, points=False),
     _batch("whitened", "inverse covariance of points", Whitened, points=False),
     Method("euclidean", "Euclidean distance, which learns nothing", _euclidean, sparse=True, group="plain"),

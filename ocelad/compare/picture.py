@@ -1,74 +1,113 @@
-"""A picture of a comparison: each measure over time, with a band of one standard error."""
+"""A picture of a comparison: each measure over time with a band of one standard error, or a panel for each method."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ocelad.compare.summary import MEASURES, Comparison
+from ocelad.compare.summary import MEASURES, MORE_IS_BETTER, Comparison
 from ocelad.plots import GREY, PALETTE, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Colours that the colour-blind tell apart come first; where there are more methods, other dashes.
-STYLES = [(color, dash) for dash, color in product(("-", "--", ":", "-."), PALETTE)]
+# Colours that the colour-blind tell apart (the palest apart, which lines are too thin for); then other dashes.
+STYLES = [(color, dash) for dash, color in product(("-", "--", ":"), PALETTE[:7])]
+# So many lines can be told apart; of more methods each has a panel of its own.
+MOST_LINES = 12
+N_COLUMNS = 4
 
 
 def draw(comparison: Comparison, path: str | Path) -> None:
     """Draw it into a .png, .pdf or .svg file."""
     plt = pyplot()
-    measures = [measure for measure in comparison.measures if measure != "ranked_wrong"] or ["ranked_wrong"]
-    figure, axes = plt.subplots(
-        len(measures), 1, figsize=(10.5, 1.2 + 3.4 * len(measures)), sharex=True, squeeze=False, layout="constrained"
-    )
-    for ax, measure in zip(axes[:, 0], measures, strict=True):
-        _draw_measure(ax, comparison, measure)
-    _name_phases(axes[0, 0], comparison)
-    axes[-1, 0].set_xlabel("round")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside center right", frameon=False, fontsize=9, title=_title(comparison))
+    figure = _lines(comparison) if len(comparison.methods) <= MOST_LINES else _panels(comparison)
     figure.savefig(path, dpi=130)
     plt.close(figure)
 
 
-def _title(comparison: Comparison) -> str:
+def _lines(comparison: Comparison) -> Any:
+    """The measures one below the other, all methods in each."""
+    measures = [measure for measure in comparison.measures if measure != "ranked_wrong"] or ["ranked_wrong"]
+    figure, axes = pyplot().subplots(
+        len(measures), 1, figsize=(10.5, 1.2 + 3.4 * len(measures)), sharex=True, squeeze=False, layout="constrained"
+    )
+    methods = [method.label for method in comparison.methods]
+    styles = dict(zip(methods, STYLES, strict=False))
+    for ax, measure in zip(axes[:, 0], measures, strict=True):
+        for label in _in_order(comparison):
+            _draw_line(ax, comparison, label, measure, *styles[label])
+        _finish(ax, comparison, measure, methods)
+        ax.set_ylabel(MEASURES[measure])
+    _name_phases(axes[0, 0], comparison)
+    axes[-1, 0].set_xlabel("round")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside center right", frameon=False, fontsize=9, title=_about(comparison))
+    return figure
+
+
+def _panels(comparison: Comparison) -> Any:
+    """The main measure of each method in a panel of its own, the reference beside it."""
+    order = [label for label in _in_order(comparison) if label != comparison.reference]
+    n_rows = -(-len(order) // N_COLUMNS)
+    figure, axes = pyplot().subplots(
+        n_rows,
+        N_COLUMNS,
+        figsize=(12, 0.8 + 2.0 * n_rows),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    for ax, label in zip(axes.flat, order, strict=False):
+        _draw_line(ax, comparison, comparison.reference, comparison.main, PALETTE[0], "-")
+        _draw_line(ax, comparison, label, comparison.main, PALETTE[1], "-")
+        _finish(ax, comparison, comparison.main, [comparison.reference, *order])
+        ax.set_title(label, fontsize=10, color=PALETTE[1], loc="left")
+        ax.tick_params(labelsize=8)
+    for ax in axes.flat[len(order) :]:
+        ax.set_visible(False)
+    figure.supxlabel("round", fontsize=10)
+    figure.supylabel(MEASURES[comparison.main], fontsize=10)
+    figure.suptitle(f"{comparison.reference} (blue) beside each method (orange); {_about(comparison)}", fontsize=11)
+    return figure
+
+
+def _in_order(comparison: Comparison) -> list[str]:
+    """The methods, the best by the main measure first."""
+    return [line.method for line in sorted(comparison.rows(), key=lambda line: (np.isnan(line.mean), line.mean))]
+
+
+def _about(comparison: Comparison) -> str:
     n = len(comparison.seeds)
-    return f"least over all first;\nmean of {n} streams" if n > 1 else "least over all first"
+    return f"best over all first, {n} streams" if n > 1 else "best over all first"
 
 
-def _draw_measure(ax: Axes, comparison: Comparison, measure: str) -> None:
-    by_main = sorted(comparison.rows(), key=lambda line: (np.isnan(line.mean), line.mean))
-    styles: dict[str, Any] = dict(zip((method.label for method in comparison.methods), STYLES * 9, strict=False))
-    smallest = np.inf
-    for line in by_main:
-        rounds, means, errors = comparison.over_time(line.method, measure)
-        if not rounds:
-            continue
-        color, dash = styles[line.method]
-        first = line.method == comparison.reference
-        ax.plot(
-            rounds,
-            means,
-            dash,
-            color=color,
-            label=line.method,
-            linewidth=2.6 if first else 1.4,
-            zorder=3 if first else 2,
-        )
-        ax.fill_between(rounds, means - errors, means + errors, color=color, alpha=0.18, linewidth=0)
-        smallest = min(smallest, *(means[means > 0].tolist() or [np.inf]))
-    ax.set_ylabel(MEASURES[measure])
-    if measure == "found":
+def _draw_line(ax: Axes, comparison: Comparison, label: str, measure: str, color: str, dash: str) -> None:
+    rounds, means, errors = comparison.over_time(label, measure)
+    if not rounds:
+        return
+    first = label == comparison.reference
+    ax.plot(rounds, means, dash, color=color, label=label, linewidth=2.4 if first else 1.4, zorder=3 if first else 2)
+    ax.fill_between(rounds, means - errors, means + errors, color=color, alpha=0.18, linewidth=0)
+
+
+def _finish(ax: Axes, comparison: Comparison, measure: str, methods: Sequence[str]) -> None:
+    """Axes, and lines where phases begin."""
+    means = np.concatenate([comparison.over_time(label, measure)[1] for label in methods])
+    seen = means[np.isfinite(means) & (means > 0)]
+    if measure in MORE_IS_BETTER:
         ax.set_ylim(-2, 102)
-    elif np.isfinite(smallest):
-        # From a third of a percent to twenty: on a plain axis the good ones would all be one line.
+    elif len(seen):
         from matplotlib.ticker import LogLocator  # pyplot() has said in a sentence if it is not there
 
+        # From a third of a percent to fifty: on a plain axis the good ones would all be one line.
         ax.set_yscale("log")
+        ax.set_ylim(max(0.7 * seen.min(), 0.01), 1.3 * seen.max())  # bands may reach down to 0, which is nowhere here
         ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.yaxis.set_major_formatter("{x:g}")
         ax.yaxis.set_minor_formatter("")
