@@ -70,7 +70,7 @@ def ader(
     horizon: int,
     diameter: float = 1.0,
     gradient_bound: float | None = None,
-    loss_range: float = 1.0,
+    loss_range: float = 4.0,
     loss: LossName = "hinge",
     **learners: Any,
 ) -> Ocelad[Any, Metric]:

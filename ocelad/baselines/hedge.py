@@ -81,7 +81,7 @@ def hedge(
     n_features: int,
     *,
     step_sizes: Sequence[float] = STEP_SIZES,
-    rate: float = 0.1,
+    rate: float = 1e-3,
     loss: LossName = "hinge",
     **learners: Any,
 ) -> Ocelad[Any, Metric]:
@@ -93,7 +93,7 @@ def hedge(
     step_sizes : sequence of float
         One per learner.
     rate : float
-        See ``Hedge``.
+        See ``Hedge``; the default did best on the drifting clusters.
     loss : {"hinge", "squared_hinge", "logistic"}
     **learners
         More of ``track_metric``: ``shrinkage``, ``initial_scale``, ``max_norm``, ``engine`` and so on.
