@@ -19,7 +19,7 @@ demo: .venv/.demo
 
 test: .venv/.dev
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n auto -q tests/test_engines.py tests/test_kernels.py tests/test_blocked.py \
-	  tests/test_diagonal.py tests/test_margins.py tests/test_relatives.py
+	  tests/test_diagonal.py tests/test_margins.py tests/test_relatives.py tests/test_scores.py
 	$(BIN)/pytest -n auto
 
 test-slow: .venv/.dev
@@ -46,8 +46,10 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/track.py
 	$(BIN)/python benchmarks/scores.py
 	$(BIN)/python benchmarks/baselines.py
-	$(BIN)/python benchmarks/scenario.py
 	$(BIN)/python benchmarks/river_knn.py
+	$(BIN)/ocelad compare --seeds 50 --output benchmarks/compare/figure
+	$(BIN)/ocelad compare ensembles online plain --tune 12 --seeds 50 --output benchmarks/compare/tuned
+	$(BIN)/ocelad compare rice batch plain --seeds 20 --output benchmarks/compare/batch
 
 docs: .venv/.docs
 	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build/html

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TRACKED = "RICE-OCELAD"
 EUCLIDEAN = "Euclidean"
 # The best of 1e-3, 3e-3 and 1e-2 in the first, static phase: what one would choose before anything drifts
-# (benchmarks/scenario.py).
+# (ocelad compare comid:loss=logistic,step_size=1e-3 ... --first-seed 0).
 FIXED_RATE = 3e-3
 FIXED = f"COMID, rate {FIXED_RATE:g}"
 COLORS = {TRACKED: "#0072B2", FIXED: "#D55E00", EUCLIDEAN: "#777777"}

@@ -22,11 +22,14 @@ from ocelad import Metric
 from ocelad.baselines import batch, mmc
 from ocelad.baselines.batch import FitError, FitsPairs, FitsPoints, Refitted, drawn_pairs, of_pairs
 from ocelad.baselines.itml import Itml
+from ocelad.baselines.lda import Lda
 from ocelad.baselines.lmnn import Lmnn, pairs_problem, points_problem
 from ocelad.baselines.logdet import divergence
+from ocelad.baselines.mds import Mds
 from ocelad.baselines.mmc import Mmc
+from ocelad.baselines.nca import Nca
+from ocelad.baselines.pca import Pca
 from ocelad.baselines.plain import Whitened, euclidean
-from ocelad.baselines.sklearn_methods import Lda, Mds, Nca, Pca
 from ocelad.evaluate import knn_error
 from ocelad.streams import DriftingClusters
 

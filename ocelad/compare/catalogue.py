@@ -6,8 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from ocelad.baselines.adagrad import AdaGrad
 from ocelad.baselines.ader import ader
 from ocelad.baselines.batch import FitsPoints, Refitted
@@ -17,14 +15,17 @@ from ocelad.baselines.ftrl import Ftrl
 from ocelad.baselines.hedge import STEP_SIZES, hedge
 from ocelad.baselines.itml import Itml
 from ocelad.baselines.itml_online import OnlineItml
+from ocelad.baselines.lda import Lda
 from ocelad.baselines.lego import Lego
 from ocelad.baselines.lmnn import Lmnn
+from ocelad.baselines.mds import Mds
 from ocelad.baselines.mmc import Mmc
+from ocelad.baselines.nca import Nca
 from ocelad.baselines.oasis import Oasis
+from ocelad.baselines.pca import Pca
 from ocelad.baselines.plain import Whitened, euclidean
 from ocelad.baselines.pola import Pola
 from ocelad.baselines.saol import saol
-from ocelad.baselines.sklearn_methods import Lda, Mds, Nca, Pca
 from ocelad.compare.contenders import Batch, Ensemble, Fixed, OfPoints, Reinitialised, Single, Truth
 from ocelad.compare.judge import Contender
 from ocelad.compare.methods import Between, Method, OneOf, Setting
@@ -100,8 +101,6 @@ def _at_start(method: Callable[..., FitsPoints], setting: Setting, **settings: A
 
 
 def _euclidean(setting: Setting) -> Contender:
-    if setting.sparse:
-        return Fixed(Metric.from_diagonal(np.full(setting.n_features, 1.0 / setting.n_features)))
     return Fixed(euclidean(setting.n_features))
 
 
