@@ -27,15 +27,15 @@ REFERENCE = "rice"
 def block_of(events: Events, rounds: int) -> Block:
     """The pairs as points; the second point of each is the origin."""
     U = events.U[:rounds]
-    return Block(1, "", U, np.zeros_like(U), events.y[:rounds])
+    return Block(1, "", "", U, np.zeros_like(U), events.y[:rounds])
 
 
 def microseconds(method: Method, block: Block) -> float:
     """What learning from a pair takes on average, after the first hundred."""
     contender = method.contender(Setting(block.X.shape[1], len(block), seed=0, opening=None))
-    contender.learn(block[:100])
+    contender.update(block[:100])
     start = perf_counter()
-    contender.learn(block[100:])
+    contender.update(block[100:])
     return 1e6 * (perf_counter() - start) / (len(block) - 100)
 
 

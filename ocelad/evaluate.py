@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ocelad import checks
+from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.online.learner import Learner
 from ocelad.pairs import Event
@@ -16,15 +17,37 @@ from ocelad.streams import Moment
 
 __all__ = [
     "Alone",
+    "Embedding",
     "Frozen",
     "Row",
     "Tracker",
     "clustering_nmi",
+    "embedded",
     "knn_error",
     "knn_error_by_closeness",
     "pair_auc",
     "prequential",
 ]
+
+
+class Embedding(Protocol):
+    """What puts points in places: a ``Metric``, and anything else that does."""
+
+    @property
+    def rank(self) -> int: ...
+
+    def embed(self, points: Any) -> Floats: ...
+
+
+def embedded(embedding: Embedding, points: Floats) -> Floats:
+    """Where a metric sees the points; one that has shrunk to nothing sees all in one place.
+
+    >>> embedded(Metric([[0.0, 0.0], [0.0, 0.0]]), np.ones((3, 2)))
+    array([[0.],
+           [0.],
+           [0.]])
+    """
+    return embedding.embed(points) if embedding.rank else np.zeros((len(points), 1))
 
 
 class Tracker(Protocol):
@@ -98,10 +121,8 @@ def prequential(
         if moment.round % every == 0:
             points, labels = moment.points(slice(n_points)), moment.labels[:n_points]
             for name, tracker in trackers.items():
-                metric = tracker.play()
-                # A metric that has shrunk to nothing sees all points in one place.
-                embedded = metric.embed(points) if metric.rank else np.zeros((len(points), 1))
-                scores = knn_error(embedded, labels), clustering_nmi(embedded, labels)
+                places = embedded(tracker.play(), points)
+                scores = knn_error(places, labels), clustering_nmi(places, labels)
                 rows.append(Row(moment.round, moment.phase.name, name, *scores))
         event = moment.event()
         for tracker in trackers.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import signal
 import subprocess
@@ -64,7 +65,7 @@ def test_a_file_of_pairs_is_a_stream(tmp_path):
     told = run("compare", "rice", "euclidean", "--stream", "pairs.csv", *columns, "--jobs", "1", cwd=tmp_path).stdout
     assert "pairs ranked wrong in %" in told
     assert "one stream" in told
-    assert "ten stretches" in told
+    assert "6 stretches" in told
 
 
 def test_items_with_classes_make_a_file_judged_by_neighbours(tmp_path):
@@ -78,7 +79,7 @@ def test_items_with_classes_make_a_file_judged_by_neighbours(tmp_path):
     pairs = rng.integers(40, size=(300, 2))
     rows = [f"{a},{b},{int(group[a] == group[b])}" for a, b in pairs]
     (tmp_path / "pairs.csv").write_text("\n".join(["id_a,id_b,similar", *rows]))
-    options = ("--items", "items.csv", "--features", "f*", "--class", "kind", "--jobs", "1")
+    options = ("--items", "items.csv", "--class", "kind", "--jobs", "1")
     told = run("compare", "rice", "euclidean", "--stream", "pairs.csv", *options, cwd=tmp_path).stdout
     assert "5-NN error in %" in told
 
@@ -107,7 +108,10 @@ def test_groups_stand_for_what_can_take_the_stream(tmp_path):
         (("rice", "lego", "--stream", "words"), 1, "lego: it does not take sparse points"),
         (("rice", "--stream", "nowhere.csv"), 2, "no file 'nowhere.csv', and no stream of that name: paper, static"),
         (("rice", "--seeds", "0"), 2, "--seeds"),
-        (("rice", "--every", "100000"), 1, "every"),
+        (("rice", "--every", "100000"), 1, "every is 100000, and the stream 'paper' has 6000 pairs"),
+        (("comid:loss=foo",), 1, "comid:loss=foo: loss must be one of"),
+        (("comid:step_size=abc",), 1, "comid:step_size=abc: step_size must be a finite number"),
+        (("rice", "--on-error", "skip"), 2, "--on-error is for a file of pairs"),
         (("rice", "--class", "kind"), 2, "--class is for a file of pairs"),
         (("rice", "--reference", "comid"), 1, "the reference 'comid' is not compared"),
         (("rice", "--tune", "3", "--first-seed", "1"), 1, "tuning takes the seeds 0 to 2"),
@@ -130,7 +134,37 @@ def test_files_that_do_not_fit_are_told_of(tmp_path):
     told = run(
         "compare", "rice", "--stream", "pairs.csv", "--x", "x0", "--z", "z0", "--label", "y", cwd=tmp_path, code=1
     )
-    assert "have the label +1; similar and dissimilar ones are needed" in told.stderr
+    assert "all pairs have the label +1; similar and dissimilar ones are needed" in told.stderr
+
+
+def test_one_stream_says_nothing_of_who_wins(tmp_path):
+    command = ("compare", "euclidean", "truth", "--stream", "static", "--seeds", "1", "--every", "1500", "--jobs", "1")
+    told = run(*command, cwd=tmp_path).stdout
+    assert "wins everywhere" not in told
+    assert "truth * ? -" in told
+    assert "static, one stream" in told
+
+
+def test_a_restart_that_is_refused_loses_nothing(tmp_path):
+    command = ("compare", "euclidean", "--stream", "static", "--seeds", "2", "--every", "1500", "--jobs", "1")
+    run(*command, cwd=tmp_path)
+    journal = tmp_path / "ocelad-compare" / "trials.jsonl"
+    before = journal.read_bytes()
+    run(*command, "--restart", "--reference", "foo", cwd=tmp_path, code=1)
+    assert journal.read_bytes() == before
+    assert "comparing: 0 of 2" in run(*command, "--restart", cwd=tmp_path).stderr
+    assert "comparing: 2 of 2" in run(*command, cwd=tmp_path).stderr.splitlines()[0]
+
+
+def test_every_score_is_in_a_table(tmp_path):
+    command = ("compare", "euclidean", "comid:step_size=1e-3,loss=hinge", "--stream", "static", "--seeds", "2")
+    run(*command, "--every", "1000", "--jobs", "1", cwd=tmp_path)
+    with open(tmp_path / "ocelad-compare" / "scores.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 2 * 3
+    content = json.loads((tmp_path / "ocelad-compare" / "comparison.json").read_text())
+    mean = 100 * np.mean([float(row["knn_error"]) for row in rows if row["method"] == "euclidean"])
+    assert mean == pytest.approx(content["methods"][0]["knn_error"]["mean"])
 
 
 def test_settings_that_were_tuned_are_shown(tmp_path):

@@ -10,19 +10,20 @@ from collections.abc import Callable, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from ocelad import checks
 from ocelad.metric import Metric
 from ocelad.online import elementwise
 from ocelad.online.comid import Comid, DivergenceName, LossName, RegularizerName
-from ocelad.online.learner import Learner
 from ocelad.pairs import Event, Pair, Relative, as_dense, as_event, as_relative
 
 #: A step size: one for all rounds, one for each, or a function of the round t = 1, 2, 3, ...
 Rate: TypeAlias = float | Sequence[float] | Callable[[int], float]
 
 SeenEvent = TypeVar("SeenEvent")
+ContraEvent = TypeVar("ContraEvent", contravariant=True)
+CoPlay = TypeVar("CoPlay", covariant=True)
 Play = TypeVar("Play")
 
 
@@ -155,6 +156,14 @@ def _as_function(rate: Any) -> Callable[[int], float]:
     return _Constant(checks.number(rate, "rate", above=0))
 
 
+class Forgetful(Protocol[ContraEvent, CoPlay]):
+    """What can be made afresh: a ``Learner``, or what lets out its loss."""
+
+    def play(self) -> CoPlay: ...
+
+    def update(self, event: ContraEvent) -> None: ...
+
+
 class Reinitialised(Generic[SeenEvent, Play]):
     """The oracle: a learner that is made afresh whenever it is told that the world has changed (section VI-B).
 
@@ -176,7 +185,7 @@ class Reinitialised(Generic[SeenEvent, Play]):
            [0., 1.]])
     """
 
-    def __init__(self, make: Callable[[], Learner[SeenEvent, Play]]) -> None:
+    def __init__(self, make: Callable[[], Forgetful[SeenEvent, Play]]) -> None:
         if not callable(make):
             raise TypeError(f"make must be a function that makes a learner; it is a {type(make).__name__}")
         self._make = make
@@ -192,7 +201,8 @@ class Reinitialised(Generic[SeenEvent, Play]):
 
     def loss(self, event: SeenEvent) -> float:
         """What the learner loses."""
-        return self._learner.loss(event)
+        learner: Any = self._learner
+        return float(learner.loss(event))
 
     def update(self, event: SeenEvent) -> None:
         """Let the learner learn."""

@@ -105,7 +105,6 @@ class Problem(Protocol):
     """Targets to be pulled and impostors to be pushed; the objective is a function of M and the weight."""
 
     n_features: int
-    n_targets: int
     scale: float
 
     def evaluate(self, M: Floats, weight: float) -> tuple[float, Floats]:
@@ -170,7 +169,7 @@ class _Points:
             for others in (slice(0, start), slice(end, len(rows)))
             if others.start < others.stop
         ]
-        self.n_features, self.n_targets = rows.shape[1], len(first)
+        self.n_features = rows.shape[1]
         self.scale = _scale(self._differences)
 
     def evaluate(self, M: Floats, weight: float) -> tuple[float, Floats]:
@@ -270,7 +269,6 @@ class _Pairs:
     ) -> None:
         self._near, self._far, self._hinges = near, far, hinges
         self.n_features = near.shape[1]
-        self.n_targets = len(near)
         self.scale = _scale(near)
 
     def evaluate(self, M: Floats, weight: float) -> tuple[float, Floats]:

@@ -85,7 +85,7 @@ def saol(
     n_features: int,
     *,
     loss: LossName = "hinge",
-    step_size: float = 3e-3,
+    step_size: float = 3e-2,
     seed: int | None = 0,
     largest_loss: float = 1.0,
     shortest_interval: int = 1,

@@ -33,7 +33,7 @@ class TargetLearner(HeldMetric, ABC):
     start : Metric
         Where it starts; positive definite. Its threshold stays as it is.
     eta : float
-        Step size; above 0. It multiplies squares of squared distances, so that it depends on the threshold alone.
+        Step size; above 0. What suits depends on the squared distances, not on the number of features.
     similar_target, dissimilar_target : float or None
         Above 0, the first not above the second. None: three quarters of the threshold and five quarters of it.
     """

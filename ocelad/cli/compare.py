@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ocelad.cli.shared import (
     INTERRUPTED,
@@ -28,9 +29,27 @@ from ocelad.cli.shared import (
 
 if TYPE_CHECKING:
     from ocelad.compare import Comparison, Method, Stream
-    from ocelad.compare.summary import NotWon
+    from ocelad.compare.summary import Estimate, NotWon
 
-JOURNAL, RESULT, PICTURE = "trials.jsonl", "comparison.json", "comparison"
+JOURNAL, RESULT, SCORES, PICTURE = "trials.jsonl", "comparison.json", "scores.csv", "comparison"
+# How it is said that a method is better than the reference, alike, or that it cannot be known.
+MARKS = {"better": "", "alike": "= ", "unknown": "? "}
+# Options that say how a file is read.
+OF_FILES = (
+    "items",
+    "class_",
+    "features",
+    "x",
+    "z",
+    "label",
+    "id_",
+    "id_a",
+    "id_b",
+    "time",
+    "format_",
+    "on_error",
+    "skipped",
+)
 
 
 @click.command(short_help="Any methods on any stream, under one protocol.")
@@ -78,10 +97,10 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
     A METHOD is a name, or a name with settings: comid:step_size=1e-3,loss=hinge. "all", "online", "ensembles", "batch"
     and "plain" stand for all of that kind which can take the stream. Without any, those of the paper's figure.
 
-    Each method is judged every 100 rounds by what it says before it learns from the pairs that come: the 5-NN error and
-    how often k-means finds the clusters, among points with known classes; and how many couples of a similar and a
-    dissimilar pair, of the 100 to come, it ranks wrongly. Ctrl-C or a kill loses nothing that is finished: the same
-    command goes on.
+    Every so many rounds (--every) each method is judged by what it says before it learns from the pairs that come: the
+    5-NN error and how often k-means finds the clusters, among points with known classes; and how many couples of a
+    similar and a dissimilar pair, of those to come before it is judged again, it ranks wrongly. Ctrl-C or a kill loses
+    nothing that is finished: run the same command again, and it goes on.
 
     \b
     Examples:
@@ -101,8 +120,6 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
     chosen = _chosen(methods or FIGURE, stream)
     output: Path = options["output"]
     journal = output / JOURNAL
-    if options["restart"]:
-        journal.unlink(missing_ok=True)
     with _progress() as progress:
         try:
             result = run(
@@ -116,10 +133,11 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
                 reference=options["reference"],
                 n_jobs=options["jobs"],
                 journal=journal,
+                restart=options["restart"],
                 progress=progress,
             )
         except KeyboardInterrupt:
-            click.echo(f"Interrupted; what is finished is in {journal}, and the same command goes on.", err=True)
+            click.echo(f"Interrupted; what is finished is in {journal}: run the same command again to go on.", err=True)
             sys.exit(INTERRUPTED)
     _write(result, output, f"{PICTURE}.{options['picture']}", as_json)
     if n_skipped:
@@ -132,9 +150,10 @@ def _stream(options: dict[str, Any]) -> tuple[Stream, int]:
 
     name: str = options["stream"]
     if name in STREAMS:
-        for option in ("items", "class_", "x", "z", "label"):
-            if options[option]:
-                raise click.UsageError(f"--{option.strip('_')} is for a file of pairs; {name!r} is a built-in stream")
+        for option in OF_FILES:
+            if click.get_current_context().get_parameter_source(option) != ParameterSource.DEFAULT:
+                shown = option.strip("_").replace("_", "-")
+                raise click.UsageError(f"--{shown} is for a file of pairs; {name!r} is a built-in stream")
         return STREAMS[name], 0
     if options["seeds"]:
         raise click.UsageError("a file of pairs is one stream, whatever the seed: leave --seeds away")
@@ -151,8 +170,6 @@ def _stream(options: dict[str, Any]) -> tuple[Stream, int]:
     if not chunks:
         raise ValueError(f"{name} has no pairs to compare on")
     pairs, y = np.concatenate([chunk.pairs for chunk in chunks]), np.concatenate([chunk.y for chunk in chunks])
-    if abs(y.sum()) == len(y):
-        raise ValueError(f"all pairs of {name} have the label {y[0]:+g}; similar and dissimilar ones are needed")
     scene = _scene(options, features) if options["class_"] else None
     return PairStream(pairs[:, 0], pairs[:, 1], y, scene=scene, name=Path(name).name), rows.n_skipped
 
@@ -238,6 +255,7 @@ def _write(result: Comparison, output: Path, picture: str, as_json: bool) -> Non
 
     content = json_line(result.to_json())
     replace_whole(output / RESULT, f"{content}\n".encode())
+    replace_whole(output / SCORES, "".join(_score_lines(result)).encode())
     no_picture = why_no_picture()
     if no_picture is None:
         draw(result, output / picture)
@@ -246,35 +264,56 @@ def _write(result: Comparison, output: Path, picture: str, as_json: bool) -> Non
         return
     print_tables(*_tables(result), width=120)
     click.echo("\n".join(_notes(result)))
-    click.echo(f"Result: {output / RESULT}")
+    click.echo(f"Result: {output / RESULT}; every score: {output / SCORES}")
     click.echo(f"Picture: {output / picture}" if no_picture is None else f"No picture: {no_picture}")
+
+
+def _score_lines(result: Comparison) -> Iterator[str]:
+    """Every score, for tools that read tables."""
+    from ocelad.compare.judge import Scores
+
+    yield f"method,seed,round,phase,{','.join(Scores._fields)}\n"
+    for label, records in result.records.items():
+        for record in records:
+            for t, phase, scores in zip(record.rounds, record.phases, record.scores, strict=True):
+                numbers = ",".join("" if score != score else repr(float(score)) for score in scores)
+                yield f'"{label}",{record.seed},{t},"{phase}",{numbers}\n'
 
 
 def _tables(result: Comparison) -> list[Any]:
     from ocelad.compare.summary import MEASURES
 
-    lines = sorted(result.rows(), key=lambda line: (line.mean != line.mean, line.mean))
+    by_label = {line.method: line for line in result.rows()}
+    lines = [by_label[label] for label in result.ranking]
     told = {method.label: method.needs for method in result.methods}
     numbered = {phase: f"P{at}" for at, phase in enumerate(result.phases, start=1)} if len(result.phases) > 1 else {}
     others = [measure for measure in result.measures if measure != result.main]
     by_measure = {measure: {line.method: line for line in result.rows(measure)} for measure in others}
-    columns = ["method", *numbered.values(), "all", f"less {result.reference}"]
+    reference = result.reference if len(result.reference) <= 20 else "reference"
+    columns = ["method", *numbered.values(), "all", f"minus {reference}"]
     columns += [{"found": "found", "ranked_wrong": "ranked"}[measure] for measure in others] + ["us/pair"]
     rows = []
     for line in lines:
         label = line.method
-        row = [f"{label} *" if told[label] else label]
+        failed, star = len(result.failures(label)), " *" if told[label] else ""
+        row = [f"{label}{star}{f' ({len(result.seeds) - failed}/{len(result.seeds)})' if failed else ''}"]
         row += [_number(line.by_phase[phase].mean) for phase in numbered]
-        row += [_with_error(line.mean, line.error)]
-        row += ["" if label == result.reference else _with_error(*line.difference, sign=True)]
+        row += [_with_error(line.overall)]
+        row += ["" if label == result.reference else _with_error(line.difference, sign=True)]
         row += [_number(by_measure[measure][label].mean, 1) for measure in others]
         rows.append([*row, _number(result.microseconds(label), 0)])
-    over = f"{len(result.seeds)} streams" if result.stream.seeded else "one stream"
+    over = f"{len(result.seeds)} streams" if len(result.seeds) > 1 else "one stream"
     title = f"{MEASURES[result.main]}, mean and standard error: {result.stream.name}, {over}"
     tables = [table(title, columns, rows)]
     if result.tuned:
         settings = [[label, _settings(tuned.best), str(tuned.n_tried)] for label, tuned in result.tuned.items()]
-        tables.append(table("Tuned on other streams", ["method", "", "tried"], settings))
+        tables.append(
+            table(
+                "Tuned on other streams" if result.stream.seeded else "Tuned on the pairs before",
+                ["method", "", "tried"],
+                settings,
+            )
+        )
     return tables
 
 
@@ -290,11 +329,13 @@ def _notes(result: Comparison) -> list[str]:
     if len(result.phases) > 1:
         notes.append("; ".join(f"P{at}: {phase}" for at, phase in enumerate(result.phases, start=1)))
     if result.stream.has_scenes:
-        notes.append(f"found: {MEASURES['found']}; ranked: {MEASURES['ranked_wrong']}.")
+        notes.append(f"found: {MEASURES['found']}, more is better; ranked: {MEASURES['ranked_wrong']}, less is better.")
     if any(method.needs for method in result.methods):
-        notes.append("* is told more than the pairs: the points' classes, when the question changes, or the truth.")
+        notes.append(
+            "* is told more than the pairs: classes, when the question changes, how long the stream is, or the truth."
+        )
     if not result.stream.seeded:
-        notes.append("Standard errors are over ten stretches of the stream, one after the other.")
+        notes.append(f"Standard errors are over {result.n_stretches} stretches of the stream, one after the other.")
     for method in result.methods:
         failed = result.failures(method.label)
         if failed:
@@ -312,14 +353,13 @@ def _not_won(result: Comparison) -> list[str]:
     told = {method.label: " *" if method.needs else "" for method in result.methods}
     found = result.not_won()
     if not found:
-        return [f"{result.reference} wins everywhere, by more than two standard errors."]
-    lines = [
-        f"Where {result.reference} does not win (less {result.reference}, paired; = is within two standard errors):"
-    ]
+        return [f"{result.reference} wins everywhere (95 % confidence, paired)."] if len(result.methods) > 1 else []
+    marks = "= not told apart with 95 % confidence, ? cannot be told: one stream only, or one of the two failed"
+    lines = [f"Where {result.reference} does not win (minus {result.reference}, paired; {marks}):"]
     for measure, phase in dict.fromkeys((lost.measure, lost.phase) for lost in found):
         here = sorted((lost for lost in found if (lost.measure, lost.phase) == (measure, phase)), key=_size)
         words = [
-            f"{lost.method}{told[lost.method]} {'' if lost.better else '= '}{_with_error(*lost.difference, sign=True)}"
+            f"{lost.method}{told[lost.method]} {MARKS[lost.verdict]}{_with_error(lost.difference, sign=True)}"
             for lost in here
         ]
         lines.append(f"  {phase or f'over all, {MEASURES[measure]}'}: {', '.join(words)}")
@@ -327,10 +367,11 @@ def _not_won(result: Comparison) -> list[str]:
 
 
 def _size(lost: NotWon) -> float:
-    return -abs(lost.difference.mean) if lost.better else 0.0
+    return -abs(lost.difference.mean) if lost.verdict == "better" else 0.0
 
 
-def _with_error(mean: float, error: float, sign: bool = False) -> str:
+def _with_error(estimate: Estimate, sign: bool = False) -> str:
+    mean, error = estimate.mean, estimate.error
     if mean != mean:
         return "-"
     number = f"{mean:+.2f}" if sign else f"{mean:.2f}"
@@ -372,7 +413,9 @@ def _print_list(as_json: bool) -> None:
         tables.append(table(group, ["method", "", ""], rows))
     streams_rows = [[name, f"{stream.about}; {stream.rounds} rounds"] for name, stream in STREAMS.items()]
     print_tables(*tables, table("streams", ["stream", ""], streams_rows))
-    click.echo("* is told more than the pairs: the points' classes, when the question changes, or the truth.")
+    click.echo(
+        "* is told more than the pairs: classes, when the question changes, how long the stream is, or the truth."
+    )
 
 
 def _listed(method: Method) -> str:

@@ -21,7 +21,6 @@ from ocelad.cli.shared import (
 )
 
 if TYPE_CHECKING:
-    from ocelad.metric import Metric
     from ocelad.saved_metric import SavedMetric
 
 LEARNED, EUCLIDEAN = "learned", "Euclidean"
@@ -111,22 +110,16 @@ def _on_items(
 ) -> dict[str, dict[str, float]]:
     import numpy as np
 
-    from ocelad.scores import clustering_nmi, knn_error
+    from ocelad.evaluate import clustering_nmi, embedded, knn_error
 
     X, labels = labelled_items(saved, options["items"], class_, seed, MOST_POINTS, id=options["id_"])
-    embedded = {LEARNED: _embedded(saved.metric, X), EUCLIDEAN: X}
+    places = {LEARNED: embedded(saved.metric, X), EUCLIDEAN: X}
     if len(np.unique(labels)) < 2:
         raise ValueError(f"all items have the {class_} {labels[0]!r}; at least two classes are needed")
     return {
-        f"{neighbors}-NN error": {name: knn_error(points, labels, neighbors) for name, points in embedded.items()},
-        "NMI of k-means": {name: clustering_nmi(points, labels, seed) for name, points in embedded.items()},
+        f"{neighbors}-NN error": {name: knn_error(points, labels, neighbors) for name, points in places.items()},
+        "NMI of k-means": {name: clustering_nmi(points, labels, seed) for name, points in places.items()},
     }
-
-
-def _embedded(metric: Metric, X: Any) -> Any:
-    import numpy as np
-
-    return metric.embed(X) if metric.rank else np.zeros((len(X), 1))
 
 
 def labelled_items(

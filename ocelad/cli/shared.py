@@ -106,7 +106,7 @@ def opened_pairs(
         return open_comparisons(file, **arguments)
     # They are read into memory while the comparisons are opened.
     chosen = listed(options["features"]) or features
-    with open_items(options["items"], id=options["id_"], features=chosen) as items:
+    with open_items(options["items"], id=options["id_"], features=chosen, label=options.get("class_")) as items:
         return open_comparisons(file, items=items, **arguments)
 
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from ocelad import checks
 from ocelad.baselines.adagrad import AdaGrad
 from ocelad.baselines.ader import ader
 from ocelad.baselines.batch import FitsPoints, Refitted
 from ocelad.baselines.cbce import cbce
-from ocelad.baselines.comid import RatedComid, inverse_root
+from ocelad.baselines.comid import RatedComid, Reinitialised, inverse_root
 from ocelad.baselines.ftrl import Ftrl
 from ocelad.baselines.hedge import STEP_SIZES, hedge
 from ocelad.baselines.itml import Itml
@@ -26,7 +27,7 @@ from ocelad.baselines.pca import Pca
 from ocelad.baselines.plain import Whitened, euclidean
 from ocelad.baselines.pola import Pola
 from ocelad.baselines.saol import saol
-from ocelad.compare.contenders import Batch, Ensemble, Fixed, OfPoints, Reinitialised, Single, Truth
+from ocelad.compare.contenders import Batch, Ensemble, Fixed, OfPoints, Single, ToldOfChanges, Truth
 from ocelad.compare.judge import Contender
 from ocelad.compare.methods import Between, Method, OneOf, Setting
 from ocelad.compare.streams import DriftingStream, Stream, WordStream
@@ -58,7 +59,7 @@ def _decaying(setting: Setting, *, step_size: float, **settings: Any) -> Contend
 
 
 def _oracle(setting: Setting, **settings: Any) -> Contender:
-    return Reinitialised(partial(_comid, setting, **settings))
+    return ToldOfChanges(Reinitialised(partial(_comid, setting, **settings)))
 
 
 def _learner(learner: Callable[..., Any], setting: Setting, **settings: Any) -> Contender:
@@ -69,8 +70,13 @@ def _oasis(setting: Setting, **settings: Any) -> Contender:
     return OfPoints(Oasis(setting.n_features, **settings))
 
 
-def _ensemble(ensemble: Callable[..., Any], setting: Setting, **settings: Any) -> Contender:
-    return Ensemble(ensemble(setting.n_features, **settings))
+def _cbce(setting: Setting, **settings: Any) -> Contender:
+    return Ensemble(cbce(setting.n_features, **settings))
+
+
+def _hedge(setting: Setting, *, step_sizes: Any, **settings: Any) -> Contender:
+    several = step_sizes if isinstance(step_sizes, tuple) else (step_sizes,)
+    return Ensemble(hedge(setting.n_features, step_sizes=several, **settings))
 
 
 def _saol(setting: Setting, **settings: Any) -> Contender:
@@ -84,6 +90,9 @@ def _ader(setting: Setting, **settings: Any) -> Contender:
 def _refitted(
     method: Callable[..., Any], from_points: bool, setting: Setting, *, every: int, window: int | None, **settings: Any
 ) -> Contender:
+    checks.whole(every, "every", at_least=1)
+    if window is not None:
+        checks.whole(window, "window", at_least=1)
     rows = 2 if from_points else 1  # of a round
     refitted = Refitted(
         method(**settings),
@@ -105,7 +114,7 @@ def _euclidean(setting: Setting) -> Contender:
 
 
 def _truth(setting: Setting) -> Contender:
-    return Truth()
+    return Truth(_start(setting))
 
 
 def _start(setting: Setting) -> Metric:
@@ -164,14 +173,14 @@ _METHODS = [
         "saol",
         "SAOL: fresh learners, one drawn at random",
         _saol,
-        {"step_size": 3e-3, "loss": "hinge"},
-        {"step_size": Between(3e-4, 3e-1)},
+        {"step_size": 3e-2, "largest_loss": 1.0, "loss": "hinge"},
+        {"step_size": Between(3e-4, 3e-1), "largest_loss": OneOf((1.0, 3.0, 10.0)), "loss": _LOSS},
         group="ensembles",
     ),
     Method(
         "cbce",
         "coin betting over the same intervals",
-        partial(_ensemble, cbce),
+        _cbce,
         {"step_size": 1e-2, "largest_loss": 3.0, "loss": "hinge"},
         {"step_size": Between(1e-3, 1e-1), "largest_loss": OneOf((1.0, 3.0, 10.0)), "loss": _LOSS},
         group="ensembles",
@@ -182,12 +191,13 @@ _METHODS = [
         _ader,
         {"diameter": 1.0, "loss_range": 4.0, "loss": "hinge"},
         {"diameter": Between(1e-1, 1e1), "loss_range": Between(0.3, 1e2), "loss": _LOSS},
+        needs=frozenset({"length"}),
         group="ensembles",
     ),
     Method(
         "hedge",
         "Hedge over given step sizes",
-        partial(_ensemble, hedge),
+        _hedge,
         {"step_sizes": STEP_SIZES, "rate": 1e-3, "loss": "hinge"},
         {"rate": Between(1e-5, 1.0), "loss": _LOSS},
         group="ensembles",

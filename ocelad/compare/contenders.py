@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 
-from ocelad.compare.judge import Contender, Play
+from ocelad.baselines.batch import Refitted
+from ocelad.baselines.comid import Reinitialised
+from ocelad.compare.judge import Play
 from ocelad.compare.streams import Block
 from ocelad.metric import Metric
 from ocelad.online.learner import Learner
@@ -22,10 +23,10 @@ class Ensemble:
     def __init__(self, ensemble: Ocelad[Any, Metric]) -> None:
         self._ensemble = ensemble
 
-    def play(self, now: Block) -> Play:
+    def play(self) -> Play:
         return self._ensemble.play()
 
-    def learn(self, block: Block) -> None:
+    def update(self, block: Block) -> None:
         self._ensemble.replay(block.events())
 
 
@@ -35,10 +36,10 @@ class Single:
     def __init__(self, learner: Learner[Event, Metric]) -> None:
         self._learner = learner
 
-    def play(self, now: Block) -> Play:
+    def play(self) -> Play:
         return self._learner.play()
 
-    def learn(self, block: Block) -> None:
+    def update(self, block: Block) -> None:
         for event in block.events():
             self._learner.update(event)
 
@@ -57,31 +58,30 @@ class OfPoints:
     def __init__(self, learner: PairLearner) -> None:
         self._learner = learner
 
-    def play(self, now: Block) -> Play:
+    def play(self) -> Play:
         return self._learner.play()
 
-    def learn(self, block: Block) -> None:
+    def update(self, block: Block) -> None:
         for x, z, y in zip(block.X, block.Z, block.y, strict=True):
             self._learner.update(Pair(x, z, y))
 
 
-class Reinitialised:
-    """A contender that is made anew whenever the question changes: the oracle, which is told."""
+class ToldOfChanges:
+    """A contender that is told when the question changes, and made afresh then; it needs "changes"."""
 
-    def __init__(self, make: Callable[[], Contender]) -> None:
-        self._make = make
-        self._contender = make()
+    def __init__(self, oracle: Reinitialised[Block, Play]) -> None:
+        self._oracle = oracle
 
-    def play(self, now: Block) -> Play:
-        return self._contender.play(now)
+    def play(self) -> Play:
+        return self._oracle.play()
 
-    def learn(self, block: Block) -> None:
+    def update(self, block: Block) -> None:
         cuts = [0, *block.changes, len(block)]
         for number, (first, last) in enumerate(pairwise(cuts)):
             if number > 0:
-                self._contender = self._make()
+                self._oracle.changed()
             if last > first:
-                self._contender.learn(block[first:last])
+                self._oracle.update(block[first:last])
 
 
 class Fixed:
@@ -90,37 +90,33 @@ class Fixed:
     def __init__(self, metric: Metric) -> None:
         self._metric = metric
 
-    def play(self, now: Block) -> Play:
+    def play(self) -> Play:
         return self._metric
 
-    def learn(self, block: Block) -> None:
+    def update(self, block: Block) -> None:
         pass
 
 
-class Truth:
-    """The metric by which the pairs are answered, which no learner is told."""
+class Truth(Fixed):
+    """The metric by which the pairs are answered, which no learner is told; it needs "truth"."""
 
-    def play(self, now: Block) -> Play:
-        assert now.truth is not None
-        return now.truth
-
-    def learn(self, block: Block) -> None:
-        pass
+    def told(self, truth: Metric) -> None:
+        """Be told the metric of the pairs to come."""
+        self._metric = truth
 
 
 class Batch:
     """A batch method that is fitted anew, every so many rounds, on what was seen."""
 
-    def __init__(self, refitted: Any, from_points: bool) -> None:
+    def __init__(self, refitted: Refitted, from_points: bool) -> None:
         self._refitted, self._from_points = refitted, from_points
 
-    def play(self, now: Block) -> Play:
-        metric: Metric = self._refitted.play()
-        return metric
+    def play(self) -> Play:
+        return self._refitted.play()
 
-    def learn(self, block: Block) -> None:
+    def update(self, block: Block) -> None:
         if self._from_points:
-            assert block.labels is not None
+            assert block.labels is not None  # a method that needs them is not run without
             # The pairs one after the other, so that a window holds the last of them.
             points = np.stack([block.X, block.Z], axis=1).reshape(-1, block.X.shape[1])
             self._refitted.see_points(points, block.labels.ravel())

@@ -9,7 +9,7 @@ import numpy as np
 from ocelad.baselines.oasis import Similarity
 from ocelad.checks import Floats
 from ocelad.compare.streams import Block
-from ocelad.evaluate import clustering_nmi, knn_error, knn_error_by_closeness, pair_auc
+from ocelad.evaluate import clustering_nmi, embedded, knn_error, knn_error_by_closeness, pair_auc
 from ocelad.metric import Metric
 
 #: What a method says: a distance, or a similarity that is none.
@@ -20,14 +20,17 @@ FOUND = 0.8
 
 
 class Contender(Protocol):
-    """A method on its way through a stream."""
+    """A method on its way through a stream: a learner of blocks.
 
-    def play(self, now: Block) -> Play:
-        """What it says before it has seen the pairs of the block. Only the truth itself looks at the block."""
+    One that needs "truth" also has ``told(truth)``, which is called with the true metric before each play.
+    """
+
+    def play(self) -> Play:
+        """What it says now. Changes nothing."""
         ...
 
-    def learn(self, block: Block) -> None:
-        """Learn from the pairs of the block, one after the other."""
+    def update(self, block: Block) -> None:
+        """Learn from the pairs of a block, one after the other. Of what else is in it, only what the method needs."""
         ...
 
 
@@ -56,21 +59,17 @@ def judged(play: Play, block: Block) -> Scores:
     if block.scene is None:
         return Scores(np.nan, np.nan, wrong)
     points, labels = block.scene
-    embedded = _embedded(play, points)
+    places = embedded(play, points)
+    if not np.isfinite(places).all():
+        raise FloatingPointError("its distances overflow; smaller steps are needed")
     if isinstance(play, Similarity):
         error = knn_error_by_closeness(points @ play.matrix @ points.T, labels)
     else:
-        error = knn_error(embedded, labels)
-    return Scores(error, clustering_nmi(embedded, labels), wrong)
+        error = knn_error(places, labels)
+    return Scores(error, clustering_nmi(places, labels), wrong)
 
 
 def _distances(play: Play, block: Block) -> Floats:
     if isinstance(play, Similarity):
         return np.asarray(-play.similarity(block.X, block.Z))
     return np.asarray(play.squared_distance(block.X, block.Z))
-
-
-def _embedded(play: Play, points: Floats) -> Floats:
-    if not play.rank:  # it has shrunk to nothing, and sees all points in one place
-        return np.zeros((len(points), 1))
-    return np.asarray(play.embed(points))

@@ -79,6 +79,8 @@ class Method:
         Whether it takes sparse points.
     group : str
         What ``--list`` puts it under.
+    changed : mapping
+        What differs from the defaults; ``with_settings`` sets it.
 
     Examples
     --------
@@ -128,12 +130,24 @@ class Method:
         """It, before the first round."""
         return self.make(setting, **self.values)
 
+    def tried(self, stream: Stream) -> None:
+        """Make it once, on made-up points: a setting that it does not take is refused now and not in every trial."""
+        rng = np.random.default_rng(0)
+        opening = Scene(rng.normal(size=(60, stream.n_features)), np.arange(60) % 3) if "labels" in self.needs else None
+        try:
+            made = self.contender(Setting(stream.n_features, stream.rounds, 0, opening, stream.sparse))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{self.label}: {error}") from error
+        if not all(callable(getattr(made, name, None)) for name in ("play", "update")):
+            raise ValueError(f"{self.label}: make returned a {type(made).__name__}, which has no play and update")
+
     def why_not(self, stream: Stream) -> str | None:
         """Why it cannot take the stream, if so."""
         words = {
             "labels": "the classes of the points",
             "changes": "to be told when the question changes",
             "truth": "the true metric",
+            "length": "to know how long the stream is",
         }
         lacking = [words[need] for need in sorted(self.needs - stream.gives)]
         if lacking:
@@ -161,6 +175,8 @@ def parsed(text: str, methods: Mapping[str, Method]) -> Method:
         key, equals, value = part.partition("=")
         if not equals:
             raise ValueError(f"{text!r}: {part!r} is no setting; accepted: {name}:key=value,key=value")
+        if key.strip() in changed:
+            raise ValueError(f"{text!r} says {key.strip()} twice; accepted: every setting once")
         changed[key.strip()] = _value(value.strip())
     return method.with_settings(**changed)
 
@@ -197,4 +213,4 @@ def _value(text: str) -> Any:
 def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         return "/".join(_shown(part) for part in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return str(value)

@@ -32,14 +32,14 @@ def draw(comparison: Comparison, path: str | Path) -> None:
 
 def _lines(comparison: Comparison) -> Any:
     """The measures one below the other, all methods in each."""
-    measures = [measure for measure in comparison.measures if measure != "ranked_wrong"] or ["ranked_wrong"]
+    measures = comparison.measures
     figure, axes = pyplot().subplots(
-        len(measures), 1, figsize=(10.5, 1.2 + 3.4 * len(measures)), sharex=True, squeeze=False, layout="constrained"
+        len(measures), 1, figsize=(10.5, 1.2 + 2.9 * len(measures)), sharex=True, squeeze=False, layout="constrained"
     )
     methods = [method.label for method in comparison.methods]
     styles = dict(zip(methods, STYLES, strict=False))
     for ax, measure in zip(axes[:, 0], measures, strict=True):
-        for label in _in_order(comparison):
+        for label in comparison.ranking:
             _draw_line(ax, comparison, label, measure, *styles[label])
         _finish(ax, comparison, measure, methods)
         ax.set_ylabel(MEASURES[measure])
@@ -52,7 +52,7 @@ def _lines(comparison: Comparison) -> Any:
 
 def _panels(comparison: Comparison) -> Any:
     """The main measure of each method in a panel of its own, the reference beside it."""
-    order = [label for label in _in_order(comparison) if label != comparison.reference]
+    order = [label for label in comparison.ranking if label != comparison.reference]
     n_rows = -(-len(order) // N_COLUMNS)
     figure, axes = pyplot().subplots(
         n_rows,
@@ -67,7 +67,7 @@ def _panels(comparison: Comparison) -> Any:
         _draw_line(ax, comparison, comparison.reference, comparison.main, PALETTE[0], "-")
         _draw_line(ax, comparison, label, comparison.main, PALETTE[1], "-")
         _finish(ax, comparison, comparison.main, [comparison.reference, *order])
-        ax.set_title(label, fontsize=10, color=PALETTE[1], loc="left")
+        ax.set_title(_shown(comparison, label), fontsize=10, color=PALETTE[1], loc="left")
         ax.tick_params(labelsize=8)
     for ax in axes.flat[len(order) :]:
         ax.set_visible(False)
@@ -77,22 +77,24 @@ def _panels(comparison: Comparison) -> Any:
     return figure
 
 
-def _in_order(comparison: Comparison) -> list[str]:
-    """The methods, the best by the main measure first."""
-    return [line.method for line in sorted(comparison.rows(), key=lambda line: (np.isnan(line.mean), line.mean))]
-
-
 def _about(comparison: Comparison) -> str:
     n = len(comparison.seeds)
-    return f"best over all first, {n} streams" if n > 1 else "best over all first"
+    streams = f", {n} streams" if n > 1 else ""
+    return f"{comparison.stream.name}{streams}; best first"
+
+
+def _shown(comparison: Comparison, label: str) -> str:
+    """With a star where the method is told more than the pairs."""
+    told = {method.label: method.needs for method in comparison.methods}
+    return f"{label} *" if told[label] else label
 
 
 def _draw_line(ax: Axes, comparison: Comparison, label: str, measure: str, color: str, dash: str) -> None:
     rounds, means, errors = comparison.over_time(label, measure)
     if not rounds:
         return
-    first = label == comparison.reference
-    ax.plot(rounds, means, dash, color=color, label=label, linewidth=2.4 if first else 1.4, zorder=3 if first else 2)
+    width, above = (2.4, 3) if label == comparison.reference else (1.4, 2)
+    ax.plot(rounds, means, dash, color=color, label=_shown(comparison, label), linewidth=width, zorder=above)
     ax.fill_between(rounds, means - errors, means + errors, color=color, alpha=0.18, linewidth=0)
 
 

@@ -20,8 +20,6 @@ from ocelad.trials import each_trial
 
 #: Streams of seeds below this one are for tuning; those from it on for judging.
 FIRST_SEED = 1000
-#: Which part of a file is for tuning: its first pairs.
-TUNING_SHARE = 0.25
 
 #: Called with what is being done, how many trials are done, and how many there are.
 Progress = Callable[[str, int, int], object]
@@ -39,6 +37,7 @@ def compare(
     reference: str | None = None,
     n_jobs: int = -1,
     journal: str | Path | None = None,
+    restart: bool = False,
     progress: Progress | None = None,
 ) -> Comparison:
     """Compare methods on the same streams, by the same evaluation.
@@ -64,7 +63,10 @@ def compare(
     n_jobs : int
         How many processes; -1: as many as there are processors.
     journal : path or None
-        A file in which finished trials are kept; those in it are not computed again.
+        A file in which finished trials are kept; those in it are not computed again (those of methods and streams of
+        your own are: a file cannot know whether their code is still the same).
+    restart : bool
+        Whether what the journal has is forgotten.
     progress : callable or None
         Called with words, the number of trials done and of all, after each.
 
@@ -74,32 +76,26 @@ def compare(
     >>> [round(row.mean, 1) for row in comparison.rows("knn_error")]
     [19.6, 0.2]
     """
-    chosen = [parsed(method, METHODS) if isinstance(method, str) else method for method in methods]
-    _check_labels(chosen)
-    place = _stream(stream)
-    checks.whole(every, "every", at_least=1, at_most=place.rounds)
-    n_seeds = checks.whole(seeds, "seeds", at_least=1)
+    chosen, place = _methods(methods), _stream(stream)
+    checks.whole(every, "every", at_least=1)
+    if every > place.rounds:
+        raise ValueError(f"every is {every}, and the stream {place.name!r} has {place.rounds} pairs; accepted: fewer")
+    checks.whole(seeds, "seeds", at_least=1)
     checks.whole(first_seed, "first_seed", at_least=0)
     checks.whole(tune, "tune", at_least=0)
     checks.whole(tune_seeds, "tune_seeds", at_least=1)
     reference = chosen[0].label if reference is None else _known(reference, chosen)
     check_stream(chosen, place)
-    trials = _Trials(Journal(None if journal is None else Path(journal)), every, n_jobs, progress)
-    tuned: dict[str, Tuned] = {}
-    if tune:
-        if place.seeded and tune_seeds > first_seed:
-            raise ValueError(
-                f"tuning takes the seeds 0 to {tune_seeds - 1}, and the comparison begins at {first_seed}; "
-                f"accepted: a first_seed of {tune_seeds} or more"
-            )
-        tuning, place = _split(place, every)
-        tuned = _tune(chosen, tuning, tune, range(tune_seeds if tuning.seeded else 1), trials)
-    numbers = list(range(first_seed, first_seed + n_seeds)) if place.seeded else [0]
-    best = [tuned[method.label].best if method.label in tuned else method for method in chosen]
-    records = trials.run("comparing", place, [(seed, tuple(best)) for seed in numbers])
-    by_label = {
-        method.label: [records[number][at] for number in range(len(numbers))] for at, method in enumerate(chosen)
-    }
+    tuning, place = _split(place, every, tune_seeds, first_seed) if tune else (place, place)
+    for method in chosen:
+        method.tried(place)
+    with Journal(None if journal is None else Path(journal), restart=restart) as kept:
+        trials = _Trials(kept, every, n_jobs, progress)
+        tuned = _tune(chosen, tuning, tune, range(tune_seeds if tuning.seeded else 1), trials) if tune else {}
+        numbers = range(first_seed, first_seed + seeds) if place.seeded else [0]
+        best = tuple(tuned[method.label].best if method.label in tuned else method for method in chosen)
+        records = trials.run("comparing", place, [(seed, best) for seed in numbers])
+    by_label = {method.label: [of_seed[at] for of_seed in records] for at, method in enumerate(chosen)}
     return Comparison(place, tuple(chosen), by_label, reference, every, tuple(numbers), tuned)
 
 
@@ -116,7 +112,7 @@ class _Trials:
         tasks = [
             (seed, part)
             for seed, methods in wanted
-            for part in _parts(self._journal.missing(stream, methods, seed, every), len(wanted))
+            for part in self._parts(self._journal.missing(stream, methods, seed, every), len(wanted))
         ]
         total = sum(len(methods) for _, methods in wanted)
         done = total - sum(len(part) for _, part in tasks)
@@ -129,17 +125,17 @@ class _Trials:
             self._progress(words, done, total)
         return [[self._journal.record(stream, method, seed, every) for method in methods] for seed, methods in wanted]
 
+    def _parts(self, methods: tuple[Method, ...], n_trials: int) -> Iterable[tuple[Method, ...]]:
+        """All methods of a trial together, which draw its stream once; one by one where few trials are to be shared."""
+        if not methods:
+            return []
+        n_jobs = (cpu_count() or 1) if self._n_jobs == -1 else self._n_jobs
+        return [methods] if n_trials >= 2 * n_jobs else [(method,) for method in methods]
+
 
 def _task(stream: Stream, every: int, task: tuple[int, tuple[Method, ...]]) -> list[Record]:
     seed, methods = task
     return run_trial(stream, methods, seed, every)
-
-
-def _parts(methods: tuple[Method, ...], n_trials: int) -> Iterable[tuple[Method, ...]]:
-    """All methods of a trial together, which draw its stream once; one by one where there is little else to share."""
-    if not methods:
-        return []
-    return [methods] if n_trials >= 2 * (cpu_count() or 1) else [(method,) for method in methods]
 
 
 def candidates(method: Method, count: int, seed: int = 0) -> list[Method]:
@@ -151,24 +147,24 @@ def candidates(method: Method, count: int, seed: int = 0) -> list[Method]:
     """
     free = {key: search for key, search in method.search.items() if key not in method.changed}
     rng = np.random.default_rng(seed)
-    tried = {method.label: method}
+    tried = {repr(method.values): method}
     for _ in range(20 * count if free else 0):  # where there are few values, the same ones come again
         if len(tried) >= count:
             break
         drawn = method.with_settings(**{key: search.draw(rng) for key, search in free.items()})
-        tried.setdefault(drawn.label, drawn)
+        tried.setdefault(repr(drawn.values), drawn)
     return list(tried.values())
 
 
 def _tune(
-    methods: Sequence[Method], stream: Stream, count: int, seeds: Iterable[int], trials: _Trials
+    methods: Sequence[Method], stream: Stream, count: int, seeds: Sequence[int], trials: _Trials
 ) -> dict[str, Tuned]:
-    wanted = [(seed, tuple(candidates(method, count))) for method in methods for seed in seeds]
+    tries = [tuple(candidates(method, count)) for method in methods]
+    wanted = [(seed, tried) for tried in tries for seed in seeds]
     results = iter(trials.run("tuning", stream, wanted))
     measure = main_measure(stream)
     tuned = {}
-    for method in methods:
-        tried = candidates(method, count)
+    for method, tried in zip(methods, tries, strict=True):
         by_seed = [next(results) for _ in seeds]
         scores = [_mean([records[at] for records in by_seed], measure) for at in range(len(tried))]
         if len(tried) > 1:
@@ -180,44 +176,62 @@ def _tune(
 
 
 def _mean(records: Sequence[Record], measure: str) -> float:
-    """Mean score over seeds and evaluations; infinite where it failed anywhere."""
-    if any(record.failed is not None for record in records):
+    """Mean score over seeds and evaluations; infinite where it failed anywhere, or nothing could be judged."""
+    values = np.concatenate([record.measured(measure) for record in records])
+    if any(record.failed is not None for record in records) or np.isnan(values).all():
         return np.inf
-    return float(np.nanmean(np.concatenate([record.measured(measure) for record in records])))
+    return float(np.nanmean(values))
 
 
-def _split(stream: Stream, every: int) -> tuple[Stream, Stream]:
+def _split(stream: Stream, every: int, tune_seeds: int, first_seed: int) -> tuple[Stream, Stream]:
     """What to tune on, and what to compare on."""
+    if stream.seeded and tune_seeds > first_seed:
+        raise ValueError(
+            f"tuning takes the seeds 0 to {tune_seeds - 1}, and the comparison begins at {first_seed}; "
+            f"accepted: a first_seed of {tune_seeds} or more"
+        )
     if stream.seeded:
         return stream, stream
     if not isinstance(stream, PairStream):
         raise TypeError(f"the stream {stream.name!r} cannot be split in a part to tune on and the rest")
-    cut = int(TUNING_SHARE * stream.rounds)
+    cut = stream.rounds // 4
     if cut < 2 * every:
         raise ValueError(
             f"tuning takes the first quarter of the pairs, and that of {stream.rounds} is fewer than two times "
             f"every={every}; accepted: more pairs, a smaller every, or no tuning"
         )
-    return stream.part(0, cut, f"{stream.name} (first quarter)"), stream.part(cut, stream.rounds)
+    # By its pairs alone: points that the comparison is judged by shall not choose the settings.
+    return stream.part(0, cut, judged=False), stream.part(cut, stream.rounds)
 
 
 def _stream(stream: str | Stream) -> Stream:
     if not isinstance(stream, str):
+        if not callable(getattr(stream, "blocks", None)):
+            raise TypeError(f"stream must be a name, a PairStream or another Stream; got {type(stream).__name__}")
         return stream
     return STREAMS[checks.choice(stream, "stream", STREAMS)]
 
 
-def _check_labels(methods: Sequence[Method]) -> None:
-    if not methods:
+def _methods(methods: Iterable[str | Method]) -> list[Method]:
+    if isinstance(methods, str) or not isinstance(methods, Iterable):
+        raise TypeError(f"methods must be a list of names and of Method; got {methods!r}")
+    chosen = [parsed(method, METHODS) if isinstance(method, str) else method for method in methods]
+    for method in chosen:
+        if not isinstance(method, Method):
+            raise TypeError(f"a method is a name or a Method; got {type(method).__name__}")
+    if not chosen:
         raise ValueError("there is no method to compare; accepted: at least one")
-    labels = [method.label for method in methods]
+    labels = [method.label for method in chosen]
     for label in labels:
         if labels.count(label) > 1:
             raise ValueError(f"{label} is there {labels.count(label)} times; accepted: every method once")
+    return chosen
 
 
 def _known(reference: str, methods: Sequence[Method]) -> str:
     labels = [method.label for method in methods]
+    if reference.partition(":")[0] in METHODS:
+        reference = parsed(reference, METHODS).label  # as it is written there, however it was typed
     if reference not in labels:
         raise ValueError(f"the reference {reference!r} is not compared; accepted: {', '.join(labels)}")
     return reference

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -15,8 +16,9 @@ from ocelad.metric import Metric
 from ocelad.pairs import Events, alike, subtract
 from ocelad.streams import DriftingClusters, Moment, SwitchingWords
 
-#: What a stream may tell beside its pairs: the classes of their points, when the question changes, the true metric.
-Gift: TypeAlias = Literal["labels", "changes", "truth"]
+#: What a stream may tell beside its pairs: the classes of their points, when the question changes, the true metric, and
+#: how long it is.
+Gift: TypeAlias = Literal["labels", "changes", "truth", "length"]
 
 #: How many points are embedded to judge a metric.
 SCENE_POINTS = 600
@@ -39,8 +41,8 @@ class Block:
     ----------
     round : int
         The first round's number.
-    phase : str
-        The phase that it is in.
+    phase, pair_phase : str
+        The phase that it is in, and that of most of the pairs.
     X, Z : arrays or sparse arrays of shape (n_rounds, n_features)
         The points of the pairs.
     y : array of shape (n_rounds,)
@@ -57,6 +59,7 @@ class Block:
 
     round: int
     phase: str
+    pair_phase: str
     X: Any
     Z: Any
     y: Floats
@@ -74,6 +77,16 @@ class Block:
         start = part.indices(len(self))[0]
         return replace(
             self, round=self.round + start, X=self.X[part], Z=self.Z[part], y=self.y[part], labels=labels, changes=()
+        )
+
+    def told(self, needs: frozenset[Gift]) -> Block:
+        """The same with nothing beside its pairs but what is needed."""
+        return replace(
+            self,
+            scene=None,
+            labels=self.labels if "labels" in needs else None,
+            changes=self.changes if "changes" in needs else (),
+            truth=None,
         )
 
     def events(self) -> Events:
@@ -152,7 +165,7 @@ class DriftingStream:
     sparse = False
     seeded = True
     has_scenes = True
-    gives: frozenset[Gift] = frozenset({"labels", "changes", "truth"})
+    gives: frozenset[Gift] = frozenset({"labels", "changes", "truth", "length"})
 
     def __init__(self, name: str, about: str, draw: Callable[[int], DriftingClusters]) -> None:
         self.name, self.about = name, about
@@ -196,6 +209,7 @@ def _gathered(moments: Sequence[Moment], asked: str | None) -> Block:
     return Block(
         round=first.round,
         phase=first.phase.name,
+        pair_phase=moments[len(moments) // 2].phase.name,
         X=pairs[:, 0],
         Z=pairs[:, 1],
         y=np.array([1.0 if moment.similar else -1.0 for moment in moments]),
@@ -209,8 +223,8 @@ def _gathered(moments: Sequence[Moment], asked: str | None) -> Block:
 class PairStream:
     """Given pairs as one stream, such as those of a file.
 
-    Points are first multiplied by one number, so that the first pairs have a median squared distance of 40, as those of
-    the built-in streams have: step sizes that suit those then suit these.
+    Points are first multiplied by one number, so that pairs have a median squared distance of 40, as those of the
+    built-in streams have: step sizes that suit those then suit these.
 
     Parameters
     ----------
@@ -233,12 +247,10 @@ class PairStream:
 
     about = "given pairs"
     seeded = False
-    gives: frozenset[Gift] = frozenset()
+    gives: frozenset[Gift] = frozenset({"length"})
     n_phases = 5
 
-    def __init__(
-        self, X: Any, Z: Any, y: Any, *, scene: tuple[Any, Any] | None = None, name: str = "pairs", first: int = 100
-    ) -> None:
+    def __init__(self, X: Any, Z: Any, y: Any, *, scene: tuple[Any, Any] | None = None, name: str = "pairs") -> None:
         X, Z = alike(X, Z, "X", "Z", 2)
         if X.shape != Z.shape:
             raise ValueError(f"X has shape {X.shape} and Z has {Z.shape}; accepted: as many rows, one pair each")
@@ -246,14 +258,18 @@ class PairStream:
         self.sparse = checks.is_sparse(X)
         self.rounds, self.n_features = int(X.shape[0]), int(X.shape[1])
         events = Events(subtract(X, Z), y)  # which checks all of it
-        start = events.U[:first]
-        lengths = start.multiply(start).sum(axis=1) if self.sparse else np.square(start).sum(axis=1)
-        typical = float(np.median(lengths[lengths > 0])) if (lengths > 0).any() else TYPICAL_SQUARED_LENGTH
-        self.factor = float(np.sqrt(TYPICAL_SQUARED_LENGTH / typical))
+        if abs(events.y.sum()) == len(events.y):
+            raise ValueError(f"all pairs have the label {events.y[0]:+g}; similar and dissimilar ones are needed")
+        self.factor = _factor(events.U)
         self._X, self._Z, self._y = X * self.factor, Z * self.factor, events.y
         self._scene = None
         if scene is not None:
             points = checks.array(scene[0], "the points of the scene", 2, n_features=self.n_features)
+            if np.shape(scene[1]) != (len(points),):
+                raise ValueError(
+                    f"the scene has {len(points)} points and labels of shape {np.shape(scene[1])}; "
+                    "accepted: one label for each point"
+                )
             self._scene = Scene(points * self.factor, np.asarray(scene[1]))
         self.phases = tuple(f"{i + 1}/{self.n_phases}" for i in range(self.n_phases))
         self._fingerprint = self._digest()
@@ -263,12 +279,11 @@ class PairStream:
         """Whether metrics can be judged by k-NN error."""
         return self._scene is not None
 
-    def part(self, first: int, last: int, name: str | None = None) -> PairStream:
-        """The pairs from one on and before another, as a stream of its own."""
-        part = object.__new__(PairStream)
-        part.__dict__.update(self.__dict__)
+    def part(self, first: int, last: int, *, judged: bool = True) -> PairStream:
+        """The pairs from one on and before another, as a stream of its own; with the scene if ``judged`` by it."""
+        part = copy(self)
         part._X, part._Z, part._y = self._X[first:last], self._Z[first:last], self._y[first:last]
-        part.rounds, part.name = len(part._y), name or self.name
+        part.rounds, part._scene = len(part._y), self._scene if judged else None
         part._fingerprint = part._digest()
         return part
 
@@ -279,21 +294,34 @@ class PairStream:
     def blocks(self, seed: int, every: int) -> Iterator[Block]:
         """The rounds in blocks; a fifth of them is called a phase."""
         for rows in _blocks(self.rounds, every):
-            phase = self.phases[rows.start * self.n_phases // self.rounds]
-            yield Block(rows.start + 1, phase, self._X[rows], self._Z[rows], self._y[rows], self._scene)
+            phase, of_pairs = (self.phases[at * self.n_phases // self.rounds] for at in (rows.start, _middle(rows)))
+            yield Block(rows.start + 1, phase, of_pairs, self._X[rows], self._Z[rows], self._y[rows], self._scene)
 
     def fingerprint(self) -> str:
         """A digest of all numbers."""
         return self._fingerprint
 
     def _digest(self) -> str:
-        digest = hashlib.sha256(self._y.tobytes())
+        digest = hashlib.sha256(repr((self.sparse, self._X.shape)).encode() + self._y.tobytes())
         for points in (self._X, self._Z):
             for array in (points.data, points.indices, points.indptr) if self.sparse else (points,):
                 digest.update(np.ascontiguousarray(array).tobytes())
         if self._scene is not None:
             digest.update(self._scene.points.tobytes() + repr(self._scene.labels.tolist()).encode())
         return f"{self.name} {digest.hexdigest()[:16]}"
+
+
+def _factor(U: Any) -> float:
+    """What differences are multiplied by to have the typical length; those of no length are not asked."""
+    lengths = U.multiply(U).sum(axis=1) if checks.is_sparse(U) else np.square(U).sum(axis=1)
+    if not (lengths > 0).any():
+        raise ValueError(
+            "the points of every pair are the same, or too near to be told apart; there is nothing to learn"
+        )
+    factor = float(np.sqrt(TYPICAL_SQUARED_LENGTH / np.median(lengths[lengths > 0])))
+    if not 1e-100 < factor < 1e100:
+        raise ValueError(f"the points are of a scale that cannot be worked with (times {factor:g} they would be usual)")
+    return factor
 
 
 class WordStream:
@@ -310,7 +338,7 @@ class WordStream:
     sparse = True
     seeded = True
     has_scenes = False
-    gives: frozenset[Gift] = frozenset({"changes"})
+    gives: frozenset[Gift] = frozenset({"changes", "length"})
 
     def __init__(self, name: str, about: str, draw: Callable[[int], SwitchingWords]) -> None:
         self.name, self.about = name, about
@@ -332,6 +360,7 @@ class WordStream:
             yield Block(
                 round=rows.start + 1,
                 phase=words.question(rows.start + 1),
+                pair_phase=words.question(_middle(rows) + 1),
                 X=words.documents[left],
                 Z=words.documents[right],
                 y=words.y[rows],
@@ -341,6 +370,11 @@ class WordStream:
     def fingerprint(self) -> str:
         """Its name and what it is drawn by."""
         return f"{self.name} {self._drawn}"
+
+
+def _middle(rows: slice) -> int:
+    """A row in the phase that most of the rows are in, where there are two."""
+    return int((rows.start + rows.stop) // 2)
 
 
 def _blocks(rounds: int, every: int) -> Iterator[slice]:

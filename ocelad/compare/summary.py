@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from scipy.special import stdtrit
 
 import ocelad
 from ocelad.checks import Floats
@@ -24,8 +25,8 @@ MEASURES = {
 MORE_IS_BETTER = frozenset({"found"})
 #: Of one stream, standard errors are over so many stretches of rounds, one after the other.
 STRETCHES = 10
-#: A difference counts from so many standard errors on.
-COUNTS = 2.0
+#: A difference counts where an interval of so much confidence leaves out 0.
+CONFIDENCE = 0.95
 
 
 def main_measure(stream: Stream) -> str:
@@ -42,23 +43,35 @@ class Tuned(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A mean with its standard error; NaN where there is too little to say."""
+    """A mean with its standard error, of so many values; NaN where there is too little to say."""
 
     mean: float
     error: float
+    n: int = 0
+
+    @property
+    def sign(self) -> int | None:
+        """-1 or 1 where the mean is surely below or above 0, 0 where that cannot be told, None where nothing can be.
+
+        By Student's t, so that few values have to be clearer than many.
+        """
+        if not np.isfinite(self.error):
+            return None
+        reach = float(stdtrit(self.n - 1, 0.5 + CONFIDENCE / 2)) * self.error
+        return int(np.sign(self.mean)) if abs(self.mean) > reach else 0
 
     @classmethod
     def of(cls, values: Floats) -> Estimate:
         """Of independent values; those that are NaN are left out.
 
         >>> Estimate.of(np.array([1.0, 3.0, np.nan]))
-        Estimate(mean=2.0, error=1.0)
+        Estimate(mean=2.0, error=1.0, n=2)
         """
         known = values[np.isfinite(values)]
         if not len(known):
             return cls(np.nan, np.nan)
         error = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else np.nan
-        return cls(float(known.mean()), error)
+        return cls(float(known.mean()), error, len(known))
 
 
 class Line(NamedTuple):
@@ -68,7 +81,7 @@ class Line(NamedTuple):
     ----------
     method : str
         Its label.
-    mean, error : float
+    overall : Estimate
         Over the whole stream.
     by_phase : dict from phase to Estimate
     difference : Estimate
@@ -76,24 +89,32 @@ class Line(NamedTuple):
     """
 
     method: str
-    mean: float
-    error: float
+    overall: Estimate
     by_phase: dict[str, Estimate]
     difference: Estimate
+
+    @property
+    def mean(self) -> float:
+        """Over the whole stream."""
+        return self.overall.mean
+
+
+Verdict: TypeAlias = Literal["better", "alike", "unknown"]
 
 
 class NotWon(NamedTuple):
     """A method that the reference does not beat by a measure, in some phase or over the whole stream (``phase`` None).
 
-    The difference is the method less the reference in percent; ``better`` says that the method is better by more than
-    two standard errors, and otherwise the two are within two standard errors of each other.
+    The difference is the method minus the reference in percent. The method is "better" where a 95 % interval of the
+    difference leaves out 0, and "alike" where it does not; with one stream alone, or where one of the two failed, it is
+    "unknown".
     """
 
     measure: str
     phase: str | None
     method: str
     difference: Estimate
-    better: bool
+    verdict: Verdict
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +154,14 @@ class Comparison:
         """The measure that methods are tuned by and ordered by."""
         return main_measure(self.stream)
 
+    @property
+    def ranking(self) -> list[str]:
+        """The labels, the best by the main measure first; those that failed on some stream come last."""
+        return [line.method for line in sorted(self.rows(), key=self._place)]
+
+    def _place(self, line: Line) -> tuple[int, bool, float]:
+        return len(self.failures(line.method)), np.isnan(line.mean), line.mean
+
     def rows(self, measure: str | None = None) -> list[Line]:
         """A line for each method, in the order in which they were asked for."""
         measure = measure or self.main
@@ -142,12 +171,12 @@ class Comparison:
         mine = self._units(label, measure)
         difference = Estimate.of(mine - self._units(self.reference, measure))
         by_phase = {phase: Estimate.of(self._units(label, measure, phase)) for phase in self.phases}
-        return Line(label, *Estimate.of(mine), by_phase, difference)
+        return Line(label, Estimate.of(mine), by_phase, difference)
 
     @property
     def phases(self) -> tuple[str, ...]:
         """The phases in which methods were judged."""
-        judged = {phase for record in self._complete(self.reference) for phase in record.phases}
+        judged = {phase for records in self.records.values() for record in records for phase in record.phases}
         return tuple(phase for phase in self.stream.phases if phase in judged)
 
     def over_time(self, label: str, measure: str) -> tuple[list[int], Floats, Floats]:
@@ -169,32 +198,44 @@ class Comparison:
 
     def not_won(self) -> list[NotWon]:
         """Where the reference does not win: by the main measure in phases, then by each over the whole stream."""
-        phases = self.phases if len(self.phases) > 1 else ()
+        # In a phase of a file there is too little that could be taken for independent.
+        phases = self.phases if len(self.phases) > 1 and self.stream.seeded else ()
         wheres = [*((self.main, phase) for phase in phases), *((measure, None) for measure in self.measures)]
         return [lost for measure, phase in wheres for lost in self._not_won(measure, phase)]
 
     def _not_won(self, measure: str, phase: str | None) -> Iterator[NotWon]:
         theirs = self._units(self.reference, measure, phase)
-        worse = -1.0 if measure in MORE_IS_BETTER else 1.0
+        worse = -1 if measure in MORE_IS_BETTER else 1
         for method in self.methods:
             difference = Estimate.of(self._units(method.label, measure, phase) - theirs)
-            if method.label != self.reference and worse * difference.mean <= COUNTS * difference.error:
-                better = worse * difference.mean < -COUNTS * difference.error
-                yield NotWon(measure, phase, method.label, difference, better)
+            if method.label != self.reference and difference.sign != worse:
+                verdict: Verdict = (
+                    "unknown" if difference.sign is None else "alike" if difference.sign == 0 else "better"
+                )
+                yield NotWon(measure, phase, method.label, difference, verdict)
 
     def _complete(self, label: str) -> list[Record]:
         return [record for record in self.records[label] if record.failed is None]
 
     def _units(self, label: str, measure: str, phase: str | None = None) -> Floats:
         """Values that may be taken for independent, the same for every method: one a seed, or one a stretch."""
-        means = []
-        for record in self.records[label]:
-            values = _values(record, measure)
-            if phase is not None:
-                values = values[np.array(record.phases) == phase]
-            parts = [values] if self.stream.seeded else np.array_split(values, min(STRETCHES, len(values) or 1))
-            means += [_mean(part) if record.failed is None else np.nan for part in parts]
-        return np.array(means)
+        if not self.stream.seeded:
+            (record,) = self.records[label]
+            values = self._in_phase(record, measure, phase)
+            return np.array([_mean(part) for part in np.array_split(values, min(STRETCHES, len(values) or 1))])
+        return np.array([_mean(self._in_phase(record, measure, phase)) for record in self.records[label]])
+
+    def _in_phase(self, record: Record, measure: str, phase: str | None) -> Floats:
+        """A measure at the evaluations of a phase, or at all; NaN, and as many of them, where the method failed."""
+        longest = max((r for records in self.records.values() for r in records), key=lambda r: len(r.rounds))
+        values = _values(record, measure) if record.failed is None else np.full(len(longest.rounds), np.nan)
+        phases = longest.pair_phases if measure == "ranked_wrong" else longest.phases
+        return values if phase is None else values[np.array(phases) == phase]
+
+    @property
+    def n_stretches(self) -> int:
+        """Of one stream: over how many stretches standard errors are."""
+        return len(self._units(self.reference, self.main))
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON can hold it, once NaN has become null."""
@@ -226,7 +267,7 @@ class Comparison:
             **{
                 measure: {
                     "mean": line.mean,
-                    "standard_error": line.error,
+                    "standard_error": line.overall.error,
                     "difference": line.difference._asdict(),
                     "by_phase": {phase: estimate._asdict() for phase, estimate in line.by_phase.items()},
                     "over_time": self._listed(label, measure),
@@ -243,7 +284,8 @@ class Comparison:
 def _values(record: Record, measure: str) -> Floats:
     """A measure at each evaluation, in percent."""
     if measure == "found":
-        return np.where(record.measured("nmi") > FOUND, 100.0, 0.0)
+        nmi = record.measured("nmi")
+        return np.where(np.isnan(nmi), np.nan, np.where(nmi > FOUND, 100.0, 0.0))
     assert measure in Scores._fields
     return 100.0 * record.measured(measure)
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from ocelad.baselines.batch import FitError
 from ocelad.checks import Floats
+from ocelad.compare.contenders import Truth
 from ocelad.compare.judge import Contender, Scores, judged
 from ocelad.compare.methods import Method, Setting
-from ocelad.compare.streams import Stream
+from ocelad.compare.streams import Block, Stream
+from ocelad.online.bank import LearnerError
 
 # What a method may fail with on data that do not suit it; all else is a fault of the program, and stops.
-FAILURES = (ValueError, ArithmeticError, RuntimeError)
+FAILURES = (ArithmeticError, FitError, LearnerError, np.linalg.LinAlgError)
+
+# The fields of a record that JSON holds as they are.
+_PLAIN = ("method", "seed", "rounds", "phases", "pair_phases", "failed")
 
 
 @dataclass(frozen=True)
@@ -29,8 +35,8 @@ class Record:
     seed : int
     rounds : list of int
         When it was judged.
-    phases : list of str
-        In which phase that was.
+    phases, pair_phases : list of str
+        In which phase that was, and in which the pairs were that it was judged on.
     scores : list of Scores
     microseconds : float
         What learning from a pair took, on average; evaluation and the first block not counted.
@@ -42,6 +48,7 @@ class Record:
     seed: int
     rounds: list[int] = field(default_factory=list)
     phases: list[str] = field(default_factory=list)
+    pair_phases: list[str] = field(default_factory=list)
     scores: list[Scores] = field(default_factory=list)
     microseconds: float = np.nan
     failed: str | None = None
@@ -53,14 +60,14 @@ class Record:
     def to_json(self) -> dict[str, Any]:
         """As JSON can hold it."""
         scores = {name: [_or_none(value) for value in self.measured(name)] for name in Scores._fields}
-        about = {name: getattr(self, name) for name in ("method", "seed", "rounds", "phases", "failed")}
+        about = {name: getattr(self, name) for name in _PLAIN}
         return {**about, "microseconds": _or_none(self.microseconds), "scores": scores}
 
     @classmethod
     def from_json(cls, kept: dict[str, Any]) -> Record:
         """What ``to_json`` gave."""
         columns = [[_or_nan(value) for value in kept["scores"][name]] for name in Scores._fields]
-        about = {name: kept[name] for name in ("method", "seed", "rounds", "phases", "failed")}
+        about = {name: kept[name] for name in _PLAIN}
         scores = [Scores(*row) for row in zip(*columns, strict=True)]
         return cls(**about, scores=scores, microseconds=_or_nan(kept["microseconds"]))
 
@@ -77,28 +84,33 @@ class _Run:
     """A method on its way, until it comes to the end or fails."""
 
     def __init__(self, method: Method, setting: Setting) -> None:
+        self._needs = method.needs
         self._record = Record(method.label, setting.seed)
         self._seconds, self._learned = 0.0, 0
         self._failed: str | None = None
         self._contender: Contender | None = None
         try:
-            self._contender = method.contender(setting)
+            self._contender = method.contender(setting if "labels" in method.needs else setting._replace(opening=None))
         except FAILURES as error:
             self._failed = f"before the first round: {error}"
 
-    def pass_through(self, block: Any, judge: bool) -> None:
+    def pass_through(self, block: Block, judge: bool) -> None:
         """Be judged on a block, if it is time, and learn from it."""
         if self._contender is None or self._failed is not None:
             return
+        told = block.told(self._needs)
         try:
             with np.errstate(all="ignore"):  # a method on its way to fail is told of by its own refusal
+                if isinstance(self._contender, Truth) and block.truth is not None:
+                    self._contender.told(block.truth)
                 if judge:
-                    scores = judged(self._contender.play(block), block)
+                    scores = judged(self._contender.play(), block)
                     self._record.rounds.append(block.round)
                     self._record.phases.append(block.phase)
+                    self._record.pair_phases.append(block.pair_phase)
                     self._record.scores.append(scores)
                 start = perf_counter()
-                self._contender.learn(block)
+                self._contender.update(told)
                 if block.round > 1:  # in the first a compiler may have been waited for
                     self._seconds += perf_counter() - start
                     self._learned += len(block)
@@ -107,11 +119,8 @@ class _Run:
 
     def record(self) -> Record:
         """What came of it."""
-        about = self._record
         microseconds = 1e6 * self._seconds / self._learned if self._learned else np.nan
-        return Record(
-            about.method, about.seed, about.rounds, about.phases, about.scores, microseconds, failed=self._failed
-        )
+        return replace(self._record, microseconds=microseconds, failed=self._failed)
 
 
 def run_trial(stream: Stream, methods: Sequence[Method], seed: int, every: int) -> list[Record]:

@@ -31,5 +31,5 @@ def drawn_one(probabilities: Floats, seed: int, t: int) -> int:
 
 @lru_cache(maxsize=64)  # to seed a generator in every round would take as long as the round
 def _uniforms(seed: int, block: int) -> tuple[float, ...]:
-    """Numbers from [0, 1) for BLOCK rounds."""
-    return tuple(np.random.default_rng((seed, block)).random(BLOCK).tolist())
+    """Numbers from [0, 1) for BLOCK rounds; others than those that a user draws with the same seed."""
+    return tuple(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block,))).random(BLOCK).tolist())
