@@ -770,3 +770,23 @@ def test_whitened_distance_is_the_same_after_a_linear_map(seed):
 def test_euclidean_is_the_trackers_start():
     assert np.array_equal(euclidean(4).matrix, np.eye(4) / 4)
     assert euclidean(4).threshold == 1.0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_mmc_s_bound_holds_for_every_metric(seed):
+    from ocelad.baselines.mmc import _distances
+
+    rng = np.random.default_rng(seed)
+    V = rng.normal(size=(12, 3))
+
+    def of_trace_one(rank):
+        L = rng.normal(size=(rank, 3))
+        return L.T @ L / np.square(L).sum()
+
+    for _ in range(50):
+        bound = _distances(V, of_trace_one(3))[2]
+        others = [_distances(V, of_trace_one(rank))[0] for rank in (1, 2, 3)]
+        assert max(others) <= bound * (1 + 1e-12)
+    best = max(_distances(V, of_trace_one(1 + k % 3))[0] for k in range(500))
+    tightest = min(_distances(V, of_trace_one(1 + k % 3))[2] for k in range(500))
+    assert tightest <= 1.5 * best  # and is no empty promise

@@ -25,7 +25,7 @@ class AdaGrad(HeldMetric):
     """Gradient steps with the rate ``eta / (delta + root of the sum of the squares of all gradients so far)``.
 
     On a pair, with ``g = -l'(m)`` at the margin ``m = y (mu - u'Mu)``, the gradient is ``G = g y uu'`` in M and
-    ``-g y`` in mu. Per "entry" each entry of M and the threshold have a sum of their own:
+    ``-g y`` in mu. Per "entry" each entry of M and the threshold have a sum of their own::
 
         S <- S + G * G,   M <- positive semidefinite part of  M - eta (G + rho I) / (delta + sqrt(S))
         s <- s + g^2,     mu <- max(1, mu + eta g y / (delta + sqrt(s)))

@@ -22,7 +22,7 @@ class Ftrl(HeldMetric):
     """The metric that would have been best on the gradients of all rounds, tied to the start.
 
     With the gradients ``G_s = g_s y_s u_s u_s'`` in M and ``-g_s y_s`` in mu of the rounds s = 1 .. t, each at the
-    metric that was played, and ``eta_t = eta / sqrt(t)``:
+    metric that was played, and ``eta_t = eta / sqrt(t)``::
 
         M  = argmin over M PSD of  <sum of G_s, M> + t rho tr(M) + ||M - M_0||_F^2 / (2 eta_t)
            = positive semidefinite part of  M_0 - eta_t (sum of G_s + t rho I)

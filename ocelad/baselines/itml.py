@@ -26,7 +26,7 @@ _EQUAL = 1e-20
 class Itml:
     """The metric nearest to Euclidean distance in LogDet divergence that keeps to two bounds, with slack.
 
-    Equation (5) of the paper, solved by its algorithm 1, projections onto one pair's bound after the other:
+    The paper's problem, solved by its algorithm 1, projections onto one pair's bound after the other::
 
         minimise  D(M, I) + gamma D(diag(xi), diag(xi_0))
         subject to  u'Mu <= xi of a similar pair,  u'Mu >= xi of a dissimilar one

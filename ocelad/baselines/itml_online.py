@@ -13,7 +13,7 @@ class OnlineItml(TargetLearner):
     """LogDet-regularised gradient steps on the squared error of a squared distance (Algorithm 2).
 
     With ``d2 = u'Mu`` and the target p of a pair of its kind, the step minimises
-    ``D(M', M) + eta <grad (d2 - p)^2, M'>`` with the gradient at M:
+    ``D(M', M) + eta <grad (d2 - p)^2, M'>`` with the gradient at M::
 
         M <- M - 2 eta (d2 - p) (Mu)(Mu)' / (1 + 2 eta (d2 - p) d2)
 

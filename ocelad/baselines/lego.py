@@ -15,7 +15,7 @@ class Lego(TargetLearner):
     """The exact minimiser of LogDet divergence plus squared error, positive definite for every step size.
 
     With ``d2 = u'Mu`` and the target p of a pair of its kind, the step is the argmin over M' of
-    ``D(M', M) + eta / 2 (u'M'u - p)^2``. The squared distance after it, q, solves a quadratic equation:
+    ``D(M', M) + eta / 2 (u'M'u - p)^2``. The squared distance after it, q, solves a quadratic equation::
 
         eta d2 q^2 + (1 - eta p d2) q - d2 = 0
         M <- M - eta (q - p) (Mu)(Mu)' / (1 + eta (q - p) d2)

@@ -30,7 +30,7 @@ _TOLERANCE = 1e-5
 class Lmnn:
     """The metric in which k neighbours of the same class are nearer than any point of another class, by a margin of 1.
 
-    It minimises equation (13) of the paper over positive semidefinite M, with d2 the squared distance by M:
+    It minimises equation (13) of the paper over positive semidefinite M, with d2 the squared distance by M::
 
         (1 - mu) sum over i, j of d2(i, j)  +  mu sum over i, j, l of max(0, 1 + d2(i, j) - d2(i, l))
 
@@ -57,7 +57,7 @@ class Lmnn:
     -----
     The problem is convex in M. It is solved in the factor L with ``M = L'L``, a square one, which has no other local
     minimum (a metric near M has a factor near L), by steps of L-BFGS that all fall; the paper takes projected gradient
-    steps in M.
+    steps in M. (A factor of less than full rank could be a saddle point; it starts from one of full rank.)
     Impostors are looked for in every evaluation, so that none is missed; the paper keeps a list of them for some steps.
     The margin is 1 whatever the scale of the data: M makes up for it, and the result is that of scaled data, scaled.
 

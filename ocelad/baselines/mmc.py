@@ -30,12 +30,12 @@ _MOST_HALVINGS = 60
 class Mmc:
     """The metric that maximises the distances of dissimilar pairs within a bound on those of similar pairs.
 
-    Equations (6) to (8) of the paper, d the distance by M and S, D the similar and the dissimilar pairs:
+    Equations (6) to (8) of the paper, d the distance by M and S, D the similar and the dissimilar pairs::
 
         maximise  g(M) = sum over D of d   subject to   sum over S of d^2 <= 1,  M positive semidefinite
 
     With ``diagonal`` M has one weight per feature, and what is minimised is the objective of section 2.1, with the same
-    solution up to a factor:
+    solution up to a factor::
 
         sum over S of d^2 - log(sum over D of d)
 

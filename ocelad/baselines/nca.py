@@ -15,7 +15,7 @@ from ocelad.metric import Metric
 class Nca:
     """Neighbourhood components analysis: the L by which random neighbours are most often of the right class.
 
-    Goldberger, Hinton, Roweis and Salakhutdinov, "Neighbourhood components analysis", NIPS 2004:
+    Goldberger, Hinton, Roweis and Salakhutdinov, "Neighbourhood components analysis", NIPS 2004::
 
         maximise  sum over i, j of one class of p_ij,
         p_ij = exp(-|Lx_i - Lx_j|^2) / sum over l != i of exp(-|Lx_i - Lx_l|^2)

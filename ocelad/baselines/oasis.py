@@ -123,7 +123,7 @@ class Triplet(NamedTuple):
 class Oasis:
     """Passive-aggressive steps on triplets: like points shall be more similar than unlike ones, by 1 (Algorithm 1).
 
-    With the loss ``l = max(0, 1 - S(p, p+) + S(p, p-))`` of a triplet and ``V = p (p+ - p-)'``:
+    With the loss ``l = max(0, 1 - S(p, p+) + S(p, p-))`` of a triplet and ``V = p (p+ - p-)'``::
 
         W <- W + tau V,   tau = min(C, l / ||V||^2)
 

@@ -19,7 +19,7 @@ from ocelad.pairs import Event, Pair
 class Pola(HeldMetric):
     """Two projections a pair: onto what the pair asks for, then onto the metrics with a threshold of 1 or more.
 
-    A pair asks for ``y (b - u'Au) >= 1``, of the matrix A and the threshold b together. With the hinge loss l of that:
+    A pair asks for ``y (b - u'Au) >= 1``, of the matrix A and the threshold b together. With the hinge loss l of that::
 
         alpha = l / (|u|^4 + 1)
         A <- A - y alpha uu',  b <- b + y alpha                 the nearest (A, b) that the pair is content with

@@ -23,7 +23,7 @@ class TargetLearner(HeldMetric, ABC):
     Similar pairs are to be at most ``similar_target`` apart, dissimilar ones at least ``dissimilar_target``, both of
     squared distances. A pair that is so already changes nothing. Of all matrices with ``u'Mu = r d2`` the nearest to M
     in the LogDet divergence is ``M + (r - 1) / d2 (Mu)(Mu)'``, positive definite for every r > 0; the methods differ in
-    which r they choose.
+    which r they choose. (An r too small for float64 beside 1, below about 1e-33, makes the pair's direction vanish.)
 
     M is held by a factor, ``M = LL'``, and ``L <- L + (sqrt(r) - 1) / d2 (L L'u)(L'u)'``: the same matrix, which
     rounding cannot make indefinite.

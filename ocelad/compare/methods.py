@@ -68,7 +68,8 @@ class Method:
         What it is called on the command line.
     about : str
         One line.
-    make : callable (Setting, **settings) -> Contender
+    make : callable
+        Of a ``Setting`` and the settings by their names; it makes a ``Contender``.
     settings : mapping
         The hyperparameters with their defaults; of those, and of no others, ``make`` takes other values.
     search : mapping from name to Between or OneOf
