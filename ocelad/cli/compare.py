@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from ocelad.cli.comparison import notes, print_list, score_lines, tables
 from ocelad.cli.shared import (
     INTERRUPTED,
     PICTURES,
@@ -18,22 +19,17 @@ from ocelad.cli.shared import (
     as_json,
     json_line,
     opened_pairs,
-    print_json,
     print_tables,
     reading_pairs,
     skipping,
-    table,
     tell_of_skipped,
     why_no_picture,
 )
 
 if TYPE_CHECKING:
     from ocelad.compare import Comparison, Method, Stream
-    from ocelad.compare.summary import Estimate, NotWon
 
 JOURNAL, RESULT, SCORES, PICTURE = "trials.jsonl", "comparison.json", "scores.csv", "comparison"
-# How it is said that a method is better than the reference, alike, or that it cannot be known.
-MARKS = {"better": "", "alike": "= ", "unknown": "? "}
 # Options that say how a file is read.
 OF_FILES = (
     "items",
@@ -114,7 +110,7 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
     from ocelad.compare import compare as run
 
     if list_:
-        _print_list(as_json)
+        print_list(as_json)
         return
     stream, n_skipped = _stream(options)
     chosen = _chosen(methods or FIGURE, stream)
@@ -255,168 +251,14 @@ def _write(result: Comparison, output: Path, picture: str, as_json: bool) -> Non
 
     content = json_line(result.to_json())
     replace_whole(output / RESULT, f"{content}\n".encode())
-    replace_whole(output / SCORES, "".join(_score_lines(result)).encode())
+    replace_whole(output / SCORES, "".join(score_lines(result)).encode())
     no_picture = why_no_picture()
     if no_picture is None:
         draw(result, output / picture)
     if as_json:
         click.echo(content)
         return
-    print_tables(*_tables(result), width=120)
-    click.echo("\n".join(_notes(result)))
+    print_tables(*tables(result), width=120)
+    click.echo("\n".join(notes(result)))
     click.echo(f"Result: {output / RESULT}; every score: {output / SCORES}")
     click.echo(f"Picture: {output / picture}" if no_picture is None else f"No picture: {no_picture}")
-
-
-def _score_lines(result: Comparison) -> Iterator[str]:
-    """Every score, for tools that read tables."""
-    from ocelad.compare.judge import Scores
-
-    yield f"method,seed,round,phase,{','.join(Scores._fields)}\n"
-    for label, records in result.records.items():
-        for record in records:
-            for t, phase, scores in zip(record.rounds, record.phases, record.scores, strict=True):
-                numbers = ",".join("" if score != score else repr(float(score)) for score in scores)
-                yield f'"{label}",{record.seed},{t},"{phase}",{numbers}\n'
-
-
-def _tables(result: Comparison) -> list[Any]:
-    from ocelad.compare.summary import MEASURES
-
-    by_label = {line.method: line for line in result.rows()}
-    lines = [by_label[label] for label in result.ranking]
-    told = {method.label: method.needs for method in result.methods}
-    numbered = {phase: f"P{at}" for at, phase in enumerate(result.phases, start=1)} if len(result.phases) > 1 else {}
-    others = [measure for measure in result.measures if measure != result.main]
-    by_measure = {measure: {line.method: line for line in result.rows(measure)} for measure in others}
-    reference = result.reference if len(result.reference) <= 20 else "reference"
-    columns = ["method", *numbered.values(), "all", f"minus {reference}"]
-    columns += [{"found": "found", "ranked_wrong": "ranked"}[measure] for measure in others] + ["us/pair"]
-    rows = []
-    for line in lines:
-        label = line.method
-        failed, star = len(result.failures(label)), " *" if told[label] else ""
-        row = [f"{label}{star}{f' ({len(result.seeds) - failed}/{len(result.seeds)})' if failed else ''}"]
-        row += [_number(line.by_phase[phase].mean) for phase in numbered]
-        row += [_with_error(line.overall)]
-        row += ["" if label == result.reference else _with_error(line.difference, sign=True)]
-        row += [_number(by_measure[measure][label].mean, 1) for measure in others]
-        rows.append([*row, _number(result.microseconds(label), 0)])
-    over = f"{len(result.seeds)} streams" if len(result.seeds) > 1 else "one stream"
-    title = f"{MEASURES[result.main]}, mean and standard error: {result.stream.name}, {over}"
-    tables = [table(title, columns, rows)]
-    if result.tuned:
-        settings = [[label, _settings(tuned.best), str(tuned.n_tried)] for label, tuned in result.tuned.items()]
-        tables.append(
-            table(
-                "Tuned on other streams" if result.stream.seeded else "Tuned on the pairs before",
-                ["method", "", "tried"],
-                settings,
-            )
-        )
-    return tables
-
-
-def _settings(method: Method) -> str:
-    return ", ".join(f"{key}={method.values[key]}" for key in method.search)
-
-
-def _notes(result: Comparison) -> list[str]:
-    """What the table does not say by itself."""
-    from ocelad.compare.summary import MEASURES
-
-    notes = []
-    if len(result.phases) > 1:
-        notes.append("; ".join(f"P{at}: {phase}" for at, phase in enumerate(result.phases, start=1)))
-    if result.stream.has_scenes:
-        notes.append(f"found: {MEASURES['found']}, more is better; ranked: {MEASURES['ranked_wrong']}, less is better.")
-    if any(method.needs for method in result.methods):
-        notes.append(
-            "* is told more than the pairs: classes, when the question changes, how long the stream is, or the truth."
-        )
-    if not result.stream.seeded:
-        notes.append(f"Standard errors are over {result.n_stretches} stretches of the stream, one after the other.")
-    for method in result.methods:
-        failed = result.failures(method.label)
-        if failed:
-            notes.append(
-                f"{method.label} failed on {len(failed)} of {len(result.seeds)} streams, which are left out of its "
-                f"means; the first: {failed[0].failed}"
-            )
-    return [*notes, "", *_not_won(result)]
-
-
-def _not_won(result: Comparison) -> list[str]:
-    """Where the reference does not win: phase by phase, then by every measure."""
-    from ocelad.compare.summary import MEASURES
-
-    told = {method.label: " *" if method.needs else "" for method in result.methods}
-    found = result.not_won()
-    if not found:
-        return [f"{result.reference} wins everywhere (95 % confidence, paired)."] if len(result.methods) > 1 else []
-    marks = "= not told apart with 95 % confidence, ? cannot be told: one stream only, or one of the two failed"
-    lines = [f"Where {result.reference} does not win (minus {result.reference}, paired; {marks}):"]
-    for measure, phase in dict.fromkeys((lost.measure, lost.phase) for lost in found):
-        here = sorted((lost for lost in found if (lost.measure, lost.phase) == (measure, phase)), key=_size)
-        words = [
-            f"{lost.method}{told[lost.method]} {MARKS[lost.verdict]}{_with_error(lost.difference, sign=True)}"
-            for lost in here
-        ]
-        lines.append(f"  {phase or f'over all, {MEASURES[measure]}'}: {', '.join(words)}")
-    return lines
-
-
-def _size(lost: NotWon) -> float:
-    return -abs(lost.difference.mean) if lost.verdict == "better" else 0.0
-
-
-def _with_error(estimate: Estimate, sign: bool = False) -> str:
-    mean, error = estimate.mean, estimate.error
-    if mean != mean:
-        return "-"
-    number = f"{mean:+.2f}" if sign else f"{mean:.2f}"
-    return number if error != error else f"{number} ±{error:.2f}"
-
-
-def _number(value: float, digits: int = 2) -> str:
-    return "-" if value != value else f"{value:.{digits}f}"
-
-
-def _print_list(as_json: bool) -> None:
-    from ocelad.compare import GROUPS, METHODS, STREAMS
-
-    if as_json:
-        methods = {
-            method.name: {
-                "about": method.about,
-                "group": method.group,
-                "settings": method.values,
-                "tuned": list(method.search),
-                "told": sorted(method.needs),
-                "sparse": method.sparse,
-            }
-            for method in METHODS.values()
-        }
-        streams = {
-            name: {"about": stream.about, "rounds": stream.rounds, "phases": stream.phases}
-            for name, stream in STREAMS.items()
-        }
-        print_json({"methods": methods, "streams": streams})
-        return
-    tables = []
-    for group in GROUPS:
-        rows = [
-            [f"{method.name} *" if method.needs else method.name, method.about, _listed(method)]
-            for method in METHODS.values()
-            if method.group == group
-        ]
-        tables.append(table(group, ["method", "", ""], rows))
-    streams_rows = [[name, f"{stream.about}; {stream.rounds} rounds"] for name, stream in STREAMS.items()]
-    print_tables(*tables, table("streams", ["stream", ""], streams_rows))
-    click.echo(
-        "* is told more than the pairs: classes, when the question changes, how long the stream is, or the truth."
-    )
-
-
-def _listed(method: Method) -> str:
-    return ", ".join(f"{key}={value}" for key, value in method.values.items())

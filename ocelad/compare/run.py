@@ -159,19 +159,17 @@ def candidates(method: Method, count: int, seed: int = 0) -> list[Method]:
 def _tune(
     methods: Sequence[Method], stream: Stream, count: int, seeds: Sequence[int], trials: _Trials
 ) -> dict[str, Tuned]:
-    tries = [tuple(candidates(method, count)) for method in methods]
-    wanted = [(seed, tried) for tried in tries for seed in seeds]
-    results = iter(trials.run("tuning", stream, wanted))
+    tries = {method.label: tuple(candidates(method, count)) for method in methods}
+    tries = {label: tried for label, tried in tries.items() if len(tried) > 1}
+    results = iter(trials.run("tuning", stream, [(seed, tried) for tried in tries.values() for seed in seeds]))
     measure = main_measure(stream)
     tuned = {}
-    for method, tried in zip(methods, tries, strict=True):
+    for label, tried in tries.items():
         by_seed = [next(results) for _ in seeds]
         scores = [_mean([records[at] for records in by_seed], measure) for at in range(len(tried))]
-        if len(tried) > 1:
-            best = tried[int(np.argmin(scores))] if np.isfinite(scores).any() else method
-            tuned[method.label] = Tuned(
-                best, len(tried), [(each.values, s) for each, s in zip(tried, scores, strict=True)]
-            )
+        best = tried[int(np.argmin(scores))] if np.isfinite(scores).any() else tried[0]
+        values = [(each.values, score) for each, score in zip(tried, scores, strict=True)]
+        tuned[label] = Tuned(best, len(tried), values)
     return tuned
 
 
