@@ -57,8 +57,8 @@ def main(rounds: int, repeats: int) -> None:
     for method in ONLINE:
         row: dict[str, float | str] = {"method": method.name}
         for n in blocks:
-            row[f"us/pair, n = {n}"] = medians[method.name, n]
-            row[f"of {REFERENCE}'s, n = {n}"] = medians[method.name, n] / medians[REFERENCE, n]
+            row[f"us, n={n}"] = medians[method.name, n]
+            row[f"x {REFERENCE}, n={n}"] = medians[method.name, n] / medians[REFERENCE, n]
         rows.append(row)
     show(console, f"A pair's cost, median of {repeats} runs over {rounds} pairs", rows)
     console.print(f"Written to {save('baselines', {'rounds': rounds, 'repeats': repeats}, rows)}")

@@ -43,4 +43,4 @@ def test_lmnn_of_the_start_is_good_in_the_first_phase_and_useless_after_it(compa
     assert lmnn[phases[0]].mean < rice[phases[0]].mean
     for phase in phases[1:4]:
         assert lmnn[phase].mean > euclidean[phase].mean
-    assert ("lmnn-start", phases[0], True) in [(n.method, n.phase, n.better) for n in comparison.not_won()]
+    assert ("lmnn-start", phases[0], "better") in [(n.method, n.phase, n.verdict) for n in comparison.not_won()]
