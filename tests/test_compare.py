@@ -443,6 +443,17 @@ class TestJournal:
                     Journal(path, restart=restart)
             assert path.read_text() == content
 
+    def test_what_another_version_kept_does_not_count_and_is_no_hindrance(self, tmp_path):
+        path, stream = tmp_path / "trials.jsonl", given()
+        old = json.dumps({"key": "0" * 32, "method": "euclidean", "seed": 0, "scores": {}}) + "\n"
+        path.write_text(old)
+        with Journal(path) as journal:
+            assert journal.missing(stream, [METHODS["euclidean"]], 0, 100)
+            self.keep(journal, stream, 0)
+        with Journal(path) as journal:
+            assert not journal.missing(stream, [METHODS["euclidean"]], 0, 100)
+        assert path.read_text().startswith(old)
+
     def test_a_restart_forgets(self, tmp_path):
         path, stream = tmp_path / "trials.jsonl", given()
         with Journal(path) as journal:

@@ -19,13 +19,8 @@ class OnlineItml(TargetLearner):
 
     Parameters
     ----------
-    start : Metric
-        Where it starts; positive definite. Its threshold stays as it is.
-    eta : float
-        Step size; above 0. It multiplies squares of squared distances, so that what fits depends on the threshold.
-    similar_target, dissimilar_target : float or None
-        At most so far apart, squared, are similar pairs to be, and at least so far dissimilar ones. Above 0. None:
-        three quarters of the threshold and five quarters of it, so that the threshold is in the middle.
+    start, eta, similar_target, dissimilar_target
+        As of ``TargetLearner``.
 
     Examples
     --------

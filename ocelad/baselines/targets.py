@@ -33,9 +33,10 @@ class TargetLearner(HeldMetric, ABC):
     start : Metric
         Where it starts; positive definite. Its threshold stays as it is.
     eta : float
-        Step size; above 0. What suits depends on the squared distances, not on the number of features.
+        Step size; above 0. It multiplies squares of squared distances, so that what fits depends on the threshold.
     similar_target, dissimilar_target : float or None
-        Above 0, the first not above the second. None: three quarters of the threshold and five quarters of it.
+        At most so far apart, squared, are similar pairs to be, and at least so far dissimilar ones. Above 0, the first
+        not above the second. None: three quarters of the threshold and five quarters of it, with the threshold between.
     """
 
     def __init__(

@@ -6,10 +6,11 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self
 
 import ocelad
 from ocelad.compare.catalogue import METHODS, STREAMS
@@ -75,13 +76,14 @@ class Journal:
             if not line.endswith(b"\n") and BEGINNING.startswith(line[: len(BEGINNING)]):
                 file.truncate(whole)  # it was being written when the program was killed
                 return
-            try:
-                kept = json.loads(line)
-                self._records[kept["key"]] = Record.from_json(kept)
-            except (ValueError, KeyError, TypeError):
+            kept = _parsed(line)
+            if kept is None:
                 raise ValueError(
                     f"{path} is no journal of trials, its line {line[:60]!r} is not one; name another folder"
-                ) from None
+                )
+            # Another version of the program may have kept other things; what it computed does not count anyway.
+            with suppress(KeyError, TypeError, ValueError):
+                self._records[kept["key"]] = Record.from_json(kept)
             whole += len(line)
 
     def missing(self, stream: Stream, methods: Sequence[Method], seed: int, every: int) -> tuple[Method, ...]:
@@ -104,6 +106,15 @@ class Journal:
             self._file.write("".join(lines).encode())
             self._file.flush()
             os.fsync(self._file.fileno())
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    """What a line of a journal holds, or None where it is none."""
+    try:
+        kept = json.loads(line)
+    except ValueError:
+        return None
+    return kept if isinstance(kept, dict) and isinstance(kept.get("key"), str) else None
 
 
 def _lock(file: IO[bytes], path: Path) -> None:
