@@ -562,7 +562,10 @@ class TestTuning:
         assert (np.concatenate(seen["tuning"]) == np.concatenate([X[:400], X[:400]])).all()  # twice: two settings
         assert (np.concatenate(seen["comparing"]) == X[400:]).all()
         assert comparison.main == "knn_error"
-        assert not stream.part(0, 400, judged=False).has_scenes  # which would be judged by what it was tuned on
+        # By its pairs alone: the items would be tuned by, and then judged by.
+        (record,) = run_trial(stream.part(0, 400), [spy], seed=0, every=100)
+        assert comparison.tuned["aimed"].tried[0][1] == pytest.approx(np.nanmean(record.measured("ranked_wrong")))
+        assert comparison.tuned["aimed"].tried[0][1] != pytest.approx(np.mean(record.measured("knn_error")))
         with pytest.raises(ValueError, match="fewer than two times every=100"):
             compare([self.aimed()], given(400), tune=2, every=100)
 
