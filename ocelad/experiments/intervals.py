@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from ocelad import checks
 from ocelad.compare import METHODS
 from ocelad.demo import phases_of
+from ocelad.experiments.columns import columns
 from ocelad.metric import Metric
 from ocelad.online.bank import Turn
+from ocelad.online.dyadic import Schedule
 from ocelad.online.ocelad import Ocelad
 from ocelad.online.rice import Rice
 from ocelad.online.track import track_metric
@@ -43,7 +45,7 @@ class Watched(Rice):
         super().__init__(**settings)
         self._seen = seen
 
-    def start(self, turn: Turn) -> Watched:
+    def start(self, turn: Turn) -> Self:
         """As ``Rice`` does, with a look before and after."""
         before = self.held(turn)
         started = super().start(turn)
@@ -90,10 +92,8 @@ def long_trial(task: Task, given: None) -> Answer:
         active = len(passed.losses)
         shares[t, :active], losses[t, :active] = passed.probabilities, passed.losses
     blocks = range(0, len(stream), BLOCK)
-    return {
-        name: [values[at : at + BLOCK].mean(axis=0).tolist() for at in blocks]
-        for name, values in (("shares", shares), ("losses", losses))
-    }
+    means = {"shares": shares, "losses": losses}
+    return {name: [values[at : at + BLOCK].mean(axis=0).tolist() for at in blocks] for name, values in means.items()}
 
 
 def tables(
@@ -120,40 +120,32 @@ def tables(
     answers = runner.run("long runs", long_trial, tasks)
     phases = phases_of(rounds)
     ends = np.cumsum([phase.length for phase in phases])
+    scales = zip(shown["lengths"], shown["step_sizes"], strict=True)
     return {
-        "scales": {
-            "scale": list(range(len(shown["lengths"]))),
-            "length": shown["lengths"],
-            "step_size": shown["step_sizes"],
-        },
-        "weights": _weights(shown["shares"]),
-        "starts": _starts(shown["starts"]),
-        "long": _long(answers, rounds, ends),
+        "scales": columns({"scale": j, "length": length, "step_size": eta} for j, (length, eta) in enumerate(scales)),
+        "weights": columns(
+            {"round": t, "scale": j, "share": share}
+            for t, shares in enumerate(shown["shares"], start=1)
+            for j, share in enumerate(shares)
+        ),
+        # A source of -1 is the first metric.
+        "starts": columns(
+            {"round": t, "scale": j, "source": -1 if source is None else source} for t, j, source in shown["starts"]
+        ),
+        "long": _long(answers, rounds),
         "phases": {"phase": [phase.name for phase in phases], "last_round": ends},
     }
 
 
-def _weights(shares: Sequence[Sequence[float]]) -> dict[str, Any]:
-    rows = [(t, j, share) for t, of_round in enumerate(shares, start=1) for j, share in enumerate(of_round)]
-    return dict(zip(("round", "scale", "share"), map(list, zip(*rows, strict=True)), strict=True))
-
-
-def _starts(starts: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """A source of -1 is the first metric."""
-    rounds, scales, sources = zip(*starts, strict=True)
-    return {"round": rounds, "scale": scales, "source": [-1 if source is None else source for source in sources]}
-
-
-def _long(answers: Sequence[Answer], rounds: int, ends: np.ndarray) -> dict[str, Any]:
-    """Means over the trials, a row for each hundred rounds and each scale; no loss where a scale was not there all the time."""
+def _long(answers: Sequence[Answer], rounds: int) -> dict[str, Any]:
+    """Means over the trials, a row for each stretch and scale; no loss where a scale was not there all the time."""
     shares, losses = (np.mean([answer[name] for answer in answers], axis=0) for name in ("shares", "losses"))
     last = np.minimum(np.arange(1, len(shares) + 1) * BLOCK, rounds)
-    n_scales = shares.shape[1]
     first = np.append(0, last[:-1]) + 1
-    there = first[:, None] >= 2 ** np.arange(n_scales)
+    lengths = np.array([Schedule().scale(j).length for j in range(shares.shape[1])])
     return {
-        "last_round": np.repeat(last, n_scales),
-        "scale": np.tile(np.arange(n_scales), len(last)),
+        "last_round": np.repeat(last, len(lengths)),
+        "length": np.tile(lengths, len(last)),
         "share": shares.ravel(),
-        "loss": np.where(there, losses, np.nan).ravel(),
+        "loss": np.where(first[:, None] >= lengths, losses, np.nan).ravel(),
     }

@@ -10,6 +10,7 @@ import numpy as np
 
 from ocelad import checks
 from ocelad.checks import Floats
+from ocelad.experiments.columns import columns
 from ocelad.metric import Metric
 from ocelad.online.comid import Comid
 from ocelad.pairs import Event
@@ -83,15 +84,13 @@ def tables(runner: Runner, data: Path | None, /, *, trials: int, seed: int, pair
     checks.whole(pairs, "pairs", at_least=1)
     tasks = [{"seed": seed + at, "pairs": pairs} for at in range(trials)]
     answers = runner.run("margins", trial, tasks)
-    shown = answers[0]
-    metrics: dict[str, list[Any]] = {}
-    violated: dict[str, list[Any]] = {}
+    metrics, violated = [], []
     for when in ("before", "after"):
-        (a, b), (_, d) = shown[when]["matrix"]
-        _append(metrics, when=when, threshold=shown[when]["threshold"], M11=a, M12=b, M22=d)
+        (M11, M12), (_, M22) = answers[0][when]["matrix"]
+        metrics.append({"when": when, "threshold": answers[0][when]["threshold"], "M11": M11, "M12": M12, "M22": M22})
         for task, answer in zip(tasks, answers, strict=True):
-            _append(violated, trial=task["seed"], when=when, **answer[when]["violated"])
-    return {"points": _points(shown), "metrics": metrics, "violated": violated}
+            violated.append({"trial": task["seed"], "when": when, **answer[when]["violated"]})
+    return {"points": _points(answers[0]), "metrics": columns(metrics), "violated": columns(violated)}
 
 
 def in_place(metric: Metric, points: Floats) -> Floats:
@@ -141,8 +140,3 @@ def _points(shown: Answer) -> dict[str, Any]:
         broken = is_violated(squared, classes == classes[0], metric.threshold)
         table[f"{when}_violated"] = broken & (np.arange(len(points)) > 0)
     return table
-
-
-def _append(table: dict[str, list[Any]], **row: Any) -> None:
-    for name, value in row.items():
-        table.setdefault(name, []).append(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from ocelad.baselines.saol import saol
 from ocelad.checks import Floats
 from ocelad.compare import METHODS
 from ocelad.demo import phases_of
+from ocelad.experiments.columns import columns
 from ocelad.online.ocelad import Ocelad
 from ocelad.online.track import track_metric
 from ocelad.regret import Regret, Worst
@@ -97,19 +99,18 @@ def tables(runner: Runner, data: Path | None, /, *, trials: int, first_seed: int
     checks.whole(rounds, "rounds", at_least=60)
     tasks = [{"seed": seed, "rounds": rounds} for seed in range(first_seed, first_seed + trials)]
     answers = runner.run("regret", trial, tasks)
-    worst: dict[str, list[Any]] = {}
-    of_trials: dict[str, list[Any]] = {}
-    for method in PLAYERS:
-        for comparator in COMPARATORS:
-            runs = [answer["runs"][method][comparator] for answer in answers]
-            for at, length in enumerate(answers[0]["lengths"]):
-                _append(worst, method=method, comparator=comparator, length=length, **_over_trials(runs, at))
-            for task, answer, run in zip(tasks, answers, runs, strict=True):
-                loss = answer["runs"][method]["loss"]
-                about = {"trial": task["seed"], "method": method, "comparator": comparator, "loss": loss}
-                _append(of_trials, **about, **{key: run[key] for key in ("total", "share", "length")})
-    truth = {key: [answer[key] for answer in answers] for key in ("scale", "threshold", "loss", "path_length")}
-    return {"worst": worst, "trials": of_trials, "truth": {"trial": [task["seed"] for task in tasks], **truth}}
+    worst, of_trials = [], []
+    for method, comparator in product(PLAYERS, COMPARATORS):
+        runs = [answer["runs"][method][comparator] for answer in answers]
+        about = {"method": method, "comparator": comparator}
+        for at, length in enumerate(answers[0]["lengths"]):
+            worst.append({**about, "length": length, **_over_trials(runs, at)})
+        for task, answer, run in zip(tasks, answers, runs, strict=True):
+            numbers = {key: run[key] for key in ("total", "share", "length")}
+            of_trials.append({"trial": task["seed"], **about, "loss": answer["runs"][method]["loss"], **numbers})
+    known = ("scale", "threshold", "loss", "path_length")
+    truth = [{"trial": t["seed"], **{key: a[key] for key in known}} for t, a in zip(tasks, answers, strict=True)]
+    return {"worst": columns(worst), "trials": columns(of_trials), "truth": columns(truth)}
 
 
 def told_lengths(rounds: int) -> list[int]:
@@ -139,11 +140,10 @@ def fitted_scale(squared: Floats, y: Floats) -> tuple[float, float]:
     (2.0, 1.0)
     """
     n = len(y)
-    slack = -eye_array(n)
-    constraints = hstack([csr_array(np.stack([y * squared, -y], axis=1)), slack]).tocsr()
+    constraints: Any = hstack([csr_array(np.stack([y * squared, -y], axis=1)), -eye_array(n)])
     bounds = [(0, None), (1, None), *[(0, None)] * n]
     solved = linprog(np.append([0.0, 0.0], np.ones(n)), A_ub=constraints, b_ub=-np.ones(n), bounds=bounds)
-    if solved.x is None:
+    if not solved.success:
         raise ArithmeticError(f"the best scale of the true metric was not found: {solved.message}")
     return float(solved.x[0]), float(solved.x[1])
 
@@ -202,8 +202,3 @@ def _over_trials(runs: Sequence[dict[str, Any]], at: int) -> dict[str, float]:
         "share": float(shares.mean()),
         "share_max": float(shares.max()),
     }
-
-
-def _append(table: dict[str, list[Any]], **row: Any) -> None:
-    for name, value in row.items():
-        table.setdefault(name, []).append(value)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ocelad.experiments import margins
+from ocelad.figures.differences import is_above_chance
 from ocelad.figures.figure import Claim, Figure
 from ocelad.figures.rows import Rows
 from ocelad.plots import GREY, PALETTE, pyplot
@@ -123,14 +124,12 @@ def claims(rows: Rows) -> list[Claim]:
 def _fewer(rows: Rows, column: str, paper: str, words: str) -> Claim:
     """Whether fewer are violated after than before, beyond twice the standard error over the trials."""
     before, after = (rows.where("violated", when=when)[column] for when in ("before", "after"))
-    fewer = before - after
-    error = float(fewer.std(ddof=1) / np.sqrt(len(fewer))) if len(fewer) > 1 else 0.0
     pairs = rows.about["settings"]["pairs"]
-    ours = f"{before.mean():.1%} {words}; after {pairs} pairs {after.mean():.1%} ({len(fewer)} trials)"
+    ours = f"{before.mean():.1%} {words}; after {pairs} pairs {after.mean():.1%} ({len(before)} trials)"
     what = {"similar": "Similar pairs", "dissimilar": "Dissimilar pairs", "new_all": "Points that were not seen"}[
         column
     ]
-    agrees = None if paper == "-" else bool(fewer.mean() > 2 * error)
+    agrees = None if paper == "-" else is_above_chance(before - after)
     return Claim(what, paper, ours, agrees)
 
 
