@@ -143,7 +143,7 @@ def fitted_scale(squared: Floats, y: Floats) -> tuple[float, float]:
     constraints: Any = hstack([csr_array(np.stack([y * squared, -y], axis=1)), -eye_array(n)])
     bounds = [(0, None), (1, None), *[(0, None)] * n]
     solved = linprog(np.append([0.0, 0.0], np.ones(n)), A_ub=constraints, b_ub=-np.ones(n), bounds=bounds)
-    if not solved.success:
+    if solved.x is None:
         raise ArithmeticError(f"the best scale of the true metric was not found: {solved.message}")
     return float(solved.x[0]), float(solved.x[1])
 

@@ -110,8 +110,8 @@ def _bound_holds(rows: Rows, comparator: str) -> Claim:
     share, rounds, trials = float(of_trials["share"][worst]), rows.about["settings"]["rounds"], len(of_trials["share"])
     intervals = trials * rounds * (rounds + 1) // 2
     ours = (
-        f"on all {intervals:,} intervals of {trials} trials at most {share:.1%} of the second term alone, "
-        f"1 / {1 / share:.1f} of it; the most at length {of_trials['length'][worst]}"
+        f"on all {intervals:,} intervals of {trials} trials at most {share:.1%} of the second term alone; "
+        f"the most at length {of_trials['length'][worst]}"
     )
     paper = "at most 8 C (1 + gamma) sqrt|I| + 40 log(s + 1) sqrt|I| on every interval"
     what = f"RICE-OCELAD: regret against {_AGAINST[comparator]}"
@@ -122,8 +122,8 @@ def _of_the_bound(rows: Rows, comparator: str) -> str:
     """What one must know of the bound to read the share."""
     others = rows.tables["trials"]["method"] != _OURS
     most = float(rows.tables["trials"]["share"][others & (rows.tables["trials"]["comparator"] == comparator)].max())
-    gamma = float(rows.tables["truth"]["path_length"].max()) if comparator == "moving" else 0.0
-    known = f"C is not known, so that the first term (gamma is up to {gamma:.0f}) is left out, to RICE-OCELAD's harm"
+    gamma = f"up to {rows.tables['truth']['path_length'].max():.0f}" if comparator == "moving" else "0"
+    known = f"C is not known, so that the first term is left out (gamma is {gamma}), which makes the bound smaller"
     return known + (f"; the bound is loose: the other methods come to {most:.1%} at most" if most <= 1 else "")
 
 
