@@ -97,13 +97,13 @@ def long_trial(task: Task, given: None) -> Answer:
 
 
 def tables(
-    runner: Runner, data: Path | None, /, *, trials: int, seed: int, shown_rounds: int, rounds: int
+    runner: Runner, data: Path | None, /, *, trials: int, first_seed: int, shown_rounds: int, rounds: int
 ) -> dict[str, Any]:
     """The first rounds of one run, scale by scale, and the means of long runs.
 
     Parameters
     ----------
-    trials, seed : int
+    trials, first_seed : int
         How many long runs, and the seed of the first, of which the first rounds are shown.
     shown_rounds : int
         How many of them.
@@ -112,11 +112,11 @@ def tables(
     """
     del data  # the streams are drawn
     checks.whole(trials, "trials", at_least=1)
-    checks.whole(seed, "seed", at_least=0)
+    checks.whole(first_seed, "first_seed", at_least=0)
     checks.whole(shown_rounds, "shown_rounds", at_least=2, at_most=128)
-    checks.whole(rounds, "rounds", at_least=BLOCK)
-    (shown,) = runner.run("intervals", schedule_trial, [{"seed": seed, "rounds": shown_rounds}])
-    tasks = [{"seed": seed + at, "rounds": rounds} for at in range(trials)]
+    checks.whole(rounds, "rounds", at_least=2 * BLOCK)
+    (shown,) = runner.run("intervals", schedule_trial, [{"seed": first_seed, "rounds": shown_rounds}])
+    tasks = [{"seed": first_seed + at, "rounds": rounds} for at in range(trials)]
     answers = runner.run("long runs", long_trial, tasks)
     phases = phases_of(rounds)
     ends = np.cumsum([phase.length for phase in phases])

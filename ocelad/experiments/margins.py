@@ -68,21 +68,21 @@ def trial(task: Task, given: None) -> Answer:
     return {"points": places.points.tolist(), "classes": places.classes.tolist(), **told}
 
 
-def tables(runner: Runner, data: Path | None, /, *, trials: int, seed: int, pairs: int) -> dict[str, Any]:
+def tables(runner: Runner, data: Path | None, /, *, trials: int, first_seed: int, pairs: int) -> dict[str, Any]:
     """Where the points of the first trial are, what the metric is, and how much is violated in all trials.
 
     Parameters
     ----------
-    trials, seed : int
+    trials, first_seed : int
         How many sets of points, and the seed of the first, which is drawn.
     pairs : int
         How many pairs the learner sees.
     """
     del data  # the points are drawn
     checks.whole(trials, "trials", at_least=1)
-    checks.whole(seed, "seed", at_least=0)
+    checks.whole(first_seed, "first_seed", at_least=0)
     checks.whole(pairs, "pairs", at_least=1)
-    tasks = [{"seed": seed + at, "pairs": pairs} for at in range(trials)]
+    tasks = [{"seed": first_seed + at, "pairs": pairs} for at in range(trials)]
     answers = runner.run("margins", trial, tasks)
     metrics, violated = [], []
     for when in ("before", "after"):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ocelad.experiments import intervals
-from ocelad.figures.figure import Claim, Figure
+from ocelad.figures.figure import Claim, Figure, Shown
 from ocelad.figures.rows import Rows
 from ocelad.plots import GREY, PALETTE, draw_shares, pyplot
 
@@ -174,10 +174,22 @@ def _long(rows: Rows) -> _Long:
 
 
 def _settled(rows: Rows) -> tuple[list[int], np.ndarray, np.ndarray]:
-    """The length of each scale, and its mean loss and share from when all scales are there."""
+    """The length of each scale, and its mean loss and share from when all scales are there.
+
+    Without the scales that are not yet there at the beginning of the last stretch.
+    """
     _, lengths, shares, losses = _long(rows)
-    there = np.isfinite(losses).all(axis=1)
-    return lengths, losses[there].mean(axis=0), shares[there].mean(axis=0)
+    known = np.isfinite(losses[-1])
+    since = np.isfinite(losses[:, known]).all(axis=1)
+    some = [length for length, is_known in zip(lengths, known, strict=True) if is_known]
+    return some, losses[since][:, known].mean(axis=0), shares[since][:, known].mean(axis=0)
+
+
+def shown(rows: Rows) -> Shown:
+    """The share and the loss of each scale over the long runs, from when all scales are there."""
+    each = zip(*_settled(rows), strict=True)
+    body = [[str(length), f"{share:.1%}", f"{loss:.3f}"] for length, loss, share in each]
+    return Shown(["length of intervals", "mean share", "mean hinge loss"], body)
 
 
 def claims(rows: Rows) -> list[Claim]:
@@ -224,6 +236,7 @@ FIGURE = Figure(
     experiment=intervals.tables,
     draw=draw,
     claims=claims,
-    settings={"trials": 50, "seed": 0, "shown_rounds": 31, "rounds": 6000},
+    shown=shown,
+    settings={"trials": 50, "first_seed": 0, "shown_rounds": 31, "rounds": 6000},
     quick={"trials": 2, "rounds": 1800},
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ocelad.experiments import regret
 from ocelad.experiments.regret import PLAYERS
 from ocelad.figures.differences import is_above_chance, mean_and_error
-from ocelad.figures.figure import Claim, Figure
+from ocelad.figures.figure import Claim, Figure, Shown
 from ocelad.figures.rows import Rows
 from ocelad.figures.tracking import NAMES
 from ocelad.plots import GREY, pyplot
@@ -93,6 +94,19 @@ def _legend(figure: Any, left: Axes, right: Axes, rows: Rows) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False, fontsize=9, title=title)
 
 
+def shown(rows: Rows) -> Shown:
+    """The worst regret and the largest share of the bound at some lengths."""
+    lengths = np.unique(rows.tables["worst"]["length"])
+    some = [int(lengths[np.abs(lengths - wanted).argmin()]) for wanted in (1, 10, 100, 1000) if wanted < lengths[-1]]
+    some.append(int(lengths[-1]))
+    body = []
+    for method, comparator in product(PLAYERS, _AGAINST):
+        worst = [rows.where("worst", method=method, comparator=comparator, length=length) for length in some]
+        cells = [f"{row['regret'][0]:.0f} ({row['share_max'][0]:.1%})" for row in worst]
+        body.append([NAMES[method][0], _AGAINST[comparator], *cells])
+    return Shown(["mean regret (most of the bound)", "against", *(f"|I| = {length}" for length in some)], body)
+
+
 def claims(rows: Rows) -> list[Claim]:
     """What Theorem 1 says, and what the rows say."""
     return [
@@ -159,6 +173,7 @@ FIGURE = Figure(
     experiment=regret.tables,
     draw=draw,
     claims=claims,
+    shown=shown,
     settings={"trials": 50, "first_seed": 1000, "rounds": 6000},
     quick={"trials": 4, "rounds": 2000},
 )
