@@ -129,9 +129,12 @@ def test_points_are_placed_at_the_distances_of_the_metric(root, points):
         assert np.linalg.norm(places[first] - places[second]) == pytest.approx(expected, rel=1e-6, abs=1e-5)
 
 
-def test_nothing_turns_where_the_metric_stretches_along_the_features():
-    places = in_place(Metric(np.diag([4.0, 9.0])), np.array([[1.0, 1.0], [2.0, 0.0]]))
-    np.testing.assert_allclose(places, [[0, 0], [2, -3]])
+def test_nothing_turns():
+    M = np.array([[3.0, 1.0], [1.0, 2.0]])
+    root = in_place(Metric(M), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))[1:]
+    np.testing.assert_allclose(root @ root, M, rtol=1e-9)
+    np.testing.assert_allclose(root, root.T, rtol=1e-9)
+    assert np.linalg.eigvalsh(root)[0] > 0
 
 
 def test_the_first_point_is_the_one_nearest_to_the_middle_of_its_class():

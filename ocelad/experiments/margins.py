@@ -136,7 +136,5 @@ def _points(shown: Answer) -> dict[str, Any]:
         places = in_place(metric, points)
         squared = np.square(places).sum(axis=1)
         table[f"{when}_x1"], table[f"{when}_x2"] = places.T
-        # The point of interest has no constraint with itself.
-        broken = is_violated(squared, classes == classes[0], metric.threshold)
-        table[f"{when}_violated"] = broken & (np.arange(len(points)) > 0)
+        table[f"{when}_violated"] = is_violated(squared, classes == classes[0], metric.threshold)
     return table
