@@ -276,6 +276,15 @@ def test_shares_and_losses_of_long_runs_are_means_over_rounds_and_trials(small):
             assert np.isnan(long["loss"][row])
 
 
+def test_the_main_numbers_are_of_the_rounds_in_which_all_scales_are_there(small):
+    head, body = FIGURES["2"].shown(small["2"])
+    # Of 250 rounds in stretches of 100 the last begins with round 201, and length 128 was not there in round 101.
+    assert "from round 201 on" in head[0]
+    last = small["2"].where("long", last_round=250)
+    numbers = zip(last["length"], last["share"], last["loss"], strict=True)
+    assert body == [[str(length), f"{share:.1%}", f"{loss:.3f}"] for length, share, loss in numbers]
+
+
 def test_claims_of_figure_2_can_come_out_otherwise(small):
     rows = small["2"]
     active, sources, selects = FIGURES["2"].claims(rows)
