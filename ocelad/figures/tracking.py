@@ -175,8 +175,9 @@ def _logistic(rows: Rows) -> Claim:
 
 
 def _saol(rows: Rows) -> Claim:
-    agrees = _overall(rows, "saol")["found"] < 5
-    return Claim("SAOL", "fails: P(NMI > .8) is zero throughout", _numbers(rows, "saol"), agrees)
+    remark = "not quite zero: now and then the learner that is drawn happens to be a good one"
+    paper = "fails: P(NMI > .8) is zero throughout"
+    return Claim("SAOL", paper, _numbers(rows, "saol"), _fails(rows, "saol"), remark)
 
 
 def _lmnn(rows: Rows) -> Claim:
@@ -207,7 +208,11 @@ def _high(rows: Rows) -> Claim:
     row = _overall(rows, "comid")
     agrees = row["knn_error_more"] > 2 * row["knn_error_more_se"]
     ours = f"{_numbers(rows, 'comid')}; {_estimate(row, 'knn_error_more')} points more error"
-    remark = "a small difference: its rate was chosen by looking at drifting streams" if agrees else ""
+    remark = (
+        "a small difference: its rate was chosen by looking at drifting streams"
+        if agrees
+        else "no difference that so many trials can tell"
+    )
     return Claim("COMID, high rate", "cannot adapt to changes as well as RICE-OCELAD", ours, agrees, remark)
 
 
