@@ -104,13 +104,8 @@ def _draw_drift(ax: Axes, rows: Rows) -> None:
     ax.plot(drift["round"][small], drift["moved"][small], color=PALETTE[0], linewidth=0.8)
     top = 1.25 * drift["moved"][small].max()
     for at, moved in zip(drift["round"][~small], drift["moved"][~small], strict=True):
-        ax.annotate(
-            f"clustering changes: {moved:.2f}",
-            (at, top),
-            xytext=(at + 60, 0.93 * top),
-            fontsize=8,
-            va="top",
-        )
+        words = f"clustering changes: {moved:.2f}"
+        ax.text(at + 60, 0.93 * top, words, fontsize=8, va="top").set_in_layout(False)
         ax.axvline(at, color=PALETTE[1], linewidth=1.6)
     ax.set_ylim(0, top)
     ax.set_ylabel("drift per round")
