@@ -17,6 +17,7 @@ from ocelad.online.comid import LossName
 from ocelad.online.dyadic import MOST_SCALES, Schedule
 from ocelad.online.kept import Kept
 from ocelad.online.kernels import rounds
+from ocelad.online.pace import Pace, paces
 from ocelad.pairs import Event, Events, EventsName, Pair, Relative, Relatives, as_event, as_relative
 
 LOSS_CODES: dict[LossName, int] = {
@@ -44,6 +45,7 @@ class Stretch(NamedTuple):
     margin: Floats  # and its margin
     margins: Floats  # the ensemble's own margin on each row; not where it is ``alone``
     alone: bool  # only judge and learn; somebody else keeps the weights and starts the scales
+    paces: Floats  # what all step sizes are multiplied by in round t, t + 1, ...
 
 
 class Prepared(NamedTuple):
@@ -69,6 +71,8 @@ class CompiledBank(ABC):
         As in ``track_metric``.
     starts : {"below", "ensemble", "scratch"}
         As in ``LearnerBank``.
+    pace : callable t -> float, or None
+        What all step sizes are multiplied by in round t; None: by 1.
     """
 
     #: What it can be made to learn from.
@@ -93,12 +97,14 @@ class CompiledBank(ABC):
         finest: Finest,
         events: EventsName = "pairs",
         starts: Starts = "below",
+        pace: Pace | None = None,
     ) -> None:
         self._events = checks.choice(events, "events", self.takes)
         self._n = n_features
         self._schedule = schedule
         self._initial = (float(initial_scale), float(initial_threshold))
         self._step_size = float(step_size)
+        self._pace = pace
         self._finest = checks.choice(finest, "finest", get_args(Finest))
         self.starts = checks.choice(starts, "starts", get_args(Starts))
         self._learned = False
@@ -310,8 +316,21 @@ class CompiledBank(ABC):
             return self._relative_rows(events.near, events.far), np.ones(len(events))
         return self._rows(events), events.y
 
-    def _stretch(self, y: Floats, first: int, last: int, t: int, *rest: Any) -> Stretch:
-        return Stretch(y, first, last, *self._schedule.clock(t), *rest)
+    def _stretch(
+        self,
+        y: Floats,
+        first: int,
+        last: int,
+        t: int,
+        weights: Floats,
+        rates: Floats,
+        lost: Floats,
+        margin: Floats,
+        margins: Floats,
+        alone: bool,
+    ) -> Stretch:
+        clock, pace = self._schedule.clock(t), paces(self._pace, t, last - first)
+        return Stretch(y, first, last, *clock, weights, rates, lost, margin, margins, alone, pace)
 
     def _played(self, rows: Any, stretch: Stretch) -> tuple[int, int]:
         with np.errstate(over="ignore", invalid="ignore"):  # where kernels run as plain Python; told by the outcome

@@ -17,6 +17,7 @@ from ocelad.online.kept import Kept
 from ocelad.online.kernels import cholesky, fullrank, rounds
 from ocelad.online.kernels.fullrank import Settings, State
 from ocelad.online.kernels.secular import LANES
+from ocelad.online.pace import Pace
 from ocelad.pairs import Events, EventsName, as_dense
 
 
@@ -29,7 +30,7 @@ class FullRankBank(CompiledBank):
 
     Parameters
     ----------
-    n_features, schedule, initial_scale, initial_threshold, step_size, finest, events, starts
+    n_features, schedule, initial_scale, initial_threshold, step_size, finest, events, starts, pace
         As of every ``CompiledBank``.
     loss, max_norm
         As in ``track_metric``.
@@ -53,6 +54,7 @@ class FullRankBank(CompiledBank):
         finest: Finest,
         events: EventsName = "pairs",
         starts: Starts = "below",
+        pace: Pace | None = None,
     ) -> None:
         super().__init__(
             n_features,
@@ -63,6 +65,7 @@ class FullRankBank(CompiledBank):
             finest=finest,
             events=events,
             starts=starts,
+            pace=pace,
         )
         self._triangle = np.tril_indices(n_features)
         self._first = self._initial[0] * np.eye(n_features)[self._triangle]

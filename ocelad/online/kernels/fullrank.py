@@ -71,7 +71,15 @@ class State(NamedTuple):
 
 @inlined
 def observe(
-    state: State, settings: Settings, V: Floats, row: int, y: float, n_active: int, lost: Floats, margin: Floats
+    state: State,
+    settings: Settings,
+    V: Floats,
+    row: int,
+    y: float,
+    pace: float,
+    n_active: int,
+    lost: Floats,
+    margin: Floats,
 ) -> int:
     """Judge each active learner, then let it learn. Whatever it returns but PLAYED, nothing has changed."""
     M, mu, slots, square, change, outer = state.M, state.mu, state.slots, state.square, state.change, state.outer
@@ -87,7 +95,7 @@ def observe(
         slot = slots[level]
         m = y * (mu[slot] - positive(square[slot]))
         lost[level], margin[level] = loss_of(loss, m), m
-        change[slot] = steps[level] * slope_of(loss, m)
+        change[slot] = pace * steps[level] * slope_of(loss, m)
         anything = anything or change[slot] > 0.0
         if not isfinite(lost[level]):
             state.failed[0] = level
@@ -110,6 +118,7 @@ def observe_relative(
     near: Floats,
     far: Floats,
     row: int,
+    pace: float,
     n_active: int,
     lost: Floats,
     margin: Floats,
@@ -134,7 +143,7 @@ def observe_relative(
         slot = slots[level]
         m = margin[level] - positive(square[slot])
         lost[level], margin[level] = loss_of(loss, m), m
-        change[slot] = steps[level] * slope_of(loss, m)
+        change[slot] = pace * steps[level] * slope_of(loss, m)
         anything = anything or change[slot] > 0.0
         state.failed[0] = level
         if not isfinite(lost[level]):
@@ -270,11 +279,12 @@ def play(
     margin: Floats,
     margins: Floats,
     alone: bool,
+    paces: Floats,
 ) -> tuple[int, int]:
     """Play rounds t, t + 1, ... on the rows of V from first up to last: as ``lowrank.play``."""
     n_active = active_scales(t, shortest, most)
     for row in range(first, last):
-        outcome = observe(state, settings, V, row, Y[row], n_active, lost, margin)
+        outcome = observe(state, settings, V, row, Y[row], paces[row - first], n_active, lost, margin)
         if outcome != PLAYED:
             return row, outcome
         if alone:
@@ -304,11 +314,12 @@ def play_relatives(
     margin: Floats,
     margins: Floats,
     alone: bool,
+    paces: Floats,
 ) -> tuple[int, int]:
     """As ``play``, on relative comparisons: the rows of near and far."""
     n_active = active_scales(t, shortest, most)
     for row in range(first, last):
-        outcome = observe_relative(state, settings, near, far, row, n_active, lost, margin)
+        outcome = observe_relative(state, settings, near, far, row, paces[row - first], n_active, lost, margin)
         if outcome != PLAYED:
             return row, outcome
         if alone:
