@@ -282,6 +282,10 @@ def play(
     margins: Floats,
     alone: bool,
     paces: Floats,
+    records: Floats,
+    weighing: int,
+    largest: float,
+    uniforms: Floats,
 ) -> tuple[int, int]:
     """Play rounds t, t + 1, ... on the sparse rows from first up to last: as ``lowrank.play``."""
     n_active = active_scales(t, shortest, most)
@@ -294,7 +298,9 @@ def play(
         if alone:
             return row + 1, PLAYED
         n_before = n_active
-        n_active, n_starting = next_round(turn, rates, lost, margin, margins, row, t, shortest, most)
+        n_active, n_starting = next_round(
+            turn, rates, lost, margin, margins, row, t, shortest, most, records, weighing, largest, uniforms, first
+        )
         t += 1
         if n_active > len(state.slots):
             return row + 1, NO_SCALE

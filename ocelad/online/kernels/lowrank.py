@@ -379,12 +379,17 @@ def play(
     margins: Floats,
     alone: bool,
     paces: Floats,
+    records: Floats,
+    weighing: int,
+    largest: float,
+    uniforms: Floats,
 ) -> tuple[int, int]:
     """Play rounds t, t + 1, ... on the rows of U from first up to last: how many rows are done, and why it stopped.
 
     ``turn`` holds the weights of the round about to be played (row 0) and those before its starts (row 1). What each
     learner lost in the last round comes to ``lost``, its margin to ``margin``; the ensemble's margins to ``margins``.
-    ``paces[0]`` is what all step sizes are multiplied by in round t, and so on.
+    ``paces[0]`` is what all step sizes are multiplied by in round t, ``uniforms[0]`` draws one learner, and so on.
+    ``weighing`` is a number of ``weights.py``; ``largest`` and ``records`` are its own.
     ``alone``: only judge and learn from one row; somebody else keeps the weights and starts the scales. One function
     for both, so that it is one piece of machine code, and the bits are the same.
     """
@@ -398,7 +403,9 @@ def play(
             return row, outcome
         if alone:
             return row + 1, PLAYED
-        n_active, n_starting = next_round(turn, rates, lost, margin, margins, row, t, shortest, most)
+        n_active, n_starting = next_round(
+            turn, rates, lost, margin, margins, row, t, shortest, most, records, weighing, largest, uniforms, first
+        )
         t += 1
         if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE):
             return row + 1, NO_SCALE
@@ -426,6 +433,10 @@ def play_relatives(
     margins: Floats,
     alone: bool,
     paces: Floats,
+    records: Floats,
+    weighing: int,
+    largest: float,
+    uniforms: Floats,
 ) -> tuple[int, int]:
     """As ``play``, on relative comparisons: the rows of near and far."""
     n_active = active_scales(t, shortest, most)
@@ -435,7 +446,9 @@ def play_relatives(
             return row, outcome
         if alone:
             return row + 1, PLAYED
-        n_active, n_starting = next_round(turn, rates, lost, margin, margins, row, t, shortest, most)
+        n_active, n_starting = next_round(
+            turn, rates, lost, margin, margins, row, t, shortest, most, records, weighing, largest, uniforms, first
+        )
         t += 1
         if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE):
             return row + 1, NO_SCALE
