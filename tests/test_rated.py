@@ -16,6 +16,7 @@ from ocelad.baselines.saol import Saol
 from ocelad.online.dyadic import Schedule
 from ocelad.online.ocelad import Ocelad
 from ocelad.online.track import comid_bank
+from ocelad.pairs import Event
 
 N = 4
 ROUNDS = 120 if COMPILED else 30
@@ -43,7 +44,9 @@ def assert_near(metric, expected):
 
 
 @pytest.mark.parametrize("rate", RATES)
-@pytest.mark.parametrize(("loss", "shrinkage", "max_norm"), [("hinge", 0.0, None), ("logistic", 0.05, 0.7)])
+@pytest.mark.parametrize(
+    ("loss", "shrinkage", "max_norm"), [("hinge", 0.0, None), ("hinge", 0.05, None), ("logistic", 0.05, 0.7)]
+)
 def test_every_engine_agrees_with_the_definition(rate, loss, shrinkage, max_norm):
     events = awkward_events(3, N, ROUNDS)
     settings = {"rate": RATES[rate], "loss": loss, "shrinkage": shrinkage, "max_norm": max_norm}
@@ -55,14 +58,15 @@ def test_every_engine_agrees_with_the_definition(rate, loss, shrinkage, max_norm
             assert_near(learner.play(), expected)
 
 
-def test_a_diagonal_metric_too():
+@pytest.mark.parametrize("shrinkage", [0.0, 0.05])
+def test_a_diagonal_metric_too(shrinkage):
+    along_axes = [np.where(np.arange(N) == t % N, event.u, 0.0) for t, event in enumerate(awkward_events(4, N, ROUNDS))]
     events = [
-        event._replace(u=np.where(np.arange(N) == t % N, event.u, 0.0))
-        for t, event in enumerate(awkward_events(4, N, ROUNDS))
-    ]  # along the axes a full matrix stays diagonal
-    learner = rated_comid(N, rate=RATES["slower"], diagonal=True)
+        Event(u, 1.0 if abs(u).max() < 0.7 else -1.0) for u in along_axes
+    ]  # of these a full matrix stays diagonal
+    learner = rated_comid(N, rate=RATES["slower"], diagonal=True, shrinkage=shrinkage)
     learner.replay(together(events))
-    assert_near(learner.play(), definition(events, rate=RATES["slower"]))
+    assert_near(learner.play(), definition(events, rate=RATES["slower"], shrinkage=shrinkage))
 
 
 @pytest.mark.parametrize("engine", ["dense", "fullrank", "lowrank"])
