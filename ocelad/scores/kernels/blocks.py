@@ -1,4 +1,4 @@
-"""Points in blocks, ``LANES`` of them side by side, feature by feature: distances to a block are vector instructions."""
+"""Points in blocks, ``LANES`` side by side, feature by feature: distances to a block are vector instructions."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def k_means(
             most_slack = 2 * share * place(centres, n_centres, factor, doubled, said) + LOST
             sift(screen, doubled, slack, most_slack, n_centres, said, nearer, nearest_centre)
             changed = regroup(X, blocks, centres, n_centres, left, nearest_centre, out, clusters, sums, counts)
-            if not changed or iteration == MOST_ITERATIONS - 1 or any_empty(counts, n_centres):
+            if not changed or iteration == MOST_ITERATIONS - 1 or least_count(counts, n_centres) == 0:
                 for b in range(len(blocks)):
                     assign(blocks, b, centres, n_centres, left, nearest_centre, out)
             if not changed:
@@ -117,7 +117,7 @@ def add_up(left: Floats, running: Floats) -> None:
 
 @compiled
 def point_at(running: Floats, upto: float) -> int:
-    """The point at which the running sum comes to ``upto``, which is not beyond its end; one of which something is left."""
+    """The point at which the running sum comes to ``upto``, at most its last; one of which something is left."""
     i = 0
     while running[i] < upto or running[i] == 0:
         i += 1
@@ -231,7 +231,7 @@ def regroup(
         if nearest_centre[b, j] != clusters[i]:
             if nearest_centre[b, j] == IN_DOUBT:
                 assign(blocks, b, centres, n_centres, left, nearest_centre, out)
-            c = nearest_centre[b, j]
+            c = 0 + nearest_centre[b, j]  # as wide as all other indices
             if c != clusters[i]:
                 changed = True
                 move(X, i, c, clusters, sums, counts)
@@ -239,11 +239,11 @@ def regroup(
 
 
 @compiled
-def any_empty(counts: Ints, n_centres: int) -> bool:
-    for c in range(n_centres):
-        if counts[c] == 0:
-            return True
-    return False
+def least_count(counts: Ints, n_centres: int) -> int:
+    least = counts[0]
+    for c in range(1, n_centres):
+        least = min(least, counts[c])
+    return int(least)
 
 
 @compiled

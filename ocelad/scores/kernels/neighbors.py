@@ -18,7 +18,10 @@ TILE = 2 * ABREAST
 
 @compiled
 def keep(distance: float, which: int, kept: Floats, neighbors: Ints, i: int) -> None:
-    """Put a neighbour of i, nearer than the last one, in its place, behind those that are equally far."""
+    """Put a neighbour of i, nearer than the last one, in its place, behind those that are equally far.
+
+    Distances in single precision come as ``0.0 + distance``, so that there is one such kernel and not two.
+    """
     at = kept.shape[1] - 1
     while at > 0 and kept[i, at - 1] > distance:
         kept[i, at] = kept[i, at - 1]
@@ -67,7 +70,19 @@ def nearest_few(
     k: int,
     themselves: bool,
 ) -> Ints:
-    """The points that ``nearest`` finds, in any order, by a screen; k is at most ``FEW``. ``centred`` are the places."""
+    """The points that ``nearest`` finds, in any order, by a screen; k is at most ``FEW``.
+
+    Of few rows the screen leaves more candidates than are needed; these are looked at again in double precision.
+
+    Parameters
+    ----------
+    places, blocks, k, themselves
+        As of ``nearest``.
+    centred : array of shape (n_places, n_features)
+        The places, moved as the points of the screen were.
+    screen, lowered, slack, share, factor
+        See ``Screen``.
+    """
     n = len(places)
     neighbors, kept = np.empty((n, k), dtype=np.int64), np.empty((n, k))
     candidates, out = np.empty(len(blocks) * LANES, dtype=np.int64), np.empty((1, LANES))
@@ -123,7 +138,7 @@ def bound_by_minima(
     last = kept.shape[1] - 1
     for j in range(MINIMA):
         if least[1, j] < kept[i, last]:
-            keep(least[1, j], j, kept, neighbors, i)
+            keep(0.0 + least[1, j], j, kept, neighbors, i)
     return float(kept[i, last])
 
 
@@ -149,7 +164,7 @@ def bound_by_candidates(
     last = kept.shape[1] - 1
     for m in range(count):
         b, j = candidates[m] // LANES, candidates[m] % LANES
-        upper = low[row, b, j] + slack[b, j]
+        upper = 0.0 + low[row, b, j] + slack[b, j]
         if upper < kept[i, last]:
             keep(upper, m, kept, neighbors, i)
     return float(kept[i, last])

@@ -2,10 +2,10 @@
 
 With u = 2^-24, points y_i of m features and N_i = |y_i|^2, ``N_j - 2 y_i'y_j`` in single precision differs from
 ``|y_i - y_j|^2 - N_i`` by at most ``(2 m + 5) u (N_i + N_j)`` and terms of second order: ``2 (m + 1) u`` for the sum of
-products, ``2 u`` for the rounding of the points, ``u`` for that of N_j. ``share_of_error`` is nearly twice as much, which
-also covers the roundings of what is compared with it and those of distances in double precision. Two distances that
-differ by more than their bounds are in the order that double precision would find; whatever is nearer is computed in
-double precision. So nothing that is chosen depends on the screen.
+products, ``2 u`` for the rounding of the points, ``u`` for that of N_j. ``share_of_error`` is nearly twice as much: it
+covers those terms, the roundings of what is compared, and those of distances in double precision. Two distances that
+differ by more than their bounds are in the order that double precision would find; all others are computed in double
+precision. So what is chosen does not depend on the screen.
 """
 
 from __future__ import annotations
