@@ -125,7 +125,8 @@ def points_problem(X: Floats, classes: Whole, k: int) -> Problem:
 
 def _targets(rows: Floats, ends: Whole, k: int) -> tuple[Whole, Whole]:
     """Of each point the k nearest of its class: two arrays of indices, in the order of the first."""
-    from ocelad.scores import kernels  # imports numba
+    from ocelad.scores.kernels.blocks import packed  # imports numba
+    from ocelad.scores.kernels.neighbors import nearest
 
     firsts, seconds = [], []
     for start, end in zip(ends - np.diff(ends, prepend=0), ends, strict=True):
@@ -133,9 +134,9 @@ def _targets(rows: Floats, ends: Whole, k: int) -> tuple[Whole, Whole]:
         if near == 0:
             continue
         (of_class,) = sized(rows[start:end])
-        nearest = kernels.nearest(of_class, kernels.packed(of_class), near, True)
+        neighbors = nearest(of_class, packed(of_class), near, True)
         firsts.append(np.repeat(np.arange(start, end), near))
-        seconds.append(start + nearest.ravel())
+        seconds.append(start + neighbors.ravel())
     return np.concatenate(firsts), np.concatenate(seconds)
 
 
