@@ -1,15 +1,18 @@
-"""Many trials at once: over threads, because the compiled engines let go of the interpreter, or over processes."""
+"""Many trials at once: over threads, because the compiled engines let go of the interpreter, over processes, or on a
+Dask cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Literal, TypeVar, get_args
 
 from ocelad import checks
+from ocelad.cluster import each_on_cluster
 
 Seed = TypeVar("Seed")
 Result = TypeVar("Result")
-Backend = Literal["threads", "processes"]
+Backend = Literal["threads", "processes", "dask"]
 
 IDLE_SECONDS = 10
 
@@ -20,6 +23,7 @@ def map_trials(
     *,
     n_jobs: int = -1,
     backend: Backend = "threads",
+    address: str | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> list[Result]:
     """``[trial(seed) for seed in seeds]``, several at a time: the same results, to the bit, in the same order.
@@ -27,14 +31,17 @@ def map_trials(
     Parameters
     ----------
     trial : callable
-        What to do with one seed. With processes it and its result must be picklable.
+        What to do with one seed. With processes and on a cluster it and its result must be picklable.
     seeds : sequence
         One for each trial; anything that ``trial`` takes.
     n_jobs : int
-        How many at a time; -1: as many as there are processors.
-    backend : {"threads", "processes"}
+        How many at a time; -1: as many as there are processors. A cluster takes as many as its workers have threads.
+    backend : {"threads", "processes", "dask"}
         Threads share memory and start at once, and suit trials that spend their time in ``Ocelad.replay`` over a
         compiled engine. Processes suit trials with much Python of their own, such as drawing a stream pair by pair.
+        "dask" hands them to a Dask cluster that is there already; its workers must have the same ocelad.
+    address : str or None
+        Of the cluster's scheduler, such as "tcp://127.0.0.1:8786".
     progress : callable or None
         Called with the number of trials done, after each of them.
 
@@ -57,7 +64,7 @@ def map_trials(
     """
     seeds = _checked(trial, seeds, n_jobs, backend)
     results: dict[int, Result] = {}
-    for place, result in _as_finished(trial, seeds, n_jobs, backend):
+    for place, result in _as_finished(trial, seeds, n_jobs, backend, address):
         results[place] = result
         if progress is not None:
             progress(len(results))
@@ -65,7 +72,12 @@ def map_trials(
 
 
 def each_trial(
-    trial: Callable[[Seed], Result], seeds: Iterable[Seed], *, n_jobs: int = -1, backend: Backend = "threads"
+    trial: Callable[[Seed], Result],
+    seeds: Iterable[Seed],
+    *,
+    n_jobs: int = -1,
+    backend: Backend = "threads",
+    address: str | None = None,
 ) -> Iterator[tuple[Seed, Result]]:
     """Each seed with its ``trial(seed)``, as soon as it is finished, in any order; parameters as of ``map_trials``.
 
@@ -75,7 +87,7 @@ def each_trial(
     [(-3, 3), (-2, 2), (1, 1)]
     """
     seeds = _checked(trial, seeds, n_jobs, backend)
-    return ((seeds[place], result) for place, result in _as_finished(trial, seeds, n_jobs, backend))
+    return ((seeds[place], result) for place, result in _as_finished(trial, seeds, n_jobs, backend, address))
 
 
 def _checked(trial: object, seeds: Iterable[Seed], n_jobs: int, backend: str) -> Sequence[Seed]:
@@ -90,8 +102,11 @@ def _checked(trial: object, seeds: Iterable[Seed], n_jobs: int, backend: str) ->
 
 
 def _as_finished(
-    trial: Callable[[Seed], Result], seeds: Sequence[Seed], n_jobs: int, backend: Backend
+    trial: Callable[[Seed], Result], seeds: Sequence[Seed], n_jobs: int, backend: Backend, address: str | None
 ) -> Iterator[tuple[int, Result]]:
+    if backend == "dask":
+        yield from each_on_cluster(partial(_alone, trial), seeds, address)
+        return
     from joblib import Parallel, delayed
 
     # Workers whose parent was killed do not know; soon after their last trial they shall go.

@@ -15,8 +15,8 @@ from ocelad.baselines.comid import Reinitialised
 from ocelad.compare import METHODS, STREAMS, Between, Block, Method, PairStream, compare
 from ocelad.compare.catalogue import FIGURE
 from ocelad.compare.contenders import Batch, Ensemble, Fixed, Single, ToldOfChanges
-from ocelad.compare.journal import Journal
 from ocelad.compare.methods import Setting, check_stream, parsed
+from ocelad.compare.records import Records
 from ocelad.compare.run import candidates
 from ocelad.compare.streams import DriftingStream
 from ocelad.compare.summary import Comparison, Estimate
@@ -359,9 +359,9 @@ class TestJournal:
 
     def test_what_was_kept_comes_back(self, tmp_path):
         stream = given()
-        with Journal(tmp_path / "folder" / "trials.jsonl") as journal:
+        with Records(tmp_path / "folder" / "trials.jsonl") as journal:
             self.keep(journal, stream, 3)
-        with Journal(tmp_path / "folder" / "trials.jsonl") as journal:
+        with Records(tmp_path / "folder" / "trials.jsonl") as journal:
             back = journal.record(stream, METHODS["euclidean"], 3, 100)
             assert back.to_json() == self.record(3).to_json()
             assert journal.missing(stream, [METHODS["euclidean"]], 4, 100) == (METHODS["euclidean"],)
@@ -369,62 +369,61 @@ class TestJournal:
     @pytest.mark.parametrize("other", ["stream", "every", "settings", "program", "method"])
     def test_records_of_anything_else_do_not_count(self, tmp_path, monkeypatch, other):
         path, stream, method = tmp_path / "trials.jsonl", given(), METHODS["comid"]
-        with Journal(path) as journal:
+        with Records(path) as journal:
             journal.keep(stream, [method], [self.record(0, "comid")], 100)
-        with Journal(path) as journal:
+        with Records(path) as journal:
             assert not journal.missing(stream, [method], 0, 100)
         every = 50 if other == "every" else 100
         stream = given(seed=1) if other == "stream" else stream
         method = method.with_settings(step_size=0.5) if other == "settings" else method
         method = METHODS["comid-slow"].with_settings(**method.values) if other == "method" else method
         if other == "program":
-            monkeypatch.setattr("ocelad.compare.journal._program", lambda: "another")
-        with Journal(path) as journal:
+            monkeypatch.setattr("ocelad.journal.program", lambda: "another")
+        with Records(path) as journal:
             assert journal.missing(stream, [method], 0, every) == (method,)
 
     def test_a_line_that_was_being_written_is_dropped(self, tmp_path):
         path, stream = tmp_path / "trials.jsonl", given()
-        with Journal(path) as journal:
+        with Records(path) as journal:
             self.keep(journal, stream, 0)
             whole = path.read_bytes()
             self.keep(journal, stream, 1)
         lines = path.read_bytes()
         for cut in (*range(len(whole) + 1, len(whole) + 40), len(lines) - 2, len(lines) - 1):
             path.write_bytes(lines[:cut])
-            with Journal(path) as reread:
+            with Records(path) as reread:
                 assert not reread.missing(stream, [METHODS["euclidean"]], 0, 100)
                 assert reread.missing(stream, [METHODS["euclidean"]], 1, 100)
                 self.keep(reread, stream, 1)
-            with Journal(path) as again:
+            with Records(path) as again:
                 assert not again.missing(stream, [METHODS["euclidean"]], 1, 100)
         for cut in (1, 5, 20):  # of the very first line
             path.write_bytes(lines[:cut])
-            with Journal(path):
+            with Records(path):
                 assert path.read_bytes() == b""
 
     def test_no_two_comparisons_write_to_one_file(self, tmp_path):
-        with Journal(tmp_path / "trials.jsonl"), pytest.raises(ValueError, match="another comparison is writing"):
-            Journal(tmp_path / "trials.jsonl")
+        with Records(tmp_path / "trials.jsonl"), pytest.raises(ValueError, match="another run is writing"):
+            Records(tmp_path / "trials.jsonl")
 
     def test_methods_and_streams_of_ones_own_are_not_kept_in_a_file(self, tmp_path):
         path, own = tmp_path / "trials.jsonl", Method("euclidean", "", lambda setting: None)
-        with Journal(path) as journal:
+        with Records(path) as journal:
             journal.keep(given(), [own], [self.record()], 100)
             journal.keep(short(), [METHODS["euclidean"]], [self.record()], 100)
             assert journal.missing(given(), [METHODS["euclidean"]], 0, 100)
         assert path.read_bytes() == b""
 
     def test_every_source_that_a_trial_depends_on_is_in_the_digest(self, tmp_path, monkeypatch):
-        import ocelad
-        from ocelad.compare import journal
+        from ocelad import journal
 
         for name in ("__init__.py", "baselines/pola.py", "online/comid.py", "compare/judge.py", "cli/track.py"):
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text("# one")
-        monkeypatch.setattr(ocelad, "__file__", str(tmp_path / "__init__.py"))
+        monkeypatch.setattr(journal, "ROOT", tmp_path)
 
         def digest():
-            return journal._program.__wrapped__()
+            return journal.program.__wrapped__()
 
         before = digest()
         for name in ("baselines/pola.py", "online/comid.py", "compare/judge.py"):
@@ -440,25 +439,25 @@ class TestJournal:
             path.write_text(content)
             for restart in (False, True):
                 with pytest.raises(ValueError, match="no journal of trials"):
-                    Journal(path, restart=restart)
+                    Records(path, restart=restart)
             assert path.read_text() == content
 
     def test_what_another_version_kept_does_not_count_and_is_no_hindrance(self, tmp_path):
         path, stream = tmp_path / "trials.jsonl", given()
         old = json.dumps({"key": "0" * 32, "method": "euclidean", "seed": 0, "scores": {}}) + "\n"
         path.write_text(old)
-        with Journal(path) as journal:
+        with Records(path) as journal:
             assert journal.missing(stream, [METHODS["euclidean"]], 0, 100)
             self.keep(journal, stream, 0)
-        with Journal(path) as journal:
+        with Records(path) as journal:
             assert not journal.missing(stream, [METHODS["euclidean"]], 0, 100)
         assert path.read_text().startswith(old)
 
     def test_a_restart_forgets(self, tmp_path):
         path, stream = tmp_path / "trials.jsonl", given()
-        with Journal(path) as journal:
+        with Records(path) as journal:
             self.keep(journal, stream, 0)
-        with Journal(path, restart=True) as journal:
+        with Records(path, restart=True) as journal:
             assert journal.missing(stream, [METHODS["euclidean"]], 0, 100)
         assert path.read_bytes() == b""
 

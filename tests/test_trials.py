@@ -36,7 +36,8 @@ def test_one_trial_s_error_is_told():
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"backend": "dask"}, "backend must be one of 'threads', 'processes'"),
+        ({"backend": "spark"}, "backend must be one of 'threads', 'processes', 'dask'"),
+        ({"backend": "dask"}, "a Dask cluster needs its scheduler's address"),
         ({"n_jobs": 0}, "n_jobs must be a whole number of at least 1, or -1 for all processors; got 0"),
         ({"n_jobs": "2"}, "n_jobs must be .*; got '2'"),
         ({"seeds": 5}, "seeds must be a sequence, one for each trial; got 5"),

@@ -11,8 +11,8 @@ import numpy as np
 
 from ocelad import checks
 from ocelad.compare.catalogue import METHODS, STREAMS
-from ocelad.compare.journal import Journal
 from ocelad.compare.methods import Method, check_stream, parsed
+from ocelad.compare.records import Records
 from ocelad.compare.streams import PairStream, Stream
 from ocelad.compare.summary import Comparison, Tuned, main_measure
 from ocelad.compare.trial import Record, run_trial
@@ -89,7 +89,7 @@ def compare(
     tuning, place = _split(place, every, tune_seeds, first_seed) if tune else (place, place)
     for method in chosen:
         method.tried(place)
-    with Journal(None if journal is None else Path(journal), restart=restart) as kept:
+    with Records(None if journal is None else Path(journal), restart=restart) as kept:
         trials = _Trials(kept, every, n_jobs, progress)
         tuned = _tune(chosen, tuning, tune, range(tune_seeds if tuning.seeded else 1), trials) if tune else {}
         numbers = range(first_seed, first_seed + seeds) if place.seeded else [0]
@@ -102,8 +102,8 @@ def compare(
 class _Trials:
     """Runs trials that are not in the journal."""
 
-    def __init__(self, journal: Journal, every: int, n_jobs: int, progress: Progress | None) -> None:
-        self._journal, self._every, self._n_jobs = journal, every, n_jobs
+    def __init__(self, records: Records, every: int, n_jobs: int, progress: Progress | None) -> None:
+        self._records, self._every, self._n_jobs = records, every, n_jobs
         self._progress = progress or (lambda words, done, total: None)
 
     def run(self, words: str, stream: Stream, wanted: Sequence[tuple[int, tuple[Method, ...]]]) -> list[list[Record]]:
@@ -112,7 +112,7 @@ class _Trials:
         tasks = [
             (seed, part)
             for seed, methods in wanted
-            for part in self._parts(self._journal.missing(stream, methods, seed, every), len(wanted))
+            for part in self._parts(self._records.missing(stream, methods, seed, every), len(wanted))
         ]
         total = sum(len(methods) for _, methods in wanted)
         done = total - sum(len(part) for _, part in tasks)
@@ -120,10 +120,10 @@ class _Trials:
         for (_, part), records in each_trial(
             partial(_task, stream, every), tasks, n_jobs=self._n_jobs, backend="processes"
         ):
-            self._journal.keep(stream, part, records, every)
+            self._records.keep(stream, part, records, every)
             done += len(part)
             self._progress(words, done, total)
-        return [[self._journal.record(stream, method, seed, every) for method in methods] for seed, methods in wanted]
+        return [[self._records.record(stream, method, seed, every) for method in methods] for seed, methods in wanted]
 
     def _parts(self, methods: tuple[Method, ...], n_trials: int) -> Iterable[tuple[Method, ...]]:
         """All methods of a trial together, which draw its stream once; one by one where few trials are to be shared."""

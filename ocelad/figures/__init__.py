@@ -1,0 +1,16 @@
+"""The paper's figures, each by one command: rows are computed and saved, and drawn apart from that.
+
+>>> from ocelad.figures import FIGURES
+>>> FIGURES["3"].title
+'A changing metric is tracked'
+"""
+
+from __future__ import annotations
+
+from ocelad.figures import tracking
+from ocelad.figures.figure import Claim as Claim
+from ocelad.figures.figure import Figure as Figure
+from ocelad.figures.rows import Rows as Rows
+
+#: Those of the paper by their numbers, and one beside them.
+FIGURES: dict[str, Figure] = {module.FIGURE.name: module.FIGURE for module in (tracking,)}

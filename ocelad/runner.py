@@ -1,0 +1,97 @@
+"""``Runner``: the trials of an experiment, on all cores or a cluster, none of them twice."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from ocelad.journal import Journal, key
+from ocelad.trials import Backend, each_trial
+
+#: What a trial is asked for and what it answers: what JSON can hold.
+Task: TypeAlias = dict[str, Any]
+Answer: TypeAlias = dict[str, Any]
+Trial: TypeAlias = Callable[[Task, Any], Answer]
+
+#: Called with what is being done, how many trials are done, and how many there are.
+Progress = Callable[[str, int, int], object]
+
+
+class Runner:
+    """Runs trials that the journal does not have.
+
+    Parameters
+    ----------
+    journal : Journal or None
+        Where finished trials are kept; None: nowhere.
+    engine : {"processes", "threads", "dask"}
+        Where trials run.
+    n_jobs : int
+        How many at a time; -1: as many as there are processors.
+    address : str or None
+        Of the Dask cluster's scheduler.
+    progress : callable or None
+        Called with words, the number of trials done and of all, after each.
+
+    Examples
+    --------
+    >>> def square(task, given):
+    ...     return {"is": task["x"] ** 2}
+    >>> Runner(engine="threads").run("squares", square, [{"x": 2}, {"x": 3}])
+    [{'is': 4}, {'is': 9}]
+    """
+
+    def __init__(
+        self,
+        journal: Journal | None = None,
+        *,
+        engine: Backend = "processes",
+        n_jobs: int = -1,
+        address: str | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._journal = journal or Journal()
+        self._each = partial(each_trial, n_jobs=n_jobs, backend=engine, address=address)
+        self._progress = progress or (lambda words, done, total: None)
+
+    def run(self, words: str, trial: Trial, tasks: Sequence[Task], *, given: Any = None) -> list[Answer]:
+        """The answers to the tasks, in their order, whatever the order in which they came.
+
+        Parameters
+        ----------
+        words : str
+            What is being done, for the progress.
+        trial : callable (task, given) -> answer
+            A function of a module; an answer is known by the task, and by the sources of the package and that module.
+        tasks : sequence of dict
+        given : object
+            What the trial gets beside its task and no answer depends on, such as the folder that a copy of the data,
+            which the task knows by its digest, is in.
+        """
+        source = _source(trial)
+        keys = [key(source, trial.__qualname__, json.dumps(task, sort_keys=True)) for task in tasks]
+        todo = [place for place, its_key in enumerate(keys) if its_key not in self._journal]
+        done = len(tasks) - len(todo)
+        self._progress(words, done, len(tasks))
+        todo_tasks = [(place, tasks[place]) for place in todo]
+        for (place, _), answer in self._each(partial(_answer, trial, given), todo_tasks):
+            self._journal.keep({keys[place]: answer})
+            done += 1
+            self._progress(words, done, len(tasks))
+        return [self._journal[its_key] for its_key in keys]
+
+
+def _answer(trial: Trial, given: Any, task: tuple[int, Task]) -> Answer:
+    """As it comes back from a file, so that it is the same when it does."""
+    answer: Answer = json.loads(json.dumps(trial(task[1], given), allow_nan=False))
+    return answer
+
+
+def _source(trial: Trial) -> str:
+    """A digest of the module that the trial is in."""
+    return hashlib.sha256(inspect.getsource(sys.modules[trial.__module__]).encode()).hexdigest()
