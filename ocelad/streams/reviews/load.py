@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,6 +86,20 @@ def load_reviews(
     if n_words is None and name != "top5000":
         n_words = PAPER_WORDS
     return _reviews(found, n_words, name)
+
+
+def find_reviews(folder: str | os.PathLike[str] | None = None) -> Path:
+    """The folder that ``load_reviews`` would read, so that other processes, or machines, need not look for it."""
+    return _place(_folder(folder), None)[1].absolute()
+
+
+@lru_cache(maxsize=2)
+def reviews_known(folder: str, fingerprint: str, n_words: int | None) -> Reviews:
+    """The reviews in a folder, which must be those with this fingerprint; read once in a process."""
+    reviews = load_reviews(folder, n_words=n_words)
+    if reviews.fingerprint() != fingerprint:
+        raise ValueError(f"the reviews in {folder} have changed while they were worked with; start again")
+    return reviews
 
 
 def _reviews(found: _Found, n_words: int | None, source: str) -> Reviews:

@@ -152,6 +152,17 @@ class Reviews:
             points = csr_array(diags_array(1.0 / np.sqrt(points.multiply(points).sum(axis=1))) @ points)
         return points
 
+    def points_for(self, train: Any, preprocessing: str = "bin.idf.l2") -> Any:
+        """``points`` for a learner that sees only some rows: the shares of words, and the scale, are of those.
+
+        All points are divided by one number, so that the mean squared length of the training rows is 1 and the same
+        step size suits any preprocessing; which points are near each other does not change by it.
+        """
+        train = self._rows(train, "train")
+        points = self.points(preprocessing, idf_from=train)
+        seen = points[train]
+        return csr_array(points / np.sqrt(seen.multiply(seen).sum() / len(train)))
+
     def split(self, held_out: float = 0.3, seed: int = 0) -> tuple[Rows, Rows]:
         """Training rows and held-out rows, at random; a duplicate group is on one side as a whole.
 
