@@ -12,9 +12,11 @@ import ocelad
 from ocelad.cli.compare import compare
 from ocelad.cli.demo import demo
 from ocelad.cli.evaluate import evaluate
+from ocelad.cli.figure import figure
 from ocelad.cli.inspect import inspect
 from ocelad.cli.measure import distance, embed
 from ocelad.cli.plot import plot
+from ocelad.cli.reproduce import reproduce
 from ocelad.cli.track import track
 from ocelad.cli.warm import warm
 
@@ -32,12 +34,14 @@ def cli() -> None:
       ocelad inspect pairs.tracker                 what is in it
       ocelad embed pairs.tracker items.csv         points where Euclidean distance is the learned one
       ocelad compare rice comid saol               methods on the same streams: who wins where
+      ocelad figure 3                              a figure of the paper
+      ocelad reproduce --quick                     all of them, and a page about them
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done with rows skipped, 130 interrupted (and saved).
     """
 
 
-for command in (demo, track, embed, distance, evaluate, inspect, plot, compare, warm):
+for command in (demo, track, embed, distance, evaluate, inspect, plot, compare, figure, reproduce, warm):
     cli.add_command(command)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from ocelad.cli.comparison import notes, print_list, score_lines, tables
+from ocelad.cli.progress import trial_progress
 from ocelad.cli.shared import (
     INTERRUPTED,
     PICTURES,
@@ -116,7 +116,7 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
     chosen = _chosen(methods or FIGURE, stream)
     output: Path = options["output"]
     journal = output / JOURNAL
-    with _progress() as progress:
+    with trial_progress() as progress:
         try:
             result = run(
                 chosen,
@@ -209,39 +209,6 @@ def _chosen(names: Sequence[str], stream: Stream) -> list[Method]:
             method = parsed(name, METHODS)
             chosen[method.label] = method
     return list(chosen.values())
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A live bar with the time that is left on a terminal; elsewhere a line for every tenth."""
-    if not sys.stderr.isatty():
-        yield _lines()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        tasks: dict[str, Any] = {}
-
-        def show(words: str, done: int, total: int) -> None:
-            if words not in tasks:
-                tasks[words] = bar.add_task(words, total=total, completed=done)
-            bar.update(tasks[words], completed=done)
-
-        yield show
-
-
-def _lines() -> Callable[[str, int, int], None]:
-    last: dict[str, int] = {}
-
-    def show(words: str, done: int, total: int) -> None:
-        tenth = 10 * done // max(total, 1)
-        if tenth > last.get(words, -1):
-            last[words] = tenth
-            click.echo(f"{words}: {done} of {total} trials", err=True)
-
-    return show
 
 
 def _write(result: Comparison, output: Path, picture: str, as_json: bool) -> None:

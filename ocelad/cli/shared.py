@@ -182,14 +182,14 @@ def _plain(value: Any) -> Any:
     return number if number - number == 0.0 else None
 
 
-def table(title: str, columns: list[str], rows: list[list[str]]) -> Any:
-    """A table of text; numbers, which have a heading, to the right."""
+def table(title: str, columns: list[str], rows: list[list[str]], *, numbers: bool = True) -> Any:
+    """A table of text; numbers, which have a heading, to the right, unless all is words."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     result = Table(title=title, box=SIMPLE_HEAD, title_justify="left")
     for at, column in enumerate(columns):
-        result.add_column(column, justify="left" if at == 0 or not column else "right")
+        result.add_column(column, justify="right" if at > 0 and column and numbers else "left")
     for row in rows:
         result.add_row(*row)
     return result

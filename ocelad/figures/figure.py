@@ -23,6 +23,13 @@ from ocelad.runner import Runner
 Tables: TypeAlias = Mapping[str, Table]
 
 
+class Shown(NamedTuple):
+    """A table for readers: what is at the head of its columns, and its rows, as text."""
+
+    head: list[str]
+    body: list[list[str]]
+
+
 class Claim(NamedTuple):
     """Something that the paper says, and what the rows say of it.
 
@@ -44,6 +51,11 @@ class Claim(NamedTuple):
     agrees: bool | None
     remark: str = ""
 
+    @property
+    def verdict(self) -> str:
+        """Whether it agrees, in a word."""
+        return {True: "yes", False: "no", None: "-"}[self.agrees]
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -56,6 +68,8 @@ class Figure:
         ``data`` is the folder of the reviews, or None for where they are by default.
     draw : callable (rows) -> matplotlib figure
     claims : callable (rows) -> list of Claim
+    shown : callable (rows) -> Shown, or None
+        The main numbers, where the claims do not say them all.
     settings : dict
         What the experiment is called with, at full size; "seed" and "trials" are called so in all figures.
     quick : dict
@@ -69,6 +83,7 @@ class Figure:
     experiment: Callable[..., Tables]
     draw: Callable[[Rows], Any]
     claims: Callable[[Rows], list[Claim]]
+    shown: Callable[[Rows], Shown] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     quick: Mapping[str, Any] = field(default_factory=dict)
     needs_reviews: bool = False
