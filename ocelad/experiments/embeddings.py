@@ -17,7 +17,7 @@ from ocelad.pairs import Events
 from ocelad.runner import Answer, Runner, Task
 from ocelad.scores import knn_error
 from ocelad.scores.sparse import sparse_knn_error
-from ocelad.streams.reviews import draw_pairs, find_reviews, load_reviews, reviews_known
+from ocelad.streams.reviews import PREPROCESSINGS, draw_pairs, find_reviews, load_reviews, reviews_known
 
 #: How many neighbours vote.
 N_NEIGHBORS = 15
@@ -43,7 +43,7 @@ def trial(task: Task, folder: str) -> Answer:
     if not task["permuted"]:
         original = reviews.points(task["features"], idf_from=train)
         errors[ORIGINAL] = _errors(sparse_knn_error, original, labels, train, held_out)
-    answer: Answer = {"errors": errors, "train": len(train), "held_out": len(held_out)}
+    answer: Answer = {"errors": errors}
     if task["shown"]:
         answer["points"] = {name: _rounded(X).tolist() for name, X in embedded.items()}
     return answer
@@ -73,7 +73,7 @@ def principal(points: Any, train: npt.NDArray[np.int64]) -> Floats:
 def _errors(error: Callable[..., float], X: Any, labels: Any, train: Any, held_out: Any) -> list[float]:
     """Leave-one-out over all reviews, and of those held out by the training reviews; in percent.
 
-    Counts make many ties, in which the earlier rows vote. Reviews come sorted by their type, so they are shuffled first.
+    Counts make many ties, in which earlier rows vote. Reviews come sorted by their type, so they are shuffled first.
     """
     draw = np.random.default_rng(0)
     everyone, train = draw.permutation(len(labels)), draw.permutation(train)
@@ -126,7 +126,7 @@ def tables(
     names = reviews.labels(question)
     chosen = features.split()
     for name in chosen or [""]:
-        reviews.points(name)  # says in a sentence what is accepted
+        checks.choice(name, "features", PREPROCESSINGS)
     common = {"reviews": reviews.fingerprint(), "words": words, "question": question, "pairs": pairs}
     tasks = [
         {**common, "step_size": step_size, "features": name, "seed": s, "permuted": permuted, "shown": shown}
@@ -135,27 +135,27 @@ def tables(
         for permuted, shown in ((False, s == seed), (True, False))
     ]
     answers = runner.run(f"embeddings by {question}", trial, tasks, given=folder)
-    errors: dict[str, list[Any]] = {"features": [], "embedding": [], "seed": [], "loo": [], "held_out": []}
-    points: dict[str, list[Any]] = {"features": [], "embedding": [], "x": [], "y": [], "label": [], "held_out": []}
-    for task, answer in zip(tasks, answers, strict=True):
-        for embedding, values in answer["errors"].items():
-            row = (task["features"], embedding, task["seed"], *values)
-            for column, value in zip(errors.values(), row, strict=True):
-                column.append(value)
-        for embedding, X in answer.get("points", {}).items():
-            is_held_out = np.isin(np.arange(len(reviews)), reviews.split(seed=seed)[1])
-            points["features"] += [task["features"]] * len(X)
-            points["embedding"] += [embedding] * len(X)
-            points["x"] += [x for x, _ in X]
-            points["y"] += [y for _, y in X]
-            points["label"] += names.tolist()
-            points["held_out"] += is_held_out.tolist()
+    errors = [
+        {"features": task["features"], "embedding": embedding, "seed": task["seed"], "loo": loo, "held_out": held_out}
+        for task, answer in zip(tasks, answers, strict=True)
+        for embedding, (loo, held_out) in answer["errors"].items()
+    ]
+    is_held_out = np.isin(np.arange(len(reviews)), reviews.split(seed=seed)[1])
+    points = [
+        {"features": task["features"], "embedding": embedding, "x": x, "y": y, "label": label, "held_out": held}
+        for task, answer in zip(tasks, answers, strict=True)
+        for embedding, X in answer.get("points", {}).items()
+        for (x, y), label, held in zip(X, names.tolist(), is_held_out.tolist(), strict=True)
+    ]
     about = {
-        "reviews": [len(reviews)],
-        "words": [len(reviews.words)],
-        "source": [reviews.source],
-        "fingerprint": [reviews.fingerprint()],
-        "train": [answers[0]["train"]],
-        "held_out": [answers[0]["held_out"]],
+        "reviews": len(reviews),
+        "words": len(reviews.words),
+        "source": reviews.source,
+        "fingerprint": reviews.fingerprint(),
+        "held_out": int(is_held_out.sum()),
     }
-    return {"errors": errors, "points": points, "reviews": about}
+    return {"errors": _columns(errors), "points": _columns(points), "reviews": _columns([about])}
+
+
+def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {name: [row[name] for row in rows] for name in rows[0]}

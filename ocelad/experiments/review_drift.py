@@ -6,8 +6,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ocelad import checks
 from ocelad.baselines.sparse_comid import SparseComid
 from ocelad.metric import Metric
@@ -15,7 +13,7 @@ from ocelad.online.track import track_metric
 from ocelad.pairs import Events
 from ocelad.runner import Answer, Runner, Task
 from ocelad.scores import knn_error
-from ocelad.streams.reviews import find_reviews, load_reviews, reviews_known
+from ocelad.streams.reviews import PREPROCESSINGS, find_reviews, load_reviews, reviews_known
 
 #: How many neighbours vote, in how many dimensions of the embedding.
 N_NEIGHBORS, N_DIMENSIONS = 15, 5
@@ -59,19 +57,20 @@ def trial(task: Task, folder: str) -> Answer:
     )
     frozen = SparseComid(n, step_size=task["static_step_size"], max_rank=MAX_RANK)
     oracle = SparseComid(n, step_size=task["oracle_step_size"], max_rank=MAX_RANK)
-    before, after = events(task["before"], task["pairs_before"], 2 * task["seed"]), None
+    before = events(task["before"], task["pairs_before"], 2 * task["seed"])
+    after = events(AFTER, task["pairs_after"], 2 * task["seed"] + 1)
     rice.replay(before)
     frozen.replay(before)
-    after = events(AFTER, task["pairs_after"], 2 * task["seed"] + 1)
     own = {RICE: judged(rice.play(), task["before"]), FROZEN: judged(frozen.play(), task["before"])}
-    errors: dict[str, list[float]] = {RICE: [judged(rice.play())], ORACLE: [], FROZEN: [judged(frozen.play())]}
-    rounds = checkpoints(task["pairs_after"])
-    for first, last in pairwise(rounds):
+    stays = judged(frozen.play())
+    errors: dict[str, list[tuple[int, float]]] = {RICE: [(0, judged(rice.play()))], ORACLE: [], FROZEN: [(0, stays)]}
+    for first, last in pairwise(checkpoints(task["pairs_after"])):
         rice.replay(after[first:last])
         oracle.replay(after[first:last])
-        errors[RICE].append(judged(rice.play()))
-        errors[ORACLE].append(judged(oracle.play()))
-    return {"errors": errors, "before": own, "rounds": rounds}
+        errors[RICE].append((last, judged(rice.play())))
+        errors[ORACLE].append((last, judged(oracle.play())))
+        errors[FROZEN].append((last, stays))
+    return {"errors": errors, "before": own}
 
 
 def checkpoints(pairs_after: int) -> list[int]:
@@ -122,7 +121,7 @@ def tables(
     checks.whole(seed, "seed", at_least=0)
     folder = str(find_reviews(data))
     reviews = load_reviews(folder, n_words=words)
-    reviews.points(features)  # says in a sentence what is accepted
+    checks.choice(features, "features", PREPROCESSINGS)
     common = {
         "reviews": reviews.fingerprint(),
         "words": words,
@@ -136,22 +135,19 @@ def tables(
     }
     tasks = [{**common, "before": before, "seed": s} for before in BEFORE for s in range(seed, seed + trials)]
     answers = runner.run("reviews that change", trial, tasks, given=folder)
-    errors: dict[str, list[Any]] = {"before": [], "method": [], "seed": [], "pairs": [], "error": []}
-    own: dict[str, list[Any]] = {"before": [], "method": [], "seed": [], "error": []}
-    for task, answer in zip(tasks, answers, strict=True):
-        for method, values in answer["errors"].items():
-            rounds = {RICE: answer["rounds"], ORACLE: answer["rounds"][1:], FROZEN: answer["rounds"]}[method]
-            values = values * len(rounds) if method == FROZEN else values
-            for row in zip(rounds, values, strict=True):
-                for column, value in zip(errors.values(), (task["before"], method, task["seed"], *row), strict=True):
-                    column.append(value)
-        for method, value in answer["before"].items():
-            for column, entry in zip(own.values(), (task["before"], method, task["seed"], value), strict=True):
-                column.append(entry)
-    return {"errors": errors, "before": own}
+    errors = [
+        {"before": task["before"], "method": method, "seed": task["seed"], "pairs": pairs, "error": error}
+        for task, answer in zip(tasks, answers, strict=True)
+        for method, by_pairs in answer["errors"].items()
+        for pairs, error in by_pairs
+    ]
+    own = [
+        {"question": task["before"], "method": method, "seed": task["seed"], "error": error}
+        for task, answer in zip(tasks, answers, strict=True)
+        for method, error in answer["before"].items()
+    ]
+    return {"errors": _columns(errors), "before": _columns(own)}
 
 
-def mean_and_spread(errors: np.ndarray) -> tuple[float, float]:
-    """Over the trials: the mean, and its standard error (0 of one trial)."""
-    spread = float(np.std(errors, ddof=1) / np.sqrt(len(errors))) if len(errors) > 1 else 0.0
-    return float(np.mean(errors)), spread
+def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {name: [row[name] for row in rows] for name in rows[0]}

@@ -7,10 +7,12 @@
 
 from __future__ import annotations
 
-from ocelad.figures import tracking
+from ocelad.figures import embeddings, review_drift, tracking
 from ocelad.figures.figure import Claim as Claim
 from ocelad.figures.figure import Figure as Figure
 from ocelad.figures.rows import Rows as Rows
 
 #: Those of the paper by their numbers, and one beside them.
-FIGURES: dict[str, Figure] = {module.FIGURE.name: module.FIGURE for module in (tracking,)}
+FIGURES: dict[str, Figure] = {
+    figure.name: figure for figure in (tracking.FIGURE, *embeddings.FIGURES, review_drift.FIGURE)
+}
