@@ -16,15 +16,17 @@ DOMAINS, SENTIMENTS = ("books", "electronics"), ("positive", "negative")
 
 
 def made_counts(seed: int = 0, n_of_each: int = 40) -> dict[tuple[str, str], np.ndarray]:
-    """Counts of the reviews of each domain and sentiment: 3 words of the domain, 3 of the sentiment, 4 of any."""
+    """Counts of the reviews of each domain and sentiment: 2 words of each, mostly of their own, and 8 of any."""
     draw = np.random.default_rng(seed)
     counts = {}
     for d, domain in enumerate(DOMAINS):
         for s, sentiment in enumerate(SENTIMENTS):
             rows = np.zeros((n_of_each, len(WORDS)), dtype=int)
             for row in rows:
-                for first, last, n in ((8 * d, 8 * d + 8, 3), (16 + 8 * s, 24 + 8 * s, 3), (32, 42, 4)):
-                    row[draw.integers(first, last, size=n)] += 1
+                for first, own in ((0, d), (16, s)):
+                    kind = np.where(draw.random(2) < 0.85, own, 1 - own)
+                    np.add.at(row, first + 8 * kind + draw.integers(8, size=2), 1)
+                np.add.at(row, draw.integers(32, 42, size=8), 1)
             rows[n_of_each // 2] = rows[0]  # a duplicate
             counts[domain, sentiment] = rows
     return counts

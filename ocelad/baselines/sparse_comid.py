@@ -6,6 +6,7 @@ product reviews with it.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from math import sqrt
 from typing import Any
 
@@ -83,9 +84,11 @@ class SparseComid:
         """Learn from each of the events; where one is refused, from none."""
         tracker, t, first = self._tracker, self.rounds, 0
         while first < len(events):
-            since = t % STRETCH
-            tracker = _with_step(tracker, self._step_size / sqrt(1.0 + (t - since) / self._decay))
-            last = min(len(events), first + STRETCH - since)
+            if t % STRETCH == 0:
+                tracker = _with_step(tracker, self._step_size / sqrt(1.0 + t / self._decay))
+            elif first == 0:
+                tracker = deepcopy(tracker)
+            last = min(len(events), first + STRETCH - t % STRETCH)
             tracker.replay(events[first:last])
             t, first = t + last - first, last
         self._tracker = tracker

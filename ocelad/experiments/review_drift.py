@@ -116,9 +116,12 @@ def tables(
     oracle_step_size, static_step_size : float
         eta0 of the learner that starts anew with the change, and of the one that learns no more after it.
     """
-    for name, value in (("trials", trials), ("pairs_before", pairs_before), ("pairs_after", pairs_after)):
-        checks.whole(value, name, at_least=1)
+    for name, count in (("trials", trials), ("pairs_before", pairs_before), ("pairs_after", pairs_after)):
+        checks.whole(count, name, at_least=1)
     checks.whole(seed, "seed", at_least=0)
+    sizes = {"step_size": step_size, "oracle_step_size": oracle_step_size, "static_step_size": static_step_size}
+    for name, value in {**sizes, "max_norm": max_norm}.items():
+        checks.number(value, name, above=0)
     folder = str(find_reviews(data))
     reviews = load_reviews(folder, n_words=words)
     checks.choice(features, "features", PREPROCESSINGS)
@@ -128,10 +131,8 @@ def tables(
         "features": features,
         "pairs_before": pairs_before,
         "pairs_after": pairs_after,
-        "step_size": step_size,
+        **sizes,
         "max_norm": max_norm,
-        "oracle_step_size": oracle_step_size,
-        "static_step_size": static_step_size,
     }
     tasks = [{**common, "before": before, "seed": s} for before in BEFORE for s in range(seed, seed + trials)]
     answers = runner.run("reviews that change", trial, tasks, given=folder)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from ocelad.scores.clustering import clustering_nmi
 from ocelad.scores.neighbors import knn_error, knn_error_by_closeness
+from ocelad.scores.sparse import sparse_knn_error
 
 
 def warm() -> None:
@@ -13,4 +15,5 @@ def warm() -> None:
     points, labels = np.eye(3), [0, 0, 1]
     knn_error(points, labels, 1)
     knn_error_by_closeness(points, labels, 1)
+    sparse_knn_error(csr_array(points), labels, 1)
     clustering_nmi(points, labels)
