@@ -13,6 +13,7 @@ from scipy.sparse.linalg import LinearOperator, svds
 from ocelad import checks
 from ocelad.baselines.sparse_comid import SparseComid
 from ocelad.checks import Floats
+from ocelad.experiments.columns import columns
 from ocelad.pairs import Events
 from ocelad.runner import Answer, Runner, Task
 from ocelad.scores import knn_error
@@ -154,8 +155,4 @@ def tables(
         "fingerprint": reviews.fingerprint(),
         "held_out": int(is_held_out.sum()),
     }
-    return {"errors": _columns(errors), "points": _columns(points), "reviews": _columns([about])}
-
-
-def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return {name: [row[name] for row in rows] for name in rows[0]}
+    return {"errors": columns(errors), "points": columns(points), "reviews": columns([about])}

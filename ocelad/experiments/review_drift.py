@@ -8,6 +8,7 @@ from typing import Any
 
 from ocelad import checks
 from ocelad.baselines.sparse_comid import SparseComid
+from ocelad.experiments.columns import columns
 from ocelad.metric import Metric
 from ocelad.online.track import track_metric
 from ocelad.pairs import Events
@@ -147,8 +148,4 @@ def tables(
         for task, answer in zip(tasks, answers, strict=True)
         for method, error in answer["before"].items()
     ]
-    return {"errors": _columns(errors), "before": _columns(own)}
-
-
-def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return {name: [row[name] for row in rows] for name in rows[0]}
+    return {"errors": columns(errors), "before": columns(own)}
