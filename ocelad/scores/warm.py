@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from ocelad.scores.clustering import clustering_nmi
 from ocelad.scores.kernels.neighbors import FEW
 from ocelad.scores.neighbors import knn_error, knn_error_by_closeness
+from ocelad.scores.sparse import sparse_knn_error
 
 
 def warm() -> None:
@@ -15,4 +17,5 @@ def warm() -> None:
     for k in (1, FEW + 1):
         knn_error(points, labels, k)
     knn_error_by_closeness(points, labels, 1)
+    sparse_knn_error(csr_array(points), labels, 1)
     clustering_nmi(points, labels)
