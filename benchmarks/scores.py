@@ -5,8 +5,9 @@
 An evaluation is the leave-one-out 5-NN error and the NMI of k-means (best of ten runs) of points of the paper's
 scenario in three classes: as the truth sees them (three dimensions), as a metric that has learned sees them, and as
 they are (25 dimensions, of which 22 are noise). CPU time of one thread; the least of several. "same error":
-whether the k-NN errors are equal. "both": the two scores of points that are made ready once. The stream is that of 6000 rounds, moment by moment, and all its events at once;
-beside it its rotations alone, drawn round by round as they are defined.
+whether the k-NN errors are equal. "both": the two scores of points that are made ready once. The stream is that of
+6000 rounds, moment by moment, and all its events at once; beside it its rotations alone, drawn round by round as they
+are defined.
 """
 
 from __future__ import annotations
