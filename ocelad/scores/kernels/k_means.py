@@ -193,11 +193,11 @@ def assign(
         left[b, j] = np.inf
         nearest_centre[b, j] = 0
     for c in range(n_centres):
-        distances_to(blocks, b, centres, c, out, 0)
+        distances_to(blocks, b, centres, c, out, b)
         for j in range(LANES):
-            nearer = out[0, j] < left[b, j]
+            nearer = out[b, j] < left[b, j]
             nearest_centre[b, j] = c if nearer else nearest_centre[b, j]
-            left[b, j] = out[0, j] if nearer else left[b, j]
+            left[b, j] = out[b, j] if nearer else left[b, j]
 
 
 @compiled

@@ -41,18 +41,18 @@ def nobody_yet(kept: Floats, i: int) -> None:
 def nearest(places: Floats, blocks: Floats, k: int, themselves: bool) -> Ints:
     """The k points nearest to each place; ``themselves``: the places are the points, and none is its own neighbour."""
     kept, neighbors = np.empty((len(places), k)), np.empty((len(places), k), dtype=np.int64)
-    out = np.empty((1, LANES))
+    out = np.empty((len(blocks), LANES))
     for b in range(len(blocks)):
         for i in range(len(places)):
             if b == 0:
                 nobody_yet(kept, i)
-            distances_to(blocks, b, places, i, out, 0)
+            distances_to(blocks, b, places, i, out, b)
             if themselves and i // LANES == b:
-                out[0, i % LANES] = np.inf
+                out[b, i % LANES] = np.inf
             last = kept[i, k - 1]
             for j in range(LANES):
-                if out[0, j] < last:
-                    keep(out[0, j], b * LANES + j, kept, neighbors, i)
+                if out[b, j] < last:
+                    keep(out[b, j], b * LANES + j, kept, neighbors, i)
                     last = kept[i, k - 1]
     return neighbors
 
@@ -85,7 +85,7 @@ def nearest_few(
     """
     n = len(places)
     neighbors, kept = np.empty((n, k), dtype=np.int64), np.empty((n, k))
-    candidates, out = np.empty(len(blocks) * LANES, dtype=np.int64), np.empty((1, LANES))
+    candidates, out = np.empty(len(blocks) * LANES, dtype=np.int64), np.empty((len(blocks), LANES))
     doubled, own = np.zeros((TILE, places.shape[1]), dtype=np.float32), np.empty(TILE)
     # Of some places lower ends of all distances; and minima of those, and of upper ends.
     low, least = np.empty((TILE, len(blocks), LANES), dtype=np.float32), np.empty((2, LANES), dtype=np.float32)
@@ -201,10 +201,10 @@ def look_again(
         for j in range(LANES):
             if low[row, b, j] <= upto:
                 if not known:
-                    distances_to(blocks, b, places, i, out, 0)
+                    distances_to(blocks, b, places, i, out, b)
                     known = True
-                if out[0, j] < kept[i, last]:
-                    keep(out[0, j], b * LANES + j, kept, neighbors, i)
+                if out[b, j] < kept[i, last]:
+                    keep(out[b, j], b * LANES + j, kept, neighbors, i)
 
 
 @compiled
