@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from copy import deepcopy
 
@@ -120,6 +121,18 @@ def test_pair_by_pair_copied_pickled_and_restored(engine):
         assert each.play() == steps.play()
         assert_near(each.play(), whole.play())
         assert engine in ("blocked", "sparse") or each.play() == whole.play()
+
+
+@pytest.mark.parametrize("rate", ["inverse root", "slower", "constant", "listed"])
+def test_what_is_kept_of_it_fits_into_json(rate):
+    events = together(awkward_events(10, N, 20))
+    one, other = (rated_comid(N, rate=RATES[rate], engine="lowrank") for _ in range(2))
+    one.replay(events[:9])
+    arrays, about = one.state()
+    other.restore(arrays, json.loads(json.dumps(about)))
+    one.replay(events[9:])
+    other.replay(events[9:])
+    assert one.play() == other.play()
 
 
 def test_what_was_kept_of_another_rate_is_refused():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy, deepcopy
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import dataclass
 from math import sqrt
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -165,9 +165,8 @@ def rated_comid(n_features: int, *, rate: Rate, loss: LossName = "hinge", **lear
     schedule, pace = Schedule(n_scales=1), _as_function(rate)
     checks.number(pace(1), "the rate of round 1", above=0)
     bank, settings = comid_bank(n_features, schedule, step_size=1.0, loss=loss, pace=pace, **learner)
-    # Of another function only its name can be told; of an object with an address, not even that it is the same.
-    said = asdict(pace) if is_dataclass(pace) and not isinstance(pace, type) else repr(pace)
-    return Ocelad(bank, schedule=schedule, settings={**settings, "rate": said})
+    # What is kept of it is known again by how the rate reads: of a function, its name and its place in memory.
+    return Ocelad(bank, schedule=schedule, settings={**settings, "rate": repr(pace)})
 
 
 @dataclass(frozen=True)
