@@ -19,7 +19,8 @@ demo: .venv/.demo
 
 test: .venv/.dev
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n auto -q tests/test_engines.py tests/test_kernels.py tests/test_blocked.py \
-	  tests/test_diagonal.py tests/test_margins.py tests/test_relatives.py tests/test_scores.py
+	  tests/test_diagonal.py tests/test_margins.py tests/test_relatives.py tests/test_rated.py \
+	  tests/test_fused.py tests/test_scores.py
 	$(BIN)/pytest -n auto
 
 test-slow: .venv/.dev

@@ -30,7 +30,7 @@ def each_on_cluster(
 
         futures = client.map(trial, range(len(seeds)), seeds, pure=False)
         try:
-            for _, result in as_completed(futures, with_results=True):
+            for _, result in as_completed(futures, loop=client.loop, with_results=True):
                 yield result
         finally:
             client.cancel(futures)

@@ -12,7 +12,7 @@ from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.online.learner import Learner
 from ocelad.pairs import Event
-from ocelad.scores import clustering_nmi, knn_error, knn_error_by_closeness, pair_auc
+from ocelad.scores import clustering_nmi, knn_error, knn_error_and_nmi, knn_error_by_closeness, pair_auc
 from ocelad.streams import Moment
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "clustering_nmi",
     "embedded",
     "knn_error",
+    "knn_error_and_nmi",
     "knn_error_by_closeness",
     "pair_auc",
     "prequential",
@@ -121,8 +122,7 @@ def prequential(
         if moment.round % every == 0:
             points, labels = moment.points(slice(n_points)), moment.labels[:n_points]
             for name, tracker in trackers.items():
-                places = embedded(tracker.play(), points)
-                scores = knn_error(places, labels), clustering_nmi(places, labels)
+                scores = knn_error_and_nmi(embedded(tracker.play(), points), labels)
                 rows.append(Row(moment.round, moment.phase.name, name, *scores))
         event = moment.event()
         for tracker in trackers.values():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ocelad import LearnerBank, Ocelad, track_metric
 from ocelad.baselines.ader import Ader, ader, step_sizes
-from ocelad.baselines.cbce import PRIOR, WEALTH, Cbce, cbce
+from ocelad.baselines.cbce import Cbce, cbce
 from ocelad.baselines.hedge import Hedge, hedge
 from ocelad.baselines.saol import Saol, saol
 from ocelad.online.comid import Comid
@@ -20,6 +20,7 @@ from ocelad.online.draw import drawn_one
 from ocelad.online.dyadic import Candidate, Grid, Scale, Schedule
 from ocelad.online.grow import grown
 from ocelad.online.track import comid_bank
+from ocelad.online.weights import PRIOR, WEALTH
 from ocelad.pairs import Event, Events
 from ocelad.testing import check_bank
 

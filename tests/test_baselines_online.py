@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from scipy.sparse import csr_array
 
 from ocelad import Comid, LearnerBank, Metric, Ocelad, Pair, Relative
 from ocelad.baselines import logdet
@@ -22,7 +23,7 @@ from ocelad.baselines.lego import Lego
 from ocelad.baselines.oasis import Oasis, Similarity
 from ocelad.baselines.pola import Pola
 from ocelad.online.losses import LOSSES
-from ocelad.pairs import Event, as_sparse
+from ocelad.pairs import Event, Events, as_sparse
 from ocelad.testing import check_learner
 from ocelad.testing import strategies as made
 
@@ -465,6 +466,40 @@ def test_a_large_step_arrives_at_the_target(make, length):
     u = length * np.array([0.6, 0.8])
     learner.update(Event(u, -1.0))
     assert u @ learner.play().matrix @ u == pytest.approx(10.0, rel=EXACT)
+
+
+@pytest.mark.parametrize("make", [OnlineItml, Lego])
+def test_a_replay_is_one_update_after_the_other(make):
+    rng = np.random.default_rng(31)
+    start, U = random_metric(rng), rng.normal(size=(60, N))
+    U[7] = 0.0
+    events = Events(U, rng.choice([-1.0, 1.0], size=60))
+    whole, parts, sparse, single = (make(start) for _ in range(4))
+    whole.replay(events)
+    for first in range(0, 60, 13):
+        parts.replay(events[first : first + 13])
+        assert parts.play().round == min(first + 13, 60)
+    sparse.replay(Events(csr_array(U), events.y))
+    for event in events:
+        single.update(event)
+    assert whole.play() == parts.play() == sparse.play() == single.play()
+    assert whole.play() is whole.play()
+    with pytest.raises(ValueError, match="features"):
+        whole.replay(Events(np.ones((2, N + 1)), [1, 1]))
+    assert whole.play() == single.play()
+
+
+def test_a_replay_that_is_refused_has_been_learned_from_up_to_there():
+    rng = np.random.default_rng(32)
+    start = Metric(1e100 * np.eye(N))
+    U = np.concatenate([1e-51 * rng.normal(size=(5, N)), np.full((1, N), 1e140), 1e-51 * rng.normal(size=(1, N))])
+    replayed, single = OnlineItml(start), OnlineItml(start)
+    with pytest.raises(FloatingPointError, match="the metric overflows"):
+        replayed.replay(Events(U, np.ones(7)))
+    for event in Events(U, np.ones(7))[:5]:
+        single.update(event)
+    assert replayed.play() == single.play()
+    assert replayed.play().round == 5
 
 
 def test_a_metric_that_would_overflow_is_refused():

@@ -19,8 +19,11 @@ from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 from ocelad.online import compiled
-from ocelad.scores import clustering_nmi, kernels, knn_error, knn_error_by_closeness, pair_auc
+from ocelad.scores import clustering_nmi, knn_error, knn_error_and_nmi, knn_error_by_closeness, pair_auc
 from ocelad.scores.clustering import k_means, nmi
+from ocelad.scores.kernels import blocks, neighbors, screen
+from ocelad.scores.kernels import k_means as lloyd
+from ocelad.scores.labelled import ready
 from ocelad.scores.warm import warm
 from ocelad.streams import SCENARIOS
 
@@ -67,7 +70,7 @@ def test_on_a_lattice_with_many_ties_earlier_rows_vote(seed, n, n_features, widt
 def test_of_equally_far_others_the_earlier_rows_vote():
     # From the last point all others are equally far.
     X, labels = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0], [0.0, 0.0]], ["b", "b", "a", "a", "b"]
-    nearest = kernels.nearest(np.array(X), kernels.packed(np.array(X)), 2, True)
+    nearest = neighbors.nearest(np.array(X), blocks.packed(np.array(X)), 2, True)
     assert nearest[4].tolist() == [0, 1]
     assert knn_error(X, labels, 4) == leave_one_out(np.array(X), np.array([1, 1, 0, 0, 1]), 4)
 
@@ -130,6 +133,105 @@ def test_many_classes_and_any_kind_of_label():
     _, used = np.unique(classes, return_inverse=True)
     assert knn_error(X, names[classes]) == knn_error(X, classes.tolist()) == leave_one_out(X, used, 5)
     assert clustering_nmi(X, names[classes]) == clustering_nmi(X, classes - 7.5) > 0.7
+
+
+KINDS = ("anywhere", "lattice", "far off", "turned", "heavy tails", "all scales", "few places", "outlier")
+
+
+def points_of(kind, rng, n, n_features):
+    """Points that are hard to tell apart in single precision, each kind for another reason."""
+    X = rng.normal(size=(n, n_features))
+    if kind == "lattice":
+        return rng.integers(-2, 3, size=X.shape) / 10
+    if kind == "far off":
+        return 1e6 + rng.integers(-2, 3, size=X.shape) / 10
+    if kind == "turned":  # all are equally far from the first one, but for rounding
+        return np.vstack([np.zeros(n_features), *(rng.permuted(X[0]) * rng.choice([-1, 1], n_features) for _ in X[1:])])
+    if kind == "heavy tails":
+        return rng.standard_cauchy(size=X.shape) ** 3
+    if kind == "all scales":
+        return X * 10.0 ** rng.integers(-300, 1, size=n_features)
+    if kind == "few places":
+        return X[rng.integers(0, 3, size=n) % n]
+    if kind == "outlier":
+        X[0] = 1e9
+    return X
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@EXAMPLES
+@given(
+    st.integers(0, 10**6), st.integers(2, 300 if COMPILED else 20), st.integers(1, 30), st.integers(1, neighbors.FEW)
+)
+def test_the_screen_leaves_the_nearest_what_they_are(kind, seed, n, n_features, k):
+    rng = np.random.default_rng(seed)
+    X, T = np.split(points_of(kind, rng, n + 7, n_features), [n])
+    for made, themselves in ((ready(X), True), (ready(X, T), False)):
+        few = min(k, n - themselves)
+        packed = blocks.packed(made.points)
+        found = neighbors.nearest_few(made.places, packed, made.centred_places, *made.screen, few, themselves)
+        expected = neighbors.nearest(made.places, packed, few, themselves)
+        assert (np.sort(found, axis=1) == np.sort(expected, axis=1)).all()
+
+
+def clusters_of(made, draws, doubtful=False):
+    """Those of k-means; ``doubtful``: the screen tells nothing, and all is computed in double precision."""
+    _, _, slack, share, factor = made.screen
+    slack = np.full_like(slack, np.inf) if doubtful else slack
+    args = made.centred, blocks.packed(made.centred), made.screen.blocks, slack, share, factor, draws
+    return lloyd.k_means(*args).tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@EXAMPLES
+@given(st.integers(0, 10**6), st.integers(2, 300 if COMPILED else 12), st.integers(1, 30), st.integers(1, 8))
+def test_the_screen_leaves_clusters_what_they_are(kind, seed, n, n_features, n_clusters):
+    rng = np.random.default_rng(seed)
+    made = ready(points_of(kind, rng, n, n_features))
+    draws = rng.random((5 if COMPILED else 1, min(n, n_clusters), 3))
+    assert clusters_of(made, draws) == clusters_of(made, draws, doubtful=True)
+
+
+@pytest.mark.skipif(not COMPILED, reason="needs a kernel and its source")
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_the_best_run_is_the_same_where_runs_are_cut_short(most, monkeypatch):
+    monkeypatch.setattr(lloyd, "MOST_ITERATIONS", most)
+    monkeypatch.setattr(lloyd, "k_means", lloyd.k_means.py_func)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        made, draws = ready(rng.normal(size=(200, 2))), rng.random((5, 6, 3))
+        assert clusters_of(made, draws) == clusters_of(made, draws, doubtful=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_features", [1, 3, 4, 25, 400])
+def test_distances_are_between_the_ends_that_the_screen_gives(kind, n_features):
+    rng = np.random.default_rng(n_features)
+    n = 200 if COMPILED else 12
+    made = ready(np.abs(points_of(kind, rng, n, n_features)))
+    packed, lowered, slack, share, factor = made.screen
+    y, i = factor * made.centred, n // 2
+    doubled = np.zeros((screen.ABREAST, n_features), dtype=np.float32)
+    own = 2 * share * screen.put_place(made.centred, i, factor, doubled, 0) + screen.LOST
+    low = np.repeat(lowered[None], screen.ABREAST, axis=0)
+    for b in range(len(packed)):
+        screen.less_products(packed, b, doubled, 0, low)
+    lower = low[0].ravel()[:n].astype(float)
+    exact = ((y - y[i]) ** 2).sum(axis=1) - (y[i] ** 2).sum()
+    assert (lower - own / 2 <= exact).all()
+    assert (exact <= lower + slack.ravel()[:n] + own / 2).all()
+    assert np.abs(y).max() <= 1
+    assert np.isposinf(low[0].ravel()[n:]).all()
+
+
+@EXAMPLES
+@given(st.integers(0, 10**6), st.integers(2, 60 if COMPILED else 12), st.integers(1, 6))
+def test_both_scores_together_are_the_scores(seed, n, n_features):
+    rng = np.random.default_rng(seed)
+    X, labels = rng.normal(size=(n, n_features)), rng.integers(0, 3, size=n)
+    k = int(rng.integers(1, n))
+    expected = knn_error(X, labels, k), clustering_nmi(X, labels, 4)
+    assert knn_error_and_nmi(X, labels, k, seed=4) == expected
 
 
 def inertia(X, clusters):
@@ -243,18 +345,19 @@ def test_clusters_far_from_the_origin_are_found():
 
 
 def test_a_candidate_is_drawn_by_what_is_left_and_never_where_nothing_is():
-    left = np.zeros((1, kernels.LANES))
+    left, running = np.zeros((1, blocks.LANES)), np.empty(5)
     left[0, :5] = [0.0, 3.0, 0.0, 1.0, 0.0]
-    assert [kernels.point_at(left, 5, upto) for upto in (0.0, 2.9, 3.0, 3.1, 4.0)] == [1, 1, 1, 3, 3]
+    lloyd.add_up(left, running)
+    assert [lloyd.point_at(running, upto) for upto in (0.0, 2.9, 3.0, 3.1, 4.0)] == [1, 1, 1, 3, 3]
 
 
 def test_a_cluster_that_has_lost_all_points_gets_the_farthest_one():
     X = np.array([[0.0], [1.0], [9.0], [20.0]])
     clusters, counts = np.array([0, 0, 0, 2]), np.array([3, 0, 1])
     sums, centres = np.array([[10.0], [0.0], [20.0]]), np.zeros((3, 1))
-    left = np.zeros((1, kernels.LANES))
+    left = np.zeros((1, blocks.LANES))
     left[0, :4] = [0.0, 1.0, 81.0, 400.0]  # the last one is farthest, but alone
-    kernels.recentre(X, left, clusters, sums, counts, centres, 3)
+    lloyd.recentre(X, left, clusters, sums, counts, centres, 3)
     assert clusters.tolist() == [0, 0, 1, 2]
     assert counts.tolist() == [2, 1, 1]
     assert centres.ravel().tolist() == [0.5, 9.0, 20.0]
@@ -296,6 +399,9 @@ TWO = [[1.0], [2.0]]
         (lambda: knn_error_by_closeness(np.eye(2), [0, 1, 2], 1), "one label for each of the 2 points"),
         (lambda: knn_error_by_closeness(np.eye(2), [0, 1], 2), "has only 1 others"),
         (lambda: knn_error_by_closeness([[np.nan, 1.0], [1.0, 1.0]], [0, 1], 1), "closeness holds nan"),
+        (lambda: knn_error_and_nmi([[1.0], [np.nan]], [0, 1], 1), "only finite numbers"),
+        (lambda: knn_error_and_nmi(TWO, [0, 1]), "n_neighbors is 5, but each of 2 points has only 1 others"),
+        (lambda: knn_error_and_nmi(TWO, [0, 1], 1, seed=-1), "seed must be a whole number"),
         (lambda: clustering_nmi([[1.0], [np.nan]], [0, 1]), "only finite numbers"),
         (lambda: clustering_nmi(TWO, [0, 1], seed=-1), "seed must be a whole number"),
         (lambda: clustering_nmi(TWO, [[0, 1]]), "one label for each of the 2 points"),
@@ -312,13 +418,18 @@ def test_refuses(call, sentence):
 
 
 def kernels_of_scores():
-    return [kernel for kernel in vars(kernels).values() if hasattr(kernel, "py_func")]
+    return {
+        kernel
+        for module in (blocks, screen, neighbors, lloyd)
+        for kernel in vars(module).values()
+        if hasattr(kernel, "py_func")
+    }
 
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
 def test_kernels_on_the_disk_have_the_stamp_of_the_core_and_of_their_own_folder():
-    core, own = (compiled.sources_stamp(Path(module.__file__).parent) for module in (compiled, kernels))
-    assert len(kernels_of_scores()) > 10
+    core, own = (compiled.sources_stamp(Path(module.__file__).parent) for module in (compiled, blocks))
+    assert len(kernels_of_scores()) > 20
     for kernel in kernels_of_scores():
         assert kernel._cache._cache_file._source_stamp == core + own, kernel
 
@@ -329,10 +440,11 @@ def test_each_kernel_is_compiled_for_one_signature_only():
     compiled_by_warm = {kernel: len(kernel.signatures) for kernel in kernels_of_scores()}
     X, labels = np.asfortranarray(np.arange(12).reshape(6, 2)), np.array([0, 1, 2] * 2, dtype=np.uint8)
     knn_error(X[::2], labels[::2], 1)
+    knn_error(np.tile(X, (3, 1)), np.tile(labels, 3), neighbors.FEW + 1)
     knn_error(X, labels, 1, test_points=X[::-1], test_labels=labels[::-1])
     knn_error_by_closeness(np.eye(6).T, labels, 2, test_labels=labels[::-1])
     clustering_nmi(X[::-1].astype(np.float32), labels)
     for kernel, count in compiled_by_warm.items():
         assert len(kernel.signatures) == count <= 1, kernel
-    for kernel in (kernels.nearest, kernels.closest, kernels.wrong_votes, kernels.k_means):
+    for kernel in (neighbors.nearest, neighbors.nearest_few, neighbors.closest, neighbors.wrong_votes, lloyd.k_means):
         assert compiled_by_warm[kernel] == 1

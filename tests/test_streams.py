@@ -8,8 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from ocelad.metric import Metric
 from ocelad.streams import PAPER_PHASES, SCENARIOS, DriftingClusters, Phase
-from ocelad.streams.clusters import SUBSPACES
+from ocelad.streams.clusters import SUBSPACES, points_of_pairs
 
 
 def test_phases_of_the_paper():
@@ -147,6 +148,22 @@ def test_drawn_in_chunks_as_one_by_one(stream):
         assert (moment.rotation == rotation).all()
         assert (moment.event().u == event.u).all()
         assert moment.event().y == event.y
+
+
+@pytest.mark.parametrize("n_features", [6, 25])
+def test_points_of_many_pairs_are_those_of_each(n_features):
+    phases = [Phase("a", "A", 0.0, 70), Phase("b", "B", 0.06, 100)]
+    moments = list(DriftingClusters(phases, n_features=n_features, n_points=40, turned=True, seed=2))
+    each = np.array([moment.points([moment.first, moment.second]) for moment in moments])
+    assert (points_of_pairs(moments) == each).all()
+    assert (points_of_pairs(moments[-1:]) == each[-1:]).all()
+
+
+def test_the_true_metric_is_one():
+    for moment in DriftingClusters([Phase("b", "B", 0.5, 30)], n_points=10, turned=True):
+        metric = moment.true_metric()
+        assert metric == Metric(metric.matrix, metric.threshold, metric.round)
+        assert np.linalg.matrix_rank(metric.matrix) == 3
 
 
 @pytest.mark.parametrize(

@@ -24,11 +24,8 @@ from ocelad.online.comid import LossName
 from ocelad.online.dyadic import Scale, Schedule
 from ocelad.online.ocelad import Ocelad
 from ocelad.online.track import comid_bank
-from ocelad.online.weighing import Round
-from ocelad.online.weights import NOISE
-
-# The rows of the records.
-GAINS, WEALTH, AGE, PRIOR, STAKE = range(5)
+from ocelad.online.weighing import Fused, Round
+from ocelad.online.weights import CBCE, NONE_DRAWN, bet, clip, played, prior_of, weigh_stakes
 
 
 class Cbce:
@@ -59,28 +56,32 @@ class Cbce:
         self._largest = checks.number(largest_loss, "largest_loss", above=0)
 
     @property
+    def fused(self) -> Fused:
+        """How kernels know it."""
+        return Fused(CBCE, self._largest)
+
+    @property
     def settings(self) -> dict[str, Any]:
         """Its name and the largest loss."""
         return {"name": "cbce", "largest_loss": self._largest}
 
     def begin(self, scale: Scale, t: int) -> Sequence[float]:
         """Nothing gained, a wealth of 1, the prior of an interval that begins with round t, and no stake."""
-        prior = 1.0 / (float(t) * float(t) * t.bit_length())  # 1 + floor(log2 t) is how many bits t has
-        return 0.0, 1.0, 0.0, prior, 0.0
+        return 0.0, 1.0, 0.0, prior_of(t), 0.0
 
     def learn(self, records: Floats, passed: Round, rates: Floats) -> Floats:
         """Every bettor is paid ``g w``."""
-        losses = np.minimum(np.maximum(passed.losses / self._largest, 0.0), 1.0)
-        gains, wealth, age, prior, w = records
-        g = passed.played(losses) - losses
-        g *= (g > NOISE) | ((g < -NOISE) & (w > 0.0))
-        gains, wealth, age = gains + g, wealth + g * w, age + 1.0
-        return np.array([gains, wealth, age, prior, gains / (age + 1.0) * wealth])
+        after, losses, n = records.copy(), passed.losses.copy(), len(passed.losses)
+        clip(losses, self._largest, n)
+        mean = played(self.weights(records), losses, n, NONE_DRAWN if passed.drawn is None else passed.drawn)
+        bet(after, losses, mean, n)
+        return after
 
     def weights(self, records: Floats) -> Floats:
         """``pi_J max(w, 0)``, or the prior where that is 0 for all."""
-        weights: Floats = records[PRIOR] * np.maximum(records[STAKE], 0.0)
-        return weights if weights.any() else records[PRIOR].copy()
+        weights = np.empty(records.shape[1])
+        weigh_stakes(records, weights, len(weights))
+        return weights
 
 
 def cbce(

@@ -16,6 +16,9 @@ from ocelad import checks
 from ocelad.metric import Metric
 from ocelad.online import elementwise
 from ocelad.online.comid import Comid, DivergenceName, LossName, RegularizerName
+from ocelad.online.dyadic import Schedule
+from ocelad.online.ocelad import Ocelad
+from ocelad.online.track import comid_bank
 from ocelad.pairs import Event, Pair, Relative, as_dense, as_event, as_relative
 
 #: A step size: one for all rounds, one for each, or a function of the round t = 1, 2, 3, ...
@@ -29,22 +32,29 @@ Play = TypeVar("Play")
 
 @dataclass(frozen=True)
 class inverse_root:  # noqa: N801  it is used as the function t -> eta that it makes
-    """The step size ``eta0 / sqrt(t)`` of round t, which static worlds ask for.
+    """The step size ``eta0 / sqrt(1 + (t - 1) / after)`` of round t; ``eta0 / sqrt(t)``, unless told otherwise.
+
+    That is what static worlds ask for. The larger ``after`` is, the longer steps stay as large as the first.
 
     >>> rate = inverse_root(0.5)
     >>> rate(1), rate(4)
     (0.5, 0.25)
-    >>> rate
-    inverse_root(eta0=0.5)
+    >>> slower = inverse_root(0.5, after=1000)
+    >>> slower(1), slower(3001)
+    (0.5, 0.25)
+    >>> slower
+    inverse_root(eta0=0.5, after=1000.0)
     """
 
     eta0: float
+    after: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eta0", checks.number(self.eta0, "eta0", above=0))
+        object.__setattr__(self, "after", checks.number(self.after, "after", above=0))
 
     def __call__(self, t: int) -> float:
-        return self.eta0 / sqrt(t)
+        return self.eta0 / sqrt(1.0 + (t - 1) / self.after)
 
 
 class RatedComid:
@@ -126,6 +136,37 @@ class RatedComid:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RatedComid:
         return copy(self)
+
+
+def rated_comid(n_features: int, *, rate: Rate, loss: LossName = "hinge", **learner: Any) -> Ocelad[Any, Metric]:
+    """One COMID metric learner with the step size ``eta_t`` in round t: ``RatedComid``, computed by any engine.
+
+    It is an ensemble of one, so that ``replay``, ``state`` and ``restore`` are those of ``Ocelad``.
+
+    Parameters
+    ----------
+    n_features : int
+    rate : float, sequence of floats, or callable t -> float
+        As of ``RatedComid``; a function of the round and nothing else.
+    loss : {"hinge", "squared_hinge", "logistic"}
+    **learner
+        More of ``track_metric``: ``shrinkage``, ``initial_scale``, ``max_norm``, ``engine``, ``max_rank`` and so on.
+
+    Examples
+    --------
+    >>> from ocelad import Events
+    >>> learner = rated_comid(2, rate=inverse_root(0.1), initial_scale=1.0)
+    >>> _ = learner.replay(Events([[1.0, 0.0], [1.0, 0.0]], [1, 1]))
+    >>> round(float(1.0 - learner.play().matrix[0, 0]), 6)  # 0.1 (1 + 1 / sqrt(2))
+    0.170711
+    >>> rated_comid(5000, rate=inverse_root(5.0, after=1000), engine="sparse", max_rank=30).bank.engine
+    'sparse'
+    """
+    schedule, pace = Schedule(n_scales=1), _as_function(rate)
+    checks.number(pace(1), "the rate of round 1", above=0)
+    bank, settings = comid_bank(n_features, schedule, step_size=1.0, loss=loss, pace=pace, **learner)
+    # What is kept of it is known again by how the rate reads: of a function, its name and its place in memory.
+    return Ocelad(bank, schedule=schedule, settings={**settings, "rate": repr(pace)})
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,10 @@ from ocelad.baselines.descent import descend
 from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.pairs import subtract
+from ocelad.scores.labelled import sized
 
-# So many rows of distances are made at a time: they fit into a core's cache.
-_BLOCK = 256
+# So many rows of inner products are made at a time: they fit into a core's cache.
+_BLOCK = 64
 # It stops where five steps gained less than this share of the objective.
 _TOLERANCE = 1e-5
 
@@ -124,27 +125,19 @@ def points_problem(X: Floats, classes: Whole, k: int) -> Problem:
 
 def _targets(rows: Floats, ends: Whole, k: int) -> tuple[Whole, Whole]:
     """Of each point the k nearest of its class: two arrays of indices, in the order of the first."""
+    from ocelad.scores.kernels.blocks import packed  # imports numba
+    from ocelad.scores.kernels.neighbors import nearest
+
     firsts, seconds = [], []
     for start, end in zip(ends - np.diff(ends, prepend=0), ends, strict=True):
-        of_class = rows[start:end]
         near = min(k, end - start - 1)
         if near == 0:
             continue
-        for block in range(0, end - start, _BLOCK):
-            d2 = _squared_distances(of_class[block : block + _BLOCK], of_class)
-            here = np.arange(len(d2))
-            d2[here, block + here] = np.inf
-            nearest = np.argsort(d2, axis=1, kind="stable")[:, :near]
-            firsts.append(np.repeat(start + block + here, near))
-            seconds.append(start + nearest.ravel())
+        (of_class,) = sized(rows[start:end])
+        neighbors = nearest(of_class, packed(of_class), near, True)
+        firsts.append(np.repeat(np.arange(start, end), near))
+        seconds.append(start + neighbors.ravel())
     return np.concatenate(firsts), np.concatenate(seconds)
-
-
-def _squared_distances(A: Floats, B: Floats) -> Floats:
-    d2 = (-2.0 * A) @ B.T
-    d2 += np.einsum("ij,ij->i", A, A)[:, None]
-    d2 += np.einsum("ij,ij->i", B, B)
-    return np.asarray(d2)
 
 
 def _scale(U: Floats) -> float:
@@ -158,16 +151,19 @@ class _Points:
     """Rows sorted by class, ``ends`` where each class ends; targets in the order of ``first``."""
 
     def __init__(self, rows: Floats, ends: Whole, first: Whole, second: Whole) -> None:
-        self._rows, self._first, self._differences = rows, first, rows[first] - rows[second]
-        self._target_counts = np.bincount(first, minlength=len(rows))
-        self._target_starts = np.cumsum(self._target_counts) - self._target_counts
-        # Blocks of anchors of one class, each with the points of other classes before it and after it.
+        from ocelad.baselines.kernels import push_apart  # imports numba
+
+        self._push_apart = push_apart
+        self._rows, self._differences = rows, rows[first] - rows[second]
+        self._columns = np.ascontiguousarray(rows.T)
+        self._target_starts = np.searchsorted(first, np.arange(len(rows) + 1))
+        self._with_targets = np.unique(first)
+        # Blocks of points of one class, and where the points of later classes begin: every two points meet once.
         self._blocks = [
-            (slice(block, min(block + _BLOCK, end)), others)
+            (slice(block, min(block + _BLOCK, end)), end)
             for start, end in zip(ends - np.diff(ends, prepend=0), ends, strict=True)
             for block in range(start, end, _BLOCK)
-            for others in (slice(0, start), slice(end, len(rows)))
-            if others.start < others.stop
+            if end < len(rows)
         ]
         self.n_features = rows.shape[1]
         self.scale = _scale(self._differences)
@@ -175,46 +171,38 @@ class _Points:
     def evaluate(self, M: Floats, weight: float) -> tuple[float, Floats]:
         rows = self._rows
         near = _squared_lengths(self._differences, M)
-        reach = np.full(len(rows), -np.inf)
-        np.maximum.at(reach, self._first, near + 1.0)
+        reach = np.full(len(rows), -np.inf)  # of a point without targets nobody is an impostor
+        reach[self._with_targets] = np.maximum.reduceat(near, self._target_starts[self._with_targets]) + 1.0
         half = rows @ M
-        lengths = np.einsum("ij,ij->i", half, rows)
+        lengths = (half * rows).sum(axis=1)
         loss, per_target = 0.0, np.zeros(len(near))
         # The sum of w (x_i - x_l)(x_i - x_l)' is made without the differences: X'diag(w's sums)X - X'WX - X'W'X.
-        sums, cross = np.zeros(len(rows)), np.zeros_like(M)
-        for anchors, others in self._blocks:
-            # d2(i, l) = i'Mi + l'Ml - 2 i'Ml; what depends on i alone is on the other side of the comparison.
-            shifted = (-2.0 * half[anchors]) @ rows[others].T
-            shifted += lengths[others]
-            i, other = np.nonzero(shifted < (reach[anchors] - lengths[anchors])[:, None])
-            far = shifted[i, other] + lengths[anchors][i]
-            targets, target, impostor = self._triples(anchors, i)
-            block_loss, pulled, pushed = _hinges(near[targets], far, target, impostor)
-            loss += block_loss
-            per_target[targets] += pulled
-            shape = anchors.stop - anchors.start, others.stop - others.start
-            sums[anchors] += np.bincount(i, pushed, shape[0])
-            sums[others] += np.bincount(other, pushed, shape[1])
-            cross += rows[anchors].T @ np.asarray(csr_array((pushed, (i, other)), shape=shape) @ rows[others])
+        sums, mixed = np.zeros(len(rows)), np.zeros_like(rows)
+        for block, later in self._blocks:
+            loss += self._push_apart(
+                half[block] @ self._columns[:, later:],
+                block.start,
+                later,
+                lengths[block],
+                lengths[later:],
+                reach[block],
+                reach[later:],
+                near,
+                self._target_starts,
+                rows,
+                per_target,
+                sums,
+                mixed,
+            )
         pull = (1.0 - weight) + weight * per_target
+        cross = rows.T @ mixed
         push = (rows * sums[:, None]).T @ rows - cross - cross.T
         gradient = (self._differences * pull[:, None]).T @ self._differences - weight * push
         return float((1.0 - weight) * near.sum() + weight * loss), gradient
 
-    def _triples(self, anchors: slice, i: Whole) -> tuple[slice, Whole, Whole]:
-        """Every impostor, of the anchor i of a block each, with every target of its anchor.
-
-        Which targets are the block's, and two arrays of indices, into those and into the impostors.
-        """
-        starts, counts = self._target_starts[anchors], self._target_counts[anchors]
-        impostor = np.repeat(np.arange(len(i)), counts[i])
-        place = np.arange(len(impostor)) - np.repeat(np.cumsum(counts[i]) - counts[i], counts[i])
-        target = np.repeat(starts[i] - starts[0], counts[i]) + place
-        return slice(starts[0], starts[-1] + counts[-1]), target, impostor
-
 
 def _squared_lengths(U: Floats, M: Floats) -> Floats:
-    return np.asarray(np.einsum("ij,ij->i", U @ M, U))
+    return np.asarray(((U @ M) * U).sum(axis=1))
 
 
 def _hinges(near: Floats, far: Floats, target: Whole, impostor: Whole) -> tuple[float, Floats, Floats]:

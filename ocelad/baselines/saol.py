@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ocelad import checks
 from ocelad.checks import Floats
 from ocelad.metric import Metric
@@ -21,8 +19,8 @@ from ocelad.online.comid import LossName
 from ocelad.online.dyadic import Scale, Schedule
 from ocelad.online.ocelad import Ocelad
 from ocelad.online.track import comid_bank
-from ocelad.online.weighing import Round
-from ocelad.online.weights import SMALLEST
+from ocelad.online.weighing import Fused, Round
+from ocelad.online.weights import NONE_DRAWN, SAOL, clip, played, reweigh_by_regret
 
 
 class Saol:
@@ -62,6 +60,11 @@ class Saol:
         self._largest = checks.number(largest_loss, "largest_loss", above=0)
 
     @property
+    def fused(self) -> Fused:
+        """How kernels know it."""
+        return Fused(SAOL, self._largest)
+
+    @property
     def settings(self) -> dict[str, Any]:
         """Its name and the largest loss."""
         return {"name": "saol", "largest_loss": self._largest}
@@ -72,8 +75,11 @@ class Saol:
 
     def learn(self, records: Floats, passed: Round, rates: Floats) -> Floats:
         """``w <- w (1 + eta_I r)``."""
-        losses = np.minimum(np.maximum(passed.losses / self._largest, 0.0), 1.0)
-        return np.maximum(records * (1.0 + rates * (passed.played(losses) - losses)), SMALLEST)
+        after, losses, n = records.copy(), passed.losses.copy(), len(passed.losses)
+        clip(losses, self._largest, n)
+        mean = played(records[0], losses, n, NONE_DRAWN if passed.drawn is None else passed.drawn)
+        reweigh_by_regret(after[0], rates, losses, mean, n)
+        return after
 
     def weights(self, records: Floats) -> Floats:
         """The records are the weights."""

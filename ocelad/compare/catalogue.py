@@ -11,7 +11,7 @@ from ocelad.baselines.adagrad import AdaGrad
 from ocelad.baselines.ader import ader
 from ocelad.baselines.batch import FitsPoints, Refitted
 from ocelad.baselines.cbce import cbce
-from ocelad.baselines.comid import RatedComid, Reinitialised, inverse_root
+from ocelad.baselines.comid import Reinitialised, inverse_root, rated_comid
 from ocelad.baselines.ftrl import Ftrl
 from ocelad.baselines.hedge import STEP_SIZES, hedge
 from ocelad.baselines.itml import Itml
@@ -42,11 +42,13 @@ GROUPS = ("ensembles", "online", "batch", "plain")
 _MOST_DIRECTIONS = 30
 
 
-def _rice(setting: Setting, *, n_scales: int | None = None, **settings: Any) -> Contender:
+def _engine(setting: Setting) -> dict[str, Any]:
     engine: EngineName = "sparse" if setting.sparse else "auto"
-    max_rank = _MOST_DIRECTIONS if setting.n_features > FULLRANK_TO else None
-    tracker = track_metric(setting.n_features, n_scales=n_scales, engine=engine, max_rank=max_rank, **settings)
-    return Ensemble(tracker)
+    return {"engine": engine, "max_rank": _MOST_DIRECTIONS if setting.n_features > FULLRANK_TO else None}
+
+
+def _rice(setting: Setting, *, n_scales: int | None = None, **settings: Any) -> Contender:
+    return Ensemble(track_metric(setting.n_features, n_scales=n_scales, **_engine(setting), **settings))
 
 
 def _comid(setting: Setting, **settings: Any) -> Contender:
@@ -55,7 +57,7 @@ def _comid(setting: Setting, **settings: Any) -> Contender:
 
 
 def _decaying(setting: Setting, *, step_size: float, **settings: Any) -> Contender:
-    return Single(RatedComid(_start(setting), rate=inverse_root(step_size), **settings))
+    return Ensemble(rated_comid(setting.n_features, rate=inverse_root(step_size), **_engine(setting), **settings))
 
 
 def _oracle(setting: Setting, **settings: Any) -> Contender:
@@ -225,6 +227,7 @@ _METHODS = [
         _decaying,
         {"step_size": 1e-2, "loss": "hinge", "shrinkage": 0.0},
         {"step_size": Between(3e-3, 3e-1), "loss": _LOSS},
+        sparse=True,
         group="online",
     ),
     Method(

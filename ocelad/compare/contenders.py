@@ -9,6 +9,7 @@ import numpy as np
 
 from ocelad.baselines.batch import Refitted
 from ocelad.baselines.comid import Reinitialised
+from ocelad.baselines.targets import TargetLearner
 from ocelad.compare.judge import Play
 from ocelad.compare.streams import Block
 from ocelad.metric import Metric
@@ -40,6 +41,9 @@ class Single:
         return self._learner.play()
 
     def update(self, block: Block) -> None:
+        if isinstance(self._learner, TargetLearner):
+            self._learner.replay(block.events())
+            return
         for event in block.events():
             self._learner.update(event)
 

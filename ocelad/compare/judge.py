@@ -9,7 +9,7 @@ import numpy as np
 from ocelad.baselines.oasis import Similarity
 from ocelad.checks import Floats
 from ocelad.compare.streams import Block
-from ocelad.evaluate import clustering_nmi, embedded, knn_error, knn_error_by_closeness, pair_auc
+from ocelad.evaluate import clustering_nmi, embedded, knn_error_and_nmi, knn_error_by_closeness, pair_auc
 from ocelad.metric import Metric
 
 #: What a method says: a distance, or a similarity that is none.
@@ -64,9 +64,8 @@ def judged(play: Play, block: Block) -> Scores:
         raise FloatingPointError("its distances overflow; smaller steps are needed")
     if isinstance(play, Similarity):
         error = knn_error_by_closeness(points @ play.matrix @ points.T, labels)
-    else:
-        error = knn_error(places, labels)
-    return Scores(error, clustering_nmi(places, labels), wrong)
+        return Scores(error, clustering_nmi(places, labels), wrong)
+    return Scores(*knn_error_and_nmi(places, labels), wrong)
 
 
 def _distances(play: Play, block: Block) -> Floats:

@@ -15,6 +15,7 @@ from ocelad.checks import Floats
 from ocelad.metric import Metric
 from ocelad.pairs import Events, alike, subtract
 from ocelad.streams import DriftingClusters, Moment, SwitchingWords
+from ocelad.streams.clusters import points_of_pairs
 
 #: What a stream may tell beside its pairs: the classes of their points, when the question changes, the true metric, and
 #: how long it is.
@@ -199,8 +200,7 @@ class DriftingStream:
 
 def _gathered(moments: Sequence[Moment], asked: str | None) -> Block:
     first = moments[0]
-    places = np.array([[moment.first, moment.second] for moment in moments])
-    pairs = np.array([moment.points([moment.first, moment.second]) for moment in moments])
+    pairs = points_of_pairs(moments)
     changes = []
     for at, moment in enumerate(moments):
         if asked is not None and moment.phase.clustering != asked:
@@ -214,7 +214,7 @@ def _gathered(moments: Sequence[Moment], asked: str | None) -> Block:
         Z=pairs[:, 1],
         y=np.array([1.0 if moment.similar else -1.0 for moment in moments]),
         scene=Scene(first.points(slice(SCENE_POINTS)), first.labels[:SCENE_POINTS]),
-        labels=np.array([moment.labels[row] for moment, row in zip(moments, places, strict=True)]),
+        labels=np.array([(moment.labels[moment.first], moment.labels[moment.second]) for moment in moments]),
         changes=tuple(changes),
         truth=first.true_metric(),
     )

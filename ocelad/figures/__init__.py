@@ -7,18 +7,20 @@
 
 from __future__ import annotations
 
-from ocelad.figures import intervals, margins, regret, tracking
+from ocelad.figures import embeddings, intervals, margins, regret, review_drift, tracking
 from ocelad.figures.figure import Claim as Claim
 from ocelad.figures.figure import Figure as Figure
 from ocelad.figures.rows import Rows as Rows
 
 #: Those of the paper by their numbers, and one beside them.
 FIGURES: dict[str, Figure] = {
-    module.FIGURE.name: module.FIGURE
-    for module in (
-        margins,
-        intervals,
-        tracking,
-        regret,
+    figure.name: figure
+    for figure in (
+        margins.FIGURE,
+        intervals.FIGURE,
+        tracking.FIGURE,
+        *embeddings.FIGURES,
+        review_drift.FIGURE,
+        regret.FIGURE,
     )
 }

@@ -100,7 +100,8 @@ class Rows:
 
 def _csv(about: About, table: Mapping[str, np.ndarray]) -> bytes:
     text = io.StringIO()
-    text.write(f"{_ABOUT}{json.dumps(about, sort_keys=True)}\n")
+    n_rows = len(next(iter(table.values())))  # by which a file that was cut off is known
+    text.write(f"{_ABOUT}{json.dumps({'about': about, 'rows': n_rows}, sort_keys=True)}\n")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(table)
     writer.writerows(zip(*(column.tolist() for column in table.values()), strict=True))
@@ -109,16 +110,16 @@ def _csv(about: About, table: Mapping[str, np.ndarray]) -> bytes:
 
 def _read_csv(path: Path) -> tuple[About, dict[str, np.ndarray]]:
     try:
-        with open(path, newline="", encoding="utf-8") as file:
-            first = file.readline()
-            if not first.startswith(_ABOUT):
-                raise ValueError("its first line does not say what it is")
-            about: About = json.loads(first.removeprefix(_ABOUT))
-            names, *rows = csv.reader(file)
-        if any(len(row) != len(names) for row in rows):
-            raise ValueError("its rows are not all of the same length")
+        first, _, text = path.read_text(encoding="utf-8").partition("\n")
+        if not first.startswith(_ABOUT):
+            raise ValueError("its first line does not say what it is")
+        head = json.loads(first.removeprefix(_ABOUT))
+        about: About = head["about"]
+        names, *rows = csv.reader(io.StringIO(text, newline=""))
+        if not text.endswith("\n") or len(rows) != head["rows"] or any(len(row) != len(names) for row in rows):
+            raise ValueError("it is not whole")
         columns = {name: _column([row[at] for row in rows]) for at, name in enumerate(names)}
-    except ValueError as error:  # of JSON and UTF-8, too
+    except (KeyError, TypeError, ValueError) as error:  # of JSON and UTF-8, too
         raise ValueError(f"{str(path)!r} is no file of rows ({error}); compute them anew") from None
     return about, columns
 

@@ -104,13 +104,8 @@ def _draw_drift(ax: Axes, rows: Rows) -> None:
     ax.plot(drift["round"][small], drift["moved"][small], color=PALETTE[0], linewidth=0.8)
     top = 1.25 * drift["moved"][small].max()
     for at, moved in zip(drift["round"][~small], drift["moved"][~small], strict=True):
-        ax.annotate(
-            f"clustering changes: {moved:.2f}",
-            (at, top),
-            xytext=(at + 60, 0.93 * top),
-            fontsize=8,
-            va="top",
-        )
+        words = f"clustering changes: {moved:.2f}"
+        ax.text(at + 60, 0.93 * top, words, fontsize=8, va="top").set_in_layout(False)
         ax.axvline(at, color=PALETTE[1], linewidth=1.6)
     ax.set_ylim(0, top)
     ax.set_ylabel("drift per round")
@@ -175,8 +170,9 @@ def _logistic(rows: Rows) -> Claim:
 
 
 def _saol(rows: Rows) -> Claim:
-    agrees = _overall(rows, "saol")["found"] < 5
-    return Claim("SAOL", "fails: P(NMI > .8) is zero throughout", _numbers(rows, "saol"), agrees)
+    remark = "not quite zero: now and then the learner that is drawn happens to be a good one"
+    paper = "fails: P(NMI > .8) is zero throughout"
+    return Claim("SAOL", paper, _numbers(rows, "saol"), _fails(rows, "saol"), remark)
 
 
 def _lmnn(rows: Rows) -> Claim:
@@ -207,7 +203,11 @@ def _high(rows: Rows) -> Claim:
     row = _overall(rows, "comid")
     agrees = row["knn_error_more"] > 2 * row["knn_error_more_se"]
     ours = f"{_numbers(rows, 'comid')}; {_estimate(row, 'knn_error_more')} points more error"
-    remark = "a small difference: its rate was chosen by looking at drifting streams" if agrees else ""
+    remark = (
+        "a small difference: its rate was chosen by looking at drifting streams"
+        if agrees
+        else "no difference that so many trials can tell"
+    )
     return Claim("COMID, high rate", "cannot adapt to changes as well as RICE-OCELAD", ours, agrees, remark)
 
 

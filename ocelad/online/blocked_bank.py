@@ -95,7 +95,15 @@ class BlockedBank(MetricBank):
             end = now + 1 if resolved else min(now + stretch.last - done, self.block)
             self._vectors.add(rows, done, done + end - now, frame.products, frame.gram, now)
             self._y[now:end] = stretch.y[done : done + end - now]
-            part = stretch._replace(y=self._y, margins=self._margins, first=now, last=end, t=t)
+            part = stretch._replace(
+                y=self._y,
+                margins=self._margins,
+                first=now,
+                last=end,
+                t=t,
+                paces=stretch.paces[done - stretch.first :],
+                uniforms=stretch.uniforms[done - stretch.first :],
+            )
             self._used, outcome = super()._play(self._no_rows, part)
             if not stretch.alone:
                 stretch.margins[done : done + self._used - now] = self._margins[now : self._used]

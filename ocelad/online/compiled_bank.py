@@ -14,9 +14,13 @@ from ocelad.checks import About, Arrays, Floats
 from ocelad.metric import Metric
 from ocelad.online.bank import Finest, LearnerError, Starts, Turn
 from ocelad.online.comid import LossName
+from ocelad.online.draw import uniforms
 from ocelad.online.dyadic import MOST_SCALES, Schedule
 from ocelad.online.kept import Kept
 from ocelad.online.kernels import rounds
+from ocelad.online.pace import Pace, paces
+from ocelad.online.weighing import Rules
+from ocelad.online.weights import CBCE, RESCALED
 from ocelad.pairs import Event, Events, EventsName, Pair, Relative, Relatives, as_event, as_relative
 
 LOSS_CODES: dict[LossName, int] = {
@@ -44,6 +48,38 @@ class Stretch(NamedTuple):
     margin: Floats  # and its margin
     margins: Floats  # the ensemble's own margin on each row; not where it is ``alone``
     alone: bool  # only judge and learn; somebody else keeps the weights and starts the scales
+    paces: Floats  # what all step sizes are multiplied by in round t, t + 1, ...
+    records: Floats  # what the weights follow from, where that is more than themselves
+    weighing: int  # how scales are weighed
+    largest_loss: float  # of the weighing
+    uniforms: Floats  # what one learner is drawn by in round t, t + 1, ...; empty where they are averaged
+
+
+class Ensemble(NamedTuple):
+    """How the scales are weighed, as kernels change it from round to round."""
+
+    weights: Floats  # those of the round about to be played (row 0), and those before its starts (row 1)
+    records: Floats  # empty where they are the weights themselves
+    rates: Floats
+    weighing: int
+    largest_loss: float
+    seed: int | None
+
+    @classmethod
+    def of(cls, turn: Turn, rules: Rules) -> Ensemble:
+        """The ensemble in a turn."""
+        n_scales, own = len(rules.rates), rules.fused.code == CBCE
+        weights, records = np.zeros((2, n_scales)), np.zeros((len(turn.records), n_scales) if own else (0, 0))
+        weights[0, : turn.active], weights[1, : len(turn.before)] = turn.weights, turn.before
+        if own:
+            records[:, : turn.active] = turn.records
+        return cls(weights, records, rules.rates, *rules.fused, rules.seed)
+
+    def turn(self, t: int, schedule: Schedule) -> Turn:
+        """The turn of round t, which is the one about to be played."""
+        starting, active = tuple(schedule.scale(j) for j in range(schedule.starting(t))), schedule.active(t)
+        weights, before = self.weights[0, :active].copy(), self.weights[1, : schedule.active(t - 1)].copy()
+        return Turn(t, starting, weights, before, self.records[:, :active].copy())
 
 
 class Prepared(NamedTuple):
@@ -69,12 +105,16 @@ class CompiledBank(ABC):
         As in ``track_metric``.
     starts : {"below", "ensemble", "scratch"}
         As in ``LearnerBank``.
+    pace : callable t -> float, or None
+        What all step sizes are multiplied by in round t; None: by 1.
     """
 
     #: What it can be made to learn from.
     takes: ClassVar[tuple[EventsName, ...]] = get_args(EventsName)
     #: What ``track_metric`` calls it.
     engine: ClassVar[str]
+    #: With which ``starts`` many rounds can be played at once.
+    fused_starts: ClassVar[tuple[Starts, ...]] = ("below",)
     #: Every so many rounds ``_check_up`` is called.
     check_up_every: int = 1 << 62
     #: The learners, as the kernel has them; ``slots[j]`` says where the one of scale j is.
@@ -93,12 +133,14 @@ class CompiledBank(ABC):
         finest: Finest,
         events: EventsName = "pairs",
         starts: Starts = "below",
+        pace: Pace | None = None,
     ) -> None:
         self._events = checks.choice(events, "events", self.takes)
         self._n = n_features
         self._schedule = schedule
         self._initial = (float(initial_scale), float(initial_threshold))
         self._step_size = float(step_size)
+        self._pace = pace
         self._finest = checks.choice(finest, "finest", get_args(Finest))
         self.starts = checks.choice(starts, "starts", get_args(Starts))
         self._learned = False
@@ -246,7 +288,8 @@ class CompiledBank(ABC):
         """What each learner lost on the event; each has learned from it."""
         rows, labels, row = event if isinstance(event, Prepared) else self._prepared(event)
         lost, margin, none = np.zeros(turn.active), np.zeros(turn.active), np.empty((2, 0))
-        stretch = self._stretch(labels, row, row + 1, turn.round, none, none[0], lost, margin, none[0], True)
+        only = Ensemble(none, none, none[0], RESCALED, 1.0, None)
+        stretch = self._stretch(labels, row, row + 1, turn.round, only, lost, margin, none[0], True)
         self._learned = True
         while True:
             _, outcome = self._played(rows, stretch)
@@ -258,9 +301,7 @@ class CompiledBank(ABC):
         self.last_margins = margin
         return lost, self
 
-    def replay(
-        self, events: Events | Relatives, turn: Turn, schedule: Schedule, rates: Floats
-    ) -> tuple[Turn, Floats, LearnerError | None]:
+    def replay(self, events: Events | Relatives, turn: Turn, rules: Rules) -> tuple[Turn, Floats, LearnerError | None]:
         """Play a round on each of the events without coming back to Python; the turn after them.
 
         With it the ensemble's margin on each event, by what it played before. Where an event is refused, the turn is
@@ -268,9 +309,8 @@ class CompiledBank(ABC):
         """
         if len(events):
             self._checked(events[0])  # all of them are of its kind, and have as many features
-        weights, lost, margin = np.zeros((2, len(rates))), np.zeros(len(rates)), np.zeros(len(rates))
-        weights[0, : turn.active], weights[1, : len(turn.before)] = turn.weights, turn.before
-        margins = np.empty(len(events))
+        schedule, ensemble = rules.schedule, Ensemble.of(turn, rules)
+        lost, margin, margins = np.zeros(MOST_SCALES), np.zeros(MOST_SCALES), np.empty(len(events))
         done, t, error = 0, turn.round, None
         self._learned = True
         while done < len(events) and error is None:
@@ -279,18 +319,18 @@ class CompiledBank(ABC):
             (rows, labels), of_part, first = self._prepared_rows(part), margins[done:], 0
             while first < len(part) and error is None:
                 self._make_room(schedule.active(t))
-                stretch = self._stretch(labels, first, len(part), t, weights, rates, lost, margin, of_part, False)
+                stretch = self._stretch(labels, first, len(part), t, ensemble, lost, margin, of_part, False)
                 now, outcome = self._played(rows, stretch)
                 t, done, first = t + now - first, done + now - first, now
                 if outcome == rounds.NO_ROOM:
                     self._widen()
                 elif outcome == rounds.NO_SCALE:
-                    self.start(_turn(t, weights, schedule))
+                    self.start(ensemble.turn(t, schedule))
                 elif outcome != rounds.PLAYED:
                     error = self._error(outcome, t)
                 elif t % self.check_up_every == 0:
                     self._check_up()
-        return _turn(t, weights, schedule) if t > turn.round else turn, margins, error
+        return ensemble.turn(t, schedule) if t > turn.round else turn, margins, error
 
     def _checked(self, event: Event | Pair | Relative) -> Event | Relative:
         """An event of the kind that it learns from."""
@@ -310,8 +350,36 @@ class CompiledBank(ABC):
             return self._relative_rows(events.near, events.far), np.ones(len(events))
         return self._rows(events), events.y
 
-    def _stretch(self, y: Floats, first: int, last: int, t: int, *rest: Any) -> Stretch:
-        return Stretch(y, first, last, *self._schedule.clock(t), *rest)
+    def _stretch(
+        self,
+        y: Floats,
+        first: int,
+        last: int,
+        t: int,
+        ensemble: Ensemble,
+        lost: Floats,
+        margin: Floats,
+        margins: Floats,
+        alone: bool,
+    ) -> Stretch:
+        weights, records, rates, weighing, largest, seed = ensemble
+        return Stretch(
+            y,
+            first,
+            last,
+            *self._schedule.clock(t),
+            weights,
+            rates,
+            lost,
+            margin,
+            margins,
+            alone,
+            paces(self._pace, t, last - first),
+            records,
+            weighing,
+            largest,
+            np.empty(0) if seed is None else uniforms(seed, t, last - first),
+        )
 
     def _played(self, rows: Any, stretch: Stretch) -> tuple[int, int]:
         with np.errstate(over="ignore", invalid="ignore"):  # where kernels run as plain Python; told by the outcome
@@ -341,9 +409,3 @@ def told_apart(near: Floats, far: Floats) -> tuple[Floats, Floats]:
     if not same.any():
         return near, far
     return np.where(same[:, None], 0.0, near), np.where(same[:, None], 0.0, far)
-
-
-def _turn(t: int, weights: Floats, schedule: Schedule) -> Turn:
-    """The turn of round t, of the weights in it and before its starts."""
-    starting = tuple(schedule.scale(j) for j in range(schedule.starting(t)))
-    return Turn(t, starting, weights[0, : schedule.active(t)].copy(), weights[1, : schedule.active(t - 1)].copy())

@@ -16,6 +16,7 @@ from ocelad.online.dyadic import Schedule
 from ocelad.online.kept import Kept
 from ocelad.online.kernels import diagonal
 from ocelad.online.kernels.diagonal import CARRY, ENSEMBLE, LANES, RESET, UNKNOWN, Settings, State
+from ocelad.online.pace import Pace
 from ocelad.pairs import Events, EventsName, as_sparse
 
 FINEST_CODES: dict[Finest, int] = {"carry": CARRY, "ensemble": ENSEMBLE, "reset": RESET}
@@ -38,7 +39,7 @@ class DiagonalBank(CompiledBank):
 
     Parameters
     ----------
-    n_features, schedule, initial_scale, initial_threshold, step_size, finest, events, starts
+    n_features, schedule, initial_scale, initial_threshold, step_size, finest, events, starts, pace
         As of every ``CompiledBank``.
     loss, shrinkage
         As in ``track_metric``.
@@ -70,6 +71,7 @@ class DiagonalBank(CompiledBank):
         finest: Finest,
         events: EventsName = "pairs",
         starts: Starts = "below",
+        pace: Pace | None = None,
     ) -> None:
         super().__init__(
             n_features,
@@ -80,6 +82,7 @@ class DiagonalBank(CompiledBank):
             finest=finest,
             events=events,
             starts=starts,
+            pace=pace,
         )
         self._settings = Settings(
             loss=LOSS_CODES[loss],

@@ -1,4 +1,4 @@
-"""One learner drawn by the probabilities: the same one whenever the same seed and round are asked."""
+"""One learner drawn by the weights: the same one whenever the same seed and round are asked."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from functools import lru_cache
 import numpy as np
 
 from ocelad.checks import Floats
+from ocelad.online.weights import chosen
 
 BLOCK = 1024
 
 
-def drawn_one(probabilities: Floats, seed: int, t: int) -> int:
-    """An index i with probability ``probabilities[i]``, a function of the seed and the round t and nothing else.
+def drawn_one(weights: Floats, seed: int, t: int) -> int:
+    """An index by its share in the weights, a function of them, the seed and the round t and nothing else.
 
     >>> drawn_one(np.array([0.0, 1.0]), seed=0, t=1)
     1
@@ -20,13 +21,19 @@ def drawn_one(probabilities: Floats, seed: int, t: int) -> int:
     >>> bool(0.72 < np.mean(draws) < 0.78)
     True
     """
-    left, last = _uniforms(seed, t // BLOCK)[t % BLOCK], 0
-    for i, probability in enumerate(probabilities.tolist()):
-        if probability > 0.0:
-            left, last = left - probability, i
-            if left < 0.0:
-                break
-    return last  # also where rounding leaves the sum below 1
+    return chosen(weights, len(weights), _uniforms(seed, t // BLOCK)[t % BLOCK])
+
+
+def uniforms(seed: int, first: int, count: int) -> Floats:
+    """The numbers that the learners of so many rounds from the first on are drawn by.
+
+    >>> drawn = [drawn_one(np.array([0.5, 0.5]), seed=3, t=t) for t in (1023, 1024)]
+    >>> drawn == (uniforms(seed=3, first=1023, count=2) >= 0.5).astype(int).tolist()
+    True
+    """
+    blocks = range(first // BLOCK, (first + count - 1) // BLOCK + 1)
+    numbers = np.concatenate([_uniforms(seed, block) for block in blocks])
+    return numbers[first % BLOCK :][:count]
 
 
 @lru_cache(maxsize=64)  # to seed a generator in every round would take as long as the round

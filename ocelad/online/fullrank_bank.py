@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
@@ -17,7 +17,17 @@ from ocelad.online.kept import Kept
 from ocelad.online.kernels import cholesky, fullrank, rounds
 from ocelad.online.kernels.fullrank import Settings, State
 from ocelad.online.kernels.secular import LANES
+from ocelad.online.pace import Pace
 from ocelad.pairs import Events, EventsName, as_dense
+
+# What a scale above the finest, and what the finest starts from, as kernels know it.
+SOURCES: dict[Starts | Finest, int] = {
+    "below": fullrank.BELOW,
+    "ensemble": fullrank.ENSEMBLE,
+    "scratch": fullrank.SCRATCH,
+    "reset": fullrank.SCRATCH,
+    "carry": fullrank.KEEP,
+}
 
 
 class FullRankBank(CompiledBank):
@@ -29,13 +39,14 @@ class FullRankBank(CompiledBank):
 
     Parameters
     ----------
-    n_features, schedule, initial_scale, initial_threshold, step_size, finest, events, starts
+    n_features, schedule, initial_scale, initial_threshold, step_size, finest, events, starts, pace
         As of every ``CompiledBank``.
     loss, max_norm
         As in ``track_metric``.
     """
 
     engine: ClassVar[str] = "fullrank"
+    fused_starts: ClassVar[tuple[Starts, ...]] = get_args(Starts)
 
     _state: State
     _kept: ClassVar[dict[str, tuple[float, float]]] = {"M": (-inf, inf), "mu": (1.0, inf), "guess": (0.0, 1.0)}
@@ -53,6 +64,7 @@ class FullRankBank(CompiledBank):
         finest: Finest,
         events: EventsName = "pairs",
         starts: Starts = "below",
+        pace: Pace | None = None,
     ) -> None:
         super().__init__(
             n_features,
@@ -63,6 +75,7 @@ class FullRankBank(CompiledBank):
             finest=finest,
             events=events,
             starts=starts,
+            pace=pace,
         )
         self._triangle = np.tril_indices(n_features)
         self._first = self._initial[0] * np.eye(n_features)[self._triangle]
@@ -70,8 +83,12 @@ class FullRankBank(CompiledBank):
             loss=LOSS_CODES[loss],
             max_norm=inf if max_norm is None else float(max_norm),
             finest=rounds.CARRY if finest == "carry" else rounds.REPLACE,
+            starts=SOURCES[starts],
+            own=SOURCES[finest],
             steps=np.empty(0),
             n=n_features,
+            weight=self._initial[0],
+            threshold=self._initial[1],
         )
         self._make_room(1)
 
@@ -131,13 +148,8 @@ class FullRankBank(CompiledBank):
         M[slots // LANES, :, slots % LANES] = self._first
         mu[slots] = self._initial[1]
 
-    def _hold_average(self, slots: np.ndarray, weights: Floats) -> None:
-        state = self._state
-        shares = np.zeros(len(state.slots))  # by slots and not by scales, as the lanes are
-        shares[state.slots[: len(weights)]] = weights / weights.sum()
-        triangle = sum(M @ share for M, share in zip(state.M, shares.reshape(-1, LANES), strict=True))
-        state.M[slots // LANES, :, slots % LANES] = triangle
-        state.mu[slots] = max(float(shares @ state.mu), 1.0)
+    def _start_alike(self, turn: Turn) -> None:
+        fullrank.start_alike(self._state, self._settings, len(turn.starting), turn.before.copy(), len(turn.before))
 
     def _average(self, probabilities: Floats) -> tuple[Floats, float]:
         """The weighted average of the matrices and of the thresholds."""

@@ -19,6 +19,7 @@ from ocelad.online.kernels import lowrank, rounds
 from ocelad.online.kernels.eigenform import N_ORDERS, N_POLES, Work
 from ocelad.online.kernels.lowrank import Frame, Settings, State
 from ocelad.online.kernels.secular import LANES, N_NUMBERS, padded
+from ocelad.online.pace import Pace
 from ocelad.pairs import Events, EventsName, as_dense
 
 # How far from orthonormal directions may be before they are made so again.
@@ -36,7 +37,7 @@ class MetricBank(CompiledBank):
 
     Parameters
     ----------
-    n_features, schedule, initial_scale, initial_threshold, step_size, finest, events, starts
+    n_features, schedule, initial_scale, initial_threshold, step_size, finest, events, starts, pace
         As of every ``CompiledBank``.
     loss, shrinkage, max_norm
         As in ``track_metric``.
@@ -74,6 +75,7 @@ class MetricBank(CompiledBank):
         max_rank: int | None = None,
         events: EventsName = "pairs",
         starts: Starts = "below",
+        pace: Pace | None = None,
     ) -> None:
         super().__init__(
             n_features,
@@ -84,6 +86,7 @@ class MetricBank(CompiledBank):
             finest=finest,
             events=events,
             starts=starts,
+            pace=pace,
         )
         self._settings = Settings(
             loss=LOSS_CODES[loss],

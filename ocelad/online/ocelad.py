@@ -14,7 +14,7 @@ from ocelad.online.bank import Bank, Turn
 from ocelad.online.draw import drawn_one
 from ocelad.online.dyadic import MOST_SCALES, Grid, Scale, Schedule
 from ocelad.online.kept import Kept, prefixed
-from ocelad.online.weighing import Rescaled, Weighing
+from ocelad.online.weighing import Rescaled, Rules, Weighing
 from ocelad.online.weighing import Round as Round
 from ocelad.online.weights import SMALLEST
 from ocelad.pairs import Events, Relatives
@@ -127,7 +127,7 @@ class Ocelad(Generic[Event, Play]):
                 f"a bank must return {turn.active} finite losses in round {turn.round}; it returned {losses}"
             )
         probabilities = turn.probabilities
-        passed = Round(turn.round, len(turn.starting), losses, probabilities, self._drawn(turn, probabilities))
+        passed = Round(turn.round, len(turn.starting), losses, probabilities, self._drawn(turn))
         records = self._weighing.learn(turn.records, passed, self._weight_rates[: turn.active])
         after = self._next_turn(turn.round + 1, records)
         self._state = (bank.start(after), after)
@@ -163,7 +163,9 @@ class Ocelad(Generic[Event, Play]):
             done += 1
         if done < len(events):
             bank, turn = deepcopy(self.bank), self.turn  # an interrupt cannot leave it ahead of the weights
-            turn, rest, error = bank.replay(events[done:], turn, self._schedule, self._weight_rates)
+            weighing: Any = self._weighing
+            rules = Rules(self._schedule, self._weight_rates, weighing.fused, self._seed)
+            turn, rest, error = bank.replay(events[done:], turn, rules)
             self._state = (bank, turn)
             if error is not None:
                 raise error
@@ -171,8 +173,9 @@ class Ocelad(Generic[Event, Play]):
 
     def _is_compiled(self) -> bool:
         """Whether its parts are those that kernels know; starts are the bank's own affair."""
-        dyadic = not isinstance(self._schedule, Grid) and getattr(self.bank, "starts", "below") == "below"
-        return dyadic and isinstance(self._weighing, Rescaled) and self._seed is None
+        known = getattr(self.bank, "starts", "below") in getattr(self.bank, "fused_starts", ("below",))
+        # A class that is made of a known one may weigh in another way: it must say so itself.
+        return known and not isinstance(self._schedule, Grid) and "fused" in vars(type(self._weighing))
 
     def _step_judged(self, event: Any, margins: list[float] | None) -> list[float] | None:
         """A round passes; the margins, with that of what was played in it, or None where plays have none."""
@@ -190,7 +193,7 @@ class Ocelad(Generic[Event, Play]):
     def play(self) -> Play:
         """What the ensemble would say now: what it is judged on in the next round. Changes nothing."""
         bank, turn = self._state
-        one = self._drawn(turn, turn.probabilities)
+        one = self._drawn(turn)
         return bank.mix(turn) if one is None else bank.pick(one, turn)  # type: ignore[attr-defined]
 
     def state(self) -> tuple[Arrays, About]:
@@ -262,9 +265,9 @@ class Ocelad(Generic[Event, Play]):
     def __repr__(self) -> str:
         return f"Ocelad({type(self.bank).__name__}, n_rounds={self.n_rounds}, n_active_scales={self.turn.active})"
 
-    def _drawn(self, turn: Turn, probabilities: Floats) -> int | None:
+    def _drawn(self, turn: Turn) -> int | None:
         """The scale whose learner is drawn in this round, the same whenever it is asked; None where it is not."""
-        return None if self._seed is None else drawn_one(probabilities, self._seed, turn.round)
+        return None if self._seed is None else drawn_one(turn.weights, self._seed, turn.round)
 
     def _next_turn(self, t: int, before: Floats | None) -> Turn:
         """Round t, of the records as the last round left them; None before there was one."""

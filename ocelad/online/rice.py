@@ -15,6 +15,7 @@ from ocelad.online.comid import Comid
 from ocelad.online.diagonal import DiagonalComid
 from ocelad.online.dyadic import Scale, Schedule
 from ocelad.online.kept import Kept, prefixed
+from ocelad.online.pace import Pace, paces
 from ocelad.pairs import Event, EventsName, Pair, Relative, as_dense, as_event, as_relative
 
 
@@ -31,6 +32,8 @@ class Rice(LearnerBank[Event | Relative, Metric]):
         See ``LearnerBank``.
     events : {"pairs", "relatives"}
         What it learns from.
+    pace : callable t -> float, or None
+        What all step sizes are multiplied by in round t; None: by 1.
     **objective
         ``loss``, ``divergence``, ``regularizer``, ``shrinkage``, ``max_norm`` and ``l1_tolerance`` of ``Comid``.
     """
@@ -46,10 +49,12 @@ class Rice(LearnerBank[Event | Relative, Metric]):
         finest: Finest = "carry",
         events: EventsName = "pairs",
         starts: Starts = "below",
+        pace: Pace | None = None,
         **objective: Any,
     ) -> None:
         super().__init__(self._comid, Metric.average, finest=finest, starts=starts)
         self._events = checks.choice(events, "events", get_args(EventsName))
+        self._pace = pace
         self._first = self.learner(start, step_size=step_size, **objective)
 
     @property
@@ -66,16 +71,21 @@ class Rice(LearnerBank[Event | Relative, Metric]):
         scales = [schedule.scale(j) for j in range(len(metrics))]
         return self._with([(scale, self._comid(scale, metric)) for scale, metric in zip(scales, metrics, strict=True)])
 
-    def _comid(self, scale: Scale, start: Metric | None) -> Comid:
-        return self._first.started(start or self._first.play(), self._first.step_size * scale.rate)
+    def _comid(self, scale: Scale, start: Metric | None, pace: float = 1.0) -> Comid:
+        return self._first.started(start or self._first.play(), pace * (self._first.step_size * scale.rate))
 
     def observe(self, event: Event | Pair | Relative, turn: Turn) -> tuple[Floats, Self]:
         """What each learner lost on the event, and a bank in which each has learned from it."""
         n: int = self._first.play().n_features
+        bank = self if self._pace is None else self._paced(float(paces(self._pace, turn.round, 1)[0]))
         if self._events == "relatives":
-            return super().observe(as_relative(event, n), turn)
+            return super(Rice, bank).observe(as_relative(event, n), turn)
         u, y = as_event(event, n)
-        return super().observe(Event(as_dense(u), y), turn)
+        return super(Rice, bank).observe(Event(as_dense(u), y), turn)
+
+    def _paced(self, pace: float) -> Self:
+        """A bank whose learners are about to take steps of their scale's size times this."""
+        return self._with([(scale, self._comid(scale, learner.play(), pace)) for scale, learner in self._members])
 
     def mix(self, turn: Turn) -> Metric:
         """The weighted average of the learners' metrics, with the number of rounds that have passed."""

@@ -19,6 +19,7 @@ from ocelad.online.dyadic import Schedule
 from ocelad.online.elementwise import RELATIVE_GAP
 from ocelad.online.kept import Kept, prefixed
 from ocelad.online.ocelad import Ocelad
+from ocelad.online.pace import Pace
 from ocelad.online.rice import DiagonalRice, Rice
 from ocelad.pairs import Event, EventsName, Pair, Relative
 
@@ -186,6 +187,7 @@ def comid_bank(
     schedule: Schedule,
     *,
     starts: Starts = "below",
+    pace: Pace | None = None,
     loss: LossName = "logistic",
     step_size: float = 1e-2,
     shrinkage: float = 0.0,
@@ -209,6 +211,8 @@ def comid_bank(
         Of the ensemble.
     starts : {"below", "ensemble", "scratch"}
         What scales above the finest start from; see ``LearnerBank``.
+    pace : callable t -> float, or None
+        What all step sizes are multiplied by in round t; None: by 1. It is not among the settings that are returned.
     n_features, loss, step_size, ...
         As in ``track_metric``.
 
@@ -233,7 +237,7 @@ def comid_bank(
     if max_rank is not None:
         checks.whole(max_rank, "max_rank", at_least=1)
     objective: dict[str, Any] = {"loss": loss, "regularizer": regularizer, "shrinkage": shrinkage}
-    ensemble: dict[str, Any] = {"finest": finest, "events": events, "starts": starts}
+    ensemble: dict[str, Any] = {"finest": finest, "events": events, "starts": starts, "pace": pace}
 
     def with_settings(bank: Any) -> tuple[Any, dict[str, Any]]:
         settings = {

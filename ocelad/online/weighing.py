@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ocelad.checks import Floats
-from ocelad.online.dyadic import Scale
-from ocelad.online.weights import reweigh
+from ocelad.online.dyadic import Scale, Schedule
+from ocelad.online.weights import RESCALED, reweigh
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,11 +48,29 @@ class Round:
         return float(self.probabilities @ values if self.drawn is None else values[self.drawn])
 
 
+class Fused(NamedTuple):
+    """How kernels know a weighing: by its number in ``weights.py``, and the largest loss that it takes."""
+
+    code: int
+    largest_loss: float = 1.0
+
+
+class Rules(NamedTuple):
+    """What a bank must know to play many rounds by itself."""
+
+    schedule: Schedule
+    rates: Floats  # ``eta_I`` of every scale
+    fused: Fused
+    seed: int | None  # by which one learner is drawn; None: they are averaged
+
+
 class Weighing(Protocol):
     """What is recorded of each active scale, and the weights that follow from the records.
 
     Records are the columns of an array, one per active scale, the finest first. Nothing but them is remembered from one
     round to the next, so that they are all that a saved ensemble must keep.
+
+    One whose class has ``fused``, a ``Fused``, is what a kernel computes to the same bits, and faster.
     """
 
     @property
@@ -85,6 +103,8 @@ class Rescaled:
     >>> weighing.weights(weighing.learn(halves.reshape(1, 2), passed, rates=halves))
     array([0.25, 0.75])
     """
+
+    fused = Fused(RESCALED)
 
     @property
     def settings(self) -> dict[str, Any]:

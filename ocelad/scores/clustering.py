@@ -9,8 +9,9 @@ import numpy as np
 
 from ocelad import checks
 from ocelad.checks import Floats
-from ocelad.scores import kernels
-from ocelad.scores.labelled import labelled, sized
+from ocelad.scores.kernels import k_means as kernels
+from ocelad.scores.kernels.blocks import packed
+from ocelad.scores.labelled import Ready, labelled, ready
 
 RESTARTS = 10
 
@@ -37,8 +38,12 @@ def clustering_nmi(points: Any, labels: Any, seed: int = 0) -> float:
     1.0
     """
     X, classes = labelled(points, labels)
-    clusters = k_means(X, int(classes.max()) + 1, checks.whole(seed, "seed", at_least=0))
-    return nmi(classes, clusters)
+    return nmi_of_k_means(ready(X), classes, checks.whole(seed, "seed", at_least=0))
+
+
+def nmi_of_k_means(made: Ready, classes: np.ndarray, seed: int) -> float:
+    """``clustering_nmi`` of points that have been checked."""
+    return nmi(classes, _clusters(made, int(classes.max()) + 1, seed))
 
 
 def k_means(X: Floats, n_clusters: int, seed: int = 0) -> np.ndarray:
@@ -52,11 +57,14 @@ def k_means(X: Floats, n_clusters: int, seed: int = 0) -> np.ndarray:
     >>> bool(clusters[0] == clusters[1] != clusters[2] == clusters[3])
     True
     """
+    return _clusters(ready(X), n_clusters, seed)
+
+
+def _clusters(made: Ready, n_clusters: int, seed: int) -> np.ndarray:
     draws = np.random.default_rng(seed).random((RESTARTS, n_clusters, 2 + int(log(n_clusters))))
-    (points,) = sized(X)
     # Around the origin, so that sums of points lose no digits.
-    points = points - points.mean(axis=0)
-    clusters: np.ndarray = kernels.k_means(points, kernels.packed(points), draws)
+    points, (blocks, _, slack, share, factor) = made.centred, made.screen
+    clusters: np.ndarray = kernels.k_means(points, packed(points), blocks, slack, share, factor, draws)
     return clusters
 
 

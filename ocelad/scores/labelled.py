@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ocelad import checks
 from ocelad.checks import Floats
+from ocelad.scores.kernels.screen import Screen, screen_of
 
 # Squares of such numbers, and sums of many, neither overflow nor vanish.
 SAFE = 1e100
@@ -39,8 +40,44 @@ def sized(*arrays: Floats) -> tuple[Floats, ...]:
     >>> [X.tolist() for X in sized(np.array([[2.0**600]]), np.array([[2.0**599]]))]
     [[[0.5]], [[0.25]]]
     """
-    largest = max(float(np.abs(X).max()) for X in arrays)
+    largest = _largest(*arrays)
     if largest == 0 or 1 / SAFE < largest < SAFE:
         return arrays
     exponent = np.frexp(largest)[1]
     return tuple(np.ldexp(X, -exponent) for X in arrays)
+
+
+class Ready(NamedTuple):
+    """Points as the kernels take them.
+
+    Attributes
+    ----------
+    points : array of shape (n_points, n_features)
+        Of a safe size.
+    centred : array of shape (n_points, n_features)
+        The same around the origin.
+    screen : Screen
+        Of those.
+    places, centred_places : arrays of shape (n_places, n_features)
+        What distances are asked from: the points themselves, or others, moved alike.
+    """
+
+    points: Floats
+    centred: Floats
+    screen: Screen
+    places: Floats
+    centred_places: Floats
+
+
+def ready(X: Floats, T: Floats | None = None) -> Ready:
+    """Make points ready, and places that are others."""
+    points, places = sized(X, X if T is None else T)
+    centre = points.mean(axis=0)
+    centred = points - centre
+    centred_places = centred if T is None else places - centre
+    screen = screen_of(centred, _largest(centred, centred_places))
+    return Ready(points, centred, screen, places, centred_places)
+
+
+def _largest(*arrays: Floats) -> float:
+    return max(float(extreme) for X in arrays for extreme in (X.max(), -X.min()))

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ocelad import checks
-from ocelad.scores import kernels
-from ocelad.scores.labelled import classes_of, labelled, sized
+from ocelad.scores.kernels.blocks import packed
+from ocelad.scores.kernels.neighbors import FEW, closest, nearest, nearest_few, wrong_votes
+from ocelad.scores.labelled import Ready, classes_of, labelled, ready
 
 
 def knn_error(
@@ -46,16 +47,19 @@ def knn_error(
     points lie far from the origin. Of others that are equally far those in earlier rows vote.
     """
     X, classes = labelled(points, labels)
-    k = _few(n_neighbors, len(X) if test_points is not None else len(X) - 1, len(X))
+    k = few(n_neighbors, len(X) if test_points is not None else len(X) - 1, len(X))
     if test_points is None:
         if test_labels is not None:
             raise ValueError("test_labels is given without test_points; accepted: both or none")
-        (X,) = sized(X)
-        return _error(kernels.nearest(X, kernels.packed(X), k, True), classes, classes)
+        return leave_one_out_error(ready(X), classes, k)
     T = checks.array(test_points, "test_points", 2, n_features=X.shape[1])
     classes, truth = _both(labels, test_labels, len(X), len(T))
-    X, T = sized(X, T)
-    return _error(kernels.nearest(T, kernels.packed(X), k, False), classes, truth)
+    return _error(_nearest(ready(X, T), k, themselves=False), classes, truth)
+
+
+def leave_one_out_error(made: Ready, classes: np.ndarray, k: int) -> float:
+    """``knn_error`` of points that have been checked."""
+    return _error(_nearest(made, k, themselves=True), classes, classes)
 
 
 def knn_error_by_closeness(closeness: Any, labels: Any, n_neighbors: int = 5, *, test_labels: Any = None) -> float:
@@ -87,11 +91,18 @@ def knn_error_by_closeness(closeness: Any, labels: Any, n_neighbors: int = 5, *,
         truth = classes = classes_of(labels, n_points)
     else:
         classes, truth = _both(labels, test_labels, n_points, n_rows)
-    k = _few(n_neighbors, n_points - (test_labels is None), n_points)
-    return _error(kernels.closest(table, k, test_labels is None), classes, truth)
+    k = few(n_neighbors, n_points - (test_labels is None), n_points)
+    return _error(closest(table, k, test_labels is None), classes, truth)
 
 
-def _few(n_neighbors: Any, most: int, n_points: int) -> int:
+def _nearest(made: Ready, k: int, themselves: bool) -> np.ndarray:
+    if k > FEW:
+        return nearest(made.places, packed(made.points), k, themselves)
+    return nearest_few(made.places, packed(made.points), made.centred_places, *made.screen, k, themselves)
+
+
+def few(n_neighbors: Any, most: int, n_points: int) -> int:
+    """The number of neighbours; checked."""
     k = checks.whole(n_neighbors, "n_neighbors", at_least=1)
     if k > most:
         others = f"each of {n_points} points has only {most} others" if most < n_points else f"there are {most} points"
@@ -109,4 +120,4 @@ def _both(labels: Any, test_labels: Any, n_points: int, n_test: int) -> tuple[np
 
 def _error(neighbors: np.ndarray, classes: np.ndarray, truth: np.ndarray) -> float:
     n_classes = int(max(classes.max(), truth.max())) + 1
-    return int(kernels.wrong_votes(neighbors, classes, truth, n_classes)) / len(truth)
+    return int(wrong_votes(neighbors, classes, truth, n_classes)) / len(truth)

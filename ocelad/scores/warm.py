@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from ocelad.scores.clustering import clustering_nmi
+from ocelad.scores.kernels.neighbors import FEW
 from ocelad.scores.neighbors import knn_error, knn_error_by_closeness
+from ocelad.scores.sparse import sparse_knn_error
 
 
 def warm() -> None:
     """Compile every kernel of the scores, or load it from the disk."""
-    points, labels = np.eye(3), [0, 0, 1]
-    knn_error(points, labels, 1)
+    points, labels = np.eye(FEW + 2), [0, 1] * (FEW // 2 + 1)
+    for k in (1, FEW + 1):
+        knn_error(points, labels, k)
     knn_error_by_closeness(points, labels, 1)
+    sparse_knn_error(csr_array(points), labels, 1)
     clustering_nmi(points, labels)

@@ -227,7 +227,18 @@ class Moment:
         The threshold, half the squared side of the triangle, gets about 95 % of the pairs right; the blobs overlap.
         """
         basis = self.rotation[:, SUBSPACES[self.phase.clustering]]
-        return Metric(basis @ basis.T, threshold=TRIANGLE_SIDE**2 / 2, round=self.round - 1)
+        projector = basis @ basis.T
+        return Metric.trusted(projector / 2 + projector.T / 2, threshold=TRIANGLE_SIDE**2 / 2, round=self.round - 1)
+
+
+def points_of_pairs(moments: Sequence[Moment]) -> Floats:
+    """Where the two points of each moment are, of shape (n_moments, 2, n_features).
+
+    It is ``moment.points([moment.first, moment.second])`` of each, to the bit, for moments of one stream.
+    """
+    rows = [(moment.first, moment.second) for moment in moments]
+    rotations = np.array([moment.rotation for moment in moments])
+    return np.asarray(moments[0]._points[rows] @ rotations.transpose(0, 2, 1))
 
 
 def _triangle(draw: np.random.Generator) -> Floats:
@@ -268,9 +279,12 @@ def _turns(now: Floats, drift: float, count: int, draw: np.random.Generator) -> 
 
 def _small_rotations(drift: float, n: int, count: int, draw: np.random.Generator) -> Floats:
     """The Cayley transforms ``(I - S/2)^-1 (I + S/2)`` of random skew matrices S."""
-    skew = np.zeros((count, n, n))
-    rows, columns = np.triu_indices(n, 1)
-    skew[:, rows, columns] = draw.normal(scale=drift / np.sqrt(6 * (n - 3)), size=(count, len(rows)))
-    halved = (skew - skew.transpose(0, 2, 1)) / 2
-    eye = np.eye(n)
-    return np.asarray(np.linalg.solve(eye - halved, eye + halved))
+    halves = draw.normal(scale=drift / np.sqrt(6 * (n - 3)), size=(count, n * (n - 1) // 2)) / 2
+    plus = np.zeros((count, n, n))
+    plus[:, np.arange(n), np.arange(n)] = 1.0
+    ends = np.cumsum(np.arange(n)[::-1])
+    for row, upper in enumerate(np.split(halves, ends[:-1], axis=1)):
+        plus[:, row, row + 1 :] = upper
+        plus[:, row + 1 :, row] = -upper
+    # I - S/2 is the transpose of I + S/2.
+    return np.asarray(np.linalg.solve(plus.transpose(0, 2, 1), plus))

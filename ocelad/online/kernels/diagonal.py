@@ -78,6 +78,7 @@ def observe(
     first: int,
     last: int,
     y: float,
+    pace: float,
     n_active: int,
     lost: Floats,
     margin: Floats,
@@ -98,7 +99,7 @@ def observe(
         k = slots[level]
         m = y * (pull * mu[k] - distance[k])
         lost[level], margin[level] = loss_of(settings.loss, m), m
-        slope[k], step[k] = slope_of(settings.loss, m), steps[level]
+        slope[k], step[k] = slope_of(settings.loss, m), pace * steps[level]
         learning |= slope[k] != 0.0
         state.failed[0] = level
         if not isfinite(lost[level]):
@@ -280,18 +281,26 @@ def play(
     margin: Floats,
     margins: Floats,
     alone: bool,
+    paces: Floats,
+    records: Floats,
+    weighing: int,
+    largest: float,
+    uniforms: Floats,
 ) -> tuple[int, int]:
     """Play rounds t, t + 1, ... on the sparse rows from first up to last: as ``lowrank.play``."""
     n_active = active_scales(t, shortest, most)
     for row in range(first, last):
         begin, end = indptr[row], indptr[row + 1]
-        outcome = observe(state, settings, indices, squares, begin, end, Y[row], n_active, lost, margin)
+        pace = paces[row - first]
+        outcome = observe(state, settings, indices, squares, begin, end, Y[row], pace, n_active, lost, margin)
         if outcome != PLAYED:
             return row, outcome
         if alone:
             return row + 1, PLAYED
         n_before = n_active
-        n_active, n_starting = next_round(turn, rates, lost, margin, margins, row, t, shortest, most)
+        n_active, n_starting = next_round(
+            turn, rates, lost, margin, margins, row, t, shortest, most, records, weighing, largest, uniforms, first
+        )
         t += 1
         if n_active > len(state.slots):
             return row + 1, NO_SCALE

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ocelad.checks import Floats
-from ocelad.online.compiled import compiled, inlined
+from ocelad.online.compiled import compiled, compiled_sums, inlined
 from ocelad.online.kernels.cholesky import (
     GUESS,
     KEPT,
@@ -42,6 +42,9 @@ from ocelad.online.kernels.rounds import (
 )
 from ocelad.online.kernels.secular import LANES
 
+# What scales start from.
+BELOW, ENSEMBLE, SCRATCH, KEEP = 0, 1, 2, 3
+
 
 class Settings(NamedTuple):
     """What does not change: the objective, the step size of each scale, and how many features there are."""
@@ -49,8 +52,12 @@ class Settings(NamedTuple):
     loss: int
     max_norm: float  # infinite: no bound
     finest: int  # CARRY, or REPLACE by what is in the spare slot
+    starts: int  # BELOW, or what scales start from otherwise: ENSEMBLE or SCRATCH
+    own: int  # and what the finest does then: ENSEMBLE, SCRATCH, or KEEP
     steps: Floats  # (K,)
     n: int
+    weight: float  # where a learner starts from scratch: this times I, and a threshold
+    threshold: float
 
 
 class State(NamedTuple):
@@ -71,7 +78,15 @@ class State(NamedTuple):
 
 @inlined
 def observe(
-    state: State, settings: Settings, V: Floats, row: int, y: float, n_active: int, lost: Floats, margin: Floats
+    state: State,
+    settings: Settings,
+    V: Floats,
+    row: int,
+    y: float,
+    pace: float,
+    n_active: int,
+    lost: Floats,
+    margin: Floats,
 ) -> int:
     """Judge each active learner, then let it learn. Whatever it returns but PLAYED, nothing has changed."""
     M, mu, slots, square, change, outer = state.M, state.mu, state.slots, state.square, state.change, state.outer
@@ -87,7 +102,7 @@ def observe(
         slot = slots[level]
         m = y * (mu[slot] - positive(square[slot]))
         lost[level], margin[level] = loss_of(loss, m), m
-        change[slot] = steps[level] * slope_of(loss, m)
+        change[slot] = pace * steps[level] * slope_of(loss, m)
         anything = anything or change[slot] > 0.0
         if not isfinite(lost[level]):
             state.failed[0] = level
@@ -110,6 +125,7 @@ def observe_relative(
     near: Floats,
     far: Floats,
     row: int,
+    pace: float,
     n_active: int,
     lost: Floats,
     margin: Floats,
@@ -134,7 +150,7 @@ def observe_relative(
         slot = slots[level]
         m = margin[level] - positive(square[slot])
         lost[level], margin[level] = loss_of(loss, m), m
-        change[slot] = steps[level] * slope_of(loss, m)
+        change[slot] = pace * steps[level] * slope_of(loss, m)
         anything = anything or change[slot] > 0.0
         state.failed[0] = level
         if not isfinite(lost[level]):
@@ -254,6 +270,57 @@ def start(state: State, n_starting: int, finest: int) -> None:
 
 
 @compiled
+def start_alike(state: State, settings: Settings, n_starting: int, before: Floats, n_before: int) -> None:
+    """The same where no scale starts from the one below it: from the ensemble, or from scratch.
+
+    ``before`` holds the weights of the n_before scales that there were, as the last round left them.
+    """
+    M, mu, slots, shares, mean, n = state.M, state.mu, state.slots, state.square, state.outer, settings.n
+    threshold = 1.0
+    if n_starting > 0 and ENSEMBLE in (settings.own, settings.starts):
+        total = 0.0
+        for slot in range(len(shares)):
+            shares[slot] = 0.0
+        for level in range(n_before):
+            total += before[level]
+        for level in range(n_before):
+            shares[slots[level]] = before[level] / total
+        average(M, shares, mean)
+        threshold = max(weighted_sum(shares, mu), 1.0)
+    for level in range(n_starting):
+        source, slot = settings.own if level == 0 else settings.starts, slots[level]
+        if source == ENSEMBLE:
+            for p in range(len(mean)):
+                M[slot // LANES, p, slot % LANES] = mean[p]
+            mu[slot] = threshold
+        elif source == SCRATCH:
+            for p in range(len(mean)):
+                M[slot // LANES, p, slot % LANES] = 0.0
+            for i in range(n):
+                M[slot // LANES, entry(i, i), slot % LANES] = settings.weight
+            mu[slot] = settings.threshold
+
+
+@compiled_sums
+def average(M: Floats, shares: Floats, mean: Floats) -> None:
+    """The lower triangle of the matrices' average, by the shares of their slots."""
+    for p in range(len(mean)):
+        total = 0.0
+        for group in range(len(M)):
+            for k in range(LANES):
+                total += shares[LANES * group + k] * M[group, p, k]
+        mean[p] = total
+
+
+@compiled
+def weighted_sum(shares: Floats, mu: Floats) -> float:
+    total = 0.0
+    for slot in range(len(shares)):
+        total += shares[slot] * mu[slot]
+    return total
+
+
+@compiled
 def play(
     state: State,
     settings: Settings,
@@ -270,20 +337,32 @@ def play(
     margin: Floats,
     margins: Floats,
     alone: bool,
+    paces: Floats,
+    records: Floats,
+    weighing: int,
+    largest: float,
+    uniforms: Floats,
 ) -> tuple[int, int]:
     """Play rounds t, t + 1, ... on the rows of V from first up to last: as ``lowrank.play``."""
     n_active = active_scales(t, shortest, most)
     for row in range(first, last):
-        outcome = observe(state, settings, V, row, Y[row], n_active, lost, margin)
+        outcome = observe(state, settings, V, row, Y[row], paces[row - first], n_active, lost, margin)
         if outcome != PLAYED:
             return row, outcome
         if alone:
             return row + 1, PLAYED
-        n_active, n_starting = next_round(turn, rates, lost, margin, margins, row, t, shortest, most)
+        n_before = n_active
+        n_active, n_starting = next_round(
+            turn, rates, lost, margin, margins, row, t, shortest, most, records, weighing, largest, uniforms, first
+        )
         t += 1
-        if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE):
+        alike = settings.starts != BELOW
+        if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE and not alike):
             return row + 1, NO_SCALE
-        start(state, n_starting, settings.finest)
+        if alike:
+            start_alike(state, settings, n_starting, turn[1], n_before)
+        else:
+            start(state, n_starting, settings.finest)
     return last, PLAYED
 
 
@@ -304,18 +383,30 @@ def play_relatives(
     margin: Floats,
     margins: Floats,
     alone: bool,
+    paces: Floats,
+    records: Floats,
+    weighing: int,
+    largest: float,
+    uniforms: Floats,
 ) -> tuple[int, int]:
     """As ``play``, on relative comparisons: the rows of near and far."""
     n_active = active_scales(t, shortest, most)
     for row in range(first, last):
-        outcome = observe_relative(state, settings, near, far, row, n_active, lost, margin)
+        outcome = observe_relative(state, settings, near, far, row, paces[row - first], n_active, lost, margin)
         if outcome != PLAYED:
             return row, outcome
         if alone:
             return row + 1, PLAYED
-        n_active, n_starting = next_round(turn, rates, lost, margin, margins, row, t, shortest, most)
+        n_before = n_active
+        n_active, n_starting = next_round(
+            turn, rates, lost, margin, margins, row, t, shortest, most, records, weighing, largest, uniforms, first
+        )
         t += 1
-        if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE):
+        alike = settings.starts != BELOW
+        if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE and not alike):
             return row + 1, NO_SCALE
-        start(state, n_starting, settings.finest)
+        if alike:
+            start_alike(state, settings, n_starting, turn[1], n_before)
+        else:
+            start(state, n_starting, settings.finest)
     return last, PLAYED

@@ -97,6 +97,7 @@ def observe(
     row: int,
     norm2: float,
     y: float,
+    pace: float,
     n_active: int,
     lost: Floats,
     margin: Floats,
@@ -127,7 +128,7 @@ def observe(
         if not isfinite(lost[level]):
             state.failed[0] = level
             return INFINITE_LOSS
-        if not isfinite(steps[level] * slope[slot] * norm2):
+        if not isfinite(pace * steps[level] * slope[slot] * norm2):
             state.failed[0] = level
             return INFINITE_STEP
         if width > 0 and slope[slot] > 0.0 and norm2 >= SMALLEST and frame.anchor[slot] < 0:
@@ -142,9 +143,9 @@ def observe(
     for level in range(n_active):
         slot = slots[level]
         if slope[slot] == 0.0:
-            shift[slot] += steps[level] * rho
+            shift[slot] += pace * steps[level] * rho
         else:
-            learn(state, settings, frame, work, slot, steps[level], U, row, norm2, y)
+            learn(state, settings, frame, work, slot, pace * steps[level], U, row, norm2, y)
     return PLAYED
 
 
@@ -230,6 +231,7 @@ def observe_relative(
     near: Floats,
     far: Floats,
     row: int,
+    pace: float,
     n_active: int,
     lost: Floats,
     margin: Floats,
@@ -252,14 +254,14 @@ def observe_relative(
         state.failed[0] = level
         if not isfinite(lost[level]):
             return INFINITE_LOSS
-        if not isfinite(steps[level] * slope[slot] * max(near2, far2)):
+        if not isfinite(pace * steps[level] * slope[slot] * max(near2, far2)):
             return INFINITE_STEP
     for level in range(n_active):
         slot = slots[level]
         if slope[slot] == 0.0:
-            shift[slot] += steps[level] * settings.rho
+            shift[slot] += pace * steps[level] * settings.rho
         else:
-            learn_relative(state, settings, work, slot, steps[level], near, far, row, near2, far2)
+            learn_relative(state, settings, work, slot, pace * steps[level], near, far, row, near2, far2)
     return PLAYED
 
 
@@ -376,23 +378,34 @@ def play(
     margin: Floats,
     margins: Floats,
     alone: bool,
+    paces: Floats,
+    records: Floats,
+    weighing: int,
+    largest: float,
+    uniforms: Floats,
 ) -> tuple[int, int]:
     """Play rounds t, t + 1, ... on the rows of U from first up to last: how many rows are done, and why it stopped.
 
     ``turn`` holds the weights of the round about to be played (row 0) and those before its starts (row 1). What each
     learner lost in the last round comes to ``lost``, its margin to ``margin``; the ensemble's margins to ``margins``.
+    ``paces[0]`` is what all step sizes are multiplied by in round t, ``uniforms[0]`` draws one learner, and so on.
+    ``weighing`` is a number of ``weights.py``; ``largest`` and ``records`` are its own.
     ``alone``: only judge and learn from one row; somebody else keeps the weights and starts the scales. One function
     for both, so that it is one piece of machine code, and the bits are the same.
     """
     n_active = active_scales(t, shortest, most)
     for row in range(first, last):
         norm2 = frame.gram[row, row] if frame.width > 0 else squared_norm(U, row)
-        outcome = observe(state, settings, frame, work, U, row, norm2, Y[row], n_active, lost, margin)
+        outcome = observe(
+            state, settings, frame, work, U, row, norm2, Y[row], paces[row - first], n_active, lost, margin
+        )
         if outcome != PLAYED:
             return row, outcome
         if alone:
             return row + 1, PLAYED
-        n_active, n_starting = next_round(turn, rates, lost, margin, margins, row, t, shortest, most)
+        n_active, n_starting = next_round(
+            turn, rates, lost, margin, margins, row, t, shortest, most, records, weighing, largest, uniforms, first
+        )
         t += 1
         if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE):
             return row + 1, NO_SCALE
@@ -419,16 +432,23 @@ def play_relatives(
     margin: Floats,
     margins: Floats,
     alone: bool,
+    paces: Floats,
+    records: Floats,
+    weighing: int,
+    largest: float,
+    uniforms: Floats,
 ) -> tuple[int, int]:
     """As ``play``, on relative comparisons: the rows of near and far."""
     n_active = active_scales(t, shortest, most)
     for row in range(first, last):
-        outcome = observe_relative(state, settings, work, near, far, row, n_active, lost, margin)
+        outcome = observe_relative(state, settings, work, near, far, row, paces[row - first], n_active, lost, margin)
         if outcome != PLAYED:
             return row, outcome
         if alone:
             return row + 1, PLAYED
-        n_active, n_starting = next_round(turn, rates, lost, margin, margins, row, t, shortest, most)
+        n_active, n_starting = next_round(
+            turn, rates, lost, margin, margins, row, t, shortest, most, records, weighing, largest, uniforms, first
+        )
         t += 1
         if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE):
             return row + 1, NO_SCALE

@@ -5,12 +5,22 @@ from __future__ import annotations
 from ocelad.checks import Floats
 from ocelad.online import dyadic, losses, weights
 from ocelad.online.compiled import compiled, compiled_as_written
+from ocelad.online.weights import AGE, CBCE, GAINS, NONE_DRAWN, PRIOR, RESCALED, SAOL, STAKE, WEALTH
 
 hinge, hinge_slope = compiled(losses.hinge), compiled(losses.hinge_slope)
 squared_hinge, squared_hinge_slope = compiled(losses.squared_hinge), compiled(losses.squared_hinge_slope)
 logistic, logistic_slope = compiled(losses.logistic), compiled(losses.logistic_slope)
 starting_scales, active_scales = compiled(dyadic.starting_scales), compiled(dyadic.active_scales)
-reweigh = compiled_as_written(weights.reweigh)  # OCELAD weighs by the same function, step by step
+# OCELAD weighs by the same functions, step by step.
+reweigh = compiled_as_written(weights.reweigh)
+reweigh_by_regret = compiled_as_written(weights.reweigh_by_regret)
+clip, played, chosen = (
+    compiled_as_written(weights.clip),
+    compiled_as_written(weights.played),
+    compiled_as_written(weights.chosen),
+)
+bet, weigh_stakes = compiled_as_written(weights.bet), compiled_as_written(weights.weigh_stakes)
+prior_of = compiled_as_written(weights.prior_of)
 
 HINGE, SQUARED_HINGE, LOGISTIC = 0, 1, 2
 CARRY, REPLACE = 0, 1
@@ -40,13 +50,33 @@ def slope_of(loss: int, m: float) -> float:
 
 
 @compiled
-def mean_margin(turn: Floats, margin: Floats, n: int) -> float:
-    """The ensemble's own margin: a margin is linear in the metric, so that it is the learners' weighted mean."""
-    total, mean = 0.0, 0.0
-    for level in range(n):
-        total += turn[0, level]
-        mean += turn[0, level] * margin[level]
-    return mean / total
+def weigh(
+    turn: Floats, records: Floats, weighing: int, largest: float, rates: Floats, lost: Floats, n: int, drawn: int
+) -> None:
+    """The weights after a round in which the first n learners have lost this; and ``lost`` as it was counted."""
+    if weighing == RESCALED:
+        reweigh(turn[0], rates, lost, n)
+        return
+    clip(lost, largest, n)
+    mean = played(turn[0], lost, n, drawn)
+    if weighing == SAOL:
+        reweigh_by_regret(turn[0], rates, lost, mean, n)
+    else:
+        bet(records, lost, mean, n)
+        weigh_stakes(records, turn[0], n)
+
+
+@compiled
+def begin(turn: Floats, records: Floats, weighing: int, rates: Floats, t: int, n_starting: int, n_active: int) -> None:
+    """The weights with those of the scales that start with round t."""
+    if weighing != CBCE:
+        for level in range(n_starting):
+            turn[0, level] = rates[level]
+        return
+    for level in range(n_starting):
+        records[GAINS, level], records[WEALTH, level], records[AGE, level] = 0.0, 1.0, 0.0
+        records[PRIOR, level], records[STAKE, level] = prior_of(t), 0.0
+    weigh_stakes(records, turn[0], n_active)
 
 
 @compiled
@@ -60,18 +90,24 @@ def next_round(
     t: int,
     shortest: int,
     most: int,
+    records: Floats,
+    weighing: int,
+    largest: float,
+    uniforms: Floats,
+    first: int,
 ) -> tuple[int, int]:
     """After round t: weigh the scales anew. How many are active in round t + 1, and how many start with it.
 
-    ``turn`` holds the weights of the round about to be played (row 0) and those before its starts (row 1). The margin
-    of what the ensemble has played comes to ``margins[row]``.
+    ``turn`` holds the weights of the round about to be played (row 0) and those before its starts (row 1), which for
+    CBCE follow from ``records``. The margin of what the ensemble has played comes to ``margins[row]``: a margin is
+    linear in the metric, so that it is the learners' weighted mean, or that of the one that was drawn.
     """
     n_active = active_scales(t, shortest, most)
-    margins[row] = mean_margin(turn, margin, n_active)
-    reweigh(turn[0], rates, lost, n_active)
+    drawn = chosen(turn[0], n_active, uniforms[row - first]) if len(uniforms) > 0 else NONE_DRAWN
+    margins[row] = played(turn[0], margin, n_active, drawn)
+    weigh(turn, records, weighing, largest, rates, lost, n_active, drawn)
     for level in range(n_active):
         turn[1, level] = turn[0, level]
-    n_starting = starting_scales(t + 1, shortest, most)
-    for level in range(n_starting):
-        turn[0, level] = rates[level]
-    return active_scales(t + 1, shortest, most), n_starting
+    n_starting, n_next = starting_scales(t + 1, shortest, most), active_scales(t + 1, shortest, most)
+    begin(turn, records, weighing, rates, t + 1, n_starting, n_next)
+    return n_next, n_starting

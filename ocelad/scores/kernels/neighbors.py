@@ -1,0 +1,241 @@
+"""The nearest neighbours, and how they vote."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ocelad.checks import Floats
+from ocelad.online.compiled import compiled
+from ocelad.scores.kernels.blocks import LANES, Ints, distances_to
+from ocelad.scores.kernels.screen import ABREAST, LOST, Singles, less_products, put_place
+
+# Up to so many neighbours are looked for by a screen; half of the minima that bound how far they are.
+FEW = 16
+MINIMA = 32
+# So many places go through a block while it is in the fastest cache.
+TILE = 2 * ABREAST
+
+
+@compiled
+def keep(distance: float, which: int, kept: Floats, neighbors: Ints, i: int) -> None:
+    """Put a neighbour of i, nearer than the last one, in its place, behind those that are equally far.
+
+    Distances in single precision come as ``0.0 + distance``, so that there is one such kernel and not two.
+    """
+    at = kept.shape[1] - 1
+    while at > 0 and kept[i, at - 1] > distance:
+        kept[i, at] = kept[i, at - 1]
+        neighbors[i, at] = neighbors[i, at - 1]
+        at -= 1
+    kept[i, at] = distance
+    neighbors[i, at] = which
+
+
+@compiled
+def nobody_yet(kept: Floats, i: int) -> None:
+    for m in range(kept.shape[1]):
+        kept[i, m] = np.inf
+
+
+@compiled
+def nearest(places: Floats, blocks: Floats, k: int, themselves: bool) -> Ints:
+    """The k points nearest to each place; ``themselves``: the places are the points, and none is its own neighbour."""
+    kept, neighbors = np.empty((len(places), k)), np.empty((len(places), k), dtype=np.int64)
+    out = np.empty((len(blocks), LANES))
+    for b in range(len(blocks)):
+        for i in range(len(places)):
+            if b == 0:
+                nobody_yet(kept, i)
+            distances_to(blocks, b, places, i, out, b)
+            if themselves and i // LANES == b:
+                out[b, i % LANES] = np.inf
+            last = kept[i, k - 1]
+            for j in range(LANES):
+                if out[b, j] < last:
+                    keep(out[b, j], b * LANES + j, kept, neighbors, i)
+                    last = kept[i, k - 1]
+    return neighbors
+
+
+@compiled
+def nearest_few(
+    places: Floats,
+    blocks: Floats,
+    centred: Floats,
+    screen: Singles,
+    lowered: Singles,
+    slack: Singles,
+    share: float,
+    factor: float,
+    k: int,
+    themselves: bool,
+) -> Ints:
+    """The points that ``nearest`` finds, in any order, by a screen; k is at most ``FEW``.
+
+    Of few rows the screen leaves more candidates than are needed; these are looked at again in double precision.
+
+    Parameters
+    ----------
+    places, blocks, k, themselves
+        As of ``nearest``.
+    centred : array of shape (n_places, n_features)
+        The places, moved as the points of the screen were.
+    screen, lowered, slack, share, factor
+        See ``Screen``.
+    """
+    n = len(places)
+    neighbors, kept = np.empty((n, k), dtype=np.int64), np.empty((n, k))
+    candidates, out = np.empty(len(blocks) * LANES, dtype=np.int64), np.empty((len(blocks), LANES))
+    doubled, own = np.zeros((TILE, places.shape[1]), dtype=np.float32), np.empty(TILE)
+    # Of some places lower ends of all distances; and minima of those, and of upper ends.
+    low, least = np.empty((TILE, len(blocks), LANES), dtype=np.float32), np.empty((2, LANES), dtype=np.float32)
+    for first in range(0, n, TILE):
+        rows = min(TILE, n - first)
+        for row in range(rows):
+            own[row] = 2 * share * put_place(centred, first + row, factor, doubled, row) + LOST
+        for b in range(len(blocks)):
+            for row in range(rows):
+                for j in range(LANES):
+                    low[row, b, j] = lowered[b, j]
+            for row in range(0, rows, ABREAST):
+                less_products(screen, b, doubled, row, low)
+        for row in range(rows):
+            i = first + row
+            if themselves:
+                low[row, i // LANES, i % LANES] = np.inf
+            upto = bound_by_minima(low, row, slack, least, kept, neighbors, i) + own[row]
+            count = gather(low, row, upto, least, candidates)
+            if count > k:
+                upto = bound_by_candidates(low, row, slack, candidates, count, kept, neighbors, i) + own[row]
+                count = drop(low, row, upto, candidates, count)
+            if count > k:
+                look_again(blocks, places, low, row, upto, out, kept, neighbors, i)
+            else:
+                for m in range(k):
+                    neighbors[i, m] = candidates[m]
+    return neighbors
+
+
+@compiled
+def bound_by_minima(
+    low: Singles, row: int, slack: Singles, least: Singles, kept: Floats, neighbors: Ints, i: int
+) -> float:
+    """An upper end of the k-th smallest distance: the k-th smallest of the minima of ``MINIMA`` parts of the points."""
+    for j in range(LANES):
+        least[0, j] = least[1, j] = np.inf
+    for b in range(len(slack)):
+        for j in range(LANES):
+            lower = low[row, b, j]
+            upper = lower + slack[b, j]
+            least[0, j] = lower if lower < least[0, j] else least[0, j]
+            least[1, j] = upper if upper < least[1, j] else least[1, j]
+    width = LANES
+    while width > MINIMA:
+        width //= 2
+        for j in range(width):
+            least[1, j] = least[1, j] if least[1, j] < least[1, width + j] else least[1, width + j]
+    nobody_yet(kept, i)
+    last = kept.shape[1] - 1
+    for j in range(MINIMA):
+        if least[1, j] < kept[i, last]:
+            keep(0.0 + least[1, j], j, kept, neighbors, i)
+    return float(kept[i, last])
+
+
+@compiled
+def gather(low: Singles, row: int, upto: float, least: Singles, candidates: Ints) -> int:
+    """The points whose distance may be as small as that, and how many they are."""
+    count = 0
+    for j in range(LANES):
+        if least[0, j] <= upto:
+            for b in range(low.shape[1]):
+                if low[row, b, j] <= upto:
+                    candidates[count] = b * LANES + j
+                    count += 1
+    return count
+
+
+@compiled
+def bound_by_candidates(
+    low: Singles, row: int, slack: Singles, candidates: Ints, count: int, kept: Floats, neighbors: Ints, i: int
+) -> float:
+    """The k-th smallest upper end."""
+    nobody_yet(kept, i)
+    last = kept.shape[1] - 1
+    for m in range(count):
+        b, j = candidates[m] // LANES, candidates[m] % LANES
+        upper = 0.0 + low[row, b, j] + slack[b, j]
+        if upper < kept[i, last]:
+            keep(upper, m, kept, neighbors, i)
+    return float(kept[i, last])
+
+
+@compiled
+def drop(low: Singles, row: int, upto: float, candidates: Ints, count: int) -> int:
+    """Leave the candidates whose distance may be as small as that; how many they are."""
+    left = 0
+    for m in range(count):
+        if low[row, candidates[m] // LANES, candidates[m] % LANES] <= upto:
+            candidates[left] = candidates[m]
+            left += 1
+    return left
+
+
+@compiled
+def look_again(
+    blocks: Floats,
+    places: Floats,
+    low: Singles,
+    row: int,
+    upto: float,
+    out: Floats,
+    kept: Floats,
+    neighbors: Ints,
+    i: int,
+) -> None:
+    """The nearest of the points whose distance may be as small as that, in double precision."""
+    nobody_yet(kept, i)
+    last = kept.shape[1] - 1
+    for b in range(len(blocks)):
+        known = False
+        for j in range(LANES):
+            if low[row, b, j] <= upto:
+                if not known:
+                    distances_to(blocks, b, places, i, out, b)
+                    known = True
+                if out[b, j] < kept[i, last]:
+                    keep(out[b, j], b * LANES + j, kept, neighbors, i)
+
+
+@compiled
+def closest(closeness: Floats, k: int, themselves: bool) -> Ints:
+    """The k columns of largest closeness in each row; see ``nearest``."""
+    n, n_points = closeness.shape
+    kept, neighbors = np.empty((n, k)), np.empty((n, k), dtype=np.int64)
+    for i in range(n):
+        nobody_yet(kept, i)
+        for j in range(n_points):
+            if -closeness[i, j] < kept[i, k - 1] and not (themselves and i == j):
+                keep(-closeness[i, j], j, kept, neighbors, i)
+    return neighbors
+
+
+@compiled
+def wrong_votes(neighbors: Ints, classes: Ints, truth: Ints, n_classes: int) -> int:
+    """How often the class of most neighbours, of several the first, is not the true one."""
+    n, k = neighbors.shape
+    votes = np.empty(n_classes, dtype=np.int64)
+    wrong = 0
+    for i in range(n):
+        for m in range(k):
+            votes[classes[neighbors[i, m]]] = 0
+        for m in range(k):
+            votes[classes[neighbors[i, m]]] += 1
+        winner = classes[neighbors[i, 0]]
+        for m in range(1, k):
+            c = classes[neighbors[i, m]]
+            if votes[c] > votes[winner] or (votes[c] == votes[winner] and c < winner):
+                winner = c
+        if winner != truth[i]:
+            wrong += 1
+    return wrong

@@ -1,0 +1,17 @@
+"""Product reviews as word counts: the Multi-Domain Sentiment Dataset, which the paper's section VI-B learns from."""
+
+from ocelad.streams.reviews.download import download_reviews
+from ocelad.streams.reviews.load import PAPER_WORDS, find_reviews, load_reviews, reviews_known
+from ocelad.streams.reviews.reviews import PREPROCESSINGS, QUESTIONS, Reviews, draw_pairs
+
+__all__ = [
+    "PAPER_WORDS",
+    "PREPROCESSINGS",
+    "QUESTIONS",
+    "Reviews",
+    "download_reviews",
+    "draw_pairs",
+    "find_reviews",
+    "load_reviews",
+    "reviews_known",
+]

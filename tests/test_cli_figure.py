@@ -1,0 +1,204 @@
+"""ocelad figure and ocelad reproduce."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from command import run
+
+from ocelad.figures import FIGURES, Claim, Figure, Rows
+from ocelad.figures.report import part, report
+
+# Of three streams, to rounds 3000 and 6000, two methods.
+SMALL = ("--trials", "3", "--set", "methods=rice-hinge saol", "--set", "every=3000", "--engine", "threads")
+
+
+def counted(runner, data, /, *, trials, scale, word):
+    return {"numbers": {"trial": np.arange(trials), "value": scale * np.arange(trials), "word": [word] * trials}}
+
+
+def drawn(rows):
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots()
+    ax.plot(rows.tables["numbers"]["trial"], rows.tables["numbers"]["value"])
+    return figure
+
+
+def said(rows):
+    total = rows.tables["numbers"]["value"].sum()
+    return [
+        Claim("the sum <of all>", "3", f"{total:g}", bool(total == 3), "for a & reason"),
+        Claim("the word", "-", rows.about["settings"]["word"], None),
+    ]
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    """A figure that is computed at once, in the place of all others."""
+    figure = Figure(
+        "toy", "Numbers", counted, drawn, said, None, {"trials": 3, "scale": 1.0, "word": "a b"}, {"trials": 2}
+    )
+    for name in list(FIGURES):
+        monkeypatch.delitem(FIGURES, name)
+    monkeypatch.setitem(FIGURES, "toy", figure)
+    return figure
+
+
+class TestFigure:
+    def test_computed_once_and_drawn_again(self, tmp_path):
+        printed = run("figure", "3", *SMALL, cwd=tmp_path)
+        folder = tmp_path / "ocelad-figures" / "figure-3"
+        assert {path.name for path in folder.iterdir()} == {
+            "trials.jsonl", "curves.csv", "overall.csv", "drift.csv", "methods.csv", "figure.png",
+        }  # fmt: skip
+        assert "RICE-OCELAD, hinge" in printed.stdout
+        assert "Computed in" in printed.stdout
+        assert "tracking: 3 of 3 trials" in printed.stderr
+        again = run("figure", "3", *SMALL, cwd=tmp_path)
+        assert "tracking: 3 of 3 trials" in again.stderr
+        assert "tracking: 0 of 3 trials" not in again.stderr
+        (folder / "figure.png").unlink()
+        (folder / "trials.jsonl").unlink()
+        redrawn = run("figure", "3", "--redraw", "--picture", "svg", cwd=tmp_path)
+        assert (folder / "figure.svg").read_text().lstrip().startswith("<?xml")
+        assert redrawn.stderr == ""
+
+    def test_settings_and_versions_are_in_the_files(self, toy, tmp_path):
+        run("figure", "toy", "--set", "scale=2", "--set", "word=c", "--trials", "4", "--output", tmp_path)
+        rows = Rows.load(tmp_path / "figure-toy")
+        assert rows.about["settings"] == {"trials": 4, "scale": 2.0, "word": "c"}
+        assert rows.about["versions"]["numpy"] == np.__version__
+        assert rows.tables["numbers"]["value"].tolist() == [0.0, 2.0, 4.0, 6.0]
+
+    def test_sizes(self, toy, tmp_path):
+        for options, size in (((), 3), (("--quick",), 2), (("--quick", "--trials", "5"), 5)):
+            told = json.loads(run("figure", "toy", *options, "--json", "--output", tmp_path).stdout)
+            assert told["settings"]["trials"] == size
+
+    def test_parquet(self, toy, tmp_path):
+        run("figure", "toy", "--format", "parquet", "--output", tmp_path)
+        assert Rows.load(tmp_path / "figure-toy").tables["numbers"]["trial"].tolist() == [0, 1, 2]
+        assert run("figure", "toy", "--redraw", "--output", tmp_path).stdout
+
+    def test_the_list(self, toy):
+        assert "trials=3, scale=1.0, word=a b" in run("figure", "--list").stdout
+        assert json.loads(run("figure", "--list", "--json").stdout)["toy"]["title"] == "Numbers"
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "sentence"),
+        [
+            ((), 2, "say which figure: toy"),
+            (("9",), 2, "there is no figure '9'; accepted: toy"),
+            (("toy", "--set", "size=3"), 2, "'size=3' is no KEY=VALUE of figure toy; keys: trials, scale, word"),
+            (("toy", "--set", "scale"), 2, "'scale' is no KEY=VALUE"),
+            (("toy", "--set", "scale=much"), 2, "scale is 'much'; accepted: a number, such as 1.0"),
+            (("toy", "--set", "trials=1.5"), 2, "trials is '1.5'; accepted: a whole number, such as 3"),
+            (("toy", "--trials", "0"), 2, "0 is not in the range x>=1"),
+            (("toy", "--engine", "dask"), 2, "--engine dask needs --address"),
+            (("toy", "--address", "tcp://127.0.0.1:1"), 2, "--address is for --engine dask"),
+            (("toy", "--redraw", "--quick"), 2, "--redraw takes the rows as they are"),
+            (("toy", "--redraw"), 1, "there are no rows in the folder"),
+        ],
+    )
+    def test_wrong_words(self, toy, tmp_path, arguments, code, sentence):
+        told = run("figure", *arguments, cwd=tmp_path, code=code)
+        assert sentence in " ".join(told.stderr.split())
+
+    def test_rows_of_another_figure_are_not_drawn(self, toy, tmp_path):
+        Rows({"figure": "3"}, {"numbers": {"trial": [1]}}).save(tmp_path / "figure-toy")
+        told = run("figure", "toy", "--redraw", "--output", tmp_path, code=1)
+        assert "are of figure '3'" in told.stderr
+
+
+@pytest.mark.slow
+def test_a_killed_figure_goes_on_and_ends_the_same(tmp_path):
+    command = [sys.executable, "-m", "ocelad", "figure", "3", "--trials", "12"]
+    command += ["--set", "methods=comid", "--set", "every=500"]
+
+    def rows(folder):
+        return {path.name: path.read_bytes() for path in (tmp_path / folder / "figure-3").glob("*.csv")}
+
+    subprocess.run([*command, "--output", "unbroken"], cwd=tmp_path, check=True, capture_output=True)
+    journal = tmp_path / "killed" / "figure-3" / "trials.jsonl"
+    rng = np.random.default_rng()
+    for _ in range(4):
+        process = subprocess.Popen([*command, "--output", "killed"], cwd=tmp_path, stderr=subprocess.DEVNULL)
+        before = journal.stat().st_size if journal.exists() else 0
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            if journal.exists() and journal.stat().st_size > before:
+                break
+            time.sleep(0.01)
+        time.sleep(float(rng.uniform(0, 0.5)))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    finished = journal.read_text().count("\n")
+    assert finished > 0
+    told = subprocess.run([*command, "--output", "killed"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    firsts = [
+        next(line for line in told.stderr.splitlines() if line.startswith(word)) for word in ("drift", "tracking")
+    ]
+    assert sum(int(first.split()[1]) for first in firsts) == finished
+    assert rows("killed") == rows("unbroken")
+
+
+class TestReproduce:
+    def test_one_page_with_everything(self, toy, tmp_path):
+        printed = run("reproduce", "--quick", cwd=tmp_path)
+        assert "Report: ocelad-figures/report.html" in printed.stdout
+        page = (tmp_path / "ocelad-figures" / "report.html").read_text()
+        assert "the sum &lt;of all&gt;" in page
+        assert "for a &amp; reason" in page
+        assert "0 agree and 1 do not" in page
+        assert "Not at full size" in page
+        assert "ocelad figure toy --set trials=2" in page
+        assert page.count("data:image/png;base64,") == 1
+
+    def test_nothing_is_loaded_from_elsewhere(self, toy):
+        page = report([part(toy, toy.rows())])
+        assert not re.search(r"<script|<link|https?://|@import|url\(", page)
+        assert "1 agree and 0 do not" in page
+        assert "Not at full size" not in page
+
+    def test_a_page_without_figures_says_why(self):
+        page = report([], {"4": "no <reviews>"})
+        assert "Figure 4: no &lt;reviews&gt;" in page
+
+    def test_figures_whose_data_are_not_there_are_named(self, toy, tmp_path, monkeypatch):
+        def absent(runner, data, /):
+            raise FileNotFoundError("the reviews are not there")
+
+        monkeypatch.setitem(FIGURES, "4", Figure("4", "Reviews", absent, drawn, said, needs_reviews=True))
+        told = run("reproduce", "--output", tmp_path)
+        assert "Not computed: the reviews are not there" in told.stderr
+        assert "Figure 4: the reviews are not there" in (tmp_path / "report.html").read_text()
+
+    def test_some_only(self, toy, tmp_path):
+        told = json.loads(run("reproduce", "--only", "toy", "--json", "--output", tmp_path).stdout)
+        assert list(told["figures"]) == ["toy"]
+        wrong = run("reproduce", "--only", "toy,8", "--output", tmp_path, code=2)
+        assert "there is no figure '8'; accepted: toy" in " ".join(wrong.stderr.split())
+
+
+class TestSettings:
+    def test_of_another_kind_are_refused(self, toy):
+        assert toy.chosen(scale=2)["scale"] == 2
+        with pytest.raises(TypeError, match="trials of figure toy is '3'; accepted: int, such as 3"):
+            toy.chosen(trials="3")
+        with pytest.raises(TypeError, match="trials of figure toy is True"):
+            toy.chosen(trials=True)
+        with pytest.raises(ValueError, match="a setting of figure toy must be one of 'trials', 'scale', 'word'"):
+            toy.chosen(size=3)
+
+    def test_quick_ones_are_settings_of_the_full_size(self):
+        for figure in FIGURES.values():
+            assert set(figure.quick) <= set(figure.settings)
+            assert all(type(value) is type(figure.settings[key]) for key, value in figure.quick.items())

@@ -1,0 +1,201 @@
+"""Figures 4 to 6: what is held out stays out, the same rows come every time, and the paper's claims hold."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from made_reviews import write_top5000
+from scipy.sparse import csr_array
+
+from ocelad.experiments import embeddings, review_drift
+from ocelad.experiments.embeddings import LEARNED, ORIGINAL, PCA, PERMUTED
+from ocelad.experiments.review_drift import FROZEN, ORACLE, RICE
+from ocelad.figures import FIGURES
+from ocelad.plots import pyplot
+from ocelad.runner import Runner
+from ocelad.scores import knn_error
+from ocelad.streams import Reviews, load_reviews
+
+REAL = os.environ.get("OCELAD_DATA")
+real = pytest.mark.skipif(not REAL, reason="OCELAD_DATA does not name a folder with the reviews")
+
+SMALL = {
+    "4": {"trials": 2, "pairs": 800, "words": 40},
+    "5": {"trials": 2, "pairs": 800, "words": 40},
+    "6": {"trials": 2, "pairs_before": 600, "pairs_after": 300, "words": 40},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_top5000(tmp_path_factory.mktemp("reviews"), n_of_each=150)
+
+
+@pytest.fixture(scope="module")
+def rows(folder):
+    return {name: _rows(name, folder) for name in SMALL}
+
+
+def _rows(name, folder, **settings):
+    return FIGURES[name].rows(Runner(engine="threads", n_jobs=1), data=folder, **{**SMALL[name], **settings})
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_same_rows_come_every_time(rows, folder, name):
+    again = _rows(name, folder)
+    assert again.about == rows[name].about
+    for table, columns in rows[name].tables.items():
+        for column, values in columns.items():
+            assert (values == again.tables[table][column]).all(), (table, column)
+
+
+@pytest.mark.parametrize("name", ["4", "5"])
+def test_errors_are_those_of_the_points_that_are_drawn(rows, name):
+    for features in ("raw", "bin.idf.l2"):
+        for embedding in (LEARNED, PCA):
+            points = rows[name].where("points", features=features, embedding=embedding)
+            X, labels, held_out = np.stack([points["x"], points["y"]], axis=1), points["label"], points["held_out"]
+            row = rows[name].where("errors", features=features, embedding=embedding, seed=0)
+            # Up to what the points were rounded by.
+            assert row["loo"][0] == pytest.approx(100 * knn_error(X, labels, 15), abs=1.0)
+            test = {"test_points": X[held_out], "test_labels": labels[held_out]}
+            assert row["held_out"][0] == pytest.approx(
+                100 * knn_error(X[~held_out], labels[~held_out], 15, **test), abs=1.5
+            )
+
+
+@pytest.mark.parametrize("name", ["4", "5"])
+def test_labels_that_tell_something_are_learned_and_others_are_not(rows, name):
+    def held_out(embedding, **which):
+        return rows[name].where("errors", embedding=embedding, **which)["held_out"]
+
+    assert held_out(LEARNED).max() < 20
+    assert held_out(LEARNED, features="raw").mean() < held_out(ORIGINAL, features="raw").mean() < 30
+    assert held_out(PCA, features="raw").mean() > 40
+    assert len(held_out(PERMUTED)) == len(held_out(LEARNED)) == 4
+    assert 42 < held_out(PERMUTED).mean() < 58
+
+
+@pytest.mark.parametrize("features", ["raw", "bin.idf.l2"])
+def test_what_is_held_out_changes_nothing_of_what_is_learned(folder, features):
+    reviews = load_reviews(folder, n_words=40)
+    train, held_out = reviews.split(seed=3)
+    counts, sentiment = reviews.counts.toarray(), reviews.sentiment.copy()
+    counts[held_out] = np.random.default_rng(0).poisson(2.0, size=counts[held_out].shape) + 1
+    sentiment[held_out] = np.random.default_rng(1).permutation(sentiment[held_out])
+    other = Reviews(counts, reviews.words, reviews.domains, sentiment)
+    task = {"pairs": 500, "seed": 3, "step_size": 10.0}
+    for embed in (
+        lambda points, labels: embeddings.learned(points, labels, train, task),
+        lambda points, labels: embeddings.principal(points, train),
+    ):
+        one, two = (embed(each.points_for(train, features), each.labels("sentiment")) for each in (reviews, other))
+        assert (one[train] == two[train]).all()
+        assert (one[held_out] != two[held_out]).any()
+
+
+def test_pca_is_that_of_the_dense_points():
+    draw = np.random.default_rng(0)
+    X = draw.normal(size=(60, 8)) * (draw.random((60, 8)) < 0.4) * np.arange(8, 0, -1) + np.array([3, *[0] * 7])
+    train = np.arange(40)
+    centred = X[train] - X[train].mean(axis=0)
+    axes = np.linalg.svd(centred)[2][:2]
+    expected, got = X @ axes.T, embeddings.principal(csr_array(X), train)
+    np.testing.assert_allclose(np.abs(got), np.abs(expected), rtol=1e-6, atol=1e-8)
+
+
+def test_a_question_that_changes_is_followed(rows):
+    for before in ("both", "sentiment"):
+        of = {m: rows["6"].where("errors", before=before, method=m) for m in (RICE, ORACLE, FROZEN)}
+        assert sorted(set(of[RICE]["pairs"])) == [0, 100, 200, 300]
+        assert sorted(set(of[ORACLE]["pairs"])) == [100, 200, 300]
+        for seed in (0, 1):
+            assert len(set(of[FROZEN]["error"][of[FROZEN]["seed"] == seed])) == 1  # a straight line
+        assert of[RICE]["error"][of[RICE]["pairs"] == 300].mean() < 25
+    learned_otherwise = rows["6"].where("errors", before="sentiment", method=FROZEN)["error"].mean()
+    assert learned_otherwise > 35
+    assert rows["6"].where("before", question="sentiment", method=FROZEN)["error"].mean() < 25
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_rows_are_drawn_and_said(rows, name):
+    figure = FIGURES[name]
+    drawn = figure.draw(rows[name])
+    assert all(ax.get_title(loc="left") for ax in drawn.axes)
+    drawn.canvas.draw()
+    pyplot().close(drawn)
+    head, body = figure.shown(rows[name])
+    assert all(len(row) == len(head) for row in body)
+    claims = figure.claims(rows[name])
+    assert claims
+    assert figure.needs_reviews
+    assert all(claim.what and claim.paper and claim.ours for claim in claims)
+
+
+def test_one_preprocessing_and_four_classes_are_drawn_too(folder):
+    rows = _rows("5", folder, features="raw.l2", question="both", trials=1)
+    drawn = FIGURES["5"].draw(rows)
+    assert len(drawn.axes) == 2
+    pyplot().close(drawn)
+    assert [claim.agrees for claim in FIGURES["5"].claims(rows)] == [None]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "why"),
+    [
+        ("4", {"features": "raw cooked"}, "features must be one of 'raw'"),
+        ("4", {"features": ""}, "features must be one of 'raw'"),
+        ("4", {"question": "star"}, "come without stars"),
+        ("4", {"pairs": 0}, "pairs must be a whole number of at least 1"),
+        ("4", {"step_size": -1.0}, "step_size must be a finite number above 0"),
+        ("4", {"words": 0}, "n_words must be a whole number of at least 1"),
+        ("6", {"features": "idf"}, "features must be one of 'raw'"),
+        ("6", {"pairs_after": 0}, "pairs_after must be a whole number of at least 1"),
+        ("6", {"max_norm": 0.0}, "max_norm must be a finite number above 0"),
+    ],
+)
+def test_wrong_settings_are_refused_before_any_trial(folder, name, settings, why):
+    def nothing(words, done, total):
+        raise AssertionError("a trial was about to be run")
+
+    runner = Runner(engine="threads", n_jobs=1, progress=nothing)
+    with pytest.raises(ValueError, match=why):
+        FIGURES[name].rows(runner, data=folder, **{**SMALL[name], **settings})
+
+
+def test_reviews_that_changed_are_noticed(folder):
+    task = {"reviews": "0" * 64, "words": 40}
+    for trial in (embeddings.trial, review_drift.trial):
+        with pytest.raises(ValueError, match="have changed while they were worked with"):
+            trial(task, str(folder))
+
+
+@real
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "limits"), [("4", {"raw": 3.5, "bin.idf.l2": 1.5}), ("5", {"raw": 23.0, "bin.idf.l2": 18.0})]
+)
+def test_real_reviews_are_told_apart_though_held_out(name, limits):
+    rows = FIGURES[name].rows(data=REAL, trials=2, seed=100)  # on no split that settings were chosen by
+    for features, limit in limits.items():
+        assert rows.where("errors", features=features, embedding=LEARNED)["held_out"].max() <= limit
+        assert 47 <= rows.where("errors", features=features, embedding=PERMUTED)["held_out"].mean() <= 53
+    assert all(claim.agrees is not False for claim in FIGURES[name].claims(rows))
+
+
+@real
+@pytest.mark.slow
+def test_real_reviews_are_followed_when_the_question_changes():
+    rows = FIGURES["6"].rows(data=REAL, seed=100)
+
+    def mean(before, method, pairs):
+        return rows.where("errors", before=before, method=method, pairs=pairs)["error"].mean()
+
+    for pairs in review_drift.CHECKPOINTS:
+        assert mean("both", RICE, pairs) <= 4
+    assert mean("both", RICE, 100) <= mean("both", ORACLE, 100) - 3
+    assert mean("sentiment", RICE, 500) <= 7
+    assert mean("sentiment", RICE, 2000) <= 4
+    assert all(claim.agrees for claim in FIGURES["6"].claims(rows))

@@ -1,0 +1,93 @@
+"""Rows of figures in files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ocelad.figures.rows import Rows
+
+texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(lambda text: text.strip() == text)
+# Text that reads as something else would come back as that; a column of names never does.
+names = texts.map(lambda text: f"x{text}")
+columns = st.one_of(
+    st.lists(st.integers(-(2**53), 2**53), min_size=3, max_size=3),
+    st.lists(st.floats(allow_nan=True), min_size=3, max_size=3),
+    st.lists(names, min_size=3, max_size=3),
+    st.lists(st.booleans(), min_size=3, max_size=3),
+)
+
+
+def table():
+    return {"method": ["a, b", 'c"d'], "error": [0.1 + 0.2, np.nan], "found": [True, False], "round": [1, 2]}
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+class TestFiles:
+    @given(about=st.dictionaries(names, st.integers() | names), columns=st.dictionaries(names, columns, min_size=1))
+    def test_what_was_saved_comes_back(self, tmp_path_factory, format, about, columns):
+        folder = tmp_path_factory.mktemp("rows")
+        rows = Rows(about, {"one": columns, "two": table()})
+        first = [path.read_bytes() for path in rows.save(folder, format)]
+        again = Rows.load(folder)
+        assert again.about == about
+        assert {name: list(each) for name, each in again.tables.items()} == {
+            name: list(each) for name, each in rows.tables.items()
+        }
+        for name in columns:
+            np.testing.assert_array_equal(again.tables["one"][name], rows.tables["one"][name])
+        assert [path.read_bytes() for path in again.save(folder, format)] == first
+
+    def test_only_one_format_is_left(self, tmp_path, format):
+        other = {"csv": "parquet", "parquet": "csv"}[format]
+        Rows({}, {"one": table()}).save(tmp_path, other)
+        Rows({"now": 1}, {"one": table()}).save(tmp_path, format)
+        assert [path.name for path in tmp_path.iterdir()] == [f"one.{format}"]
+        assert Rows.load(tmp_path).about == {"now": 1}
+
+    @pytest.mark.parametrize("content", [b"", b"a,b\n1,2\n", b"# ocelad figure {broken\na\n1\n", b"\xff\xfe\x00"])
+    def test_other_files_are_refused_by_name(self, tmp_path, format, content):
+        (tmp_path / f"one.{format}").write_bytes(content)
+        with pytest.raises(ValueError, match=rf"one\.{format}' is no file of rows"):
+            Rows.load(tmp_path)
+
+    def test_truncated_files_are_refused(self, tmp_path, format):
+        (path,) = Rows({}, {"one": table()}).save(tmp_path, format)
+        whole = path.read_bytes()
+        for cut in (1, 4, 12, len(whole.splitlines()[-1]) + 1):
+            path.write_bytes(whole[: len(whole) - cut])
+            with pytest.raises(ValueError, match="no file of rows"):
+                Rows.load(tmp_path)
+
+
+def test_text_that_looks_like_numbers_is_told_by_all_of_its_column(tmp_path):
+    Rows({}, {"one": {"name": ["1", "x"], "value": ["1", "2"]}}).save(tmp_path)
+    loaded = Rows.load(tmp_path).tables["one"]
+    assert loaded["name"].tolist() == ["1", "x"]
+    assert loaded["value"].tolist() == [1, 2]
+
+
+def test_a_folder_without_rows(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there are no rows in the folder"):
+        Rows.load(tmp_path / "nowhere")
+
+
+def test_files_of_different_runs_are_not_mixed(tmp_path):
+    Rows({"run": 1}, {"one": table(), "two": table()}).save(tmp_path)
+    Rows({"run": 2}, {"one": table()}).save(tmp_path)
+    with pytest.raises(ValueError, match="are of different runs"):
+        Rows.load(tmp_path)
+
+
+@pytest.mark.parametrize("columns", [{"a": [1], "b": [1, 2]}, {"a": [[1]]}])
+def test_columns_of_other_shapes_are_refused(columns):
+    with pytest.raises(ValueError, match="accepted: one length for all"):
+        Rows({}, {"one": columns})
+
+
+def test_where():
+    rows = Rows({}, {"one": {"a": ["x", "y", "x"], "b": [1, 1, 2], "c": [0.1, 0.2, 0.3]}})
+    assert rows.where("one", a="x")["c"].tolist() == [0.1, 0.3]
+    assert rows.where("one", a="x", b=2)["c"].tolist() == [0.3]
