@@ -147,7 +147,7 @@ def _growth(rows: Rows) -> Claim:
     length, gamma = worst["length"][long], worst["path_length"][long]
     ours, allowed = (_exponent(length, values) for values in (worst["regret"][long], (1 + gamma) * np.sqrt(length)))
     said = f"from length {length[0]} on like |I|^{ours:.2f}, where (1 + gamma) sqrt|I| grows like |I|^{allowed:.2f}"
-    remark = "faster than sqrt|I| itself: the truth moves in every round of the drifting phases" if ours > 0.5 else ""
+    remark = "faster than sqrt|I| itself, which only a truth that moves allows" if ours > 0.5 else ""
     what = "RICE-OCELAD: how the worst regret grows with the length"
     return Claim(what, "like (1 + gamma) sqrt|I| at most", said, ours <= allowed, remark)
 
