@@ -86,7 +86,7 @@ class TestStreams:
         dense, sparse = PairStream(X, Z, X[:, 0] > 0), PairStream(csr_array(X), csr_array(Z), X[:, 0] > 0)
         for one, other in zip(dense.blocks(0, 20), sparse.blocks(0, 20), strict=True):
             np.testing.assert_allclose(one.X, other.X.toarray(), rtol=1e-14)
-            assert len(one.events()) == len(other.events())
+            assert len(one.events) == len(other.events)
 
     def test_given_pairs_that_are_no_pairs_are_refused(self):
         with pytest.raises(ValueError, match=r"X has shape .* and Z has"):

@@ -28,7 +28,7 @@ class Ensemble:
         return self._ensemble.play()
 
     def update(self, block: Block) -> None:
-        self._ensemble.replay(block.events())
+        self._ensemble.replay(block.events)
 
 
 class Single:
@@ -42,9 +42,9 @@ class Single:
 
     def update(self, block: Block) -> None:
         if isinstance(self._learner, TargetLearner):
-            self._learner.replay(block.events())
+            self._learner.replay(block.events)
             return
-        for event in block.events():
+        for event in block.events:
             self._learner.update(event)
 
 

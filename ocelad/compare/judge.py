@@ -71,4 +71,4 @@ def judged(play: Play, block: Block) -> Scores:
 def _distances(play: Play, block: Block) -> Floats:
     if isinstance(play, Similarity):
         return np.asarray(-play.similarity(block.X, block.Z))
-    return np.asarray(play.squared_distance(block.X, block.Z))
+    return np.asarray(play.squared_length(block.events.U))

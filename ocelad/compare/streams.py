@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -82,14 +83,17 @@ class Block:
 
     def told(self, needs: frozenset[Gift]) -> Block:
         """The same with nothing beside its pairs but what is needed."""
-        return replace(
+        told = replace(
             self,
             scene=None,
             labels=self.labels if "labels" in needs else None,
             changes=self.changes if "changes" in needs else (),
             truth=None,
         )
+        vars(told)["events"] = self.events  # made once for all methods
+        return told
 
+    @cached_property
     def events(self) -> Events:
         """The pairs as the core sees them."""
         return Events(subtract(self.X, self.Z), self.y)
