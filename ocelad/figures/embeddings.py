@@ -77,7 +77,9 @@ def _draw_points(ax: Axes, points: dict[str, np.ndarray]) -> None:
         x = x * (-1 if x[points["label"] == names[0]].mean() > x[points["label"] == names[1]].mean() else 1)
     order = np.random.default_rng(0).permutation(len(x))
     colors = {name: COLORS.get(name, PALETTE[k % len(PALETTE)]) for k, name in enumerate(names)}
-    ax.scatter(x[order], y[order], s=3, c=[colors[name] for name in points["label"][order]], alpha=0.35, linewidths=0)
+    shown = [colors[name] for name in points["label"][order]]
+    # Tens of thousands of marks make a vector file of many megabytes.
+    ax.scatter(x[order], y[order], s=3, c=shown, alpha=0.35, linewidths=0, rasterized=True)
     for name in names:
         ax.scatter([], [], s=3, color=colors[name], label=name)
     for values, limit in ((x, ax.set_xlim), (y, ax.set_ylim)):
