@@ -108,7 +108,7 @@ def test_the_words_of_the_most_reviews_are_chosen(tmp_path_factory, seed, n_word
 
 
 def test_the_folder_comes_from_the_environment_or_a_sentence_says_what_to_do(tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match=r"give their folder, or set OCELAD_DATA to it, or fetch them once with"):
+    with pytest.raises(FileNotFoundError, match=r"give their folder, or set OCELAD_DATA to it, or fetch them once with"):
         load_reviews()
     write_original(tmp_path / "cache" / "multi-domain-sentiment" / "processed_acl")
     assert load_reviews().source == "processed_acl"
@@ -116,7 +116,7 @@ def test_the_folder_comes_from_the_environment_or_a_sentence_says_what_to_do(tmp
     monkeypatch.setenv("OCELAD_DATA", str(tmp_path / "data"))
     assert load_reviews().source == "top5000"
     monkeypatch.setenv("OCELAD_DATA", str(tmp_path / "gone"))
-    with pytest.raises(ValueError, match="gone, which OCELAD_DATA names"):
+    with pytest.raises(FileNotFoundError, match="gone, which OCELAD_DATA names"):
         load_reviews()
 
 
@@ -205,7 +205,7 @@ def test_what_is_missing_or_empty_is_named(tmp_path):
     (tmp_path / "vocabulary.txt").unlink()
     with pytest.raises(ValueError, match=r"vocabulary.txt is missing"):
         load_reviews(tmp_path)
-    with pytest.raises(ValueError, match="has no reviews; accepted: a folder with processed_stars"):
+    with pytest.raises(FileNotFoundError, match="has no reviews; accepted: a folder with processed_stars"):
         load_reviews(tmp_path, source="processed_stars")
     (tmp_path / "vocabulary.txt").write_text("a\nb\na\n")
     with pytest.raises(ValueError, match=r"vocabulary.txt, line 3: 'a' is no name, or was there before"):

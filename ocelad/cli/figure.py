@@ -35,7 +35,7 @@ def running(command: Command) -> Command:
                 type=click.Path(file_okay=False, path_type=Path),
                 help="The folder of the reviews (figures 4 to 6); that in OCELAD_DATA by default.",
             ),
-            click.option("--download", is_flag=True, help="Fetch the reviews first, if they are not there."),
+            click.option("--download", is_flag=True, help="Fetch the reviews once (19 MB) and keep them in a cache."),
             click.option(
                 "--engine",
                 default="processes",
@@ -119,14 +119,13 @@ def computed(figure: Figure, settings: Mapping[str, Any], options: dict[str, Any
     """The rows of a figure by the options of ``running``, and how many seconds it took."""
     _check_running(options)
     folder = _folder(figure, options)
-    if options["download"] and figure.needs_reviews:
-        _download(options)
+    data = _downloaded() if options["download"] and figure.needs_reviews else options["data"]
     start = monotonic()
     with trial_progress() as progress:
         try:
             rows = folder.compute(
                 settings,
-                data=options["data"],
+                data=data,
                 engine=options["engine"],
                 n_jobs=options["jobs"],
                 address=options["address"],
@@ -146,6 +145,8 @@ def _check_running(options: dict[str, Any]) -> None:
         raise click.UsageError("--engine dask needs --address, the scheduler's, such as tcp://127.0.0.1:8786")
     if options["engine"] != "dask" and options["address"]:
         raise click.UsageError("--address is for --engine dask")
+    if options["download"] and options["data"]:
+        raise click.UsageError("--download fetches the reviews to where --data would not look: leave one away")
 
 
 def shown_tables(figure: Figure, rows: Rows) -> list[Any]:
@@ -211,8 +212,19 @@ def _value(key: str, value: str, usual: Any) -> Any:
         raise click.BadParameter(f"{key} is {value!r}; accepted: {kind}, such as {usual}", param_hint="--set") from None
 
 
-def _download(options: dict[str, Any]) -> None:
-    raise click.UsageError("not yet")
+def _downloaded() -> Path:
+    """The folder of the reviews, which are fetched if they are not there."""
+    from ocelad.streams.reviews import download_reviews
+
+    tenths: set[int] = set()
+
+    def tell(done: int, total: int | None) -> None:
+        tenth = 10 * done // total if total else 0
+        if tenth not in tenths:
+            tenths.add(tenth)
+            click.echo(f"reviews: {done / 1e6:.0f} MB{f' of {total / 1e6:.0f}' if total else ''}", err=True)
+
+    return download_reviews(progress=tell)
 
 
 def _print_list(as_json: bool) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator, svds
 
 from ocelad import checks
-from ocelad.baselines.sparse_comid import SparseComid
+from ocelad.baselines.comid import inverse_root, rated_comid
 from ocelad.checks import Floats
 from ocelad.experiments.columns import columns
 from ocelad.pairs import Events
@@ -22,6 +22,9 @@ from ocelad.streams.reviews import PREPROCESSINGS, draw_pairs, find_reviews, loa
 
 #: How many neighbours vote.
 N_NEIGHBORS = 15
+#: The learner's steps have fallen by sqrt(2) after so many pairs; 1 / sqrt(t) from the first pair on falls too early:
+#: hundreds of words must be seen before the metric has a direction at all.
+DECAY, MAX_RANK = 1000, 30
 #: The embeddings, and the control: learned from labels that were dealt out anew, which tell nothing.
 LEARNED, PCA, ORIGINAL, PERMUTED = "learned", "PCA", "original", "permuted"
 
@@ -53,7 +56,8 @@ def trial(task: Task, folder: str) -> Answer:
 def learned(points: Any, labels: npt.NDArray[Any], train: npt.NDArray[np.int64], task: Task) -> Floats:
     """The first two directions of the metric that a single COMID learner finds from random pairs of training rows."""
     left, right, y = draw_pairs(labels, train, task["pairs"], task["seed"])
-    learner = SparseComid(points.shape[1], step_size=task["step_size"])
+    rate = inverse_root(task["step_size"], after=DECAY)
+    learner = rated_comid(points.shape[1], rate=rate, engine="sparse", max_rank=MAX_RANK)
     learner.replay(Events(points[left] - points[right], y))
     return learner.play().embed(points, 2)
 

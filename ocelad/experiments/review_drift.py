@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ocelad import checks
-from ocelad.baselines.sparse_comid import SparseComid
+from ocelad.baselines.comid import inverse_root, rated_comid
 from ocelad.experiments.columns import columns
 from ocelad.metric import Metric
 from ocelad.online.track import track_metric
@@ -23,7 +23,8 @@ BEFORE, AFTER = ("both", "sentiment"), "type"
 RICE, ORACLE, FROZEN = "rice", "oracle", "frozen"
 #: After how many pairs since the change the metrics are judged, as far as there are so many.
 CHECKPOINTS = (0, 100, 200, 500, 1000, 2000, 5000, 10_000)
-MAX_RANK = 30
+#: The single learners' steps have fallen by sqrt(2) after so many pairs.
+DECAY, MAX_RANK = 1000, 30
 
 
 def trial(task: Task, folder: str) -> Answer:
@@ -56,8 +57,10 @@ def trial(task: Task, folder: str) -> Answer:
         engine="sparse",
         max_rank=MAX_RANK,
     )
-    frozen = SparseComid(n, step_size=task["static_step_size"], max_rank=MAX_RANK)
-    oracle = SparseComid(n, step_size=task["oracle_step_size"], max_rank=MAX_RANK)
+    frozen, oracle = (
+        rated_comid(n, rate=inverse_root(task[f"{name}_step_size"], after=DECAY), engine="sparse", max_rank=MAX_RANK)
+        for name in ("static", "oracle")
+    )
     before = events(task["before"], task["pairs_before"], 2 * task["seed"])
     after = events(AFTER, task["pairs_after"], 2 * task["seed"] + 1)
     rice.replay(before)

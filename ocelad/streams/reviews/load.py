@@ -73,7 +73,7 @@ def load_reviews(
     >>> load_reviews("/nowhere")
     Traceback (most recent call last):
         ...
-    ValueError: there is no folder /nowhere; accepted: the folder of the reviews or the one above it
+    FileNotFoundError: there is no folder /nowhere; accepted: the folder of the reviews or the one above it
     """
     if n_words is not None:
         n_words = checks.whole(n_words, "n_words", at_least=1)
@@ -81,7 +81,7 @@ def load_reviews(
         checks.choice(source, "source", _SOURCES)
     if isinstance(domains, str) or not domains or not all(isinstance(name, str) for name in domains):
         raise ValueError(f"domains must be some names of product types; got {domains!r}")
-    name, place = _place(_folder(folder), source)
+    name, place = _place(folder, source)
     found = _SOURCES[name].read(place, domains)
     if n_words is None and name != "top5000":
         n_words = PAPER_WORDS
@@ -90,7 +90,7 @@ def load_reviews(
 
 def find_reviews(folder: str | os.PathLike[str] | None = None) -> Path:
     """The folder that ``load_reviews`` would read, so that other processes, or machines, need not look for it."""
-    return _place(_folder(folder), None)[1].absolute()
+    return _place(folder, None)[1].absolute()
 
 
 @lru_cache(maxsize=2)
@@ -123,29 +123,29 @@ def _frequent(counts: Any, words: Any, n_words: int) -> Any:
     return single[np.lexsort((words[single], -reviews_with[single]))][:n_words]
 
 
-def _folder(given: str | os.PathLike[str] | None) -> Path:
+def _place(given: str | os.PathLike[str] | None, source: str | None) -> tuple[str, Path]:
+    """Which of the sets is read, and the folder that it is in."""
     try:
         folder = Path(given or os.environ.get("OCELAD_DATA") or cache_folder())
-        if folder.is_dir():
-            return folder
+        is_there = folder.is_dir()
     except (TypeError, ValueError):
         raise TypeError(f"folder must be a path; got {given!r}") from None
-    if given or os.environ.get("OCELAD_DATA"):
-        where = "" if given else ", which OCELAD_DATA names"
-        raise ValueError(f"there is no folder {folder}{where}; accepted: the folder of the reviews or the one above it")
-    raise ValueError(
-        "no reviews are here: give their folder, or set OCELAD_DATA to it, or fetch them once with "
-        "ocelad.streams.reviews.download_reviews()"
-    )
-
-
-def _place(folder: Path, source: str | None) -> tuple[str, Path]:
     names = _SOURCES if source is None else [source]
-    for name in names:
+    for name in names if is_there else ():
         for place in (folder, folder / name, folder / SET, folder / SET / name):
             if _SOURCES[name].is_in(place):
                 return name, place
-    raise ValueError(f"{folder} has no reviews; accepted: a folder with {' or '.join(names)}, or itself one of those")
+    if not given and not os.environ.get("OCELAD_DATA"):
+        raise FileNotFoundError(
+            "no reviews are here: give their folder (--data), or set OCELAD_DATA to it, or fetch them once with "
+            "ocelad.streams.reviews.download_reviews() (--download)"
+        )
+    if is_there:
+        accepted = f"a folder with {' or '.join(names)}, or itself one of those"
+        raise FileNotFoundError(f"{folder} has no reviews; accepted: {accepted}")
+    where = "" if given else ", which OCELAD_DATA names"
+    accepted = "the folder of the reviews or the one above it"
+    raise FileNotFoundError(f"there is no folder {folder}{where}; accepted: {accepted}")
 
 
 def _has_original(folder: Path, *names: str) -> bool:
