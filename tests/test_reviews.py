@@ -108,7 +108,9 @@ def test_the_words_of_the_most_reviews_are_chosen(tmp_path_factory, seed, n_word
 
 
 def test_the_folder_comes_from_the_environment_or_a_sentence_says_what_to_do(tmp_path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match=r"give their folder .*, or set OCELAD_DATA to it, or fetch them once with"):
+    with pytest.raises(
+        FileNotFoundError, match=r"give their folder .*, or set OCELAD_DATA to it, or fetch them once with"
+    ):
         load_reviews()
     write_original(tmp_path / "cache" / "multi-domain-sentiment" / "processed_acl")
     assert load_reviews().source == "processed_acl"

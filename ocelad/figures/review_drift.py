@@ -48,7 +48,9 @@ def draw(rows: Rows) -> Any:
     axes[0].minorticks_off()
     axes[0].set_ylabel(f"held-out {N_NEIGHBORS}-NN error of the type (%), {N_DIMENSIONS}-D")
     trials = rows.about["settings"]["trials"]
-    axes[1].legend(frameon=False, title=f"mean of {trials} splits; band: s.d." if trials > 1 else None)
+    title = f"means of {trials} splits, and bands of one standard deviation" if trials > 1 else None
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, title=title)
     return figure
 
 
