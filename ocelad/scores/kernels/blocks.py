@@ -11,6 +11,8 @@ from ocelad.checks import Floats
 from ocelad.online.compiled import compiled
 
 Ints: TypeAlias = npt.NDArray[np.int64]
+# As wide as single precision, so that both go through the same vector lanes.
+Narrow: TypeAlias = npt.NDArray[np.int32]
 
 # A block of 25 features is 25 kB and stays in the fastest cache.
 LANES = 128

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-import numpy.typing as npt
 
 from ocelad.checks import Floats
 from ocelad.online.compiled import compiled, compiled_sums
-from ocelad.scores.kernels.blocks import LANES, Ints, distances_to
+from ocelad.scores.kernels.blocks import LANES, Ints, Narrow, distances_to
 from ocelad.scores.kernels.screen import ABREAST, LOST, Singles, less_products, put_place
-
-# As wide as single precision, so that both go through the same vector lanes.
-Narrow: TypeAlias = npt.NDArray[np.int32]
 
 # Lloyd's algorithm ends by itself but for ties that rounding turns in a circle; scikit-learn's limit, too.
 MOST_ITERATIONS = 300
@@ -36,7 +30,7 @@ def k_means(
     # Centres in single precision, and what the screen says of their distances.
     doubled = np.zeros((n_clusters + -n_clusters % ABREAST, X.shape[1]), dtype=np.float32)
     said = np.empty((len(doubled), len(blocks), LANES), dtype=np.float32)
-    nearer = np.empty((2, LANES), dtype=np.float32)
+    nearer, moving = np.empty((2, LANES), dtype=np.float32), np.empty(n, dtype=np.int64)
     least = np.inf
     for run in range(len(draws)):
         n_centres = start(X, blocks, draws, run, centres, left, running, out)
@@ -44,7 +38,7 @@ def k_means(
         for iteration in range(MOST_ITERATIONS):
             most_slack = 2 * share * place(centres, n_centres, factor, doubled, said) + LOST
             sift(screen, doubled, slack, most_slack, n_centres, said, nearer, nearest_centre)
-            changed = regroup(X, blocks, centres, n_centres, left, nearest_centre, out, clusters, sums, counts)
+            changed = regroup(X, blocks, centres, n_centres, left, nearest_centre, out, clusters, sums, counts, moving)
             if not changed or iteration == MOST_ITERATIONS - 1 or least_count(counts, n_centres) == 0:
                 for b in range(len(blocks)):
                     assign(blocks, b, centres, n_centres, left, nearest_centre, out)
@@ -223,18 +217,23 @@ def regroup(
     clusters: Ints,
     sums: Floats,
     counts: Ints,
+    moving: Ints,
 ) -> bool:
     """Put each point into the cluster of its nearest centre; whether any was in another one."""
+    count = 0
+    for i in range(len(X)):  # without a branch, which nobody could foresee
+        moving[count] = i
+        count += nearest_centre[i // LANES, i % LANES] != clusters[i]
     changed = False
-    for i in range(len(X)):
+    for m in range(count):
+        i = moving[m]
         b, j = i // LANES, i % LANES
-        if nearest_centre[b, j] != clusters[i]:
-            if nearest_centre[b, j] == IN_DOUBT:
-                assign(blocks, b, centres, n_centres, left, nearest_centre, out)
-            c = 0 + nearest_centre[b, j]  # as wide as all other indices
-            if c != clusters[i]:
-                changed = True
-                move(X, i, c, clusters, sums, counts)
+        if nearest_centre[b, j] == IN_DOUBT:
+            assign(blocks, b, centres, n_centres, left, nearest_centre, out)
+        c = 0 + nearest_centre[b, j]  # as wide as all other indices
+        if c != clusters[i]:
+            changed = True
+            move(X, i, c, clusters, sums, counts)
     return changed
 
 
