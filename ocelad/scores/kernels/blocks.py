@@ -18,13 +18,19 @@ Narrow: TypeAlias = npt.NDArray[np.int32]
 LANES = 128
 
 
+@compiled
 def packed(X: Floats) -> Floats:
     """The points in blocks, of shape (n_blocks, n_features, LANES); what fills the last one is infinitely far."""
     n, n_features = X.shape
-    n_blocks = -(-n // LANES)
-    rows = np.full((n_blocks * LANES, n_features), np.inf)
-    rows[:n] = X
-    return np.ascontiguousarray(rows.reshape(n_blocks, LANES, n_features).transpose(0, 2, 1))
+    blocks = np.empty((-(-n // LANES), n_features, LANES))
+    for b in range(len(blocks)):
+        count = min(LANES, n - b * LANES)
+        for f in range(n_features):
+            for j in range(count):
+                blocks[b, f, j] = X[b * LANES + j, f]
+            for j in range(count, LANES):
+                blocks[b, f, j] = np.inf
+    return blocks
 
 
 @compiled
