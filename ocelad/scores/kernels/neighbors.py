@@ -87,13 +87,13 @@ def nearest_few(
     """
     n = len(places)
     neighbors, kept = np.empty((n, k), dtype=np.int64), np.empty((n, k))
-    candidates, out = np.empty(len(blocks) * LANES + 1, dtype=np.int64), np.empty((len(blocks), LANES))
+    candidates, out = np.empty(len(blocks) * LANES, dtype=np.int64), np.empty((len(blocks), LANES))
     doubled, own = np.zeros((TILE, places.shape[1]), dtype=np.float32), np.empty(TILE)
     # Of some places lower ends of all distances, and their minima in parts of the points.
     low, least = np.empty((TILE, len(blocks), LANES), dtype=np.float32), np.empty((TILE, LANES), dtype=np.float32)
     uppers = np.full((MINIMA, SIDE_BY_SIDE), np.inf, dtype=np.float32)
     smallest, most_slack = np.empty((k + 1, SIDE_BY_SIDE), dtype=np.float32), largest_of_parts(slack)
-    near = np.empty(MINIMA + 1, dtype=np.int64)
+    near = np.empty(MINIMA, dtype=np.int64)
     for first in range(0, n, TILE):
         rows = min(TILE, n - first)
         for row in range(rows):
