@@ -64,7 +64,9 @@ def k_means(X: Floats, n_clusters: int, seed: int = 0) -> np.ndarray:
 def _clusters(made: Ready, n_clusters: int, seed: int) -> np.ndarray:
     # Around the origin, so that sums of points lose no digits.
     points, (blocks, _, slack, share, factor) = made.centred, made.screen
-    clusters: np.ndarray = kernels.k_means(points, packed(points), blocks, slack, share, factor, _draws(n_clusters, seed))
+    clusters: np.ndarray = kernels.k_means(
+        points, packed(points), blocks, slack, share, factor, _draws(n_clusters, seed)
+    )
     return clusters
 
 

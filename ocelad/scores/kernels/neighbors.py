@@ -141,7 +141,7 @@ def largest_of_parts(slack: Singles) -> Singles:
 
 @compiled
 def reduce_to_parts(least: Singles, row: int, most_slack: Singles, uppers: Singles) -> None:
-    """From the minima of all lanes to those of ``MINIMA`` parts, and what is at most as large as their distances."""
+    """From the minima of all lanes to those of ``MINIMA`` parts, and upper ends of the least distance in each part."""
     width = LANES
     while width > MINIMA:
         width //= 2
