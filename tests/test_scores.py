@@ -23,7 +23,7 @@ from ocelad.scores import clustering_nmi, knn_error, knn_error_and_nmi, knn_erro
 from ocelad.scores.clustering import k_means, nmi
 from ocelad.scores.kernels import blocks, neighbors, screen
 from ocelad.scores.kernels import k_means as lloyd
-from ocelad.scores.labelled import ready
+from ocelad.scores.labelled import classes_of, ready
 from ocelad.scores.warm import warm
 from ocelad.streams import SCENARIOS
 
@@ -133,6 +133,16 @@ def test_many_classes_and_any_kind_of_label():
     _, used = np.unique(classes, return_inverse=True)
     assert knn_error(X, names[classes]) == knn_error(X, classes.tolist()) == leave_one_out(X, used, 5)
     assert clustering_nmi(X, names[classes]) == clustering_nmi(X, classes - 7.5) > 0.7
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64, np.float64])
+@EXAMPLES
+@given(st.lists(st.integers(-3, 30), min_size=1, max_size=25))
+def test_classes_are_numbered_in_the_order_of_labels(dtype, labels):
+    labels = np.array(labels).astype(dtype)
+    classes = classes_of(labels, len(labels))
+    assert classes.dtype == np.int64
+    assert classes.tolist() == [sorted(set(labels.tolist())).index(label) for label in labels.tolist()]
 
 
 KINDS = ("anywhere", "lattice", "far off", "turned", "heavy tails", "all scales", "few places", "outlier")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import log
 from typing import Any
 
@@ -61,11 +62,17 @@ def k_means(X: Floats, n_clusters: int, seed: int = 0) -> np.ndarray:
 
 
 def _clusters(made: Ready, n_clusters: int, seed: int) -> np.ndarray:
-    draws = np.random.default_rng(seed).random((RESTARTS, n_clusters, 2 + int(log(n_clusters))))
     # Around the origin, so that sums of points lose no digits.
     points, (blocks, _, slack, share, factor) = made.centred, made.screen
-    clusters: np.ndarray = kernels.k_means(points, packed(points), blocks, slack, share, factor, draws)
+    clusters: np.ndarray = kernels.k_means(
+        points, packed(points), blocks, slack, share, factor, _draws(n_clusters, seed)
+    )
     return clusters
+
+
+@lru_cache(maxsize=8)
+def _draws(n_clusters: int, seed: int) -> Floats:
+    return np.random.default_rng(seed).random((RESTARTS, n_clusters, 2 + int(log(n_clusters))))
 
 
 def nmi(one: np.ndarray, other: np.ndarray) -> float:

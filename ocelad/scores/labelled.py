@@ -22,6 +22,9 @@ def classes_of(labels: Any, count: int, name: str = "labels", of: str = "points"
     """
     if np.shape(labels) != (count,):
         raise ValueError(f"{name} has shape {np.shape(labels)}; accepted: one label for each of the {count} {of}")
+    if type(labels) is np.ndarray and labels.dtype.kind in "iu" and 0 <= labels.min() and labels.max() < count:
+        used = np.bincount(labels.astype(np.int64, copy=False)) > 0
+        return np.asarray((used.cumsum() - 1)[labels])
     try:
         return np.unique(labels, return_inverse=True)[1]
     except TypeError:
@@ -71,11 +74,11 @@ class Ready(NamedTuple):
 
 def ready(X: Floats, T: Floats | None = None) -> Ready:
     """Make points ready, and places that are others."""
-    points, places = sized(X, X if T is None else T)
+    points, places = sized(X, T) if T is not None else sized(X) * 2
     centre = points.mean(axis=0)
     centred = points - centre
     centred_places = centred if T is None else places - centre
-    screen = screen_of(centred, _largest(centred, centred_places))
+    screen = screen_of(centred, _largest(centred) if T is None else _largest(centred, centred_places))
     return Ready(points, centred, screen, places, centred_places)
 
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-import numpy.typing as npt
 
 from ocelad.checks import Floats
 from ocelad.online.compiled import compiled, compiled_sums
-from ocelad.scores.kernels.blocks import LANES, Ints, distances_to
+from ocelad.scores.kernels.blocks import LANES, Ints, Narrow, distances_to
 from ocelad.scores.kernels.screen import ABREAST, LOST, Singles, less_products, put_place
-
-# As wide as single precision, so that both go through the same vector lanes.
-Narrow: TypeAlias = npt.NDArray[np.int32]
 
 # Lloyd's algorithm ends by itself but for ties that rounding turns in a circle; scikit-learn's limit, too.
 MOST_ITERATIONS = 300
@@ -33,18 +27,24 @@ def k_means(
     # Of each point the squared distance to its nearest centre, and which that is.
     left, nearest_centre = np.empty((len(blocks), LANES)), np.empty((len(blocks), LANES), dtype=np.int32)
     out, running = np.empty((draws.shape[2] * len(blocks), LANES)), np.empty(n)
+    candidates, leaves = np.empty(draws.shape[2], dtype=np.int64), np.empty(draws.shape[2])
     # Centres in single precision, and what the screen says of their distances.
     doubled = np.zeros((n_clusters + -n_clusters % ABREAST, X.shape[1]), dtype=np.float32)
     said = np.empty((len(doubled), len(blocks), LANES), dtype=np.float32)
-    nearer = np.empty((2, LANES), dtype=np.float32)
+    nearer, moving = np.empty((2, LANES), dtype=np.float32), np.empty(n, dtype=np.int64)
     least = np.inf
     for run in range(len(draws)):
-        n_centres = start(X, blocks, draws, run, centres, left, running, out)
-        disband(clusters, sums, counts)
+        n_centres = start(X, blocks, draws, run, centres, left, running, out, candidates, leaves)
         for iteration in range(MOST_ITERATIONS):
             most_slack = 2 * share * place(centres, n_centres, factor, doubled, said) + LOST
             sift(screen, doubled, slack, most_slack, n_centres, said, nearer, nearest_centre)
-            changed = regroup(X, blocks, centres, n_centres, left, nearest_centre, out, clusters, sums, counts)
+            if iteration == 0:
+                settle(X, blocks, centres, n_centres, left, nearest_centre, out, clusters, sums, counts, moving)
+                changed = True
+            else:
+                changed = regroup(
+                    X, blocks, centres, n_centres, left, nearest_centre, out, clusters, sums, counts, moving
+                )
             if not changed or iteration == MOST_ITERATIONS - 1 or least_count(counts, n_centres) == 0:
                 for b in range(len(blocks)):
                     assign(blocks, b, centres, n_centres, left, nearest_centre, out)
@@ -61,7 +61,16 @@ def k_means(
 
 @compiled
 def start(
-    X: Floats, blocks: Floats, draws: Floats, run: int, centres: Floats, left: Floats, running: Floats, out: Floats
+    X: Floats,
+    blocks: Floats,
+    draws: Floats,
+    run: int,
+    centres: Floats,
+    left: Floats,
+    running: Floats,
+    out: Floats,
+    candidates: Ints,
+    leaves: Floats,
 ) -> int:
     """Greedy k-means++: the first centres, and how many there are: fewer where each point is at one of them."""
     n_blocks = len(blocks)
@@ -76,7 +85,7 @@ def start(
             add_up(left, running)
             if running[-1] == 0:
                 return c
-            chosen, at = best_candidate(X, blocks, draws, run, c, left, running, out)
+            chosen, at = best_candidate(X, blocks, draws, run, c, left, running, out, candidates, leaves)
         for f in range(X.shape[1]):
             centres[c, f] = X[chosen, f]
         for b in range(n_blocks):
@@ -87,23 +96,33 @@ def start(
 
 @compiled
 def best_candidate(
-    X: Floats, blocks: Floats, draws: Floats, run: int, c: int, left: Floats, running: Floats, out: Floats
+    X: Floats,
+    blocks: Floats,
+    draws: Floats,
+    run: int,
+    c: int,
+    left: Floats,
+    running: Floats,
+    out: Floats,
+    candidates: Ints,
+    leaves: Floats,
 ) -> tuple[int, int]:
     """Of some points, drawn by how much is left of them, the one that leaves least as the next centre.
 
     Returns it, and the row from which on its distances are.
     """
-    chosen, chosen_at, n_blocks = 0, 0, len(blocks)
-    least = np.inf
-    for m in range(draws.shape[2]):
-        i, at = point_at(running, draws[run, c, m] * running[-1]), m * n_blocks
-        leaves = 0.0
-        for b in range(n_blocks):
-            distances_to(blocks, b, X, i, out, at + b)
-            leaves += sum_of_lesser(left, b, out, at + b, min(LANES, len(X) - b * LANES))
-        if leaves < least:
-            least, chosen, chosen_at = leaves, i, at
-    return chosen, chosen_at
+    n_blocks = len(blocks)
+    for m in range(len(candidates)):
+        candidates[m] = point_at(running, draws[run, c, m] * running[-1])
+        leaves[m] = 0.0
+    for b in range(n_blocks):  # all candidates while the block is in the fastest cache
+        for m in range(len(candidates)):
+            distances_to(blocks, b, X, candidates[m], out, m * n_blocks + b)
+            leaves[m] += sum_of_lesser(left, b, out, m * n_blocks + b, min(LANES, len(X) - b * LANES))
+    best = 0
+    for m in range(1, len(candidates)):
+        best = m if leaves[m] < leaves[best] else best
+    return int(candidates[best]), best * n_blocks
 
 
 @compiled
@@ -170,9 +189,9 @@ def sift(
         for c in range(0, n_centres, ABREAST):
             less_products(screen, b, doubled, c, said)
         for j in range(LANES):
-            nearer[0, j] = nearer[1, j] = np.inf
+            nearer[0, j], nearer[1, j] = said[0, b, j], np.inf
             nearest_centre[b, j] = 0
-        for c in range(n_centres):
+        for c in range(1, n_centres):
             for j in range(LANES):
                 this, first, second = said[c, b, j], nearer[0, j], nearer[1, j]
                 nearest_centre[b, j] = c if this < first else nearest_centre[b, j]
@@ -201,14 +220,57 @@ def assign(
 
 
 @compiled
-def disband(clusters: Ints, sums: Floats, counts: Ints) -> None:
-    """No point is in any cluster."""
-    for i in range(len(clusters)):
-        clusters[i] = -1
+def settle(
+    X: Floats,
+    blocks: Floats,
+    centres: Floats,
+    n_centres: int,
+    left: Floats,
+    nearest_centre: Narrow,
+    out: Floats,
+    clusters: Ints,
+    sums: Floats,
+    counts: Ints,
+    members: Ints,
+) -> None:
+    """Put each point, of those that are in no cluster yet, into that of its nearest centre."""
+    for i in range(len(X)):
+        b, j = i // LANES, i % LANES
+        if nearest_centre[b, j] == IN_DOUBT:
+            assign(blocks, b, centres, n_centres, left, nearest_centre, out)
+        clusters[i] = nearest_centre[b, j]
     for c in range(len(counts)):
-        counts[c] = 0
-        for f in range(sums.shape[1]):
-            sums[c, f] = 0.0
+        count = 0
+        for i in range(len(X)):
+            members[count] = i
+            count += clusters[i] == c
+        counts[c] = count
+        add_members(X, members, count, sums, c)
+
+
+@compiled
+def add_members(X: Floats, members: Ints, count: int, sums: Floats, c: int) -> None:
+    """The sum of some points; eight features at a time, which stay in registers."""
+    by_eight = X.shape[1] - X.shape[1] % 8
+    for f in range(0, by_eight, 8):
+        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+        for m in range(count):
+            i = members[m]
+            s0 += X[i, f]
+            s1 += X[i, f + 1]
+            s2 += X[i, f + 2]
+            s3 += X[i, f + 3]
+            s4 += X[i, f + 4]
+            s5 += X[i, f + 5]
+            s6 += X[i, f + 6]
+            s7 += X[i, f + 7]
+        sums[c, f], sums[c, f + 1], sums[c, f + 2], sums[c, f + 3] = s0, s1, s2, s3
+        sums[c, f + 4], sums[c, f + 5], sums[c, f + 6], sums[c, f + 7] = s4, s5, s6, s7
+    for f in range(by_eight, X.shape[1]):
+        result = 0.0
+        for m in range(count):
+            result += X[members[m], f]
+        sums[c, f] = result
 
 
 @compiled
@@ -223,18 +285,23 @@ def regroup(
     clusters: Ints,
     sums: Floats,
     counts: Ints,
+    moving: Ints,
 ) -> bool:
     """Put each point into the cluster of its nearest centre; whether any was in another one."""
+    count = 0
+    for i in range(len(X)):  # without a branch, which nobody could foresee
+        moving[count] = i
+        count += nearest_centre[i // LANES, i % LANES] != clusters[i]
     changed = False
-    for i in range(len(X)):
+    for m in range(count):
+        i = moving[m]
         b, j = i // LANES, i % LANES
-        if nearest_centre[b, j] != clusters[i]:
-            if nearest_centre[b, j] == IN_DOUBT:
-                assign(blocks, b, centres, n_centres, left, nearest_centre, out)
-            c = 0 + nearest_centre[b, j]  # as wide as all other indices
-            if c != clusters[i]:
-                changed = True
-                move(X, i, c, clusters, sums, counts)
+        if nearest_centre[b, j] == IN_DOUBT:
+            assign(blocks, b, centres, n_centres, left, nearest_centre, out)
+        c = 0 + nearest_centre[b, j]  # as wide as all other indices
+        if c != clusters[i]:
+            changed = True
+            move(X, i, c, clusters, sums, counts)
     return changed
 
 

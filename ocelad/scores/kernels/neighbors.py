@@ -13,7 +13,9 @@ from ocelad.scores.kernels.screen import ABREAST, LOST, Singles, less_products, 
 FEW = 16
 MINIMA = 32
 # So many places go through a block while it is in the fastest cache.
-TILE = 2 * ABREAST
+TILE = 5 * ABREAST
+# What is found of them goes through the same vector lanes: so many, of which one is empty.
+SIDE_BY_SIDE = 16
 
 
 @compiled
@@ -87,24 +89,35 @@ def nearest_few(
     neighbors, kept = np.empty((n, k), dtype=np.int64), np.empty((n, k))
     candidates, out = np.empty(len(blocks) * LANES, dtype=np.int64), np.empty((len(blocks), LANES))
     doubled, own = np.zeros((TILE, places.shape[1]), dtype=np.float32), np.empty(TILE)
-    # Of some places lower ends of all distances; and minima of those, and of upper ends.
-    low, least = np.empty((TILE, len(blocks), LANES), dtype=np.float32), np.empty((2, LANES), dtype=np.float32)
+    # Of some places lower ends of all distances, and their minima in parts of the points.
+    low, least = np.empty((TILE, len(blocks), LANES), dtype=np.float32), np.empty((TILE, LANES), dtype=np.float32)
+    uppers = np.full((MINIMA, SIDE_BY_SIDE), np.inf, dtype=np.float32)
+    smallest, most_slack = np.empty((k + 1, SIDE_BY_SIDE), dtype=np.float32), largest_of_parts(slack)
+    near = np.empty(MINIMA, dtype=np.int64)
     for first in range(0, n, TILE):
         rows = min(TILE, n - first)
         for row in range(rows):
             own[row] = 2 * share * put_place(centred, first + row, factor, doubled, row) + LOST
+            for j in range(LANES):
+                least[row, j] = np.inf
         for b in range(len(blocks)):
             for row in range(rows):
                 for j in range(LANES):
                     low[row, b, j] = lowered[b, j]
             for row in range(0, rows, ABREAST):
                 less_products(screen, b, doubled, row, low)
+            for row in range(rows):
+                if themselves and (first + row) // LANES == b:
+                    low[row, b, (first + row) % LANES] = np.inf
+                for j in range(LANES):
+                    least[row, j] = low[row, b, j] if low[row, b, j] < least[row, j] else least[row, j]
+        for row in range(rows):
+            reduce_to_parts(least, row, most_slack, uppers)
+        order(uppers, smallest)
         for row in range(rows):
             i = first + row
-            if themselves:
-                low[row, i // LANES, i % LANES] = np.inf
-            upto = bound_by_minima(low, row, slack, least, kept, neighbors, i) + own[row]
-            count = gather(low, row, upto, least, candidates)
+            upto = smallest[k - 1, row] + own[row]
+            count = gather(low, row, upto, least, near, candidates)
             if count > k:
                 upto = bound_by_candidates(low, row, slack, candidates, count, kept, neighbors, i) + own[row]
                 count = drop(low, row, upto, candidates, count)
@@ -117,41 +130,61 @@ def nearest_few(
 
 
 @compiled
-def bound_by_minima(
-    low: Singles, row: int, slack: Singles, least: Singles, kept: Floats, neighbors: Ints, i: int
-) -> float:
-    """An upper end of the k-th smallest distance: the k-th smallest of the minima of ``MINIMA`` parts of the points."""
-    for j in range(LANES):
-        least[0, j] = least[1, j] = np.inf
+def largest_of_parts(slack: Singles) -> Singles:
+    """The largest slack in each of the ``MINIMA`` parts of the points."""
+    largest = np.zeros(MINIMA, dtype=np.float32)
     for b in range(len(slack)):
         for j in range(LANES):
-            lower = low[row, b, j]
-            upper = lower + slack[b, j]
-            least[0, j] = lower if lower < least[0, j] else least[0, j]
-            least[1, j] = upper if upper < least[1, j] else least[1, j]
+            largest[j % MINIMA] = max(largest[j % MINIMA], slack[b, j])
+    return largest
+
+
+@compiled
+def reduce_to_parts(least: Singles, row: int, most_slack: Singles, uppers: Singles) -> None:
+    """From the minima of all lanes to those of ``MINIMA`` parts, and upper ends of the least distance in each part."""
     width = LANES
     while width > MINIMA:
         width //= 2
         for j in range(width):
-            least[1, j] = least[1, j] if least[1, j] < least[1, width + j] else least[1, width + j]
-    nobody_yet(kept, i)
-    last = kept.shape[1] - 1
+            one, other = least[row, j], least[row, width + j]
+            least[row, j] = one if one < other else other
     for j in range(MINIMA):
-        if least[1, j] < kept[i, last]:
-            keep(0.0 + least[1, j], j, kept, neighbors, i)
-    return float(kept[i, last])
+        uppers[j, row] = least[row, j] + most_slack[j]
 
 
 @compiled
-def gather(low: Singles, row: int, upto: float, least: Singles, candidates: Ints) -> int:
-    """The points whose distance may be as small as that, and how many they are."""
+def order(uppers: Singles, smallest: Singles) -> None:
+    """The smallest upper ends of each place, in order, for all places at once: no branch, which nobody could foresee.
+
+    The k-th is an upper end of the k-th smallest distance. Of k + 1 rows the last one is for what does not fit.
+    """
+    last = len(smallest) - 1
+    for m in range(last):
+        for row in range(SIDE_BY_SIDE):
+            smallest[m, row] = np.inf
+    for part in range(MINIMA):
+        for row in range(SIDE_BY_SIDE):
+            smallest[last, row] = uppers[part, row]
+        for m in range(last):
+            for row in range(SIDE_BY_SIDE):
+                here, new = smallest[m, row], smallest[last, row]
+                smallest[m, row] = new if new < here else here
+                smallest[last, row] = here if new < here else new
+
+
+@compiled
+def gather(low: Singles, row: int, upto: float, least: Singles, near: Ints, candidates: Ints) -> int:
+    """The points whose distance may be as small as that, and how many they are; again without a branch."""
+    parts = 0
+    for j in range(MINIMA):
+        near[parts] = j
+        parts += least[row, j] <= upto
     count = 0
-    for j in range(LANES):
-        if least[0, j] <= upto:
-            for b in range(low.shape[1]):
-                if low[row, b, j] <= upto:
-                    candidates[count] = b * LANES + j
-                    count += 1
+    for m in range(parts):
+        for b in range(low.shape[1]):
+            for j in range(near[m], LANES, MINIMA):
+                candidates[count] = b * LANES + j
+                count += low[row, b, j] <= upto
     return count
 
 
