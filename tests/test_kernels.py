@@ -13,7 +13,7 @@ from engine_cases import COMPILED, awkward_events, make, together
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ocelad.online.kernels import cholesky, eigenform, secular
+from ocelad.online.kernels import cholesky, eigenform, row_cholesky, secular
 from ocelad.online.metric_bank import MetricBank
 from ocelad.testing import strategies
 
@@ -172,7 +172,7 @@ def clip(matrices, u, s):
     lanes = np.zeros((cholesky.N_NUMBERS, secular.LANES))
     x[cholesky.U] = (u / sqrt(norm2))[:, None]
     lanes[cholesky.S], lanes[cholesky.GUESS] = s, 0.3
-    cholesky.clip(M, 0, n, norm2, C, x, lanes)
+    cholesky.clip(M, 0, n, norm2, C, x, lanes, np.zeros((n + cholesky.N_VECTORS, secular.padded(n))))
     sizes = lanes[cholesky.SIZE] * s * norm2
     vectors = x[cholesky.KEPT].T
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -206,6 +206,22 @@ def test_the_eigenvalue_that_is_clipped(n, s):
             clipped = matrix - s * np.outer(u, u) + size * np.outer(v, v)
             positive = (basis * np.maximum(values, 0.0)) @ basis.T
             np.testing.assert_allclose(clipped, positive, atol=1e-12 * n * scale)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 17])
+@pytest.mark.parametrize("s", [1e-6, 1e-2, 1.0, 100.0])
+def test_a_lane_alone_is_clipped_as_among_others(n, s):
+    rng = np.random.default_rng(n)
+    matrices, u = eight_matrices(rng, n), rng.normal(size=n)
+    for lane in range(8) if COMPILED else (0, 7):
+        sizes, vectors = clip(matrices, u, np.where(np.arange(8) == lane, s, 0.0))
+        assert (np.delete(sizes, lane) == 0.0).all()
+        values, basis = np.linalg.eigh(matrices[lane] - s * np.outer(u, u))
+        scale = max(np.abs(values).max(), s * (u @ u))
+        assert sizes[lane] == pytest.approx(max(-values[0], 0.0), abs=1e-13 * n * scale)
+        v = vectors[lane]
+        clipped = matrices[lane] - s * np.outer(u, u) + sizes[lane] * np.outer(v, v)
+        np.testing.assert_allclose(clipped, (basis * np.maximum(values, 0.0)) @ basis.T, atol=1e-12 * n * scale)
 
 
 def test_nothing_is_clipped_where_nothing_is_negative():
@@ -263,3 +279,23 @@ def test_triangles_are_squared_added_to_and_factored_lane_by_lane(n):
     lanes[cholesky.AT] = -1e6
     cholesky.factor(M, 0, n, C, lanes)
     assert (lanes[cholesky.FAILED] == 1.0).all()
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 17])
+def test_one_triangle_is_factored_along_its_rows(n):
+    rng = np.random.default_rng(n)
+    matrices, u = eight_matrices(rng, n), rng.normal(size=n)
+    M, R = triangles(matrices), np.full((n + 3, secular.padded(n)), np.nan)
+    R[:, n:], R[n, :n] = 0.0, u
+    for lane in range(8):
+        A = 2.0 * matrices[lane] + 0.5 * np.eye(n)
+        L = np.linalg.cholesky(A)
+        assert row_cholesky.factor_one(M, 0, lane, n, 2.0, 0.5, R)
+        np.testing.assert_allclose(np.triu(R[:n, :n], 1), np.triu(L.T, 1), atol=1e-10)
+        np.testing.assert_allclose(R.diagonal()[:n], 1.0 / L.diagonal(), rtol=1e-10)
+        row_cholesky.forward_one(R, n, n, n + 1)
+        np.testing.assert_allclose(R[n + 1, :n], np.linalg.solve(L, u), rtol=1e-9, atol=1e-12)
+        row_cholesky.backward_one(R, n, n + 1, n + 2)
+        np.testing.assert_allclose(R[n + 2, :n], np.linalg.solve(A, u), rtol=1e-9, atol=1e-12)
+        assert row_cholesky.square_one(R, n) == pytest.approx(u @ u)
+        assert not row_cholesky.factor_one(M, 0, lane, n, 2.0, -1e6, R)

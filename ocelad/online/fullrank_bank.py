@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from math import inf
 from typing import Any, ClassVar, get_args
 
@@ -16,7 +17,7 @@ from ocelad.online.dyadic import Schedule
 from ocelad.online.kept import Kept
 from ocelad.online.kernels import cholesky, fullrank, rounds
 from ocelad.online.kernels.fullrank import Settings, State
-from ocelad.online.kernels.secular import LANES
+from ocelad.online.kernels.secular import LANES, padded
 from ocelad.online.pace import Pace
 from ocelad.pairs import Events, EventsName, as_dense
 
@@ -91,6 +92,12 @@ class FullRankBank(CompiledBank):
             threshold=self._initial[1],
         )
         self._make_room(1)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FullRankBank:
+        # Kernels change nothing but these, and every replay begins with a copy.
+        bank = copy(self)
+        bank._state = State(*(array.copy() for array in self._state))
+        return bank
 
     def mix(self, turn: Turn) -> Metric:
         """The weighted average of the learners' metrics."""
@@ -181,6 +188,7 @@ class FullRankBank(CompiledBank):
             C=np.zeros((n, n, LANES)),
             x=np.zeros((cholesky.N_VECTORS, n, LANES)),
             lanes=np.zeros((cholesky.N_NUMBERS, LANES)),
+            R=np.zeros((n + cholesky.N_VECTORS, padded(n))),
             failed=np.zeros(1, dtype=np.int64),
         )
         new.M[:] = self._first[:, None]

@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 from ocelad.checks import Floats
 from ocelad.online.compiled import compiled
+from ocelad.online.kernels.row_cholesky import backward_one, factor_one, forward_one, square_one
 from ocelad.online.kernels.secular import EPS, LANES, SMALLEST
 
 Eight: TypeAlias = tuple[float, float, float, float, float, float, float, float]
@@ -319,7 +320,7 @@ def square(x: Floats, row: int, n: int, lanes: Floats, at: int) -> None:
 
 
 @compiled
-def clip(M: Floats, group: int, n: int, norm2: float, C: Floats, x: Floats, lanes: Floats) -> None:
+def clip(M: Floats, group: int, n: int, norm2: float, C: Floats, x: Floats, lanes: Floats, R: Floats) -> None:
     """The negative eigenvalue of each lane's ``M - s uu'``: its size, to SIZE, and its vector, to the row KEPT of x.
 
     0 where there is none beyond rounding, and where ``lanes[S]``, which is s, is not above 0. ``u / |u|`` is in the row
@@ -338,28 +339,59 @@ def clip(M: Floats, group: int, n: int, norm2: float, C: Floats, x: Floats, lane
         lanes[OPEN, k] = 1.0 if open_ else 0.0
         lanes[AT, k] = lanes[GUESS, k] if open_ else 1.0
     for iteration in range(MAX_ITERATIONS):
-        n_open = 0.0
+        n_open, lane = 0, 0
         for k in range(LANES):
-            n_open += lanes[OPEN, k]
-        if n_open == 0.0:
+            if lanes[OPEN, k] > 0.0:
+                n_open, lane = n_open + 1, k
+        if n_open == 0:
             break
-        factor(M, group, n, C, lanes)
-        forward(C, n, x, U, Y)
-        backward(C, n, x, Y, X)
-        forward(C, n, x, X, W)
-        square(x, Y, n, lanes, VALUE)
-        square(x, X, n, lanes, SLOPE)
-        square(x, W, n, lanes, BEND)
-        n_last = step(lanes, iteration)
-        if n_last > 0:
-            # The vector at the new place, to the square of the step.
-            backward(C, n, x, W, T)
-            for i in range(n):
-                for k in range(LANES):
-                    if lanes[OPEN, k] == LAST:
-                        x[KEPT, i, k] = x[X, i, k] - lanes[STEP, k] * x[T, i, k]
+        if n_open == 1:
+            look_alone(M, group, lane, n, x, lanes, R, iteration)
+        else:
+            look(M, group, n, C, x, lanes, iteration)
+
+
+@compiled
+def look(M: Floats, group: int, n: int, C: Floats, x: Floats, lanes: Floats, iteration: int) -> None:
+    """Look for the roots of all lanes once more; those that are found are closed."""
+    factor(M, group, n, C, lanes)
+    forward(C, n, x, U, Y)
+    backward(C, n, x, Y, X)
+    forward(C, n, x, X, W)
+    square(x, Y, n, lanes, VALUE)
+    square(x, X, n, lanes, SLOPE)
+    square(x, W, n, lanes, BEND)
+    n_last = step(lanes, iteration)
+    if n_last > 0:
+        # The vector at the new place, to the square of the step.
+        backward(C, n, x, W, T)
+        for i in range(n):
             for k in range(LANES):
-                lanes[OPEN, k] = 0.0 if lanes[OPEN, k] == LAST else lanes[OPEN, k]
+                if lanes[OPEN, k] == LAST:
+                    x[KEPT, i, k] = x[X, i, k] - lanes[STEP, k] * x[T, i, k]
+        for k in range(LANES):
+            lanes[OPEN, k] = 0.0 if lanes[OPEN, k] == LAST else lanes[OPEN, k]
+
+
+@compiled
+def look_alone(M: Floats, group: int, lane: int, n: int, x: Floats, lanes: Floats, R: Floats, iteration: int) -> None:
+    """The same where only this lane is open: by rows of R (``row_cholesky.py``)."""
+    found = factor_one(M, group, lane, n, lanes[PER_UNIT, lane], lanes[AT, lane], R)
+    lanes[FAILED, lane] = 0.0 if found else 1.0
+    if found:
+        for i in range(n):
+            R[n + U, i] = x[U, i, lane]
+        forward_one(R, n, n + U, n + Y)
+        backward_one(R, n, n + Y, n + X)
+        forward_one(R, n, n + X, n + W)
+        lanes[VALUE, lane] = square_one(R, n + Y)
+        lanes[SLOPE, lane] = square_one(R, n + X)
+        lanes[BEND, lane] = square_one(R, n + W)
+    if step(lanes, iteration) > 0:
+        backward_one(R, n, n + W, n + T)
+        for i in range(n):
+            x[KEPT, i, lane] = R[n + X, i] - lanes[STEP, lane] * R[n + T, i]
+        lanes[OPEN, lane] = 0.0
 
 
 @compiled

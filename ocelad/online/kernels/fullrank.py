@@ -73,6 +73,7 @@ class State(NamedTuple):
     C: Floats  # (n, n, 8): Cholesky factors
     x: Floats  # (N_VECTORS, n, 8)
     lanes: Floats  # (N_NUMBERS, 8)
+    R: Floats  # (n + N_VECTORS, n and up to a multiple of 8): what a learner alone has in the place of C and x
     failed: np.ndarray  # (1,): which scale could not learn from the pair that was refused
 
 
@@ -207,7 +208,7 @@ def learn(
         for i in range(n):
             for k in range(LANES):
                 x[U, i, k] = V[row, i] / norm
-        clip(M, group, n, norm2, state.C, x, lanes)
+        clip(M, group, n, norm2, state.C, x, lanes, state.R)
         for k in range(LANES):
             length = 0.0
             for i in range(n):
