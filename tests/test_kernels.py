@@ -253,6 +253,13 @@ def test_a_matrix_that_rounding_has_made_a_little_negative():
     np.testing.assert_allclose(np.abs(vectors[:, 0]), 1.0, rtol=1e-12)
 
 
+@pytest.mark.parametrize("n_lanes", [1, 8])
+def test_where_there_is_no_factor_the_look_goes_on_further_out(n_lanes):
+    matrices = np.array([np.diag([0.5, -0.4, 1.0])] * 8)  # at 0.3, where the look begins, it has none
+    sizes, _ = clip(matrices, np.array([1.0, 0.0, 0.0]), np.where(np.arange(8) < n_lanes, 1.0, 0.0))
+    np.testing.assert_allclose(sizes[:n_lanes], 0.5, rtol=1e-12)
+
+
 @pytest.mark.parametrize("n", [1, 3, 7])
 def test_triangles_are_squared_added_to_and_factored_lane_by_lane(n):
     rng = np.random.default_rng(n)

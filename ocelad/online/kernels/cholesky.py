@@ -7,7 +7,8 @@ factorisations find the root.
 
 All learners see the same pair, so eight of them do the same thing, each in its own vector lane: the last axis of
 every array. Sums over other axes are held in eight variables, which the compiler makes one register. Matrices are
-lower triangles, row by row: entry (i, j) is at ``i (i + 1) / 2 + j``.
+lower triangles, row by row: entry (i, j) is at ``i (i + 1) / 2 + j``. Where one lane alone still looks for its root,
+registers hold eight entries of a row of its matrix instead (``row_cholesky.py``).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def factor_one(M: Floats, group: int, lane: int, n: int, per_unit: float, at: fl
             R[i, j] = per_unit * M[group, p, lane]
             p += 1
     blocks = R.shape[1] // LANES
-    B = R.reshape((len(R), blocks, LANES))
+    B = R.reshape((len(R), blocks, LANES))  # constant places in a block are what a compiler makes a register of
     for i in range(n):
         for m in range(blocks - i // LANES):
             reduce(B, i, i // LANES + m)
