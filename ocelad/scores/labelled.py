@@ -22,7 +22,7 @@ def classes_of(labels: Any, count: int, name: str = "labels", of: str = "points"
     """
     if np.shape(labels) != (count,):
         raise ValueError(f"{name} has shape {np.shape(labels)}; accepted: one label for each of the {count} {of}")
-    if type(labels) is np.ndarray and labels.dtype.kind in "iu" and 0 <= labels.min() and labels.max() < count:
+    if type(labels) is np.ndarray and labels.dtype.kind in "iu" and labels.min() >= 0 and labels.max() < count:
         used = np.bincount(labels.astype(np.int64, copy=False)) > 0
         return np.asarray((used.cumsum() - 1)[labels])
     try:

@@ -30,7 +30,7 @@ def k_means(
     candidates, leaves = np.empty(draws.shape[2], dtype=np.int64), np.empty(draws.shape[2])
     # Centres in single precision, and what the screen says of their distances.
     doubled = np.zeros((n_clusters + -n_clusters % ABREAST, X.shape[1]), dtype=np.float32)
-    said = np.empty((len(doubled), len(blocks), LANES), dtype=np.float32)
+    said = np.zeros((len(doubled), len(blocks), LANES), dtype=np.float32)
     nearer, moving = np.empty((2, LANES), dtype=np.float32), np.empty(n, dtype=np.int64)
     least = np.inf
     for run in range(len(draws)):
@@ -245,13 +245,13 @@ def settle(
             members[count] = i
             count += clusters[i] == c
         counts[c] = count
-        add_members(X, members, count, sums, c)
+        add_members(X, members, counts, sums, c)
 
 
 @compiled
-def add_members(X: Floats, members: Ints, count: int, sums: Floats, c: int) -> None:
+def add_members(X: Floats, members: Ints, counts: Ints, sums: Floats, c: int) -> None:
     """The sum of some points; eight features at a time, which stay in registers."""
-    by_eight = X.shape[1] - X.shape[1] % 8
+    count, by_eight = counts[c], X.shape[1] - X.shape[1] % 8
     for f in range(0, by_eight, 8):
         s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
         for m in range(count):

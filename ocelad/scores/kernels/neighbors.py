@@ -101,7 +101,7 @@ def nearest_few(
             for j in range(LANES):
                 least[row, j] = np.inf
         for b in range(len(blocks)):
-            for row in range(rows):
+            for row in range(rows + -rows % ABREAST):
                 for j in range(LANES):
                     low[row, b, j] = lowered[b, j]
             for row in range(0, rows, ABREAST):
