@@ -41,13 +41,16 @@ class Embedding(Protocol):
 
 
 def embedded(embedding: Embedding, points: Floats) -> Floats:
-    """Where a metric sees the points; one that has shrunk to nothing sees all in one place.
+    """Where a metric sees the points, along whatever directions; one that has shrunk to nothing sees all in one place.
 
     >>> embedded(Metric([[0.0, 0.0], [0.0, 0.0]]), np.ones((3, 2)))
     array([[0.],
            [0.],
            [0.]])
     """
+    if isinstance(embedding, Metric):
+        places = embedding.places(points)
+        return places if places.shape[1] else np.zeros((len(points), 1))
     return embedding.embed(points) if embedding.rank else np.zeros((len(points), 1))
 
 

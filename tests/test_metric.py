@@ -483,3 +483,15 @@ def test_components_of_many_rows_are_those_of_the_matrix(k, n, rank, sparse_colu
     directions = components[found > 1e-6 * found[0]]
     directions = directions / np.linalg.norm(directions, axis=1)[:, None]
     np.testing.assert_allclose(directions @ directions.T, np.eye(len(directions)), atol=1e-8)
+
+
+@given(st.integers(1, 6), st.integers(0, 6), st.integers(0, 2**32 - 1), st.sampled_from([1e-150, 1e-3, 1.0, 1e100]))
+def test_places_have_the_distances_of_the_embedding(n, rank, seed, scale):
+    rng = np.random.default_rng(seed)
+    factors, X = rng.normal(size=(rank, n)), rng.normal(size=(5, n))
+    metric = Metric(scale * (factors.T @ factors))
+    places, embedded = metric.places(X), metric.embed(X)
+    assert places.shape[1] <= min(n, rank)
+    for i in range(5):
+        expected = np.square(embedded - embedded[i]).sum(axis=1)
+        np.testing.assert_allclose(np.square(places - places[i]).sum(axis=1), expected, rtol=1e-9, atol=1e-12 * scale)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from math import log
+from math import fsum, log
 from typing import Any
 
 import numpy as np
@@ -83,12 +83,12 @@ def nmi(one: np.ndarray, other: np.ndarray) -> float:
     >>> nmi(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]))
     1.0
     """
-    width = int(other.max()) + 1
-    table = np.bincount(one * width + other, minlength=(int(one.max()) + 1) * width).reshape(-1, width)
-    entropies = _entropy(table.sum(axis=1)) + _entropy(table.sum(axis=0))
-    return max(0.0, 2 * (1 - _entropy(table.ravel()) / entropies)) if entropies else 1.0
+    both = one * (int(other.max()) + 1) + other
+    entropies = _entropy(one) + _entropy(other)
+    return max(0.0, 2 * (1 - _entropy(both) / entropies)) if entropies else 1.0
 
 
-def _entropy(counts: np.ndarray) -> float:
-    shares = counts[counts > 0] / counts.sum()
-    return -float(shares @ np.log(shares))
+def _entropy(labels: np.ndarray) -> float:
+    counts = [count for count in np.bincount(labels).tolist() if count]
+    # The exact sum, so that the same counts have the same entropy in whatever order they come.
+    return log(len(labels)) - fsum(count * log(count) for count in counts) / len(labels)
