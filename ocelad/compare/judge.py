@@ -53,9 +53,9 @@ class Scores(NamedTuple):
     ranked_wrong: float
 
 
-def judged(play: Play, block: Block) -> Scores:
-    """The scores of a play by the scene of a block, and by its pairs."""
-    wrong = 1.0 - pair_auc(_distances(play, block), block.y)
+def judged(play: Play, block: Block, *, by_pairs: bool = True) -> Scores:
+    """The scores of a play by the scene of a block, and by its pairs unless those do not matter."""
+    wrong = 1.0 - pair_auc(_distances(play, block), block.y) if by_pairs else np.nan
     if block.scene is None:
         return Scores(np.nan, np.nan, wrong)
     points, labels = block.scene

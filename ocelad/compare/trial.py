@@ -83,8 +83,8 @@ def _or_nan(value: float | None) -> float:
 class _Run:
     """A method on its way, until it comes to the end or fails."""
 
-    def __init__(self, method: Method, setting: Setting) -> None:
-        self._needs = method.needs
+    def __init__(self, method: Method, setting: Setting, by_pairs: bool) -> None:
+        self._needs, self._by_pairs = method.needs, by_pairs
         self._record = Record(method.label, setting.seed)
         self._seconds, self._learned = 0.0, 0
         self._failed: str | None = None
@@ -104,7 +104,7 @@ class _Run:
                 if isinstance(self._contender, Truth) and block.truth is not None:
                     self._contender.told(block.truth)
                 if judge:
-                    scores = judged(self._contender.play(), block)
+                    scores = judged(self._contender.play(), block, by_pairs=self._by_pairs)
                     self._record.rounds.append(block.round)
                     self._record.phases.append(block.phase)
                     self._record.pair_phases.append(block.pair_phase)
@@ -123,8 +123,10 @@ class _Run:
         return replace(self._record, microseconds=microseconds, failed=self._failed)
 
 
-def run_trial(stream: Stream, methods: Sequence[Method], seed: int, every: int) -> list[Record]:
-    """How each of the methods does on the stream of a seed.
+def run_trial(
+    stream: Stream, methods: Sequence[Method], seed: int, every: int, *, by_pairs: bool = True
+) -> list[Record]:
+    """How each of the methods does on the stream of a seed, judged by points with classes, and by pairs if so wished.
 
     Examples
     --------
@@ -135,7 +137,7 @@ def run_trial(stream: Stream, methods: Sequence[Method], seed: int, every: int) 
     """
     opening = stream.opening(seed) if any("labels" in method.needs for method in methods) else None
     setting = Setting(stream.n_features, stream.rounds, seed, opening, stream.sparse)
-    runs = [_Run(method, setting) for method in methods]
+    runs = [_Run(method, setting, by_pairs) for method in methods]
     for block in stream.blocks(seed, every):
         for run in runs:
             run.pass_through(block, judge=block.round % every == 0)

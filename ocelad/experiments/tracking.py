@@ -45,7 +45,7 @@ def trial(task: Task, given: None) -> Answer:
     >>> answer["rounds"], len(answer["found"]["comid"])
     ([2000, 4000, 6000], 3)
     """
-    records = run_trial(STREAMS["paper"], _methods(task["methods"]), task["seed"], task["every"])
+    records = run_trial(STREAMS["paper"], _methods(task["methods"]), task["seed"], task["every"], by_pairs=False)
     longest = max(records, key=lambda record: len(record.rounds))
     wrong = {r.method: [round(SCENE_POINTS * error) for error in r.measured("knn_error").tolist()] for r in records}
     found = {r.method: "".join("01"[bool(nmi > FOUND)] for nmi in r.measured("nmi")) for r in records}
