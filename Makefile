@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test test-slow check bench docs clean
+.PHONY: help demo test test-slow check bench figures docs clean
 
 help:
 	@echo "make demo       track the built-in drifting stream: a table and a picture"
@@ -11,6 +11,7 @@ help:
 	@echo "make test-slow  the slow tests (minutes)"
 	@echo "make check      format, lint, types, layers"
 	@echo "make bench      the benchmarks; results go to benchmarks/results/"
+	@echo "make figures    all figures of the paper at full size, and a page about them (an hour and a half)"
 	@echo "make docs       the documentation, to docs/_build/html"
 	@echo "make clean      remove the virtual environment and all caches"
 
@@ -51,6 +52,9 @@ bench: .venv/.dev
 	$(BIN)/ocelad compare --seeds 50 --output benchmarks/compare/figure
 	$(BIN)/ocelad compare ensembles online plain --tune 12 --seeds 50 --output benchmarks/compare/tuned
 	$(BIN)/ocelad compare rice batch plain --seeds 20 --output benchmarks/compare/batch
+
+figures: .venv/.dev
+	$(BIN)/ocelad reproduce
 
 docs: .venv/.docs
 	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build/html

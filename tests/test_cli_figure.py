@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -116,6 +117,36 @@ class TestFigure:
         Rows({"figure": "3"}, {"numbers": {"trial": [1]}}).save(tmp_path / "figure-toy")
         told = run("figure", "toy", "--redraw", "--output", tmp_path, code=1)
         assert "are of figure '3'" in told.stderr
+
+
+class TestDownload:
+    @pytest.fixture
+    def reviews(self, toy, monkeypatch):
+        """A figure that needs reviews, and says in its rows where they are."""
+
+        def found(runner, data, /, *, trials, scale, word):
+            return {"numbers": {"trial": [0], "value": [3], "where": [str(data)]}}
+
+        monkeypatch.setitem(FIGURES, "toy", replace(toy, experiment=found, needs_reviews=True))
+
+    def test_fetches_and_reads_what_came(self, reviews, tmp_path, monkeypatch):
+        def fetched(progress):
+            progress(5_000_000, 10_000_000)
+            return tmp_path / "cache"
+
+        monkeypatch.setattr("ocelad.streams.reviews.download_reviews", fetched)
+        told = run("figure", "toy", "--download", "--output", tmp_path)
+        assert "reviews: 5 MB of 10" in told.stderr
+        assert Rows.load(tmp_path / "figure-toy").tables["numbers"]["where"] == [str(tmp_path / "cache")]
+
+    def test_nothing_is_fetched_unasked(self, reviews, tmp_path, monkeypatch):
+        monkeypatch.setattr("ocelad.streams.reviews.download_reviews", lambda progress: pytest.fail("fetched"))
+        run("figure", "toy", "--data", tmp_path, "--output", tmp_path)
+        assert Rows.load(tmp_path / "figure-toy").tables["numbers"]["where"] == [str(tmp_path)]
+
+    def test_a_folder_and_a_download_are_too_much(self, reviews, tmp_path):
+        told = run("figure", "toy", "--download", "--data", tmp_path, "--output", tmp_path, code=2)
+        assert "leave one away" in told.stderr
 
 
 @pytest.mark.slow
