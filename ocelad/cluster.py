@@ -6,6 +6,7 @@ joblib waits for ever, and these say so.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 Seed = TypeVar("Seed")
 Result = TypeVar("Result")
 
+_ADDRESS = re.compile(r"((tcp|tls|ws|wss)://)?[^/\s]+:[0-9]{1,5}")
 CONNECT_SECONDS = 10
 # A cluster that grows when it is needed may have no worker at first.
 WORKER_SECONDS = 60
@@ -39,7 +41,8 @@ def each_on_cluster(
 @contextmanager
 def connected(address: str | None) -> Iterator[Client]:
     """A client of the cluster whose scheduler is at the address; all workers have this very package."""
-    if not isinstance(address, str) or not address:
+    # One that Dask cannot read makes a client that hangs for long.
+    if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
         raise ValueError(f"a Dask cluster needs its scheduler's address, such as tcp://127.0.0.1:8786; got {address!r}")
     try:
         from distributed import Client

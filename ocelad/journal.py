@@ -37,21 +37,19 @@ class Journal:
     path : Path or None
         Made, with its folder, if it is not there. While it is open no other journal may have it.
     restart : bool
-        Whether what is in the file is forgotten.
+        Whether what is in the file is forgotten. It stays there until there is something new to keep.
     """
 
     def __init__(self, path: Path | None = None, *, restart: bool = False) -> None:
         self._results: dict[str, dict[str, Any]] = {}
         self._file: IO[bytes] | None = None
+        self._forgets = restart
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = open(path, "a+b")  # noqa: SIM115  it is held until close()
             try:
                 _lock(self._file, path)
                 self._read(self._file, path)
-                if restart:
-                    self._file.truncate(0)
-                    self._results = {}
             except BaseException:
                 self.close()
                 raise
@@ -78,25 +76,26 @@ class Journal:
         """Add results, which JSON can hold; when this returns they are on the disk, if there is a file for them."""
         self._results |= results
         if self._file is not None and in_file and results:
+            if self._forgets:
+                self._file.truncate(0)
+                self._forgets = False
             lines = [json.dumps({"key": key, **result}, allow_nan=False) + "\n" for key, result in results.items()]
             self._file.write("".join(lines).encode())
             self._file.flush()
             os.fsync(self._file.fileno())
 
     def _read(self, file: IO[bytes], path: Path) -> None:
+        """Take what whole lines hold; damaged ones among them, and a last one that was being written, are no loss."""
         file.seek(0)
-        whole = 0
-        for line in file.read().splitlines(keepends=True):
-            if not line.endswith(b"\n") and BEGINNING.startswith(line[: len(BEGINNING)]):
-                file.truncate(whole)  # it was being written when the program was killed
-                return
-            kept = _parsed(line)
-            if kept is None:
-                raise ValueError(
-                    f"{path} is no journal of trials, its line {line[:60]!r} is not one; name another folder"
-                )
-            self._results[kept.pop("key")] = kept
-            whole += len(line)
+        content = file.read()
+        whole = content[: content.rfind(b"\n") + 1]
+        lines = whole.splitlines()
+        kept = [result for line in lines if (result := _parsed(line)) is not None]
+        if not kept and (lines or not BEGINNING.startswith(content[: len(BEGINNING)])):
+            raise ValueError(f"{path} is no journal of trials, it begins with {content[:60]!r}; name another folder")
+        if not self._forgets:
+            self._results = {result.pop("key"): result for result in kept}
+            file.truncate(len(whole))
 
 
 def key(*about: Any) -> str:

@@ -7,10 +7,10 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeAlias
 
-from ocelad.journal import Journal, key
+from ocelad.journal import Journal, key, program
 from ocelad.trials import Backend, each_trial
 
 #: What a trial is asked for and what it answers: what JSON can hold.
@@ -68,30 +68,42 @@ class Runner:
             What is being done, for the progress.
         trial : callable (task, given) -> answer
             A function of a module; an answer is known by the task, and by the sources of the package and that module.
+            Answers of one that is in no file are not kept in one.
         tasks : sequence of dict
         given : object
             What the trial gets beside its task and no answer depends on, such as the folder that a copy of the data,
             which the task knows by its digest, is in.
         """
         source = _source(trial)
-        keys = [key(source, trial.__qualname__, json.dumps(task, sort_keys=True)) for task in tasks]
+        of = (
+            f"{id(trial)}" if source is None else source
+        )  # of one without, only this process can know that it is the same
+        keys = [key(of, trial.__qualname__, json.dumps(task, sort_keys=True)) for task in tasks]
         todo = [place for place, its_key in enumerate(keys) if its_key not in self._journal]
         done = len(tasks) - len(todo)
         self._progress(words, done, len(tasks))
         todo_tasks = [(place, tasks[place]) for place in todo]
-        for (place, _), answer in self._each(partial(_answer, trial, given), todo_tasks):
-            self._journal.keep({keys[place]: answer})
+        asked = partial(_answer, trial, given, (program(), source))
+        for (place, _), answer in self._each(asked, todo_tasks):
+            self._journal.keep({keys[place]: answer}, in_file=source is not None)
             done += 1
             self._progress(words, done, len(tasks))
         return [self._journal[its_key] for its_key in keys]
 
 
-def _answer(trial: Trial, given: Any, task: tuple[int, Task]) -> Answer:
+def _answer(trial: Trial, given: Any, known: tuple[str, str | None], task: tuple[int, Task]) -> Answer:
     """As it comes back from a file, so that it is the same when it does."""
+    if (program(), _source(trial)) != known:  # on another machine, which may have joined late
+        raise ImportError(f"a worker has another ocelad, or another {trial.__module__}; install the same there")
     answer: Answer = json.loads(json.dumps(trial(task[1], given), allow_nan=False))
     return answer
 
 
-def _source(trial: Trial) -> str:
-    """A digest of the module that the trial is in."""
-    return hashlib.sha256(inspect.getsource(sys.modules[trial.__module__]).encode()).hexdigest()
+@cache
+def _source(trial: Trial) -> str | None:
+    """A digest of the module that the trial is in; None where it is in no file, such as what is typed at a prompt."""
+    try:
+        source = inspect.getsource(sys.modules[trial.__module__])
+    except (OSError, TypeError):
+        return None
+    return hashlib.sha256(source.encode()).hexdigest()

@@ -4,7 +4,7 @@ Dask cluster."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal, TypeVar, get_args
 
 from ocelad import checks
@@ -107,18 +107,34 @@ def _as_finished(
     if backend == "dask":
         yield from each_on_cluster(partial(_alone, trial), seeds, address)
         return
-    from joblib import Parallel, delayed
+    from joblib import Parallel, delayed, effective_n_jobs
 
+    if backend == "threads" or effective_n_jobs(n_jobs) == 1:  # one at a time is in this process anyway
+        from threadpoolctl import threadpool_limits
+
+        # Around all of them: the limit is of the process, and threads that end would take it from the others.
+        with threadpool_limits(1):
+            tasks = (delayed(_placed)(trial, place, seed) for place, seed in enumerate(seeds))
+            yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered", backend="threading")(tasks)
+        return
     # Workers whose parent was killed do not know; soon after their last trial they shall go.
-    kind: dict[str, Any] = (
-        {"backend": "threading"} if backend == "threads" else {"backend": "loky", "idle_worker_timeout": IDLE_SECONDS}
-    )
+    workers: dict[str, Any] = {"backend": "loky", "idle_worker_timeout": IDLE_SECONDS}
     tasks = (delayed(_alone)(trial, place, seed) for place, seed in enumerate(seeds))
-    yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered", **kind)(tasks)
+    yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered", **workers)(tasks)
+
+
+def _placed(trial: Callable[[Seed], Result], place: int, seed: Seed) -> tuple[int, Result]:
+    return place, trial(seed)
 
 
 def _alone(trial: Callable[[Seed], Result], place: int, seed: Seed) -> tuple[int, Result]:
+    """In a worker, where linear algebra stays on one thread from the first trial on."""
+    _limit_threads()
+    return place, trial(seed)
+
+
+@cache
+def _limit_threads() -> None:
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(1):
-        return place, trial(seed)
+    threadpool_limits(1)

@@ -15,7 +15,8 @@ import pytest
 from command import run
 
 from ocelad.figures import FIGURES, Claim, Figure, Rows
-from ocelad.figures.report import part, report
+from ocelad.figures.folder import Folder
+from ocelad.figures.report import Part, report
 
 # Of three streams, to rounds 3000 and 6000, two methods.
 SMALL = ("--trials", "3", "--set", "methods=rice-hinge saol", "--set", "every=3000", "--engine", "threads")
@@ -90,7 +91,8 @@ class TestFigure:
         assert run("figure", "toy", "--redraw", "--output", tmp_path).stdout
 
     def test_the_list(self, toy):
-        assert "trials=3, scale=1.0, word=a b" in run("figure", "--list").stdout
+        printed = run("figure", "--list").stdout
+        assert all(words in printed for words in ("Numbers", "trials=3", "scale=1.0", "word=a b", "trials=2"))
         assert json.loads(run("figure", "--list", "--json").stdout)["toy"]["title"] == "Numbers"
 
     @pytest.mark.parametrize(
@@ -107,11 +109,29 @@ class TestFigure:
             (("toy", "--address", "tcp://127.0.0.1:1"), 2, "--address is for --engine dask"),
             (("toy", "--redraw", "--quick"), 2, "--redraw takes the rows as they are"),
             (("toy", "--redraw"), 1, "there are no rows in the folder"),
+            (("toy", "--jobs", "0"), 2, "Invalid value for --jobs: 0 is neither -1 nor 1 or more"),
+            (
+                ("toy", "--output", "file/folder"),
+                2,
+                "Invalid value for --output: the folder 'file/folder' cannot be made",
+            ),
         ],
     )
     def test_wrong_words(self, toy, tmp_path, arguments, code, sentence):
+        (tmp_path / "file").touch()
         told = run("figure", *arguments, cwd=tmp_path, code=code)
         assert sentence in " ".join(told.stderr.split())
+
+    def test_rows_of_other_settings_are_not_replaced_without_a_word(self, toy, tmp_path):
+        run("figure", "toy", "--output", tmp_path)
+        assert "replaced" not in run("figure", "toy", "--output", tmp_path).stderr
+        assert "will be replaced: trials was 3" in run("figure", "toy", "--quick", "--output", tmp_path).stderr
+
+    def test_rows_that_are_not_whole_are_not_drawn(self, toy, tmp_path):
+        rows = Rows({"figure": "toy"}, {"numbers": {"trial": [0], "value": [1.0]}, "more": {"a": [1]}})
+        rows.save(tmp_path / "figure-toy")
+        (tmp_path / "figure-toy" / "numbers.csv").unlink()
+        assert "numbers is not in" in run("figure", "toy", "--redraw", "--output", tmp_path, code=1).stderr
 
     def test_rows_of_another_figure_are_not_drawn(self, toy, tmp_path):
         Rows({"figure": "3"}, {"numbers": {"trial": [1]}}).save(tmp_path / "figure-toy")
@@ -193,8 +213,10 @@ class TestReproduce:
         assert "ocelad figure toy --set trials=2" in page
         assert page.count("data:image/png;base64,") == 1
 
-    def test_nothing_is_loaded_from_elsewhere(self, toy):
-        page = report([part(toy, toy.rows())])
+    def test_nothing_is_loaded_from_elsewhere(self, toy, tmp_path):
+        rows, folder = toy.rows(), Folder(tmp_path, toy)
+        rows.save(folder.path)
+        page = report([Part(toy, rows, folder.draw(rows).read_bytes())])
         assert not re.search(r"<script|<link|https?://|@import|url\(", page)
         assert "1 agree and 0 do not" in page
         assert "Not at full size" not in page
@@ -203,14 +225,36 @@ class TestReproduce:
         page = report([], {"4": "no <reviews>"})
         assert "Figure 4: no &lt;reviews&gt;" in page
 
-    def test_figures_whose_data_are_not_there_are_named(self, toy, tmp_path, monkeypatch):
+    @pytest.mark.parametrize("error", [FileNotFoundError, ValueError, ConnectionError])
+    def test_figures_whose_data_are_not_there_or_damaged_are_named(self, toy, tmp_path, monkeypatch, error):
         def absent(runner, data, /):
-            raise FileNotFoundError("the reviews are not there")
+            raise error("the reviews are not there")
 
+        monkeypatch.delitem(FIGURES, "toy")
         monkeypatch.setitem(FIGURES, "4", Figure("4", "Reviews", absent, drawn, said, needs_reviews=True))
-        told = run("reproduce", "--output", tmp_path)
+        monkeypatch.setitem(FIGURES, "toy", toy)
+        told = run("reproduce", "--output", tmp_path, code=3)
         assert "Not computed: the reviews are not there" in told.stderr
-        assert "Figure 4: the reviews are not there" in (tmp_path / "report.html").read_text()
+        page = (tmp_path / "report.html").read_text()
+        assert "Figure 4: the reviews are not there" in page
+        assert "Figure toy: Numbers" in page
+
+    def test_a_failure_of_another_figure_is_told(self, toy, tmp_path, monkeypatch):
+        def fails(runner, data, /):
+            raise ValueError("this is wrong")
+
+        monkeypatch.setitem(FIGURES, "9", Figure("9", "Fails", fails, drawn, said))
+        assert "this is wrong" in run("reproduce", "--output", tmp_path, code=1).stderr
+
+    def test_figures_that_are_there_stay_on_the_page(self, toy, tmp_path, monkeypatch):
+        other = replace(toy, name="other", title="Earlier numbers", departures="Done <otherwise>.")
+        monkeypatch.setitem(FIGURES, "other", other)
+        run("reproduce", "--only", "other", "--output", tmp_path)
+        assert (tmp_path / "figure-other" / "figure.png").exists()
+        run("reproduce", "--only", "toy", "--output", tmp_path)
+        page = (tmp_path / "report.html").read_text()
+        assert "Earlier numbers" in page
+        assert "Done &lt;otherwise&gt;." in page
 
     def test_some_only(self, toy, tmp_path):
         told = json.loads(run("reproduce", "--only", "toy", "--json", "--output", tmp_path).stdout)

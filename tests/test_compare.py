@@ -432,6 +432,8 @@ class TestJournal:
             (tmp_path / name).write_text("# one")
         (tmp_path / "cli/track.py").write_text("# two")
         assert digest() == before
+        monkeypatch.setattr(journal, "version", lambda package: f"another {package}")
+        assert digest() != before
 
     def test_a_file_that_is_no_journal_is_refused_and_stays(self, tmp_path):
         path = tmp_path / "trials.jsonl"
@@ -457,9 +459,31 @@ class TestJournal:
         path, stream = tmp_path / "trials.jsonl", given()
         with Records(path) as journal:
             self.keep(journal, stream, 0)
+        before = path.read_bytes()
         with Records(path, restart=True) as journal:
             assert journal.missing(stream, [METHODS["euclidean"]], 0, 100)
-        assert path.read_bytes() == b""
+            assert path.read_bytes() == before  # what fails before its first trial loses nothing
+            self.keep(journal, stream, 1)
+            self.keep(journal, stream, 2)
+        with Records(path) as journal:
+            assert journal.missing(stream, [METHODS["euclidean"]], 0, 100)
+            assert not journal.missing(stream, [METHODS["euclidean"]], 1, 100)
+            assert not journal.missing(stream, [METHODS["euclidean"]], 2, 100)
+
+    @pytest.mark.parametrize("damage", [b"\x00" * 50 + b"\n", b"nonsense\n", b'{"key": 3}\n', b"\x00" * 50])
+    @pytest.mark.parametrize("restart", [False, True])
+    def test_damaged_lines_cost_only_themselves(self, tmp_path, damage, restart):
+        path, stream = tmp_path / "trials.jsonl", given()
+        with Records(path) as journal:
+            self.keep(journal, stream, 0)
+            whole = path.read_bytes()
+            self.keep(journal, stream, 1)
+        path.write_bytes(whole + damage + (path.read_bytes()[len(whole) :] if damage.endswith(b"\n") else b""))
+        with Records(path, restart=restart) as journal:
+            assert bool(journal.missing(stream, [METHODS["euclidean"]], 0, 100)) is restart
+            self.keep(journal, stream, 2)
+        with Records(path) as journal:
+            assert not journal.missing(stream, [METHODS["euclidean"]], 2, 100)
 
 
 class TestCompare:

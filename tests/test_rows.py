@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from ocelad.figures.rows import Rows
 
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(lambda text: text.strip() == text)
-# Text that reads as something else would come back as that; a column of names never does.
 names = texts.map(lambda text: f"x{text}")
 columns = st.one_of(
     st.lists(st.integers(-(2**53), 2**53), min_size=3, max_size=3),
     st.lists(st.floats(allow_nan=True), min_size=3, max_size=3),
-    st.lists(names, min_size=3, max_size=3),
+    st.lists(texts, min_size=3, max_size=3),
     st.lists(st.booleans(), min_size=3, max_size=3),
 )
 
@@ -62,11 +61,34 @@ class TestFiles:
                 Rows.load(tmp_path)
 
 
-def test_text_that_looks_like_numbers_is_told_by_all_of_its_column(tmp_path):
-    Rows({}, {"one": {"name": ["1", "x"], "value": ["1", "2"]}}).save(tmp_path)
+def test_text_that_looks_like_numbers_stays_text(tmp_path):
+    Rows({}, {"one": {"label": ["1", "2"], "word": ["True", "nan"]}}).save(tmp_path)
     loaded = Rows.load(tmp_path).tables["one"]
-    assert loaded["name"].tolist() == ["1", "x"]
-    assert loaded["value"].tolist() == [1, 2]
+    assert loaded["label"].tolist() == ["1", "2"]
+    assert loaded["word"].tolist() == ["True", "nan"]
+
+
+@pytest.mark.parametrize(("old", "new"), [("2.5", "much"), ("True", "perhaps"), ("7", "7.5"), ("2.5,", "")])
+def test_cells_of_another_kind_are_refused(tmp_path, old, new):
+    (path,) = Rows({}, {"one": {"error": [2.5], "found": [True], "round": [7]}}).save(tmp_path)
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(ValueError, match="is no file of rows"):
+        Rows.load(tmp_path)
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_tables_of_an_earlier_run_go_and_other_files_stay(tmp_path, format):
+    (tmp_path / "mine.csv").write_text("a,b\n1,2\n")
+    Rows({}, {"one": table(), "two": table()}).save(tmp_path, format)
+    Rows({}, {"one": table()}).save(tmp_path, format)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.csv", f"one.{format}"]
+
+
+def test_tables_that_are_missing_are_named(tmp_path):
+    Rows({}, {"one": table(), "two": table()}).save(tmp_path)
+    (tmp_path / "two.csv").unlink()
+    with pytest.raises(FileNotFoundError, match="two is not in"):
+        Rows.load(tmp_path)
 
 
 def test_a_folder_without_rows(tmp_path):
@@ -75,10 +97,11 @@ def test_a_folder_without_rows(tmp_path):
 
 
 def test_files_of_different_runs_are_not_mixed(tmp_path):
-    Rows({"run": 1}, {"one": table(), "two": table()}).save(tmp_path)
-    Rows({"run": 2}, {"one": table()}).save(tmp_path)
+    for run in (1, 2):
+        Rows({"run": run}, {"one": table(), "two": table()}).save(tmp_path / f"{run}")
+    (tmp_path / "1" / "one.csv").replace(tmp_path / "2" / "one.csv")
     with pytest.raises(ValueError, match="are of different runs"):
-        Rows.load(tmp_path)
+        Rows.load(tmp_path / "2")
 
 
 @pytest.mark.parametrize("columns", [{"a": [1], "b": [1, 2]}, {"a": [[1]]}])

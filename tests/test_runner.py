@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 from contextlib import contextmanager
+from types import ModuleType
 
 import pytest
 
@@ -16,8 +17,8 @@ from ocelad import cluster
 from ocelad.experiments import tracking
 from ocelad.figures import FIGURES
 from ocelad.figures.folder import Folder
-from ocelad.journal import Journal, key
-from ocelad.runner import Runner
+from ocelad.journal import Journal, key, program
+from ocelad.runner import Runner, _answer, _source
 from ocelad.trials import each_trial, map_trials
 
 SMALL = {"trials": 3, "every": 3000, "methods": "comid saol"}
@@ -78,6 +79,25 @@ class TestRunner:
         assert journal.program.__wrapped__() == before
         (tmp_path / "core.py").write_text("# two")
         assert journal.program.__wrapped__() != before
+
+    def test_a_trial_that_is_in_no_file_runs_and_is_not_kept_in_one(self, tmp_path):
+        typed = {"__name__": "typed"}
+        exec("def double(task, given):\n    return {'is': 2 * task['x']}", typed)
+        sys.modules["typed"] = ModuleType("typed")
+        try:
+            with Journal(tmp_path / "j") as journal:
+                runner = Runner(journal, engine="threads")
+                assert runner.run("", typed["double"], [{"x": 2}]) == [{"is": 4}]
+        finally:
+            del sys.modules["typed"]
+        assert (tmp_path / "j").read_bytes() == b""
+
+    def test_a_worker_with_another_trial_is_refused(self):
+        known = program(), _source(square)
+        assert _answer(square, None, known, (0, {"x": 2})) == {"is": 4, "with": None}
+        for wrong in (("another", known[1]), (known[0], "another")):
+            with pytest.raises(ImportError, match="a worker has another ocelad, or another test_runner"):
+                _answer(square, None, wrong, (0, {"x": 2}))
 
 
 def test_keys_differ_where_anything_does():
@@ -204,9 +224,15 @@ class TestCluster:
 
     def test_nobody_at_the_address(self, monkeypatch):
         monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.5)
-        for address in ("tcp://127.0.0.1:9", "nonsense://x"):
-            with pytest.raises(OSError, match="no Dask scheduler answers"):
-                map_trials(abs, [1], backend="dask", address=address)
+        with pytest.raises(OSError, match="no Dask scheduler answers"):
+            map_trials(abs, [1], backend="dask", address="tcp://127.0.0.1:9")
+
+    @pytest.mark.parametrize(
+        "address", ["nonsense", "nonsense://x:1", "http://127.0.0.1:8786", "tcp://127.0.0.1", "", 5]
+    )
+    def test_what_is_no_address(self, address):
+        with pytest.raises(ValueError, match="needs its scheduler's address, such as"):
+            map_trials(abs, [1], backend="dask", address=address)
 
     def test_a_cluster_without_workers(self, tmp_path, monkeypatch):
         monkeypatch.setattr(cluster, "WORKER_SECONDS", 0.5)

@@ -164,6 +164,16 @@ class TestClaims:
         claim = next(claim for claim in FIGURE.claims(doctored(**nobody)) if claim.what == "Who adapts")
         assert claim.agrees
 
+    def test_one_trial_says_nothing_of_chance(self):
+        rows = FIGURE.rows(Runner(engine="threads"), trials=1, methods="rice-hinge comid", every=3000)
+        claim = next(claim for claim in FIGURE.claims(rows) if claim.what == "COMID, high rate")
+        assert claim.agrees is None
+        assert "nan" not in claim.ours + str(FIGURE.shown(rows).body)
+
+    def test_who_runs_alone_is_not_said_to_adapt_alone(self):
+        rows = FIGURE.rows(Runner(engine="threads"), trials=1, methods="rice-hinge", every=3000)
+        assert next(claim for claim in FIGURE.claims(rows) if claim.what == "Who adapts").agrees is None
+
     def test_methods_that_were_left_out_are_not_spoken_of(self):
         rows = FIGURE.rows(Runner(engine="threads"), trials=2, methods="saol comid", every=3000)
         assert FIGURE.claims(rows) == []

@@ -109,6 +109,8 @@ def figure(name: str | None, list_: bool, as_json: bool, **options: Any) -> None
         print_json(as_plain(chosen, rows, picture))
         return
     print_tables(*shown_tables(chosen, rows), width=140)
+    if chosen.departures:
+        click.echo(chosen.departures)
     if seconds is not None:
         click.echo(f"Computed in {duration(seconds)}.")
     click.echo(f"Rows: {folder.path}")
@@ -120,6 +122,7 @@ def computed(figure: Figure, settings: Mapping[str, Any], options: dict[str, Any
     _check_running(options)
     folder = _folder(figure, options)
     data = _downloaded() if options["download"] and figure.needs_reviews else options["data"]
+    _tell_of_other_rows(folder, settings)
     start = monotonic()
     with trial_progress() as progress:
         try:
@@ -134,9 +137,23 @@ def computed(figure: Figure, settings: Mapping[str, Any], options: dict[str, Any
                 format=options["format_"],
             )
         except KeyboardInterrupt:
-            click.echo(f"Interrupted; what is finished is in {folder.path}: run the same command again.", err=True)
+            again = "the same command without --restart" if options["restart"] else "the same command"
+            click.echo(f"Interrupted; what is finished is in {folder.path}: run {again} again.", err=True)
             sys.exit(INTERRUPTED)
     return rows, monotonic() - start
+
+
+def _tell_of_other_rows(folder: Any, settings: Mapping[str, Any]) -> None:
+    """Say if rows of other settings are about to be replaced."""
+    try:
+        before = folder.rows().about["settings"]
+    except (OSError, ValueError, KeyError):
+        return
+    changed = [f"{name} was {before.get(name)}" for name, value in settings.items() if before.get(name) != value]
+    if changed:
+        click.echo(
+            f"The rows in {folder.path} are of other settings and will be replaced: {'; '.join(changed)}.", err=True
+        )
 
 
 def _check_running(options: dict[str, Any]) -> None:
@@ -145,6 +162,14 @@ def _check_running(options: dict[str, Any]) -> None:
         raise click.UsageError("--engine dask needs --address, the scheduler's, such as tcp://127.0.0.1:8786")
     if options["engine"] != "dask" and options["address"]:
         raise click.UsageError("--address is for --engine dask")
+    if options["jobs"] != -1 and options["jobs"] < 1:
+        raise click.BadParameter(f"{options['jobs']} is neither -1 nor 1 or more", param_hint="--jobs")
+    try:
+        options["output"].mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.BadParameter(
+            f"the folder {str(options['output'])!r} cannot be made ({error.strerror})", param_hint="--output"
+        ) from None
     if options["download"] and options["data"]:
         raise click.UsageError("--download fetches the reviews to where --data would not look: leave one away")
 
@@ -233,8 +258,10 @@ def _print_list(as_json: bool) -> None:
     if as_json:
         print_json({name: {"title": each.title, "settings": dict(each.settings)} for name, each in FIGURES.items()})
         return
-    body = [
-        [name, each.title, ", ".join(f"{key}={value}" for key, value in each.settings.items())]
-        for name, each in FIGURES.items()
-    ]
-    print_tables(table("Figures", ["", "what it shows", "settings"], body), width=120)
+    body = [[name, each.title, _listed(each.settings), _listed(each.quick)] for name, each in FIGURES.items()]
+    head = ["", "what it shows", "settings", "of these with --quick"]
+    print_tables(table("Figures", head, body, numbers=False), width=120)
+
+
+def _listed(settings: Mapping[str, Any]) -> str:
+    return "\n".join(f"{key}={value}" for key, value in settings.items())

@@ -10,6 +10,9 @@ from typing import Any
 
 import click
 
+# Seconds between two lines where there is no bar.
+QUIET = 2.0
+
 
 @contextmanager
 def trial_progress() -> Iterator[Callable[[str, int, int], None]]:
@@ -48,14 +51,16 @@ def trial_progress() -> Iterator[Callable[[str, int, int], None]]:
 
 def _lines() -> Callable[[str, int, int], None]:
     begun: dict[str, tuple[float, int]] = {}
-    last: dict[str, int] = {}
+    last: dict[str, tuple[int, float]] = {}
 
     def show(words: str, done: int, total: int) -> None:
-        now, before = begun.setdefault(words, (monotonic(), done))
+        now = monotonic()
+        start, before = begun.setdefault(words, (now, done))
         tenth = 10 * done // max(total, 1)
-        if tenth > last.get(words, -1):
-            last[words] = tenth
-            left = (monotonic() - now) / max(done - before, 1) * (total - done)
+        told, when = last.get(words, (-1, -QUIET))
+        if tenth > told and (now - when >= QUIET or done == total):
+            last[words] = tenth, now
+            left = (now - start) / max(done - before, 1) * (total - done)
             until = f", about {duration(left)} left" if before < done < total else ""
             click.echo(f"{words}: {done} of {total} trials{until}", err=True)
 

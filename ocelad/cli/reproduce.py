@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -9,7 +10,7 @@ import click
 
 from ocelad.cli.figure import claims_table, computed, running
 from ocelad.cli.progress import duration
-from ocelad.cli.shared import as_json, print_json, print_tables, why_no_picture
+from ocelad.cli.shared import ROWS_SKIPPED, as_json, print_json, print_tables, why_no_picture
 
 REPORT = "report.html"
 
@@ -23,7 +24,8 @@ def reproduce(only: str | None, as_json: bool, **options: Any) -> None:
     """Compute all figures of the paper and write one HTML page: pictures, the paper's words beside ours, and settings.
 
     The page needs nothing else: it can be sent to somebody as it is. What is finished is not computed again, also what
-    "ocelad figure" computed in the same folder.
+    "ocelad figure" computed in the same folder. Figures whose reviews are not there are left out, and named on the page
+    (exit code 3).
 
     \b
     Examples:
@@ -32,36 +34,49 @@ def reproduce(only: str | None, as_json: bool, **options: Any) -> None:
       ocelad reproduce --only 1,2,3 --output results
     """
     from ocelad.figures import FIGURES
-    from ocelad.figures.report import part, report
+    from ocelad.figures.folder import Folder
+    from ocelad.figures.report import Part, report
     from ocelad.saved import replace_whole
 
     chosen = _chosen(only)
     if (no_picture := why_no_picture()) is not None:
         raise ImportError(no_picture)
-    start, parts, missing = monotonic(), [], {}
+    start, missing = monotonic(), dict[str, str]()
+    parts: dict[str, Part] = {}
     path = options["output"] / REPORT
+
+    def write() -> None:
+        in_order = [parts[name] for name in FIGURES if name in parts]
+        replace_whole(path, report(in_order, missing).encode())
+
     for number, name in enumerate(chosen, 1):
-        figure = FIGURES[name]
+        figure, folder = FIGURES[name], Folder(options["output"], FIGURES[name])
         click.echo(f"Figure {name} ({number} of {len(chosen)}): {figure.title}", err=True)
         try:
             rows, _ = computed(figure, figure.chosen(quick=options["quick"]), options)
-        except FileNotFoundError as error:
+        except (OSError, ValueError) as error:
             if not figure.needs_reviews:
                 raise
-            missing[name] = str(error)
+            missing[name] = str(error)  # the others do not need the reviews
             click.echo(f"Not computed: {error}", err=True)
             continue
-        parts.append(part(figure, rows))
-        replace_whole(path, report(parts, missing).encode())  # what is there so far can be looked at
-    replace_whole(path, report(parts, missing).encode())
+        parts[name] = Part(figure, rows, folder.draw(rows).read_bytes())
+        write()  # what is there so far can be looked at
+    for name in set(FIGURES) - set(chosen):
+        with suppress(OSError, ValueError):  # those that were computed earlier belong to the page
+            folder = Folder(options["output"], FIGURES[name])
+            rows = folder.rows()
+            parts[name] = Part(FIGURES[name], rows, folder.draw(rows).read_bytes())
+    write()
+    claims = {name: [claim._asdict() for claim in FIGURES[name].claims(parts[name].rows)] for name in parts}
     if as_json:
-        figures = {each.figure.name: [c._asdict() for c in each.figure.claims(each.rows)] for each in parts}
-        print_json({"figures": figures, "missing": missing, "report": str(path)})
-        return
-    for each in parts:
-        print_tables(claims_table(each.figure, each.rows), width=140)
-    click.echo(f"Done in {duration(monotonic() - start)}.")
-    click.echo(f"Report: {path}")
+        print_json({"figures": claims, "missing": missing, "report": str(path)})
+    else:
+        print_tables(*(claims_table(FIGURES[name], parts[name].rows) for name in FIGURES if name in parts), width=140)
+        click.echo(f"Done in {duration(monotonic() - start)}.")
+        click.echo(f"Report: {path}")
+    if missing:
+        click.get_current_context().exit(ROWS_SKIPPED)
 
 
 def _chosen(only: str | None) -> list[str]:

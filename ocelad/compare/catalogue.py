@@ -269,7 +269,7 @@ _METHODS = [
         "lmnn-start",
         "LMNN of all points with their classes before the first round, never again",
         partial(_at_start, Lmnn),
-        {"k": 3, "weight": 0.5, "max_iter": 25},  # more steps get no other point right
+        {"k": 3, "weight": 0.5, "max_iter": 25},  # with more the error is the same within chance
         needs=_LABELS,
         group="batch",
     ),

@@ -33,6 +33,7 @@ def trial(task: Task, folder: str) -> Answer:
     """How many reviews their neighbours get wrong in each embedding, in percent, for one split and its pairs.
 
     Reviews that are held out are in no pair, nor in the shares of words or the PCA, and duplicates of them neither.
+    (Which words are counted at all, the most frequent ones, is known from all reviews.)
     """
     reviews = reviews_known(folder, task["reviews"], task["words"])
     train, held_out = reviews.split(seed=task["seed"])
@@ -99,7 +100,7 @@ def tables(
     *,
     question: str,
     trials: int,
-    seed: int,
+    first_seed: int,
     features: str,
     words: int,
     pairs: int,
@@ -111,7 +112,7 @@ def tables(
     ----------
     question : {"type", "sentiment", "both", "star"}
         What makes two reviews similar.
-    trials, seed : int
+    trials, first_seed : int
         How many splits into training and held-out reviews, and the seed of the first.
     features : str
         Preprocessings of the counts (``Reviews.points``), with blanks between.
@@ -123,7 +124,8 @@ def tables(
         eta0 of the learner.
     """
     checks.whole(trials, "trials", at_least=1)
-    checks.whole(seed, "seed", at_least=0)
+    checks.whole(first_seed, "first_seed", at_least=0)
+    checks.whole(words, "words", at_least=3)  # PCA makes two dimensions of them
     checks.whole(pairs, "pairs", at_least=1)
     checks.number(step_size, "step_size", above=0)
     folder = str(find_reviews(data))
@@ -136,8 +138,8 @@ def tables(
     tasks = [
         {**common, "step_size": step_size, "features": name, "seed": s, "permuted": permuted, "shown": shown}
         for name in chosen
-        for s in range(seed, seed + trials)
-        for permuted, shown in ((False, s == seed), (True, False))
+        for s in range(first_seed, first_seed + trials)
+        for permuted, shown in ((False, s == first_seed), (True, False))
     ]
     answers = runner.run(f"embeddings by {question}", trial, tasks, given=folder)
     errors = [
@@ -145,18 +147,12 @@ def tables(
         for task, answer in zip(tasks, answers, strict=True)
         for embedding, (loo, held_out) in answer["errors"].items()
     ]
-    is_held_out = np.isin(np.arange(len(reviews)), reviews.split(seed=seed)[1])
+    is_held_out = np.isin(np.arange(len(reviews)), reviews.split(seed=first_seed)[1])
     points = [
         {"features": task["features"], "embedding": embedding, "x": x, "y": y, "label": label, "held_out": held}
         for task, answer in zip(tasks, answers, strict=True)
         for embedding, X in answer.get("points", {}).items()
         for (x, y), label, held in zip(X, names.tolist(), is_held_out.tolist(), strict=True)
     ]
-    about = {
-        "reviews": len(reviews),
-        "words": len(reviews.words),
-        "source": reviews.source,
-        "fingerprint": reviews.fingerprint(),
-        "held_out": int(is_held_out.sum()),
-    }
+    about = {**reviews.described(), "held_out": int(is_held_out.sum())}
     return {"errors": columns(errors), "points": columns(points), "reviews": columns([about])}

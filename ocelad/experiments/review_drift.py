@@ -92,7 +92,7 @@ def tables(
     /,
     *,
     trials: int,
-    seed: int,
+    first_seed: int,
     features: str,
     words: int,
     pairs_before: int,
@@ -106,7 +106,7 @@ def tables(
 
     Parameters
     ----------
-    trials, seed : int
+    trials, first_seed : int
         How many splits into training and held-out reviews, and the seed of the first.
     features : str
         The preprocessing of the counts (``Reviews.points``).
@@ -122,7 +122,8 @@ def tables(
     """
     for name, count in (("trials", trials), ("pairs_before", pairs_before), ("pairs_after", pairs_after)):
         checks.whole(count, name, at_least=1)
-    checks.whole(seed, "seed", at_least=0)
+    checks.whole(first_seed, "first_seed", at_least=0)
+    checks.whole(words, "words", at_least=N_DIMENSIONS)
     sizes = {"step_size": step_size, "oracle_step_size": oracle_step_size, "static_step_size": static_step_size}
     for name, value in {**sizes, "max_norm": max_norm}.items():
         checks.number(value, name, above=0)
@@ -138,7 +139,9 @@ def tables(
         **sizes,
         "max_norm": max_norm,
     }
-    tasks = [{**common, "before": before, "seed": s} for before in BEFORE for s in range(seed, seed + trials)]
+    tasks = [
+        {**common, "before": before, "seed": s} for before in BEFORE for s in range(first_seed, first_seed + trials)
+    ]
     answers = runner.run("reviews that change", trial, tasks, given=folder)
     errors = [
         {"before": task["before"], "method": method, "seed": task["seed"], "pairs": pairs, "error": error}
@@ -151,4 +154,4 @@ def tables(
         for task, answer in zip(tasks, answers, strict=True)
         for method, error in answer["before"].items()
     ]
-    return {"errors": columns(errors), "before": columns(own)}
+    return {"errors": columns(errors), "before": columns(own), "reviews": columns([reviews.described()])}

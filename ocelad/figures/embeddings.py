@@ -55,11 +55,9 @@ def draw(rows: Rows) -> Any:
         )
     reviews, trials = rows.tables["reviews"], rows.about["settings"]["trials"]
     splits = "" if trials == 1 else f", means of {trials} splits (the first is drawn)"
-    figure.suptitle(
-        f"{reviews['reviews'][0]:,} reviews, {reviews['words'][0]:,} words. Errors of {N_NEIGHBORS} nearest neighbours"
-        f"{splits}; {reviews['held_out'][0]:,} reviews held out",
-        fontsize=11,
-    )
+    counts = f"{reviews['reviews'][0]:,} reviews, {reviews['words'][0]:,} words, {reviews['held_out'][0]:,} held out."
+    between = "\n" if len(features) == 1 else " "
+    figure.suptitle(f"{counts}{between}Errors of {N_NEIGHBORS} nearest neighbours{splits}", fontsize=11)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, markerscale=4)
     return figure
@@ -140,11 +138,11 @@ def claims(rows: Rows) -> list[Claim]:
 def _separates(rows: Rows, question: str, features: str, column: str) -> Claim:
     """Whether the classes are told apart best in the learned embedding, and worse with all words, and by PCA."""
     ours = {embedding: _mean(rows, features, embedding, column) for embedding in (LEARNED, PCA, ORIGINAL)}
-    agrees = ours[LEARNED] < min(ours[PCA], ours[ORIGINAL])
-    paper, remark = "improved class separability", "the paper has raw counts and leave-one-out only"
+    agrees, paper, remark = None, "-", "beyond the paper, which has raw counts and leave-one-out only"
     if (features, column) == (PAPER_FEATURES, "loo"):
+        agrees, paper = ours[LEARNED] < min(ours[PCA], ours[ORIGINAL]), _three(PAPER[question])
         n = rows.tables["reviews"]["reviews"][0]
-        paper, remark = _three(PAPER[question]), f"not the same reviews, {n:,} and not 11,402: numbers differ"
+        remark = f"numbers differ: {n:,} reviews and not 11,402, no L1 norm, and settings that the paper does not tell"
     how = {"loo": "leave-one-out", "held_out": "held-out"}[column]
     return Claim(f"{features}, {how}: learned beside PCA and all words", paper, _three(ours), agrees, remark)
 
@@ -155,11 +153,12 @@ def _three(errors: dict[str, float]) -> str:
 
 def _control(rows: Rows, features: str) -> Claim:
     error = _mean(rows, features, PERMUTED, "held_out")
-    two = len(set(rows.tables["points"]["label"].tolist())) == 2
-    remark = "a control: nothing about held-out reviews leaks into what is learned"
-    if two and not CHANCE[0] <= error <= CHANCE[1]:
-        remark = "a control that fails: it should be chance"
-    return Claim(f"{features}, held-out: permuted labels", "-", f"{error:.1f} %", None, remark)
+    what, ours = f"{features}, held-out: permuted labels", f"{error:.1f} %"
+    if len(set(rows.tables["points"]["label"].tolist())) > 2:
+        return Claim(what, "-", ours, None, "a control; chance depends on how large the classes are")
+    if CHANCE[0] <= error <= CHANCE[1]:
+        return Claim(what, "-", ours, None, "a control: nothing about held-out reviews leaks into what is learned")
+    return Claim(what, "-", ours, False, "a control that fails: it should be chance, 50 %")
 
 
 def _figure(name: str, question: str, title: str) -> Figure:
@@ -173,7 +172,7 @@ def _figure(name: str, question: str, title: str) -> Figure:
         settings={
             "question": question,
             "trials": 5,
-            "seed": 0,
+            "first_seed": 100,
             "features": "raw bin.idf.l2",
             "words": PAPER_WORDS,
             "pairs": 100_000,
@@ -181,6 +180,12 @@ def _figure(name: str, question: str, title: str) -> Figure:
         },
         quick={"trials": 1, "pairs": 10_000},
         needs_reviews=True,
+        departures=(
+            "One COMID learner, hinge loss, steps that fall like 1 / sqrt(1 + t / 1000), rank 30; the paper adds the "
+            "elementwise L1 norm, which here never lowered the error clearly. 15 neighbours vote; 30 % of the reviews "
+            "are held out, with their duplicates. Which words are counted is known from all reviews; nothing else is "
+            "known of those held out. The step size was chosen on splits of other seeds."
+        ),
     )
 
 

@@ -42,7 +42,7 @@ class Claim(NamedTuple):
     agrees : bool or None
         Whether that is the same in kind; None where the paper says nothing that could be held against it.
     remark : str
-        Why, where it does not.
+        Why, or what else must be known of it.
     """
 
     what: str
@@ -71,11 +71,13 @@ class Figure:
     shown : callable (rows) -> Shown, or None
         The main numbers, where the claims do not say them all.
     settings : dict
-        What the experiment is called with, at full size; "seed" and "trials" are called so in all figures.
+        What the experiment is called with, at full size; "first_seed" and "trials" are called so in all figures.
     quick : dict
         What of it is smaller, to have something to look at in seconds.
     needs_reviews : bool
         Whether it is about the reviews, which are not part of the package.
+    departures : str
+        Where it is not done as in the paper, or the paper does not say how it was done.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Figure:
     settings: Mapping[str, Any] = field(default_factory=dict)
     quick: Mapping[str, Any] = field(default_factory=dict)
     needs_reviews: bool = False
+    departures: str = ""
 
     def chosen(self, *, quick: bool = False, **changed: Any) -> dict[str, Any]:
         """The settings with some of them changed; another kind of value than the usual one is refused."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import base64
-import io
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
 from ocelad.figures.figure import Claim, Figure
 from ocelad.figures.rows import Rows
-from ocelad.plots import pyplot
 
 PAPER = "Greenewald, Kelley, Hero: Dynamic metric learning from pairwise comparisons"
 
@@ -21,15 +19,6 @@ class Part(NamedTuple):
     figure: Figure
     rows: Rows
     picture: bytes
-
-
-def part(figure: Figure, rows: Rows) -> Part:
-    """A figure with its picture drawn."""
-    drawn = figure.draw(rows)
-    file = io.BytesIO()
-    drawn.savefig(file, format="png", dpi=130)
-    pyplot().close(drawn)
-    return Part(figure, rows, file.getvalue())
 
 
 def report(parts: Sequence[Part], missing: Mapping[str, str] | None = None) -> str:
@@ -99,12 +88,24 @@ def _section(each: Part) -> str:
         body = [[c.what, c.paper, c.ours, c.verdict, c.remark] for c in claims]
         tables.append(_table(["", "the paper", "here", "agrees", "why"], body))
     settings = ", ".join(f"{key} = {value}" for key, value in rows.about["settings"].items())
+    departures = f"<p>{escape(figure.departures)}</p>" if figure.departures else ""
     return f"""<section id="figure-{escape(figure.name)}">
 <h2>Figure {escape(figure.name)}: {escape(figure.title)}</h2>
 <figure><img src="data:image/png;base64,{image}" alt="Figure {escape(figure.name)}: {escape(figure.title)}"></figure>
-{"".join(tables)}
-<p class="small">Again: <code>{escape(_command(each))}</code>. Settings: {escape(settings)}.</p>
+{departures}{"".join(tables)}
+<p class="small">Again: <code>{escape(_command(each))}</code>. Settings: {escape(settings)}.{escape(_reviews(rows))}</p>
 </section>"""
+
+
+def _reviews(rows: Rows) -> str:
+    """Which reviews it is about, if it is about reviews."""
+    if "reviews" not in rows.tables:
+        return ""
+    reviews = {name: column[0] for name, column in rows.tables["reviews"].items()}
+    return (
+        f" Reviews: {reviews['reviews']} of {reviews['source']}, with {reviews['words']} words, "
+        f"fingerprint {reviews['fingerprint'][:16]}."
+    )
 
 
 def _reduced(each: Part) -> dict[str, Any]:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ocelad.checks import Floats
 from ocelad.experiments import review_drift
 from ocelad.experiments.review_drift import BEFORE, FROZEN, N_DIMENSIONS, N_NEIGHBORS, ORACLE, RICE
+from ocelad.figures.differences import is_above_chance, mean_and_error
 from ocelad.figures.figure import Claim, Figure, Shown
 from ocelad.figures.rows import Rows
 from ocelad.plots import PALETTE, pyplot
@@ -22,8 +24,8 @@ NAMES = {
     FROZEN: ("nonadaptive", PALETTE[6], ":"),
 }
 CHANGES = {"both": "type and sentiment, then type", "sentiment": "sentiment, then type"}
-# So much worse than the learner that is told of the change is still competitive.
-COMPETITIVE = 2.0
+# So much worse than the learner that is told of the change is still competitive, after so many pairs.
+COMPETITIVE, SETTLED = 2.0, 500
 
 
 def draw(rows: Rows) -> Any:
@@ -74,52 +76,80 @@ def _curve(rows: Rows, before: str, method: str) -> dict[int, tuple[float, float
 
 
 def shown(rows: Rows) -> Shown:
-    """The mean errors at the checkpoints."""
+    """The mean errors before the change, by what was asked then, and at the checkpoints after it."""
     pairs = sorted(set(rows.tables["errors"]["pairs"].tolist()))
     body = []
     for before in BEFORE:
         for method, (name, *_) in NAMES.items():
-            curve = _curve(rows, before, method)
-            body.append([CHANGES[before], name, *(f"{curve[at][0]:.1f}" if at in curve else "" for at in pairs)])
-    return Shown(["change", "error (%) by pairs since it", *(f"{at:,}" for at in pairs)], body)
+            curve, own = _curve(rows, before, method), rows.where("before", question=before, method=method)["error"]
+            learned = f"{own.mean():.1f}" if len(own) else ""
+            after = [f"{curve[at][0]:.1f}" if at in curve else "" for at in pairs]
+            body.append([CHANGES[before], name, learned, *after])
+    head = ["change", "error (%) by pairs since it", "before, of what was asked then", *(f"{at:,}" for at in pairs)]
+    return Shown(head, body)
 
 
 def claims(rows: Rows) -> list[Claim]:
     """What the paper says of its figure 6, and what the rows say."""
-    return [_outperforms(rows), _competes(rows), *(_nonadaptive(rows, before) for before in BEFORE)]
+    return [
+        _outperforms(rows),
+        _competes(rows),
+        *(_oracle_is_worse(rows, before) for before in BEFORE),
+        *(_nonadaptive(rows, before) for before in BEFORE),
+    ]
 
 
-def _compared(rows: Rows, before: str) -> tuple[str, np.ndarray]:
-    """RICE-OCELAD beside the oracle in words, and how much less the oracle has at each checkpoint that both have."""
+def _more(rows: Rows, before: str) -> dict[int, Floats]:
+    """How much more error RICE-OCELAD has than the oracle, trial by trial, at each checkpoint that both have."""
+    rice, oracle = (rows.where("errors", before=before, method=method) for method in (RICE, ORACLE))
+    return {
+        at: rice["error"][rice["pairs"] == at] - oracle["error"][oracle["pairs"] == at]
+        for at in sorted(set(oracle["pairs"].tolist()))
+    }
+
+
+def _compared(rows: Rows, before: str) -> str:
     rice, oracle = _curve(rows, before, RICE), _curve(rows, before, ORACLE)
     words = ", ".join(f"{rice[at][0]:.1f} / {oracle[at][0]:.1f} %" for at in oracle)
-    ours = f"after {', '.join(f'{at:,}' for at in oracle)} pairs {words}"
-    return ours, np.array([rice[at][0] - oracle[at][0] for at in oracle])
+    return f"after {', '.join(f'{at:,}' for at in oracle)} pairs {words}"
 
 
 def _outperforms(rows: Rows) -> Claim:
-    ours, more = _compared(rows, "both")
+    """Whether the mean over the checkpoints is less by more than chance."""
+    less = -np.mean(list(_more(rows, "both").values()), axis=0)
+    mean, error = mean_and_error(less)
     paper = "significantly outperforms even the reinitialized method"
-    agrees = bool(more[0] < -1 and more.mean() < 0)
-    remark = "most in the first pairs, where what was learned before still helps" if agrees else ""
-    return Claim("type and sentiment, then type: RICE-OCELAD / oracle", paper, ours, agrees, remark)
+    what = "type and sentiment, then type: RICE-OCELAD / oracle"
+    ours = f"{_compared(rows, 'both')}; on average {mean:.1f} points less"
+    if len(less) == 1:
+        return Claim(what, paper, ours, None, "one split says nothing of chance")
+    remark = "most in the first pairs, where what was learned before still helps"
+    return Claim(what, paper, f"{ours}, \u00b1 {error:.1f}", is_above_chance(less), remark)
 
 
 def _competes(rows: Rows) -> Claim:
-    ours, more = _compared(rows, "sentiment")
-    settled = more[2:] if len(more) > 2 else more
+    settled = {at: float(more.mean()) for at, more in _more(rows, "sentiment").items() if at >= SETTLED}
     paper = "remains competitive, though the clusterings are unrelated"
-    agrees = bool(settled.max() < COMPETITIVE)
-    remark = "behind at first, level from some hundred pairs on" if agrees and more[0] > 0 else ""
-    return Claim("sentiment, then type: RICE-OCELAD / oracle", paper, ours, agrees, remark)
+    what = f"sentiment, then type: RICE-OCELAD / oracle, from {SETTLED} pairs on"
+    if not settled:
+        return Claim(what, paper, _compared(rows, "sentiment"), None, "too few pairs to tell")
+    return Claim(what, paper, _compared(rows, "sentiment"), max(settled.values()) < COMPETITIVE)
+
+
+def _oracle_is_worse(rows: Rows, before: str) -> Claim:
+    """The caption's words, at every checkpoint."""
+    more = {at: float(of_trials.mean()) for at, of_trials in _more(rows, before).items()}
+    better = [f"{at:,}" for at, mean in more.items() if mean > 0]
+    ours = f"the oracle has less after {', '.join(better)} pairs" if better else "at every checkpoint"
+    return Claim(f"{CHANGES[before]}: oracle", "has the higher tracking error", ours, not better)
 
 
 def _nonadaptive(rows: Rows, before: str) -> Claim:
     frozen = next(iter(_curve(rows, before, FROZEN).values()))[0]
     last = list(_curve(rows, before, RICE).values())[-1][0]
     ours = f"stays at {frozen:.1f} %, RICE-OCELAD comes to {last:.1f} %"
-    agrees = frozen > last
-    return Claim(f"{CHANGES[before]}: nonadaptive", "does not track the change at all", ours, agrees)
+    remark = "what was asked before answers the new question, too" if before == "both" else ""
+    return Claim(f"{CHANGES[before]}: nonadaptive", "does not track the change at all", ours, frozen > last, remark)
 
 
 FIGURE = Figure(
@@ -131,7 +161,7 @@ FIGURE = Figure(
     shown=shown,
     settings={
         "trials": 5,
-        "seed": 0,
+        "first_seed": 100,
         "features": "raw",
         "words": PAPER_WORDS,
         "pairs_before": 20_000,
@@ -143,4 +173,10 @@ FIGURE = Figure(
     },
     quick={"trials": 1, "pairs_before": 5000, "pairs_after": 2000},
     needs_reviews=True,
+    departures=(
+        "RICE-OCELAD with 9 scales from intervals of 64 rounds on (the paper begins with 1), hinge loss, rank 30, and "
+        "a bound on the metric (max_norm), which decides how fast it follows: the paper's theorems suppose one, its "
+        "experiments do not say. It is paid for before the change, where one learner with falling steps has less "
+        "error. No L1 norm. Settings, the oracle's too, were chosen on splits of other seeds."
+    ),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -76,84 +77,103 @@ class Rows:
         paths = []
         for name, table in self.tables.items():
             path = folder / f"{name}.{format}"
-            content = _csv(self.about, table) if format == "csv" else _parquet(self.about, table)
+            head = _head(self.about, self.tables, table)
+            content = _csv(head, table) if format == "csv" else _parquet(head, table)
             replace_whole(path, content)
-            # Rows of an earlier run in the other format would be as good as these to who looks.
-            (folder / f"{name}.{'parquet' if format == 'csv' else 'csv'}").unlink(missing_ok=True)
             paths.append(path)
+        for left in (path for path in _files(folder) if path not in paths and _is_ours(path)):
+            left.unlink()  # of an earlier run, and as good as these to who looks
         return paths
 
     @classmethod
     def load(cls, folder: str | Path) -> Rows:
         """What ``save`` wrote."""
-        paths = sorted(path for format in get_args(Format) for path in Path(folder).glob(f"*.{format}"))
+        paths = _files(Path(folder))
         if not paths:
             raise FileNotFoundError(f"there are no rows in the folder {str(folder)!r}; compute them first")
-        tables, abouts = {}, []
+        tables, heads = {}, []
         for path in paths:
-            about, tables[path.stem] = _read_csv(path) if path.suffix == ".csv" else _read_parquet(path)
-            abouts.append(about)
-        if any(about != abouts[0] for about in abouts):
+            with _refusing(path):
+                head, table = _read_csv(path) if path.suffix == ".csv" else _read_parquet(path)
+                if _head(head["about"], head["tables"], table) != head:
+                    raise ValueError("it is not whole, or was changed")
+            tables[path.stem] = table
+            heads.append((head["about"], head["tables"]))
+        if any(head != heads[0] for head in heads):
             raise ValueError(f"the files in {str(folder)!r} are of different runs; compute them anew")
-        return cls(abouts[0], tables)
+        if lost := set(heads[0][1]) - set(tables):
+            raise FileNotFoundError(f"{', '.join(sorted(lost))} is not in {str(folder)!r}; compute the rows anew")
+        return cls(heads[0][0], tables)
 
 
-def _csv(about: About, table: Mapping[str, np.ndarray]) -> bytes:
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for format in get_args(Format) for path in folder.glob(f"*.{format}"))
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether it says that it is a file of rows."""
+    content = path.read_bytes()
+    return content.startswith(_ABOUT.encode()) if path.suffix == ".csv" else _KEY in content[-(1 << 16) :]
+
+
+def _head(about: About, names: Iterable[str], table: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """What a file says of itself, by which one is known that was cut off, or whose fellows are not there."""
+    kinds = {name: column.dtype.kind for name, column in table.items()}
+    return {"about": about, "tables": sorted(names), "rows": len(next(iter(table.values()))), "columns": kinds}
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:  # of JSON, UTF-8 and Arrow, too
+        raise ValueError(f"{str(path)!r} is no file of rows ({error}); compute them anew") from None
+
+
+def _csv(head: dict[str, Any], table: Mapping[str, np.ndarray]) -> bytes:
     text = io.StringIO()
-    n_rows = len(next(iter(table.values())))  # by which a file that was cut off is known
-    text.write(f"{_ABOUT}{json.dumps({'about': about, 'rows': n_rows}, sort_keys=True)}\n")
+    text.write(f"{_ABOUT}{json.dumps(head, sort_keys=True)}\n")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(table)
     writer.writerows(zip(*(column.tolist() for column in table.values()), strict=True))
     return text.getvalue().encode()
 
 
-def _read_csv(path: Path) -> tuple[About, dict[str, np.ndarray]]:
-    try:
-        first, _, text = path.read_text(encoding="utf-8").partition("\n")
-        if not first.startswith(_ABOUT):
-            raise ValueError("its first line does not say what it is")
-        head = json.loads(first.removeprefix(_ABOUT))
-        about: About = head["about"]
-        names, *rows = csv.reader(io.StringIO(text, newline=""))
-        if not text.endswith("\n") or len(rows) != head["rows"] or any(len(row) != len(names) for row in rows):
-            raise ValueError("it is not whole")
-        columns = {name: _column([row[at] for row in rows]) for at, name in enumerate(names)}
-    except (KeyError, TypeError, ValueError) as error:  # of JSON and UTF-8, too
-        raise ValueError(f"{str(path)!r} is no file of rows ({error}); compute them anew") from None
-    return about, columns
+def _read_csv(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    first, _, text = path.read_text(encoding="utf-8").partition("\n")
+    if not first.startswith(_ABOUT):
+        raise ValueError("its first line does not say what it is")
+    head: dict[str, Any] = json.loads(first.removeprefix(_ABOUT))
+    names, *rows = csv.reader(io.StringIO(text, newline=""))
+    if not text.endswith("\n") or any(len(row) != len(names) for row in rows):
+        raise ValueError("it is not whole")
+    columns = zip(*rows, strict=True) if rows else ([] for _ in names)
+    kinds = head["columns"]
+    return head, {name: _column(kinds[name], column) for name, column in zip(names, columns, strict=True)}
 
 
-def _column(values: list[str]) -> np.ndarray:
-    """Truth values, whole numbers, numbers, or else text."""
-    if values and set(values) <= {"True", "False"}:
-        return np.array([value == "True" for value in values])
-    for kind in (int, float):
-        try:
-            return np.array([kind(value) for value in values], dtype=kind)
-        except ValueError:
-            continue
-    return np.array(values, dtype=str)
+def _column(kind: str, values: Iterable[str]) -> np.ndarray:
+    """Truth values, whole numbers, numbers, or text."""
+    if kind == "b":
+        return np.array([{"True": True, "False": False}[value] for value in values], dtype=bool)
+    return np.array(list(values), dtype={"i": np.int64, "f": np.float64, "U": str}[kind])
 
 
-def _parquet(about: About, table: Mapping[str, np.ndarray]) -> bytes:
+def _parquet(head: dict[str, Any], table: Mapping[str, np.ndarray]) -> bytes:
     pyarrow, parquet = _pyarrow()
     columns = {name: pyarrow.array(column.tolist()) for name, column in table.items()}
-    arrow = pyarrow.table(columns).replace_schema_metadata({_KEY: json.dumps(about, sort_keys=True).encode()})
+    arrow = pyarrow.table(columns).replace_schema_metadata({_KEY: json.dumps(head, sort_keys=True).encode()})
     sink = pyarrow.BufferOutputStream()
     parquet.write_table(arrow, sink)
     content: bytes = sink.getvalue().to_pybytes()
     return content
 
 
-def _read_parquet(path: Path) -> tuple[About, dict[str, np.ndarray]]:
-    pyarrow, parquet = _pyarrow()
-    try:
-        arrow = parquet.read_table(path)
-        about: About = json.loads((arrow.schema.metadata or {})[_KEY])
-    except (pyarrow.ArrowException, KeyError, ValueError) as error:
-        raise ValueError(f"{str(path)!r} is no file of rows ({error}); compute them anew") from None
-    return about, {name: np.array(arrow.column(name).to_pylist()) for name in arrow.column_names}
+def _read_parquet(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    _, parquet = _pyarrow()
+    arrow = parquet.read_table(path)  # an ArrowInvalid is a ValueError
+    head: dict[str, Any] = json.loads((arrow.schema.metadata or {})[_KEY])
+    return head, {name: np.array(arrow.column(name).to_pylist()) for name in arrow.column_names}
 
 
 def _pyarrow() -> tuple[Any, Any]:

@@ -51,11 +51,9 @@ def draw(rows: Rows) -> Any:
     bottom.set_ylim(-2, 102)
     bottom.set_xlabel("round")
     bottom.set_xlim(0, rows.tables["drift"]["round"].max())
-    trials = f"{rows.about['settings']['trials']:,} trials"
+    title = f"{rows.about['settings']['trials']:,} trials, best first;\nbands: one standard error"
     handles, labels = middle.get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside center right", frameon=False, title=f"{trials},\nbest first", fontsize=9
-    )
+    figure.legend(handles, labels, loc="outside center right", frameon=False, title=title, fontsize=9)
     return figure
 
 
@@ -104,7 +102,7 @@ def _draw_drift(ax: Axes, rows: Rows) -> None:
     ax.plot(drift["round"][small], drift["moved"][small], color=PALETTE[0], linewidth=0.8)
     top = 1.25 * drift["moved"][small].max()
     for at, moved in zip(drift["round"][~small], drift["moved"][~small], strict=True):
-        words = f"clustering changes: {moved:.2f}"
+        words = f"clustering changes: moves by {moved:.2f}"
         ax.text(at + 60, 0.93 * top, words, fontsize=8, va="top").set_in_layout(False)
         ax.axvline(at, color=PALETTE[1], linewidth=1.6)
     ax.set_ylim(0, top)
@@ -141,7 +139,8 @@ def _overall(rows: Rows, method: str, phase: str = "all") -> dict[str, float]:
 def _estimate(row: dict[str, float], column: str) -> str:
     if column not in row:
         return ""
-    return f"{row[column]:+.2f} \u00b1 {row[f'{column}_se']:.2f}"
+    error = row[f"{column}_se"]
+    return f"{row[column]:+.2f}" + (f" \u00b1 {error:.2f}" if np.isfinite(error) else "")
 
 
 def _numbers(rows: Rows, method: str) -> str:
@@ -170,7 +169,8 @@ def _logistic(rows: Rows) -> Claim:
 
 
 def _saol(rows: Rows) -> Claim:
-    remark = "not quite zero: now and then the learner that is drawn happens to be a good one"
+    found = _overall(rows, "saol")["found"]
+    remark = "not quite zero: now and then the learner that is drawn happens to be a good one" if found else ""
     paper = "fails: P(NMI > .8) is zero throughout"
     return Claim("SAOL", paper, _numbers(rows, "saol"), _fails(rows, "saol"), remark)
 
@@ -201,7 +201,8 @@ def _decaying(rows: Rows) -> Claim:
 
 def _high(rows: Rows) -> Claim:
     row = _overall(rows, "comid")
-    agrees = row["knn_error_more"] > 2 * row["knn_error_more_se"]
+    one = not np.isfinite(row["knn_error_more_se"])
+    agrees = None if one else row["knn_error_more"] > 2 * row["knn_error_more_se"]
     ours = f"{_numbers(rows, 'comid')}; {_estimate(row, 'knn_error_more')} points more error"
     remark = (
         "a small difference: its rate was chosen by looking at drifting streams"
@@ -215,6 +216,8 @@ def _alone(rows: Rows) -> Claim:
     """Whether every other method that is told no more than the pairs fails."""
     told = rows.tables["methods"]["told"].tolist()
     others = [m for m, more in zip(rows.tables["methods"]["method"].tolist(), told, strict=True) if not more]
+    if set(others) <= {"rice", REFERENCE}:
+        return Claim("Who adapts", "RICE-OCELAD alone", "no other method was run that is told the pairs alone", None)
     follow = [_name(m) for m in others if m not in ("rice", REFERENCE) and not _fails(rows, m)]
     ours = f"these follow, too: {', '.join(follow)}" if follow else "no other method does"
     return Claim("Who adapts", "RICE-OCELAD alone", ours, not follow)
@@ -243,4 +246,9 @@ FIGURE = Figure(
     shown=shown,
     settings={"trials": 3000, "first_seed": 1000, "methods": " ".join(FIGURE_METHODS), "every": 100},
     quick={"trials": 8},
+    departures=(
+        "The paper gives no numbers for the clusters, the noise, the drift and the lengths of the phases; they are "
+        "chosen as said in ocelad.streams.DriftingClusters. The settings of all methods were chosen on streams of "
+        "other seeds."
+    ),
 )

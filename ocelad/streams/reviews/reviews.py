@@ -117,6 +117,11 @@ class Reviews:
             digest.update("\n".join(map(str, labels)).encode() + b"\0")
         return digest.hexdigest()
 
+    def described(self) -> dict[str, Any]:
+        """How many there are, and what they are known by."""
+        counted = {"reviews": len(self), "words": len(self.words)}
+        return {**counted, "source": self.source, "fingerprint": self.fingerprint()}
+
     def labels(self, question: str) -> npt.NDArray[np.str_]:
         """The class of each review, by what is asked: "type", "sentiment", "both" (four classes) or "star"."""
         checks.choice(question, "question", QUESTIONS)
