@@ -40,7 +40,7 @@ SOME = csr_array(np.eye(3))
         (lambda: sparse_knn_error(np.eye(3), [0, 0, 1], 1), "points is a ndarray; accepted: a SciPy sparse matrix"),
         (lambda: sparse_knn_error(SOME, [0, 1], 1), r"labels has shape \(2,\)"),
         (lambda: sparse_knn_error(SOME * np.nan, [0, 0, 1], 1), "points holds nan"),
-        (lambda: sparse_knn_error(SOME, [0, 0, 1], 3), "n_neighbors is 3, but there are only 2 points that vote"),
+        (lambda: sparse_knn_error(SOME, [0, 0, 1], 3), "n_neighbors is 3, but each of 3 points has only 2 others"),
         (lambda: sparse_knn_error(SOME, [0, 0, 1], 0), "n_neighbors must be a whole number of at least 1"),
         (lambda: sparse_knn_error(SOME, [0, 0, 1], 1, test_points=SOME), "accepted: both or none"),
         (lambda: sparse_knn_error(SOME, [0, 0, 1], 1, test_labels=[1]), "accepted: both or none"),

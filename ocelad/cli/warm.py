@@ -7,9 +7,10 @@ import click
 
 @click.command(short_help="Compile the fast engine's kernels ahead of their first use.")
 def warm() -> None:
-    """Compile the kernels of the fast engine, of diagonal metrics and of scores now; the first use will not wait.
+    """Compile the kernels of the fast engine, of diagonal metrics, of scores and of LMNN now; the first use will not
+    wait.
 
-    It takes about half a minute. What is compiled is kept on disk, beside the package or in NUMBA_CACHE_DIR.
+    It takes about a minute. What is compiled is kept on disk, beside the package or in NUMBA_CACHE_DIR.
 
     \b
     Example:
@@ -18,9 +19,11 @@ def warm() -> None:
     from time import perf_counter
 
     start = perf_counter()
+    from ocelad.baselines.warm import warm as warm_baselines
     from ocelad.online.warm import warm as warm_engines
     from ocelad.scores.warm import warm as warm_scores
 
     warm_engines()
     warm_scores()
+    warm_baselines()
     click.echo(f"The kernels are compiled ({perf_counter() - start:.1f} s).")

@@ -53,13 +53,13 @@ def knn_error(
             raise ValueError("test_labels is given without test_points; accepted: both or none")
         return leave_one_out_error(ready(X), classes, k)
     T = checks.array(test_points, "test_points", 2, n_features=X.shape[1])
-    classes, truth = _both(labels, test_labels, len(X), len(T))
-    return _error(_nearest(ready(X, T), k, themselves=False), classes, truth)
+    classes, truth = both_classes(labels, test_labels, len(X), len(T))
+    return error_of(_nearest(ready(X, T), k, themselves=False), classes, truth)
 
 
 def leave_one_out_error(made: Ready, classes: np.ndarray, k: int) -> float:
     """``knn_error`` of points that have been checked."""
-    return _error(_nearest(made, k, themselves=True), classes, classes)
+    return error_of(_nearest(made, k, themselves=True), classes, classes)
 
 
 def knn_error_by_closeness(closeness: Any, labels: Any, n_neighbors: int = 5, *, test_labels: Any = None) -> float:
@@ -90,9 +90,9 @@ def knn_error_by_closeness(closeness: Any, labels: Any, n_neighbors: int = 5, *,
             raise ValueError(f"closeness has shape {table.shape}; accepted: (n_points, n_points) without test_labels")
         truth = classes = classes_of(labels, n_points)
     else:
-        classes, truth = _both(labels, test_labels, n_points, n_rows)
+        classes, truth = both_classes(labels, test_labels, n_points, n_rows)
     k = few(n_neighbors, n_points - (test_labels is None), n_points)
-    return _error(closest(table, k, test_labels is None), classes, truth)
+    return error_of(closest(table, k, test_labels is None), classes, truth)
 
 
 def _nearest(made: Ready, k: int, themselves: bool) -> np.ndarray:
@@ -110,7 +110,7 @@ def few(n_neighbors: Any, most: int, n_points: int) -> int:
     return k
 
 
-def _both(labels: Any, test_labels: Any, n_points: int, n_test: int) -> tuple[np.ndarray, np.ndarray]:
+def both_classes(labels: Any, test_labels: Any, n_points: int, n_test: int) -> tuple[np.ndarray, np.ndarray]:
     """The classes of the points and of the test points, by one numbering."""
     classes_of(labels, n_points)
     classes_of(test_labels, n_test, "test_labels", "test points")
@@ -118,6 +118,7 @@ def _both(labels: Any, test_labels: Any, n_points: int, n_test: int) -> tuple[np
     return together[:n_points].copy(), together[n_points:].copy()
 
 
-def _error(neighbors: np.ndarray, classes: np.ndarray, truth: np.ndarray) -> float:
+def error_of(neighbors: np.ndarray, classes: np.ndarray, truth: np.ndarray) -> float:
+    """How often the vote of the neighbours is wrong."""
     n_classes = int(max(classes.max(), truth.max())) + 1
     return int(wrong_votes(neighbors, classes, truth, n_classes)) / len(truth)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ocelad import checks
 from ocelad.checks import Floats
 from ocelad.online.compiled import compiled
+from ocelad.scores.kernels.blocks import Ints
+from ocelad.scores.kernels.neighbors import keep, nobody_yet
 from ocelad.scores.labelled import classes_of
-
-Ints = npt.NDArray[np.int64]
+from ocelad.scores.neighbors import both_classes, error_of, few
 
 
 def sparse_knn_error(
@@ -50,18 +50,11 @@ def sparse_knn_error(
     T, truth = X, classes
     if not alone:
         T = checks.sparse(test_points, "test_points", n_features=X.shape[1])
-        classes_of(test_labels, T.shape[0], "test_labels", "test points")
-        together = classes_of(np.concatenate([labels, test_labels]), n + T.shape[0])
-        classes, truth = together[:n], together[n:]
-    k = checks.whole(n_neighbors, "n_neighbors", at_least=1)
-    if k > n - alone:
-        raise ValueError(f"n_neighbors is {k}, but there are only {n - alone} points that vote")
+        classes, truth = both_classes(labels, test_labels, n, T.shape[0])
+    k = few(n_neighbors, n - alone, n)
     voters = X.T.tocsr()
     squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64)
-    neighbors = _nearest(*_arrays(T), *_arrays(voters), squares, k, alone)
-    votes = np.zeros((len(truth), int(max(classes.max(), truth.max())) + 1), dtype=np.int64)
-    np.add.at(votes, (np.arange(len(truth))[:, None], classes[neighbors]), 1)
-    return float(np.mean(votes.argmax(axis=1) != truth))
+    return error_of(_nearest(*_arrays(T), *_arrays(voters), squares, k, alone), classes, truth)
 
 
 def _arrays(rows: Any) -> tuple[Ints, Ints, Floats]:
@@ -82,8 +75,8 @@ def _nearest(
 ) -> Ints:
     """The k points nearest to each row; rows feature by feature, and of each feature the points that have it."""
     n_rows, n_points = len(row_ends) - 1, len(squares)
-    neighbors = np.empty((n_rows, k), dtype=np.int64)
-    kept, out = np.empty(k), np.empty(n_points)
+    kept, neighbors = np.empty((n_rows, k)), np.empty((n_rows, k), dtype=np.int64)
+    out = np.empty(n_points)
     for i in range(n_rows):
         for j in range(n_points):
             out[j] = squares[j]
@@ -91,15 +84,8 @@ def _nearest(
             twice, feature = 2.0 * row_values[at], row_features[at]
             for there in range(feature_ends[feature], feature_ends[feature + 1]):
                 out[feature_points[there]] -= twice * feature_values[there]
-        for m in range(k):
-            kept[m] = np.inf
+        nobody_yet(kept, i)
         for j in range(n_points):
-            if out[j] < kept[k - 1] and not (themselves and i == j):
-                place = k - 1
-                while place > 0 and kept[place - 1] > out[j]:
-                    kept[place] = kept[place - 1]
-                    neighbors[i, place] = neighbors[i, place - 1]
-                    place -= 1
-                kept[place] = out[j]
-                neighbors[i, place] = j
+            if out[j] < kept[i, k - 1] and not (themselves and i == j):
+                keep(out[j], j, kept, neighbors, i)
     return neighbors
