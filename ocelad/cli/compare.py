@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +10,8 @@ import click
 from click.core import ParameterSource
 
 from ocelad.cli.comparison import notes, print_list, score_lines, tables
-from ocelad.cli.progress import trial_progress
+from ocelad.cli.progress import tell_of_interrupt, trial_progress
 from ocelad.cli.shared import (
-    INTERRUPTED,
     PICTURES,
     ROWS_SKIPPED,
     as_json,
@@ -133,8 +131,7 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
                 progress=progress,
             )
         except KeyboardInterrupt:
-            click.echo(f"Interrupted; what is finished is in {journal}: run the same command again to go on.", err=True)
-            sys.exit(INTERRUPTED)
+            tell_of_interrupt(journal, options["restart"])
     _write(result, output, f"{PICTURE}.{options['picture']}", as_json)
     if n_skipped:
         click.get_current_context().exit(ROWS_SKIPPED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import monotonic
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocelad.cli.progress import duration, trial_progress
-from ocelad.cli.shared import INTERRUPTED, PICTURES, as_json, print_json, print_tables, table, why_no_picture
+from ocelad.cli.progress import duration, tell_of_interrupt, trial_progress
+from ocelad.cli.shared import PICTURES, as_json, print_json, print_tables, table, why_no_picture
 
 if TYPE_CHECKING:
     from ocelad.figures import Figure, Rows
@@ -137,9 +136,7 @@ def computed(figure: Figure, settings: Mapping[str, Any], options: dict[str, Any
                 format=options["format_"],
             )
         except KeyboardInterrupt:
-            again = "the same command without --restart" if options["restart"] else "the same command"
-            click.echo(f"Interrupted; what is finished is in {folder.path}: run {again} again.", err=True)
-            sys.exit(INTERRUPTED)
+            tell_of_interrupt(folder.path, options["restart"])
     return rows, monotonic() - start
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, NoReturn
 
 import click
+
+from ocelad.cli.shared import INTERRUPTED
 
 # Seconds between two lines where there is no bar.
 QUIET = 2.0
@@ -65,6 +68,13 @@ def _lines() -> Callable[[str, int, int], None]:
             click.echo(f"{words}: {done} of {total} trials{until}", err=True)
 
     return show
+
+
+def tell_of_interrupt(where: Path, restart: bool) -> NoReturn:
+    """Say how to go on, and end."""
+    again = "the same command without --restart" if restart else "the same command again"
+    click.echo(f"Interrupted; what is finished is in {where}: run {again} to go on.", err=True)
+    sys.exit(INTERRUPTED)
 
 
 def duration(seconds: float) -> str:
