@@ -140,7 +140,7 @@ def _estimate(row: dict[str, float], column: str) -> str:
     if column not in row:
         return ""
     error = row[f"{column}_se"]
-    return f"{row[column]:+.2f}" + (f" \u00b1 {error:.2f}" if np.isfinite(error) else "")
+    return f"{row[column]:+.3f} \u00b1 {error:.3f}" if np.isfinite(error) else f"{row[column]:+.3f}"
 
 
 def _numbers(rows: Rows, method: str) -> str:
