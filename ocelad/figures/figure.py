@@ -64,7 +64,8 @@ class Figure:
     Attributes
     ----------
     name, title : str
-    experiment : callable (runner, data, **settings) -> tables
+    experiment : callable -> tables
+        Called with a runner, ``data`` and the settings;
         ``data`` is the folder of the reviews, or None for where they are by default.
     draw : callable (rows) -> matplotlib figure
     claims : callable (rows) -> list of Claim
