@@ -1,13 +1,17 @@
-"""The command line in this process, which has its imports done."""
+"""The command line: in this process, which has its imports done, or in one that is killed."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import os
+import subprocess
 import sys
+import time
 from types import SimpleNamespace
 from unittest import mock
+
+import numpy as np
 
 from ocelad.cli import main
 
@@ -32,3 +36,19 @@ def run(*arguments, cwd=".", input=None, code=0):
     assert ended == code, told
     assert "Traceback" not in told
     return SimpleNamespace(stdout=printed, stderr=told)
+
+
+def kill_four_times(command, journal, cwd):
+    """Start a command four times, and kill it at a random moment after the journal has grown."""
+    rng = np.random.default_rng()
+    for _ in range(4):
+        process = subprocess.Popen(command, cwd=cwd, stderr=subprocess.DEVNULL)
+        before = journal.stat().st_size if journal.exists() else 0
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            if journal.exists() and journal.stat().st_size > before:
+                break
+            time.sleep(0.01)
+        time.sleep(float(rng.uniform(0, 0.4)))
+        process.kill()
+        process.wait()

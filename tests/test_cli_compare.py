@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
-from command import run
+from command import kill_four_times, run
 
 from ocelad.compare import METHODS, STREAMS
 
@@ -200,18 +198,7 @@ def test_a_killed_comparison_goes_on_and_ends_the_same(tmp_path):
 
     subprocess.run([*command, "--output", "unbroken"], cwd=tmp_path, check=True, capture_output=True)
     journal = tmp_path / "killed" / "trials.jsonl"
-    rng = np.random.default_rng()
-    for _ in range(4):
-        process = subprocess.Popen([*command, "--output", "killed"], cwd=tmp_path, stderr=subprocess.DEVNULL)
-        before = journal.stat().st_size if journal.exists() else 0
-        deadline = time.monotonic() + 60
-        while process.poll() is None and time.monotonic() < deadline:
-            if journal.exists() and journal.stat().st_size > before:
-                break
-            time.sleep(0.01)
-        time.sleep(float(rng.uniform(0, 0.3)))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    kill_four_times([*command, "--output", "killed"], journal, tmp_path)
     finished = len(journal.read_text().splitlines())
     assert finished > 0
     told = subprocess.run([*command, "--output", "killed"], cwd=tmp_path, check=True, capture_output=True, text=True)

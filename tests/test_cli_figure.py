@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from command import run
+from command import kill_four_times, run
 
 from ocelad.figures import FIGURES, Claim, Figure, Rows
 from ocelad.figures.folder import Folder
@@ -179,18 +177,7 @@ def test_a_killed_figure_goes_on_and_ends_the_same(tmp_path):
 
     subprocess.run([*command, "--output", "unbroken"], cwd=tmp_path, check=True, capture_output=True)
     journal = tmp_path / "killed" / "figure-3" / "trials.jsonl"
-    rng = np.random.default_rng()
-    for _ in range(4):
-        process = subprocess.Popen([*command, "--output", "killed"], cwd=tmp_path, stderr=subprocess.DEVNULL)
-        before = journal.stat().st_size if journal.exists() else 0
-        deadline = time.monotonic() + 60
-        while process.poll() is None and time.monotonic() < deadline:
-            if journal.exists() and journal.stat().st_size > before:
-                break
-            time.sleep(0.01)
-        time.sleep(float(rng.uniform(0, 0.5)))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    kill_four_times([*command, "--output", "killed"], journal, tmp_path)
     finished = journal.read_text().count("\n")
     assert finished > 0
     told = subprocess.run([*command, "--output", "killed"], cwd=tmp_path, check=True, capture_output=True, text=True)
