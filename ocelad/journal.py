@@ -34,17 +34,18 @@ class Journal:
 
     Parameters
     ----------
-    path : Path or None
+    path : path or None
         Made, with its folder, if it is not there. While it is open no other journal may have it.
     restart : bool
         Whether what is in the file is forgotten. It stays there until there is something new to keep.
     """
 
-    def __init__(self, path: Path | None = None, *, restart: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, restart: bool = False) -> None:
         self._results: dict[str, dict[str, Any]] = {}
         self._file: IO[bytes] | None = None
         self._forgets = restart
         if path is not None:
+            path = Path(path)
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = open(path, "a+b")  # noqa: SIM115  it is held until close()
             try:

@@ -74,6 +74,8 @@ class Runner:
             What the trial gets beside its task and no answer depends on, such as the folder that a copy of the data,
             which the task knows by its digest, is in.
         """
+        if not callable(trial):
+            raise TypeError(f"trial must be a function of a task and what is given; got {type(trial).__name__}")
         source = _source(trial)
         of = (
             f"{id(trial)}" if source is None else source

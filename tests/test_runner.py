@@ -80,6 +80,15 @@ class TestRunner:
         (tmp_path / "core.py").write_text("# two")
         assert journal.program.__wrapped__() != before
 
+    def test_what_is_no_trial(self):
+        with pytest.raises(TypeError, match="trial must be a function of a task and what is given; got int"):
+            Runner().run("", 5, [{"x": 1}])
+
+    def test_a_journal_may_be_named_by_text(self, tmp_path):
+        with Journal(f"{tmp_path}/j") as journal:
+            Runner(journal, engine="threads").run("", square, self.tasks[:1])
+        assert (tmp_path / "j").read_text().count("\n") == 1
+
     def test_a_trial_that_is_in_no_file_runs_and_is_not_kept_in_one(self, tmp_path):
         typed = {"__name__": "typed"}
         exec("def double(task, given):\n    return {'is': 2 * task['x']}", typed)
