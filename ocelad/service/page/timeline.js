@@ -1,0 +1,161 @@
+// How it was learned, answer by answer: what was lost, how fast the metric moved, and which scale led.
+
+import uPlot from "./vendor/uPlot.esm.js";
+import { css, element, percent, short, themeColour } from "./dom.js";
+import { palette } from "./colours.js";
+
+const HEIGHT = 150;
+// A short memory: the line should turn within a dozen answers when the notion of similarity does.
+const MEMORY = 0.15;
+
+/** A line through dots: what came lately counts most, and it starts at the first dot. */
+function smoothed(values) {
+  let line = values[0];
+  return values.map((value) => (line += MEMORY * (value - line)));
+}
+
+export class TimelineView {
+  #frame;
+  #table;
+  #charts = [];
+  #told = null;
+
+  constructor(frame, table, asTable) {
+    [this.#frame, this.#table] = [frame, table];
+    asTable.addEventListener("change", () => {
+      table.hidden = !asTable.checked;
+      frame.hidden = asTable.checked;
+      this.draw();
+    });
+    new ResizeObserver(() => this.#fit()).observe(frame);
+  }
+
+  update(told) {
+    this.#told = told;
+    this.#table.dataset.rows = String(told.answers.length);
+    this.draw();
+  }
+
+  draw() {
+    const told = this.#told;
+    if (!told) return;
+    for (const { plot } of this.#charts) plot.destroy();
+    this.#charts = [];
+    if (!told.answers.length) {
+      this.#frame.replaceChildren(element("p", { class: "empty" }, "Nothing yet. Each answer adds a dot here."));
+      this.#table.replaceChildren();
+      return;
+    }
+    if (!this.#table.hidden) this.#drawTable(told);
+    const ink = { accent: themeColour("--same"), second: themeColour("--different"), muted: themeColour("--muted"), line: themeColour("--line") };
+    const charts = [this.#loss(told, ink), this.#moved(told, ink), this.#scales(told, ink)];
+    this.#frame.replaceChildren(...charts.map(({ figure }) => figure));
+    this.#charts = charts.map((chart) => ({ ...chart, plot: this.#plot(chart, told, ink) }));
+  }
+
+  #loss(told, { accent }) {
+    return {
+      ...figure("What each answer cost", "0: foretold for sure"),
+      data: [told.loss, smoothed(told.loss)],
+      series: [
+        { points: { show: true, size: 4, fill: css(accent, 0.35), width: 0 }, paths: () => null },
+        { stroke: css(accent), width: 2, points: { show: false } },
+      ],
+      range: { y: { range: (_, low, high) => [0, Math.max(high, 0.1) * 1.05] } },
+      told: (row) => `Answer ${told.answers[row]}: ${short(told.loss[row])}, ${told.right[row] >= 0.5 ? "foretold" : "not foretold"}`,
+      last: `Now ${short(smoothed(told.loss).at(-1))}`,
+    };
+  }
+
+  #moved(told, { second }) {
+    return {
+      ...figure("How fast the metric moves", "a peak: the notion changed"),
+      data: [told.moved],
+      series: [{ stroke: css(second), fill: css(second, 0.15), width: 1.75, points: { show: false } }],
+      range: { y: { range: (_, low, high) => [0, Math.max(high, 1e-6) * 1.05] } },
+      told: (row) => `Answer ${told.answers[row]}: ${percent(told.moved[row])} of its size`,
+      last: `Now ${percent(told.moved.at(-1))} an answer`,
+    };
+  }
+
+  /** Stacked areas, the shortest memory at the bottom. */
+  #scales(told, { line }) {
+    const colours = palette();
+    const n = told.scales.length;
+    const colourOf = (k) => colours.scale(n > 1 ? k / (n - 1) : 0.5);
+    const sums = told.answers.map(() => 0);
+    const stacked = told.shares.map((shares) => shares.map((share, row) => (sums[row] += share)));
+    const leader = (row) => told.shares.reduce((best, shares, k) => (shares[row] > told.shares[best][row] ? k : best), 0);
+    const say = (row) => `memory of ${told.scales[leader(row)]} leads with ${percent(told.shares[leader(row)][row])}`;
+    return {
+      ...figure("How long a memory it uses", `${told.scales[0]} (pale) to ${told.scales.at(-1)} answers`),
+      data: stacked,
+      series: stacked.map((_, k) => ({ stroke: css(line, 0.6), width: 0.5, fill: k ? undefined : css(colourOf(0)), points: { show: false } })),
+      bands: stacked.slice(1).map((_, k) => ({ series: [k + 2, k + 1], fill: css(colourOf(k + 1)) })),
+      range: { y: { range: [0, 1] } },
+      told: (row) => `Answer ${told.answers[row]}: ${say(row)}`,
+      last: `Now: ${say(told.answers.length - 1)}`,
+    };
+  }
+
+  #plot({ figure, data, series, bands, range, told: say, last }, told, { muted, line }) {
+    const [place, words] = [figure.querySelector(".chart"), figure.querySelector(".chart-words")];
+    words.textContent = last;
+    const axis = { stroke: css(muted), font: "11px system-ui, sans-serif", ticks: { show: false }, grid: { stroke: css(line), width: 1 } };
+    const options = {
+      width: Math.max(place.clientWidth, 50),
+      height: HEIGHT,
+      padding: [8, 8, 0, 0],
+      legend: { show: false },
+      cursor: { y: false, sync: { key: "timeline" }, drag: { setScale: false }, points: { show: false } },
+      scales: { x: { time: false, range: (_, low, high) => [Math.min(low, 1), Math.max(high, 10)] }, ...range },
+      axes: [
+        { ...axis, size: 22, grid: { show: false }, space: 40 },
+        { ...axis, size: 40, space: 28, values: (_, ticks) => ticks.map(short) },
+      ],
+      series: [{}, ...series],
+      bands: bands ?? [],
+      hooks: { setCursor: [(plot) => (words.textContent = plot.cursor.idx === null || plot.cursor.idx === undefined ? last : say(plot.cursor.idx))] },
+    };
+    return new uPlot(options, [told.answers, ...data], place);
+  }
+
+  #fit() {
+    for (const { plot, figure } of this.#charts) {
+      const { clientWidth } = figure.querySelector(".chart");
+      if (clientWidth && clientWidth !== plot.width) plot.setSize({ width: clientWidth, height: HEIGHT });
+    }
+  }
+
+  #drawTable(told) {
+    const columns = ["Answers", "Loss", "Foretold", "Moved", ...told.scales.map((length) => `Memory ${length}`)];
+    const rows = told.answers.map((answers, row) => [
+      answers,
+      short(told.loss[row]),
+      percent(told.right[row]),
+      percent(told.moved[row]),
+      ...told.shares.map((shares) => percent(shares[row])),
+    ]);
+    this.#table.replaceChildren(
+      element(
+        "table",
+        {},
+        element("caption", { class: "for-ears" }, "What each answer cost, and what it changed; the latest first"),
+        element("thead", {}, element("tr", {}, columns.map((name) => element("th", { scope: "col" }, name)))),
+        element("tbody", {}, rows.reverse().map(([first, ...rest]) => element("tr", {}, element("th", { scope: "row" }, String(first)), rest.map((cell) => element("td", {}, cell))))),
+      ),
+    );
+  }
+}
+
+function figure(title, hint) {
+  return {
+    figure: element(
+      "figure",
+      { class: "chart-figure" },
+      element("figcaption", {}, element("h3", {}, title), element("span", { class: "hint" }, hint)),
+      element("div", { class: "chart", "aria-hidden": "true" }),
+      element("p", { class: "chart-words" }),
+    ),
+  };
+}
