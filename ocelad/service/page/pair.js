@@ -88,7 +88,7 @@ function featureTable(items, pair, project) {
       { class: marked ? "differs" : null },
       element("th", { scope: "row", title: feature }, feature),
       [left, right].map((value) => element("td", {}, marked ? element("mark", {}, short(value)) : short(value))),
-      element("td", { class: "share" }, bar, element("span", { class: "share-number" }, percent(share))),
+      element("td", {}, element("span", { class: "share-cell" }, bar, element("span", { class: "share-number" }, percent(share)))),
     );
   });
   const table = element(
@@ -103,7 +103,7 @@ function featureTable(items, pair, project) {
         {},
         element("th", { scope: "col" }, "Feature"),
         items.map((item, i) => element("th", { scope: "col", "data-item": item.id, title: item.id }, element("span", { class: "letter" }, LETTERS[i]), element("span", { class: "item-id" }, item.id))),
-        element("th", { scope: "col" }, "Of the distance"),
+        element("th", { scope: "col", class: "of-distance", title: "Share of the squared distance between the two" }, "Share"),
       ),
     ),
     element("tbody", {}, rows),

@@ -4,7 +4,7 @@ import uPlot from "./vendor/uPlot.esm.js";
 import { css, element, percent, short, themeColour } from "./dom.js";
 import { palette } from "./colours.js";
 
-const HEIGHT = 150;
+const HEIGHT = 130;
 // A short memory: the line should turn within a dozen answers when the notion of similarity does.
 const MEMORY = 0.15;
 
@@ -55,14 +55,14 @@ export class TimelineView {
 
   #loss(told, { accent }) {
     return {
-      ...figure("What each answer cost", "0: foretold for sure"),
+      ...figure("How surprising each answer was", "0: as expected"),
       data: [told.loss, smoothed(told.loss)],
       series: [
         { points: { show: true, size: 4, fill: css(accent, 0.35), width: 0 }, paths: () => null },
         { stroke: css(accent), width: 2, points: { show: false } },
       ],
       range: { y: { range: (_, low, high) => [0, Math.max(high, 0.1) * 1.05] } },
-      told: (row) => `Answer ${told.answers[row]}: ${short(told.loss[row])}, ${told.right[row] >= 0.5 ? "foretold" : "not foretold"}`,
+      told: (row) => `Answer ${told.answers[row]}: ${short(told.loss[row])}, ${told.right[row] >= 0.5 ? "judged right" : "judged wrong"}`,
       last: `Now ${short(smoothed(told.loss).at(-1))}`,
     };
   }
@@ -128,7 +128,7 @@ export class TimelineView {
   }
 
   #drawTable(told) {
-    const columns = ["Answers", "Loss", "Foretold", "Moved", ...told.scales.map((length) => `Memory ${length}`)];
+    const columns = ["Answers", "Loss", "Judged right", "Moved", ...told.scales.map((length) => `Memory ${length}`)];
     const rows = told.answers.map((answers, row) => [
       answers,
       short(told.loss[row]),
@@ -140,7 +140,7 @@ export class TimelineView {
       element(
         "table",
         {},
-        element("caption", { class: "for-ears" }, "What each answer cost, and what it changed; the latest first"),
+        element("caption", { class: "for-ears" }, "How surprising each answer was, and what it changed; the latest first"),
         element("thead", {}, element("tr", {}, columns.map((name) => element("th", { scope: "col" }, name)))),
         element("tbody", {}, rows.reverse().map(([first, ...rest]) => element("tr", {}, element("th", { scope: "row" }, String(first)), rest.map((cell) => element("td", {}, cell))))),
       ),
