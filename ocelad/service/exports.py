@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
-from tempfile import TemporaryFile
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, Literal
 
 from ocelad.service import items as reading
@@ -22,12 +23,18 @@ _PAGE, _BYTES = 5000, 2**18
 
 def chunks(live: Live, what: What, format: Format) -> Iterator[bytes]:
     """The file, in pieces; as the project is when it is asked for."""
-    tables = _items(live) if what == "items" else _entries(live, what)
+    if what == "items":
+        return _items(live, format)
+    tables = _entries(live, what)
     return _parquet(tables) if format == "parquet" else _json_lines(tables)
 
 
-def _items(live: Live) -> Iterator[Any]:
-    yield reading.table(live.items)
+def _items(live: Live, format: Format) -> Iterator[bytes]:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, f"items.{format}")
+        reading.write_items(live.items, path)
+        with open(path, "rb") as file:
+            yield from iter(partial(file.read, _BYTES), b"")
 
 
 def _entries(live: Live, what: What) -> Iterator[Any]:

@@ -13,7 +13,7 @@ from ocelad.service.choice import Chooser
 from ocelad.service.entries import Entry
 from ocelad.service.itemset import ItemSet
 from ocelad.service.learning import Learner, View
-from ocelad.service.problems import Refusal
+from ocelad.service.refusal import Refusal
 from ocelad.service.store import ProjectRow, Store
 from ocelad.service.wire import Item, LogEntry, ProjectInfo, Right
 

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ocelad.service.logs import logger
-from ocelad.service.problems import Refusal, problem
+from ocelad.service.refusal import Refusal, problem
 from ocelad.service.service import Service
 
 log = logger("ocelad.http")

@@ -13,7 +13,7 @@ from ocelad.service.itemset import ItemSet
 from ocelad.service.learning import default_settings
 from ocelad.service.live import Live
 from ocelad.service.logs import logger
-from ocelad.service.problems import Refusal
+from ocelad.service.refusal import Refusal
 from ocelad.service.settings import Settings
 from ocelad.service.store import Store
 from ocelad.service.wire import NewItem, Readiness

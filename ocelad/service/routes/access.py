@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from ocelad.service.live import Live
-from ocelad.service.problems import Refusal
+from ocelad.service.refusal import Refusal
 from ocelad.service.security import Caller
 from ocelad.service.service import Service
 from ocelad.service.wire import Problem, Right

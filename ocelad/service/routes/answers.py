@@ -14,7 +14,7 @@ from ocelad.service import exports
 from ocelad.service.entries import NewEntry
 from ocelad.service.events import events as messages
 from ocelad.service.live import Live
-from ocelad.service.problems import Refusal
+from ocelad.service.refusal import Refusal
 from ocelad.service.routes.access import REFUSALS, Answerer, Key, Reader, told
 from ocelad.service.wire import Acknowledged, HistoryPage, NewComparison, NewComparisons, Seq, Undo, Undone
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 import ocelad
-from ocelad.service.problems import Refusal
+from ocelad.service.refusal import Refusal
 from ocelad.service.routes.access import REFUSALS, caller_of, service_of, told
 from ocelad.service.wire import Health, Readiness
 

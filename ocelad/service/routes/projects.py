@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from ocelad.service import items as reading
 from ocelad.service.live import Live
-from ocelad.service.problems import Refusal
+from ocelad.service.refusal import Refusal
 from ocelad.service.routes.access import REFUSALS, Admin, Reader, caller_of, service_of, told
 from ocelad.service.wire import (
     ColumnValues,

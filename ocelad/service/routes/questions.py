@@ -18,10 +18,9 @@ from ocelad.service import items as reading
 from ocelad.service.choice import NothingToAsk
 from ocelad.service.learning import View
 from ocelad.service.live import Live
-from ocelad.service.problems import Refusal
+from ocelad.service.refusal import Refusal
 from ocelad.service.routes.access import REFUSALS, Answerer, Reader, told
 from ocelad.service.wire import (
-    Difference,
     DistanceQuery,
     Distances,
     Embedding,
@@ -177,10 +176,7 @@ def _next_pair(live: Live) -> NextPair:
         why=choice.why,
         distance=choice.distance,
         threshold=view.metric.distance_threshold,
-        differences=[
-            Difference(feature=feature, left=left, right=right, share=share)
-            for feature, left, right, share in reading.differences(live.items, choice.left, choice.right)
-        ],
+        differences=reading.differences(live.items, choice.left, choice.right),
     )
 
 
