@@ -27,7 +27,7 @@ _CODES = {
 }
 
 
-class Refusal(Exception):  # noqa: N818
+class Refusal(Exception):
     """What cannot be done, in one sentence; the client is told so.
 
     Examples
