@@ -8,6 +8,8 @@ const CLUSTERS = "clusters";
 const NEIGHBORS = "neighbors";
 const COLUMN = "column:";
 const MOST_NEIGHBORS = 50;
+// Neighbours stand out from all the others: the faint end of the scale is not used.
+const FAINTEST = 0.4;
 
 export class Colouring {
   #api;
@@ -145,18 +147,18 @@ export class Colouring {
     }
     const { position, neighbors } = this.#near;
     const farthest = Math.max(...neighbors.map(({ distance }) => distance), 1e-300);
-    const nearness = new Map(neighbors.map(({ item, distance }) => [item.position, 1 - distance / farthest]));
+    const nearness = new Map(neighbors.map(({ item, distance }) => [item.position, FAINTEST + (1 - FAINTEST) * (1 - distance / farthest)]));
     nearness.set(position, 1);
     return {
       colourOf: (i) => colours.scale(nearness.get(i) ?? 0),
       groupOf: (i) => (nearness.has(i) ? 0 : null),
-      legend: this.#ramp(colours, `${neighbors.length}th neighbour, ${short(farthest)} away`, "nearest"),
+      legend: this.#ramp(colours, `${neighbors.length}th neighbour, ${short(farthest)} away`, "nearest", FAINTEST),
     };
   }
 
-  #ramp(colours, low, high) {
+  #ramp(colours, low, high, from = 0) {
     const ramp = element("span", { class: "ramp", "aria-hidden": "true" });
-    const stops = [0, 0.25, 0.5, 0.75, 1].map((share) => css(colours.scale(share)));
+    const stops = [0, 0.25, 0.5, 0.75, 1].map((share) => css(colours.scale(from + (1 - from) * share)));
     ramp.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
     return [element("span", {}, low), ramp, element("span", {}, high)];
   }

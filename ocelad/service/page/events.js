@@ -1,5 +1,7 @@
 // What happens in a project, as it happens: server-sent events, read from a stream because EventSource sends no headers.
 
+import { Refused } from "./api.js";
+
 const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 15_000;
 // The service says something every 15 s; after this long without a word the connection is taken for lost.
@@ -34,7 +36,8 @@ export class EventStream {
   #cursor;
   #wake = () => {};
 
-  /** take: {state(word), hello(data), entries(list), learned(data), items(data)}; entries after `seq` come, each once. */
+  /** take: what is told: state(word), problem(error), entries(list), and by the name of the event hello, learned, items,
+   *  people (data). Entries after `seq` come, each once. */
   constructor(api, path, seq, take) {
     this.#api = api;
     this.#path = path;
@@ -49,7 +52,8 @@ export class EventStream {
       try {
         await this.#read(() => (pause = FIRST_PAUSE));
       } catch (problem) {
-        this.#take.problem(problem);
+        // A connection that breaks is told by the state; only a refusal has something to say.
+        if (problem instanceof Refused) this.#take.problem(problem);
       }
       this.#take.state("reconnecting");
       // Not all pages at once, when a service comes back.
@@ -62,16 +66,18 @@ export class EventStream {
   }
 
   async #read(connected) {
-    const silence = new AbortController();
+    const lost = new AbortController();
+    const lose = () => lost.abort();
     let timer = 0;
     const heard = () => {
       clearTimeout(timer);
-      timer = setTimeout(() => silence.abort(), LONGEST_SILENCE);
+      timer = setTimeout(lose, LONGEST_SILENCE);
     };
     heard();
+    addEventListener("offline", lose);
     try {
       const headers = { Accept: "text/event-stream", "Last-Event-ID": String(this.#cursor) };
-      const response = await this.#api.request(this.#path, { headers, signal: silence.signal });
+      const response = await this.#api.request(this.#path, { headers, signal: lost.signal });
       const reader = messageReader((message) => this.#deliver(message));
       const words = new TextDecoder();
       const stream = response.body.getReader();
@@ -85,18 +91,16 @@ export class EventStream {
       }
     } finally {
       clearTimeout(timer);
+      removeEventListener("offline", lose);
     }
   }
 
   #deliver({ event, data }) {
-    if (event === "hello") this.#take.hello(data);
-    if (event === "learned") this.#take.learned(data);
-    if (event === "items") this.#take.items(data);
-    if (event === "comparisons") {
-      const fresh = data.entries.filter((entry) => entry.seq > this.#cursor);
-      if (!fresh.length) return;
-      this.#cursor = fresh.at(-1).seq;
-      this.#take.entries(fresh);
-    }
+    if (["hello", "learned", "items", "people"].includes(event)) this.#take[event](data);
+    if (event !== "comparisons") return;
+    const fresh = data.entries.filter((entry) => entry.seq > this.#cursor);
+    if (!fresh.length) return;
+    this.#cursor = fresh.at(-1).seq;
+    this.#take.entries(fresh);
   }
 }

@@ -62,9 +62,9 @@ export class FeaturesView {
   }
 
   #heatMap(title, what, top) {
-    const { side, places } = this.#grid;
+    const { rows, columns, places } = this.#grid;
     const shares = new Map(this.#features.map((feature) => [feature.name, feature[what]]));
-    const canvas = element("canvas", { width: side, height: side, class: "heat-map", role: "img", "aria-label": `${title}: share of each pixel; the list below has the numbers` });
+    const canvas = element("canvas", { width: columns, height: rows, class: "heat-map", role: "img", "aria-label": `${title}: share of each pixel; the list below has the numbers` });
     const pen = canvas.getContext("2d");
     const colours = palette();
     for (const { name, row, column } of places) {
@@ -73,9 +73,10 @@ export class FeaturesView {
       pen.fillRect(column, row, 1, 1);
     }
     canvas.addEventListener("pointermove", (event) => {
-      const { left, top: above, width } = canvas.getBoundingClientRect();
-      const place = (from) => Math.min(Math.floor((from / width) * side), side - 1);
-      const { name } = places[place(event.clientY - above) * side + place(event.clientX - left)];
+      const { left, top: above, width, height } = canvas.getBoundingClientRect();
+      const place = (share, n) => Math.min(Math.max(Math.floor(share * n), 0), n - 1);
+      const [row, column] = [place((event.clientY - above) / height, rows), place((event.clientX - left) / width, columns)];
+      const { name } = places[row * columns + column];
       canvas.title = `${name}: ${shares.has(name) ? percent(shares.get(name)) : "little"}`;
     });
     return element("figure", {}, canvas, element("figcaption", {}, title));

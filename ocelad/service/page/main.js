@@ -10,6 +10,7 @@ import { personName } from "./person.js";
 import { ProjectPage, showChoice } from "./project.js";
 
 const TRY_AGAIN = 1500;
+const LATE = 800;
 
 async function start() {
   let page = null;
@@ -17,7 +18,7 @@ async function start() {
   setUpPerson();
   setUpTheme(() => page?.repaint());
   const api = new Api(personName, askToken);
-  const outbox = new Outbox(api, showUnsent, (problem) => showProblem(problem));
+  const outbox = new Outbox(api, showUnsent, showProblem);
 
   const projects = await firstProjects(api);
   const wanted = new URLSearchParams(location.search).get("project");
@@ -63,12 +64,23 @@ async function firstProjects(api) {
   }
 }
 
-function showUnsent(unsent, problem = null) {
+let lateTimer = 0;
+
+/** A request that is on its way for a moment is not worth a word; one that takes long is. */
+function showUnsent(unsent) {
   document.body.dataset.unsent = String(unsent);
   const words = byId("saved");
-  // A request that is on its way for a moment is not worth a word; one that failed is.
-  if (!unsent) words.textContent = "";
-  else if (problem || words.textContent) words.textContent = `${count(unsent, "answer")} not saved yet. ${unsent === 1 ? "It is" : "They are"} kept here and sent when the service answers.`;
+  const late = () => {
+    const waiting = Number(document.body.dataset.unsent);
+    words.textContent = `${count(waiting, "answer")} not saved yet: kept in this browser, and sent when the service answers.`;
+  };
+  if (unsent && words.textContent) late();
+  else if (unsent) lateTimer ||= setTimeout(late, LATE);
+  else {
+    clearTimeout(lateTimer);
+    lateTimer = 0;
+    words.textContent = "";
+  }
 }
 
 start().catch(showProblem);

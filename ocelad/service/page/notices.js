@@ -7,11 +7,15 @@ import { Unreachable } from "./api.js";
 export function showProblem(problem) {
   if (problem instanceof Unreachable || problem.name === "AbortError") return;
   const frame = byId("problems");
-  if ([...frame.children].some((notice) => notice.firstChild.textContent === problem.message)) return;
+  const words = sentence(problem.message);
+  if ([...frame.children].some((notice) => notice.firstChild.textContent === words)) return;
   const close = element("button", { type: "button", class: "quiet icon", "aria-label": "Close this message" }, "×");
-  const notice = element("p", { class: "problem" }, element("span", {}, problem.message), close);
+  const notice = element("p", { class: "problem" }, element("span", {}, words), close);
   close.addEventListener("click", () => notice.remove());
   frame.append(notice);
 }
 
-export const tell = (sentence) => (byId("told").textContent = sentence);
+/** The service's sentences begin small, for programs to put something before them. */
+export const sentence = (words) => words[0].toUpperCase() + words.slice(1) + (/[.!?]$/.test(words) ? "" : ".");
+
+export const tell = (words) => (byId("told").textContent = words);

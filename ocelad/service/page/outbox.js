@@ -68,7 +68,6 @@ export class Outbox {
         message.resolve?.(said);
       } catch (problem) {
         if (problem instanceof Unreachable || (problem instanceof Refused && problem.passing)) {
-          this.#changed(this.size, problem);
           await this.#rest(problem.retryAfter ? 1000 * problem.retryAfter : pause);
           pause = Math.min(2 * pause, LONGEST_PAUSE);
           continue;

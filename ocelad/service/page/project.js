@@ -1,5 +1,6 @@
 // A project on the page: what is asked, what is seen of it, and what arrives while it is open.
 
+import { Unreachable } from "./api.js";
 import { Colouring } from "./colouring.js";
 import { byId, count, element, latestOnly, percent } from "./dom.js";
 import { EventStream } from "./events.js";
@@ -7,7 +8,7 @@ import { FeaturesView } from "./features.js";
 import { Items, itemSummary } from "./items.js";
 import { ItemMap } from "./map.js";
 import { NeighborsPanel } from "./neighbors.js";
-import { showProblem, tell } from "./notices.js";
+import { sentence, showProblem, tell } from "./notices.js";
 import { personName } from "./person.js";
 import { Questions } from "./questions.js";
 import { TimelineView } from "./timeline.js";
@@ -30,7 +31,8 @@ export class ProjectPage {
   #neighbors;
   #timeline;
   #features;
-  #people = new Map();
+  #watching = 1;
+  #answering = new Map();
   #connection = "starting";
   #questions;
 
@@ -50,8 +52,8 @@ export class ProjectPage {
     this.#questions = new Questions(api, project, path, outbox, {
       show: (shown) => this.#show(shown),
       wait: () => byId("pair").setAttribute("aria-busy", "true"),
+      none: (problem) => this.#none(problem),
       tell,
-      problem: showProblem,
     });
     byId("zoom-in").addEventListener("click", () => this.#map.zoomAt(1.6));
     byId("zoom-out").addEventListener("click", () => this.#map.zoomAt(1 / 1.6));
@@ -66,7 +68,10 @@ export class ProjectPage {
 
   run() {
     if (this.mayAnswer) this.#questions.begin();
-    else this.#onlyRead();
+    else {
+      byId("answers").hidden = true;
+      this.#none(new Error("You may look at this project, but not answer in it."));
+    }
     this.refresh();
     const stream = new EventStream(this.#api, `${this.#path}/events`, this.#project.seq, {
       state: (word) => this.#connected(word),
@@ -78,7 +83,12 @@ export class ProjectPage {
       },
       items: () => {
         this.#items.forget();
+        if (this.mayAnswer) this.#questions.begin();
         this.refresh();
+      },
+      people: ({ people }) => {
+        this.#watching = people;
+        this.#showConnection();
       },
       problem: showProblem,
     });
@@ -138,14 +148,19 @@ export class ProjectPage {
     frame.removeAttribute("aria-busy");
     byId("mark-choice").hidden = !frame.querySelector("mark, .difference");
     byId("why").textContent = pair.why;
+    byId("no-question").hidden = true;
+    frame.hidden = false;
     this.#map.pair = [pair.left.position, pair.right.position];
   }
 
-  #onlyRead() {
-    byId("answers").hidden = true;
+  /** Nothing to ask, and why. */
+  #none(problem) {
     byId("pair").hidden = true;
+    byId("mark-choice").hidden = true;
+    byId("why").textContent = "";
     byId("no-question").hidden = false;
-    byId("no-question").textContent = "You may look at this project, but not answer in it.";
+    byId("no-question").textContent = problem instanceof Unreachable ? `${problem.message} The next pair comes when it can.` : sentence(problem.message);
+    this.#map.pair = [];
   }
 
   async #point(position, x, y) {
@@ -177,7 +192,9 @@ export class ProjectPage {
 
   // What arrives.
 
-  #hello({ seq }) {
+  #hello({ seq, people }) {
+    this.#watching = people;
+    this.#showConnection();
     // A log that is shorter than what was seen of it is another one: restored from a backup.
     if (seq < Number(document.body.dataset.seq)) location.reload();
     this.#outbox.hurry();
@@ -190,7 +207,7 @@ export class ProjectPage {
     for (const { who, at } of entries) {
       // Where there are tokens a name has the token's before it.
       const name = who.split("/").at(-1);
-      if (name && name !== personName()) this.#people.set(who, Math.max(at, this.#people.get(who) ?? 0));
+      if (name && name !== personName()) this.#answering.set(who, at);
     }
     this.#showConnection();
   }
@@ -206,9 +223,10 @@ export class ProjectPage {
   }
 
   #showConnection() {
-    const lately = [...this.#people].filter(([, at]) => Date.now() - at < PRESENT).map(([who]) => who);
-    const others = lately.length === 1 ? `with ${lately[0]}` : lately.length ? `with ${lately.length} others` : "";
-    const words = this.#connection === "live" ? ["Live", others].filter(Boolean).join(", ") : "Reconnecting";
+    const lately = [...this.#answering].filter(([, at]) => Date.now() - at < PRESENT).map(([who]) => who);
+    const others = this.#watching - 1;
+    const company = others === 1 && lately.length === 1 ? lately[0] : count(others, "other");
+    const words = this.#connection === "live" ? (others > 0 ? `Live, with ${company}` : "Live") : "Reconnecting";
     byId("connection").title = lately.length ? `Answered in the last minutes: ${lately.join(", ")}` : "";
     if (byId("connection-words").textContent !== words) byId("connection-words").textContent = words;
   }

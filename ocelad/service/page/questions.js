@@ -1,10 +1,12 @@
 // Which pair is asked, and what is answered: one pair on the page, one ahead, and the answered ones behind.
 
+import { Refused } from "./api.js";
 import { pairElements } from "./pair.js";
 
 const MOST_BEHIND = 100;
 const TRIES = 4;
-const PAST_TENSE = { same: "same", different: "different", skip: "skipped" };
+const PAUSE = 1500;
+const WORDS = { same: "same", different: "different", skip: "skipped" };
 
 const namesOf = (pair) => [pair.left.id, pair.right.id].sort().join("\n");
 
@@ -18,8 +20,9 @@ export class Questions {
   #ahead = null;
   #behind = [];
   #answered = 0;
+  #beginning = false;
 
-  /** page: {show(shown), wait(), tell(sentence), problem(error)}; shown is {pair, elements}. */
+  /** page: {show(shown), wait(), none(problem), tell(sentence)}; shown is {pair, elements}. */
   constructor(api, project, path, outbox, page) {
     this.#api = api;
     this.#project = project;
@@ -30,10 +33,19 @@ export class Questions {
 
   /** Shows a pair where there is none. */
   async begin() {
-    if (this.#now) return;
+    if (this.#now || this.#beginning) return;
+    this.#beginning = true;
     this.#page.wait();
-    const shown = await this.#takeAhead();
-    if (shown && !this.#now) this.#show(shown);
+    try {
+      const ahead = this.#ahead;
+      this.#ahead = null;
+      const shown = (await ahead) ?? (await this.#fetch());
+      if (this.#now) this.#ahead = Promise.resolve(shown);
+      else this.#show(shown);
+    } catch (problem) {
+      if (!this.#now) this.#page.none(problem);
+    }
+    this.#beginning = false;
   }
 
   answer(answer) {
@@ -44,7 +56,7 @@ export class Questions {
     if (this.#behind.length > MOST_BEHIND) this.#behind.shift();
     this.#now = null;
     this.#answered += 1;
-    this.#page.tell(`Answer ${this.#answered}: ${PAST_TENSE[answer]}. Next pair.`);
+    this.#page.tell(`Answer ${this.#answered}: ${WORDS[answer]}. Next pair.`);
     this.begin();
   }
 
@@ -60,32 +72,28 @@ export class Questions {
       return;
     }
     const said = await undone;
-    if (said) this.#page.tell(`Taken back: the answer "${PAST_TENSE[said.entry.kind]}" about ${said.entry.left} and ${said.entry.right}.`);
+    if (said) this.#page.tell(`Taken back: ${WORDS[said.entry.kind]}, of ${said.entry.left} and ${said.entry.right}.`);
+    this.begin();
   }
 
   #show(shown) {
     this.#now = shown;
     this.#page.show(shown);
-    this.#ahead ??= this.#fetch();
+    // What fails here is tried again, and told, when the pair is needed.
+    this.#ahead ??= this.#fetch().catch(() => null);
   }
 
-  async #takeAhead() {
-    const ahead = this.#ahead ?? this.#fetch();
-    this.#ahead = null;
-    return ahead;
-  }
-
-  /** Another pair than those that were shown last, ready to be shown; null where there is none for now. */
+  /** Another pair than those that were shown last, ready to be shown. */
   async #fetch() {
-    try {
-      for (let attempt = 1; ; attempt++) {
+    for (let attempt = 1; ; attempt++) {
+      try {
         const pair = await this.#api.get(`${this.#path}/next-pair`);
         const known = [this.#now, this.#behind.at(-1)].some((shown) => shown && namesOf(shown.pair) === namesOf(pair));
-        if (!known || attempt === TRIES) return { pair, elements: await pairElements(pair, this.#project, this.#api) };
+        if (!known || attempt >= TRIES) return { pair, elements: await pairElements(pair, this.#project, this.#path, this.#api) };
+      } catch (problem) {
+        if (!(problem instanceof Refused && problem.passing)) throw problem;
+        await new Promise((resolve) => setTimeout(resolve, PAUSE));
       }
-    } catch (problem) {
-      this.#page.problem(problem);
-      return null;
     }
   }
 }

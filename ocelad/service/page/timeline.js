@@ -31,9 +31,20 @@ export class TimelineView {
   }
 
   update(told) {
+    const alike = this.#told && told.answers.length && this.#told.scales.length === told.scales.length;
     this.#told = told;
     this.#table.dataset.rows = String(told.answers.length);
-    this.draw();
+    if (!alike || !this.#charts.length) {
+      this.draw();
+      return;
+    }
+    // The same charts with more in them, so that one can go on pointing at them.
+    if (!this.#table.hidden) this.#drawTable(told);
+    this.#describe(told).forEach((fresh, i) => {
+      const chart = Object.assign(this.#charts[i], fresh);
+      chart.plot.setData([told.answers, ...chart.data]);
+      chart.write();
+    });
   }
 
   draw() {
@@ -47,33 +58,39 @@ export class TimelineView {
       return;
     }
     if (!this.#table.hidden) this.#drawTable(told);
-    const ink = { accent: themeColour("--same"), second: themeColour("--different"), muted: themeColour("--muted"), line: themeColour("--line") };
-    const charts = [this.#loss(told, ink), this.#moved(told, ink), this.#scales(told, ink)];
-    this.#frame.replaceChildren(...charts.map(({ figure }) => figure));
-    this.#charts = charts.map((chart) => ({ ...chart, plot: this.#plot(chart, told, ink) }));
+    this.#charts = this.#describe(told);
+    this.#frame.replaceChildren(...this.#charts.map((chart) => figureOf(chart)));
+    for (const chart of this.#charts) this.#plot(chart, told);
+  }
+
+  #describe(told) {
+    const ink = { accent: themeColour("--same"), second: themeColour("--different"), line: themeColour("--line") };
+    return [this.#loss(told, ink), this.#moved(told, ink), this.#scales(told, ink)];
   }
 
   #loss(told, { accent }) {
     return {
-      ...figure("How surprising each answer was", "0: as expected"),
+      title: "How surprising each answer was",
+      hint: "0: as expected",
       data: [told.loss, smoothed(told.loss)],
       series: [
         { points: { show: true, size: 4, fill: css(accent, 0.35), width: 0 }, paths: () => null },
         { stroke: css(accent), width: 2, points: { show: false } },
       ],
-      range: { y: { range: (_, low, high) => [0, Math.max(high, 0.1) * 1.05] } },
-      told: (row) => `Answer ${told.answers[row]}: ${short(told.loss[row])}, ${told.right[row] >= 0.5 ? "judged right" : "judged wrong"}`,
+      range: (_, low, high) => [0, Math.max(high, 0.1) * 1.05],
+      say: (row) => `Answer ${told.answers[row]}: ${short(told.loss[row])}, ${told.right[row] >= 0.5 ? "judged right" : "judged wrong"}`,
       last: `Now ${short(smoothed(told.loss).at(-1))}`,
     };
   }
 
   #moved(told, { second }) {
     return {
-      ...figure("How fast the metric moves", "a peak: the notion changed"),
+      title: "How fast the metric moves",
+      hint: "a peak: the notion changed",
       data: [told.moved],
       series: [{ stroke: css(second), fill: css(second, 0.15), width: 1.75, points: { show: false } }],
-      range: { y: { range: (_, low, high) => [0, Math.max(high, 1e-6) * 1.05] } },
-      told: (row) => `Answer ${told.answers[row]}: ${percent(told.moved[row])} of its size`,
+      range: (_, low, high) => [0, Math.max(high, 1e-6) * 1.05],
+      say: (row) => `Answer ${told.answers[row]}: ${percent(told.moved[row])} of its size`,
       last: `Now ${percent(told.moved.at(-1))} an answer`,
     };
   }
@@ -86,21 +103,26 @@ export class TimelineView {
     const sums = told.answers.map(() => 0);
     const stacked = told.shares.map((shares) => shares.map((share, row) => (sums[row] += share)));
     const leader = (row) => told.shares.reduce((best, shares, k) => (shares[row] > told.shares[best][row] ? k : best), 0);
-    const say = (row) => `memory of ${told.scales[leader(row)]} leads with ${percent(told.shares[leader(row)][row])}`;
+    const leading = (row) => `memory of ${told.scales[leader(row)]} leads with ${percent(told.shares[leader(row)][row])}`;
     return {
-      ...figure("How long a memory it uses", `${told.scales[0]} (pale) to ${told.scales.at(-1)} answers`),
+      title: "How long a memory it uses",
+      hint: `from ${told.scales[0]} to ${told.scales.at(-1)} answers, the shortest below`,
       data: stacked,
       series: stacked.map((_, k) => ({ stroke: css(line, 0.6), width: 0.5, fill: k ? undefined : css(colourOf(0)), points: { show: false } })),
       bands: stacked.slice(1).map((_, k) => ({ series: [k + 2, k + 1], fill: css(colourOf(k + 1)) })),
-      range: { y: { range: [0, 1] } },
-      told: (row) => `Answer ${told.answers[row]}: ${say(row)}`,
-      last: `Now: ${say(told.answers.length - 1)}`,
+      range: [0, 1],
+      say: (row) => `Answer ${told.answers[row]}: ${leading(row)}`,
+      last: `Now: ${leading(told.answers.length - 1)}`,
     };
   }
 
-  #plot({ figure, data, series, bands, range, told: say, last }, told, { muted, line }) {
-    const [place, words] = [figure.querySelector(".chart"), figure.querySelector(".chart-words")];
-    words.textContent = last;
+  #plot(chart, told) {
+    const [place, words] = [chart.figure.querySelector(".chart"), chart.figure.querySelector(".chart-words")];
+    const [muted, line] = [themeColour("--muted"), themeColour("--line")];
+    chart.write = () => {
+      const row = chart.plot?.cursor.idx ?? null;
+      words.textContent = row === null ? chart.last : chart.say(row);
+    };
     const axis = { stroke: css(muted), font: "11px system-ui, sans-serif", ticks: { show: false }, grid: { stroke: css(line), width: 1 } };
     const options = {
       width: Math.max(place.clientWidth, 50),
@@ -108,16 +130,17 @@ export class TimelineView {
       padding: [8, 8, 0, 0],
       legend: { show: false },
       cursor: { y: false, sync: { key: "timeline" }, drag: { setScale: false }, points: { show: false } },
-      scales: { x: { time: false, range: (_, low, high) => [Math.min(low, 1), Math.max(high, 10)] }, ...range },
+      scales: { x: { time: false, range: (_, low, high) => [Math.min(low, 1), Math.max(high, 10)] }, y: { range: chart.range } },
       axes: [
         { ...axis, size: 22, grid: { show: false }, space: 40 },
         { ...axis, size: 40, space: 28, values: (_, ticks) => ticks.map(short) },
       ],
-      series: [{}, ...series],
-      bands: bands ?? [],
-      hooks: { setCursor: [(plot) => (words.textContent = plot.cursor.idx === null || plot.cursor.idx === undefined ? last : say(plot.cursor.idx))] },
+      series: [{}, ...chart.series],
+      bands: chart.bands ?? [],
+      hooks: { setCursor: [() => chart.write()] },
     };
-    return new uPlot(options, [told.answers, ...data], place);
+    chart.plot = new uPlot(options, [told.answers, ...chart.data], place);
+    chart.write();
   }
 
   #fit() {
@@ -148,14 +171,13 @@ export class TimelineView {
   }
 }
 
-function figure(title, hint) {
-  return {
-    figure: element(
-      "figure",
-      { class: "chart-figure" },
-      element("figcaption", {}, element("h3", {}, title), element("span", { class: "hint" }, hint)),
-      element("div", { class: "chart", "aria-hidden": "true" }),
-      element("p", { class: "chart-words" }),
-    ),
-  };
+function figureOf(chart) {
+  chart.figure = element(
+    "figure",
+    { class: "chart-figure" },
+    element("figcaption", {}, element("h3", {}, chart.title), element("span", { class: "hint" }, chart.hint)),
+    element("div", { class: "chart", "aria-hidden": "true" }),
+    element("p", { class: "chart-words" }),
+  );
+  return chart.figure;
 }
