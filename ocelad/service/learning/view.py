@@ -79,6 +79,16 @@ class View:
         return Metric.low_rank(held["diagonal"] * squares, held["rows"] * factors, held["scales"], threshold, round)
 
     @cached_property
+    def rank(self) -> int:
+        """How many directions the metric sees."""
+        return self.metric.rank
+
+    @cached_property
+    def spectrum(self) -> Floats:
+        """The largest eigenvalues of ``metric_of_features``, at most 20."""
+        return self.metric_of_features.spectrum(20)
+
+    @cached_property
     def learners(self) -> list[Metric]:
         """The metric of each scale's learner; the metric is their average by the shares."""
         held: list[Metric] = self._ocelad.bank.held(self._ocelad.turn)  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hmac import compare_digest
@@ -95,7 +96,7 @@ class Authenticator:
         self._tokens, self._token_needed, self._cache_for = tokens, token_needed, cache_for
         self._known: dict[str, tuple[float, Caller]] = {}
 
-    def __call__(self, request: HTTPConnection) -> Caller:
+    async def __call__(self, request: HTTPConnection) -> Caller:
         """Who sends this request; a Refusal where that is nobody known."""
         if not self._token_needed:
             _refuse_proxies(request.headers)
@@ -105,7 +106,7 @@ class Authenticator:
         if caller is not None and monotonic() < until:
             return caller
         self._known.pop(hash, None)
-        token = self._tokens.find_token(hash)
+        token = await asyncio.to_thread(self._tokens.find_token, hash)  # a database may let one wait
         if token is None or token.revoked_at is not None or not compare_digest(token.secret_hash, hash):
             raise _unauthorized("this token is not known here, or was revoked; `ocelad token create` makes one")
         if len(self._known) >= 1000:
