@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from ocelad.checks import Floats
 
@@ -72,10 +71,6 @@ class ItemSet:
     def points(self) -> Floats:
         """The scaled features, which the metric is learned on."""
         return np.asarray(self.features * self.scaling.factors)
-
-    def at(self, positions: npt.NDArray[np.int64]) -> Floats:
-        """The points at some positions, without scaling all of them."""
-        return np.asarray(self.features[positions] * self.scaling.factors)
 
     def about(self) -> dict[str, Any]:
         """What is the same for all items, as JSON can hold it."""

@@ -119,7 +119,7 @@ class Chooser:
         """
         with self._lock:
             # A view may know fewer items for a moment, after new ones came.
-            n_items = min(len(view.items), len(self._times))
+            n_items = min(len(view.points), len(self._times))
             at_random = self._generator.random() < self._random_share
             if at_random:
                 code = self._hand_out(self._draw(n_items)[0])

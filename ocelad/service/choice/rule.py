@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from ocelad.checks import Floats
 from ocelad.metric import Metric
-from ocelad.service.itemset import ItemSet
 
 Positions = npt.NDArray[np.int64]
 
@@ -27,7 +26,7 @@ class Seen(Protocol):
     """What is asked of a view of what was learned."""
 
     @property
-    def items(self) -> ItemSet: ...
+    def points(self) -> Floats: ...
     @property
     def metric(self) -> Metric: ...
     @property
@@ -63,7 +62,7 @@ def most_wanted(view: Seen, pairs: Positions, lately: Positions, times: Position
     squares = threshold - view.margins(pairs[:, 0], pairs[:, 1])
     familiar = np.zeros(len(pairs))
     if len(lately):
-        familiar = np.square(_directions(view.items, pairs) @ _directions(view.items, lately).T).max(axis=1)
+        familiar = np.square(_directions(view.points, pairs) @ _directions(view.points, lately).T).max(axis=1)
     score = -np.abs(squares / threshold - 1.0) - NOVELTY * familiar - SPREAD * np.log2(1.0 + times)
 
     rows = np.argsort(-score, kind="stable")[:SHORTLIST]
@@ -74,16 +73,20 @@ def most_wanted(view: Seen, pairs: Positions, lately: Positions, times: Position
     return Ranked(rows, closeness, familiar[rows], divided[order])
 
 
-def _directions(items: ItemSet, pairs: Positions) -> Floats:
+def _differences(points: Floats, pairs: Positions) -> Floats:
+    return np.asarray(points[pairs[:, 0]] - points[pairs[:, 1]])
+
+
+def _directions(points: Floats, pairs: Positions) -> Floats:
     """What pairs differ by, as directions of length 1; of items that are alike, none."""
-    differences = items.at(pairs[:, 0]) - items.at(pairs[:, 1])
+    differences = _differences(points, pairs)
     lengths = np.linalg.norm(differences, axis=1, keepdims=True)
     return np.asarray(differences / np.maximum(lengths, _TINY))
 
 
 def _disagreement(view: Seen, pairs: Positions) -> tuple[Floats, Floats]:
     """Of each pair, how far the scales' margins lie apart, over the threshold, and which share is in the minority."""
-    differences = view.items.at(pairs[:, 0]) - view.items.at(pairs[:, 1])
+    differences = _differences(view.points, pairs)
     margins = np.array([metric.threshold - metric.squared_length(differences) for metric in view.learners])
     spread = np.sqrt(view.shares @ np.square(margins - view.shares @ margins))
     similar = view.shares @ (margins >= 0.0)
