@@ -81,7 +81,7 @@ class Database:
         """What went wrong, in one sentence."""
         cause = error.orig if isinstance(error, DBAPIError) else None
         if isinstance(cause, sqlite3.Error):
-            return _SQLITE.get(_code(cause), "{} cannot be used ({})").format(self.name, cause)
+            return sqlite_sentence(self.name, cause)
         reason = " ".join(str(cause if cause is not None else error).split())[:300] or "no reason was given"
         return f"{self.name} cannot be used ({reason})"
 
@@ -98,8 +98,10 @@ _SQLITE = {
 }
 
 
-def _code(error: sqlite3.Error) -> int:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+def sqlite_sentence(name: str, error: sqlite3.Error) -> str:
+    """What SQLite says is wrong with a database, in one sentence."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return _SQLITE.get(code, "{} cannot be used ({})").format(name, error)
 
 
 def parse(url: str) -> URL:
