@@ -30,7 +30,7 @@ def backup(target: Path, folder: Path) -> None:
       ocelad backup answers-$(date +%F).sqlite3
       ocelad backup --data /var/lib/ocelad /mnt/backups/answers.sqlite3
     """
-    from ocelad.service.store.backup import backup as copy
+    from ocelad.service.store.backups import backup as copy
 
     copied = copy(folder, target)
     click.echo(f"Backup: {target} (projects: {copied.n_projects}, entries: {copied.n_entries})")
@@ -46,7 +46,7 @@ def restore(source: Path, folder: Path) -> None:
     Example:
       ocelad restore answers-2026-10-01.sqlite3 --data restored
     """
-    from ocelad.service.store.backup import restore as copy_back
+    from ocelad.service.store.backups import restore as copy_back
 
     copied = copy_back(source, folder)
     click.echo(f"Restored: {folder} (projects: {copied.n_projects}, entries: {copied.n_entries})")

@@ -1,6 +1,6 @@
 """The store: the durable truth of a service, in SQLite or PostgreSQL."""
 
-from ocelad.service.store.backup import backup, restore
+from ocelad.service.store.backups import backup, restore
 from ocelad.service.store.errors import (
     AlreadyUndone,
     DuplicateItem,

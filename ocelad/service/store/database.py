@@ -16,6 +16,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from ocelad.service.store.errors import StoreUnavailable
 
 FILE = "ocelad.sqlite3"
+# What programs such as file(1) know SQLite's files by.
+_APPLICATION = int.from_bytes(b"ocel", "big")
 # Who else may hold SQLite's write lock, a backup's end or `ocelad token`, holds it for milliseconds.
 BUSY_MS = 10_000
 # PostgreSQL: nothing that is asked for takes longer than this, unless something is wrong.
@@ -72,6 +74,11 @@ class Database:
         """A transaction of its own, for what needs no order among the entries."""
         with self.telling(), self.writers.begin() as connection:
             yield connection
+
+    def mark(self, connection: Connection) -> None:
+        """Write what SQLite's file is: where nothing can be written, it is not the first answer that finds out."""
+        if not self.is_postgresql:
+            connection.exec_driver_sql(f"PRAGMA application_id = {_APPLICATION}")
 
     def dispose(self) -> None:
         self.writers.dispose()

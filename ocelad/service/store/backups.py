@@ -13,6 +13,7 @@ from uuid import uuid4
 from ocelad.service.store.database import FILE, sqlite_sentence
 from ocelad.service.store.disk import flush, make_folder
 from ocelad.service.store.errors import Refused, StoreUnavailable
+from ocelad.service.store.lock import FILE as LOCK
 from ocelad.service.store.lock import folder_lock
 from ocelad.service.store.schema import VERSION_TABLE
 from ocelad.service.store.store import Store
@@ -44,12 +45,16 @@ def restore(source: Path, folder: Path) -> Copied:
     """Make a new data folder from a backup; one that is not empty is refused."""
     if not source.is_file():
         raise StoreUnavailable(f"there is no file {str(source)!r}; accepted: a file that `ocelad backup` made")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and (not folder.is_dir() or any(path.name != LOCK for path in folder.iterdir())):
         raise Refused(f"{str(folder)!r} is there and not empty; accepted: a new folder")
     make_folder(folder)
     with folder_lock(folder):
         copied = _copy(source, folder / FILE)
-    Store.open(folder).close()  # brings an older one up to date, and refuses a newer one
+    try:
+        Store.open(folder).close()  # brings an older one up to date, and refuses a newer one
+    except StoreUnavailable:
+        (folder / FILE).unlink()
+        raise
     return copied
 
 
