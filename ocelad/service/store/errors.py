@@ -7,7 +7,7 @@ class StoreError(Exception):
     """Whatever the store says no to."""
 
 
-class Refused(StoreError, ValueError):  # noqa: N818  named after what happened
+class Refused(StoreError, ValueError):
     """What was asked for cannot be: asking again will not help."""
 
 
@@ -51,7 +51,7 @@ class UnknownToken(Refused):
     """There is no token of this name."""
 
 
-class Unavailable(StoreError, OSError):  # noqa: N818
+class Unavailable(StoreError, OSError):
     """Nothing is wrong with what was asked for; it can be asked again, with the same key."""
 
 
