@@ -1,5 +1,6 @@
 """The store: the durable truth of a service, in SQLite or PostgreSQL."""
 
+from ocelad.service.store.backups import backup, restore
 from ocelad.service.store.errors import (
     AlreadyUndone,
     DuplicateItem,
@@ -45,6 +46,8 @@ __all__ = [
     "UnknownItem",
     "UnknownProject",
     "UnknownToken",
+    "backup",
     "hash_of",
     "open_tokens",
+    "restore",
 ]
