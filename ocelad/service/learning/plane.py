@@ -54,9 +54,10 @@ class Plane:
         self._shown = leading @ frame
         coordinates = cloud.singles @ leading.astype(np.float32)
         xy = coordinates @ frame.astype(np.float32)
-        reach = float(np.abs(xy).max(initial=0.0))
-        if reach > 0:
-            self._zoom = min(_EDGE / reach, _CLOSER * self._zoom)
+        size = float(np.sqrt(np.square(xy).mean()))
+        if size > 0:  # a metric that is merely larger shows the same
+            xy /= np.float32(size)
+            self._zoom = min(_EDGE / float(np.abs(xy).max()), _CLOSER * self._zoom)
             xy *= np.float32(self._zoom)
         return coordinates, xy
 
