@@ -100,14 +100,14 @@ class ColumnarTable:
 
 def open_parquet(source: Source, format: str) -> ColumnarTable:
     """A Parquet file."""
-    pa, parquet = arrow(), arrow("parquet")
+    parquet = arrow("parquet")
     if not source.head(4).startswith(PARQUET_MAGIC):
         raise FileError(
             f"{source.name} is not a Parquet file: its first bytes are {source.head(4)!r}, not {PARQUET_MAGIC!r}"
         )
     with _damage(source.name):
         # Without pre_buffer a row group is not read whole: memory does not grow with the file.
-        file = parquet.ParquetFile(pa.OSFile(source.name), pre_buffer=False, buffer_size=_BUFFER)
+        file = parquet.ParquetFile(source.for_arrow(), pre_buffer=False, buffer_size=_BUFFER)
         groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
         schema = file.schema_arrow
     total = sum(groups)

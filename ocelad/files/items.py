@@ -201,7 +201,7 @@ def _points(name: str, table: Table, features: Any, taken: list[str], stop: bool
         )
     found = table.sample(_SAMPLE)
     if len(chosen) == 1 and table.kinds[chosen[0]] in ("list", "object"):
-        return _nested(name, table, chosen[0], found, stop)
+        return nested_points(name, table, chosen[0], found, stop)
     for column in chosen:
         held = [record[column] for _, record in found if not isinstance(record, BadRowError) and column in record]
         numeric = any(table.as_number(entry) is not None for entry in held)
@@ -213,9 +213,10 @@ def _points(name: str, table: Table, features: Any, taken: list[str], stop: bool
     return Scalars(chosen), chosen
 
 
-def _nested(
+def nested_points(
     name: str, table: Table, column: str, found: list[tuple[int, Record | BadRowError]], stop: bool
 ) -> tuple[Points, tuple[str, ...]]:
+    """The points in a column of lists or objects and the names of their features, by the first rows, ``found``."""
     for line, record in found:
         value = record if isinstance(record, BadRowError) else record.get(column)
         if isinstance(value, list) and value:

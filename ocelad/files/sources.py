@@ -1,8 +1,9 @@
-"""Where bytes come from: a file, plain or gzipped, or standard input."""
+"""Where bytes come from: a file, plain or gzipped, standard input, or memory."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import stat
 import sys
@@ -10,6 +11,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from ocelad.files.arrow import arrow
 from ocelad.files.errors import FileError
 
 # About how many bytes are read and parsed at a time; large enough for pyarrow's overhead per call to vanish.
@@ -24,30 +26,37 @@ STDIN = "-"
 
 
 class Source:
-    """The bytes of a file or of standard input, unzipped; the first ones can be looked at before they are read.
+    """The bytes of a file, of standard input or in memory, unzipped; the first can be looked at before they are read.
+
+    ``most_bytes`` is how many are read at most, counted when they are unzipped; what holds more is refused.
 
     Attributes
     ----------
     name : str
-        What messages call it; the path, or "standard input".
+        What messages call it; the path, "standard input", or "the upload" for an ``io.BytesIO``.
     path : Path or None
-        None for standard input.
+        None for standard input and for bytes in memory.
     total_bytes : int or None
         The size of the file; None for a pipe.
     gzipped : bool
         Whether it is unzipped on the way.
     """
 
-    def __init__(self, source: Any, head_bytes: int = 0) -> None:
-        if source == STDIN:
+    def __init__(self, source: Any, head_bytes: int = 0, most_bytes: int | None = None) -> None:
+        if isinstance(source, io.BytesIO):
+            self.name, self.path = "the upload", None
+            self._file: Any = source
+            self.total_bytes: int | None = len(source.getbuffer())
+        elif source == STDIN:
             self.name, self.path = "standard input", None
             self._file = _standard_input()
-            self.total_bytes: int | None = None
+            self.total_bytes = None
         else:
             self.path = _path(source)
             self.name = str(self.path)
             self._file, self.total_bytes = _opened(self.path)
         self._head = b""
+        self._most_bytes, self._given = most_bytes, 0
         self._served = 0
         self._raw_position = 0
         # A pipe gives what it has: at least what says the format, and ``head_bytes``, which were looked at before.
@@ -78,11 +87,34 @@ class Source:
 
     def read(self, count: int) -> bytes:
         """The next bytes, at most ``count`` and at least one unless it is the end."""
-        if self._unzip is None:
-            return self._next(count)
+        piece = self._next(count) if self._unzip is None else self._unzipped(self._unzip, count)
+        self._given += len(piece)
+        if self._most_bytes is not None and self._given > self._most_bytes:
+            raise FileError(
+                f"{self.name} holds more than {self._most_bytes >> 20} MiB when unzipped, which is the most"
+            )
+        return piece
+
+    def seek(self, offset: int) -> None:
+        """Go on at a byte of a plain file."""
+        self._file.seek(offset)
+        self._served = len(self._head)
+        self._raw_position = offset
+
+    def for_arrow(self) -> Any:
+        """All bytes as they are in the file, as pyarrow reads them at any place."""
+        if isinstance(self._file, io.BytesIO):
+            return arrow().BufferReader(self._file.getvalue())
+        return arrow().OSFile(self.name)
+
+    def close(self) -> None:
+        if self.path is not None:
+            self._file.close()
+
+    def _unzipped(self, unzip: _Unzip, count: int) -> bytes:
         while True:
             try:
-                piece = self._unzip.piece(self._next, count)
+                piece = unzip.piece(self._next, count)
             except EOFError:
                 raise FileError(f"{self.name} is truncated: the gzipped data end too early") from None
             except zlib.error as error:
@@ -91,16 +123,6 @@ class Source:
                 return b""
             if piece:
                 return piece
-
-    def seek(self, offset: int) -> None:
-        """Go on at a byte of a plain file."""
-        self._file.seek(offset)
-        self._served = len(self._head)
-        self._raw_position = offset
-
-    def close(self) -> None:
-        if self.path is not None:
-            self._file.close()
 
     def _next(self, count: int) -> bytes:
         if self._served < len(self._head):

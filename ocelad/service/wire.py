@@ -215,7 +215,7 @@ class Difference(Told):
     feature: str
     left: float
     right: float
-    share: float  # of the squared distance between the two, in the items' spread where nothing was learned; can be < 0
+    share: float  # of the squared difference between the two scaled items; those of all features sum to 1
 
 
 class NextPair(Told):

@@ -1,0 +1,71 @@
+"""How much is accepted of each thing, and the error that says what was too much or wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MOST_ITEMS = 200_000
+MOST_FEATURES = 4_000
+# Items times features: 800 MB as float64.
+MOST_NUMBERS = 100_000_000
+MOST_FIELDS = 100
+#: Of an id, and of the name of a feature or a field.
+NAME_CHARACTERS = 200
+#: Of a text that is shown; the rest is cut off.
+TEXT_CHARACTERS = 20_000
+#: Of a text in a field; the rest is cut off.
+FIELD_CHARACTERS = 200
+# Squares of larger numbers, or of inverses of smaller spreads, come too near the end of float64.
+LARGEST_NUMBER = 1e150
+MOST_PIXELS = 50_000_000
+PICTURE_SIDE = 256
+#: Of all pictures together, as they are shown.
+MOST_PICTURE_BYTES = 2 << 30
+_ELLIPSIS = "…"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is accepted of one file.
+
+    Attributes
+    ----------
+    items, features, numbers : int
+        How many rows, features per row, and numbers in all.
+    unzipped_bytes : int or None
+        Of a text file, when it is unzipped. None: any number.
+    """
+
+    items: int = MOST_ITEMS
+    features: int = MOST_FEATURES
+    numbers: int = MOST_NUMBERS
+    unzipped_bytes: int | None = None
+
+    def check(self, name: str, n_items: int, n_features: int) -> None:
+        """Refuse more than is accepted."""
+        if n_features > self.features:
+            raise ItemsError(f"{name} has {n_features:,} features; at most {self.features:,} are accepted")
+        if n_items > self.items:
+            raise ItemsError(f"{name} has more than {self.items:,} items, which is the most that is accepted")
+        if n_items * n_features > self.numbers:
+            raise ItemsError(
+                f"{name} has more than {self.numbers:,} numbers: {n_features:,} features of {n_items:,} items or more; "
+                "accepted: fewer items, or fewer features"
+            )
+
+
+class ItemsError(ValueError):
+    """What is wrong with items, in one sentence; ``where`` is where in what a client sent, such as "items.3.id"."""
+
+    def __init__(self, message: str, where: str | None = None) -> None:
+        super().__init__(message)
+        self.where = where
+
+
+def cut(text: str, most: int) -> str:
+    """A text, shortened with an ellipsis where it is longer than ``most`` characters.
+
+    >>> cut("abcdef", 4)
+    'abc…'
+    """
+    return text if len(text) <= most else text[: most - len(_ELLIPSIS)] + _ELLIPSIS

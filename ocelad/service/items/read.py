@@ -1,0 +1,90 @@
+"""Items from a file, a folder, or what was uploaded."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from ocelad import checks
+from ocelad.files.sources import Source
+from ocelad.service.items.folder import read_folder
+from ocelad.service.items.limits import Limits
+from ocelad.service.items.table import read_table
+from ocelad.service.itemset import ItemSet
+
+UPLOAD_LIMITS = Limits(numbers=25_000_000, unzipped_bytes=256 << 20)
+
+
+def read_items(
+    source: str | Path,
+    *,
+    format: str | None = None,
+    id: str | None = None,
+    text: str | None = None,
+    features: str | Sequence[str] | None = None,
+    fields: Sequence[str] = (),
+    limits: Limits | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    skip: Callable[[str], None] | None = None,
+) -> ItemSet:
+    """Read items from a table in a file, or from a folder of pictures.
+
+    Parameters
+    ----------
+    source : path
+        CSV, TSV, JSON lines (each may be gzipped), Parquet or Arrow IPC; or a folder of PNG, JPEG, GIF, WebP and BMP
+        files, in which the folders become a field.
+    format : {"csv", "tsv", "jsonl", "parquet", "arrow"}, optional
+        Default: by the suffix, or by the first bytes.
+    id : str, optional
+        The column of ids. Default: ``id``; without one, items are numbered from 0.
+    text : str, optional
+        The column of texts that are shown. Default: the one with the longest, where they are long or nearly all differ.
+    features : str or sequence of str, optional
+        The columns of the features, as names or patterns; or one column of lists of numbers; or one of texts, whose
+        words become the features. Default: a column of lists; without one, all numbers that are not called label,
+        class, target or y; without those, the words of the text.
+    fields : sequence of str
+        Columns that are only told of and coloured by. All that is nothing else is one, too.
+    limits : Limits, optional
+    progress : callable, optional
+        Called with how many pictures are read, and how many there are.
+    skip : callable, optional
+        Called with one sentence for each picture that cannot be read, which is left out then. Default: it is an error.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "items.csv")
+    >>> _ = path.write_text("id,height,kind\\na,1,cat\\nb,3,dog\\nc,2,cat\\n")
+    >>> items = read_items(path)
+    >>> items.ids, items.feature_names, items.fields
+    (('a', 'b', 'c'), ('height',), {'kind': ['cat', 'dog', 'cat']})
+    """
+    limits = limits or Limits()
+    if Path(source).is_dir():
+        return read_folder(Path(source), limits, progress=progress, skip=skip)
+    opened = Source(source, most_bytes=limits.unzipped_bytes)
+    return read_table(opened, format, limits, id=id, text=text, features=features, fields=fields)
+
+
+def read_upload(
+    data: bytes,
+    format: Literal["csv", "parquet", "jsonl"],
+    *,
+    id: str | None = None,
+    text: str | None = None,
+    features: str | Sequence[str] | None = None,
+    fields: Sequence[str] = (),
+    limits: Limits = UPLOAD_LIMITS,
+) -> ItemSet:
+    """Read items from the bytes of a file, as ``read_items`` does; no path is ever looked at.
+
+    >>> read_upload(b"height,width\\n1,2\\n3,5\\n", "csv").ids
+    ('0', '1')
+    """
+    checks.choice(format, "format", ("csv", "parquet", "jsonl"))
+    source = Source(io.BytesIO(data), most_bytes=limits.unzipped_bytes)
+    return read_table(source, format, limits, id=id, text=text, features=features, fields=fields)
