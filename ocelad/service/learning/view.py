@@ -20,7 +20,7 @@ from ocelad.service.learning.nearest import Nearest
 from ocelad.service.learning.timeline import Timeline
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
     """What has been learned up to an entry of the log. Immutable, for any number of threads.
 
@@ -101,7 +101,7 @@ class View:
 
     @property
     def coordinates(self) -> Singles:
-        """The places along the heaviest directions of the items' cloud only, at most 10; single precision."""
+        """The places along the heaviest directions of the items' cloud only, at most 10, all divided by one number."""
         return self._coordinates
 
     def distances(self, left: Any, right: Any) -> Floats:
