@@ -52,6 +52,8 @@ def find_roles(
 ) -> Roles:
     """Who says nothing gets: numbers as features, the longest texts as text, all else as fields."""
     sample = table.sample(_SAMPLE)
+    if not sample:
+        raise ItemsError(f"{name} has no items; at least 2 are expected")
     held = {column: _Held(table, column, sample) for column in table.kinds if column}
     id = columns.find(name, held, id, (_ID,), "id", needed=False)
     for asked, option in ((text, "text"), *((field, "fields") for field in fields)):
