@@ -39,7 +39,8 @@ def read_items(
     id : str, optional
         The column of ids. Default: ``id``; without one, items are numbered from 0.
     text : str, optional
-        The column of texts that are shown. Default: the one with the longest, where they are long or nearly all differ.
+        The column of texts that are shown. Default: the one with the longest, where they have 30 characters on
+        average, or where there are no numbers.
     features : str or sequence of str, optional
         The columns of the features, as names or patterns; or one column of lists of numbers; or one of texts, whose
         words become the features. Default: a column of lists; without one, all numbers that are not called label,
