@@ -21,7 +21,7 @@ from ocelad.service.store.errors import (
 from ocelad.service.store.log import Appended
 from ocelad.service.store.rows import ProjectRow
 from ocelad.service.store.store import Store, open_tokens
-from ocelad.service.store.tokens import Token, Tokens, hash_of
+from ocelad.service.store.tokens import Token, Tokens
 
 __all__ = [
     "AlreadyUndone",
@@ -45,6 +45,5 @@ __all__ = [
     "UnknownItem",
     "UnknownProject",
     "UnknownToken",
-    "hash_of",
     "open_tokens",
 ]
