@@ -9,7 +9,7 @@ from types import FrameType
 import uvicorn
 
 from ocelad.service.app import create_app
-from ocelad.service.security import guarded_protocol
+from ocelad.service.security import SlowHeaders
 from ocelad.service.service import Service
 from ocelad.service.settings import Settings
 
@@ -49,7 +49,7 @@ def run(service: Service, listening: socket.socket, started: Callable[[], None])
     settings = service.settings
     config = uvicorn.Config(
         create_app(service),
-        http=guarded_protocol(header_timeout=settings.header_timeout),
+        http=SlowHeaders.within(settings.header_timeout),
         ws="none",
         log_config=None,
         access_log=False,
