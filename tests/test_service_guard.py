@@ -357,7 +357,7 @@ def test_an_answer_that_nobody_reads_is_given_up():
 
 
 def test_there_are_only_so_many_connections():
-    protocol = type("Few", (SlowHeaders,), {"max_connections": 2})
+    protocol = type("Few", (SlowHeaders.within(60.0),), {"max_connections": 2})
     with serving(guarded(), http=protocol) as port, Connection(port) as first, Connection(port) as second:
         for connection in (first, second):
             connection.send(GET("/echo"))
