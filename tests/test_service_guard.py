@@ -13,6 +13,7 @@ from raw_http import Connection, code_of, exchanged, serving
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 
@@ -422,13 +423,13 @@ class Kept:
         self.secret, self.asked = new_secret(), 0
         self.name, self.rights, self.revoked_at = "alice", rights, None
 
-    def find(self, hash):
+    def find_token(self, hash):
         self.asked += 1
         return self if hash == hash_of(self.secret) else None
 
 
 def caller(authenticate, **headers):
-    return asyncio.run(authenticate(Headers(headers)))
+    return asyncio.run(authenticate(HTTPConnection({"type": "http", "headers": Headers(headers).raw})))
 
 
 @pytest.mark.parametrize(
@@ -439,7 +440,7 @@ def test_who_names_no_known_token_is_nobody(authorization):
     kept = Kept({"*": "read"})
     headers = {} if authorization is None else {"authorization": authorization.format(kept.secret, kept.secret)}
     with pytest.raises(Refusal) as refused:
-        caller(Authenticator(kept.find, open_to_all=False), **headers)
+        caller(Authenticator(kept, True), **headers)
     assert refused.value.status == 401
     assert "Bearer" in refused.value.headers["WWW-Authenticate"]
     assert kept.secret not in refused.value.message
@@ -447,8 +448,8 @@ def test_who_names_no_known_token_is_nobody(authorization):
 
 def test_a_token_is_looked_up_now_and_then_and_ends_when_it_is_revoked():
     kept = Kept({"digits": "answer"})
-    forgets = Authenticator(kept.find, open_to_all=False, cache_for=0.0)
-    remembers = Authenticator(kept.find, open_to_all=False, cache_for=60.0)
+    forgets = Authenticator(kept, True, cache_for=0.0)
+    remembers = Authenticator(kept, True, cache_for=60.0)
     for authenticate in (forgets, remembers, remembers):
         assert caller(authenticate, authorization=f"bearer {kept.secret}") == Caller("alice", {"digits": "answer"})
     assert kept.asked == 2
@@ -459,7 +460,7 @@ def test_a_token_is_looked_up_now_and_then_and_ends_when_it_is_revoked():
 
 
 def test_where_no_token_is_needed_everybody_on_this_machine_is_admin_but_nobody_behind_a_proxy():
-    authenticate = Authenticator(Kept({}).find, open_to_all=True)
+    authenticate = Authenticator(Kept({}), False)
     assert caller(authenticate).right("any") == "admin"
     for name in ("x-forwarded-for", "forwarded", "via", "x-real-ip"):
         with pytest.raises(Refusal, match="--require-token"):

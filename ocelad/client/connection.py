@@ -143,7 +143,7 @@ class _Failed(Exception):
         """Seconds to wait: as told, or twice as long each time; spread, so that not all clients come back at once."""
         told = self.cause.headers.get("retry-after", "") if isinstance(self.cause, httpx.Response) else ""
         least = float(told) if told.isdecimal() else 0.0
-        return min(_LONGEST_PAUSE, max(least, _FIRST_PAUSE * 2**attempt)) * random.uniform(1.0, 1.25)
+        return min(_LONGEST_PAUSE, max(least, _FIRST_PAUSE * 2.0**attempt)) * random.uniform(1.0, 1.25)
 
     def told(self, url: httpx.URL) -> ServiceError:
         if isinstance(self.cause, httpx.Response):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol
+
+from starlette.requests import HTTPConnection
 
 from ocelad.service.refusal import Refusal
 from ocelad.service.secret import hash_of, is_secret
@@ -28,6 +30,12 @@ class Token(Protocol):
     def rights(self) -> Mapping[str, Right]: ...
     @property
     def revoked_at(self) -> int | None: ...
+
+
+class Tokens(Protocol):
+    """Where tokens are found: the store."""
+
+    def find_token(self, secret_hash: str) -> Token | None: ...
 
 
 @dataclass(frozen=True)
@@ -73,31 +81,30 @@ class Authenticator:
 
     Parameters
     ----------
-    find : function of a hash
-        The token whose secret has this hash, or None: the store's ``find_token``. It may wait for a database, and is
-        called in a thread. That it looks for the hash, and not for the secret, leaves nothing to learn from how long
+    tokens : Tokens
+        The store. That it looks for the hash of a secret, and not for the secret, leaves nothing to learn from how long
         it takes: nobody can choose a secret by its hash.
-    open_to_all : bool
-        Whether everybody is let in as an admin: on loopback, unless a token is required.
+    token_needed : bool
+        Where it is not, everybody is let in as an admin.
     cache_for : float
         So many seconds a token is believed before it is looked up again: a revoked one ends within them.
     """
 
-    def __init__(self, find: Callable[[str], Token | None], *, open_to_all: bool, cache_for: float = 2.0) -> None:
-        self._find, self._open_to_all, self._cache_for = find, open_to_all, cache_for
+    def __init__(self, tokens: Tokens, token_needed: bool, *, cache_for: float = 2.0) -> None:
+        self._tokens, self._token_needed, self._cache_for = tokens, token_needed, cache_for
         self._known: dict[str, tuple[float, Caller]] = {}
 
-    async def __call__(self, headers: Mapping[str, str]) -> Caller:
-        """Who sends these headers (names in small letters); a Refusal where that is nobody known."""
-        if self._open_to_all:
-            _refuse_proxies(headers)
+    async def __call__(self, request: HTTPConnection) -> Caller:
+        """Who sends this request; a Refusal where that is nobody known."""
+        if not self._token_needed:
+            _refuse_proxies(request.headers)
             return EVERYONE
-        hash = hash_of(_secret(headers.get("authorization")))
+        hash = hash_of(_secret(request.headers.get("authorization")))
         until, caller = self._known.get(hash, (0.0, None))
         if caller is not None and monotonic() < until:
             return caller
         self._known.pop(hash, None)
-        token = await asyncio.to_thread(self._find, hash)
+        token = await asyncio.to_thread(self._tokens.find_token, hash)  # a database may let one wait
         if token is None or token.revoked_at is not None:
             raise _unauthorized("this token is not known here, or was revoked; `ocelad token create` makes one")
         if len(self._known) >= 1000:
