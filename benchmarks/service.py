@@ -103,10 +103,11 @@ class Sender(asyncio.Protocol):
         )
         body = rows if self._batch == 1 else f'{{"comparisons":[{rows}]}}'
         self._sent = time.perf_counter()
-        self._transport.write(
+        head = (
             f"POST {PROJECT}/comparisons HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            f"Idempotency-Key: {self._number}-{self._batch}-{self._sent}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+            f"Idempotency-Key: {self._number}-{self._batch}-{self._sent}\r\nContent-Length: {len(body)}\r\n\r\n"
         )
+        self._transport.write((head + body).encode())
 
 
 async def send(port: int, batch: int, seconds: float) -> None:
@@ -200,15 +201,15 @@ def main() -> None:
         return
     rows = []
     for n_features in options.features:
-        with tempfile.TemporaryDirectory() as folder, server(Path(folder), n_features) as (address, pid):
-            with httpx.Client(base_url=address, timeout=60.0, trust_env=False) as http:
-                read(http, None, 1)
-                idle = {"n": n_features, "at once": 0, "answers/s": 0.0, **read(http, None, 40)}
-                rows.append(idle)
-                rows += [
-                    measured(http, pid, n_features, batch, options.seconds)
-                    for batch in ([1, 100] if options.batch is None else [options.batch])
-                ]
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            server(Path(folder), n_features) as (address, pid),
+            httpx.Client(base_url=address, timeout=60.0, trust_env=False) as http,
+        ):
+            read(http, None, 1)
+            rows.append({"n": n_features, "at once": 0, "answers/s": 0.0, **read(http, None, 40)})
+            for batch in [1, 100] if options.batch is None else [options.batch]:
+                rows.append(measured(http, pid, n_features, batch, options.seconds))
     columns = (
         "n",
         "at once",
