@@ -70,7 +70,7 @@ async def history(
 
 @router.get(
     "/projects/{project}/events",
-    response_class=EventSourceResponse,
+    response_class=StreamingResponse,  # with EventSourceResponse here FastAPI takes the function for a generator
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def events(
