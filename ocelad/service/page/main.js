@@ -32,9 +32,9 @@ async function start() {
   page = new ProjectPage(api, project, outbox);
 
   for (const button of document.querySelectorAll("[data-answer]")) {
-    button.addEventListener("click", (event) => pressed(event, () => page.answer(button.dataset.answer)));
+    button.addEventListener("click", () => page.answer(button.dataset.answer));
   }
-  byId("undo").addEventListener("click", (event) => pressed(event, () => page.undo()));
+  byId("undo").addEventListener("click", () => page.undo());
   byId("mark-differences").addEventListener("change", (event) => byId("pair").classList.toggle("unmarked", !event.target.checked));
   setUpKeys({
     s: () => press("[data-answer=same]"),
@@ -51,12 +51,6 @@ function press(selector) {
   const button = document.querySelector(selector);
   button.click();
   if (!lessMotion()) button.animate([{ transform: "scale(0.96)" }, { transform: "none" }], 160);
-}
-
-/** A button that was clicked gives the focus back: space is to skip then, and not to press it again. */
-function pressed(event, act) {
-  act();
-  if (event.detail) event.currentTarget.blur();
 }
 
 async function firstProjects(api) {
