@@ -269,7 +269,7 @@ class TestOperations:
         compare(client, 0, 1, "same")
         told = client.get("/metrics").text
         assert 'ocelad_entries{project="some"} 1.0' in told
-        assert 'route="/v1/projects/{project}/comparisons",status="201"' in told
+        assert 'route="/projects/{project}/comparisons",status="201"' in told
 
     def test_what_goes_wrong_inside_is_told_without_its_reason(self, client, monkeypatch):
         live = client.service.project("some")
