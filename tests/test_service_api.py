@@ -14,7 +14,6 @@ from serving import served, some_items
 
 from ocelad import Metric, MetricTracker
 from ocelad.service.beacon import Beacon
-from ocelad.service.events import events
 
 P = "/v1/projects/some"
 
@@ -280,24 +279,22 @@ class TestOperations:
         assert answer.headers["request-id"] in answer.text
 
 
-def read_events(live, service, after, wanted):
+def read_events(client, after, wanted):
     """Messages until so many entries have been told of, as (event, id, data)."""
-
-    async def reading():
-        live.beacon.attach(asyncio.get_running_loop())
-        messages, count = [], 0
-        async for raw in events(service, live, after):
-            fields = dict(line.split(": ", 1) for line in raw.decode().splitlines() if not line.startswith(":"))
-            if not fields:
-                continue
-            data = json.loads(fields["data"])
-            messages.append((fields["event"], fields.get("id"), data))
-            count += len(data.get("entries", ()))
-            if count >= wanted:
-                return messages
-        return messages
-
-    return asyncio.run(asyncio.wait_for(reading(), 20))
+    headers = {} if after is None else {"Last-Event-ID": str(after)}
+    messages, fields, count = [], {}, 0
+    with client.stream("GET", f"{P}/events", headers=headers) as answer:
+        for line in answer.iter_lines():
+            if line and not line.startswith(":"):
+                name, _, value = line.partition(": ")
+                fields[name] = value
+            elif fields:
+                data = json.loads(fields["data"])
+                messages.append((fields["event"], fields.get("id"), data))
+                count, fields = count + len(data.get("entries", ())), {}
+                if count >= wanted:
+                    break
+    return messages
 
 
 class TestEvents:
@@ -305,9 +302,8 @@ class TestEvents:
     def test_tell_each_entry_once_after_the_last_seen(self, client, after):
         batch = [{"left": "item 0", "right": "item 1", "answer": "same"}] * 450
         client.post(f"{P}/comparisons", json={"comparisons": batch})
-        live = client.service.project("some")
         wanted = 450 - (450 if after is None else after)
-        messages = read_events(live, client.service, after, wanted)
+        messages = read_events(client, after, wanted)
         assert messages[0][0] == "hello"
         seqs = [entry["seq"] for _, _, data in messages for entry in data.get("entries", ())]
         assert seqs == list(range(451 - wanted, 451))
@@ -317,7 +313,7 @@ class TestEvents:
 
     def test_who_knows_more_than_there_is_begins_at_the_end(self, client):
         compare(client, 0, 1, "same")
-        messages = read_events(client.service.project("some"), client.service, 99, 0)
+        messages = read_events(client, 99, 0)
         assert messages[0][1:] == ("1", {**messages[0][2], "seq": 1})
 
     def test_beacon_wakes_all_who_wait_and_nobody_later(self):
