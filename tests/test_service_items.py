@@ -178,6 +178,7 @@ def test_who_says_which_column_is_what_is_believed():
     assert items.text[:2] == ["red", "blue"]
     assert items.feature_names == ("height",)
     assert set(items.fields) == {"id", "width", "flag", "story", "label"}
+    assert parse_upload(as_csv(rows), "csv", features="h*, width").feature_names == ("height", "width")
     words = parse_upload(as_csv(rows), "csv", features="story", text="word")
     assert words.text == items.text
     assert words.feature_names == text_features("", [row["story"] for row in ROWS])[1]
@@ -236,6 +237,7 @@ WRONG = {
     "not JSON": (b'{"a": 1}\n{"a": \n', "jsonl", "line 2: the line is not JSON"),
     "an array": (b"[1, 2]", "jsonl", "begins with '\\['"),
     "two lists": (b'{"a": [1], "b": [2]}\n', "jsonl", "several columns of lists, 'a', 'b'"),
+    "a member's name": (b'{"v": {"id": 1, "b": 2}}\n', "jsonl", "a feature cannot be called 'id'"),
     "short list": (b'{"a": [1, 2]}\n{"a": [2]}\n', "jsonl", "line 2: column 'a' holds 1 numbers; 2 are expected"),
     "key twice": (b'{"a": 1, "w": "x"}\n{"a": 2, "w": "x", "w": "y"}\n', "jsonl", "line 2: 'w' is given twice"),
     "no Parquet": (b"a,b\n1,2\n", "parquet", "is not a Parquet file"),

@@ -74,6 +74,11 @@ def find_roles(
     if len(told) > MOST_FIELDS:
         raise ItemsError(f"{name} has {len(told)} columns that are no features; at most {MOST_FIELDS} are accepted")
     points, feature_names = (None, ()) if words is not None else _points(name, table, chosen, held, sample)
+    if taken := [feature for feature in feature_names if feature in _NAMES_TAKEN]:
+        raise FileError(
+            f"{name}: a feature cannot be called {shown(taken[0])}, which is another thing in tables of items; "
+            "give it another name"
+        )
     for column in (*feature_names, *told):
         if len(column) > NAME_CHARACTERS:
             raise ItemsError(f"{name}: the name {shown(column)} is longer than {NAME_CHARACTERS} characters")
@@ -93,13 +98,10 @@ def _features(name: str, held: dict[str, _Held], free: list[str]) -> tuple[str, 
 def _asked_features(
     name: str, held: dict[str, _Held], free: list[str], features: str | Sequence[str]
 ) -> tuple[str, ...]:
+    if isinstance(features, str) and features not in held:
+        features = [entry.strip() for entry in features.split(",")]
     chosen = columns.find_features(name, held, features, set(held) - set(free))
     for column in chosen:
-        if column in _NAMES_TAKEN:
-            raise FileError(
-                f"{name}: a feature cannot be called {shown(column)}, which is another thing in tables of items; "
-                "give the column another name"
-            )
         if held[column].kind not in ("number", "list") and not (len(chosen) == 1 and held[column].kind == "text"):
             raise FileError(
                 f"{name}: the column {shown(column)} holds {held[column].example}; numbers are expected in features=, "
