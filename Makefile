@@ -18,13 +18,13 @@ help:
 demo: .venv/.demo
 	$(BIN)/ocelad demo
 
-test: .venv/.dev
+test: .venv/.dev .venv/.system
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n auto -q tests/test_engines.py tests/test_kernels.py tests/test_blocked.py \
 	  tests/test_diagonal.py tests/test_margins.py tests/test_relatives.py tests/test_rated.py \
 	  tests/test_fused.py tests/test_scores.py
 	$(BIN)/pytest -n auto
 
-test-slow: .venv/.dev
+test-slow: .venv/.dev .venv/.system
 	$(BIN)/pytest -m slow
 
 check: .venv/.dev
@@ -79,4 +79,11 @@ clean:
 
 .venv/.docs: .venv/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[docs]'
+	@touch $@
+
+# What the tests need beside Python: a browser for the page, a PostgreSQL server for the store.
+.venv/.system: .venv/bin/python
+	@command -v chromium >/dev/null && ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 \
+	  || { [ "$$(id -u)" = 0 ] && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y chromium postgresql; } \
+	  || echo "chromium and postgresql are not there; install them for the tests of the page and of PostgreSQL, which are skipped"
 	@touch $@

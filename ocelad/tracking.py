@@ -14,6 +14,7 @@ from ocelad.estimators import MetricTracker
 from ocelad.estimators.in_files import part
 from ocelad.history import History
 from ocelad.metric import Metric
+from ocelad.online.comid import LossName
 from ocelad.online.kept import prefixed
 from ocelad.online.losses import LOSSES
 
@@ -115,33 +116,24 @@ class Tracking:
 
     def _note(self, pairs: Floats, y: Floats, margins: Floats, before: Floats) -> Floats:
         """Put a chunk that was learned from into the history; what the metric does to the directions now."""
-        loss = LOSSES[self.tracker.loss].value
-        right = np.where(y > 0, margins >= 0, margins > 0)  # a pair at the very threshold is similar
         after = self._applied(self.tracker.metric_)
-        largest = max(float(np.abs(after).max()), float(np.abs(before).max()))
-        size = float(np.linalg.norm(after / largest)) if largest > 0 else 0.0  # a plain norm overflows at 1e154
-        moved = float(np.linalg.norm(after / largest - before / largest)) / size if size > 0 else 0.0
         with np.errstate(over="ignore"):
             squares = np.square(pairs[:, 0] - pairs[:, 1]).sum(axis=1)
-        losses = np.array([loss(margin) for margin in margins])
+        losses, right = judged(y, margins, self.tracker.loss)
         self.history.add(
             len(y),
-            float(np.minimum(losses, MOST).sum()),
+            float(losses.sum()),
             int(right.sum()),
-            moved,
+            moved(before, after),
             float(np.minimum(squares, MOST).sum()),
             self.tracker.weights_,
         )
         return after
 
     def _applied(self, metric: Metric) -> Floats:
-        """The metric times some directions: the Frobenius norm of a difference of two such is that of the metrics."""
+        """What the metric does to the directions that its movement is told by."""
         if self._directions is None:
-            n = metric.n_features
-            exact = n <= EXACT_FEATURES
-            self._directions = (
-                np.eye(n) if exact else np.random.default_rng(0).normal(size=(n, DIRECTIONS)) / np.sqrt(DIRECTIONS)
-            )
+            self._directions = directions(metric.n_features)
         return metric.times(self._directions)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -161,3 +153,32 @@ class Tracking:
             if "history.sums" in arrays:
                 tracking.history = History.of_arrays(part(arrays, "history"))
         return tracking
+
+
+def judged(y: Floats, margins: Floats, loss: LossName) -> tuple[Floats, np.ndarray]:
+    """The loss of each margin ``y (mu - d^2)``, large ones cut so that sums do not overflow, and whether it was right.
+
+    >>> judged(np.array([1.0, -1.0]), np.array([0.0, 0.0]), "hinge")  # a pair at the very threshold is similar
+    (array([1., 1.]), array([ True, False]))
+    """
+    value = LOSSES[loss].value
+    right = np.where(y > 0, margins >= 0, margins > 0)
+    return np.minimum([value(margin) for margin in margins.tolist()], MOST), right
+
+
+def directions(n_features: int) -> Floats:
+    """Directions V by which metrics are compared: the Frobenius norm of ``(A - B) V`` is that of A - B, or about so."""
+    if n_features <= EXACT_FEATURES:
+        return np.eye(n_features)
+    return np.asarray(np.random.default_rng(0).normal(size=(n_features, DIRECTIONS)) / np.sqrt(DIRECTIONS))
+
+
+def moved(before: Floats, after: Floats) -> float:
+    """How far a metric moved, relative to its size, by what it does to ``directions`` before and after.
+
+    >>> moved(np.eye(2), 2 * np.eye(2))
+    0.5
+    """
+    largest = max(float(np.abs(after).max()), float(np.abs(before).max()))
+    size = float(np.linalg.norm(after / largest)) if largest > 0 else 0.0  # a plain norm overflows at 1e154
+    return float(np.linalg.norm(after / largest - before / largest)) / size if size > 0 else 0.0

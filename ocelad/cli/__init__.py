@@ -17,6 +17,8 @@ from ocelad.cli.inspect import inspect
 from ocelad.cli.measure import distance, embed
 from ocelad.cli.plot import plot
 from ocelad.cli.reproduce import reproduce
+from ocelad.cli.serve import serve
+from ocelad.cli.token import token
 from ocelad.cli.track import track
 from ocelad.cli.warm import warm
 
@@ -36,12 +38,13 @@ def cli() -> None:
       ocelad compare rice comid saol               methods on the same streams: who wins where
       ocelad figure 3                              a figure of the paper
       ocelad reproduce --quick                     all of them, and a page about them
+      ocelad serve --demo                          a page where people teach the distance
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done with rows skipped, 130 interrupted (and saved).
     """
 
 
-for command in (demo, track, embed, distance, evaluate, inspect, plot, compare, figure, reproduce, warm):
+for command in (demo, track, embed, distance, evaluate, inspect, plot, compare, figure, reproduce, serve, token, warm):
     cli.add_command(command)
 
 

@@ -1,0 +1,46 @@
+"""Snapshots: a course in a file, so that a restart need not learn everything again. Only ever a cache."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from ocelad import saved
+from ocelad.service.learning.cloud import Cloud
+from ocelad.service.learning.course import Course
+from ocelad.service.learning.log import Log
+
+FORMAT = "ocelad.snapshot/1"
+_logger = logging.getLogger(__name__)
+
+
+def write(path: Path, seq: int, course: Course, log: Log, cloud: Cloud) -> None:
+    """Keep a course as it is after an entry of the log, with digests of what it was learned from."""
+    arrays, about = course.state()
+    n_items = len(cloud.points)
+    origin = {"seq": seq, "log": log.total(seq), "n_items": n_items, "items": cloud.digest(n_items)}
+    saved.write(path, FORMAT, arrays, {**about, "origin": origin})
+
+
+def read(path: Path, beginning: Course, log: Log, cloud: Cloud) -> tuple[int, Course] | None:
+    """The course that was kept, and after which entry; None where there is none of this log and these items.
+
+    The log is seen up to that entry.
+    """
+    if not path.exists():
+        return None
+    try:
+        arrays, about = saved.read(path, FORMAT)
+        with saved.refusing(path, FORMAT):
+            origin = about["origin"]
+            seq, n_items = int(origin["seq"]), int(origin["n_items"])
+            course = beginning.restored(arrays, about)
+        log.fetch(seq)
+        if log.end != seq or log.total(seq) != origin["log"]:
+            raise ValueError(f"{str(path)!r} is not a snapshot of this log")
+        if n_items > len(cloud.points) or cloud.digest(n_items) != origin["items"]:
+            raise ValueError(f"{str(path)!r} is a snapshot of other items")
+    except (OSError, ValueError) as error:
+        _logger.warning("all answers are learned again, because a snapshot cannot be used: %s", error)
+        return None
+    return seq, course

@@ -1,0 +1,96 @@
+"""Observed: each request is counted, timed and logged, by its route and never by its address."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from uuid import uuid4
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ocelad.service.logs import logger
+from ocelad.service.refusal import Refusal, problem
+from ocelad.service.service import Service
+
+log = logger("ocelad.http")
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+class Measures:
+    """What Prometheus is told."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "ocelad_requests", "Requests, by route and status.", ("method", "route", "status"), registry=self.registry
+        )
+        self.seconds = Histogram(
+            "ocelad_request_seconds",
+            "Seconds until an answer was complete.",
+            ("method", "route"),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        gauges = {
+            "entries": "Durable entries in the log.",
+            "behind": "Durable entries that have not been learned from yet.",
+            "items": "Items.",
+            "people": "Readers of the stream of events.",
+        }
+        self._gauges = {
+            name: Gauge(f"ocelad_{name}", text, ("project",), registry=self.registry) for name, text in gauges.items()
+        }
+
+    def told(self, service: Service) -> bytes:
+        """All of it, in the text format."""
+        for live in service:
+            values = {"entries": live.seq, "behind": live.behind, "items": len(live.items), "people": live.people}
+            for name, value in values.items():
+                self._gauges[name].labels(live.id).set(value)
+        return generate_latest(self.registry)
+
+
+class Observed:
+    """The outermost layer of the app. What nothing else has caught becomes a 500 in the one shape, and a log line."""
+
+    def __init__(self, app: ASGIApp, measures: Measures) -> None:
+        self._app, self._measures = app, measures
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status, begun = perf_counter(), 500, False
+        request_id = uuid4().hex
+
+        async def noting(message: Message) -> None:
+            nonlocal status, begun
+            if message["type"] == "http.response.start":
+                status, begun = message["status"], True
+                message["headers"] = [*message.get("headers", ()), (b"request-id", request_id.encode())]
+            await send(message)
+
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        try:
+            await self._app(scope, receive, noting)
+        except Exception:
+            log.exception("request failed", method=scope["method"], route=_route(scope))
+            if begun:
+                raise
+            sentence = f"something went wrong in the service; its log tells more under the request {request_id}"
+            await problem(Refusal(500, sentence))(scope, receive, noting)
+        finally:
+            seconds = perf_counter() - start
+            route = _route(scope)
+            self._measures.requests.labels(scope["method"], route, str(status)).inc()
+            self._measures.seconds.labels(scope["method"], route).observe(seconds)
+            level = log.debug if status < 400 else log.info if status < 500 else log.error
+            level("request", method=scope["method"], route=route, status=status, ms=round(1000 * seconds, 2))
+            structlog.contextvars.unbind_contextvars("request_id")
+
+
+def _route(scope: Scope) -> str:
+    """The route's pattern: addresses hold what people have named, and would make as many counters."""
+    route = scope.get("route")
+    return str(getattr(route, "path", "none"))

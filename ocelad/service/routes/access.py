@@ -1,0 +1,94 @@
+"""Access: who asks, of which project, and whether they may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Header, Path, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from ocelad.service.live import Live
+from ocelad.service.refusal import Refusal
+from ocelad.service.security import Caller
+from ocelad.service.service import Service
+from ocelad.service.wire import Problem, Right
+
+Person = Annotated[str, Header(alias="Ocelad-Person", pattern=r"^[\w .-]{0,64}$", description="Who answers")]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern=r"^[!-~]{1,200}$",
+        description="The same request with the same key is done once, however often it is sent",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A caller who may do what the route is for."""
+
+    service: Service
+    live: Live
+    right: Right
+    who: str
+
+
+def told(model: BaseModel, status: int = 200) -> Response:
+    """The answer of a model that is known to be right: it is not checked again on its way out."""
+    return Response(model.model_dump_json(), status_code=status, media_type="application/json")
+
+
+def service_of(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+async def caller_of(request: Request) -> Caller:
+    """Who asks; refused where a token is needed and there is none that is known."""
+    caller: Caller = await request.app.state.authenticate(request)
+    return caller
+
+
+def _needs(right: Right) -> Callable[..., Coroutine[Any, Any, Access]]:
+    async def access(
+        request: Request,
+        project: Annotated[str, Path(max_length=64)],
+        person: Person = "",
+    ) -> Access:
+        service, caller = service_of(request), await caller_of(request)
+        has = caller.right(project)
+        if has is None:  # whether there is such a project is not for everyone to know
+            raise Refusal(404, f"there is no project {project!r}", code="unknown_project", where="path.project")
+        live = service.project(project)
+        if not caller.may(right, project):
+            raise Refusal(403, f"this needs the right {right!r} on {project!r}; the token has {has!r}")
+        who = "/".join(part for part in (caller.name, person.strip()) if part)
+        return Access(service, live, has, who)
+
+    return access
+
+
+Reader = Annotated[Access, Depends(_needs("read"))]
+Answerer = Annotated[Access, Depends(_needs("answer"))]
+Admin = Annotated[Access, Depends(_needs("admin"))]
+
+# What any route may refuse with, for the API's description.
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": text}
+    for status, text in {
+        400: "Not a request that can be read",
+        401: "A token is needed",
+        403: "Not with these rights, or not from there",
+        404: "No such thing",
+        408: "The body came too slowly",
+        409: "Not as things are",
+        413: "Too large",
+        422: "Something in the request is not accepted",
+        429: "Too many requests",
+        503: "Not now; try again",
+    }.items()
+}

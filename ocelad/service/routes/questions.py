@@ -1,0 +1,205 @@
+"""Questions to what was learned, and what to ask a person next. None of them waits for learning."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
+
+from ocelad.checks import Floats
+from ocelad.metric import Metric
+from ocelad.service import items as reading
+from ocelad.service.choice import NothingToAsk
+from ocelad.service.learning import View
+from ocelad.service.live import Live
+from ocelad.service.refusal import Refusal
+from ocelad.service.routes.access import REFUSALS, Answerer, Reader, told
+from ocelad.service.wire import (
+    DistanceQuery,
+    Distances,
+    Embedding,
+    EmbedQuery,
+    ItemMap,
+    MetricInfo,
+    Neighbor,
+    Neighbors,
+    NextPair,
+    Point,
+    ScaleShare,
+    Timeline,
+)
+
+router = APIRouter(tags=["questions"], responses=REFUSALS)
+_LARGEST_MATRIX, MOST_FEATURES = 512, 100
+_METRIC_FILE = "application/octet-stream"
+
+
+@router.get(
+    "/projects/{project}/metric",
+    response_model=MetricInfo,
+    responses={200: {"content": {_METRIC_FILE: {"schema": {"type": "string", "format": "binary"}}}}},
+)
+async def metric(
+    access: Reader,
+    matrix: Annotated[bool, Query(description="With the matrix")] = False,
+    format: Annotated[Literal["json", "safetensors"], Query()] = "json",
+) -> Response:
+    """The metric now, on features in their own units; as safetensors it is a file that ``Metric.load`` reads."""
+    view = access.live.view
+    if format == "safetensors":
+        return Response(await run_in_threadpool(_file, view.metric_of_features), media_type=_METRIC_FILE)
+    n = view.metric.n_features
+    if matrix and n > _LARGEST_MATRIX:
+        raise Refusal(
+            422,
+            f"a matrix of {n} x {n} is too large for JSON; accepted: up to {_LARGEST_MATRIX} features, or "
+            "format=safetensors",
+            where="query.matrix",
+        )
+    return told(await run_in_threadpool(_info, view, matrix))
+
+
+def _file(metric: Metric) -> bytes:
+    with TemporaryDirectory() as folder:
+        metric.save(f"{folder}/metric")
+        with open(f"{folder}/metric", "rb") as file:
+            return file.read()
+
+
+def _info(view: View, matrix: bool) -> MetricInfo:
+    metric = view.metric_of_features
+    return MetricInfo(
+        seq=view.seq,
+        n_answers=view.n_answers,
+        n_features=metric.n_features,
+        threshold=metric.distance_threshold,
+        rank=view.rank,
+        spectrum=view.spectrum.tolist(),
+        features=view.feature_shares(MOST_FEATURES),
+        scales=[ScaleShare(length=n, share=share) for n, share in zip(view.scales, view.shares.tolist(), strict=True)],
+        matrix=metric.matrix.tolist() if matrix else None,
+    )
+
+
+@router.post("/projects/{project}/distance", response_model=Distances)
+async def distance(access: Reader, query: DistanceQuery) -> Response:
+    """How far apart points are: items, or features in their own units."""
+    live, view = access.live, access.live.view
+    P = _points(live, [pair.left for pair in query.pairs], "body.pairs", ".left")
+    Q = _points(live, [pair.right for pair in query.pairs], "body.pairs", ".right")
+    distances = await run_in_threadpool(view.distances, P, Q)
+    _refuse_infinite(distances)
+    threshold = view.metric.distance_threshold
+    similar = (distances <= threshold).tolist()
+    return told(Distances(seq=view.seq, threshold=threshold, distances=distances.tolist(), similar=similar))
+
+
+@router.post("/projects/{project}/embed", response_model=Embedding)
+async def embed(access: Reader, query: EmbedQuery) -> Response:
+    """Places where Euclidean distance is the learned one, along the heaviest directions."""
+    live, view = access.live, access.live.view
+    points = _points(live, query.points, "body.points")
+    places = await run_in_threadpool(view.metric.embed, points, query.n_components)
+    _refuse_infinite(places)
+    return told(Embedding(seq=view.seq, places=places.tolist()))
+
+
+def _points(live: Live, points: Sequence[Point], where: str, part: str = "") -> Floats:
+    """Scaled points of items' ids or of features, one per row."""
+    items = live.items
+    n = len(items.feature_names)
+    rows = np.empty((len(points), n))
+    for i, point in enumerate(points):
+        if isinstance(point, str):
+            rows[i] = items.features[live.position(point, f"{where}.{i}{part}")]
+        elif len(point) == n:
+            rows[i] = point
+        else:
+            raise Refusal(
+                422,
+                f"{where}.{i}{part} has {len(point)} numbers; accepted: {n}, one per feature, or an item's id",
+                where=f"{where}.{i}{part}",
+            )
+    with np.errstate(over="ignore"):
+        scaled = rows * items.scaling.factors
+    _refuse_infinite(scaled)
+    return scaled
+
+
+def _refuse_infinite(values: Any) -> None:
+    if not np.isfinite(values).all():
+        raise Refusal(422, "the points are too large: a distance would overflow", where="body")
+
+
+@router.get("/projects/{project}/neighbors", response_model=Neighbors)
+async def neighbors(
+    access: Reader,
+    item: Annotated[str, Query(min_length=1, max_length=200)],
+    k: Annotated[int, Query(ge=1, le=1000)] = 10,
+) -> Response:
+    """The items nearest to an item now."""
+    live, view = access.live, access.live.view
+    place = live.position(item, "query.item")
+    if place >= len(view.items):
+        raise Refusal(503, f"{item!r} has just been added; try again", headers={"Retry-After": "1"})
+    positions, distances = await run_in_threadpool(view.neighbors, place, k)
+    threshold = view.metric.distance_threshold
+    found = [
+        Neighbor(item=live.item(int(position)), distance=distance, similar=distance <= threshold)
+        for position, distance in zip(positions, distances.tolist(), strict=True)
+    ]
+    return told(Neighbors(seq=view.seq, item=live.item(place), threshold=threshold, neighbors=found))
+
+
+@router.get("/projects/{project}/next-pair", response_model=NextPair)
+async def next_pair(access: Answerer) -> Response:
+    """Two items whose comparison would teach most, or, now and then, two drawn at random; and why these."""
+    return told(await run_in_threadpool(_next_pair, access.live))
+
+
+def _next_pair(live: Live) -> NextPair:
+    view = live.view
+    try:
+        choice = live.chooser.next(view)
+    except NothingToAsk as error:
+        raise Refusal(409, str(error), code="nothing_to_ask") from None
+    return NextPair(
+        seq=view.seq,
+        left=live.item(choice.left),
+        right=live.item(choice.right),
+        asked=choice.asked,
+        why=choice.why,
+        distance=choice.distance,
+        threshold=view.metric.distance_threshold,
+        differences=reading.differences(live.items, choice.left, choice.right),
+    )
+
+
+@router.get("/projects/{project}/timeline", response_model=Timeline)
+async def timeline(access: Reader) -> Response:
+    """Loss, how fast the metric moves, and the share of each scale, along the answers that stand."""
+    view = access.live.view
+    return told(view.timeline.to_wire(view.seq))
+
+
+@router.get("/projects/{project}/map", response_model=ItemMap)
+async def item_map(
+    access: Reader, clusters: Annotated[int | None, Query(ge=2, le=50, description="So many clusters")] = None
+) -> Response:
+    """All items in the plane, and their clusters where asked for."""
+    view = access.live.view
+    numbers = None if clusters is None else await run_in_threadpool(view.clusters, clusters)
+    return told(
+        ItemMap(
+            seq=view.seq,
+            n_items=len(view.items),
+            xy=b64encode(np.ascontiguousarray(view.plane, dtype="<f4").tobytes()).decode(),
+            clusters=None if numbers is None else b64encode(numbers.tobytes()).decode(),
+        )
+    )

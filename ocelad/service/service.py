@@ -1,0 +1,129 @@
+"""Service: the store, the projects that are being served, and their beginning and end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from threading import Lock
+from typing import Any, Self
+
+from ocelad.service import items as reading
+from ocelad.service.entries import Entry
+from ocelad.service.itemset import ItemSet
+from ocelad.service.learning import default_settings
+from ocelad.service.live import Live
+from ocelad.service.logs import logger
+from ocelad.service.refusal import Refusal
+from ocelad.service.settings import Settings
+from ocelad.service.store import Store
+from ocelad.service.wire import NewItem, Readiness
+
+log = logger("ocelad.service")
+
+
+class Service:
+    """What the routes stand on. Made by ``open``; ``close`` waits for what was taken on, and saves.
+
+    Attributes
+    ----------
+    settings : Settings
+    store : Store
+    stopping : bool
+        Whether it was told to stop: streams of events end then.
+    """
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self.settings, self.store = settings, store
+        self.stopping = False
+        self._live: dict[str, Live] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._changing = Lock()  # of projects and their items; entries have the store's writer
+
+    @classmethod
+    def open(cls, settings: Settings) -> Self:
+        """Open the data folder, take the writer's lock, and begin to learn from what was not learned from yet."""
+        service = cls(settings, Store.open(settings.folder, settings.database_url))
+        try:
+            for row in service.store.projects():
+                service._serve(row.id)
+        except BaseException:
+            service.close()
+            raise
+        service.store.listen(service._committed)
+        return service
+
+    def close(self) -> None:
+        """Wait for what was taken on, save what was learned, and let others write."""
+        self.stopping = True
+        self.store.close()
+        for live in self._live.values():
+            live.close()
+        log.info("stopped", projects=len(self._live))
+
+    def attach(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Tell of changes in this loop from now on; None: no more."""
+        self._loop = loop
+        for live in self:
+            live.beacon.attach(loop)
+
+    def stop(self) -> None:
+        """End the streams of events, and take on nothing more that lasts."""
+        self.stopping = True
+        for live in self:
+            live.beacon.ring()
+
+    def __iter__(self) -> Iterator[Live]:
+        return iter(list(self._live.values()))
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._live
+
+    def project(self, id: str) -> Live:
+        """The project of this name."""
+        try:
+            return self._live[id]
+        except KeyError:
+            raise Refusal(404, f"there is no project {id!r}", code="unknown_project", where="path.project") from None
+
+    def create(self, id: str, title: str, items: ItemSet, settings: Mapping[str, Any] | None = None) -> Live:
+        """A new project of these items; ``settings`` are the tracker's, where they are not the usual ones."""
+        chosen = {**default_settings(items.features.shape[1]), **(settings or {})}
+        with self._changing:
+            self.store.create_project(id, title, items, chosen, reading.digest(items))
+            live = self._serve(id)
+        log.info("project made", project=id, items=len(items), features=len(items.feature_names))
+        return live
+
+    def _serve(self, id: str) -> Live:
+        row = next(row for row in self.store.projects() if row.id == id)
+        snapshots = self.settings.folder / "snapshots"
+        snapshots.mkdir(exist_ok=True)
+        live = Live(self.store, row, snapshots, self.settings.random_share)
+        live.beacon.attach(self._loop)
+        self._live[id] = live
+        return live
+
+    def add_items(self, live: Live, new: Sequence[NewItem]) -> int:
+        """Append items to a project; how many it has then."""
+        with self._changing:
+            self.store.add_items(live.id, reading.append(live.items, new))
+            live.added(self.store.items(live.id))
+            return len(live.items)
+
+    def _committed(self, project: str, entries: Sequence[Entry]) -> None:
+        self._live[project].committed(entries)
+
+    def readiness(self) -> Readiness:
+        """Whether it can be used, and if not, why."""
+        behind = {live.id: live.behind for live in self}
+        failed = next((f"{live.id}: {live.learner.failure}" for live in self if live.learner.failure), None)
+        if self.stopping:
+            return Readiness(status="stopping", reason="the service was told to stop", behind=behind)
+        if failed is not None:
+            return Readiness(status="failing", reason=failed, behind=behind)
+        late = [live.id for live in self if live.view.seq < live.begun_with]
+        if late:
+            return Readiness(
+                status="starting", reason=f"still learning what was answered before: {late}", behind=behind
+            )
+        return Readiness(status="ready", reason=None, behind=behind)

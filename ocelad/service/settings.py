@@ -1,0 +1,57 @@
+"""Settings of the service: from the command line, from the environment (OCELAD_SERVE_...), otherwise these."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+MEBIBYTE = 2**20
+
+
+class Settings(BaseSettings):
+    """How the service runs; what is learned, and how, belongs to each project.
+
+    Examples
+    --------
+    >>> Settings(port=9000).address
+    'http://127.0.0.1:9000'
+    """
+
+    model_config = SettingsConfigDict(env_prefix="OCELAD_SERVE_", frozen=True, extra="forbid")
+
+    folder: Path = Path("ocelad-data")
+    #: postgresql://user:password@host/name; None: SQLite in the folder. Secret, because it may hold a password.
+    database: SecretStr | None = None
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8765
+    #: Other names that the service is reached by, as behind a reverse proxy.
+    allow_hosts: tuple[str, ...] = ()
+    #: Ask for a token on loopback, too. Beyond loopback it is asked for in any case.
+    require_token: bool = False
+    #: How many of the pairs that are asked for are drawn at random.
+    random_share: Annotated[float, Field(ge=0, le=1)] = 0.2
+
+    max_body: Annotated[int, Field(ge=1024)] = 4 * MEBIBYTE
+    max_upload: Annotated[int, Field(ge=1024)] = 256 * MEBIBYTE
+    max_streams: Annotated[int, Field(ge=1)] = 256
+    #: Requests a second of one address or token; None: no limit. Loopback has none.
+    rate: Annotated[float, Field(gt=0)] | None = 200.0
+    #: Seconds until headers, a body and an answer must be complete.
+    header_timeout: Annotated[float, Field(gt=0)] = 10.0
+    body_timeout: Annotated[float, Field(gt=0)] = 60.0
+    request_timeout: Annotated[float, Field(gt=0)] = 60.0
+    #: Seconds that requests at hand are waited for when the service is told to stop.
+    stop_timeout: Annotated[int, Field(ge=1)] = 10
+
+    @property
+    def address(self) -> str:
+        """Where it is reached from this machine."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    @property
+    def database_url(self) -> str | None:
+        return None if self.database is None else self.database.get_secret_value()

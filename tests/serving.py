@@ -1,0 +1,100 @@
+"""A service for tests: in this process for its routes, or as the real command for all else."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import httpx
+import numpy as np
+
+from ocelad.service.items import scaled
+from ocelad.service.itemset import ItemSet
+from ocelad.service.run import Server as Uvicorn
+from ocelad.service.run import bound
+from ocelad.service.service import Service
+from ocelad.service.settings import Settings
+
+_ADDRESS = re.compile(r"ocelad is at (http://\S+?)/(\?\S*)?\s")
+
+
+def some_items(m: int = 12, n: int = 3, seed: int = 0) -> ItemSet:
+    """Items with features f0, f1, ... and a colour."""
+    features = np.random.default_rng(seed).normal(size=(m, n))
+    return ItemSet(
+        ids=tuple(f"item {i}" for i in range(m)),
+        features=features,
+        feature_names=tuple(f"f{j}" for j in range(n)),
+        scaling=scaled(features, "features"),
+        fields={"colour": ["red" if i % 2 else "blue" for i in range(m)]},
+    )
+
+
+@contextmanager
+def served(folder: Path, *items: ItemSet, **settings: Any) -> Iterator[tuple[httpx.Client, Service]]:
+    """A client of a service in a thread of this process; each set of items is a project: "some", "some1", ..."""
+    listening, bound_settings = bound(Settings(folder=folder, port=0, **settings))
+    with listening:
+        service = Service.open(bound_settings)
+        for i, each in enumerate(items):
+            name = f"some{i}" if i else "some"
+            if name not in service:
+                service.create(name, "Some items", each)
+        started = Event()
+        server = Uvicorn(service, started.set)
+        thread = Thread(target=server.run, args=([listening],))
+        thread.start()
+        try:
+            assert started.wait(20)
+            with httpx.Client(base_url=bound_settings.address, timeout=20) as client:
+                yield client, service
+        finally:
+            server.stop()
+            thread.join(20)
+
+
+class Server:
+    """The real command in a process of its own."""
+
+    def __init__(self, folder: Path, *arguments: str, env: dict[str, str] | None = None) -> None:
+        command = [sys.executable, "-m", "ocelad", "serve", "--data-folder", str(folder), "--port", "0", *arguments]
+        self.log = folder.with_name(folder.name + ".log")
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OCELAD_SERVE_RATE": "1000000", **(env or {})},
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        match = _ADDRESS.match(line)
+        if match is None:
+            self.process.wait(10)
+            raise AssertionError(f"the server did not start: {line!r}; {self.log.read_text()[-2000:]}")
+        self.url = match[1]
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self.process.kill()
+        self._ended()
+
+    def stop(self) -> int:
+        """Ask it to stop; its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self._ended()
+
+    def _ended(self) -> int:
+        code = self.process.wait(30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
