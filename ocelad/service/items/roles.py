@@ -11,7 +11,7 @@ from ocelad.files.blocks import Table
 from ocelad.files.errors import BadRowError, FileError, listed, shown
 from ocelad.files.items import nested_points
 from ocelad.files.points import Points, Record, Scalars
-from ocelad.service.items.limits import MOST_FIELDS, NAME_CHARACTERS, ItemsError
+from ocelad.service.items.limits import MOST_FIELDS, NAME_CHARACTERS, ItemsError, is_plain
 
 # So many first rows say what a column holds.
 _SAMPLE = 1_000
@@ -82,6 +82,8 @@ def find_roles(
     for column in (*feature_names, *told):
         if len(column) > NAME_CHARACTERS:
             raise ItemsError(f"{name}: the name {shown(column)} is longer than {NAME_CHARACTERS} characters")
+        if not is_plain(column):
+            raise ItemsError(f"{name}: the name {shown(column)} holds a character that is none in UTF-8, or a zero")
     kind: Literal["features", "all"] = "features" if isinstance(points, Scalars) else "all"
     return Roles(id, points, feature_names, words, text, tuple(told), kind)
 
