@@ -71,7 +71,7 @@ def serve(items: Path | None, **options: Any) -> None:
     Settings can come from the environment, too: OCELAD_SERVE_PORT, OCELAD_SERVE_DATABASE, ...
     """
     from ocelad.service import logs
-    from ocelad.service.run import bound, run
+    from ocelad.service.run import Server, bound
     from ocelad.service.service import Service
 
     if items is not None and options["demo"] is not None:
@@ -98,7 +98,7 @@ def serve(items: Path | None, **options: Any) -> None:
             if options["open_"]:
                 click.launch(address)
 
-        run(service, listening, started)
+        Server(service, started).run(sockets=[listening])
 
 
 def _settings(options: dict[str, Any]) -> Any:

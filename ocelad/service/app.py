@@ -58,7 +58,7 @@ def create_app(service: Service) -> FastAPI:
     measures = Measures()
     token_needed = needs_token(settings.host, settings.require_token)
     app.state.service, app.state.measures, app.state.open_to_all = service, measures, not token_needed
-    app.state.authenticate = Authenticator(service.store.find_token, open_to_all=not token_needed)
+    app.state.authenticate = Authenticator(service.store, token_needed)
     tell_problems(app, OF_THE_STORE)
     for router in (projects.router, answers.router, questions.router, operations.router):
         app.include_router(router, prefix="/v1")

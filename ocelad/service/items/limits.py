@@ -54,6 +54,10 @@ class Limits:
             )
 
 
+#: Of what comes from elsewhere.
+UPLOAD_LIMITS = Limits(numbers=25_000_000, unzipped_bytes=256 << 20)
+
+
 class ItemsError(ValueError):
     """What is wrong with items, in one sentence; ``where`` is where in what a client sent, such as "items.3.id"."""
 

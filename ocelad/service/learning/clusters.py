@@ -41,10 +41,7 @@ class Clusters:
         if last is not None:
             centres = _means(coordinates[: len(last)], last, k)
             going_on, cost_going_on = _settled(coordinates, centres)
-            if cost < _BETTER * cost_going_on:
-                labels = _renumbered(labels, going_on, k)
-            else:
-                labels = going_on
+            labels = _renumbered(labels, going_on, k) if cost < _BETTER * cost_going_on else going_on
         with self._lock:
             self._last.pop(k, None)
             self._last[k] = labels

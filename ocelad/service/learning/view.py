@@ -20,7 +20,7 @@ from ocelad.service.learning.nearest import Nearest
 from ocelad.service.learning.timeline import Timeline
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
     """What has been learned up to an entry of the log. Immutable, for any number of threads.
 
@@ -79,6 +79,16 @@ class View:
         return Metric.low_rank(held["diagonal"] * squares, held["rows"] * factors, held["scales"], threshold, round)
 
     @cached_property
+    def rank(self) -> int:
+        """How many directions the metric sees."""
+        return self.metric.rank
+
+    @cached_property
+    def spectrum(self) -> Floats:
+        """The largest eigenvalues of ``metric_of_features``, at most 20."""
+        return self.metric_of_features.spectrum(20)
+
+    @cached_property
     def learners(self) -> list[Metric]:
         """The metric of each scale's learner; the metric is their average by the shares."""
         held: list[Metric] = self._ocelad.bank.held(self._ocelad.turn)  # type: ignore[attr-defined]
@@ -91,7 +101,7 @@ class View:
 
     @property
     def coordinates(self) -> Singles:
-        """The places along the heaviest directions of the items' cloud only, at most 10; single precision."""
+        """The places along the heaviest directions of the items' cloud only, at most 10, all divided by one number."""
         return self._coordinates
 
     def distances(self, left: Any, right: Any) -> Floats:

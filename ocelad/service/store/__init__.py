@@ -22,7 +22,7 @@ from ocelad.service.store.errors import (
 from ocelad.service.store.log import Appended
 from ocelad.service.store.rows import ProjectRow
 from ocelad.service.store.store import Store, open_tokens
-from ocelad.service.store.tokens import Token, Tokens, hash_of
+from ocelad.service.store.tokens import Token, Tokens
 
 __all__ = [
     "AlreadyUndone",
@@ -47,7 +47,6 @@ __all__ = [
     "UnknownProject",
     "UnknownToken",
     "backup",
-    "hash_of",
     "open_tokens",
     "restore",
 ]

@@ -1,0 +1,93 @@
+"""How much an answer about each of some pairs is wanted: where the metric is unsure, and what was not asked yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ocelad.checks import Floats
+from ocelad.metric import Metric
+
+Positions = npt.NDArray[np.int64]
+
+# Weights of what counts, beside a distance near the threshold (benchmarks/choice.py; chosen on seeds of their own).
+NOVELTY = 1.0
+DISAGREEMENT = 0.25
+SPREAD = 0.1
+# The disagreement of the scales takes a product with each of their metrics: only for the best pairs without it.
+SHORTLIST = 64
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+class Seen(Protocol):
+    """What is asked of a view of what was learned."""
+
+    @property
+    def points(self) -> Floats: ...
+    @property
+    def metric(self) -> Metric: ...
+    @property
+    def learners(self) -> Sequence[Metric]: ...
+    @property
+    def shares(self) -> Floats: ...
+    def margins(self, left: Positions, right: Positions, /) -> Floats: ...
+
+
+class Ranked(NamedTuple):
+    """The best pairs, the most wanted first; arrays of one length."""
+
+    rows: Positions  # which of the pairs they are
+    closeness: Floats  # their distance over the threshold
+    familiar: Floats  # 0 to 1: how much what they differ by is like what pairs differed by that were asked about
+    divided: Floats  # 0 to 1/2: the share of the scales that says otherwise than most of them
+
+
+def most_wanted(view: Seen, pairs: Positions, lately: Positions, times: Positions) -> Ranked:
+    """Rank pairs by how much an answer is wanted.
+
+    Parameters
+    ----------
+    view : View
+    pairs : array of shape (n_pairs, 2)
+        Positions of items.
+    lately : array of shape (n_asked, 2)
+        The pairs that were asked about last.
+    times : array of shape (n_pairs,)
+        How often the two items of each pair were asked about.
+    """
+    threshold = view.metric.threshold
+    squares = threshold - view.margins(pairs[:, 0], pairs[:, 1])
+    familiar = np.zeros(len(pairs))
+    if len(lately):
+        familiar = np.square(_directions(view.points, pairs) @ _directions(view.points, lately).T).max(axis=1)
+    score = -np.abs(squares / threshold - 1.0) - NOVELTY * familiar - SPREAD * np.log2(1.0 + times)
+
+    rows = np.argsort(-score, kind="stable")[:SHORTLIST]
+    spread, divided = _disagreement(view, pairs[rows])
+    order = np.argsort(-(score[rows] + DISAGREEMENT * spread), kind="stable")
+    rows = rows[order]
+    closeness = np.sqrt(np.maximum(squares[rows], 0.0) / threshold)
+    return Ranked(rows, closeness, familiar[rows], divided[order])
+
+
+def _differences(points: Floats, pairs: Positions) -> Floats:
+    return np.asarray(points[pairs[:, 0]] - points[pairs[:, 1]])
+
+
+def _directions(points: Floats, pairs: Positions) -> Floats:
+    """What pairs differ by, as directions of length 1; of items that are alike, none."""
+    differences = _differences(points, pairs)
+    lengths = np.linalg.norm(differences, axis=1, keepdims=True)
+    return np.asarray(differences / np.maximum(lengths, _TINY))
+
+
+def _disagreement(view: Seen, pairs: Positions) -> tuple[Floats, Floats]:
+    """Of each pair, how far the scales' margins lie apart, over the threshold, and which share is in the minority."""
+    differences = _differences(view.points, pairs)
+    margins = np.array([metric.threshold - metric.squared_length(differences) for metric in view.learners])
+    spread = np.sqrt(view.shares @ np.square(margins - view.shares @ margins))
+    similar = view.shares @ (margins >= 0.0)
+    return spread / view.metric.threshold, np.minimum(similar, 1.0 - similar)
