@@ -1,4 +1,4 @@
-"""SIGKILL at random moments under load: what was acknowledged is there, once, in order, and is what was learned from."""
+"""SIGKILL at random moments under load: what was acknowledged is there, once, in order, and was learned from."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Client(threading.Thread):
             if status == 409:
                 assert told["error"]["code"] == "already_undone", told
                 return
-            kind, left, right, _ = chosen.entries[seq - chosen.first]
+            _, left, right, _ = chosen.entries[seq - chosen.first]
             self._keep(who, (("undo", left, right, seq),), told["seq"], told["seq"], told["repeated"])
             return
         several = self._random.random() < 0.4
@@ -172,7 +172,7 @@ class Witness:
         return by_who
 
     def check_metric(self):
-        """Whether what was learned from all that was read equals a replay of the log, bit for bit; up to which entry."""
+        """Whether what was learned equals a replay of the log, bit for bit; up to which entry."""
         deadline = time.monotonic() + 60
         while (told := self.ask("metric?matrix=true"))["seq"] < len(self.log):
             assert time.monotonic() < deadline, "it does not learn"
