@@ -182,10 +182,8 @@ class Witness:
         standing = [e for e in log if e["kind"] in ("same", "different") and e["seq"] not in undone]
         assert told["n_answers"] == len(standing)
         if standing:
-            position = {id: i for i, id in enumerate(ITEMS.ids)}
-            pairs = np.array(
-                [[ITEMS.points[position[e["left"]]], ITEMS.points[position[e["right"]]]] for e in standing]
-            )
+            point = dict(zip(ITEMS.ids, ITEMS.points, strict=True))
+            pairs = np.array([[point[e["left"]], point[e["right"]]] for e in standing])
             tracker = MetricTracker().partial_fit(pairs, [1 if e["kind"] == "same" else -1 for e in standing])
             assert np.array(told["matrix"]).tobytes() == tracker.metric_.matrix.tobytes()
             assert told["threshold"] == tracker.metric_.distance_threshold
