@@ -65,7 +65,7 @@ def main() -> None:
     import uvloop  # noqa: F401
 
     import ocelad.cli
-    import ocelad.service.run  # noqa: F401
+    import ocelad.service.run
     from ocelad import MetricTracker
     from ocelad.service.learning import learner
 

@@ -15,14 +15,14 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-
 from forked import Forked
+from postgres import running
+from serving import Server
+
 from ocelad import MetricTracker
 from ocelad.service.entries import NewEntry
 from ocelad.service.itemset import ItemSet, Scaling
 from ocelad.service.store import Store
-from postgres import running
-from serving import Server
 
 pytestmark = pytest.mark.slow
 
@@ -180,7 +180,9 @@ class Witness:
         assert told["n_answers"] == len(standing)
         if standing:
             position = {id: i for i, id in enumerate(ITEMS.ids)}
-            pairs = np.array([[ITEMS.points[position[e["left"]]], ITEMS.points[position[e["right"]]]] for e in standing])
+            pairs = np.array(
+                [[ITEMS.points[position[e["left"]]], ITEMS.points[position[e["right"]]]] for e in standing]
+            )
             tracker = MetricTracker().partial_fit(pairs, [1 if e["kind"] == "same" else -1 for e in standing])
             assert np.array(told["matrix"]).tobytes() == tracker.metric_.matrix.tobytes()
             assert told["threshold"] == tracker.metric_.distance_threshold

@@ -25,6 +25,7 @@ from sqlalchemy import Engine, event, text
 
 from ocelad.service.entries import Entry, NewEntry
 from ocelad.service.itemset import ItemSet, Scaling
+from ocelad.service.secret import hash_of
 from ocelad.service.store import (
     AlreadyUndone,
     DuplicateItem,
@@ -42,7 +43,6 @@ from ocelad.service.store import (
     UnknownProject,
     UnknownToken,
     backup,
-    hash_of,
     open_tokens,
     restore,
     writer,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from pathlib import Path
 
 from fastapi import FastAPI
 from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-import ocelad
 from ocelad.service import store as stored
 from ocelad.service.observed import Measures, Observed
 from ocelad.service.problems import Known, tell_problems
@@ -48,7 +48,7 @@ def create_app(service: Service) -> FastAPI:
 
     app = FastAPI(
         title="ocelad",
-        version=ocelad.__version__,
+        version=version("ocelad"),
         summary="A distance, learned from answers to: are these two the same?",
         openapi_url="/v1/openapi.json",
         docs_url=None,  # they load their scripts from elsewhere

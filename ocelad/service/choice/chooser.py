@@ -26,7 +26,7 @@ HELD = 60.0
 AT_RANDOM = "Drawn at random, so that how often the metric is right can be told honestly."
 
 
-class NothingToAsk(LookupError):  # noqa: N818  (nothing is wrong: it is all done)
+class NothingToAsk(LookupError):
     """All pairs of the items have been answered or skipped."""
 
 
