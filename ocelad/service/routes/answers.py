@@ -79,7 +79,10 @@ async def events(
 ) -> Response:
     """What happens, as server-sent events; Last-Event-ID or ``after`` takes them up where they broke off."""
     seen = after if last_event_id is None else int(last_event_id)
-    return StreamingResponse(messages(access.service, access.live, seen), media_type="text/event-stream")
+    # A proxy is asked not to hold messages back until there are many.
+    headers = {"X-Accel-Buffering": "no"}
+    stream = messages(access.service, access.live, seen)
+    return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
 
 @router.get(
