@@ -78,7 +78,10 @@ class TestAnswers:
         assert client.get(P).json()["n_answers"] == 1
 
     def test_a_batch_with_a_bad_one_is_refused_whole(self, client):
-        batch = [{"left": "item 0", "right": "item 1", "answer": "same"}, {"left": "item 0", "right": "?", "answer": "same"}]
+        batch = [
+            {"left": "item 0", "right": "item 1", "answer": "same"},
+            {"left": "item 0", "right": "?", "answer": "same"},
+        ]
         answer = client.post(f"{P}/comparisons", json={"comparisons": batch})
         assert (answer.status_code, answer.json()["error"]["where"]) == (404, "body.comparisons.1.right")
         assert client.get(P).json()["seq"] == 0
@@ -160,7 +163,9 @@ class TestQuestions:
         nearest = client.get(f"{P}/neighbors", params={"item": "item 0", "k": 3}).json()["neighbors"]
         order = np.argsort(metric.distance(items.features[1:], items.features[0]))[:3] + 1
         assert [each["item"]["position"] for each in nearest] == order.tolist()
-        places = np.array(client.post(f"{P}/embed", json={"points": list(items.ids), "n_components": 3}).json()["places"])
+        places = np.array(
+            client.post(f"{P}/embed", json={"points": list(items.ids), "n_components": 3}).json()["places"]
+        )
         assert np.allclose(np.linalg.norm(places[0] - places[5]), expected[0], rtol=1e-6)
         info = client.get(f"{P}/metric", params={"matrix": True}).json()
         assert np.allclose(info["matrix"], metric.matrix, rtol=1e-9)

@@ -13,9 +13,12 @@ from ocelad.metric import Metric
 
 Positions = npt.NDArray[np.int64]
 
-# Weights of what counts, beside a distance near the threshold (benchmarks/choice.py; chosen on seeds of their own).
-NOVELTY = 1.0
-DISAGREEMENT = 0.25
+# What the squared distance of a pair that is asked should be, over the threshold. Less than 1: among near pairs more
+# turn out to be the same, which random pairs seldom are.
+TARGET = 0.8
+# How much each of these counts beside how far from there a pair is; chosen by benchmarks/choice.py, on other seeds.
+NOVELTY = 2.0
+DISAGREEMENT = 0.5
 SPREAD = 0.1
 # The disagreement of the scales takes a product with each of their metrics: only for the best pairs without it.
 SHORTLIST = 64
@@ -63,7 +66,7 @@ def most_wanted(view: Seen, pairs: Positions, lately: Positions, times: Position
     familiar = np.zeros(len(pairs))
     if len(lately):
         familiar = np.square(_directions(view.points, pairs) @ _directions(view.points, lately).T).max(axis=1)
-    score = -np.abs(squares / threshold - 1.0) - NOVELTY * familiar - SPREAD * np.log2(1.0 + times)
+    score = -np.abs(squares / threshold - TARGET) - NOVELTY * familiar - SPREAD * np.log2(1.0 + times)
 
     rows = np.argsort(-score, kind="stable")[:SHORTLIST]
     spread, divided = _disagreement(view, pairs[rows])
