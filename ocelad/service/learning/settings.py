@@ -7,8 +7,8 @@ from typing import Any
 # Up to so many features a metric has all directions; above, a pair would take many milliseconds.
 FULL_RANK_TO = 128
 MOST_DIRECTIONS = 32
-# Two items in the middle are as far apart as the threshold before anything is learned; and a few dozen answers are worth
-# as much as a thousand and a change of the question allow (docs/active.md).
+# The first: before anything is learned, items are about as often within the threshold as beyond it. Both: what serves a
+# few dozen answers, a thousand, and a change of the question (docs/active.md).
 INITIAL_SCALE = 0.1
 STEP_SIZE = 0.02
 
