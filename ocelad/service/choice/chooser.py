@@ -16,9 +16,8 @@ from ocelad.service.choice.pairs import code_of, draw, n_pairs, pair_of
 from ocelad.service.choice.rule import Positions, Ranked, Seen, most_wanted
 from ocelad.service.entries import Kind
 
-# So many pairs are looked at, drawn from all that were not asked about; fewer where they have many features.
-CANDIDATES = 1000
-_MOST_NUMBERS = 200_000
+# So many pairs are looked at, drawn from all that were not asked about. More find no better ones (docs/active.md).
+CANDIDATES = 300
 # What is asked should differ from what these last pairs differed by.
 LATELY = 100
 # Seconds within which a pair that was handed out is left to whom it was handed.
@@ -119,25 +118,24 @@ class Chooser:
             Where every pair has been answered or skipped.
         """
         # A view may know fewer items for a moment, after new ones came.
-        n_items, n_features = min(len(view.points), len(self._times)), view.points.shape[1]
-        most = min(CANDIDATES, _MOST_NUMBERS // n_features)
+        n_items = min(len(view.points), len(self._times))
         with self._lock:
             at_random = self._generator.random() < self._random_share
             if at_random:
-                code, why = self._hand_out(self._draw(n_items, most)[0]), AT_RANDOM
+                code, why = self._hand_out(self._draw(n_items)[0]), AT_RANDOM
         if not at_random:
-            code, why = self._most_wanted(view, n_items, most)
+            code, why = self._most_wanted(view, n_items)
         pair = _pairs([code])
         square = view.metric.threshold - float(view.margins(pair[:, 0], pair[:, 1])[0])
         earlier, later = pair_of(code)
         left, right = (earlier, later) if code % 2 else (later, earlier)  # which is the earlier one tells nothing
         return Choice(left, right, "random" if at_random else "active", why, float(np.sqrt(max(square, 0.0))))
 
-    def _most_wanted(self, view: Seen, n_items: int, most: int) -> tuple[int, str]:
+    def _most_wanted(self, view: Seen, n_items: int) -> tuple[int, str]:
         """The pair whose answer is wanted most, now handed out, and why."""
         while True:
             with self._lock:
-                codes = self._draw(n_items, most)
+                codes = self._draw(n_items)
                 pairs = _pairs(codes)
                 times = self._times[pairs].sum(axis=1)
                 lately = [code for code in (*self._lately, *self._handed) if code < n_pairs(n_items)]
@@ -148,16 +146,16 @@ class Chooser:
                     if codes[row] not in self._entries and codes[row] not in self._handed:
                         return self._hand_out(codes[row]), _why(ranked, place)
 
-    def _draw(self, n_items: int, most: int) -> list[int]:
-        """Pairs that may be asked about now: at least one, at most so many."""
+    def _draw(self, n_items: int) -> list[int]:
+        """Pairs that may be asked about now: at least one."""
         if n_items < 2:
             raise NothingToAsk(f"the project has too few items to ask about: {n_items}; at least 2 are needed")
         now = self._clock()
         self._handed = {code: at for code, at in self._handed.items() if now - at < HELD}
-        codes = draw(self._generator, n_items, most, self._entries, self._handed)
+        codes = draw(self._generator, n_items, CANDIDATES, self._entries, self._handed)
         if not codes:
             self._handed.clear()
-            codes = draw(self._generator, n_items, most, self._entries)
+            codes = draw(self._generator, n_items, CANDIDATES, self._entries)
         if not codes:
             raise NothingToAsk(f"all {n_pairs(n_items)} pairs of the {n_items} items have been answered or skipped")
         return codes
@@ -172,9 +170,9 @@ def _pairs(codes: Sequence[int]) -> Positions:
 
 
 def _why(ranked: Ranked, place: int) -> str:
-    near = f"their distance is {ranked.closeness[place]:.2f} of the threshold"
-    if ranked.divided[place] >= 0.2:
-        return f"The metric is unsure about these two: {near}, and its scales disagree."
-    if ranked.familiar[place] < 0.2:
-        return f"The metric is unsure about these two: {near}, and no pair that was asked lately differs like them."
-    return f"The metric is unsure about these two: {near}."
+    reasons = [f"their distance is {ranked.closeness[place]:.2f} of the threshold"]
+    if ranked.disputed[place]:
+        reasons.append("its scales disagree more than about most pairs")
+    if ranked.novel[place]:
+        reasons.append("pairs that were asked lately tell less of them than of most")
+    return f"The metric is unsure about these two: {', and '.join(reasons)}."
