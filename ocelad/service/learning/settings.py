@@ -11,6 +11,10 @@ from ocelad.estimators import MetricTracker
 FULL_RANK_TO = 128
 MOST_DIRECTIONS = 32
 _CUT_BY_CALLS = ("blocked", "sparse")
+# The first: before anything is learned, items are about as often within the threshold as beyond it. Both: what serves a
+# few dozen answers, a thousand, and a change of the question (docs/active.md).
+INITIAL_SCALE = 0.1
+STEP_SIZE = 0.02
 
 
 def default_settings(n_features: int) -> dict[str, Any]:
@@ -19,11 +23,12 @@ def default_settings(n_features: int) -> dict[str, Any]:
     Only engines whose bits do not depend on how answers are cut into calls are among them.
 
     >>> default_settings(25)
-    {}
+    {'initial_scale': 0.1, 'step_size': 0.02}
     >>> default_settings(784)
-    {'max_rank': 32, 'engine': 'lowrank'}
+    {'initial_scale': 0.1, 'step_size': 0.02, 'max_rank': 32, 'engine': 'lowrank'}
     """
-    return {} if n_features <= FULL_RANK_TO else {"max_rank": MOST_DIRECTIONS, "engine": "lowrank"}
+    settings: dict[str, Any] = {"initial_scale": INITIAL_SCALE, "step_size": STEP_SIZE}
+    return settings if n_features <= FULL_RANK_TO else {**settings, "max_rank": MOST_DIRECTIONS, "engine": "lowrank"}
 
 
 def checked_settings(n_features: int, given: Mapping[str, Any]) -> dict[str, Any]:
