@@ -138,6 +138,7 @@ class Learner:
                 _logger.exception("learning failed after entry %d; it is tried again", self._seq)
                 self.failure = f"learning failed after entry {self._seq}: {error}"
                 self._unread = True
+                self._piece = 1  # to come as near as can be to an answer that cannot be learned from
                 going_on = self._pause(retry)
                 retry = min(2 * retry, _LAST_RETRY)
             if not going_on:
@@ -188,7 +189,7 @@ class Learner:
         self._seq = entries[-1].seq
         self._checkpoints.add(self._seq, self._course)
         each = (monotonic() - began) / len(entries)
-        self._piece = int(min(max(_PIECE_SECONDS / each, 16), _LARGEST_PIECE))
+        self._piece = int(min(max(_PIECE_SECONDS / each, 1), 2 * self._piece, _LARGEST_PIECE))
 
     def _check(self, answers: Answers) -> None:
         n_items = len(self._cloud.points)
