@@ -524,7 +524,6 @@ def test_a_view_tells_one_thing_in_many_ways(tracker_settings: dict[str, Any]) -
     np.testing.assert_allclose(spectrum, np.linalg.eigvalsh(view.metric_of_features.matrix)[::-1][:rank], atol=1e-12)
     assert [scale.length for scale in scales] == [1, 2, 4, 8, 16, 32, 64]
     assert sum(scale.share for scale in scales) == pytest.approx(1.0)
-    assert view.wire_timeline() == view.timeline.to_wire(100)
 
 
 def test_the_metric_of_features_can_be_saved(tmp_path: Path) -> None:

@@ -104,10 +104,6 @@ class View:
             ],
         )
 
-    def wire_timeline(self) -> wire.Timeline:
-        """The timeline as JSON."""
-        return self.timeline.to_wire(self.seq)
-
     @cached_property
     def learners(self) -> list[Metric]:
         """The metric of each scale's learner; the metric is their average by the shares."""
