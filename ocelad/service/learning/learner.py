@@ -147,12 +147,13 @@ class Learner:
     def _turn(self) -> bool:
         """Do what is to be done next, or wait for it; False when that is to end."""
         self._hear()
-        if self._seq < self._log.end:
-            self._learn()
+        # What has been learned comes first, so that it is published even if the next answer cannot be learned from.
         if self._is_new() and monotonic() >= self._rest_until:
             self._publish()
         if self._save_due() <= monotonic():
             self._save()
+        if self._seq < self._log.end:
+            self._learn()
         with self._changed:
             if not self._closing:
                 if self._seq == self._log.end:
