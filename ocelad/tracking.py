@@ -170,7 +170,7 @@ def directions(n_features: int) -> Floats:
     """Directions V by which metrics are compared: the Frobenius norm of ``(A - B) V`` is that of A - B, or about so."""
     if n_features <= EXACT_FEATURES:
         return np.eye(n_features)
-    return np.random.default_rng(0).normal(size=(n_features, DIRECTIONS)) / np.sqrt(DIRECTIONS)
+    return np.asarray(np.random.default_rng(0).normal(size=(n_features, DIRECTIONS)) / np.sqrt(DIRECTIONS))
 
 
 def moved(before: Floats, after: Floats) -> float:

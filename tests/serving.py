@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -10,13 +11,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
+import httpx
 import numpy as np
 
-from ocelad.service.app import create_app
+from ocelad.service import logs
 from ocelad.service.items import scaled
 from ocelad.service.itemset import ItemSet
+from ocelad.service.run import Server as Uvicorn
+from ocelad.service.run import bound
 from ocelad.service.service import Service
 from ocelad.service.settings import Settings
 
@@ -36,17 +41,29 @@ def some_items(m: int = 12, n: int = 3, seed: int = 0) -> ItemSet:
 
 
 @contextmanager
-def served(folder: Path, *items: ItemSet, **settings: Any) -> Iterator[Any]:
-    """A client of an app in this process; each set of items is a project: "some", "some1", ..."""
-    from starlette.testclient import TestClient
-
-    service = Service.open(Settings(folder=folder, **settings))
-    for i, each in enumerate(items):
-        name = f"some{i}" if i else "some"
-        if name not in service:
-            service.create(name, "Some items", each)
-    with TestClient(create_app(service), base_url="http://127.0.0.1:8765", raise_server_exceptions=False) as client:
-        yield client
+def served(folder: Path, *items: ItemSet, **settings: Any) -> Iterator[tuple[httpx.Client, Service]]:
+    """A client of a service in a thread of this process; each set of items is a project: "some", "some1", ..."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+    logs.set_up("json")
+    listening, bound_settings = bound(Settings(folder=folder, port=0, **settings))
+    with listening:
+        service = Service.open(bound_settings)
+        for i, each in enumerate(items):
+            name = f"some{i}" if i else "some"
+            if name not in service:
+                service.create(name, "Some items", each)
+        started = Event()
+        server = Uvicorn(service, started.set)
+        thread = Thread(target=server.run, args=([listening],))
+        thread.start()
+        try:
+            assert started.wait(20)
+            with httpx.Client(base_url=bound_settings.address, timeout=20) as client:
+                yield client, service
+        finally:
+            server.stop()
+            thread.join(20)
+            logging.root.handlers[:], logging.root.level = handlers, level
 
 
 class Server:

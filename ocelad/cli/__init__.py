@@ -18,6 +18,7 @@ from ocelad.cli.measure import distance, embed
 from ocelad.cli.plot import plot
 from ocelad.cli.reproduce import reproduce
 from ocelad.cli.serve import serve
+from ocelad.cli.token import token
 from ocelad.cli.track import track
 from ocelad.cli.warm import warm
 
@@ -43,7 +44,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, track, embed, distance, evaluate, inspect, plot, compare, figure, reproduce, serve, warm):
+for command in (demo, track, embed, distance, evaluate, inspect, plot, compare, figure, reproduce, serve, token, warm):
     cli.add_command(command)
 
 

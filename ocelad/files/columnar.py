@@ -172,6 +172,8 @@ def _damage(name: str) -> Iterator[None]:
         yield
     except (FileError, GeneratorExit):
         raise
+    except MemoryError:
+        raise FileError(f"{name} needs more memory than there is; are its texts very long, or is it damaged?") from None
     except arrow_errors() as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise FileError(f"{name} is truncated or damaged, or of another format: {lines[0][:200]}") from None

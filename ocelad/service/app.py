@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from pathlib import Path
 
 from fastapi import FastAPI
 from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-import ocelad
 from ocelad.service import store as stored
+from ocelad.service.logs import logger
 from ocelad.service.observed import Measures, Observed
 from ocelad.service.problems import Known, tell_problems
 from ocelad.service.routes import answers, operations, projects, questions
 from ocelad.service.security import Authenticator, Guard, Limits, needs_token
 from ocelad.service.service import Service
 
+log = logger("ocelad.service")
 PAGE = Path(__file__).parent / "page"
 # What the store refuses with, and what that is to a client.
 OF_THE_STORE: tuple[Known, ...] = (
@@ -40,15 +42,17 @@ def create_app(service: Service) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         service.attach(asyncio.get_running_loop())
+        log.info("started", projects=[live.id for live in service])
         try:
             yield
         finally:
             service.attach(None)
             await asyncio.to_thread(service.close)
+            log.info("stopped")
 
     app = FastAPI(
         title="ocelad",
-        version=ocelad.__version__,
+        version=version("ocelad"),
         summary="A distance, learned from answers to: are these two the same?",
         openapi_url="/v1/openapi.json",
         docs_url=None,  # they load their scripts from elsewhere
@@ -58,7 +62,7 @@ def create_app(service: Service) -> FastAPI:
     measures = Measures()
     token_needed = needs_token(settings.host, settings.require_token)
     app.state.service, app.state.measures, app.state.open_to_all = service, measures, not token_needed
-    app.state.authenticate = Authenticator(service.store.find_token, open_to_all=not token_needed)
+    app.state.authenticate = Authenticator(service.store, token_needed)
     tell_problems(app, OF_THE_STORE)
     for router in (projects.router, answers.router, questions.router, operations.router):
         app.include_router(router, prefix="/v1")

@@ -4,26 +4,53 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from errno import EACCES, EADDRINUSE
 from types import FrameType
 
 import uvicorn
 
 from ocelad.service.app import create_app
-from ocelad.service.security import guarded_protocol
+from ocelad.service.security import SlowHeaders
 from ocelad.service.service import Service
 from ocelad.service.settings import Settings
 
 
-class _Server(uvicorn.Server):
-    """Streams of events have no end of their own: they are ended before requests at hand are waited for."""
+class Server(uvicorn.Server):
+    """Serves the app of a service until SIGINT or SIGTERM, or ``stop``; then what is at hand is finished and saved.
 
-    def __init__(self, config: uvicorn.Config, service: Service, started: Callable[[], None]) -> None:
-        super().__init__(config)
+    Parameters
+    ----------
+    service : Service
+        It is closed at the end.
+    started : callable
+        Called once requests are taken.
+    """
+
+    def __init__(self, service: Service, started: Callable[[], None]) -> None:
+        settings = service.settings
+        super().__init__(
+            uvicorn.Config(
+                create_app(service),
+                http=SlowHeaders.within(settings.header_timeout),
+                ws="none",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=settings.stop_timeout,
+                backlog=1024,
+            )
+        )
         self._service, self._tell = service, started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._tell()
+
+    def stop(self) -> None:
+        """Take no more requests, and end; from any thread."""
+        self._service.stop()  # streams of events have no end of their own
+        self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._service.stop()
@@ -40,22 +67,6 @@ def bound(settings: Settings) -> tuple[socket.socket, Settings]:
     except OSError as error:
         listening.close()
         reason = error.strerror or str(error)
-        raise OSError(f"cannot listen at {settings.host} port {settings.port}: {reason}; --port says another") from None
+        hint = "; --port says another" if error.errno in (EADDRINUSE, EACCES) else ""
+        raise OSError(f"cannot listen at {settings.host} port {settings.port}: {reason}{hint}") from None
     return listening, settings.model_copy(update={"port": listening.getsockname()[1]})
-
-
-def run(service: Service, listening: socket.socket, started: Callable[[], None]) -> None:
-    """Serve until SIGINT or SIGTERM; then finish what is at hand, save and return."""
-    settings = service.settings
-    config = uvicorn.Config(
-        create_app(service),
-        http=guarded_protocol(header_timeout=settings.header_timeout),
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=settings.stop_timeout,
-        backlog=1024,
-    )
-    _Server(config, service, started).run(sockets=[listening])

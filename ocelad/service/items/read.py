@@ -10,11 +10,9 @@ from typing import Literal
 from ocelad import checks
 from ocelad.files.sources import Source
 from ocelad.service.items.folder import read_folder
-from ocelad.service.items.limits import Limits
+from ocelad.service.items.limits import UPLOAD_LIMITS, Limits
 from ocelad.service.items.table import read_table
 from ocelad.service.itemset import ItemSet
-
-UPLOAD_LIMITS = Limits(numbers=25_000_000, unzipped_bytes=256 << 20)
 
 
 def read_items(
@@ -41,11 +39,12 @@ def read_items(
     id : str, optional
         The column of ids. Default: ``id``; without one, items are numbered from 0.
     text : str, optional
-        The column of texts that are shown. Default: the one with the longest, where they are long or nearly all differ.
+        The column of texts that are shown. Default: the one with the longest, where they have 30 characters on
+        average, or where there are no numbers.
     features : str or sequence of str, optional
-        The columns of the features, as names or patterns; or one column of lists of numbers; or one of texts, whose
-        words become the features. Default: a column of lists; without one, all numbers that are not called label,
-        class, target or y; without those, the words of the text.
+        The columns of the features, as names or patterns (in one text: with commas between them); or one column of
+        lists of numbers; or one of texts, whose words become the features. Default: a column of lists; without one, all
+        numbers that are not called label, class, target or y; without those, the words of the text.
     fields : sequence of str
         Columns that are only told of and coloured by. All that is nothing else is one, too.
     limits : Limits, optional
@@ -70,7 +69,7 @@ def read_items(
     return read_table(opened, format, limits, id=id, text=text, features=features, fields=fields)
 
 
-def read_upload(
+def parse_upload(
     data: bytes,
     format: Literal["csv", "parquet", "jsonl"],
     *,
@@ -80,9 +79,9 @@ def read_upload(
     fields: Sequence[str] = (),
     limits: Limits = UPLOAD_LIMITS,
 ) -> ItemSet:
-    """Read items from the bytes of a file, as ``read_items`` does; no path is ever looked at.
+    """What ``read_upload`` does in a process of its own.
 
-    >>> read_upload(b"height,width\\n1,2\\n3,5\\n", "csv").ids
+    >>> parse_upload(b"height,width\\n1,2\\n3,5\\n", "csv").ids
     ('0', '1')
     """
     checks.choice(format, "format", ("csv", "parquet", "jsonl"))

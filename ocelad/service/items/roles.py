@@ -11,16 +11,17 @@ from ocelad.files.blocks import Table
 from ocelad.files.errors import BadRowError, FileError, listed, shown
 from ocelad.files.items import nested_points
 from ocelad.files.points import Points, Record, Scalars
-from ocelad.service.items.limits import MOST_FIELDS, NAME_CHARACTERS, ItemsError
+from ocelad.service.items.limits import MOST_FIELDS, NAME_CHARACTERS, ItemsError, is_plain
 
 # So many first rows say what a column holds.
 _SAMPLE = 1_000
 _ID = "id"
 # Numbers in columns of these names are what somebody wants to find out, or names, and not what to find it out from.
 _NO_FEATURES = ("id", "label", "class", "target", "y")
-# A column of texts is shown rather than a field where they are long, or more than so many and half of them differ.
+# What ``open_items`` takes columns of these names for.
+_NAMES_TAKEN = ("id", "label")
+# Beside features, a column of texts is shown where they have so many characters on average; shorter ones are a field.
 _LONG_TEXT = 30.0
-_FEW_TEXTS = 20
 
 Sample = list[tuple[int, Record | BadRowError]]
 
@@ -52,64 +53,69 @@ def find_roles(
 ) -> Roles:
     """Who says nothing gets: numbers as features, the longest texts as text, all else as fields."""
     sample = table.sample(_SAMPLE)
+    if not sample:
+        raise ItemsError(f"{name} has no items; at least 2 are expected")
     held = {column: _Held(table, column, sample) for column in table.kinds if column}
     id = columns.find(name, held, id, (_ID,), "id", needed=False)
     for asked, option in ((text, "text"), *((field, "fields") for field in fields)):
         columns.find(name, held, asked, (), option, needed=False)
-    named = columns.named(id, text, list(fields))
-    free = {column: kind.kind for column, kind in held.items() if column not in named}
-    chosen = _chosen(name, free, features, list(held), named)
-    if len(chosen) == 1 and held[chosen[0]].kind == "text":
-        words: str | None = chosen[0]
-        text = text or words
-    else:
-        words = None
-        for column in chosen:
-            if features is not None and held[column].kind not in ("number", "list"):
-                raise FileError(
-                    f"{name}: the column {shown(column)} holds {held[column].example}; numbers are expected in "
-                    "features=, or one column of lists of numbers, or of texts"
-                )
-    left = [column for column in free if column not in chosen and free[column] in ("number", "text", "flag", "list")]
-    texts = {column: held[column].mean_length for column in left if held[column].is_text}
-    if text is None and texts:
-        text = max(texts, key=lambda column: texts[column])
-    if not chosen:
-        words = text
+    free = [column for column in held if column not in columns.named(id, text, list(fields))]
+    chosen = _features(name, held, free) if features is None else _asked_features(name, held, free, features)
+    left = [column for column in free if column not in chosen]
+    words = chosen[0] if [held[column].kind for column in chosen] == ["text"] else None
+    text = text or words or _longest(held, left, _LONG_TEXT if chosen else 1)
+    words = words or (None if chosen else text)
     if not chosen and words is None:
         raise FileError(
             f"{name} has no columns of features: numbers, a list of numbers, or texts; it has {listed(table.kinds)}"
         )
-    other = [column for column in table.kinds if column in fields or (column in left and column != text)]
-    told = tuple(column for column in other if held[column].kind != "list")
+    told = [column for column in left if column != text and held[column].kind in ("number", "text", "flag")]
+    told = [column for column in held if column in told or column in fields]
     if len(told) > MOST_FIELDS:
         raise ItemsError(f"{name} has {len(told)} columns that are no features; at most {MOST_FIELDS} are accepted")
     points, feature_names = (None, ()) if words is not None else _points(name, table, chosen, held, sample)
+    if taken := [feature for feature in feature_names if feature in _NAMES_TAKEN]:
+        raise FileError(
+            f"{name}: a feature cannot be called {shown(taken[0])}, which is another thing in tables of items; "
+            "give it another name"
+        )
     for column in (*feature_names, *told):
         if len(column) > NAME_CHARACTERS:
             raise ItemsError(f"{name}: the name {shown(column)} is longer than {NAME_CHARACTERS} characters")
-    return Roles(id, points, feature_names, words, text, told, "features" if isinstance(points, Scalars) else "all")
+        if not is_plain(column):
+            raise ItemsError(f"{name}: the name {shown(column)} holds a character that is none in UTF-8, or a zero")
+    kind: Literal["features", "all"] = "features" if isinstance(points, Scalars) else "all"
+    return Roles(id, points, feature_names, words, text, tuple(told), kind)
 
 
-def _chosen(
-    name: str, free: dict[str, str], features: str | Sequence[str] | None, every: list[str], named: set[str]
-) -> tuple[str, ...]:
-    """The columns that features are made of; none where nobody says and there are only texts."""
-    if features is not None:
-        chosen = columns.find_features(name, every, features, named)
-        for column in chosen:
-            if column in _NO_FEATURES[:2]:
-                raise FileError(
-                    f"{name}: a feature cannot be called {shown(column)}, which is another thing in tables of items; "
-                    "give the column another name"
-                )
-        return chosen
-    lists = [column for column, kind in free.items() if kind == "list"]
+def _features(name: str, held: dict[str, _Held], free: list[str]) -> tuple[str, ...]:
+    """The columns that features are made of where nobody says; none where there are only texts."""
+    lists = [column for column in free if held[column].kind == "list"]
     if len(lists) > 1:
         raise FileError(f"{name} has several columns of lists, {listed(lists)}; say which one with features=")
-    if lists:
-        return tuple(lists)
-    return tuple(column for column, kind in free.items() if kind == "number" and column.lower() not in _NO_FEATURES)
+    numbers = [column for column in free if held[column].kind == "number" and column.lower() not in _NO_FEATURES]
+    return tuple(lists or numbers)
+
+
+def _asked_features(
+    name: str, held: dict[str, _Held], free: list[str], features: str | Sequence[str]
+) -> tuple[str, ...]:
+    if isinstance(features, str) and features not in held:
+        features = [entry.strip() for entry in features.split(",")]
+    chosen = columns.find_features(name, held, features, set(held) - set(free))
+    for column in chosen:
+        if held[column].kind not in ("number", "list") and not (len(chosen) == 1 and held[column].kind == "text"):
+            raise FileError(
+                f"{name}: the column {shown(column)} holds {held[column].example}; numbers are expected in features=, "
+                "or one column of lists of numbers, or of texts"
+            )
+    return chosen
+
+
+def _longest(held: dict[str, _Held], left: list[str], at_least: float) -> str | None:
+    """The column with the longest texts, where they are long enough."""
+    longest = max(left, key=lambda column: held[column].mean_length, default=None)
+    return longest if longest is not None and held[longest].mean_length >= at_least else None
 
 
 def _points(
@@ -149,12 +155,6 @@ class _Held:
 
     @property
     def mean_length(self) -> float:
-        return sum(len(str(cell)) for cell in self._cells) / max(1, len(self._cells))
-
-    @property
-    def is_text(self) -> bool:
-        """Whether it holds texts to be shown, rather than a few words that come again and again."""
-        if self.kind != "text" or not self._cells:
-            return False
-        distinct = len(set(map(str, self._cells)))
-        return self.mean_length >= _LONG_TEXT or distinct > max(_FEW_TEXTS, len(self._cells) / 2)
+        """Of texts; 0 of all else."""
+        texts = [len(str(cell)) for cell in self._cells] if self.kind == "text" else []
+        return sum(texts) / max(1, len(texts))

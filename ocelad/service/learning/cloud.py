@@ -22,28 +22,30 @@ _MANY = 20_000
 
 
 class Cloud:
-    """Points around their middle, once as they are and once in single precision. Immutable.
+    """Points as they are learned from, and in single precision as they are searched and drawn. Immutable.
 
     Attributes
     ----------
     items : ItemSet
     points : array of shape (n_items, n_features)
         The scaled features, as they are learned from.
-    size : float
-        The largest entry of a centred point; 1 where all are 0.
     singles : float32 array of shape (n_items, n_features)
-        The centred points, divided by that size.
+        The points around their middle, all divided by one number so that the largest entry is 1.
     lengths : float32 array of shape (n_items,)
         Their Euclidean lengths.
+    variances : array of shape (n_features,)
+        Of their features.
     """
 
     def __init__(self, items: ItemSet) -> None:
         self.items = items
         self.points = np.ascontiguousarray(items.points)
         centred = self.points - self.points.mean(axis=0)
-        self.size = float(np.abs(centred).max(initial=0.0)) or 1.0
-        self.singles: Singles = (centred / self.size).astype(np.float32)
+        # Nothing of what is computed with them overflows, or vanishes, whatever the data's units are.
+        centred /= float(np.abs(centred).max(initial=0.0)) or 1.0
+        self.singles: Singles = centred.astype(np.float32)
         self.lengths: Singles = np.sqrt(np.einsum("ij,ij->i", self.singles, self.singles))
+        self.variances = np.einsum("ij,ij->j", centred, centred) / max(len(centred), 1)
         step = -(-len(centred) // (_MANY if centred.shape[1] <= _MATRIX_TO else _SOME))
         self._some = centred[:: max(step, 1)]
         self._covariance: Floats | None = None
@@ -55,11 +57,6 @@ class Cloud:
     def n_features(self) -> int:
         """How many features the points have."""
         return int(self.points.shape[1])
-
-    @cached_property
-    def variances(self) -> Floats:
-        """Of each feature."""
-        return np.asarray(self.points.var(axis=0))
 
     def spread(self, directions: Floats) -> Floats:
         """The matrix of covariances times some directions, the columns of an array."""

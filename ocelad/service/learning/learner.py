@@ -19,7 +19,7 @@ from ocelad.service.learning import snapshot
 from ocelad.service.learning.cloud import Cloud
 from ocelad.service.learning.clusters import Clusters
 from ocelad.service.learning.course import Answers, Checkpoints, Course
-from ocelad.service.learning.log import Log
+from ocelad.service.learning.log import NONE, Log
 from ocelad.service.learning.nearest import Nearest
 from ocelad.service.learning.plane import Plane
 from ocelad.service.learning.view import View
@@ -92,7 +92,7 @@ class Learner:
         self._thread.start()
 
     def take(self, entries: Sequence[Entry]) -> None:
-        """Hear of new durable entries, in their order. Returns at once; what was missed is read, repeats are dropped."""
+        """Take new durable entries, in their order. Returns at once. What was missed is read, repeats are dropped."""
         with self._changed:
             self._waiting.extend(entries)
             if len(self._waiting) > _MOST_WAITING:
@@ -126,6 +126,7 @@ class Learner:
         if kept is not None:
             self._seq, self._course = kept
             self._checkpoints.add(*kept)
+            self._log.revoked = NONE  # what is undone up to there is not in the snapshot
 
     def _run(self) -> None:
         retry = _FIRST_RETRY
@@ -168,11 +169,12 @@ class Learner:
             items, self._new_items = self._new_items, None
         if items is not None:
             self._cloud = Cloud(items)
-        oldest = self._log.take(entries)
+        self._log.take(entries)
         if unread:
-            oldest = min(oldest, self._log.fetch())
-        if oldest <= self._seq:
-            self._seq, self._course = self._checkpoints.back_before(oldest)
+            self._log.fetch()
+        if self._log.revoked <= self._seq:
+            self._seq, self._course = self._checkpoints.back_before(self._log.revoked)
+        self._log.revoked = NONE
 
     def _learn(self) -> None:
         """Learn from the next piece of the log."""
@@ -210,10 +212,16 @@ class Learner:
             self.view = view
             self._changed.notify_all()
         self._log.forget_undos(view.seq)
-        if self._on_view is not None:
-            self._on_view(view)
+        self._tell(view)
         ended = monotonic()
         self._rest_until = ended + _REST * (ended - began)
+
+    def _tell(self, view: View) -> None:
+        try:
+            if self._on_view is not None:
+                self._on_view(view)
+        except Exception:  # whose affair it is, it must not stop learning
+            _logger.exception("somebody could not be told of a new view")
 
     def _seen(self) -> View:
         course, cloud = self._course, self._cloud

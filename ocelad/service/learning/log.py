@@ -10,6 +10,8 @@ from ocelad.service.entries import Entry
 # How many entries are read at a time, and how many of the last ones are kept at hand.
 _AT_A_TIME = 5_000
 _AT_HAND = 50_000
+# Later than every entry.
+NONE = 2**63
 
 
 class Log:
@@ -26,6 +28,8 @@ class Log:
         Up to which entry it has been seen.
     undone : set of int
         The entries that are undone by one that has been seen.
+    revoked : int
+        The oldest of them since somebody has set it back to NONE.
     """
 
     def __init__(self, read: Callable[[int, int], list[Entry]]) -> None:
@@ -35,27 +39,22 @@ class Log:
         self._total, self._totalled = sha256(), 0
         self.end = 0
         self.undone: set[int] = set()
+        self.revoked = NONE
 
-    def take(self, entries: Sequence[Entry]) -> int:
-        """See some more entries; the oldest one that they undo, or a number above all where they undo none.
-
-        What has been seen already is passed over. What lacks in between is read.
-        """
-        oldest = _NONE
+    def take(self, entries: Sequence[Entry]) -> None:
+        """See some more entries. What has been seen already is passed over; what lacks in between is read."""
         for entry in entries:
             if entry.seq > self.end + 1:
-                oldest = min(oldest, self.fetch(entry.seq - 1))
+                self.fetch(entry.seq - 1)
                 if entry.seq > self.end + 1:
                     raise RuntimeError(f"entry {entry.seq} came, but the log cannot be read beyond entry {self.end}")
             if entry.seq == self.end + 1:
-                oldest = min(oldest, self._see(entry))
+                self._see(entry)
         if len(self._hand) > 2 * _AT_HAND:
             del self._hand[:-_AT_HAND]
-        return oldest
 
-    def fetch(self, to: int | None = None) -> int:
-        """The same of entries that are read: up to one, or all there are."""
-        oldest = _NONE
+    def fetch(self, to: int | None = None) -> None:
+        """Read on: up to an entry, or all there are."""
         while to is None or self.end < to:
             limit = _AT_A_TIME if to is None else min(_AT_A_TIME, to - self.end)
             entries = self._read(self.end, limit)
@@ -63,19 +62,16 @@ class Log:
                 break
             if [entry.seq for entry in entries] != list(range(self.end + 1, self.end + 1 + len(entries))):
                 raise RuntimeError(f"the log has a gap after entry {self.end}")
-            oldest = min(oldest, self.take(entries))
-        return oldest
+            self.take(entries)
 
-    def _see(self, entry: Entry) -> int:
+    def _see(self, entry: Entry) -> None:
         self._hand.append(entry)
         self.end = entry.seq
-        if entry.undoes is None:
-            return _NONE
-        self._undos.append((entry.seq, entry.undoes))
-        if entry.undoes in self.undone:
-            return _NONE
-        self.undone.add(entry.undoes)
-        return entry.undoes
+        if entry.undoes is not None:
+            self._undos.append((entry.seq, entry.undoes))
+            if entry.undoes not in self.undone:
+                self.undone.add(entry.undoes)
+                self.revoked = min(self.revoked, entry.undoes)
 
     def after(self, seq: int, most: int) -> list[Entry]:
         """At most so many of the entries that follow one and have been seen."""
@@ -107,6 +103,3 @@ class Log:
             self._total.update("".join(map(repr, entries)).encode())
             self._totalled = entries[-1].seq
         return self._total.hexdigest()
-
-
-_NONE = 2**63

@@ -21,7 +21,8 @@ _CLOSER = 1.05
 _EDGE = 0.95
 # The directions are found when the variances along two of them change by no more than this share.
 _TOLERANCE = 1e-9
-_MOST_ROUNDS = 60
+# Or after so many rounds: at first, and when one metric follows another.
+_FIRST_ROUNDS, _ROUNDS = 60, 8
 _Applied: TypeAlias = Callable[[Floats], Floats]
 
 
@@ -43,18 +44,20 @@ class Plane:
         old = np.empty((n, 0)) if self._leading is None else self._leading
         # Some directions of no meaning beside the last ones, so that none stays out of sight for ever.
         fresh = np.random.default_rng(0).normal(size=(n, LEADING + 2 - old.shape[1]))
-        values, leading = _heaviest(cloud.spread, metric.times, np.hstack([old, fresh]))
+        rounds = _FIRST_ROUNDS if self._leading is None else _ROUNDS
+        values, leading = _heaviest(cloud.spread, metric.times, np.hstack([old, fresh]), rounds)
         self._leading = leading[:, :LEADING]
         values, leading = _at_least_two(values[:LEADING], self._leading)
         frame = np.eye(leading.shape[1], 2)
         if self._shown is not None:
             frame = _turned(self._before(cloud, values, leading))
         self._shown = leading @ frame
-        coordinates = cloud.singles @ (cloud.size * leading).astype(np.float32)
+        coordinates = cloud.singles @ leading.astype(np.float32)
         xy = coordinates @ frame.astype(np.float32)
-        reach = float(np.abs(xy).max(initial=0.0))
-        if reach > 0:
-            self._zoom = min(_EDGE / reach, _CLOSER * self._zoom)
+        size = float(np.sqrt(np.square(xy).mean()))
+        if size > 0:  # a metric that is merely larger shows the same
+            xy /= np.float32(size)
+            self._zoom = min(_EDGE / float(np.abs(xy).max()), _CLOSER * self._zoom)
             xy *= np.float32(self._zoom)
         return coordinates, xy
 
@@ -84,14 +87,14 @@ def _turned(before: Floats) -> Floats:
     return turned
 
 
-def _heaviest(spread: _Applied, times: _Applied, start: Floats) -> tuple[Floats, Floats]:
+def _heaviest(spread: _Applied, times: _Applied, start: Floats, most_rounds: int) -> tuple[Floats, Floats]:
     """The heaviest directions Z of a cloud under a metric, and the variances along them, by subspace iteration.
 
     With C the covariances and M = L'L, the places ``L x`` have the covariances ``L C L'``. For a unit vector w along
     which those have the variance v, ``z = L'w`` gives the coordinate ``z'x``, and ``M C z = v z``; so M itself will do.
     """
     Z, last = start, np.zeros(2)
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(most_rounds):
         Z = np.linalg.qr(Z)[0]
         Y = spread(Z)
         MY = times(Y)

@@ -23,7 +23,7 @@ def write(path: Path, seq: int, course: Course, log: Log, cloud: Cloud) -> None:
 
 
 def read(path: Path, beginning: Course, log: Log, cloud: Cloud) -> tuple[int, Course] | None:
-    """The course that was kept, and after which entry; None where there is none that comes from this log and these items.
+    """The course that was kept, and after which entry; None where there is none of this log and these items.
 
     The log is seen up to that entry.
     """

@@ -29,8 +29,8 @@ _DIGITS = 6
 def next_row_end(n_answers: int) -> int:
     """After how many answers the row ends that the next answer belongs to.
 
-    Not after a power of two and its multiples: there many scales have just begun an interval, and all would be seen with
-    the weights that they begin with. Two answers before, most are at the end of one.
+    Not after a power of two and its multiples: there many scales have just begun an interval, and all would be seen
+    with the weights that they begin with. Two answers before, most are at the end of one.
 
     >>> [next_row_end(n) for n in (0, 511, 512, 514, 1023, 1026)]
     [1, 512, 514, 516, 1026, 1030]
@@ -43,7 +43,7 @@ def next_row_end(n_answers: int) -> int:
 
 def _row_length(n_answers: int) -> int:
     """Of the rows around so many answers; a power of two."""
-    return max(1, 2 ** ((n_answers - 1).bit_length() - EACH.bit_length() + 1))
+    return 1 << max(0, (n_answers - 1).bit_length() - EACH.bit_length() + 1)
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,8 @@ class Recording:
 
     def restored(self, arrays: Mapping[str, Any], about: Mapping[str, Any]) -> Self:
         """One of the same kind that goes on from what ``state`` gave; checked."""
-        rows, before, counts = arrays["rows"], arrays["before"], {name: int(about[name]) for name in _COUNTS}
+        rows, before = arrays["rows"], arrays["before"]
+        counts: dict[str, Any] = {name: int(about[name]) for name in _COUNTS}
         if rows.ndim != 2 or rows.shape[1] != _SHARES + MOST_SCALES or before.shape != self.before.shape:
             raise ValueError(f"its timeline has the shapes {rows.shape} and {before.shape}")
         if not np.isfinite(rows).all() or not np.isfinite(before).all() or min(counts.values()) < 0:

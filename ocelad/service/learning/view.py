@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,20 @@ from ocelad.service.learning.clusters import Clusters, Labels
 from ocelad.service.learning.nearest import Nearest
 from ocelad.service.learning.timeline import Timeline
 
+# How much of a metric is told.
+_MOST_EIGENVALUES, _MOST_FEATURES = 20, 100
 
-@dataclass(frozen=True)
+
+class Summary(NamedTuple):
+    """What is told of a metric: rank, largest eigenvalues, heaviest features, and the share of each scale in it."""
+
+    rank: int
+    spectrum: list[float]
+    features: list[wire.FeatureShare]
+    scales: list[wire.ScaleShare]
+
+
+@dataclass(frozen=True, eq=False)
 class View:
     """What has been learned up to an entry of the log. Immutable, for any number of threads.
 
@@ -79,6 +91,20 @@ class View:
         return Metric.low_rank(held["diagonal"] * squares, held["rows"] * factors, held["scales"], threshold, round)
 
     @cached_property
+    def summary(self) -> Summary:
+        """What is told of the metric on features in their own units."""
+        metric = self.metric_of_features
+        return Summary(
+            rank=metric.rank,
+            spectrum=metric.spectrum(_MOST_EIGENVALUES).tolist(),
+            features=self.feature_shares(_MOST_FEATURES),
+            scales=[
+                wire.ScaleShare(length=length, share=float(share))
+                for length, share in zip(self.scales, self.shares, strict=True)
+            ],
+        )
+
+    @cached_property
     def learners(self) -> list[Metric]:
         """The metric of each scale's learner; the metric is their average by the shares."""
         held: list[Metric] = self._ocelad.bank.held(self._ocelad.turn)  # type: ignore[attr-defined]
@@ -91,7 +117,7 @@ class View:
 
     @property
     def coordinates(self) -> Singles:
-        """The places along the heaviest directions of the items' cloud only, at most 10; single precision."""
+        """The places along the heaviest directions of the items' cloud only, at most 10, all divided by one number."""
         return self._coordinates
 
     def distances(self, left: Any, right: Any) -> Floats:

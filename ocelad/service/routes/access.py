@@ -49,7 +49,7 @@ def service_of(request: Request) -> Service:
 
 async def caller_of(request: Request) -> Caller:
     """Who asks; refused where a token is needed and there is none that is known."""
-    caller: Caller = await request.app.state.authenticate(request.headers)
+    caller: Caller = await request.app.state.authenticate(request)
     return caller
 
 

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import Response, StreamingResponse
-from fastapi.sse import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
 
 from ocelad.service import exports
@@ -70,7 +69,7 @@ async def history(
 
 @router.get(
     "/projects/{project}/events",
-    response_class=EventSourceResponse,
+    response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def events(
@@ -80,7 +79,10 @@ async def events(
 ) -> Response:
     """What happens, as server-sent events; Last-Event-ID or ``after`` takes them up where they broke off."""
     seen = after if last_event_id is None else int(last_event_id)
-    return EventSourceResponse(messages(access.service, access.live, seen))
+    # A proxy is asked not to hold messages back until there are many.
+    headers = {"X-Accel-Buffering": "no"}
+    stream = messages(access.service, access.live, seen)
+    return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
 
 @router.get(

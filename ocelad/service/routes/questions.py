@@ -72,17 +72,14 @@ def _file(metric: Metric) -> bytes:
 
 
 def _info(view: View, matrix: bool) -> MetricInfo:
-    summary = view.summary
+    metric = view.metric_of_features
     return MetricInfo(
         seq=view.seq,
         n_answers=view.n_answers,
-        n_features=view.metric.n_features,
-        threshold=view.metric.distance_threshold,
-        rank=summary.rank,
-        spectrum=summary.spectrum,
-        features=summary.features,
-        scales=summary.scales,
-        matrix=view.metric_of_features.matrix.tolist() if matrix else None,
+        n_features=metric.n_features,
+        threshold=metric.distance_threshold,
+        **view.summary._asdict(),
+        matrix=metric.matrix.tolist() if matrix else None,
     )
 
 
@@ -183,7 +180,8 @@ def _next_pair(live: Live) -> NextPair:
 @router.get("/projects/{project}/timeline", response_model=Timeline)
 async def timeline(access: Reader) -> Response:
     """Loss, how fast the metric moves, and the share of each scale, along the answers that stand."""
-    return told(await run_in_threadpool(access.live.view.wire_timeline))
+    view = access.live.view
+    return told(view.timeline.to_wire(view.seq))
 
 
 @router.get("/projects/{project}/map", response_model=ItemMap)

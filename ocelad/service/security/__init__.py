@@ -5,7 +5,6 @@ from ocelad.service.security.callers import EVERYONE, Authenticator, Caller, Tok
 from ocelad.service.security.connections import SlowHeaders
 from ocelad.service.security.guard import Guard
 from ocelad.service.security.limits import Limits
-from ocelad.service.security.secrets import hashed, new_secret, without_secrets
 
 __all__ = [
     "EVERYONE",
@@ -15,9 +14,6 @@ __all__ = [
     "Limits",
     "SlowHeaders",
     "Token",
-    "hashed",
     "is_loopback",
     "needs_token",
-    "new_secret",
-    "without_secrets",
 ]

@@ -61,11 +61,10 @@ class SlowHeaders(HttpToolsProtocol):
             if self._header_bytes > _MOST_HEADER_BYTES:
                 self._refuse(Refusal(431, f"the headers are larger than the {_MOST_HEADER_BYTES:,} bytes accepted"))
                 return
-        # Between requests uvicorn's own timer has just been stopped, by whatever came.
-        if self._in_headers or not self._answering():
-            self._await_headers()
-        else:
+        if self._answering():
             self._headers_at_hand()
+        else:  # uvicorn's own timer, for what is between requests, has just been stopped by whatever came
+            self._await_headers()
 
     def on_message_begin(self) -> None:
         self._in_headers, self._header_bytes = True, 0
@@ -106,7 +105,7 @@ class SlowHeaders(HttpToolsProtocol):
 
     def _headers_too_slow(self) -> None:
         self._headers_due = None
-        if self._in_headers and not self._answering():
+        if self._in_headers:
             self._refuse(Refusal(408, f"the headers did not come within {self.header_timeout:g} seconds"))
         else:
             self.transport.close()

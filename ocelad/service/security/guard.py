@@ -10,8 +10,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ocelad.service.refusal import Refusal, problem
+from ocelad.service.secret import without_secrets
 from ocelad.service.security.addresses import LOOPBACK_NAMES, address_of
-from ocelad.service.security.secrets import without_secrets
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (

@@ -1,5 +1,6 @@
 """The store: the durable truth of a service, in SQLite or PostgreSQL."""
 
+from ocelad.service.store.backups import backup, restore
 from ocelad.service.store.errors import (
     AlreadyUndone,
     DuplicateItem,
@@ -21,7 +22,7 @@ from ocelad.service.store.errors import (
 from ocelad.service.store.log import Appended
 from ocelad.service.store.rows import ProjectRow
 from ocelad.service.store.store import Store, open_tokens
-from ocelad.service.store.tokens import Token, Tokens, hash_of
+from ocelad.service.store.tokens import Token, Tokens
 
 __all__ = [
     "AlreadyUndone",
@@ -45,6 +46,7 @@ __all__ = [
     "UnknownItem",
     "UnknownProject",
     "UnknownToken",
-    "hash_of",
+    "backup",
     "open_tokens",
+    "restore",
 ]

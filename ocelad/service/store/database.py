@@ -13,9 +13,12 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
+from ocelad.service.store.disk import make_file
 from ocelad.service.store.errors import StoreUnavailable
 
 FILE = "ocelad.sqlite3"
+# What programs such as file(1) know SQLite's files by.
+_APPLICATION = int.from_bytes(b"ocel", "big")
 # Who else may hold SQLite's write lock, a backup's end or `ocelad token`, holds it for milliseconds.
 BUSY_MS = 10_000
 # PostgreSQL: nothing that is asked for takes longer than this, unless something is wrong.
@@ -45,9 +48,10 @@ class Database:
     def __init__(self, folder: Path, url: str | None = None) -> None:
         self.is_postgresql = url is not None
         if url is None:
-            self.path = folder / FILE
-            self.name = str(self.path)
-            self.writers, self.readers = _sqlite(self.path, "BEGIN IMMEDIATE"), _sqlite(self.path, "BEGIN")
+            path = folder / FILE
+            make_file(path)
+            self.name = repr(str(path))
+            self.writers, self.readers = _sqlite(path, "BEGIN IMMEDIATE"), _sqlite(path, "BEGIN")
         else:
             parsed = parse(url)
             self.name = f"the PostgreSQL database {parsed.database!r} at {parsed.host or 'the local socket'}"
@@ -73,6 +77,11 @@ class Database:
         with self.telling(), self.writers.begin() as connection:
             yield connection
 
+    def mark(self, connection: Connection) -> None:
+        """Write what SQLite's file is: where nothing can be written, it is not the first answer that finds out."""
+        if not self.is_postgresql:
+            connection.exec_driver_sql(f"PRAGMA application_id = {_APPLICATION}")
+
     def dispose(self) -> None:
         self.writers.dispose()
         self.readers.dispose()
@@ -81,7 +90,7 @@ class Database:
         """What went wrong, in one sentence."""
         cause = error.orig if isinstance(error, DBAPIError) else None
         if isinstance(cause, sqlite3.Error):
-            return _SQLITE.get(_code(cause), "{} cannot be used ({})").format(self.name, cause)
+            return sqlite_sentence(self.name, cause)
         reason = " ".join(str(cause if cause is not None else error).split())[:300] or "no reason was given"
         return f"{self.name} cannot be used ({reason})"
 
@@ -98,8 +107,10 @@ _SQLITE = {
 }
 
 
-def _code(error: sqlite3.Error) -> int:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+def sqlite_sentence(name: str, error: sqlite3.Error) -> str:
+    """What SQLite says is wrong with a database, in one sentence."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return _SQLITE.get(code, "{} cannot be used ({})").format(name, error)
 
 
 def parse(url: str) -> URL:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
 import numpy as np
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, select
 
 from ocelad.service.itemset import Field, ItemSet, Scaling
+from ocelad.service.store.bulk import insert_rows
 from ocelad.service.store.errors import DuplicateItem, Refused
 from ocelad.service.store.rows import ProjectRow, storable
 from ocelad.service.store.tables import items as table
@@ -50,19 +51,18 @@ def insert_items(connection: Connection, project: ProjectRow, items: ItemSet) ->
         if n_before and (there := connection.scalar(known)) is not None:
             raise DuplicateItem(f"there is an item {there!r} in {project.id!r} already; accepted: new ids")
         rows = [
-            {
-                "project": number,
-                "position": n_before + i,
-                "id": items.ids[i],
-                "features": np.asarray(items.features[i], "<f8").tobytes(),
-                "shown": json.dumps([texts[i], *(column[i] for column in columns)]),
-            }
+            (
+                number,
+                n_before + i,
+                items.ids[i],
+                np.asarray(items.features[i], "<f8").tobytes(),
+                json.dumps([texts[i], *(column[i] for column in columns)]),
+            )
             for i in chosen
         ]
-        connection.execute(insert(table), rows)
+        insert_rows(connection, table, rows)
         if items.pictures is not None:
-            pngs = [{"project": number, "position": n_before + i, "png": items.pictures[i]} for i in chosen]
-            connection.execute(insert(pictures), pngs)
+            insert_rows(connection, pictures, [(number, n_before + i, items.pictures[i]) for i in chosen])
     return n_before + len(items)
 
 

@@ -7,11 +7,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, select
 
 from ocelad.service.entries import Entry, NewEntry
+from ocelad.service.store.bulk import insert_rows
 from ocelad.service.store.errors import (
     AlreadyUndone,
     KeyConflict,
@@ -23,9 +25,9 @@ from ocelad.service.store.rows import ProjectRow
 from ocelad.service.store.tables import entries as table
 from ocelad.service.store.tables import keys
 
-_COLUMNS = ("seq", "at", "kind", "left_item", "right_item", "asked", "who", "undoes")
-# In the order of Entry's attributes.
-_READ = select(*(table.c[name] for name in _COLUMNS))
+# Entry's attributes are the columns after the project's number, in their order.
+_READ = select(*list(table.c)[1:])
+_values = attrgetter(*Entry.__slots__)
 # A statement names this many keys at most.
 _KEYS_AT_ONCE = 500
 
@@ -83,8 +85,8 @@ class Group:
         self._connection = connection
         self._projects = projects
         self._at = at
-        self._rows: list[dict[str, Any]] = []
-        self._keys: list[dict[str, Any]] = []
+        self._rows: list[tuple[Any, ...]] = []
+        self._keys: list[tuple[Any, ...]] = []
         self._known: dict[tuple[str, str], tuple[bytes, int, int]] = {}
         self.written: dict[str, list[Entry]] = {}
 
@@ -120,32 +122,11 @@ class Group:
             old = self._to_undo(project, request)
             made = [Entry(seq + 1, self._at, "undo", old.left, old.right, old.asked, request.who, old.seq)]
         new += made
-        self._rows += [
-            {
-                "project": project.number,
-                "seq": entry.seq,
-                "at": entry.at,
-                "kind": entry.kind,
-                "left_item": entry.left,
-                "right_item": entry.right,
-                "asked": entry.asked,
-                "who": entry.who,
-                "undoes": entry.undoes,
-            }
-            for entry in made
-        ]
+        self._rows += [(project.number, *_values(entry)) for entry in made]
         if request.key is not None:
             first, last = made[0].seq, made[-1].seq
             self._known[request.project, request.key] = request.digest, first, last
-            self._keys.append(
-                {
-                    "project": project.number,
-                    "key": request.key,
-                    "digest": request.digest,
-                    "first": first,
-                    "last": last,
-                }
-            )
+            self._keys.append((project.number, request.key, request.digest, first, last))
         return Appended(tuple(made), False)
 
     def _find_keys(self, requests: Sequence[Request]) -> None:
@@ -161,7 +142,7 @@ class Group:
                     keys.c.key.in_(names[start : start + _KEYS_AT_ONCE]),
                 )
                 for row in self._connection.execute(chosen):
-                    self._known[project, row.key] = bytes(row.digest), row.first, row.last
+                    self._known[project, row.key] = bytes(row.digest), row.first_seq, row.last_seq
 
     def _to_undo(self, project: ProjectRow, request: Request) -> Entry:
         """The entry that an undo is of."""
@@ -193,10 +174,8 @@ class Group:
         return read_entries(self._connection, project.number, first - 1, last)
 
     def _flush(self) -> None:
-        if self._rows:
-            self._connection.execute(insert(table), self._rows)
-        if self._keys:
-            self._connection.execute(insert(keys), self._keys)
+        insert_rows(self._connection, table, self._rows)
+        insert_rows(self._connection, keys, self._keys)
         self._rows, self._keys = [], []
 
 

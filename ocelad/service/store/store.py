@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -15,10 +14,10 @@ from sqlalchemy import Connection, insert, select
 from ocelad.service.entries import Answer, Asked, Entry, NewEntry
 from ocelad.service.itemset import ItemSet
 from ocelad.service.store.database import Database
+from ocelad.service.store.disk import make_folder
 from ocelad.service.store.errors import (
     ProjectExists,
     Refused,
-    StoreUnavailable,
     UnknownEntry,
     UnknownItem,
     UnknownProject,
@@ -72,7 +71,7 @@ class Store:
         url : str or None
             ``postgresql://...``; None: SQLite in the folder.
         """
-        _make(folder)
+        make_folder(folder)
         lock = FolderLock(folder)
         database = None
         try:
@@ -246,7 +245,7 @@ class Store:
 @contextmanager
 def open_tokens(folder: Path, url: str | None = None) -> Iterator[Tokens]:
     """The tokens of a data folder, also while a service runs on it."""
-    _make(folder)
+    make_folder(folder)
     database = Database(folder, url)
     try:
         with database.telling(), database.writers.connect() as connection:
@@ -264,19 +263,3 @@ def _is_below(position: int, n_items: int) -> bool:
 
 def _named(who: str, key: str | None) -> tuple[str, str | None]:
     return storable(who, "who"), None if key is None else storable(key, "the idempotency key", at_least=1)
-
-
-def _make(folder: Path) -> None:
-    """Make a data folder that nobody else can look into, and that outlives a power cut."""
-    try:
-        if not folder.is_dir():
-            folder.mkdir(mode=0o700, parents=True)
-            handle = os.open(folder.parent, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-    except OSError as error:
-        raise StoreUnavailable(
-            f"{str(folder)!r} cannot be made ({error.strerror}); accepted: a folder that can be written to"
-        ) from None

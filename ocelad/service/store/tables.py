@@ -85,8 +85,8 @@ keys = Table(
     Column("project", Integer, ForeignKey("projects.number"), primary_key=True),
     Column("key", Text, primary_key=True),
     Column("digest", LargeBinary, nullable=False),
-    Column("first", BigInteger, nullable=False),
-    Column("last", BigInteger, nullable=False),
+    Column("first_seq", BigInteger, nullable=False),
+    Column("last_seq", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -12,13 +10,12 @@ from typing import Any, get_args
 from sqlalchemy import insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from ocelad.service.secret import hash_of, new_secret
 from ocelad.service.store.database import Database
 from ocelad.service.store.errors import Refused, TokenExists, UnknownToken
 from ocelad.service.store.rows import now, storable
 from ocelad.service.store.tables import tokens as table
 from ocelad.service.wire import Right
-
-PREFIX = "ocelad_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +39,6 @@ class Token:
     revoked_at: int | None
 
 
-def hash_of(secret: str) -> str:
-    """What is kept of a token. A secret of 256 random bits needs neither salt nor slowness.
-
-    >>> hash_of("ocelad_x")[:16]
-    '1c7daece8cce6cec'
-    """
-    return hashlib.sha256(secret.encode()).hexdigest()
-
-
 class Tokens:
     """The tokens in a database; written at once, also while another program writes entries."""
 
@@ -62,7 +50,7 @@ class Tokens:
         storable(name, "the name of the token", at_least=1, at_most=64)
         if not rights or not set(rights.values()) <= set(get_args(Right)):
             raise Refused(f"the rights are {dict(rights)!r}; accepted: {', '.join(get_args(Right))}, by project or '*'")
-        secret = PREFIX + secrets.token_urlsafe(32)
+        secret = new_secret()
         row = {"name": name, "hash": hash_of(secret), "rights": json.dumps(dict(rights)), "created_at": now()}
         try:
             with self._database.writing() as connection:

@@ -242,6 +242,7 @@ class Writer:
             if self._database.is_postgresql:
                 lock_database(connection, self._database.name)
             with connection.begin():
+                self._database.mark(connection)
                 migrate(connection, self._database.name)
         except BaseException:
             _drop(connection)

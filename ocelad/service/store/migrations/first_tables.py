@@ -67,8 +67,8 @@ def upgrade() -> None:
         sa.Column("project", sa.Integer, sa.ForeignKey("projects.number"), primary_key=True),
         sa.Column("key", sa.Text, primary_key=True),
         sa.Column("digest", sa.LargeBinary, nullable=False),
-        sa.Column("first", sa.BigInteger, nullable=False),
-        sa.Column("last", sa.BigInteger, nullable=False),
+        sa.Column("first_seq", sa.BigInteger, nullable=False),
+        sa.Column("last_seq", sa.BigInteger, nullable=False),
         sqlite_with_rowid=False,
     )
     op.create_table(

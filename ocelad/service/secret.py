@@ -18,7 +18,7 @@ def new_secret() -> str:
     return f"ocelad_{token_urlsafe(32)}"
 
 
-def hashed(secret: str) -> str:
+def hash_of(secret: str) -> str:
     """What is kept of a secret: enough to know it again, too little to make it.
 
     A single SHA-256 is enough, without salt and without slowness: those hinder the guessing of what people choose, and

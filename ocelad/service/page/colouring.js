@@ -1,0 +1,165 @@
+// What the colours of the map mean: a cluster, a column of the data, or how near an item is to the one pointed at.
+
+import { MOST_GROUPS, palette } from "./colours.js";
+import { css, element, short } from "./dom.js";
+import { packed } from "./raster.js";
+
+const CLUSTERS = "clusters";
+const NEIGHBORS = "neighbors";
+const COLUMN = "column:";
+const MOST_NEIGHBORS = 50;
+// Neighbours stand out from all the others: the faint end of the scale is not used.
+const FAINTEST = 0.4;
+
+export class Colouring {
+  #api;
+  #path;
+  #map;
+  #choice;
+  #nClusters;
+  #legend;
+  #n = 0;
+  #clusters = null;
+  #column = null;
+  #near = null;
+  #pointed = null;
+  #alone = null;
+
+  /** choice, nClusters: select elements; changed(): clusters must be fetched anew. */
+  constructor(api, path, project, map, { choice, nClusters, legend }, changed) {
+    [this.#api, this.#path, this.#map] = [api, path, map];
+    [this.#choice, this.#nClusters, this.#legend] = [choice, nClusters, legend];
+    choice.append(new Option("clusters", CLUSTERS), new Option("nearness to the pointer", NEIGHBORS));
+    if (project.columns.length) {
+      choice.append(element("optgroup", { label: "columns" }, project.columns.map(({ name }) => new Option(name, COLUMN + name))));
+    }
+    for (let k = 2; k <= MOST_GROUPS; k++) nClusters.append(new Option(k, k, k === 6, k === 6));
+    choice.addEventListener("change", () => this.#chosen().then(changed));
+    nClusters.addEventListener("change", changed);
+    this.#toggleClusters();
+  }
+
+  /** How many clusters to ask for; null where they are not shown. */
+  get clustersWanted() {
+    return this.#choice.value === CLUSTERS ? Number(this.#nClusters.value) : null;
+  }
+
+  /** The items are so many now, in these clusters (or null). */
+  update(n, clusters) {
+    const grown = n !== this.#n;
+    [this.#n, this.#clusters] = [n, clusters ?? this.#clusters];
+    if (grown && this.#column) this.#chosen();
+    this.paint();
+  }
+
+  /** Another item is pointed at, or the metric is another one. */
+  async point(position, idOf) {
+    this.#pointed = position;
+    if (this.#choice.value !== NEIGHBORS || position === null) return;
+    const { neighbors, threshold } = await this.#api.get(`${this.#path}/neighbors`, { item: await idOf(position), k: MOST_NEIGHBORS });
+    if (position !== this.#pointed) return;
+    this.#near = { position, neighbors, threshold };
+    this.paint();
+  }
+
+  async #chosen() {
+    this.#toggleClusters();
+    this.#alone = null;
+    this.#column = null;
+    if (this.#choice.value.startsWith(COLUMN)) {
+      const name = this.#choice.value.slice(COLUMN.length);
+      this.#column = await this.#api.get(`${this.#path}/columns/${encodeURIComponent(name)}`);
+    }
+    this.paint();
+  }
+
+  #toggleClusters() {
+    for (const part of document.querySelectorAll(".cluster-choice")) part.hidden = this.#choice.value !== CLUSTERS;
+  }
+
+  paint() {
+    if (!this.#n) return;
+    const colours = palette();
+    const { colourOf, groupOf, legend } = this.#meaning(colours);
+    const [back, front] = [[], []];
+    const made = new Uint32Array(this.#n);
+    for (let i = 0; i < this.#n; i++) {
+      const group = groupOf(i);
+      const stepsBack = group === null || (this.#alone !== null && group !== this.#alone);
+      made[i] = packed(stepsBack ? colours.faint(group === null ? colours.grey : colourOf(i)) : colourOf(i));
+      (stepsBack ? back : front).push(i);
+    }
+    this.#map.paint({ colours: made, order: Uint32Array.from([...back, ...front]), palette: colours });
+    this.#legend.replaceChildren(...legend);
+  }
+
+  /** groupOf(i): which entry of the legend item i belongs to; null: it steps back. */
+  #meaning(colours) {
+    const kind = this.#choice.value;
+    if (kind === NEIGHBORS) return this.#nearness(colours);
+    if (this.#column?.kind === "number") return this.#numbers(colours);
+    if (this.#column) {
+      const { values, categories } = this.#column;
+      return this.#groups(colours, values, categories);
+    }
+    if (kind === CLUSTERS && this.#clusters) return this.#groups(colours, this.#clusters, null);
+    return { colourOf: () => colours.grey, groupOf: () => 0, legend: [] };
+  }
+
+  #groups(colours, values, names) {
+    const groupOf = (i) => (values[i] === null || values[i] === undefined ? null : Math.min(values[i], MOST_GROUPS));
+    const sizes = new Array(MOST_GROUPS + 1).fill(0);
+    for (let i = 0; i < this.#n; i++) if (groupOf(i) !== null) sizes[groupOf(i)] += 1;
+    const nameOf = (group) => (group === MOST_GROUPS ? "others" : names ? names[group] : `cluster ${group + 1}`);
+    const legend = sizes.flatMap((size, group) => {
+      if (!size) return [];
+      const button = element("button", { type: "button", class: "legend-entry", "aria-pressed": String(this.#alone === group), title: "Show these alone" });
+      const swatch = element("span", { class: "swatch" });
+      swatch.style.background = css(colours.group(group));
+      button.append(swatch, element("span", {}, nameOf(group)), element("span", { class: "legend-size" }, size.toLocaleString("en")));
+      button.addEventListener("click", () => {
+        this.#alone = this.#alone === group ? null : group;
+        this.paint();
+        this.#legend.querySelectorAll("button")[legend.indexOf(button)]?.focus();
+      });
+      return [button];
+    });
+    return { colourOf: (i) => colours.group(groupOf(i)), groupOf, legend };
+  }
+
+  #numbers(colours) {
+    const { values } = this.#column;
+    const known = values.filter((value) => value !== null);
+    const low = known.reduce((a, b) => Math.min(a, b), Infinity);
+    const high = known.reduce((a, b) => Math.max(a, b), -Infinity);
+    const share = (value) => (high > low ? (value - low) / (high - low) : 0.5);
+    return {
+      colourOf: (i) => colours.scale(share(values[i])),
+      groupOf: (i) => (values[i] === null || values[i] === undefined ? null : 0),
+      legend: this.#ramp(colours, short(low), short(high)),
+    };
+  }
+
+  #nearness(colours) {
+    if (!this.#near) {
+      const hint = element("span", { class: "hint" }, "Point at an item: its nearest neighbours light up.");
+      return { colourOf: () => colours.grey, groupOf: () => null, legend: [hint] };
+    }
+    const { position, neighbors } = this.#near;
+    const farthest = Math.max(...neighbors.map(({ distance }) => distance), 1e-300);
+    const nearness = new Map(neighbors.map(({ item, distance }) => [item.position, FAINTEST + (1 - FAINTEST) * (1 - distance / farthest)]));
+    nearness.set(position, 1);
+    return {
+      colourOf: (i) => colours.scale(nearness.get(i) ?? 0),
+      groupOf: (i) => (nearness.has(i) ? 0 : null),
+      legend: this.#ramp(colours, `${neighbors.length}th neighbour, ${short(farthest)} away`, "nearest", FAINTEST),
+    };
+  }
+
+  #ramp(colours, low, high, from = 0) {
+    const ramp = element("span", { class: "ramp", "aria-hidden": "true" });
+    const stops = [0, 0.25, 0.5, 0.75, 1].map((share) => css(colours.scale(from + (1 - from) * share)));
+    ramp.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
+    return [element("span", {}, low), ramp, element("span", {}, high)];
+  }
+}

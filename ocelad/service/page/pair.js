@@ -1,0 +1,132 @@
+// Two items side by side, with what differs marked.
+
+import { element, percent, short } from "./dom.js";
+import { gridOf } from "./grid.js";
+import { differingWords } from "./words.js";
+
+const LETTERS = ["A", "B"];
+const FEW_PIXELS = 128;
+// The service does not tell the features of an item that has more.
+const MOST_FEATURES = 100;
+
+/** The elements that show a pair; pictures are loaded before they are returned, so that nothing flickers. */
+export async function pairElements(pair, project, path, api) {
+  const items = [pair.left, pair.right];
+  if (project.shown === "picture") return pictureCards(items, pair, project, api);
+  if (project.shown === "text") return textCards(items);
+  return [featureTable(items, pair, project, path, api)];
+}
+
+const heading = (item, i) =>
+  element("h2", { class: "item-head" }, element("span", { class: "letter" }, LETTERS[i]), element("span", { class: "item-id" }, item.id));
+
+async function pictureCards(items, pair, project, api) {
+  const grid = gridOf(project.feature_names);
+  const marked = new Set(pair.differences.filter((difference) => difference.share > 0).map(({ feature }) => feature));
+  return Promise.all(
+    items.map(async (item, i) => {
+      const picture = await pictureElement(item, api);
+      const box = element("div", { class: "picture-box" }, picture);
+      const shape = picture.naturalWidth / picture.naturalHeight || 1;
+      box.style.aspectRatio = String(shape);
+      box.style.width = `${100 * Math.min(shape, 1)}%`;
+      if (grid) box.append(markedPixels(grid, marked));
+      return element("article", { class: "item", "data-item": item.id }, heading(item, i), element("div", { class: "picture" }, box));
+    }),
+  );
+}
+
+export async function pictureElement(item, api) {
+  const picture = element("img", { src: await api.picture(item.picture), alt: `Picture of ${item.id}`, draggable: "false" });
+  await picture.decode().catch(() => {});
+  // Few pixels are shown as the squares that they are.
+  if (picture.naturalWidth <= FEW_PIXELS) picture.classList.add("pixels");
+  return picture;
+}
+
+/** Outlines around the pixels that hold the two apart most, one line around those that touch. */
+function markedPixels({ rows, columns, places }, marked) {
+  const inside = new Set(places.filter(({ name }) => marked.has(name)).map(({ row, column }) => row * columns + column));
+  const has = (row, column) => row >= 0 && column >= 0 && row < rows && column < columns && inside.has(row * columns + column);
+  let outline = "";
+  for (const place of inside) {
+    const [row, column] = [Math.floor(place / columns), place % columns];
+    if (!has(row - 1, column)) outline += `M${column} ${row}h1`;
+    if (!has(row + 1, column)) outline += `M${column} ${row + 1}h1`;
+    if (!has(row, column - 1)) outline += `M${column} ${row}v1`;
+    if (!has(row, column + 1)) outline += `M${column + 1} ${row}v1`;
+  }
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("viewBox", `0 0 ${columns} ${rows}`);
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("class", "difference");
+  svg.setAttribute("aria-hidden", "true");
+  for (const layer of ["under", "over"]) {
+    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    path.setAttribute("d", outline);
+    path.setAttribute("class", layer);
+    svg.append(path);
+  }
+  return svg;
+}
+
+function textCards(items) {
+  return differingWords(items[0].text ?? "", items[1].text ?? "").map((runs, i) =>
+    element(
+      "article",
+      { class: "item", "data-item": items[i].id },
+      heading(items[i], i),
+      element("p", { class: "item-text" }, runs.map(({ text, differs }) => (differs ? element("mark", {}, text) : text))),
+    ),
+  );
+}
+
+/** One table for both: the features that differ most first, the others folded away. */
+function featureTable(items, pair, project, path, api) {
+  const told = new Set(pair.differences.map(({ feature }) => feature));
+  const largest = Math.max(...pair.differences.map(({ share }) => Math.abs(share)), 1e-300);
+  const rows = pair.differences.map(({ feature, left, right, share }) => {
+    const bar = element("span", { class: "bar", "aria-hidden": "true" }, element("span", { class: share < 0 ? "fill against" : "fill" }));
+    bar.firstChild.style.width = `${(100 * Math.abs(share)) / largest}%`;
+    const marked = Math.abs(share) >= largest / 4;
+    return element(
+      "tr",
+      { class: marked ? "differs" : null },
+      element("th", { scope: "row", title: feature }, feature),
+      [left, right].map((value) => element("td", {}, marked ? element("mark", {}, short(value)) : short(value))),
+      element("td", {}, element("span", { class: "share-cell" }, bar, element("span", { class: "share-number" }, percent(share)))),
+    );
+  });
+  const heads = items.map((item, i) =>
+    element("th", { scope: "col", "data-item": item.id, title: item.id }, element("span", { class: "letter" }, LETTERS[i]), element("span", { class: "item-id" }, item.id)),
+  );
+  const share = element("th", { scope: "col", class: "of-distance", title: "Share of the squared difference between the two" }, "Share");
+  const table = element(
+    "table",
+    {},
+    element("caption", { class: "for-ears" }, "Features of both items, those that differ most first"),
+    element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Feature"), heads, share)),
+    element("tbody", {}, rows),
+  );
+  const rest = project.feature_names.filter((name) => !told.has(name));
+  const frame = element("div", { class: "item feature-values" }, table);
+  if (rest.length && project.feature_names.length <= MOST_FEATURES) frame.append(restOfFeatures(items, rest, path, api));
+  return frame;
+}
+
+/** What differs less, fetched when somebody wants to see it. */
+function restOfFeatures(items, names, path, api) {
+  const frame = element("div", {}, element("p", { class: "hint" }, "Loading"));
+  const details = element("details", {}, element("summary", {}, `${names.length} more features`), frame);
+  const show = async () => {
+    const both = await Promise.all(items.map(({ id }) => api.get(`${path}/items/${encodeURIComponent(id)}`)));
+    const rows = names.map((name) =>
+      element("tr", {}, element("th", { scope: "row", title: name }, name), both.map(({ features }) => element("td", {}, short(features[name])))),
+    );
+    const heads = ["Feature", ...LETTERS].map((word) => element("th", { scope: "col" }, word));
+    const caption = element("caption", { class: "for-ears" }, "The other features of both items");
+    frame.replaceChildren(element("table", {}, caption, element("thead", {}, element("tr", {}, heads)), element("tbody", {}, rows)));
+  };
+  details.addEventListener("toggle", () => details.open && show().catch((problem) => frame.replaceChildren(problem.message)));
+  return details;
+}

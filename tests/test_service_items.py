@@ -1,0 +1,776 @@
+"""Items are the same from every format, what is wrong with them is said in one sentence, and scaling forgets units."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from PIL import Image
+
+from ocelad.files import open_items
+from ocelad.service.items import (
+    ItemsError,
+    Limits,
+    append,
+    built_in,
+    column,
+    columns,
+    differences,
+    digest,
+    fingerprint,
+    item,
+    read_items,
+    read_upload,
+    scaled,
+    write_items,
+)
+from ocelad.service.items.limits import FIELD_CHARACTERS, TEXT_CHARACTERS
+from ocelad.service.items.read import parse_upload
+from ocelad.service.items.scaling import FARTHEST
+from ocelad.service.items.texts import text_features
+from ocelad.service.itemset import ItemSet
+from ocelad.service.wire import NewItem
+
+ROWS = [
+    {
+        "id": f"i{k}",
+        "height": k * 1.5,
+        "width": float(k % 7) - 0.1,
+        "flag": k % 2 == 0,
+        "word": ("red", "blue")[k % 2],
+        "story": f"a story of some length, “quoted”, of the item with the number {k}",
+        "label": k % 3,
+    }
+    for k in range(60)
+]
+
+
+def as_csv(rows: list[dict[str, Any]], separator: str = ",") -> bytes:
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=separator, lineterminator="\n")
+    writer.writerow(rows[0])
+    writer.writerows(row.values() for row in rows)
+    return out.getvalue().encode()
+
+
+def as_jsonl(rows: list[dict[str, Any]]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def as_parquet(rows: list[dict[str, Any]] | pa.Table, **options: Any) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(rows), out, **options)
+    return out.getvalue()
+
+
+def as_arrow(rows: list[dict[str, Any]]) -> bytes:
+    out = io.BytesIO()
+    pa.feather.write_feather(pa.Table.from_pylist(rows), out)
+    return out.getvalue()
+
+
+WRITERS = {
+    "csv": as_csv,
+    "tsv": lambda rows: as_csv(rows, "\t"),
+    "csv.gz": lambda rows: gzip.compress(as_csv(rows)),
+    "jsonl": as_jsonl,
+    "jsonl.gz": lambda rows: gzip.compress(as_jsonl(rows)),
+    "parquet": as_parquet,
+    "arrow": as_arrow,
+}
+UPLOADS = {"csv": as_csv, "jsonl": as_jsonl, "parquet": as_parquet}
+
+
+def read_text(text: str, **options: Any) -> ItemSet:
+    return parse_upload(text.encode(), "csv", **options)
+
+
+def points(items: ItemSet) -> np.ndarray:
+    return items.points - items.points[0]
+
+
+# Reading tables
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_every_format_gives_the_same_items(suffix, tmp_path):
+    path = tmp_path / f"items.{suffix}"
+    path.write_bytes(WRITERS[suffix](ROWS))
+    items = read_items(path)
+    assert items.ids == tuple(row["id"] for row in ROWS)
+    assert items.feature_names == ("height", "width")
+    assert items.features.tolist() == [[row["height"], row["width"]] for row in ROWS]
+    assert items.shown == "text"
+    assert items.text == [row["story"] for row in ROWS]
+    assert items.fields == {name: [row[name] for row in ROWS] for name in ("flag", "word", "label")}
+    assert [type(values[0]) for values in items.fields.values()] == [bool, str, int]
+    assert items.scaling.kind == "features"
+    assert digest(items) == digest(parse_upload(as_jsonl(ROWS), "jsonl"))
+
+
+NUMBERS = st.floats(-1e3, 1e3) | st.integers(-5, 5).map(float)
+# Beginning with a letter that makes it neither a number nor true nor false.
+WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=8).map("w{}".format)
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS, WORDS, st.none() | WORDS), min_size=2, max_size=40))
+def test_formats_agree_on_any_rows(cells):
+    cells[0] = (2e3, 0.0, "w", "w")  # not all the same, and what is text is so from the beginning
+    rows = [dict(zip(("a", "b", "lines", "X"), row, strict=True)) for row in cells]
+    found = {format: parse_upload(write(rows), format) for format, write in UPLOADS.items()}
+    assert len({digest(items) for items in found.values()}) == 1
+    assert found["csv"].features.tolist() == [[row["a"], row["b"]] for row in rows]
+
+
+def test_numbers_without_ids_are_numbered_as_elsewhere(tmp_path):
+    path = tmp_path / "items.csv"
+    path.write_text("a,b\n1,2\n3,4\n5,7\n")
+    with open_items(path) as stream:
+        assert [str(id) for piece in stream for id in piece.ids] == list(read_items(path).ids) == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_a_column_of_lists_is_the_features(format):
+    rows = [{"id": k, "year": 1990 + k % 30, "vector": [k * 0.5, -1.0, k % 3]} for k in range(30)]
+    items = parse_upload(UPLOADS[format](rows), format)
+    assert items.features.tolist() == [row["vector"] for row in rows]
+    assert items.feature_names == ("0", "1", "2")
+    assert items.scaling.kind == "all"
+    assert items.fields == {"year": [row["year"] for row in rows]}
+
+
+def test_texts_without_numbers_get_features_from_their_words(tmp_path):
+    subjects = {"refund": "please refund my money for the order", "login": "cannot login password reset fails"}
+    words = np.random.default_rng(0).permutation([f"word{k}" for k in range(100)])
+    rows = [{"body": f"{list(subjects.values())[k % 2]} {words[k]}", "urgent": k % 3 == 0} for k in range(100)]
+    items = parse_upload(as_csv(rows), "csv")
+    assert items.shown == "text"
+    assert items.text == [row["body"] for row in rows]
+    assert items.features.shape == (100, 64)
+    assert len(set(items.feature_names)) == 64
+    assert {"refund", "login"} & set("·".join(items.feature_names[:2]).split("·")) or "password" in "".join(
+        items.feature_names[:2]
+    )
+    near = np.linalg.norm(items.points[0] - items.points[2::2], axis=1).max()
+    far = np.linalg.norm(items.points[0] - items.points[1::2], axis=1).min()
+    assert near < far
+    assert digest(items) == digest(parse_upload(as_csv(rows), "csv"))
+
+
+def test_who_says_which_column_is_what_is_believed():
+    rows = [{**row, "key": f"k{k}"} for k, row in enumerate(ROWS)]
+    items = parse_upload(as_csv(rows), "csv", id="key", text="word", features="h*", fields=["width"])
+    assert items.ids[:2] == ("k0", "k1")
+    assert items.text is not None
+    assert items.text[:2] == ["red", "blue"]
+    assert items.feature_names == ("height",)
+    assert set(items.fields) == {"id", "width", "flag", "story", "label"}
+    assert parse_upload(as_csv(rows), "csv", features="h*, width").feature_names == ("height", "width")
+    words = parse_upload(as_csv(rows), "csv", features="story", text="word")
+    assert words.text == items.text
+    assert words.feature_names == text_features("", [row["story"] for row in ROWS])[1]
+    assert words.fields["height"][1] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("text", "features", "shown", "fields"),
+    [
+        ("a,target,Y\n1,5,6\n2,6,7\n", ["a"], "features", {"target": [5, 6], "Y": [6, 7]}),
+        (",a\n0,5\n1,6\n", ["a"], "features", {}),
+        ("a,b\n1,x\n2,\n", ["a"], "features", {"b": ["x", None]}),
+        ("a,b\n1,true\n2,FALSE\n", ["a"], "features", {"b": [True, False]}),
+        ("a,label\n1,1.5\n2,x\n", ["a"], "features", {"label": ["1.5", "x"]}),
+        ("a,b\n1,\n2,\n", ["a"], "features", {"b": [None, None]}),
+        (f"a,b\n1,{'x' * 29}\n2,y\n", ["a"], "features", {"b": ["x" * 29, "y"]}),
+        (f"a,b\n1,{'x' * 59}\n2,y\n", ["a"], "text", {}),
+        ("a,b\nred,apples\nred,pears\n", ["apples", "pears"], "text", {"a": ["red", "red"]}),
+    ],
+)
+def test_columns_are_what_they_seem(text, features, shown, fields):
+    items = read_text(text)
+    assert sorted(set("·".join(items.feature_names).split("·"))) == features
+    assert items.shown == shown
+    assert items.fields == fields
+
+
+def test_long_texts_are_cut():
+    rows = [{"a": k, "word": "w" * 300, "story": "s" * 30_000} for k in range(3)]
+    items = parse_upload(as_jsonl(rows), "jsonl")
+    assert items.text == ["s" * (TEXT_CHARACTERS - 1) + "…"] * 3
+    assert items.fields == {"word": ["w" * (FIELD_CHARACTERS - 1) + "…"] * 3}
+
+
+def test_what_no_database_holds_is_replaced():
+    rows = [{"a": k, "word": "x\0", "story": "a long story with half of a pair: \ud800"} for k in range(3)]
+    items = parse_upload(as_jsonl(rows), "jsonl")
+    assert items.text == ["a long story with half of a pair: \ufffd"] * 3
+    assert items.fields == {"word": ["x\ufffd"] * 3}
+
+
+WRONG = {
+    "nothing": (b"", "csv", "is empty"),
+    "blank": (b"\n\n", "csv", "is empty"),
+    "header only": (b"a,b\n", "csv", "has no items; at least 2"),
+    "one item": (b"a,b\n1,2\n", "csv", "has one item; at least 2"),
+    "no header": (b"1,2\n3,4\n", "csv", "has no header"),
+    "not a number": (b"a,b\n1,2\n3,nan\n4,5\n", "csv", "line 3: column 'b' holds 'nan'; a finite number is expected"),
+    "infinite": (b"a,b\n1,2\n3,1e999\n4,5\n", "csv", "line 3: column 'b' holds '1e999'"),
+    "missing": (b"a,b\n1,2\n3,\n4,5\n", "csv", "line 3: column 'b' is empty; .* fields="),
+    "too large": (b"a,b\n1,2\n3,1e200\n", "csv", "line 3: 'b' is 1e\\+200; numbers of at most 1e\\+150"),
+    "id twice": (b"id,a\nx,1\ny,2\nx,3\n", "csv", "line 4: the id 'x' was given in line 2 already"),
+    "no id": (b"id,a\nx,1\n,2\n", "csv", "line 3: column 'id' is empty; an id is expected"),
+    "long id": (b"id,a\nx,1\n" + b"y" * 201 + b",2\n", "csv", "line 3: the id 'y+.* longer than 200"),
+    "column twice": (b"a,a\n1,2\n", "csv", "has the column 'a' twice"),
+    "long name": (b"a" * 201 + b"\n1\n2\n", "csv", "longer than 200 characters"),
+    "cells missing": (b"a,b\n1,2\n3\n", "csv", "line 3: the row has 1 cells; 2 are expected"),
+    "no features": (b"label\n1\n2\n", "csv", "has no columns of features"),
+    "no words": (b"a,b\n?!,--\n..,;;\n", "csv", "the texts of the upload hold no words"),
+    "all the same": (b"a,b\n1,2\n1,2\n", "csv", "all items have the same features"),
+    "not UTF-8": (b"a,b\n1,2\n3,\xff\n", "csv", "byte 0xff is not text"),
+    "UTF-16": ("a,b\n1,2\n".encode("utf-16"), "csv", "is in UTF-16"),
+    "not JSON": (b'{"a": 1}\n{"a": \n', "jsonl", "line 2: the line is not JSON"),
+    "an array": (b"[1, 2]", "jsonl", "begins with '\\['"),
+    "two lists": (b'{"a": [1], "b": [2]}\n', "jsonl", "several columns of lists, 'a', 'b'"),
+    "half an id": (b'{"id": "a", "b": 2}\n{"id": "\\ud800", "b": 1}\n', "jsonl", "line 2: the id '.*none in UTF-8"),
+    "half a name": (b'{"a": 1, "\\ud800": 2}\n{"a": 3, "\\ud800": 1}\n', "jsonl", "the name '.*none in UTF-8"),
+    "a member's name": (b'{"v": {"id": 1, "b": 2}}\n', "jsonl", "a feature cannot be called 'id'"),
+    "short list": (b'{"a": [1, 2]}\n{"a": [2]}\n', "jsonl", "line 2: column 'a' holds 1 numbers; 2 are expected"),
+    "key twice": (b'{"a": 1, "w": "x"}\n{"a": 2, "w": "x", "w": "y"}\n', "jsonl", "line 2: 'w' is given twice"),
+    "no Parquet": (b"a,b\n1,2\n", "parquet", "is not a Parquet file"),
+    "Parquet as CSV": (as_parquet(ROWS), "csv", "is a Parquet file by its first bytes"),
+    "truncated Parquet": (as_parquet(ROWS)[:-30], "parquet", "truncated or damaged"),
+    "damaged gzip": (gzip.compress(as_csv(ROWS))[:-30], "csv", "truncated"),
+    "null in Parquet": (as_parquet([{"a": 1.0}, {"a": None}]), "parquet", "row 2: column 'a' is empty"),
+    "no columns": (as_parquet(pa.table({})), "parquet", "has no columns"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_said_in_one_sentence(case):
+    data, format, sentence = WRONG[case]
+    with pytest.raises(ValueError, match=f"^the upload.*{sentence}|^{sentence}") as error:
+        parse_upload(data, format)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"id": "nobody"}, "has no column 'nobody', which id= names; it has 'id', 'height'"),
+        ({"text": "nobody"}, "which text= names"),
+        ({"fields": ["nobody"]}, "which fields= names"),
+        ({"features": "no*"}, "which features= names"),
+        ({"features": ["height", "word"]}, "'word' holds 'red' in its first row; numbers are expected"),
+        ({"features": "label"}, "a feature cannot be called 'label'"),
+        ({"limits": Limits(items=59)}, "more than 59 items"),
+        ({"limits": Limits(features=1)}, "has 2 features; at most 1"),
+        ({"limits": Limits(numbers=100)}, "more than 100 numbers"),
+        ({"limits": Limits(unzipped_bytes=1000)}, "MiB when unzipped"),
+    ],
+)
+def test_wrong_wishes_and_too_much_are_refused(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        parse_upload(as_csv(ROWS), "csv", **options)
+
+
+def test_limits_are_reached():
+    limits = Limits(items=60, features=2, numbers=120, unzipped_bytes=len(as_csv(ROWS)))
+    assert len(parse_upload(as_csv(ROWS), "csv", limits=limits)) == 60
+
+
+# What comes from elsewhere
+
+GOOD = [
+    ("csv", as_csv(ROWS)),
+    ("csv", gzip.compress(as_csv(ROWS))),
+    ("jsonl", as_jsonl(ROWS)),
+    ("jsonl", as_jsonl([{"v": [k, 1.0]} for k in range(9)])),
+    ("parquet", as_parquet(ROWS)),
+    ("parquet", as_parquet(ROWS, compression="none", use_dictionary=False, row_group_size=16)),
+    ("parquet", as_parquet([{"v": [k, 1.0]} for k in range(9)], compression="zstd")),
+]
+
+
+def only_sentences(data: bytes, format: Any) -> None:
+    try:
+        items = parse_upload(data, format)
+    except ValueError as error:
+        sentence = str(error)
+    else:
+        sentence = "fine"
+        assert np.isfinite(items.points).all()
+        assert len(set(items.ids)) == len(items) >= 2
+        json.dumps([items.ids, items.text, items.fields, items.feature_names], ensure_ascii=False).encode()
+    assert sentence
+    assert "\n" not in sentence
+
+
+@given(st.binary(max_size=200), st.sampled_from(sorted(UPLOADS)))
+@example(b"PAR1" + b"\0" * 8 + b"PAR1", "parquet")
+def test_any_bytes_are_items_or_refused(data, format):
+    only_sentences(data, format)
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_damaged_files_are_items_or_refused(data):
+    format, good = data.draw(st.sampled_from(GOOD))
+    changed = bytearray(good)
+    for _ in range(data.draw(st.integers(1, 3))):
+        # Half of them near the end, where Parquet says what is where.
+        end = data.draw(st.booleans())
+        at = data.draw(st.integers(max(0, len(changed) - 400) if end else 0, max(0, len(changed) - 1)))
+        how = data.draw(st.sampled_from(["set", "cut", "insert", "remove"]))
+        if how == "set":
+            changed[at : at + 1] = data.draw(st.binary(min_size=1, max_size=1))
+        elif how == "cut":
+            del changed[at:]
+        elif how == "insert":
+            changed[at:at] = data.draw(st.binary(max_size=8))
+        else:
+            del changed[at : at + 8]
+    only_sentences(bytes(changed), format)
+
+
+def test_an_upload_is_read_in_a_process_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "json.py").write_text("raise SystemExit('code of the folder was run')")
+    options: dict[str, Any] = {"text": "word", "features": ["width"], "fields": ["height"]}
+    apart = read_upload(as_parquet(ROWS), "parquet", **options)
+    assert digest(apart) == digest(parse_upload(as_parquet(ROWS), "parquet", **options))
+    with pytest.raises(ItemsError, match=r"^the upload is empty$"):
+        read_upload(b"", "csv")
+
+
+def test_a_small_file_that_grows_without_bound_is_refused():
+    n = 100_000
+    long = pa.DictionaryArray.from_arrays(np.zeros(n, dtype=np.int32), ["x" * 5_000_000])
+    bomb = as_parquet(pa.table({"a": np.arange(float(n)), "text": long}), compression="zstd")
+    assert len(bomb) < 1_000_000
+    with pytest.raises(ItemsError, match="needs more memory than there is"):
+        read_upload(bomb, "parquet")
+
+
+def test_a_reader_that_dies_is_no_harm(monkeypatch):
+    monkeypatch.setattr("ocelad.service.items.apart.sys.executable", "/bin/false")
+    with pytest.raises(ItemsError, match="its reader stopped with status 1"):
+        read_upload(as_csv(ROWS), "csv")
+
+
+def test_an_upload_has_its_time(monkeypatch):
+    monkeypatch.setattr("ocelad.service.items.apart.MOST_SECONDS", 0.01)
+    with pytest.raises(ItemsError, match=r"more than 0\.01 seconds"):
+        read_upload(as_csv(ROWS), "csv")
+
+
+# Scaling
+
+
+def spread(X: np.ndarray) -> bool:
+    """Whether every feature differs by much more than its rounding."""
+    return bool((np.ptp(X, axis=0) > 1e-3 * np.abs(X).max()).all())
+
+
+CLOUDS = st.tuples(st.integers(2, 30), st.integers(1, 6)).flatmap(
+    lambda shape: arrays(np.float64, shape, elements=st.integers(-999, 999).map(lambda whole: whole / 999)).filter(
+        spread
+    )
+)
+
+
+@given(CLOUDS, st.floats(-149, 149), st.sampled_from(["features", "all"]))
+def test_the_unit_of_all_features_does_not_matter(X, exponent, kind):
+    other = X * 10.0**exponent
+    np.testing.assert_allclose(other * scaled(other, kind).factors, X * scaled(X, kind).factors, rtol=1e-9, atol=1e-9)
+
+
+@given(CLOUDS, st.data())
+def test_the_unit_of_each_feature_does_not_matter(X, data):
+    units = 10.0 ** data.draw(arrays(np.float64, X.shape[1], elements=st.floats(-140, 140)))
+    other = X * units
+    np.testing.assert_allclose(
+        other * scaled(other, "features").factors, X * scaled(X, "features").factors, rtol=1e-9, atol=1e-9
+    )
+
+
+@given(CLOUDS, st.sampled_from(["features", "all"]))
+def test_items_are_as_far_apart_as_steps_are_made_for(X, kind):
+    factors = scaled(X, kind).factors
+    points = X * factors
+    U = (points[:, None] - points[None]).reshape(-1, X.shape[1])
+    squares = np.square(U).sum(axis=1)
+    apart = np.sort(squares[squares > 1e-20])
+    # Over all pairs the median is about that of the pairs drawn; with few items it lies between two of them.
+    assert apart[int(0.4 * (len(apart) - 1))] <= 10 * (1 + 1e-9)
+    assert apart[int(0.6 * (len(apart) - 1)) + 1 if len(apart) > 1 else 0] >= 10 * (1 - 1e-9)
+    assert np.abs(U).max() <= FARTHEST * (1 + 1e-9)
+    if kind == "features":
+        deviations = points.std(axis=0)
+        np.testing.assert_allclose(deviations, deviations[0])
+    else:
+        assert (factors == factors[0]).all()
+
+
+def test_scaling_of_extremes():
+    draw = np.random.default_rng(0)
+    X = draw.normal(size=(500, 3))
+    usual = scaled(X, "all").factors[0]
+    few_far = X.copy()
+    few_far[:5] *= 50
+    assert scaled(few_far, "all").factors[0] == pytest.approx(usual, rel=0.1)
+    few_far[0] = 1e9
+    assert np.ptp(few_far * scaled(few_far, "all").factors, axis=0).max() == pytest.approx(FARTHEST)
+    few_far[0] = 1e150
+    assert np.ptp(few_far * scaled(few_far, "all").factors, axis=0).max() <= FARTHEST
+    X[:, 1] = 0.1 + 0.2
+    assert scaled(X, "features").factors[1] == 0
+    X[::2, 1] = 0.3  # the next number above or below: rounding, not a difference
+    assert scaled(X, "features").factors[1] == 0
+    assert scaled(X, "none").factors.tolist() == [1, 1, 1]
+    one_differs = np.zeros((200_000, 1))
+    one_differs[7] = 1e-6
+    assert scaled(one_differs, "features").factors[0] * 1e-6 > 1
+
+
+# Digests
+
+
+def changed(items: ItemSet) -> dict[str, ItemSet]:
+    features = items.features.copy()
+    features[3, 1] = np.nextafter(features[3, 1], 9)
+    factors = items.scaling.factors.copy()
+    factors[0] *= 2
+    return {
+        "ids": replace(items, ids=("other", *items.ids[1:])),
+        "features": replace(items, features=features),
+        "names": replace(items, feature_names=("other", *items.feature_names[1:])),
+        "scaling": replace(items, scaling=replace(items.scaling, factors=factors)),
+        "text": replace(items, text=["other", *(items.text or ())[1:]]),
+        "pictures": replace(items, pictures=[b"ab", b"c"]),
+        "pictures cut elsewhere": replace(items, pictures=[b"a", b"bc"]),
+        "a field's name": replace(items, fields={"other": items.fields["word"]}),
+        "a field": replace(items, fields={"word": ["other", *items.fields["word"][1:]]}),
+    }
+
+
+def test_a_digest_is_of_everything():
+    items = replace(read_text(as_csv(ROWS).decode()), fields={"word": [row["word"] for row in ROWS]})
+    digests = [digest(items), *map(digest, changed(items).values())]
+    assert len(set(digests)) == len(digests)
+    assert digest(replace(items, features=np.asfortranarray(items.features))) == digests[0]
+
+
+def test_a_fingerprint_is_of_bytes_and_wishes(tmp_path):
+    path = tmp_path / "items.csv"
+    path.write_bytes(as_csv(ROWS))
+    first = fingerprint(path)
+    assert fingerprint(path, text="word") != first
+    path.write_bytes(as_csv(ROWS[:-1]))
+    assert fingerprint(path) != first
+    path.write_bytes(as_csv(ROWS))
+    assert fingerprint(path) == first
+    folder = fingerprint(tmp_path)
+    path.rename(tmp_path / "other.csv")
+    assert fingerprint(tmp_path) != folder
+
+
+# Pictures
+
+
+def drawn(shade: int, size: tuple[int, int] = (40, 30), mode: str = "RGB") -> Image.Image:
+    image = Image.new("L", size, shade)
+    image.paste(255 - shade, (0, 0, size[0] // 2, size[1]))
+    return image.convert(mode)
+
+
+def opened(png: bytes) -> Image.Image:
+    image = Image.open(io.BytesIO(png))
+    image.load()
+    return image
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    for name in ("cats", "dogs", ".hidden", "cats/deeper"):
+        (tmp_path / name).mkdir()
+    drawn(10).save(tmp_path / "cats" / "b.png")
+    drawn(60, (900, 300)).save(tmp_path / "cats" / "a.JPG", "JPEG")
+    drawn(110).save(tmp_path / "dogs" / "c.webp", lossless=True)
+    drawn(160, mode="P").save(tmp_path / "dogs" / "d.gif", save_all=True, append_images=[drawn(0)])
+    drawn(210).save(tmp_path / "top.bmp")
+    drawn(0).save(tmp_path / ".hidden" / "e.png")
+    drawn(0).save(tmp_path / "cats" / "deeper" / "f.png")
+    (tmp_path / "notes.txt").write_text("no picture")
+    return tmp_path
+
+
+def test_a_folder_of_pictures(folder):
+    told: list[tuple[int, int]] = []
+    items = read_items(folder, progress=lambda *counts: told.append(counts))
+    assert items.ids == ("cats/a.JPG", "cats/b.png", "dogs/c.webp", "dogs/d.gif", "top.bmp")
+    assert items.fields == {"folder": ["cats", "cats", "dogs", "dogs", None]}
+    assert items.shown == "picture"
+    assert items.features.shape == (5, 256)
+    assert items.scaling.kind == "all"
+    assert told == [(k, 5) for k in range(6)]
+    for shade, row in zip((60, 10, 110, 160, 210), items.features.reshape(5, 16, 16), strict=True):
+        np.testing.assert_allclose(row[:, 8:], shade / 255, atol=3 / 255)
+        np.testing.assert_allclose(row[:, :8], 1 - shade / 255, atol=3 / 255)
+    assert items.pictures is not None
+    assert [opened(png).format for png in items.pictures] == ["PNG"] * 5
+    assert [opened(png).size for png in items.pictures] == [(256, 85)] + [(40, 30)] * 4
+    assert digest(items) == digest(read_items(folder))
+
+
+def test_small_pictures_of_one_size_are_seen_pixel_by_pixel(tmp_path):
+    draw = np.random.default_rng(0)
+    pixels = draw.integers(0, 256, size=(3, 28, 28), dtype=np.uint8)
+    for k, each in enumerate(pixels):
+        Image.fromarray(each).save(tmp_path / f"{k}.png")
+    items = read_items(tmp_path)
+    assert items.features.shape == (3, 784)
+    np.testing.assert_allclose(items.features, pixels.reshape(3, -1) / 255)
+    assert items.feature_names[29] == "row 2, column 2"
+    assert items.fields == {}
+    drawn(0, (27, 28)).save(tmp_path / "other.png")
+    assert read_items(tmp_path).features.shape == (4, 256)
+
+
+def test_nothing_but_pixels_is_passed_on(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned
+    exif[0x010E] = "a secret"
+    drawn(10, (40, 20)).save(tmp_path / "a.jpg", exif=exif, quality=95)
+    clear = Image.new("RGBA", (20, 40), (0, 0, 0, 0))
+    clear.save(tmp_path / "b.png")
+    deep = Image.fromarray(np.full((20, 40), 40_000, dtype=np.uint16))
+    deep.save(tmp_path / "c.png")
+    items = read_items(tmp_path)
+    assert items.pictures is not None
+    assert opened(items.pictures[0]).size == (20, 40)
+    assert all(b"secret" not in png and not opened(png).getexif() and not opened(png).info for png in items.pictures)
+    np.testing.assert_allclose(items.features[0].reshape(16, 16)[:8], 245 / 255, atol=0.02)
+    np.testing.assert_allclose(items.features[1], 1)
+    np.testing.assert_allclose(items.features[2], (40_000 >> 8) / 255)
+
+
+def damaged(path: Path) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+
+
+def bomb(path: Path) -> None:
+    Image.new("1", (20_000, 20_000)).save(path)
+
+
+def large(path: Path) -> None:
+    Image.new("1", (8_000, 8_000)).save(path)
+
+
+@pytest.mark.parametrize(
+    ("harm", "sentence"),
+    [
+        (damaged, "damaged or not whole"),
+        (lambda path: path.write_bytes(b"no picture"), "not a picture that can be read"),
+        (lambda path: path.write_bytes(b""), "not a picture that can be read"),
+        (lambda path: path.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n"), "not a picture"),
+        (bomb, "more than 50,000,000 pixels"),
+        (large, "8000 x 8000 pixels; at most 50,000,000"),
+    ],
+)
+def test_a_picture_that_cannot_be_read_is_named_or_skipped(folder, harm, sentence):
+    path = folder / "cats" / "b.png"
+    harm(path)
+    with pytest.raises(ItemsError, match=f"^{path} .*{sentence}"):
+        read_items(folder)
+    skipped: list[str] = []
+    items = read_items(folder, skip=skipped.append)
+    assert items.ids == ("cats/a.JPG", "dogs/c.webp", "dogs/d.gif", "top.bmp")
+    assert len(skipped) == 1
+    assert sentence in skipped[0]
+
+
+def test_a_folder_without_enough_pictures_is_refused(tmp_path):
+    with pytest.raises(ItemsError, match=r"has no pictures; accepted: files that end in \.png"):
+        read_items(tmp_path)
+    drawn(10).save(tmp_path / "a.png")
+    with pytest.raises(ItemsError, match="has 1 pictures that can be read; at least 2"):
+        read_items(tmp_path)
+    drawn(90).save(tmp_path / "b.png")
+    with pytest.raises(ItemsError, match="more than 1 items"):
+        read_items(tmp_path, limits=Limits(items=1))
+    (tmp_path / "c.png").write_bytes((tmp_path / "b.png").read_bytes())
+    (tmp_path / ("n" * 197 + ".png")).write_bytes((tmp_path / "b.png").read_bytes())
+    with pytest.raises(ItemsError, match="a name of more than 200 characters"):
+        read_items(tmp_path)
+
+
+# What is told of items
+
+
+def test_built_in_digits_look_as_they_are():
+    items = built_in("digits")
+    assert items.features.shape == (1797, 64)
+    assert items.pictures is not None
+    shown = np.asarray(opened(items.pictures[5]))
+    assert shown.shape == (96, 96)
+    np.testing.assert_allclose(255 - shown[6::12, 6::12], items.features[5].reshape(8, 8) * 255 / 16, atol=0.51)
+    assert (shown == np.kron(shown[::12, ::12], np.ones((12, 12)))).all()
+    assert [each.kind for each in columns(items)] == ["category", "category"]
+    assert {parity for digit, parity in zip(*items.fields.values(), strict=True) if digit == 7} == {"odd"}
+    assert digest(items) == digest(built_in("digits"))
+
+
+def test_built_in_points_show_both_clusterings():
+    items = built_in("synthetic")
+    assert items.features.shape == (2000, 25)
+    for name, first in (("cluster A", 0), ("cluster B", 3)):
+        labels = np.array(items.fields[name])
+        X = items.features[:, first : first + 3]
+        means = np.array([X[labels == label].mean(axis=0) for label in (1, 2, 3)])
+        nearest = np.square(X[:, None] - means).sum(axis=2).argmin(axis=1) + 1
+        assert np.mean(nearest == labels) > 0.95
+
+
+def test_a_built_in_set_has_a_name():
+    with pytest.raises(ValueError, match="name must be one of 'digits', 'synthetic'; got 'mnist'"):
+        built_in("mnist")  # type: ignore[arg-type]
+
+
+def test_an_item_goes_over_the_wire():
+    items = parse_upload(as_csv(ROWS), "csv")
+    told = item(items, 4, "some", with_features=True)
+    assert told.model_dump() == {
+        "id": "i4",
+        "position": 4,
+        "text": ROWS[4]["story"],
+        "picture": None,
+        "features": {"height": 6.0, "width": 3.9},
+        "fields": {"flag": True, "word": "red", "label": 1},
+    }
+    assert item(items, 4, "some", with_features=False).features == {}
+    assert item(built_in("digits"), 4, "some").picture == "/v1/projects/some/pictures/4"
+
+
+def test_columns_are_numbers_or_categories():
+    n = 300
+    fields: dict[str, list[Any]] = {
+        "weight": [None, *(k / 2 for k in range(n - 1))],
+        "class": [k % 3 + (k == 0) for k in range(n)],
+        "flag": [k % 3 == 0 for k in range(n)],
+        "name": [f"n{k}" for k in range(n)],
+        "empty": [None] * n,
+        "word": [None, *("b" if k % 2 else "a" for k in range(n - 1))],
+    }
+    items = replace(built_in("synthetic"), ids=tuple(map(str, range(n))), fields=fields)
+    assert {each.name: each.kind for each in columns(items)} == {
+        "weight": "number",
+        "class": "category",
+        "flag": "category",
+        "word": "category",
+    }
+    assert column(items, "weight").values == fields["weight"]
+    for name in ("class", "flag", "word"):
+        told = column(items, name)
+        assert told.categories is not None
+        back = [None if value is None else told.categories[int(value)] for value in told.values]
+        assert back == [None if value is None else str(value).lower() for value in fields[name]]
+    assert column(items, "class").categories == ["1", "2", "0"]
+    assert column(items, "flag").categories == ["false", "true"]
+    with pytest.raises(ItemsError, match="'name' has 300 categories; at most 200"):
+        column(items, "name")
+    with pytest.raises(ItemsError, match="no column 'nobody'; there are 'weight', 'class'"):
+        column(items, "nobody")
+
+
+@given(CLOUDS, st.integers(1, 8))
+def test_differences_are_shares_of_the_scaled_distance(X, most):
+    items = ItemSet(tuple(map(str, range(len(X)))), X, tuple("abcdef"[: X.shape[1]]), scaled(X, "features"))
+    found = differences(items, 0, 1, most)
+    squares = np.square(items.points[0] - items.points[1])
+    assert len(found) == min(most, np.count_nonzero(squares))
+    shares = [each.share for each in found]
+    assert shares == sorted(shares, reverse=True)
+    for each in found:
+        j = items.feature_names.index(each.feature)
+        assert (each.left, each.right) == (X[0, j], X[1, j])
+        assert each.share == pytest.approx(squares[j] / squares.sum(), rel=1e-6)
+    if most >= X.shape[1] and squares.any():
+        assert sum(shares) == pytest.approx(1)
+    assert differences(items, 0, 0) == []
+
+
+# More items
+
+
+@pytest.fixture(scope="module")
+def project() -> ItemSet:
+    return parse_upload(as_csv(ROWS), "csv")
+
+
+def new_item(**other: Any) -> NewItem:
+    usual = {"id": "new", "features": [1.0, 2.0], "text": "t" * 30_000, "fields": {"word": "green", "label": 7.0}}
+    return NewItem.model_validate({**usual, **other})
+
+
+def test_new_items_are_scaled_as_those_that_are_there(project):
+    added = append(project, [new_item(), new_item(id="newer", features=[-3.5, 0.0], fields={})])
+    assert added.ids == ("new", "newer")
+    assert added.features.tolist() == [[1.0, 2.0], [-3.5, 0.0]]
+    assert added.scaling is project.scaling
+    assert added.feature_names == project.feature_names
+    assert added.text is not None
+    assert len(added.text[0]) == TEXT_CHARACTERS
+    assert added.fields == {"flag": [None, None], "word": ["green", None], "label": [7, None]}
+
+
+@pytest.mark.parametrize(
+    ("other", "where", "sentence"),
+    [
+        ({"id": "i3"}, "items.1.id", "the id 'i3' is there already"),
+        ({"id": "first"}, "items.1.id", "the id 'first' is there already"),
+        ({"id": "a\0"}, "items.1.id", "none in UTF-8, or a zero"),
+        ({"features": [1.0]}, "items.1.features", "has 1 features; 2 are expected"),
+        ({"features": [1.0, 1e200]}, "items.1.features", "beyond 1e\\+150"),
+        ({"features": [1.0, 1e9]}, "items.1.features", "too far from the others in 'width'"),
+        ({"text": None}, "items.1.text", "has no text"),
+        ({"fields": {"nobody": 1.0}}, "items.1.fields", "no field 'nobody'; there are 'flag', 'word', 'label'"),
+        ({"fields": {"word": 1.0}}, "items.1.fields", "the field 'word' holds 1.0; text is expected"),
+        ({"fields": {"flag": "yes"}}, "items.1.fields", "the field 'flag' holds 'yes'; true or false is expected"),
+    ],
+)
+def test_wrong_new_items_are_refused(project, other, where, sentence):
+    with pytest.raises(ItemsError, match=sentence) as error:
+        append(project, [new_item(id="first"), new_item(**other)])
+    assert error.value.where == where
+
+
+def test_pictures_and_texts_are_added_only_where_they_can_be(project):
+    with pytest.raises(ItemsError, match="are pictures"):
+        append(built_in("digits"), [new_item(features=[0.0] * 64)])
+    with pytest.raises(ItemsError, match="has a text; those of this project have none"):
+        append(replace(project, text=None, shown="features"), [new_item()])
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl", ".csv", ".arrow"])
+def test_written_items_are_read_by_the_command_line(project, suffix, tmp_path):
+    path = tmp_path / f"items{suffix}"
+    write_items(project, path)
+    with open_items(path) as stream:
+        (piece,) = stream
+    assert tuple(piece.ids) == project.ids
+    assert stream.feature_names == project.feature_names
+    assert (project.features == piece.X).all()

@@ -1,0 +1,710 @@
+"""The store against a plain model of it, on SQLite and on a real PostgreSQL; and what it does when things go wrong."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
+from itertools import count, pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from click.testing import CliRunner
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from postgres import PASSWORD, postgres  # noqa: F401  a fixture
+from sqlalchemy import Engine, event, text
+
+from ocelad.cli import backup as commands
+from ocelad.service.entries import Entry, NewEntry
+from ocelad.service.itemset import ItemSet, Scaling
+from ocelad.service.secret import hash_of
+from ocelad.service.store import (
+    AlreadyUndone,
+    DuplicateItem,
+    KeyConflict,
+    NothingToUndo,
+    Overloaded,
+    ProjectExists,
+    Refused,
+    Store,
+    StoreInUse,
+    StoreUnavailable,
+    TokenExists,
+    UnknownEntry,
+    UnknownItem,
+    UnknownProject,
+    UnknownToken,
+    backup,
+    open_tokens,
+    restore,
+    writer,
+)
+from ocelad.service.store.database import Database
+from ocelad.service.store.tables import metadata
+
+N_ITEMS = 5
+numbers = count(1)
+
+
+def some_items(n=N_ITEMS, prefix="item ", **others):
+    features = np.random.default_rng(n).normal(size=(n, 3))
+    names = ("x", "y", "z")
+    return ItemSet(tuple(f"{prefix}{i}" for i in range(n)), features, names, Scaling("none", np.ones(3)), **others)
+
+
+def some_entries(n, start=0):
+    return [NewEntry(i % N_ITEMS, (i + 1) % N_ITEMS, "same" if i % 3 else "different") for i in range(start, start + n)]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request):
+    return None if request.param == "sqlite" else request.getfixturevalue("postgres").new_url()
+
+
+@pytest.fixture
+def store(tmp_path, url):
+    with Store.open(tmp_path / "data", url) as store:
+        yield store
+
+
+@pytest.fixture
+def project(store):
+    store.create_project("it", "It", some_items(), {"step_size": 0.1}, "digest")
+    return "it"
+
+
+@contextmanager
+def one_group(store):
+    """What is appended within waits, and is then written together."""
+    if "held" not in {row.id for row in store.projects()}:
+        store.create_project("held", "", some_items(2), {}, "")
+    held, go = threading.Event(), threading.Event()
+
+    def hold(project, entries):
+        if project == "held":
+            held.set()
+            go.wait(30)
+
+    store.listen(hold)
+    store.append("held", [NewEntry(0, 1, "skip")])
+    assert held.wait(30)
+    try:
+        yield
+    finally:
+        go.set()
+
+
+def outcome(future: Future):
+    error = future.exception(30)
+    return type(error) if error else (future.result().entries, future.result().repeated)
+
+
+class Model:
+    """What a log is, in the plainest words."""
+
+    def __init__(self):
+        self.log = []  # (kind, left, right, asked, who, undoes)
+        self.keys = {}
+
+    def ask(self, new, seq, who, key):
+        """What comes of a request: an error's class, or the numbers of the entries and whether they are repeated."""
+        content = (tuple(new), seq, who)
+        if key in self.keys:
+            known, numbers = self.keys[key]
+            return (numbers, True) if known == content else KeyConflict
+        before = len(self.log)
+        if new:
+            self.log += [(entry.answer, entry.left, entry.right, entry.asked, who, None) for entry in new]
+        else:
+            if seq is None:
+                standing = [n for n in range(1, before + 1) if self.log[n - 1][4] == who and self.stands(n)]
+                if not standing:
+                    return NothingToUndo
+                seq = standing[-1]
+            if not 1 <= seq <= before:
+                return UnknownEntry
+            if not self.stands(seq):
+                return AlreadyUndone
+            _, left, right, asked, _, _ = self.log[seq - 1]
+            self.log.append(("undo", left, right, asked, who, seq))
+        made = range(before + 1, len(self.log) + 1)
+        if key is not None:
+            self.keys[key] = content, made
+        return made, False
+
+    def stands(self, n):
+        return self.log[n - 1][0] != "undo" and n not in self.undone()
+
+    def undone(self):
+        return {entry[5] for entry in self.log} - {None}
+
+
+positions = st.lists(st.integers(0, N_ITEMS - 1), min_size=2, max_size=2, unique=True)
+new_entries = st.builds(
+    lambda two, answer, asked: NewEntry(*two, answer, asked),
+    positions,
+    st.sampled_from(["same", "different", "skip"]),
+    st.sampled_from(["active", "random", "given"]),
+)
+people = st.sampled_from(["", "ann", "böb/violet otter"])
+keys = st.none() | st.sampled_from(["k1", "k2", "k3", "k4"])
+appends = st.tuples(st.lists(new_entries, min_size=1, max_size=3), st.none(), people, keys)
+undos = st.tuples(st.just([]), st.none() | st.integers(1, 12), people, keys)
+
+
+def machine(folder, url):
+    """A state machine whose projects are all in one database."""
+    opened = [Store.open(folder, url)]
+
+    class Logs(RuleBasedStateMachine):
+        @initialize()
+        def begin(self):
+            self.id = f"p{next(numbers)}"
+            opened[0].create_project(self.id, "", some_items(), {}, "")
+            self.model, self.heard = Model(), []
+            self.listen()
+
+        def listen(self):
+            opened[0].listen(lambda project, entries: self.heard.extend(entries if project == self.id else []))
+
+        def check(self, request, future):
+            expected = self.model.ask(*request)
+            if isinstance(expected, type):
+                assert outcome(future) is expected
+            else:
+                entries, repeated = outcome(future)
+                assert ([entry.seq for entry in entries], repeated) == (list(expected[0]), expected[1])
+                assert [told(entry) for entry in entries] == [self.model.log[entry.seq - 1] for entry in entries]
+
+        def submit(self, request):
+            new, seq, who, key = request
+            return opened[0].append(self.id, new, who, key) if new else opened[0].undo(self.id, seq, who, key)
+
+        @rule(request=appends | undos)
+        def one(self, request):
+            self.check(request, self.submit(request))
+
+        @rule(requests=st.lists(appends | undos, min_size=2, max_size=6))
+        def several_at_once(self, requests):
+            with one_group(opened[0]):
+                futures = [self.submit(request) for request in requests]
+            for request, future in zip(requests, futures, strict=True):
+                self.check(request, future)
+
+        @rule()
+        def reopen(self):
+            opened[0].close()
+            opened[0] = Store.open(folder, url)
+            self.listen()
+
+        @invariant()
+        def is_as_the_model(self):
+            store, log = opened[0], self.model.log
+            kept = store.entries(self.id)
+            assert [told(entry) for entry in kept] == log
+            assert [entry.seq for entry in kept] == list(range(1, len(log) + 1))
+            assert store.undone(self.id, 1, len(log)) == self.model.undone()
+            assert store.project(self.id).seq == len(log)
+            assert self.heard == kept  # each once, in order
+
+    return Logs, opened
+
+
+def told(entry: Entry):
+    return entry.kind, entry.left, entry.right, entry.asked, entry.who, entry.undoes
+
+
+@pytest.mark.parametrize(("n_examples", "n_steps"), [(8, 15), pytest.param(150, 40, marks=pytest.mark.slow)])
+def test_a_log_is_what_a_plain_model_says(tmp_path, url, n_examples, n_steps):
+    logs, opened = machine(tmp_path, url)
+    try:
+        run_state_machine_as_test(logs, settings=settings(max_examples=n_examples, stateful_step_count=n_steps))
+    finally:
+        opened[0].close()
+
+
+def test_items_come_back_bit_for_bit(store):
+    extreme = np.array([[5e-324, -0.0, 1 / 3], [1.7e308, -2.2e-308, 0.1]])
+    items = ItemSet(
+        ("a\u2028b", "ü"),
+        extreme,
+        ("x", "y\0", "half \ud800"),
+        Scaling("features", np.array([1 / 3, 1e-300, 2.0])),
+        shown="text",
+        text=["zero \0, half \udfff, '\"", ""],
+        fields={"n": [1, None], "f": [0.1, 1e300], "b": [True, False], "s": ["", "\0"]},
+    )
+    row = store.create_project("it", "Its title", items, {"step_size": 0.1, "max_rank": None}, "digest")
+    back = store.items("it")
+    assert back.features.tobytes() == extreme.tobytes()
+    assert back.scaling.factors.tobytes() == items.scaling.factors.tobytes()
+    assert (back.ids, back.feature_names, back.text, back.fields, back.pictures) == (
+        items.ids,
+        items.feature_names,
+        items.text,
+        items.fields,
+        None,
+    )
+    assert back.about() == items.about() == row.about
+    assert (row.title, row.settings, row.digest) == ("Its title", {"step_size": 0.1, "max_rank": None}, "digest")
+    assert (row.n_items, row.seq, store.projects()) == (2, 0, [row])
+
+
+def test_items_are_appended_all_or_none(store, project):
+    more = some_items(3, "more ")
+    assert store.add_items(project, more) == store.project(project).n_items == N_ITEMS + 3
+    assert store.items(project).ids == some_items().ids + more.ids
+    assert store.append(project, [NewEntry(0, N_ITEMS + 2, "same")]).result().entries[0].right == N_ITEMS + 2
+    with pytest.raises(DuplicateItem, match="'more 1'"):
+        store.add_items(project, ItemSet(("new", "more 1"), np.ones((2, 3)), ("x", "y", "z"), more.scaling))
+    with pytest.raises(DuplicateItem, match="'twice' is there 2 times"):
+        store.add_items(project, ItemSet(("twice", "twice"), np.ones((2, 3)), ("x", "y", "z"), more.scaling))
+    with pytest.raises(Refused, match="features that are not those"):
+        store.add_items(project, ItemSet(("new",), np.ones((1, 3)), ("x", "y", "w"), more.scaling))
+    with pytest.raises(Refused, match="no column 'colour'"):
+        store.add_items(project, some_items(1, "other ", fields={"colour": ["red"]}))
+    assert len(store.items(project)) == N_ITEMS + 3
+
+
+def test_pictures_are_read_when_they_are_asked_for(store):
+    pictures = [bytes([i]) * 10 for i in range(4)]
+    store.create_project("seen", "", some_items(4, shown="picture", pictures=pictures), {}, "")
+    back = store.items("seen").pictures
+    assert list(back) == pictures
+    assert (back[-1], back[1:3], len(back)) == (pictures[3], pictures[1:3], 4)
+    with pytest.raises(IndexError):
+        back[4]
+    assert (store.picture("seen", 2), store.picture("seen", 4)) == (pictures[2], None)
+
+
+def test_a_project_is_made_once(store, project):
+    with pytest.raises(ProjectExists, match="'it'"):
+        store.create_project(project, "Another", some_items(), {}, "")
+    assert [row.title for row in store.projects()] == ["It"]
+    with pytest.raises(UnknownProject, match="'else'"):
+        store.items("else")
+    with pytest.raises(Refused, match="shape"):
+        store.create_project("odd", "", ItemSet(("a",), np.ones((1, 2)), ("x",), Scaling("none", np.ones(1))), {}, "")
+
+
+def test_what_is_no_entry_is_refused_and_nothing_is_kept(store, project):
+    wrong = [
+        (NewEntry(0, N_ITEMS, "same"), UnknownItem),
+        (NewEntry(-1, 0, "same"), UnknownItem),
+        (NewEntry(1, 1, "same"), UnknownItem),
+        (NewEntry(np.int64(1), 0, "same"), UnknownItem),
+        (NewEntry(0, 1, "undo"), Refused),
+        (NewEntry(0, 1, "same", "guessed"), Refused),
+    ]
+    for entry, error in wrong:
+        with pytest.raises(error, match=r"entry 1 .*accepted"):
+            store.append(project, [NewEntry(0, 1, "same"), entry])
+    for text_ in ("a\0b", "\ud800", "x" * 201):  # which a database cannot keep
+        with pytest.raises(Refused, match="accepted"):
+            store.append(project, some_entries(1), text_)
+        with pytest.raises(Refused, match="accepted"):
+            store.undo(project, 1, "", text_)
+    with pytest.raises(UnknownEntry):
+        store.undo(project, 2**70)
+    assert store.entries(project) == []
+
+
+def test_one_bad_request_in_a_group_fails_alone(store, project):
+    """Also one that only the database finds fault with."""
+    with one_group(store):
+        first = store.append(project, some_entries(2), "ann", "key")
+        conflict = store.append(project, some_entries(3), "ann", "key")
+        nothing = store.undo(project, None, "nobody")
+        # It was checked before it was changed: a kind that the table does not allow.
+        entries = [NewEntry(0, 1, "same")]
+        bad = store.append(project, entries)
+        entries[0] = NewEntry(0, 1, "perhaps")
+        last = store.append(project, some_entries(1, 7))
+    assert outcome(conflict) is KeyConflict
+    assert outcome(nothing) is NothingToUndo
+    assert outcome(bad) is StoreUnavailable
+    assert [entry.seq for entry in first.result().entries + last.result().entries] == [1, 2, 3]
+    assert [entry.seq for entry in store.entries(project)] == [1, 2, 3]
+    assert store.append(project, some_entries(1)).result().entries[0].seq == 4
+
+
+def test_many_at_once_lose_nothing_and_mix_nothing(store, project):
+    """Batches stay together, and each thread's entries are in the order in which they were acknowledged."""
+    acknowledged, heard = {}, []
+    store.listen(lambda project, entries: heard.extend(entries))
+
+    def answer(name):
+        mine = acknowledged[name] = []
+        for i in range(12):
+            kept = store.append(project, some_entries(1 + i % 3, i), name, f"{name}{i}").result(30)
+            again = store.append(project, some_entries(1 + i % 3, i), name, f"{name}{i}").result(30)
+            assert again.repeated
+            assert again.entries == kept.entries
+            mine.append(kept.entries)
+
+    threads = [threading.Thread(target=answer, args=(f"t{i}",)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    log = store.entries(project)
+    assert [entry.seq for entry in log] == list(range(1, 8 * 24 + 1))
+    assert heard == log
+    for name, batches in acknowledged.items():
+        mine = [entry for batch in batches for entry in batch]
+        assert mine == [entry for entry in log if entry.who == name]
+        assert all(after.seq == before.seq + 1 for batch in batches for before, after in pairwise(batch))
+
+
+def test_what_waits_is_bounded(store, project, monkeypatch):
+    monkeypatch.setattr(writer, "MOST_WAITING", 10)
+    with one_group(store):
+        kept = [store.append(project, some_entries(4)) for _ in range(2)]
+        with pytest.raises(Overloaded, match="8 entries wait"):
+            store.append(project, some_entries(4))
+    wait(kept)
+    assert [entry.seq for entry in store.append(project, some_entries(50)).result().entries] == list(range(9, 59))
+
+
+def test_who_gives_up_in_time_is_not_written(store, project):
+    with one_group(store):
+        given_up, kept = (store.append(project, some_entries(1)) for _ in range(2))
+        assert given_up.cancel()
+    assert kept.result().entries[0].seq == 1
+
+
+def test_a_listener_that_fails_does_not_fail_who_answers(store, project, caplog):
+    def fail(project, entries):
+        raise RuntimeError("I do not listen")
+
+    store.listen(fail)
+    assert store.append(project, some_entries(1)).result().entries[0].seq == 1
+    assert store.append(project, some_entries(1)).result().entries[0].seq == 2
+    assert "a listener failed" in caplog.text
+
+
+def test_close_writes_what_waits(tmp_path, url):
+    store = Store.open(tmp_path, url)
+    store.create_project("it", "", some_items(), {}, "")
+    futures = [store.append("it", some_entries(3)) for _ in range(20)]
+    store.close()
+    assert sorted(entry.seq for future in futures for entry in future.result(0).entries) == list(range(1, 61))
+    with pytest.raises(StoreUnavailable, match="closed"):
+        store.append("it", some_entries(1))
+
+
+def test_pages_of_entries(store, project):
+    store.append(project, some_entries(10)).result()
+    assert [entry.seq for entry in store.entries(project, 3, 4)] == [4, 5, 6, 7]
+    assert store.entries(project, 10) == []
+    assert store.entry(project, 10).seq == 10
+    with pytest.raises(UnknownEntry, match="1 to 10"):
+        store.entry(project, 11)
+
+
+def test_tokens_are_kept_hashed_and_names_are_given_once(tmp_path, store, url):
+    secret = store.create_token("ann", {"digits": "answer", "*": "read"})
+    assert secret.startswith("ocelad_")
+    assert len(secret) == 50
+    with open_tokens(tmp_path / "data", url) as tokens:  # while the store is open
+        other = tokens.create("bob", {"*": "admin"})
+    assert store.find_token(hash_of(secret)).rights == {"digits": "answer", "*": "read"}
+    assert store.find_token(hash_of(other)).name == "bob"
+    assert store.find_token(hash_of(secret + "x")) is None
+    revoked = store.revoke_token("ann")
+    assert revoked == store.revoke_token("ann") == store.find_token(hash_of(secret))
+    assert revoked.revoked_at is not None
+    assert [(token.name, token.revoked_at is None) for token in store.tokens()] == [("ann", False), ("bob", True)]
+    with pytest.raises(TokenExists, match="'ann'"):
+        store.create_token("ann", {"*": "read"})
+    with pytest.raises(UnknownToken, match="'eve'"):
+        store.revoke_token("eve")
+    with pytest.raises(Refused, match="accepted: read, answer, admin"):
+        store.create_token("eve", {"*": "everything"})
+    assert all(secret.encode() not in path.read_bytes() for path in (tmp_path / "data").iterdir())
+
+
+def test_tokens_can_be_made_before_a_service_ran(tmp_path, url):
+    with open_tokens(tmp_path / "new", url) as tokens:
+        tokens.create("ann", {"*": "read"})
+    with Store.open(tmp_path / "new", url) as store:
+        assert [token.name for token in store.tokens()] == ["ann"]
+
+
+def test_the_migrations_make_the_tables_that_queries_name(tmp_path, store, url):
+    database = Database(tmp_path / "data", url)
+    with database.reading() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": "ocelad_schema"})
+        assert compare_metadata(context, metadata) == []
+    database.dispose()
+
+
+def test_a_newer_schema_is_refused_and_left_alone(tmp_path, url):
+    Store.open(tmp_path, url).close()
+    database = Database(tmp_path, url)
+    with database.writing() as connection:
+        connection.execute(text("UPDATE ocelad_schema SET version_num = '9999'"))
+    with pytest.raises(StoreUnavailable, match=r"newer ocelad \(its schema is 9999\)"):
+        Store.open(tmp_path, url)
+    with database.reading() as connection:
+        assert connection.scalar(text("SELECT version_num FROM ocelad_schema")) == "9999"
+    database.dispose()
+
+
+def test_the_second_to_open_hears_who_is_first(tmp_path, store, url, monkeypatch):
+    with pytest.raises(StoreInUse, match=f"in use by process {os.getpid()} on .*; stop that one"):
+        Store.open(tmp_path / "data", url)
+    if url is not None:
+        monkeypatch.setattr("ocelad.service.store.lock._PATIENCE_S", 0.1)
+        with pytest.raises(StoreInUse, match=f"in use by ocelad on .*, process {os.getpid()}; stop") as told:
+            Store.open(tmp_path / "another folder", url)
+        assert PASSWORD not in str(told.value)
+    store.close()
+    Store.open(tmp_path / "data", url).close()
+
+
+def test_a_lost_connection_is_made_again(store, project, url, postgres):  # noqa: F811
+    """Requests in flight fail and can be repeated by key; commits that nobody heard of are told of."""
+    if url is None:
+        pytest.skip("SQLite has no connection to lose")
+    heard = []
+    store.listen(lambda project, entries: heard.extend(entries))
+    store.append(project, some_entries(2), key="one").result()
+    assert postgres.end_connections(url)
+    with pytest.raises(StoreUnavailable) as told:
+        store.append(project, some_entries(2), key="two").result(30)
+    assert PASSWORD not in str(told.value)
+    # As if the commit had been made, and only its acknowledgement lost.
+    database = Database(Path(), url)
+    with database.writing() as connection:
+        number = store.project(project).number
+        copied = "at, kind, left_item, right_item, asked, who"
+        connection.execute(text(f"INSERT INTO entries SELECT project, 3, {copied} FROM entries LIMIT 1"))
+    database.dispose()
+    assert store.append(project, some_entries(2), key="two").result(30).entries[-1].seq == 5
+    assert store.append(project, some_entries(2), key="one").result(30).repeated
+    assert [entry.seq for entry in heard] == [1, 2, 3, 4, 5]
+    assert heard == store.entries(project)
+    assert store.project(project).number == number
+
+
+def test_a_lost_connection_is_made_again_without_being_asked(store, project, url, postgres, monkeypatch):  # noqa: F811
+    if url is None:
+        pytest.skip("SQLite has no connection to lose")
+    monkeypatch.setattr(writer, "RETRY_S", 0.01)
+    postgres.end_connections(url)
+    with pytest.raises(StoreUnavailable):
+        store.append(project, some_entries(1)).result(30)
+    deadline = time.monotonic() + 30
+    while store._writer._connection is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert store._writer._connection is not None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "mysql://me:sesame@host/it",
+        "postgresql://me:sesame@127.0.0.1:1/it",
+        "postgresql://me:sesame@127.0.0.1:notaport/it",
+        "sesame",
+        "postgresql://me@127.0.0.1:1/it?password=sesame",
+    ],
+)
+def test_what_is_wrong_with_a_url_is_told_without_the_password(tmp_path, wrong):
+    with pytest.raises((StoreUnavailable, ValueError)) as told:
+        Store.open(tmp_path, wrong)
+    assert "sesame" not in str(told.value)
+    Store.open(tmp_path).close()  # nothing is held
+
+
+def test_a_wrong_password_is_told_without_it(tmp_path, postgres):  # noqa: F811
+    wrong = postgres.url("postgres").replace("otter", "0tter")
+    with pytest.raises(StoreUnavailable, match="password authentication failed") as told:
+        Store.open(tmp_path, wrong)
+    assert "0tter" not in str(told.value)
+
+
+@contextmanager
+def small_disk(pages):
+    """SQLite's own way to have no room."""
+
+    def limit(connection, _):
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute(f"PRAGMA max_page_count = {pages}").close()
+
+    event.listen(Engine, "connect", limit)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "connect", limit)
+
+
+def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path):
+    with small_disk(60), Store.open(tmp_path) as store:
+        store.create_project("it", "", some_items(), {}, "")
+        n_kept = 0
+        while not (error := (future := store.append("it", some_entries(100))).exception()):
+            n_kept += len(future.result().entries)
+        assert isinstance(error, StoreUnavailable)
+        assert "no room left on the disk" in str(error)
+        assert len(store.entries("it", limit=10**6)) == n_kept >= 100
+        with pytest.raises(StoreUnavailable, match="no room left on the disk"):
+            store.create_project("big", "", some_items(20_000), {}, "")
+        assert [row.id for row in store.projects()] == ["it"]
+    with Store.open(tmp_path) as store:  # and when there is room again
+        assert store.append("it", some_entries(100)).result().entries[0].seq == n_kept + 1
+
+
+def test_a_damaged_database_is_told_of(tmp_path):
+    Store.open(tmp_path).close()
+    path = tmp_path / "ocelad.sqlite3"
+    whole = path.read_bytes()
+    path.write_bytes(b"no database at all" * 1000)
+    with pytest.raises(StoreUnavailable, match="is no SQLite database, or is damaged; restore a backup"):
+        Store.open(tmp_path)
+    path.write_bytes(whole[:100] + b"\xff" * (len(whole) - 100))
+    with pytest.raises(StoreUnavailable, match="is damaged"):
+        Store.open(tmp_path)
+    with pytest.raises(StoreUnavailable, match="is damaged"):
+        backup(tmp_path, tmp_path / "copy")
+    path.write_bytes(whole)
+    Store.open(tmp_path).close()  # nothing is held
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_of(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreUnavailable, match=r"cannot be made .*accepted: a folder that can be written to"):
+        Store.open(tmp_path / "file" / "data")
+    (tmp_path / "data").mkdir(mode=0o555)
+    (tmp_path / "read-only database").mkdir()
+    Store.open(tmp_path / "read-only database").close()
+    (tmp_path / "read-only database" / "ocelad.sqlite3").chmod(0o444)
+    program = (
+        "import os, sys; from pathlib import Path; from ocelad.service.store import Store\n"
+        "if os.geteuid() == 0: os.setgid(65534), os.setuid(65534)\n"
+        "for folder in sys.argv[1:]:\n"
+        "    try: Store.open(Path(folder))\n"
+        "    except OSError as error: print(type(error).__name__, error)\n"
+    )
+    if os.geteuid() == 0:
+        for path in [*tmp_path.parents[:2], *tmp_path.rglob("*"), tmp_path]:
+            path.chmod(path.stat().st_mode | 0o055)
+        (tmp_path / "read-only database").chmod(0o777)
+        (tmp_path / "read-only database" / "ocelad.lock").chmod(0o666)
+    folders = [tmp_path / "data", tmp_path / "read-only database"]
+    ended = subprocess.run([sys.executable, "-c", program, *folders], capture_output=True, text=True, check=True)
+    lines = ended.stdout.splitlines()
+    assert all(line.startswith("StoreUnavailable") for line in lines), lines
+    assert all("accepted: a folder that can be written to" in line for line in lines), lines
+    assert len(lines) == 2
+
+
+def test_a_backup_while_writing_is_one_state_that_restores(tmp_path):
+    """Everything that was acknowledged before it began, and whole requests only."""
+    stop = threading.Event()
+    with Store.open(tmp_path / "data") as store:
+        store.create_project("it", "", some_items(shown="picture", pictures=[b"png"] * N_ITEMS), {"a": 1}, "digest")
+        secret = store.create_token("ann", {"*": "read"})
+
+        def answer(name):
+            for i in count():
+                if stop.is_set():
+                    return
+                store.append("it", some_entries(7, i), name, f"{name}{i}").result()
+
+        threads = [threading.Thread(target=answer, args=(f"t{i}",)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        before = []
+        for i in range(3):
+            time.sleep(0.05)
+            before.append(store.project("it").seq)
+            backup(tmp_path / "data", tmp_path / f"copy{i}")
+        stop.set()
+        for thread in threads:
+            thread.join()
+        log, items = store.entries("it", limit=10**6), store.items("it")
+        assert 0 < before[0] < before[-1] < len(log)
+        for i, n_before in enumerate(before):
+            assert (tmp_path / f"copy{i}").stat().st_mode & 0o777 == 0o600
+            restore(tmp_path / f"copy{i}", tmp_path / f"restored{i}")
+            with Store.open(tmp_path / f"restored{i}") as again:
+                kept = again.entries("it", limit=10**6)
+                assert len(kept) >= n_before
+                assert len(kept) % 7 == 0
+                assert kept == log[: len(kept)]
+                assert again.items("it").features.tobytes() == items.features.tobytes()
+                assert list(again.items("it").pictures) == [b"png"] * N_ITEMS
+                assert again.find_token(hash_of(secret)).name == "ann"
+                assert again.append("it", some_entries(7), "t0", "t00").result().repeated
+
+
+def test_the_commands_that_back_up_and_restore(tmp_path):
+    with Store.open(tmp_path / "data") as store:
+        store.create_project("it", "", some_items(), {}, "")
+        store.append("it", some_entries(3)).result()
+        assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "data").glob("*.sqlite3*"))
+        made = CliRunner().invoke(commands.backup, [str(tmp_path / "copy"), "--data-folder", str(tmp_path / "data")])
+    back = CliRunner().invoke(commands.restore, [str(tmp_path / "copy"), "--data-folder", str(tmp_path / "new")])
+    assert made.output == f"Backup: {tmp_path / 'copy'} (projects: 1, entries: 3)\n"
+    assert back.output == f"Restored: {tmp_path / 'new'} (projects: 1, entries: 3)\n"
+    with Store.open(tmp_path / "new") as store:
+        assert len(store.entries("it")) == 3
+
+
+def test_what_cannot_be_backed_up_or_restored_is_told(tmp_path):
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    with pytest.raises(StoreUnavailable, match="accepted: a data folder with SQLite"):
+        backup(data, copy)
+    Store.open(data).close()
+    backup(data, copy)
+    with pytest.raises(Refused, match="is there already"):
+        backup(data, copy)
+    with pytest.raises(Refused, match="does not exist"):
+        backup(data, tmp_path / "no" / "copy")
+    with pytest.raises(Refused, match="not empty"):
+        restore(copy, data)
+    with pytest.raises(StoreUnavailable, match="there is no file"):
+        restore(tmp_path / "nothing", tmp_path / "new")
+    other = sqlite3.connect(tmp_path / "other")
+    other.execute("CREATE TABLE something (x)")
+    other.close()
+    with pytest.raises(Refused, match="no database of ocelad's"):
+        restore(tmp_path / "other", tmp_path / "new")
+    newer = sqlite3.connect(copy)
+    newer.execute("UPDATE ocelad_schema SET version_num = '9999'")
+    newer.commit()
+    newer.close()
+    with pytest.raises(StoreUnavailable, match="newer"):
+        restore(copy, tmp_path / "new")
+    copy.unlink()
+    backup(data, copy)
+    restore(copy, tmp_path / "new")  # what failed left nothing in the way
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_pg_dump_and_pg_restore_make_a_copy(tmp_path, postgres):  # noqa: F811
+    url, other = postgres.new_url(), postgres.new_url()
+    with Store.open(tmp_path / "data", url) as store:
+        store.create_project("it", "", some_items(), {}, "")
+        store.append("it", some_entries(50), "ann", "key").result()
+        dump = [postgres.bindir / "pg_dump", "--format=custom", f"--file={tmp_path / 'dump'}", url]
+        subprocess.run(dump, check=True, capture_output=True)
+        log, items = store.entries("it"), store.items("it")
+    subprocess.run([postgres.bindir / "pg_restore", f"--dbname={other}", tmp_path / "dump"], check=True)
+    with Store.open(tmp_path / "other", other) as again:
+        assert again.entries("it") == log
+        assert again.items("it").features.tobytes() == items.features.tobytes()
+        assert again.append("it", some_entries(50), "ann", "key").result().repeated
+        assert again.create_project("new", "", some_items(), {}, "").seq == 0
