@@ -173,7 +173,7 @@ class Witness:
 
     def check_metric(self):
         """Whether what was learned equals a replay of the log, bit for bit; up to which entry."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300  # kernels may have to be compiled
         while (told := self.ask("metric?matrix=true"))["seq"] < len(self.log):
             assert time.monotonic() < deadline, "it does not learn"
             time.sleep(0.02)
