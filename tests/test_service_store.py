@@ -338,6 +338,16 @@ def test_one_bad_request_in_a_group_fails_alone(store, project):
     assert store.append(project, some_entries(1)).result().entries[0].seq == 4
 
 
+def test_repeats_within_one_group_are_kept_once(store, project):
+    with one_group(store):
+        answers = [store.append(project, some_entries(2), "ann", "key") for _ in range(3)]
+        undos = [store.undo(project, 2, "ann", "other key") for _ in range(2)]
+    assert [future.result().repeated for future in answers + undos] == [False, True, True, False, True]
+    assert {future.result().entries for future in answers} == {tuple(store.entries(project, 0, 2))}
+    assert {future.result().entries for future in undos} == {tuple(store.entries(project, 2))}
+    assert store.project(project).seq == 3
+
+
 def test_many_at_once_lose_nothing_and_mix_nothing(store, project):
     """Batches stay together, and each thread's entries are in the order in which they were acknowledged."""
     acknowledged, heard = {}, []
