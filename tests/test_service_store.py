@@ -17,12 +17,14 @@ import numpy as np
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from click.testing import CliRunner
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from postgres import PASSWORD, postgres  # noqa: F401  a fixture
 from sqlalchemy import Engine, event, text
 
+from ocelad.cli import backup as commands
 from ocelad.service.entries import Entry, NewEntry
 from ocelad.service.itemset import ItemSet, Scaling
 from ocelad.service.secret import hash_of
@@ -646,6 +648,19 @@ def test_a_backup_while_writing_is_one_state_that_restores(tmp_path):
                 assert list(again.items("it").pictures) == [b"png"] * N_ITEMS
                 assert again.find_token(hash_of(secret)).name == "ann"
                 assert again.append("it", some_entries(7), "t0", "t00").result().repeated
+
+
+def test_the_commands_that_back_up_and_restore(tmp_path):
+    with Store.open(tmp_path / "data") as store:
+        store.create_project("it", "", some_items(), {}, "")
+        store.append("it", some_entries(3)).result()
+        assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "data").glob("*.sqlite3*"))
+        made = CliRunner().invoke(commands.backup, [str(tmp_path / "copy"), "--data-folder", str(tmp_path / "data")])
+    back = CliRunner().invoke(commands.restore, [str(tmp_path / "copy"), "--data-folder", str(tmp_path / "new")])
+    assert made.output == f"Backup: {tmp_path / 'copy'} (projects: 1, entries: 3)\n"
+    assert back.output == f"Restored: {tmp_path / 'new'} (projects: 1, entries: 3)\n"
+    with Store.open(tmp_path / "new") as store:
+        assert len(store.entries("it")) == 3
 
 
 def test_what_cannot_be_backed_up_or_restored_is_told(tmp_path):

@@ -13,12 +13,14 @@ from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 
 from ocelad.service import store as stored
+from ocelad.service.logs import logger
 from ocelad.service.observed import Measures, Observed
 from ocelad.service.problems import Known, tell_problems
 from ocelad.service.routes import answers, operations, projects, questions
 from ocelad.service.security import Authenticator, Guard, Limits, needs_token
 from ocelad.service.service import Service
 
+log = logger("ocelad.service")
 PAGE = Path(__file__).parent / "page"
 # What the store refuses with, and what that is to a client.
 OF_THE_STORE: tuple[Known, ...] = (
@@ -40,11 +42,13 @@ def create_app(service: Service) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         service.attach(asyncio.get_running_loop())
+        log.info("started", projects=[live.id for live in service])
         try:
             yield
         finally:
             service.attach(None)
             await asyncio.to_thread(service.close)
+            log.info("stopped")
 
     app = FastAPI(
         title="ocelad",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from errno import EACCES, EADDRINUSE
 from types import FrameType
 
 import uvicorn
@@ -66,5 +67,6 @@ def bound(settings: Settings) -> tuple[socket.socket, Settings]:
     except OSError as error:
         listening.close()
         reason = error.strerror or str(error)
-        raise OSError(f"cannot listen at {settings.host} port {settings.port}: {reason}; --port says another") from None
+        hint = "; --port says another" if error.errno in (EADDRINUSE, EACCES) else ""
+        raise OSError(f"cannot listen at {settings.host} port {settings.port}: {reason}{hint}") from None
     return listening, settings.model_copy(update={"port": listening.getsockname()[1]})

@@ -34,6 +34,7 @@ export class EventStream {
   #path;
   #take;
   #cursor;
+  #pause = FIRST_PAUSE;
   #wake = () => {};
 
   /** take: what is told: state(word), problem(error), entries(list), and by the name of the event hello, learned, items,
@@ -48,16 +49,17 @@ export class EventStream {
 
   /** Reads, and connects again with growing pauses, for as long as the page is there. */
   async run() {
-    for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
+    for (;;) {
       try {
-        await this.#read(() => (pause = FIRST_PAUSE));
+        await this.#read();
       } catch (problem) {
         // A connection that breaks is told by the state; only a refusal has something to say.
         if (problem instanceof Refused) this.#take.problem(problem);
       }
       this.#take.state("reconnecting");
       // Not all pages at once, when a service comes back.
-      const wait = pause * (0.75 + 0.5 * Math.random());
+      const wait = this.#pause * (0.75 + 0.5 * Math.random());
+      this.#pause = Math.min(2 * this.#pause, LONGEST_PAUSE);
       await new Promise((resolve) => {
         this.#wake = resolve;
         setTimeout(resolve, wait);
@@ -65,7 +67,7 @@ export class EventStream {
     }
   }
 
-  async #read(connected) {
+  async #read() {
     const lost = new AbortController();
     const lose = () => lost.abort();
     let timer = 0;
@@ -81,8 +83,6 @@ export class EventStream {
       const reader = messageReader((message) => this.#deliver(message));
       const words = new TextDecoder();
       const stream = response.body.getReader();
-      connected();
-      this.#take.state("live");
       for (;;) {
         const { done, value } = await stream.read();
         if (done) return;
@@ -96,6 +96,10 @@ export class EventStream {
   }
 
   #deliver({ event, data }) {
+    if (event === "hello") {
+      this.#pause = FIRST_PAUSE;
+      this.#take.state("live");
+    }
     if (["hello", "learned", "items", "people"].includes(event)) this.#take[event](data);
     if (event !== "comparisons") return;
     const fresh = data.entries.filter((entry) => entry.seq > this.#cursor);

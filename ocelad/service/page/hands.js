@@ -70,6 +70,7 @@ export function watchHands(canvas, map) {
   canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Enter") map.openMiddle();
+    else if (event.key === "Escape") map.close();
     else if (keys[event.key]) {
       keys[event.key]();
       map.pointAtMiddle();

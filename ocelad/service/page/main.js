@@ -2,7 +2,7 @@
 
 import { Api, Unreachable } from "./api.js";
 import { askToken, setUpHelp, setUpPerson, setUpTheme } from "./dialogs.js";
-import { byId, count } from "./dom.js";
+import { byId, count, lessMotion } from "./dom.js";
 import { setUpKeys } from "./keys.js";
 import { showProblem } from "./notices.js";
 import { Outbox } from "./outbox.js";
@@ -32,24 +32,25 @@ async function start() {
   page = new ProjectPage(api, project, outbox);
 
   for (const button of document.querySelectorAll("[data-answer]")) {
-    button.addEventListener("click", (event) => pressed(event, () => page.answer(button.dataset.answer)));
+    button.addEventListener("click", () => page.answer(button.dataset.answer));
   }
-  byId("undo").addEventListener("click", (event) => pressed(event, () => page.undo()));
+  byId("undo").addEventListener("click", () => page.undo());
   byId("mark-differences").addEventListener("change", (event) => byId("pair").classList.toggle("unmarked", !event.target.checked));
   setUpKeys({
-    s: () => page.answer("same"),
-    d: () => page.answer("different"),
-    " ": () => page.answer("skip"),
-    z: () => page.undo(),
+    s: () => press("[data-answer=same]"),
+    d: () => press("[data-answer=different]"),
+    " ": () => press("[data-answer=skip]"),
+    z: () => press("#undo"),
     "?": openHelp,
   });
   await page.run();
 }
 
-/** A button that was clicked gives the focus back: space is to skip then, and not to press it again. */
-function pressed(event, act) {
-  act();
-  if (event.detail) event.currentTarget.blur();
+/** A key is its button, and one sees it go down. */
+function press(selector) {
+  const button = document.querySelector(selector);
+  button.click();
+  if (!lessMotion()) button.animate([{ transform: "scale(0.96)" }, { transform: "none" }], 160);
 }
 
 async function firstProjects(api) {

@@ -27,7 +27,10 @@ export class ItemMap {
   #opened = null;
   #neighbors = [];
   #byKeyboard = false;
+  #dense = 0;
   #due = false;
+  // Whether points are drawn, too, with the next frame; what is pointed at is on a canvas of its own.
+  #stale = true;
 
   /** take: {pointed(position or null, x, y), opened(position or null)}. */
   constructor(pointsCanvas, marksCanvas, take) {
@@ -51,48 +54,48 @@ export class ItemMap {
     this.#boxes = [first ? boxOf(to) : this.#boxNow(), boxOf(to)];
     [this.#from, this.#to, this.#shown, this.#places] = [from, to, from.slice(), new Float32Array(to.length)];
     this.#began = first || lessMotion() ? -Infinity : performance.now();
-    this.draw();
+    this.#redraw();
     return true;
   }
 
   /** Packed colours of all items, the order in which they are drawn (the last lies on top), and the theme's colours. */
   paint({ colours, order, palette }) {
     [this.#colours, this.#order, this.#palette] = [colours, order, palette];
-    this.draw();
+    this.#redraw();
   }
 
   /** The positions of the two that are asked about. */
   set pair(positions) {
     this.#pair = positions;
-    this.draw();
+    this.#draw();
   }
 
   set pointed(position) {
     this.#pointed = position;
-    this.draw();
+    this.#draw();
   }
 
   /** An item and its neighbours: [{position, similar}]; null and none: nothing is open. */
   open(position, neighbors) {
     [this.#opened, this.#neighbors] = [position, neighbors];
-    this.draw();
+    this.#draw();
   }
 
   // What hands do (hands.js).
 
   pan(dx, dy) {
     this.#camera.pan(dx, dy);
-    this.draw();
+    this.#redraw();
   }
 
   zoomAt(factor, x = this.#camera.width / 2, y = this.#camera.height / 2) {
     this.#camera.zoomAt(factor, x, y);
-    this.draw();
+    this.#redraw();
   }
 
   all() {
     this.#camera.all();
-    this.draw();
+    this.#redraw();
   }
 
   pointAt(x, y) {
@@ -128,7 +131,7 @@ export class ItemMap {
     this.#pointed = position;
     const [x, y] = position === null ? [0, 0] : this.#placeOf(position);
     this.take.pointed(position, x, y);
-    this.draw();
+    this.#draw();
   }
 
   #nearest(x, y, within) {
@@ -157,12 +160,18 @@ export class ItemMap {
     this.#raster.resize(Math.round(clientWidth * dense), Math.round(clientHeight * dense));
     this.#marks.canvas.width = Math.round(clientWidth * dense);
     this.#marks.canvas.height = Math.round(clientHeight * dense);
-    this.dense = dense;
+    this.#dense = dense;
+    this.#stale = true;
     this.#frame();
   }
 
+  #redraw() {
+    this.#stale = true;
+    this.#draw();
+  }
+
   /** Draws with the next frame. */
-  draw() {
+  #draw() {
     if (this.#due) return;
     this.#due = true;
     requestAnimationFrame(() => {
@@ -182,26 +191,28 @@ export class ItemMap {
   }
 
   #frame() {
-    if (!this.#to.length || !this.dense || this.#order.length * 2 !== this.#to.length) return;
+    if (!this.#to.length || !this.#dense || this.#order.length * 2 !== this.#to.length) return;
     const progress = this.#progress();
-    const share = eased(progress);
+    if (this.#stale) this.#drawPoints(eased(progress));
+    this.#stale = progress < 1;
+    this.#drawMarks();
+    if (!this.#stale) return;
+    this.#draw();
+    if (this.#byKeyboard) this.pointAtMiddle();
+  }
+
+  #drawPoints(share) {
     const [from, to, shown, places] = [this.#from, this.#to, this.#shown, this.#places];
     for (let i = 0; i < to.length; i++) shown[i] = from[i] + (to[i] - from[i]) * share;
     this.#camera.box = this.#boxNow();
-    const dense = this.dense;
-    const scale = this.#camera.scale * dense;
-    const left = this.#camera.left * dense;
-    const top = this.#camera.top * dense;
+    const scale = this.#camera.scale * this.#dense;
+    const left = this.#camera.left * this.#dense;
+    const top = this.#camera.top * this.#dense;
     for (let i = 0; i < to.length; i += 2) {
       places[i] = shown[i] * scale + left;
       places[i + 1] = top - shown[i + 1] * scale;
     }
-    this.#raster.draw(places, this.#colours, this.#order, this.#radius() * dense, packed(this.#palette.ground));
-    this.#drawMarks();
-    if (progress < 1) {
-      this.draw();
-      if (this.#byKeyboard) this.pointAtMiddle();
-    }
+    this.#raster.draw(places, this.#colours, this.#order, this.#radius() * this.#dense, packed(this.#palette.ground));
   }
 
   /** Smaller where there are more of them, so that they do not become one stain; larger when looked at closely. */
@@ -214,7 +225,7 @@ export class ItemMap {
   #drawMarks() {
     const pen = this.#marks;
     const { ink, ground, same, different } = this.#palette;
-    pen.setTransform(this.dense, 0, 0, this.dense, 0, 0);
+    pen.setTransform(this.#dense, 0, 0, this.#dense, 0, 0);
     pen.clearRect(0, 0, this.#camera.width, this.#camera.height);
     const ring = (position, radius, colour, width = 2) => {
       const [x, y] = this.#placeOf(position);

@@ -144,7 +144,6 @@ export class ProjectPage {
     const frame = byId("pair");
     frame.replaceChildren(...elements);
     frame.dataset.shown = this.#project.shown;
-    frame.dataset.pair = `${pair.left.id} ${pair.right.id}`;
     frame.removeAttribute("aria-busy");
     byId("mark-choice").hidden = !frame.querySelector("mark, .difference");
     byId("why").textContent = pair.why;

@@ -74,7 +74,7 @@ export class TimelineView {
       hint: "0: as expected",
       data: [told.loss, smoothed(told.loss)],
       series: [
-        { points: { show: true, size: 4, fill: css(accent, 0.35), width: 0 }, paths: () => null },
+        { points: { show: true, size: 5, fill: css(accent, 0.4), width: 0 }, paths: () => null },
         { stroke: css(accent), width: 2, points: { show: false } },
       ],
       range: (_, low, high) => [0, Math.max(high, 0.1) * 1.05],
