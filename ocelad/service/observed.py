@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import count
 from time import perf_counter
 from uuid import uuid4
 
@@ -16,6 +17,8 @@ from ocelad.service.service import Service
 
 log = logger("ocelad.http")
 _enabled = logging.getLogger("ocelad.http").isEnabledFor  # cheaper than to write what is thrown away
+# Names of requests: of this run of the service, and numbered.
+_THIS_RUN, _NUMBERS = uuid4().hex[:12], count(1)
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
@@ -75,7 +78,7 @@ class Observed:
             await self._app(scope, receive, send)
             return
         start, status, begun = perf_counter(), 500, False
-        request_id = uuid4().hex
+        request_id = f"{_THIS_RUN}-{next(_NUMBERS):x}"
 
         async def noting(message: Message) -> None:
             nonlocal status, begun
