@@ -9,6 +9,7 @@ import sys
 import click
 
 import ocelad
+from ocelad.cli.backup import backup, restore
 from ocelad.cli.compare import compare
 from ocelad.cli.demo import demo
 from ocelad.cli.evaluate import evaluate
@@ -44,7 +45,10 @@ def cli() -> None:
     """
 
 
-for command in (demo, track, embed, distance, evaluate, inspect, plot, compare, figure, reproduce, serve, token, warm):
+for command in (
+    *(demo, track, embed, distance, evaluate, inspect, plot, compare, figure, reproduce),
+    *(serve, token, backup, restore, warm),
+):
     cli.add_command(command)
 
 

@@ -72,6 +72,7 @@ def serve(items: Path | None, **options: Any) -> None:
     Settings can come from the environment, too: OCELAD_SERVE_PORT, OCELAD_SERVE_DATABASE, ...
     """
     from ocelad.service import logs
+    from ocelad.service.learning import warm
     from ocelad.service.run import Server, bound
     from ocelad.service.service import Service
 
@@ -88,6 +89,7 @@ def serve(items: Path | None, **options: Any) -> None:
                 raise click.UsageError(
                     f"{str(settings.folder)!r} has no projects yet; name a file of items, or try --demo"
                 )
+            warm(live.view.metric.n_features for live in service)
         except BaseException:
             service.close()
             raise

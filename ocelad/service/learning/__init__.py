@@ -5,3 +5,4 @@ from ocelad.service.learning.settings import checked_settings as checked_setting
 from ocelad.service.learning.settings import default_settings as default_settings
 from ocelad.service.learning.timeline import Timeline as Timeline
 from ocelad.service.learning.view import View as View
+from ocelad.service.learning.warm import warm as warm
