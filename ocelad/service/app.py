@@ -17,6 +17,7 @@ from ocelad.service.logs import logger
 from ocelad.service.observed import Measures, Observed
 from ocelad.service.problems import Known, tell_problems
 from ocelad.service.routes import answers, operations, projects, questions
+from ocelad.service.routes.quick import Quick
 from ocelad.service.security import Authenticator, Guard, Limits, needs_token
 from ocelad.service.service import Service
 
@@ -74,6 +75,7 @@ def create_app(service: Service) -> FastAPI:
 
     app.mount("/static", StaticFiles(directory=PAGE), name="static")
     # The last one added is the outermost.
+    app.add_middleware(Quick, service=service, authenticate=app.state.authenticate, known=OF_THE_STORE)
     app.add_middleware(
         Limits,
         max_body=settings.max_body,

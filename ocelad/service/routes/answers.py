@@ -15,6 +15,7 @@ from ocelad.service.events import events as messages
 from ocelad.service.live import Live
 from ocelad.service.refusal import Refusal
 from ocelad.service.routes.access import REFUSALS, Answerer, Key, Reader, told
+from ocelad.service.store import Appended
 from ocelad.service.wire import Acknowledged, HistoryPage, NewComparison, NewComparisons, Seq, Undo, Undone
 
 router = APIRouter(tags=["answers"], responses=REFUSALS)
@@ -24,11 +25,19 @@ router = APIRouter(tags=["answers"], responses=REFUSALS)
 async def compare(access: Answerer, new: NewComparison | NewComparisons, key: Key = None) -> Response:
     """Keep one answer, or many in their order; told when they are durable."""
     live = access.live
+    kept = await asyncio.wrap_future(access.service.store.append(live.id, entries_of(live, new), access.who, key))
+    return acknowledged(kept)
+
+
+def entries_of(live: Live, new: NewComparison | NewComparisons) -> list[NewEntry]:
+    """What is to be kept of one answer, or of many."""
     if isinstance(new, NewComparison):
-        entries = [_entry(live, new, "body")]
-    else:
-        entries = [_entry(live, each, f"body.comparisons.{i}") for i, each in enumerate(new.comparisons)]
-    kept = await asyncio.wrap_future(access.service.store.append(live.id, entries, access.who, key))
+        return [_entry(live, new, "body")]
+    return [_entry(live, each, f"body.comparisons.{i}") for i, each in enumerate(new.comparisons)]
+
+
+def acknowledged(kept: Appended) -> Response:
+    """That they are durable."""
     first, last = kept.entries[0].seq, kept.entries[-1].seq
     return told(Acknowledged(first=first, last=last, repeated=kept.repeated), 200 if kept.repeated else 201)
 
