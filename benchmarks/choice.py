@@ -2,16 +2,16 @@
 
     python benchmarks/choice.py [--seeds 40] [--quick] [--picture docs/active.png]
 
-Items are split in halves. Pairs of the first half are asked about and answered by the task's classes; the second half is
-judged by its 5 nearest neighbours in the first half, under the metric learned so far. A seed draws the split, the noise
-and the pairs; both ways of asking have the same splits, noise and settings of the tracker, which are those of a project
-of the service. One pair in five of those that are called active is drawn at random, as in the service. The weights of
-the choice and the settings were chosen on seeds 1000 to 1039.
+Items are split in halves. Pairs of the first half are asked about and answered by the task's classes; the second half
+is judged by its 5 nearest neighbours in the first half, under the metric learned so far. A seed draws the split, the
+noise and the pairs; both ways of asking have the same splits, noise and settings of the tracker, which are those of a
+project of the service. One pair in five of those that are called active is drawn at random, as in the service. The
+weights of the choice and the settings were chosen on seeds 1000 to 1039.
 """
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,15 +54,17 @@ class Task(NamedTuple):
         draw = np.random.default_rng([seed, TASKS.index(name)])
         if name == "digits by parity":
             digits = load_digits()
-            features, classes, kind = digits.data, digits.target % 2, "all"
+            features, classes, scaling = digits.data, digits.target % 2, scaled(digits.data, "all")
         elif name == "synthetic":
             moment = next(iter(DriftingClusters(seed=seed)))
-            features, classes, kind = moment.points(), moment.labels, "features"
+            features, classes = moment.points(), moment.labels
+            scaling = scaled(features, "features")
         else:
             wine = load_wine()
             noise = draw.normal(size=(len(wine.data), N_NOISE))
-            features, classes, kind = np.hstack([wine.data, noise]), wine.target, "features"
-        points = features * scaled(features, kind).factors
+            features, classes = np.hstack([wine.data, noise]), wine.target
+            scaling = scaled(features, "features")
+        points = features * scaling.factors
         first, second = np.array_split(draw.permutation(len(points)), 2)
         return cls(points[first], classes[first], points[second], classes[second])
 
@@ -79,7 +81,7 @@ class Now:
         self.points, self._ocelad = points, ocelad
         self.metric, self.shares = ocelad.play(), ocelad.turn.probabilities
 
-    @cached_property
+    @property
     def learners(self) -> list[Metric]:
         bank: Any = self._ocelad.bank
         return [bank.learner(j) for j in range(len(self.shares))]

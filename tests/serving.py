@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -16,6 +17,7 @@ from typing import Any
 import httpx
 import numpy as np
 
+from ocelad.service import logs
 from ocelad.service.items import scaled
 from ocelad.service.itemset import ItemSet
 from ocelad.service.run import Server as Uvicorn
@@ -41,6 +43,8 @@ def some_items(m: int = 12, n: int = 3, seed: int = 0) -> ItemSet:
 @contextmanager
 def served(folder: Path, *items: ItemSet, **settings: Any) -> Iterator[tuple[httpx.Client, Service]]:
     """A client of a service in a thread of this process; each set of items is a project: "some", "some1", ..."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+    logs.set_up("json")
     listening, bound_settings = bound(Settings(folder=folder, port=0, **settings))
     with listening:
         service = Service.open(bound_settings)
@@ -59,6 +63,7 @@ def served(folder: Path, *items: ItemSet, **settings: Any) -> Iterator[tuple[htt
         finally:
             server.stop()
             thread.join(20)
+            logging.root.handlers[:], logging.root.level = handlers, level
 
 
 class Server:

@@ -14,27 +14,40 @@ from serving import served, some_items
 
 from ocelad import Metric, MetricTracker
 from ocelad.service.beacon import Beacon
-from ocelad.service.events import events
 
-P = "/v1/projects/some"
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with served(tmp_path_factory.mktemp("served") / "data") as (client, service):
+        yield client, service
+
+
+class Here:
+    """A project of its own for each test, on one server: its client, its address and what is served."""
+
+    def __init__(self, client, service, name):
+        self.get, self.post, self.stream = client.get, client.post, client.stream
+        self.P, self.name, self.service = f"/v1/projects/{name}", name, service
+        self.live = service.project(name)
 
 
 @pytest.fixture
-def client(tmp_path):
-    with served(tmp_path / "data", some_items()) as (client, service):
-        client.service = service
-        yield client
+def client(server):
+    http, service = server
+    name = f"project-{len(list(service))}"
+    service.create(name, "Some items", some_items())
+    return Here(http, service, name)
 
 
 def compare(client, left, right, answer, **headers):
     body = {"left": f"item {left}", "right": f"item {right}", "answer": answer}
-    return client.post(f"{P}/comparisons", json=body, headers=headers)
+    return client.post(f"{client.P}/comparisons", json=body, headers=headers)
 
 
 def learned(client):
     """Wait until everything durable has been learned from."""
     until = monotonic() + 20
-    while client.get("/v1/ready").json()["behind"]["some"]:
+    while client.get("/v1/ready").json()["behind"][client.name]:
         assert monotonic() < until
         sleep(0.01)
 
@@ -43,14 +56,14 @@ class TestAnswers:
     def test_are_numbered_and_learned_from(self, client):
         assert compare(client, 0, 1, "same").json() == {"first": 1, "last": 1, "repeated": False}
         batch = [{"left": "item 2", "right": f"item {i}", "answer": "different"} for i in (3, 4)]
-        answer = client.post(f"{P}/comparisons", json={"comparisons": batch})
+        answer = client.post(f"{client.P}/comparisons", json={"comparisons": batch})
         assert (answer.status_code, answer.json()["first"], answer.json()["last"]) == (201, 2, 3)
         learned(client)
-        points = client.service.project("some").items.points
-        settings = client.service.store.project("some").settings
+        points = client.live.items.points
+        settings = client.service.store.project(client.name).settings
         pairs = np.stack([points[[0, 2, 2]], points[[1, 3, 4]]], axis=1)
         oracle = MetricTracker(**settings).fit(pairs, [1, -1, -1])
-        assert client.service.project("some").view.metric == oracle.metric_
+        assert client.live.view.metric == oracle.metric_
 
     def test_with_the_same_key_are_kept_once(self, client):
         first = compare(client, 0, 1, "same", **{"Idempotency-Key": "k1"})
@@ -58,30 +71,30 @@ class TestAnswers:
         assert (first.status_code, again.status_code, again.json()) == (201, 200, {**first.json(), "repeated": True})
         other = compare(client, 0, 1, "different", **{"Idempotency-Key": "k1"})
         assert (other.status_code, other.json()["error"]["code"]) == (409, "key_conflict")
-        assert client.get(P).json()["seq"] == 1
+        assert client.get(client.P).json()["seq"] == 1
 
     def test_are_undone_by_who_gave_them(self, client):
         compare(client, 0, 1, "same", **{"Ocelad-Person": "anna"})
         compare(client, 2, 3, "same", **{"Ocelad-Person": "ben"})
-        undone = client.post(f"{P}/undo", json={}, headers={"Ocelad-Person": "anna"})
+        undone = client.post(f"{client.P}/undo", json={}, headers={"Ocelad-Person": "anna"})
         assert (undone.status_code, undone.json()["entry"]["seq"], undone.json()["seq"]) == (201, 1, 3)
         assert undone.json()["entry"]["undone"]
-        nothing = client.post(f"{P}/undo", json={}, headers={"Ocelad-Person": "anna"})
+        nothing = client.post(f"{client.P}/undo", json={}, headers={"Ocelad-Person": "anna"})
         assert (nothing.status_code, nothing.json()["error"]["code"]) == (409, "nothing_to_undo")
-        again = client.post(f"{P}/undo", json={"seq": 1})
+        again = client.post(f"{client.P}/undo", json={"seq": 1})
         assert (again.status_code, again.json()["error"]["code"]) == (409, "already_undone")
-        assert client.post(f"{P}/undo", json={"seq": 99}).json()["error"]["code"] == "unknown_entry"
+        assert client.post(f"{client.P}/undo", json={"seq": 99}).json()["error"]["code"] == "unknown_entry"
         learned(client)
-        assert client.get(P).json()["n_answers"] == 1
+        assert client.get(client.P).json()["n_answers"] == 1
 
     def test_a_batch_with_a_bad_one_is_refused_whole(self, client):
         batch = [
             {"left": "item 0", "right": "item 1", "answer": "same"},
             {"left": "item 0", "right": "?", "answer": "same"},
         ]
-        answer = client.post(f"{P}/comparisons", json={"comparisons": batch})
+        answer = client.post(f"{client.P}/comparisons", json={"comparisons": batch})
         assert (answer.status_code, answer.json()["error"]["where"]) == (404, "body.comparisons.1.right")
-        assert client.get(P).json()["seq"] == 0
+        assert client.get(client.P).json()["seq"] == 0
 
     @pytest.mark.parametrize(
         ("body", "status"),
@@ -96,13 +109,13 @@ class TestAnswers:
         ],
     )
     def test_what_is_no_comparison_is_refused_in_a_sentence(self, client, body, status):
-        answer = client.post(f"{P}/comparisons", json=body)
+        answer = client.post(f"{client.P}/comparisons", json=body)
         assert answer.status_code == status
         assert answer.json()["error"]["message"]
-        assert client.get(P).json()["seq"] == 0
+        assert client.get(client.P).json()["seq"] == 0
 
     def test_what_is_no_json_is_refused(self, client):
-        answer = client.post(f"{P}/comparisons", content=b"{", headers={"Content-Type": "application/json"})
+        answer = client.post(f"{client.P}/comparisons", content=b"{", headers={"Content-Type": "application/json"})
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "bad_request")
 
 
@@ -110,10 +123,10 @@ class TestHistory:
     def test_comes_in_pages(self, client):
         for i in range(1, 6):
             compare(client, 0, i, "same" if i % 2 else "skip")
-        client.post(f"{P}/undo", json={"seq": 5})
+        client.post(f"{client.P}/undo", json={"seq": 5})
         seen, after = [], 0
         while after is not None:
-            page = client.get(f"{P}/history", params={"after": after, "limit": 4}).json()
+            page = client.get(f"{client.P}/history", params={"after": after, "limit": 4}).json()
             seen, after = seen + page["entries"], page["next"]
         assert [entry["seq"] for entry in seen] == [1, 2, 3, 4, 5, 6]
         assert [entry["kind"] for entry in seen] == ["same", "skip", "same", "skip", "same", "undo"]
@@ -126,18 +139,18 @@ class TestHistory:
 
         for i, answer in enumerate(("same", "different", "skip", "same"), start=1):
             compare(client, 0, i, answer)
-        client.post(f"{P}/undo", json={"seq": 1})
+        client.post(f"{client.P}/undo", json={"seq": 1})
         for what in ("comparisons", "items"):
-            answer = client.get(f"{P}/export", params={"what": what})
+            answer = client.get(f"{client.P}/export", params={"what": what})
             (tmp_path / f"{what}.parquet").write_bytes(answer.content)
         with open_comparisons(tmp_path / "comparisons.parquet", items=tmp_path / "items.parquet") as stream:
             (chunk,) = stream
         features = some_items().features
         assert chunk.y.tolist() == [-1, 1]
         assert np.array_equal(chunk.pairs, np.stack([features[[0, 0]], features[[2, 4]]], axis=1))
-        lines = client.get(f"{P}/export", params={"what": "log", "format": "jsonl"}).text.splitlines()
+        lines = client.get(f"{client.P}/export", params={"what": "log", "format": "jsonl"}).text.splitlines()
         assert [json.loads(line)["similar"] for line in lines][-1] == "undo"
-        table = pq.read_table(io.BytesIO(client.get(f"{P}/export", params={"what": "log"}).content))
+        table = pq.read_table(io.BytesIO(client.get(f"{client.P}/export", params={"what": "log"}).content))
         assert table.num_rows == len(lines) == 5
 
 
@@ -148,29 +161,29 @@ class TestQuestions:
         learned(client)
         items = some_items()
         metric = Metric.from_factors(np.eye(3))
-        answer = client.get(f"{P}/metric", params={"format": "safetensors"})
+        answer = client.get(f"{client.P}/metric", params={"format": "safetensors"})
         path = client.service.settings.folder / "metric"
         path.write_bytes(answer.content)
         metric = Metric.load(path)
         pairs = [{"left": "item 0", "right": items.features[5].tolist()}, {"left": "item 3", "right": "item 4"}]
-        told = client.post(f"{P}/distance", json={"pairs": pairs}).json()
+        told = client.post(f"{client.P}/distance", json={"pairs": pairs}).json()
         expected = metric.distance(items.features[[0, 3]], items.features[[5, 4]])
         assert np.allclose(told["distances"], expected, rtol=1e-9)
         assert told["similar"] == (expected <= told["threshold"]).tolist()
-        nearest = client.get(f"{P}/neighbors", params={"item": "item 0", "k": 3}).json()["neighbors"]
+        nearest = client.get(f"{client.P}/neighbors", params={"item": "item 0", "k": 3}).json()["neighbors"]
         order = np.argsort(metric.distance(items.features[1:], items.features[0]))[:3] + 1
         assert [each["item"]["position"] for each in nearest] == order.tolist()
         places = np.array(
-            client.post(f"{P}/embed", json={"points": list(items.ids), "n_components": 3}).json()["places"]
+            client.post(f"{client.P}/embed", json={"points": list(items.ids), "n_components": 3}).json()["places"]
         )
         assert np.allclose(np.linalg.norm(places[0] - places[5]), expected[0], rtol=1e-6)
-        info = client.get(f"{P}/metric", params={"matrix": True}).json()
+        info = client.get(f"{client.P}/metric", params={"matrix": True}).json()
         assert np.allclose(info["matrix"], metric.matrix, rtol=1e-9)
         assert info["n_answers"] == 7
         assert sum(each["share"] for each in info["features"]) == pytest.approx(1)
 
     def test_map_and_clusters_have_a_place_for_each_item(self, client):
-        told = client.get(f"{P}/map", params={"clusters": 3}).json()
+        told = client.get(f"{client.P}/map", params={"clusters": 3}).json()
         xy = np.frombuffer(b64decode(told["xy"]), "<f4").reshape(-1, 2)
         clusters = np.frombuffer(b64decode(told["clusters"]), np.uint8)
         assert xy.shape == (12, 2)
@@ -178,7 +191,7 @@ class TestQuestions:
         assert set(clusters.tolist()) == {0, 1, 2}
 
     def test_next_pair_is_one_that_was_not_asked(self, client):
-        told = client.get(f"{P}/next-pair").json()
+        told = client.get(f"{client.P}/next-pair").json()
         assert told["left"]["id"] != told["right"]["id"]
         assert told["why"].endswith(".")
         assert told["asked"] in ("active", "random")
@@ -187,31 +200,31 @@ class TestQuestions:
         for i in range(1, 5):
             compare(client, 0, i, "same")
         learned(client)
-        told = client.get(f"{P}/timeline").json()
+        told = client.get(f"{client.P}/timeline").json()
         assert told["answers"] == [1, 2, 3, 4]
         assert len(told["loss"]) == len(told["right"]) == len(told["moved"]) == len(told["shares"][0]) == 4
 
     @pytest.mark.parametrize(
         ("path", "status", "code"),
         [
-            (f"{P}/neighbors?item=none", 404, "unknown_item"),
-            (f"{P}/neighbors?item=item%200&k=0", 422, "invalid"),
+            ("{P}/neighbors?item=none", 404, "unknown_item"),
+            ("{P}/neighbors?item=item%200&k=0", 422, "invalid"),
             ("/v1/projects/other/metric", 404, "unknown_project"),
-            (f"{P}/columns/none", 404, "not_found"),
-            (f"{P}/pictures/0", 404, "not_found"),
+            ("{P}/columns/none", 404, "not_found"),
+            ("{P}/pictures/0", 404, "not_found"),
             ("/v1/nothing", 404, "not_found"),
-            (f"{P}/history?after=-1", 422, "invalid"),
-            (f"{P}/map?clusters=1", 422, "invalid"),
+            ("{P}/history?after=-1", 422, "invalid"),
+            ("{P}/map?clusters=1", 422, "invalid"),
         ],
     )
     def test_what_is_not_there_is_told_in_the_one_shape(self, client, path, status, code):
-        answer = client.get(path)
+        answer = client.get(path.replace("{P}", client.P))
         assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 
     def test_points_of_the_wrong_length_or_size_are_refused(self, client):
-        short = client.post(f"{P}/embed", json={"points": [[1.0, 2.0]]})
+        short = client.post(f"{client.P}/embed", json={"points": [[1.0, 2.0]]})
         assert (short.status_code, short.json()["error"]["where"]) == (422, "body.points.0")
-        large = client.post(f"{P}/distance", json={"pairs": [{"left": [1e308] * 3, "right": [-1e308] * 3}]})
+        large = client.post(f"{client.P}/distance", json={"pairs": [{"left": [1e308] * 3, "right": [-1e308] * 3}]})
         assert large.status_code == 422
 
 
@@ -223,7 +236,7 @@ class TestProjects:
         assert made.json()["feature_names"] == ["height", "width"]
         again = client.post("/v1/projects", params={"id": "boxes", "format": "csv"}, content=body)
         assert (again.status_code, again.json()["error"]["code"]) == (409, "project_exists")
-        assert [project["id"] for project in client.get("/v1/projects").json()["projects"]] == ["some", "boxes"]
+        assert "boxes" in [project["id"] for project in client.get("/v1/projects").json()["projects"]]
         assert client.get("/v1/projects/boxes/items/b").json()["features"] == {"height": 3.0, "width": 5.0}
         colours = client.get("/v1/projects/boxes/columns/kind").json()
         assert [colours["categories"][int(value)] for value in colours["values"]] == ["x", "y", "x"]
@@ -234,80 +247,79 @@ class TestProjects:
         assert client.get("/v1/projects/bad").status_code == 404
 
     def test_items_in_pages_and_more_of_them(self, client):
-        page = client.get(f"{P}/items", params={"limit": 7}).json()
-        rest = client.get(f"{P}/items", params={"after": page["next"], "limit": 7}).json()
+        page = client.get(f"{client.P}/items", params={"limit": 7}).json()
+        rest = client.get(f"{client.P}/items", params={"after": page["next"], "limit": 7}).json()
         assert [item["position"] for item in page["items"] + rest["items"]] == list(range(12))
         assert rest["next"] is None
         new = {"items": [{"id": "new", "features": [0.0, 1.0, 2.0], "fields": {"colour": "red"}}]}
-        assert client.post(f"{P}/items", json=new).json() == {"n_added": 1, "n_items": 13}
-        assert client.post(f"{P}/items", json=new).json()["error"]["code"] in ("bad_items", "duplicate_item")
+        assert client.post(f"{client.P}/items", json=new).json() == {"n_added": 1, "n_items": 13}
+        assert client.post(f"{client.P}/items", json=new).json()["error"]["code"] in ("bad_items", "duplicate_item")
         assert compare(client, 0, 1, "same").status_code == 201
         body = {"left": "new", "right": "item 0", "answer": "different"}
-        assert client.post(f"{P}/comparisons", json=body).status_code == 201
+        assert client.post(f"{client.P}/comparisons", json=body).status_code == 201
         learned(client)
-        near = client.get(f"{P}/neighbors", params={"item": "new"}).json()
+        near = client.get(f"{client.P}/neighbors", params={"item": "new"}).json()
         assert len(near["neighbors"]) == 10
         wrong = {"items": [{"id": "newer", "features": [0.0]}]}
-        assert client.post(f"{P}/items", json=wrong).status_code == 422
+        assert client.post(f"{client.P}/items", json=wrong).status_code == 422
 
 
 class TestOperations:
     def test_all_is_there_again_after_a_stop(self, tmp_path):
-        with served(tmp_path / "data", some_items()) as (client, service):
+        with served(tmp_path / "data", some_items()) as (http, service):
+            client = Here(http, service, "some")
             for i in range(1, 8):
                 compare(client, 0, i, "same" if i % 2 else "different")
             learned(client)
-            before = service.project("some").view.metric
-        with served(tmp_path / "data", some_items()) as (client, service):
+            before = client.live.view.metric
+        with served(tmp_path / "data", some_items()) as (http, service):
+            client = Here(http, service, "some")
             learned(client)
-            assert service.project("some").view.metric == before
-            assert client.get(P).json()["seq"] == 7
+            assert client.live.view.metric == before
+            assert client.get(client.P).json()["seq"] == 7
 
     def test_health_readiness_and_measures(self, client):
         assert client.get("/v1/health").json()["status"] == "ok"
-        assert client.get("/v1/ready").json() == {"status": "ready", "reason": None, "behind": {"some": 0}}
+        ready = client.get("/v1/ready").json()
+        assert (ready["status"], ready["reason"], ready["behind"][client.name]) == ("ready", None, 0)
         compare(client, 0, 1, "same")
         told = client.get("/metrics").text
-        assert 'ocelad_entries{project="some"} 1.0' in told
-        assert 'route="/v1/projects/{project}/comparisons",status="201"' in told
+        assert f'ocelad_entries{{project="{client.name}"}} 1.0' in told
+        assert 'route="/projects/{project}/comparisons",status="201"' in told
 
     def test_what_goes_wrong_inside_is_told_without_its_reason(self, client, monkeypatch):
-        live = client.service.project("some")
-        monkeypatch.setattr(type(live), "info", lambda *_: 1 / 0)
-        answer = client.get(P)
+        monkeypatch.setattr(type(client.live), "info", lambda *_: 1 / 0)
+        answer = client.get(client.P)
         assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
         assert "ZeroDivision" not in answer.text
         assert answer.headers["request-id"] in answer.text
 
 
-def read_events(live, service, after, wanted):
+def read_events(client, after, wanted):
     """Messages until so many entries have been told of, as (event, id, data)."""
-
-    async def reading():
-        live.beacon.attach(asyncio.get_running_loop())
-        messages, count = [], 0
-        async for raw in events(service, live, after):
-            fields = dict(line.split(": ", 1) for line in raw.decode().splitlines() if not line.startswith(":"))
-            if not fields:
-                continue
-            data = json.loads(fields["data"])
-            messages.append((fields["event"], fields.get("id"), data))
-            count += len(data.get("entries", ()))
-            if count >= wanted:
-                return messages
-        return messages
-
-    return asyncio.run(asyncio.wait_for(reading(), 20))
+    headers = {} if after is None else {"Last-Event-ID": str(after)}
+    messages, fields, count = [], {}, 0
+    with client.stream("GET", f"{client.P}/events", headers=headers) as answer:
+        for line in answer.iter_lines():
+            if line and not line.startswith(":"):
+                name, _, value = line.partition(": ")
+                fields[name] = value
+            elif fields:
+                data = json.loads(fields["data"])
+                messages.append((fields["event"], fields.get("id"), data))
+                count, fields = count + len(data.get("entries", ())), {}
+                if count >= wanted:
+                    break
+    return messages
 
 
 class TestEvents:
     @pytest.mark.parametrize("after", [0, 3, 300, None])
     def test_tell_each_entry_once_after_the_last_seen(self, client, after):
         batch = [{"left": "item 0", "right": "item 1", "answer": "same"}] * 450
-        client.post(f"{P}/comparisons", json={"comparisons": batch})
-        live = client.service.project("some")
+        client.post(f"{client.P}/comparisons", json={"comparisons": batch})
         wanted = 450 - (450 if after is None else after)
-        messages = read_events(live, client.service, after, wanted)
+        messages = read_events(client, after, wanted)
         assert messages[0][0] == "hello"
         seqs = [entry["seq"] for _, _, data in messages for entry in data.get("entries", ())]
         assert seqs == list(range(451 - wanted, 451))
@@ -317,7 +329,7 @@ class TestEvents:
 
     def test_who_knows_more_than_there_is_begins_at_the_end(self, client):
         compare(client, 0, 1, "same")
-        messages = read_events(client.service.project("some"), client.service, 99, 0)
+        messages = read_events(client, 99, 0)
         assert messages[0][1:] == ("1", {**messages[0][2], "seq": 1})
 
     def test_beacon_wakes_all_who_wait_and_nobody_later(self):

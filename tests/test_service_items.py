@@ -178,6 +178,7 @@ def test_who_says_which_column_is_what_is_believed():
     assert items.text[:2] == ["red", "blue"]
     assert items.feature_names == ("height",)
     assert set(items.fields) == {"id", "width", "flag", "story", "label"}
+    assert parse_upload(as_csv(rows), "csv", features="h*, width").feature_names == ("height", "width")
     words = parse_upload(as_csv(rows), "csv", features="story", text="word")
     assert words.text == items.text
     assert words.feature_names == text_features("", [row["story"] for row in ROWS])[1]
@@ -212,6 +213,13 @@ def test_long_texts_are_cut():
     assert items.fields == {"word": ["w" * (FIELD_CHARACTERS - 1) + "…"] * 3}
 
 
+def test_what_no_database_holds_is_replaced():
+    rows = [{"a": k, "word": "x\0", "story": "a long story with half of a pair: \ud800"} for k in range(3)]
+    items = parse_upload(as_jsonl(rows), "jsonl")
+    assert items.text == ["a long story with half of a pair: \ufffd"] * 3
+    assert items.fields == {"word": ["x\ufffd"] * 3}
+
+
 WRONG = {
     "nothing": (b"", "csv", "is empty"),
     "blank": (b"\n\n", "csv", "is empty"),
@@ -236,6 +244,9 @@ WRONG = {
     "not JSON": (b'{"a": 1}\n{"a": \n', "jsonl", "line 2: the line is not JSON"),
     "an array": (b"[1, 2]", "jsonl", "begins with '\\['"),
     "two lists": (b'{"a": [1], "b": [2]}\n', "jsonl", "several columns of lists, 'a', 'b'"),
+    "half an id": (b'{"id": "a", "b": 2}\n{"id": "\\ud800", "b": 1}\n', "jsonl", "line 2: the id '.*none in UTF-8"),
+    "half a name": (b'{"a": 1, "\\ud800": 2}\n{"a": 3, "\\ud800": 1}\n', "jsonl", "the name '.*none in UTF-8"),
+    "a member's name": (b'{"v": {"id": 1, "b": 2}}\n', "jsonl", "a feature cannot be called 'id'"),
     "short list": (b'{"a": [1, 2]}\n{"a": [2]}\n', "jsonl", "line 2: column 'a' holds 1 numbers; 2 are expected"),
     "key twice": (b'{"a": 1, "w": "x"}\n{"a": 2, "w": "x", "w": "y"}\n', "jsonl", "line 2: 'w' is given twice"),
     "no Parquet": (b"a,b\n1,2\n", "parquet", "is not a Parquet file"),
@@ -302,6 +313,7 @@ def only_sentences(data: bytes, format: Any) -> None:
         sentence = "fine"
         assert np.isfinite(items.points).all()
         assert len(set(items.ids)) == len(items) >= 2
+        json.dumps([items.ids, items.text, items.fields, items.feature_names], ensure_ascii=False).encode()
     assert sentence
     assert "\n" not in sentence
 
@@ -730,6 +742,7 @@ def test_new_items_are_scaled_as_those_that_are_there(project):
     [
         ({"id": "i3"}, "items.1.id", "the id 'i3' is there already"),
         ({"id": "first"}, "items.1.id", "the id 'first' is there already"),
+        ({"id": "a\0"}, "items.1.id", "none in UTF-8, or a zero"),
         ({"features": [1.0]}, "items.1.features", "has 1 features; 2 are expected"),
         ({"features": [1.0, 1e200]}, "items.1.features", "beyond 1e\\+150"),
         ({"features": [1.0, 1e9]}, "items.1.features", "too far from the others in 'width'"),

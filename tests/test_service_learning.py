@@ -213,6 +213,17 @@ def test_rows_come_about_256_to_a_doubling() -> None:
         assert next_row_end(n) == min(end for end in ends if end > n)
 
 
+def test_a_view_knows_nothing_of_later_undos(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner_file, "_LARGEST_PIECE", 16)
+    items, log = random_items(10, 3), random_log(100, 10)
+    log += [undo(101, standing(log)[2])]  # which is read with all the others, before any is learned from
+    views: list[View] = []
+    with learning(log, items, on_view=views.append) as learner:
+        learned(learner, 101)
+    for view in views:
+        assert view.metric == replayed(log[: view.seq], items, {})
+
+
 def test_undo_goes_back_no_further_than_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
     items, log = random_items(10, 3), random_log(400, 10)
     counts: list[int] = []
@@ -374,6 +385,7 @@ def test_an_answer_that_cannot_be_learned_from_can_be_undone(monkeypatch: pytest
         assert not learner.wait(3, 0.3)
         assert learner.failure is not None
         assert "too far apart" in learner.failure
+        assert learned_in_the_end(learner, 2).metric == replayed(log[:2], items, {})
         log.append(undo(4, log[2]))
         learner.take(log[3:])
         assert learned_in_the_end(learner, 4).metric == replayed(log, items, {})
@@ -461,6 +473,16 @@ def test_neighbors_in_many_dimensions() -> None:
         np.testing.assert_allclose(distances, brute[order], rtol=1e-12)
 
 
+def test_neighbors_that_single_precision_cannot_tell_apart() -> None:
+    rng = np.random.default_rng(0)
+    directions = rng.normal(size=(300, 5))
+    order = rng.permutation(300)
+    away = directions / np.linalg.norm(directions, axis=1)[:, None] * (1 + 1e-9 * order)[:, None]
+    cloud = Cloud(item_set(np.vstack([np.zeros(5), away]), np.ones(5)))
+    found, _ = Nearest(cloud, Metric(np.eye(5))).neighbors(0, 10)
+    np.testing.assert_array_equal(found, 1 + np.argsort(order)[:10])
+
+
 def test_a_search_looks_closely_at_few(monkeypatch: pytest.MonkeyPatch) -> None:
     view = view_of(random_items(3000, 10))
     looked: list[int] = []
@@ -497,6 +519,11 @@ def test_a_view_tells_one_thing_in_many_ways(tracker_settings: dict[str, Any]) -
     weights = {each.name: each.weight for each in shares}
     np.testing.assert_allclose([weights[name] for name in items.feature_names], view.metric_of_features.diagonal)
     assert view.feature_shares(2) == shares[:2]
+    rank, spectrum, features, scales = view.summary
+    assert features == shares
+    np.testing.assert_allclose(spectrum, np.linalg.eigvalsh(view.metric_of_features.matrix)[::-1][:rank], atol=1e-12)
+    assert [scale.length for scale in scales] == [1, 2, 4, 8, 16, 32, 64]
+    assert sum(scale.share for scale in scales) == pytest.approx(1.0)
 
 
 def test_the_metric_of_features_can_be_saved(tmp_path: Path) -> None:
@@ -629,15 +656,28 @@ def test_clusters_are_found_and_keep_their_numbers() -> None:
     np.testing.assert_array_equal(clusters.of(np.vstack([coordinates, coordinates[:5]]), 4), [*first, *first[:5]])
 
 
-def test_clusters_that_have_become_poor_are_left() -> None:
-    coordinates, truth = blobs()
+@pytest.mark.parametrize("shift", range(4))
+def test_clusters_that_have_become_poor_are_left_and_the_others_keep_their_numbers(shift: int) -> None:
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(5), 80)  # 0 and 1 are together at first, 2 and 3 are later; 4 stays
+    noise = 0.3 * rng.normal(size=(400, 2))
+    first = np.array([[0, 0], [0, 0], [30, 0], [34, 0], [0, 30]])[group] + noise
+    later = np.array([[-3, 0], [3, 0], [30, 0], [30, 0], [0, 30]])[group] + noise
     clusters = Clusters()
-    clusters.of(coordinates[np.random.default_rng(2).permutation(400)], 4)  # of another arrangement altogether
-    labels = clusters.of(coordinates, 4)
-    assert len({(a, b) for a, b in zip(labels.tolist(), truth.tolist(), strict=True)}) == 4
+    before = (clusters.of(first.astype(np.float32), 4) + np.uint8(shift)) % np.uint8(4)
+    clusters._last[4] = before
+    after = clusters.of(later.astype(np.float32), 4)
+
+    def numbers(labels: Any, *groups: int) -> set[int]:
+        return set(labels[np.isin(group, groups)].tolist())
+
+    assert [len(numbers(before, *groups)) for groups in ((0, 1), (2,), (3,), (4,))] == [1, 1, 1, 1]
+    assert [len(numbers(after, *groups)) for groups in ((0,), (1,), (2, 3), (4,))] == [1, 1, 1, 1]
+    assert numbers(after, 4) == numbers(before, 4)
+    assert numbers(after, 0, 1) >= numbers(before, 0, 1)
 
 
-def test_clusters_of_a_view_do_not_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clusters_of_a_view_do_not_change() -> None:
     view = view_of(random_items(100, 3), 20)
     assert view.clusters(3) is view.clusters(3)
     with pytest.raises(ValueError, match="k must be a whole number of at least 1"):

@@ -17,14 +17,17 @@ import numpy as np
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from click.testing import CliRunner
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from postgres import PASSWORD, postgres  # noqa: F401  a fixture
 from sqlalchemy import Engine, event, text
 
+from ocelad.cli import backup as commands
 from ocelad.service.entries import Entry, NewEntry
 from ocelad.service.itemset import ItemSet, Scaling
+from ocelad.service.secret import hash_of
 from ocelad.service.store import (
     AlreadyUndone,
     DuplicateItem,
@@ -42,7 +45,6 @@ from ocelad.service.store import (
     UnknownProject,
     UnknownToken,
     backup,
-    hash_of,
     open_tokens,
     restore,
     writer,
@@ -334,6 +336,16 @@ def test_one_bad_request_in_a_group_fails_alone(store, project):
     assert [entry.seq for entry in first.result().entries + last.result().entries] == [1, 2, 3]
     assert [entry.seq for entry in store.entries(project)] == [1, 2, 3]
     assert store.append(project, some_entries(1)).result().entries[0].seq == 4
+
+
+def test_repeats_within_one_group_are_kept_once(store, project):
+    with one_group(store):
+        answers = [store.append(project, some_entries(2), "ann", "key") for _ in range(3)]
+        undos = [store.undo(project, 2, "ann", "other key") for _ in range(2)]
+    assert [future.result().repeated for future in answers + undos] == [False, True, True, False, True]
+    assert {future.result().entries for future in answers} == {tuple(store.entries(project, 0, 2))}
+    assert {future.result().entries for future in undos} == {tuple(store.entries(project, 2))}
+    assert store.project(project).seq == 3
 
 
 def test_many_at_once_lose_nothing_and_mix_nothing(store, project):
@@ -646,6 +658,19 @@ def test_a_backup_while_writing_is_one_state_that_restores(tmp_path):
                 assert list(again.items("it").pictures) == [b"png"] * N_ITEMS
                 assert again.find_token(hash_of(secret)).name == "ann"
                 assert again.append("it", some_entries(7), "t0", "t00").result().repeated
+
+
+def test_the_commands_that_back_up_and_restore(tmp_path):
+    with Store.open(tmp_path / "data") as store:
+        store.create_project("it", "", some_items(), {}, "")
+        store.append("it", some_entries(3)).result()
+        assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "data").glob("*.sqlite3*"))
+        made = CliRunner().invoke(commands.backup, [str(tmp_path / "copy"), "--data-folder", str(tmp_path / "data")])
+    back = CliRunner().invoke(commands.restore, [str(tmp_path / "copy"), "--data-folder", str(tmp_path / "new")])
+    assert made.output == f"Backup: {tmp_path / 'copy'} (projects: 1, entries: 3)\n"
+    assert back.output == f"Restored: {tmp_path / 'new'} (projects: 1, entries: 3)\n"
+    with Store.open(tmp_path / "new") as store:
+        assert len(store.entries("it")) == 3
 
 
 def test_what_cannot_be_backed_up_or_restored_is_told(tmp_path):

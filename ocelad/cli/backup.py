@@ -7,19 +7,19 @@ from pathlib import Path
 import click
 
 data_folder = click.option(
-    "--data",
-    "folder",
+    "--data-folder",
     type=click.Path(file_okay=False, path_type=Path),
+    envvar="OCELAD_SERVE_FOLDER",
     default=Path("ocelad-data"),
     show_default=True,
-    help="The service's data folder.",
+    help="As of ocelad serve.",
 )
 
 
 @click.command(short_help="Copy what a service keeps into one file, while it runs.")
 @click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
 @data_folder
-def backup(target: Path, folder: Path) -> None:
+def backup(target: Path, data_folder: Path) -> None:
     """Copy all that the service in a data folder keeps into the new file TARGET: projects, items, every answer, and
     tokens. It may run meanwhile; what it acknowledged before is in the copy, which is checked.
 
@@ -28,25 +28,25 @@ def backup(target: Path, folder: Path) -> None:
     \b
     Examples:
       ocelad backup answers-$(date +%F).sqlite3
-      ocelad backup --data /var/lib/ocelad /mnt/backups/answers.sqlite3
+      ocelad backup --data-folder /var/lib/ocelad /mnt/backups/answers.sqlite3
     """
     from ocelad.service.store.backups import backup as copy
 
-    copied = copy(folder, target)
+    copied = copy(data_folder, target)
     click.echo(f"Backup: {target} (projects: {copied.n_projects}, entries: {copied.n_entries})")
 
 
 @click.command(short_help="Make a data folder from a backup.")
 @click.argument("source", type=click.Path(dir_okay=False, path_type=Path))
 @data_folder
-def restore(source: Path, folder: Path) -> None:
+def restore(source: Path, data_folder: Path) -> None:
     """Make a new data folder from SOURCE, which `ocelad backup` made. The folder must not be there, or be empty.
 
     \b
     Example:
-      ocelad restore answers-2026-10-01.sqlite3 --data restored
+      ocelad restore answers-2026-10-01.sqlite3 --data-folder restored
     """
     from ocelad.service.store.backups import restore as copy_back
 
-    copied = copy_back(source, folder)
-    click.echo(f"Restored: {folder} (projects: {copied.n_projects}, entries: {copied.n_entries})")
+    copied = copy_back(source, data_folder)
+    click.echo(f"Restored: {data_folder} (projects: {copied.n_projects}, entries: {copied.n_entries})")

@@ -30,6 +30,7 @@ DEMOS = ("digits", "synthetic")
 @click.option("--title", help="What the page calls it.")
 @click.option("--id", "id_", metavar="COLUMN", help="The column of ids; 'id' by default, if there is one.")
 @click.option("--text", metavar="COLUMN", help="The column of texts to show; the longest by default.")
+@click.option("--field", multiple=True, metavar="COLUMN", help="A column that is shown, and not learned on.")
 @click.option("--features", metavar="COLUMNS", help="What is learned on: names or patterns, with commas between.")
 @click.option(
     "--set", "more", multiple=True, metavar="NAME=VALUE", help="A setting of the tracker, as of ocelad track."
@@ -71,6 +72,7 @@ def serve(items: Path | None, **options: Any) -> None:
     Settings can come from the environment, too: OCELAD_SERVE_PORT, OCELAD_SERVE_DATABASE, ...
     """
     from ocelad.service import logs
+    from ocelad.service.learning import warm
     from ocelad.service.run import Server, bound
     from ocelad.service.service import Service
 
@@ -87,6 +89,7 @@ def serve(items: Path | None, **options: Any) -> None:
                 raise click.UsageError(
                     f"{str(settings.folder)!r} has no projects yet; name a file of items, or try --demo"
                 )
+            warm(live.view.metric.n_features for live in service)
         except BaseException:
             service.close()
             raise
@@ -132,20 +135,50 @@ def _project(service: Service, file: Path | None, options: dict[str, Any]) -> st
     name = options["project"] or options["demo"] or _name(file)
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", name):
         raise click.UsageError(f"a project's name is of small letters, digits, - and _, at most 64; got {name!r}")
-    items = reading.built_in(options["demo"]) if file is None else _read(file, options)
+    columns = {
+        "id": options["id_"],
+        "text": options["text"],
+        "features": options["features"],
+        "fields": options["field"],
+    }
+    known_by = f"built-in {options['demo']}" if file is None else _fingerprint(file, columns)
     if name not in service:
-        service.create(name, options["title"] or name, items, _tracker_settings(options["more"]))
-    elif reading.digest(items) != service.store.project(name).digest:
+        settings = _tracker_settings(options["more"])
+        items = reading.built_in(options["demo"]) if file is None else _read(file, columns)
+        service.create(name, options["title"] or name, items, settings, known_by)
+    elif known_by != service.store.project(name).digest:
         raise click.UsageError(
-            f"the project {name!r} was made of other items; give the new ones another name with --project"
+            f"the project {name!r} was made of other items, or of other columns; serve it without ITEMS as it is, or "
+            "give the new ones another name with --project"
         )
+    elif options["more"]:
+        raise click.UsageError(f"the project {name!r} is there; its settings are those that it was made with")
     return str(name)
 
 
-def _read(file: Path, options: dict[str, Any]) -> ItemSet:
+def _fingerprint(file: Path, columns: dict[str, Any]) -> str:
     from ocelad.service import items as reading
 
-    return reading.read_items(file, id=options["id_"], text=options["text"], features=options["features"])
+    if not file.exists():
+        raise FileNotFoundError(f"there is no file {file}; accepted: a table of items, or a folder of pictures")
+    return reading.fingerprint(file, **columns)
+
+
+def _read(file: Path, columns: dict[str, Any]) -> ItemSet:
+    from ocelad.service import items as reading
+
+    def left_out(sentence: str) -> None:
+        click.echo(f"Left out: {sentence}", err=True)
+
+    if not file.is_dir() or not sys.stderr.isatty():
+        return reading.read_items(file, **columns, skip=left_out)
+    with click.progressbar(length=1, label="Reading pictures", file=sys.stderr) as bar:
+
+        def progress(done: int, total: int) -> None:
+            bar.length = total
+            bar.update(done - bar.pos)
+
+        return reading.read_items(file, **columns, skip=left_out, progress=progress)
 
 
 def _name(file: Path | None) -> str:

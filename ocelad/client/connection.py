@@ -113,6 +113,16 @@ class Connection:
         finally:
             temporary.unlink(missing_ok=True)
 
+    def pause(self, attempt: int, reason: str) -> int:
+        """Wait before another attempt, whose number is returned; after the last one, the reason is told as an error."""
+        if attempt == self._retries:
+            raise ServiceError("unreachable", f"{self._place()}: {reason}")
+        time.sleep(_pause(attempt))
+        return attempt + 1
+
+    def _place(self) -> str:
+        return f"{self._http.base_url.scheme}://{self._http.base_url.netloc.decode()}"
+
     def _persist(self, once: Callable[[], Value], repeatable: bool = True) -> Value:
         """Do something, again and again until it succeeds, or fails in a way that will not pass."""
         for attempt in range(self._retries + 1):
@@ -121,7 +131,7 @@ class Connection:
             except (_Failed, httpx.TransportError) as error:
                 failed = error if isinstance(error, _Failed) else _Failed(error)
                 if attempt == self._retries or not failed.may_pass(repeatable):
-                    raise failed.told(self._http.base_url) from error
+                    raise failed.told(self._place()) from error
                 time.sleep(failed.pause(attempt))
         raise AssertionError  # the last attempt returns or raises
 
@@ -140,16 +150,19 @@ class _Failed(Exception):
         return repeatable or isinstance(self.cause, httpx.ConnectError)
 
     def pause(self, attempt: int) -> float:
-        """Seconds to wait: as told, or twice as long each time; spread, so that not all clients come back at once."""
+        """Seconds to wait: as the service says, or longer each time."""
         told = self.cause.headers.get("retry-after", "") if isinstance(self.cause, httpx.Response) else ""
-        least = float(told) if told.isdecimal() else 0.0
-        return min(_LONGEST_PAUSE, max(least, _FIRST_PAUSE * 2.0**attempt)) * random.uniform(1.0, 1.25)
+        return _pause(attempt, float(told) if told.isdecimal() else 0.0)
 
-    def told(self, url: httpx.URL) -> ServiceError:
+    def told(self, place: str) -> ServiceError:
         if isinstance(self.cause, httpx.Response):
             return refused(self.cause)
-        reason = str(self.cause) or type(self.cause).__name__
-        return ServiceError("unreachable", f"no answer came from {url.scheme}://{url.netloc.decode()}: {reason}")
+        return ServiceError("unreachable", f"no answer came from {place}: {self.cause or type(self.cause).__name__}")
+
+
+def _pause(attempt: int, least: float = 0.0) -> float:
+    """Twice as long each time; spread, so that not all clients come back at once."""
+    return min(_LONGEST_PAUSE, max(least, _FIRST_PAUSE * 2.0**attempt)) * random.uniform(1.0, 1.25)
 
 
 def _given(params: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +11,6 @@ import httpx
 
 from ocelad.client.connection import Connection
 from ocelad.service.wire import LogEntry
-
-# Before a stream that ended is opened again: a service that is stopping ends them all at once.
-_PAUSE = 0.1
 
 
 @dataclass(frozen=True)
@@ -43,19 +39,19 @@ class Event:
 
 def follow(connection: Connection, path: str, after: int | None) -> Iterator[Event]:
     """Events as they come, from an entry on; where the connection is lost, from the last one told of."""
-    place = after
+    place, in_vain = after, 0
     while True:
         cursor = {} if place is None else {"Last-Event-ID": str(place)}
         response = connection.opened(path, {"Accept": "text/event-stream", **cursor})
         try:
             for event in parsed(response.iter_lines()):
-                place = place if event.seq is None else event.seq
+                place, in_vain = place if event.seq is None else event.seq, 0
                 yield event
         except httpx.TransportError:
             pass  # opened again from the place that was reached
         finally:
             response.close()
-        time.sleep(_PAUSE)
+        in_vain = connection.pause(in_vain, "its stream of events ends before anything comes")
 
 
 def parsed(lines: Iterable[str]) -> Iterator[Event]:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from pathlib import Path
 
 from fastapi import FastAPI
 from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-import ocelad
 from ocelad.service import store as stored
+from ocelad.service.logs import logger
 from ocelad.service.observed import Measures, Observed
 from ocelad.service.problems import Known, tell_problems
 from ocelad.service.routes import answers, operations, projects, questions
+from ocelad.service.routes.quick import Quick
 from ocelad.service.security import Authenticator, Guard, Limits, needs_token
 from ocelad.service.service import Service
 
+log = logger("ocelad.service")
 PAGE = Path(__file__).parent / "page"
 # What the store refuses with, and what that is to a client.
 OF_THE_STORE: tuple[Known, ...] = (
@@ -40,15 +43,17 @@ def create_app(service: Service) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         service.attach(asyncio.get_running_loop())
+        log.info("started", projects=[live.id for live in service])
         try:
             yield
         finally:
             service.attach(None)
             await asyncio.to_thread(service.close)
+            log.info("stopped")
 
     app = FastAPI(
         title="ocelad",
-        version=ocelad.__version__,
+        version=version("ocelad"),
         summary="A distance, learned from answers to: are these two the same?",
         openapi_url="/v1/openapi.json",
         docs_url=None,  # they load their scripts from elsewhere
@@ -70,6 +75,7 @@ def create_app(service: Service) -> FastAPI:
 
     app.mount("/static", StaticFiles(directory=PAGE), name="static")
     # The last one added is the outermost.
+    app.add_middleware(Quick, service=service, authenticate=app.state.authenticate, known=OF_THE_STORE)
     app.add_middleware(
         Limits,
         max_body=settings.max_body,

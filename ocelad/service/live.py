@@ -70,11 +70,12 @@ class Live:
 
     def added(self, items: ItemSet) -> None:
         """Items were appended in the store; these are all of them."""
-        self._positions |= {id: position for position, id in enumerate(items.ids)}
+        # Who learns and who chooses first: an answer may name a new item as soon as its position is known.
+        self.learner.add_items(items)
+        self.chooser.grow(len(items))
         self._items = items
         self.columns = reading.columns(items)
-        self.chooser.grow(len(items))
-        self.learner.add_items(items)
+        self._positions |= {id: position for position, id in enumerate(items.ids)}
         self.beacon.ring()
 
     def close(self) -> None:

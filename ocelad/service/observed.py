@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from itertools import count
 from time import perf_counter
 from uuid import uuid4
 
@@ -14,6 +16,9 @@ from ocelad.service.refusal import Refusal, problem
 from ocelad.service.service import Service
 
 log = logger("ocelad.http")
+_enabled = logging.getLogger("ocelad.http").isEnabledFor  # cheaper than to write what is thrown away
+# Names of requests: of this run of the service, and numbered.
+_THIS_RUN, _NUMBERS = uuid4().hex[:12], count(1)
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
@@ -42,6 +47,17 @@ class Measures:
             name: Gauge(f"ocelad_{name}", text, ("project",), registry=self.registry) for name, text in gauges.items()
         }
 
+        self._of: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        of = self._of.get((method, route, status))
+        if of is None:  # to find them by their labels takes longer than to count
+            of = self.requests.labels(method, route, str(status)), self.seconds.labels(method, route)
+            self._of[method, route, status] = of
+        of[0].inc()
+        of[1].observe(seconds)
+
     def told(self, service: Service) -> bytes:
         """All of it, in the text format."""
         for live in service:
@@ -62,7 +78,7 @@ class Observed:
             await self._app(scope, receive, send)
             return
         start, status, begun = perf_counter(), 500, False
-        request_id = uuid4().hex
+        request_id = f"{_THIS_RUN}-{next(_NUMBERS):x}"
 
         async def noting(message: Message) -> None:
             nonlocal status, begun
@@ -83,10 +99,12 @@ class Observed:
         finally:
             seconds = perf_counter() - start
             route = _route(scope)
-            self._measures.requests.labels(scope["method"], route, str(status)).inc()
-            self._measures.seconds.labels(scope["method"], route).observe(seconds)
-            level = log.debug if status < 400 else log.info if status < 500 else log.error
-            level("request", method=scope["method"], route=route, status=status, ms=round(1000 * seconds, 2))
+            self._measures.observe(scope["method"], route, status, seconds)
+            level = logging.DEBUG if status < 400 else logging.INFO if status < 500 else logging.ERROR
+            if _enabled(level):
+                log.log(
+                    level, "request", method=scope["method"], route=route, status=status, ms=round(1000 * seconds, 2)
+                )
             structlog.contextvars.unbind_contextvars("request_id")
 
 

@@ -36,10 +36,21 @@ def tell_problems(app: FastAPI, known: Sequence[Known]) -> None:
     for kind, status, code in known:
 
         async def by_kind(request: Request, error: Exception, status: int = status, code: str = code) -> Response:
-            headers = {"Retry-After": "1"} if status == 503 else None
-            return problem(Refusal(status, str(error), code=code, headers=headers))
+            return problem(_of_known(error, status, code))
 
         app.add_exception_handler(kind, by_kind)
+
+
+def refusal_of(error: Exception, known: Sequence[Known]) -> Refusal | None:
+    """What an error that is known is told as; None of any other."""
+    for kind, status, code in known:
+        if isinstance(error, kind):
+            return _of_known(error, status, code)
+    return None
+
+
+def _of_known(error: Exception, status: int, code: str) -> Refusal:
+    return Refusal(status, str(error), code=code, headers={"Retry-After": "1"} if status == 503 else None)
 
 
 def _of_http(request: Request, error: HTTPException) -> Refusal:

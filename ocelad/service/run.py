@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from errno import EACCES, EADDRINUSE
+from signal import SIGINT
 from types import FrameType
 
 import uvicorn
@@ -52,8 +54,9 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._service.stop()
-        super().handle_exit(sig, frame)
+        # Not uvicorn's own, which raises the signal again in the end: being told to stop is no failure.
+        self.force_exit = self.should_exit and sig == SIGINT
+        self.stop()
 
 
 def bound(settings: Settings) -> tuple[socket.socket, Settings]:
@@ -66,5 +69,6 @@ def bound(settings: Settings) -> tuple[socket.socket, Settings]:
     except OSError as error:
         listening.close()
         reason = error.strerror or str(error)
-        raise OSError(f"cannot listen at {settings.host} port {settings.port}: {reason}; --port says another") from None
+        hint = "; --port says another" if error.errno in (EADDRINUSE, EACCES) else ""
+        raise OSError(f"cannot listen at {settings.host} port {settings.port}: {reason}{hint}") from None
     return listening, settings.model_copy(update={"port": listening.getsockname()[1]})

@@ -10,7 +10,7 @@ from typing import Any, Self
 from ocelad.service import items as reading
 from ocelad.service.entries import Entry
 from ocelad.service.itemset import ItemSet
-from ocelad.service.learning import default_settings
+from ocelad.service.learning import checked_settings
 from ocelad.service.live import Live
 from ocelad.service.logs import logger
 from ocelad.service.refusal import Refusal
@@ -58,7 +58,6 @@ class Service:
         self.store.close()
         for live in self._live.values():
             live.close()
-        log.info("stopped", projects=len(self._live))
 
     def attach(self, loop: asyncio.AbstractEventLoop | None) -> None:
         """Tell of changes in this loop from now on; None: no more."""
@@ -85,11 +84,22 @@ class Service:
         except KeyError:
             raise Refusal(404, f"there is no project {id!r}", code="unknown_project", where="path.project") from None
 
-    def create(self, id: str, title: str, items: ItemSet, settings: Mapping[str, Any] | None = None) -> Live:
-        """A new project of these items; ``settings`` are the tracker's, where they are not the usual ones."""
-        chosen = {**default_settings(items.features.shape[1]), **(settings or {})}
+    def create(
+        self,
+        id: str,
+        title: str,
+        items: ItemSet,
+        settings: Mapping[str, Any] | None = None,
+        digest: str | None = None,
+    ) -> Live:
+        """A new project of these items.
+
+        ``settings`` are the tracker's, where they are not the usual ones; ``digest`` is what the items are known by
+        when they are brought again, that of themselves by default.
+        """
+        chosen = checked_settings(items.features.shape[1], settings or {})
         with self._changing:
-            self.store.create_project(id, title, items, chosen, reading.digest(items))
+            self.store.create_project(id, title, items, chosen, digest or reading.digest(items))
             live = self._serve(id)
         log.info("project made", project=id, items=len(items), features=len(items.feature_names))
         return live

@@ -16,8 +16,8 @@ from ocelad.service.choice.pairs import code_of, draw, n_pairs, pair_of
 from ocelad.service.choice.rule import Positions, Ranked, Seen, most_wanted
 from ocelad.service.entries import Kind
 
-# So many pairs are looked at, drawn from all that were not asked about.
-CANDIDATES = 1000
+# So many pairs are looked at, drawn from all that were not asked about. More find no better ones (docs/active.md).
+CANDIDATES = 300
 # What is asked should differ from what these last pairs differed by.
 LATELY = 100
 # Seconds within which a pair that was handed out is left to whom it was handed.
@@ -26,7 +26,7 @@ HELD = 60.0
 AT_RANDOM = "Drawn at random, so that how often the metric is right can be told honestly."
 
 
-class NothingToAsk(LookupError):  # noqa: N818  (nothing is wrong: it is all done)
+class NothingToAsk(LookupError):
     """All pairs of the items have been answered or skipped."""
 
 
@@ -85,7 +85,7 @@ class Chooser:
         self._lock = Lock()
         #: By pair, how many entries about it stand.
         self._entries: dict[int, int] = {}
-        #: By pair, when it was handed out; the earliest first.
+        #: By pair, when it was handed out.
         self._handed: dict[int, float] = {}
         self._lately: deque[int] = deque(maxlen=LATELY)
         #: By item, how many entries about it stand.
@@ -117,30 +117,37 @@ class Chooser:
         NothingToAsk
             Where every pair has been answered or skipped.
         """
+        # A view may know fewer items for a moment, after new ones came.
+        n_items = min(len(view.points), len(self._times))
         with self._lock:
-            # A view may know fewer items for a moment, after new ones came.
-            n_items = min(len(view.points), len(self._times))
             at_random = self._generator.random() < self._random_share
             if at_random:
-                code = self._hand_out(self._draw(n_items)[0])
-        if at_random:
-            return self._choice(view, code, "random", AT_RANDOM)
+                code, why = self._hand_out(self._draw(n_items)[0]), AT_RANDOM
+        if not at_random:
+            code, why = self._most_wanted(view, n_items)
+        pair = _pairs([code])
+        square = view.metric.threshold - float(view.margins(pair[:, 0], pair[:, 1])[0])
+        earlier, later = pair_of(code)
+        left, right = (earlier, later) if code % 2 else (later, earlier)  # which is the earlier one tells nothing
+        return Choice(left, right, "random" if at_random else "active", why, float(np.sqrt(max(square, 0.0))))
+
+    def _most_wanted(self, view: Seen, n_items: int) -> tuple[int, str]:
+        """The pair whose answer is wanted most, now handed out, and why."""
         while True:
             with self._lock:
                 codes = self._draw(n_items)
                 pairs = _pairs(codes)
                 times = self._times[pairs].sum(axis=1)
-                lately = _pairs([code for code in (*self._lately, *self._handed) if code < n_pairs(n_items)][-LATELY:])
+                lately = [code for code in (*self._lately, *self._handed) if code < n_pairs(n_items)]
             # Who brings answers does not wait while pairs are ranked; meanwhile some of them may be taken.
-            ranked = most_wanted(view, pairs, lately, times)
+            ranked = most_wanted(view, pairs, _pairs(lately[-LATELY:]), times)
             with self._lock:
                 for place, row in enumerate(ranked.rows.tolist()):
                     if codes[row] not in self._entries and codes[row] not in self._handed:
-                        code = self._hand_out(codes[row])
-                        return self._choice(view, code, "active", _why(ranked, place))
+                        return self._hand_out(codes[row]), _why(ranked, place)
 
     def _draw(self, n_items: int) -> list[int]:
-        """Pairs that may be asked about now; at least one."""
+        """Pairs that may be asked about now: at least one."""
         if n_items < 2:
             raise NothingToAsk(f"the project has too few items to ask about: {n_items}; at least 2 are needed")
         now = self._clock()
@@ -157,22 +164,17 @@ class Chooser:
         self._handed[code] = self._clock()
         return code
 
-    def _choice(self, view: Seen, code: int, asked: Literal["active", "random"], why: str) -> Choice:
-        pair = _pairs([code])
-        square = view.metric.threshold - float(view.margins(pair[:, 0], pair[:, 1])[0])
-        earlier, later = pair_of(code)
-        left, right = (earlier, later) if code % 2 else (later, earlier)  # which is the earlier one tells nothing
-        return Choice(left, right, asked, why, float(np.sqrt(max(square, 0.0))))
-
 
 def _pairs(codes: Sequence[int]) -> Positions:
     return np.array([pair_of(code) for code in codes], dtype=np.int64).reshape(-1, 2)
 
 
 def _why(ranked: Ranked, place: int) -> str:
-    near = f"their distance is {ranked.closeness[place]:.2f} of the threshold"
-    if ranked.divided[place] >= 0.2:
-        return f"The metric is unsure about these two: {near}, and its scales disagree."
-    if ranked.familiar[place] < 0.2:
-        return f"The metric is unsure about these two: {near}, and no pair that was asked lately differs like them."
-    return f"The metric is unsure about these two: {near}."
+    reasons = [f"their distance is {ranked.closeness[place]:.2f} of the threshold"]
+    if ranked.disputed[place]:
+        reasons.append("its scales disagree more than about most pairs")
+    if ranked.novel[place]:
+        reasons.append("pairs that were asked lately tell less of them than of most")
+    *others, last = reasons
+    told = f"{', '.join(others)}, and {last}" if others else last
+    return f"The metric is unsure about these two: {told}."

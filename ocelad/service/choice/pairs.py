@@ -41,13 +41,11 @@ def draw(generator: np.random.Generator, n_items: int, most: int, *taken: Collec
     The first of them is any of those that are left, all equally likely.
 
     >>> draw(np.random.default_rng(0), 4, 30, {0, 1}, {3, 4, 77})
-    [5, 2]
+    [2, 5]
     """
     end = n_pairs(n_items)
-    if end == 0:
-        return []
-    codes = generator.integers(end, size=most).tolist()
-    free = [code for code in codes if not any(code in some for some in taken)]
+    codes = generator.permutation(end) if end <= most else generator.integers(end, size=most)
+    free = [code for code in codes.tolist() if not any(code in some for some in taken)]
     return list(dict.fromkeys(free or _draw_of_few(generator, end, most, taken)))
 
 

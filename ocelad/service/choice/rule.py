@@ -12,10 +12,14 @@ from ocelad.checks import Floats
 from ocelad.metric import Metric
 
 Positions = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
-# Weights of what counts, beside a distance near the threshold (benchmarks/choice.py; chosen on seeds of their own).
-NOVELTY = 1.0
-DISAGREEMENT = 0.25
+# What the squared distance of a pair that is asked should be, over the threshold. Less than 1: among near pairs more
+# turn out to be the same, which random pairs seldom are.
+TARGET = 0.8
+# How much each of these counts beside how far from there a pair is; chosen by benchmarks/choice.py, on other seeds.
+NOVELTY = 2.0
+DISAGREEMENT = 0.5
 SPREAD = 0.1
 # The disagreement of the scales takes a product with each of their metrics: only for the best pairs without it.
 SHORTLIST = 64
@@ -41,8 +45,8 @@ class Ranked(NamedTuple):
 
     rows: Positions  # which of the pairs they are
     closeness: Floats  # their distance over the threshold
-    familiar: Floats  # 0 to 1: how much what they differ by is like what pairs differed by that were asked about
-    divided: Floats  # 0 to 1/2: the share of the scales that says otherwise than most of them
+    novel: Bools  # whether pairs that were asked lately tell less of them than of most
+    disputed: Bools  # whether the scales disagree more about them than about most
 
 
 def most_wanted(view: Seen, pairs: Positions, lately: Positions, times: Positions) -> Ranked:
@@ -60,17 +64,19 @@ def most_wanted(view: Seen, pairs: Positions, lately: Positions, times: Position
     """
     threshold = view.metric.threshold
     squares = threshold - view.margins(pairs[:, 0], pairs[:, 1])
-    familiar = np.zeros(len(pairs))
-    if len(lately):
-        familiar = np.square(_directions(view.points, pairs) @ _directions(view.points, lately).T).max(axis=1)
-    score = -np.abs(squares / threshold - 1.0) - NOVELTY * familiar - SPREAD * np.log2(1.0 + times)
+    familiar = _familiar(_directions(view.points, pairs), _directions(view.points, lately))
+    score = -np.abs(squares / threshold - TARGET) - NOVELTY * familiar - SPREAD * np.log2(1.0 + times)
 
     rows = np.argsort(-score, kind="stable")[:SHORTLIST]
-    spread, divided = _disagreement(view, pairs[rows])
-    order = np.argsort(-(score[rows] + DISAGREEMENT * spread), kind="stable")
+    disagreement = _disagreement(view, pairs[rows])
+    order = np.argsort(-(score[rows] + DISAGREEMENT * disagreement), kind="stable")
     rows = rows[order]
-    closeness = np.sqrt(np.maximum(squares[rows], 0.0) / threshold)
-    return Ranked(rows, closeness, familiar[rows], divided[order])
+    return Ranked(
+        rows,
+        np.sqrt(np.maximum(squares[rows], 0.0) / threshold),
+        familiar[rows] < np.quantile(familiar, 0.25),
+        disagreement[order] > np.quantile(disagreement, 0.75),
+    )
 
 
 def _differences(points: Floats, pairs: Positions) -> Floats:
@@ -84,10 +90,24 @@ def _directions(points: Floats, pairs: Positions) -> Floats:
     return np.asarray(differences / np.maximum(lengths, _TINY))
 
 
-def _disagreement(view: Seen, pairs: Positions) -> tuple[Floats, Floats]:
-    """Of each pair, how far the scales' margins lie apart, over the threshold, and which share is in the minority."""
+def _familiar(directions: Floats, asked: Floats) -> Floats:
+    """How much of the squared length of each direction is told by those that were asked: from 0 to 1.
+
+    A squared length is linear in the metric. Where the metric is a random matrix, the lengths along two directions go
+    together by the square of their inner product, and this is the share of the variance that is gone once the lengths
+    along the asked ones are known up to noise as large as they are themselves.
+
+    >>> _familiar(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[0.0, 1.0]]))
+    array([0. , 0.5])
+    """
+    with_asked = np.square(directions @ asked.T)
+    among_asked = np.square(asked @ asked.T) + np.eye(len(asked))
+    return np.asarray(np.einsum("ij,ji->i", with_asked, np.linalg.solve(among_asked, with_asked.T)))
+
+
+def _disagreement(view: Seen, pairs: Positions) -> Floats:
+    """How far the scales' margins on each pair lie apart, over the threshold."""
     differences = _differences(view.points, pairs)
     margins = np.array([metric.threshold - metric.squared_length(differences) for metric in view.learners])
-    spread = np.sqrt(view.shares @ np.square(margins - view.shares @ margins))
-    similar = view.shares @ (margins >= 0.0)
-    return spread / view.metric.threshold, np.minimum(similar, 1.0 - similar)
+    deviations = np.sqrt(view.shares @ np.square(margins - view.shares @ margins))
+    return np.asarray(deviations / view.metric.threshold)

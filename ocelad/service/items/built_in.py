@@ -38,7 +38,7 @@ def _digits() -> ItemSet:
     X = np.asarray(bunch.data, dtype=np.float64)
     digits = [int(digit) for digit in bunch.target]
     return ItemSet(
-        ids=tuple(f"digit-{i + 1:04d}" for i in range(len(X))),
+        ids=tuple(map(str, range(len(X)))),
         features=X,
         feature_names=pixel_names(8, 8),
         scaling=scaled(X, "all"),
@@ -59,7 +59,7 @@ def _synthetic() -> ItemSet:
     worlds = {name: next(iter(DriftingClusters([Phase(name, name, 0.0, 1)]))) for name in SUBSPACES}
     X = np.ascontiguousarray(worlds["A"].points())
     return ItemSet(
-        ids=tuple(f"point-{i + 1:04d}" for i in range(len(X))),
+        ids=tuple(map(str, range(len(X)))),
         features=X,
         feature_names=tuple(f"x{j + 1}" for j in range(X.shape[1])),
         scaling=scaled(X, "all"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 MOST_ITEMS = 200_000
@@ -22,6 +23,7 @@ PICTURE_SIDE = 256
 #: Of all pictures together, as they are shown.
 MOST_PICTURE_BYTES = 2 << 30
 _ELLIPSIS = "…"
+_NOT_PLAIN = re.compile("[\0\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,15 @@ class ItemsError(ValueError):
 def cut(text: str, most: int) -> str:
     """A text, shortened with an ellipsis where it is longer than ``most`` characters.
 
-    >>> cut("abcdef", 4)
-    'abc…'
+    What no database or UTF-8 holds, a zero or half of a surrogate pair, becomes a mark of replacement.
+
+    >>> cut("abcdef", 4), cut("a\\0b", 4)
+    ('abc…', 'a�b')
     """
-    return text if len(text) <= most else text[: most - len(_ELLIPSIS)] + _ELLIPSIS
+    whole = text if len(text) <= most else text[: most - len(_ELLIPSIS)] + _ELLIPSIS
+    return whole if is_plain(whole) else _NOT_PLAIN.sub("\ufffd", whole)
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text can be kept and told of as it is; an id or a name that cannot is refused."""
+    return _NOT_PLAIN.search(text) is None

@@ -42,9 +42,9 @@ def read_items(
         The column of texts that are shown. Default: the one with the longest, where they have 30 characters on
         average, or where there are no numbers.
     features : str or sequence of str, optional
-        The columns of the features, as names or patterns; or one column of lists of numbers; or one of texts, whose
-        words become the features. Default: a column of lists; without one, all numbers that are not called label,
-        class, target or y; without those, the words of the text.
+        The columns of the features, as names or patterns (in one text: with commas between them); or one column of
+        lists of numbers; or one of texts, whose words become the features. Default: a column of lists; without one, all
+        numbers that are not called label, class, target or y; without those, the words of the text.
     fields : sequence of str
         Columns that are only told of and coloured by. All that is nothing else is one, too.
     limits : Limits, optional

@@ -11,7 +11,7 @@ from ocelad.files.blocks import Table
 from ocelad.files.errors import BadRowError, FileError, listed, shown
 from ocelad.files.items import nested_points
 from ocelad.files.points import Points, Record, Scalars
-from ocelad.service.items.limits import MOST_FIELDS, NAME_CHARACTERS, ItemsError
+from ocelad.service.items.limits import MOST_FIELDS, NAME_CHARACTERS, ItemsError, is_plain
 
 # So many first rows say what a column holds.
 _SAMPLE = 1_000
@@ -74,9 +74,16 @@ def find_roles(
     if len(told) > MOST_FIELDS:
         raise ItemsError(f"{name} has {len(told)} columns that are no features; at most {MOST_FIELDS} are accepted")
     points, feature_names = (None, ()) if words is not None else _points(name, table, chosen, held, sample)
+    if taken := [feature for feature in feature_names if feature in _NAMES_TAKEN]:
+        raise FileError(
+            f"{name}: a feature cannot be called {shown(taken[0])}, which is another thing in tables of items; "
+            "give it another name"
+        )
     for column in (*feature_names, *told):
         if len(column) > NAME_CHARACTERS:
             raise ItemsError(f"{name}: the name {shown(column)} is longer than {NAME_CHARACTERS} characters")
+        if not is_plain(column):
+            raise ItemsError(f"{name}: the name {shown(column)} holds a character that is none in UTF-8, or a zero")
     kind: Literal["features", "all"] = "features" if isinstance(points, Scalars) else "all"
     return Roles(id, points, feature_names, words, text, tuple(told), kind)
 
@@ -93,13 +100,10 @@ def _features(name: str, held: dict[str, _Held], free: list[str]) -> tuple[str, 
 def _asked_features(
     name: str, held: dict[str, _Held], free: list[str], features: str | Sequence[str]
 ) -> tuple[str, ...]:
+    if isinstance(features, str) and features not in held:
+        features = [entry.strip() for entry in features.split(",")]
     chosen = columns.find_features(name, held, features, set(held) - set(free))
     for column in chosen:
-        if column in _NAMES_TAKEN:
-            raise FileError(
-                f"{name}: a feature cannot be called {shown(column)}, which is another thing in tables of items; "
-                "give the column another name"
-            )
         if held[column].kind not in ("number", "list") and not (len(chosen) == 1 and held[column].kind == "text"):
             raise FileError(
                 f"{name}: the column {shown(column)} holds {held[column].example}; numbers are expected in features=, "

@@ -24,6 +24,7 @@ from ocelad.service.items.limits import (
     ItemsError,
     Limits,
     cut,
+    is_plain,
 )
 from ocelad.service.items.roles import Roles, find_roles
 from ocelad.service.items.scaling import scaled
@@ -131,6 +132,8 @@ class _RowSchema:
             key = cells.expect(column, entry, cells.identity, "an id is expected: text or a whole number")
             if len(key) > NAME_CHARACTERS:
                 raise BadRowError(f"the id {shown(key)} is longer than {NAME_CHARACTERS} characters")
+            if not is_plain(key):
+                raise BadRowError(f"the id {shown(key)} holds a character that is none in UTF-8, or a zero")
             return key
         value = cells.keep(column, entry)
         most = TEXT_CHARACTERS if column in (self.roles.text, self.roles.words) else FIELD_CHARACTERS

@@ -30,6 +30,7 @@ def text_features(name: str, texts: Sequence[str]) -> tuple[Floats, tuple[str, .
     """
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
+    from threadpoolctl import threadpool_limits
 
     vectorizer = TfidfVectorizer(sublinear_tf=True, max_features=_MOST_WORDS, token_pattern=r"(?u)\b\w\w+\b")
     try:
@@ -39,9 +40,10 @@ def text_features(name: str, texts: Sequence[str]) -> tuple[Floats, tuple[str, .
     words = vectorizer.get_feature_names_out()
     count = min(N_DIRECTIONS, *table.shape)
     if table.shape[1] == 1:
-        return table.toarray(), (cut(str(words[0]), _WORD_CHARACTERS),)
+        return table.toarray(), (f"word {cut(str(words[0]), _WORD_CHARACTERS)}",)
     directions = TruncatedSVD(count, n_iter=10, random_state=0)
-    points = np.asarray(directions.fit_transform(table))
+    with threadpool_limits(1):  # another number of threads sums in another order, to other last bits
+        points = np.asarray(directions.fit_transform(table))
     strong = directions.singular_values_ > _NOISE * directions.singular_values_[0]
     return points[:, strong], _names(directions.components_[strong], words)
 

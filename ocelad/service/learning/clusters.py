@@ -9,7 +9,6 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 from ocelad import checks
-from ocelad.checks import Floats
 from ocelad.scores.clustering import k_means
 from ocelad.service.learning.cloud import Singles
 
@@ -37,11 +36,7 @@ class Clusters:
         k = min(checks.whole(k, "k", at_least=1, at_most=MOST_CLUSTERS), len(coordinates))
         with self._lock:
             last = self._last.get(k)
-        labels, cost = _settled(coordinates, _centres_of_some(coordinates, k))
-        if last is not None:
-            centres = _means(coordinates[: len(last)], last, k)
-            going_on, cost_going_on = _settled(coordinates, centres)
-            labels = _renumbered(labels, going_on, k) if cost < _BETTER * cost_going_on else going_on
+        labels = _gone_on(coordinates, last, k) if last is not None else _anew(coordinates, k)
         with self._lock:
             self._last.pop(k, None)
             self._last[k] = labels
@@ -50,27 +45,49 @@ class Clusters:
         return labels
 
 
-def _centres_of_some(coordinates: Singles, k: int) -> Singles:
-    """The middles of k clusters of some of the items."""
-    some = coordinates[:: max(1, len(coordinates) // max(_SOME, 20 * k))]
-    return _means(some, k_means(some.astype(np.float64), k), k)
+def _anew(coordinates: Singles, k: int) -> Labels:
+    """Clusters of all items, from those of some."""
+    some = coordinates[_some(coordinates, k)]
+    return _settled(coordinates, _means(some, _k_means(some, k), k))
 
 
-def _means(coordinates: Singles, labels: npt.NDArray[np.integer], k: int) -> Singles:
+def _gone_on(coordinates: Singles, last: Labels, k: int) -> Labels:
+    """Clusters from the last ones, which may be of fewer items; new ones with the same numbers if those are better."""
+    labels = _settled(coordinates, _means(coordinates[: len(last)], last, k))
+    which = _some(coordinates, k)  # to look at some is enough as long as nothing is found
+    some = coordinates[which]
+    if _cost(some, _k_means(some, k), k) < _BETTER * _cost(some, labels[which], k):
+        anew = _anew(coordinates, k)
+        if _cost(coordinates, anew, k) < _BETTER * _cost(coordinates, labels, k):
+            return _renumbered(anew, labels, k)
+    return labels
+
+
+def _some(coordinates: Singles, k: int) -> slice:
+    """Some items, spread over all."""
+    return slice(None, None, max(1, len(coordinates) // max(_SOME, 20 * k)))
+
+
+def _k_means(coordinates: Singles, k: int) -> Labels:
+    return k_means(coordinates.astype(np.float64), k).astype(np.uint8)
+
+
+def _means(coordinates: Singles, labels: Labels, k: int) -> Singles:
     """The mean of each cluster; the mean of all where it is empty."""
-    sums, counts = _sums(coordinates, labels, k)
-    means = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1.0)[:, None], coordinates.mean(axis=0))
-    return means.astype(np.float32)
-
-
-def _sums(coordinates: Singles, labels: npt.NDArray[np.integer], k: int) -> tuple[Floats, Floats]:
     member = np.zeros((k, len(labels)), dtype=np.float32)
     member[labels, np.arange(len(labels))] = 1.0
-    return np.asarray(member @ coordinates, dtype=np.float64), member.sum(axis=1, dtype=np.float64)
+    counts = member.sum(axis=1)[:, None]
+    means = member @ coordinates / np.maximum(counts, 1.0)
+    return np.asarray(np.where(counts > 0, means, coordinates.mean(axis=0)))
 
 
-def _settled(coordinates: Singles, centres: Singles) -> tuple[Labels, float]:
-    """Clusters by Lloyd's algorithm from some centres, and the sum of the squared distances to them."""
+def _cost(coordinates: Singles, labels: Labels, k: int) -> float:
+    """The sum of the squared distances to the means of the clusters."""
+    return float(np.square(coordinates - _means(coordinates, labels, k)[labels]).sum(dtype=np.float64))
+
+
+def _settled(coordinates: Singles, centres: Singles) -> Labels:
+    """Clusters by Lloyd's algorithm from some centres."""
     labels = np.zeros(0, dtype=np.uint8)
     for _ in range(_MOST_ROUNDS):
         squares = np.square(centres).sum(axis=1) - 2.0 * (coordinates @ centres.T)
@@ -79,7 +96,7 @@ def _settled(coordinates: Singles, centres: Singles) -> tuple[Labels, float]:
             break
         labels = now
         centres = _means(coordinates, labels, len(centres))
-    return labels, float(np.square(coordinates - centres[labels]).sum(dtype=np.float64))
+    return labels
 
 
 def _renumbered(labels: Labels, like: Labels, k: int) -> Labels:

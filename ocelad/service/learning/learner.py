@@ -138,6 +138,7 @@ class Learner:
                 _logger.exception("learning failed after entry %d; it is tried again", self._seq)
                 self.failure = f"learning failed after entry {self._seq}: {error}"
                 self._unread = True
+                self._piece = 1  # to come as near as can be to an answer that cannot be learned from
                 going_on = self._pause(retry)
                 retry = min(2 * retry, _LAST_RETRY)
             if not going_on:
@@ -146,12 +147,13 @@ class Learner:
     def _turn(self) -> bool:
         """Do what is to be done next, or wait for it; False when that is to end."""
         self._hear()
-        if self._seq < self._log.end:
-            self._learn()
+        # What has been learned comes first, so that it is published even if the next answer cannot be learned from.
         if self._is_new() and monotonic() >= self._rest_until:
             self._publish()
         if self._save_due() <= monotonic():
             self._save()
+        if self._seq < self._log.end:
+            self._learn()
         with self._changed:
             if not self._closing:
                 if self._seq == self._log.end:
@@ -188,7 +190,7 @@ class Learner:
         self._seq = entries[-1].seq
         self._checkpoints.add(self._seq, self._course)
         each = (monotonic() - began) / len(entries)
-        self._piece = int(min(max(_PIECE_SECONDS / each, 16), _LARGEST_PIECE))
+        self._piece = int(min(max(_PIECE_SECONDS / each, 1), 2 * self._piece, _LARGEST_PIECE))
 
     def _check(self, answers: Answers) -> None:
         n_items = len(self._cloud.points)

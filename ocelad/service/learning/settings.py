@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+from ocelad.estimators import MetricTracker
 
 # Up to so many features a metric has all directions; above, a pair would take many milliseconds.
 FULL_RANK_TO = 128
 MOST_DIRECTIONS = 32
+_CUT_BY_CALLS = ("blocked", "sparse")
+# The first: before anything is learned, items are about as often within the threshold as beyond it. Both: what serves a
+# few dozen answers, a thousand, and a change of the question (docs/active.md).
+INITIAL_SCALE = 0.1
+STEP_SIZE = 0.02
 
 
 def default_settings(n_features: int) -> dict[str, Any]:
@@ -15,8 +23,34 @@ def default_settings(n_features: int) -> dict[str, Any]:
     Only engines whose bits do not depend on how answers are cut into calls are among them.
 
     >>> default_settings(25)
-    {}
+    {'initial_scale': 0.1, 'step_size': 0.02}
     >>> default_settings(784)
-    {'max_rank': 32, 'engine': 'lowrank'}
+    {'initial_scale': 0.1, 'step_size': 0.02, 'max_rank': 32, 'engine': 'lowrank'}
     """
-    return {} if n_features <= FULL_RANK_TO else {"max_rank": MOST_DIRECTIONS, "engine": "lowrank"}
+    settings: dict[str, Any] = {"initial_scale": INITIAL_SCALE, "step_size": STEP_SIZE}
+    return settings if n_features <= FULL_RANK_TO else {**settings, "max_rank": MOST_DIRECTIONS, "engine": "lowrank"}
+
+
+def checked_settings(n_features: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings of the tracker of a project, those that were given and the usual ones.
+
+    All of them, so that a project is learned from in the same way when the usual ones have become others.
+
+    >>> checked_settings(25, {"step_size": 0.1})["loss"]
+    'logistic'
+    """
+    usual = {name: value for name, value in MetricTracker().get_params().items() if name != "preprocessor"}
+    for name in given:
+        if name not in usual:
+            raise ValueError(f"the tracker has no setting {name!r}; accepted: {', '.join(sorted(usual))}")
+    if given.get("engine") in _CUT_BY_CALLS:
+        raise ValueError(
+            f"the engine {given['engine']!r} gives other bits when a log is replayed; accepted: auto, dense, fullrank, "
+            "lowrank"
+        )
+    settings = {**usual, **default_settings(n_features), **given}
+    try:
+        MetricTracker(**settings).start(n_features)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    return settings

@@ -29,11 +29,11 @@ _DIGITS = 6
 def next_row_end(n_answers: int) -> int:
     """After how many answers the row ends that the next answer belongs to.
 
-    Not after a power of two and its multiples: there many scales have just begun an interval, and all would be seen
-    with the weights that they begin with. Two answers before, most are at the end of one.
+    Long rows do not end at multiples of their length, where many scales have just begun an interval and would always
+    be seen with the weights that they begin with, but two answers before, where most are at the end of one.
 
     >>> [next_row_end(n) for n in (0, 511, 512, 514, 1023, 1026)]
-    [1, 512, 514, 516, 1026, 1030]
+    [1, 512, 514, 516, 1024, 1030]
     """
     end = n_answers + 1
     while (end + 2) % _row_length(end):

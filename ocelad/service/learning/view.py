@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,18 @@ from ocelad.service.learning.cloud import Cloud, Singles
 from ocelad.service.learning.clusters import Clusters, Labels
 from ocelad.service.learning.nearest import Nearest
 from ocelad.service.learning.timeline import Timeline
+
+# How much of a metric is told.
+_MOST_EIGENVALUES, _MOST_FEATURES = 20, 100
+
+
+class Summary(NamedTuple):
+    """What is told of a metric: rank, largest eigenvalues, heaviest features, and the share of each scale in it."""
+
+    rank: int
+    spectrum: list[float]
+    features: list[wire.FeatureShare]
+    scales: list[wire.ScaleShare]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +91,18 @@ class View:
         return Metric.low_rank(held["diagonal"] * squares, held["rows"] * factors, held["scales"], threshold, round)
 
     @cached_property
-    def rank(self) -> int:
-        """How many directions the metric sees."""
-        return self.metric.rank
-
-    @cached_property
-    def spectrum(self) -> Floats:
-        """The largest eigenvalues of ``metric_of_features``, at most 20."""
-        return self.metric_of_features.spectrum(20)
+    def summary(self) -> Summary:
+        """What is told of the metric on features in their own units."""
+        metric = self.metric_of_features
+        return Summary(
+            rank=metric.rank,
+            spectrum=metric.spectrum(_MOST_EIGENVALUES).tolist(),
+            features=self.feature_shares(_MOST_FEATURES),
+            scales=[
+                wire.ScaleShare(length=length, share=float(share))
+                for length, share in zip(self.scales, self.shares, strict=True)
+            ],
+        )
 
     @cached_property
     def learners(self) -> list[Metric]:

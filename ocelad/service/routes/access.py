@@ -16,12 +16,13 @@ from ocelad.service.security import Caller
 from ocelad.service.service import Service
 from ocelad.service.wire import Problem, Right
 
-Person = Annotated[str, Header(alias="Ocelad-Person", pattern=r"^[\w .-]{0,64}$", description="Who answers")]
+PERSON, KEY = r"^[\w .-]{0,64}$", r"^[!-~]{1,200}$"
+Person = Annotated[str, Header(alias="Ocelad-Person", pattern=PERSON, description="Who answers")]
 Key = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
-        pattern=r"^[!-~]{1,200}$",
+        pattern=KEY,
         description="The same request with the same key is done once, however often it is sent",
     ),
 ]
@@ -66,10 +67,14 @@ def _needs(right: Right) -> Callable[..., Coroutine[Any, Any, Access]]:
         live = service.project(project)
         if not caller.may(right, project):
             raise Refusal(403, f"this needs the right {right!r} on {project!r}; the token has {has!r}")
-        who = "/".join(part for part in (caller.name, person.strip()) if part)
-        return Access(service, live, has, who)
+        return Access(service, live, has, named(caller, person))
 
     return access
+
+
+def named(caller: Caller, person: str) -> str:
+    """Who answers, as it is kept."""
+    return "/".join(part for part in (caller.name, person.strip()) if part)
 
 
 Reader = Annotated[Access, Depends(_needs("read"))]

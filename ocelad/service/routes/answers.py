@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import Response, StreamingResponse
-from fastapi.sse import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
 
 from ocelad.service import exports
@@ -16,6 +15,7 @@ from ocelad.service.events import events as messages
 from ocelad.service.live import Live
 from ocelad.service.refusal import Refusal
 from ocelad.service.routes.access import REFUSALS, Answerer, Key, Reader, told
+from ocelad.service.store import Appended
 from ocelad.service.wire import Acknowledged, HistoryPage, NewComparison, NewComparisons, Seq, Undo, Undone
 
 router = APIRouter(tags=["answers"], responses=REFUSALS)
@@ -25,11 +25,19 @@ router = APIRouter(tags=["answers"], responses=REFUSALS)
 async def compare(access: Answerer, new: NewComparison | NewComparisons, key: Key = None) -> Response:
     """Keep one answer, or many in their order; told when they are durable."""
     live = access.live
+    kept = await asyncio.wrap_future(access.service.store.append(live.id, entries_of(live, new), access.who, key))
+    return acknowledged(kept)
+
+
+def entries_of(live: Live, new: NewComparison | NewComparisons) -> list[NewEntry]:
+    """What is to be kept of one answer, or of many."""
     if isinstance(new, NewComparison):
-        entries = [_entry(live, new, "body")]
-    else:
-        entries = [_entry(live, each, f"body.comparisons.{i}") for i, each in enumerate(new.comparisons)]
-    kept = await asyncio.wrap_future(access.service.store.append(live.id, entries, access.who, key))
+        return [_entry(live, new, "body")]
+    return [_entry(live, each, f"body.comparisons.{i}") for i, each in enumerate(new.comparisons)]
+
+
+def acknowledged(kept: Appended) -> Response:
+    """That they are durable."""
     first, last = kept.entries[0].seq, kept.entries[-1].seq
     return told(Acknowledged(first=first, last=last, repeated=kept.repeated), 200 if kept.repeated else 201)
 
@@ -70,7 +78,7 @@ async def history(
 
 @router.get(
     "/projects/{project}/events",
-    response_class=StreamingResponse,  # with EventSourceResponse here FastAPI takes the function for a generator
+    response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def events(
@@ -80,7 +88,10 @@ async def events(
 ) -> Response:
     """What happens, as server-sent events; Last-Event-ID or ``after`` takes them up where they broke off."""
     seen = after if last_event_id is None else int(last_event_id)
-    return EventSourceResponse(messages(access.service, access.live, seen))
+    # A proxy is asked not to hold messages back until there are many.
+    headers = {"X-Accel-Buffering": "no"}
+    stream = messages(access.service, access.live, seen)
+    return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
 
 @router.get(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-import ocelad
 from ocelad.service.refusal import Refusal
 from ocelad.service.routes.access import REFUSALS, caller_of, service_of, told
 from ocelad.service.wire import Health, Readiness
@@ -17,7 +18,7 @@ measures_router = APIRouter(tags=["operations"], responses=REFUSALS)
 @router.get("/health", response_model=Health)
 async def health() -> Response:
     """The process answers."""
-    return told(Health(status="ok", version=ocelad.__version__))
+    return told(Health(status="ok", version=version("ocelad")))
 
 
 @router.get("/ready", response_model=Readiness, responses={503: {"model": Readiness}})

@@ -9,6 +9,7 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from ocelad.service import items as reading
+from ocelad.service.items import ItemsError
 from ocelad.service.live import Live
 from ocelad.service.refusal import Refusal
 from ocelad.service.routes.access import REFUSALS, Admin, Reader, caller_of, service_of, told
@@ -50,6 +51,7 @@ async def create_project(
     item_id: Annotated[str | None, Query(max_length=200, description="The column of ids")] = None,
     text: Annotated[str | None, Query(max_length=200, description="The column of texts to show")] = None,
     features: Annotated[str | None, Query(max_length=2000, description="Columns or patterns, by commas")] = None,
+    fields: Annotated[tuple[str, ...], Query(max_length=100, description="Columns that are not learned on")] = (),
 ) -> Response:
     """Make a project of a file of items, which is the body."""
     service, caller = service_of(request), await caller_of(request)
@@ -59,7 +61,7 @@ async def create_project(
 
     def make() -> Live:
         try:
-            read = reading.read_upload(data, format, id=item_id, text=text, features=features)
+            read = reading.read_upload(data, format, id=item_id, text=text, features=features, fields=fields)
         except ValueError as error:
             raise Refusal(422, str(error), code="bad_items", where="body") from None
         return service.create(id, title or id, read)
@@ -93,8 +95,8 @@ async def add_items(access: Admin, new: NewItems) -> Response:
     def add() -> int:
         try:
             return access.service.add_items(access.live, new.items)
-        except ValueError as error:
-            raise Refusal(422, str(error), code="bad_items", where="body.items") from None
+        except ItemsError as error:
+            raise Refusal(422, str(error), code="bad_items", where=f"body.{error.where or 'items'}") from None
 
     return told(ItemsAdded(n_items=await run_in_threadpool(add), n_added=len(new.items)), 201)
 

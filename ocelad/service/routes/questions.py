@@ -31,12 +31,11 @@ from ocelad.service.wire import (
     Neighbors,
     NextPair,
     Point,
-    ScaleShare,
     Timeline,
 )
 
 router = APIRouter(tags=["questions"], responses=REFUSALS)
-_LARGEST_MATRIX, MOST_FEATURES = 512, 100
+_LARGEST_MATRIX = 512
 _METRIC_FILE = "application/octet-stream"
 
 
@@ -79,10 +78,7 @@ def _info(view: View, matrix: bool) -> MetricInfo:
         n_answers=view.n_answers,
         n_features=metric.n_features,
         threshold=metric.distance_threshold,
-        rank=view.rank,
-        spectrum=view.spectrum.tolist(),
-        features=view.feature_shares(MOST_FEATURES),
-        scales=[ScaleShare(length=n, share=share) for n, share in zip(view.scales, view.shares.tolist(), strict=True)],
+        **view.summary._asdict(),
         matrix=metric.matrix.tolist() if matrix else None,
     )
 

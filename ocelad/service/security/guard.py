@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ocelad.service.refusal import Refusal, problem
@@ -33,6 +32,7 @@ SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=(), payment=(), usb=()"),
 )
+_LOOKED_AT = frozenset({b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest"})
 _NO_STORE = (b"cache-control", b"no-store")
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
@@ -73,29 +73,32 @@ class Guard:
         await self._app(scope, receive, with_headers)
 
     def _check(self, scope: Scope) -> None:
-        headers = Headers(raw=scope["headers"])
-        host = self._checked_host(headers.getlist("host"))
-        origin = headers.get("origin")
-        if origin is not None and not _same_origin(origin, scope["scheme"], host):
+        hosts, said = [], {}
+        for name, value in scope["headers"]:
+            if name == b"host":
+                hosts.append(value.decode("latin-1").lower())
+            elif name in _LOOKED_AT:
+                said[name] = value.decode("latin-1")
+        self._check_host(hosts)
+        origin = said.get(b"origin")
+        if origin is not None and not _same_origin(origin, scope["scheme"], hosts[0]):
             raise Refusal(403, "this comes from a page of another origin; only this service's own page may ask")
-        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _opens_the_page(scope, headers):
+        if said.get(b"sec-fetch-site") in ("cross-site", "same-site") and not _opens_the_page(scope, said):
             raise Refusal(403, "this comes from a page of another site; only this service's own page may ask")
         if scope["query_string"]:
             _refuse_secrets(scope["query_string"])
 
-    def _checked_host(self, hosts: list[str]) -> str:
+    def _check_host(self, hosts: list[str]) -> None:
         if len(hosts) != 1:
             raise Refusal(400, f"the request has {len(hosts)} headers Host; accepted: one", where="header.host")
-        host = hosts[0].lower()
-        name = _without_port(host)
-        if name in self._names or (self._any_address and address_of(name) is not None):
-            return host
-        raise Refusal(
-            421,
-            f"this service is not called {name[:100]!r}; accepted: {', '.join(sorted(self._names))}"
-            " (--allow-host adds a name)",
-            where="header.host",
-        )
+        name = _without_port(hosts[0])
+        if name not in self._names and not (self._any_address and address_of(name) is not None):
+            raise Refusal(
+                421,
+                f"this service is not called {name[:100]!r}; accepted: {', '.join(sorted(self._names))}"
+                " (--allow-host adds a name)",
+                where="header.host",
+            )
 
 
 def _without_port(host: str) -> str:
@@ -122,13 +125,13 @@ def _same_origin(origin: str, scheme: str, host: str) -> bool:
     return place.removesuffix(port) == host.removesuffix(port)
 
 
-def _opens_the_page(scope: Scope, headers: Headers) -> bool:
+def _opens_the_page(scope: Scope, said: Mapping[bytes, str]) -> bool:
     """Whether somebody follows a link to the page, which shows it to them and tells nobody else anything."""
     return (
         scope["method"] == "GET"
         and scope["path"] == "/"
-        and headers.get("sec-fetch-mode") == "navigate"
-        and headers.get("sec-fetch-dest") == "document"
+        and said.get(b"sec-fetch-mode") == "navigate"
+        and said.get(b"sec-fetch-dest") == "document"
     )
 
 

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Hashable
 from math import ceil
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ocelad.service.refusal import Refusal, problem
@@ -109,10 +108,10 @@ class Limits:
 
     async def _exchange(self, scope: Scope, receive: Receive, send: Send) -> None:
         most = self._max_upload if _brings_items(scope) else self._max_body
-        length = Headers(raw=scope["headers"]).get("content-length", "")
-        if length.isdecimal() and int(length) > most:
-            await problem(_too_large(most))(scope, receive, send)
-            return
+        for name, value in scope["headers"]:
+            if name == b"content-length" and value.isdigit() and int(value) > most:
+                await problem(_too_large(most))(scope, receive, send)
+                return
         exchange = _Exchange(receive, send, most, self._body_timeout, self._request_timeout)
         refusal = await exchange.run(self._app, scope)
         if refusal is not None:
@@ -120,10 +119,7 @@ class Limits:
 
 
 class _Exchange:
-    """One request and its answer; what goes beyond a limit is cut short, and told by the refusal that ``run`` returns.
-
-    The application is told of it as of a client that went away. Whatever it makes of that is not sent.
-    """
+    """One request and its answer; what goes beyond a limit is cut short, and ``run`` returns the refusal of it."""
 
     def __init__(self, receive: Receive, send: Send, most: int, body_timeout: float, request_timeout: float) -> None:
         self._receive, self._send, self._most = receive, send, most
@@ -131,7 +127,7 @@ class _Exchange:
         self._clock = asyncio.get_running_loop().time
         self._began = self._clock()
         self._received = 0
-        self._has_body = self._started = False
+        self._has_body = self._awaits_body = self._started = False
         self._refusal: Refusal | None = None
 
     async def run(self, app: ASGIApp, scope: Scope) -> Refusal | None:
@@ -140,7 +136,7 @@ class _Exchange:
                 await app(scope, self._receiving, self._sending)
         except Exception as error:
             if isinstance(error, TimeoutError) and self._patience.expired():
-                self._refusal = _too_long(self._request_timeout)
+                self._refusal = self._too_slow() if self._awaits_body else _too_long(self._request_timeout)
             elif self._refusal is None:
                 raise
         return None if self._started else self._refusal
@@ -148,20 +144,17 @@ class _Exchange:
     async def _receiving(self) -> Message:
         if self._refusal is not None:
             return _DISCONNECT
-        if self._has_body:  # what comes now can only be that the client goes away, whenever that is
+        if self._has_body or self._started:  # what comes now can only be that the client goes away, whenever that is
             return await self._receive()
-        self._patience.reschedule(None)
-        try:
-            async with asyncio.timeout_at(self._began + self._body_timeout + self._received / _LEAST_BYTES_PER_SECOND):
-                message = await self._receive()
-        except TimeoutError:
-            self._refusal = Refusal(408, f"the body did not come within {self._body_timeout:g} seconds", headers=_CLOSE)
-            message = _DISCONNECT
-        if not self._started:
-            self._patience.reschedule(self._clock() + self._request_timeout)
+        self._awaits_body = True
+        self._patience.reschedule(self._began + self._body_timeout + self._received / _LEAST_BYTES_PER_SECOND)
+        message = await self._receive()
+        self._awaits_body = False
+        self._patience.reschedule(self._clock() + self._request_timeout)
         self._received += len(message.get("body", b""))
         self._has_body = not message.get("more_body", False)
         if self._received > self._most:
+            # The application is told as of a client that went away. Whatever it makes of that is not sent.
             self._refusal = _too_large(self._most)
             return _DISCONNECT
         return message
@@ -173,6 +166,9 @@ class _Exchange:
             self._started = True
             self._patience.reschedule(None)
         await self._send(message)
+
+    def _too_slow(self) -> Refusal:
+        return Refusal(408, f"the body did not come within {self._body_timeout:g} seconds", headers=_CLOSE)
 
 
 def _is_stream(scope: Scope) -> bool:

@@ -102,4 +102,4 @@ def _telling(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise StoreUnavailable(sqlite_sentence(str(path), error)) from error
+        raise StoreUnavailable(sqlite_sentence(repr(str(path)), error)) from error

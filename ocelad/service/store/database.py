@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
+from ocelad.service.store.disk import make_file
 from ocelad.service.store.errors import StoreUnavailable
 
 FILE = "ocelad.sqlite3"
@@ -47,9 +48,10 @@ class Database:
     def __init__(self, folder: Path, url: str | None = None) -> None:
         self.is_postgresql = url is not None
         if url is None:
-            self.path = folder / FILE
-            self.name = str(self.path)
-            self.writers, self.readers = _sqlite(self.path, "BEGIN IMMEDIATE"), _sqlite(self.path, "BEGIN")
+            path = folder / FILE
+            make_file(path)
+            self.name = repr(str(path))
+            self.writers, self.readers = _sqlite(path, "BEGIN IMMEDIATE"), _sqlite(path, "BEGIN")
         else:
             parsed = parse(url)
             self.name = f"the PostgreSQL database {parsed.database!r} at {parsed.host or 'the local socket'}"

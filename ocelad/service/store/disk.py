@@ -20,6 +20,18 @@ def make_folder(folder: Path) -> None:
         ) from None
 
 
+def make_file(path: Path) -> None:
+    """Make an empty file if it is not there. One that is there is not opened: closing it would undo SQLite's locks."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{str(path)!r} cannot be made ({error.strerror}); accepted: a folder that can be written to"
+        ) from None
+
+
 def flush(path: Path) -> None:
     """Wait until a file's content, or a folder's list of names, is on the disk."""
     if path.is_dir() and os.name != "posix":
