@@ -12,23 +12,7 @@ from serving import Server
 from sklearn.datasets import load_digits, load_wine
 
 # The last one is not to be taken for a tag.
-WORDS = [
-    "The",
-    "cat",
-    "sat",
-    "on",
-    "a",
-    "mat,",
-    "red",
-    "soft",
-    "and",
-    "very",
-    "warm",
-    "indeed",
-    "naïve",
-    "it's",
-    "日本",
-]
+WORDS = "The cat sat on a mat, red soft and very warm indeed naïve it's 日本".split()
 
 
 @pytest.fixture(scope="module")
