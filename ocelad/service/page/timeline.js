@@ -145,7 +145,7 @@ export class TimelineView {
     const options = {
       width: Math.max(place.clientWidth, 50),
       height: HEIGHT,
-      padding: [8, 8, 0, 0],
+      padding: [8, 14, 0, 0],
       legend: { show: false },
       cursor: { y: false, sync: { key: "timeline" }, drag: { setScale: false }, points: { show: false } },
       scales: {
