@@ -11,7 +11,7 @@ weights of the choice and the settings were chosen on seeds 1000 to 1039.
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,7 +81,7 @@ class Now:
         self.points, self._ocelad = points, ocelad
         self.metric, self.shares = ocelad.play(), ocelad.turn.probabilities
 
-    @cached_property
+    @property
     def learners(self) -> list[Metric]:
         bank: Any = self._ocelad.bank
         return [bank.learner(j) for j in range(len(self.shares))]

@@ -44,9 +44,10 @@ class Person:
     """
 
     def __init__(self, browser: Any, url: str, project: str, **profile: Any) -> None:
-        self._context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **profile})
+        usual = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
+        self._context = browser.new_context(**{**usual, **profile})
         self.page = self._context.new_page()
-        self.page.set_default_timeout(20_000)
+        self.page.set_default_timeout(60_000)
         self.wrong: list[str] = []
         self.expected: int | None = None  # a status with which the service may refuse
         self._home = urlsplit(url).netloc
@@ -105,6 +106,9 @@ class Person:
         return self.page.locator(selector).inner_text()
 
     def picture_of_map(self) -> str:
-        """The pixels of the points, once they have stopped."""
-        self.page.wait_for_timeout(700)
-        return self.page.evaluate("() => document.getElementById('map-points').toDataURL()")
+        """The pixels of the points, as drawn with the next frame."""
+        return self.page.evaluate("""async () => {
+            await new Promise(requestAnimationFrame);
+            await new Promise(requestAnimationFrame);
+            return document.getElementById("map-points").toDataURL();
+        }""")

@@ -66,10 +66,16 @@ def main() -> None:
 
     import ocelad.cli
     import ocelad.service.run
-    from ocelad import MetricTracker
-    from ocelad.service.learning import learner
+    from ocelad.service.entries import Entry
+    from ocelad.service.itemset import ItemSet, Scaling
+    from ocelad.service.learning import Learner, learner
 
-    MetricTracker().partial_fit(np.eye(8)[:4].reshape(2, 2, 8), [1, -1])  # loads the compiled kernels
+    # Loads the compiled kernels, or compiles them; its threads have ended before anything is forked.
+    items = ItemSet(tuple("abc"), np.eye(3), tuple("xyz"), Scaling("none", np.ones(3)))
+    log = [Entry(1, 0, "same", 0, 1, "given", ""), Entry(2, 0, "different", 1, 2, "given", "")]
+    first = Learner(items, {}, snapshot=None, read=lambda after, limit: log[after : after + limit])
+    assert first.wait(len(log), 600)
+    first.close()
     learner._SNAPSHOT_ENTRIES = SNAPSHOT_ENTRIES
     for line in sys.stdin:
         pid = os.fork()

@@ -155,6 +155,27 @@ def test_thirty_answers_by_keyboard_an_undo_and_a_reload(visit, client):
     assert len(log(client, "digits", begun)) == 31
 
 
+def test_points_travel_unless_less_motion_is_wanted(visit, client, texts):
+    drawn = "() => document.getElementById('map-points').toDataURL()"
+    for wish, n_pictures in (("no-preference", 3), ("reduce", 1)):
+        person = visit(texts, reduced_motion=wish)
+        page, begun = person.page, seq(client, texts)
+        page.clock.install()  # time passes when it is told to
+        page.clock.pause_at(page.evaluate("() => Date.now() + 10_000"))
+        before = page.evaluate(drawn)
+        person.press("s")
+        while page.get_attribute("body", "data-learned") != str(begun + 1):
+            page.clock.run_for(20)
+            page.wait_for_timeout(20)
+        pictures = []
+        for passing in (100, 200, 1000, 1000):
+            page.clock.run_for(passing)
+            pictures.append(page.evaluate(drawn))
+        assert before not in pictures
+        assert pictures[-1] == pictures[-2]  # they have arrived
+        assert len(set(pictures)) == n_pictures
+
+
 def test_what_keys_do_depends_on_where_they_are_pressed(visit, client, texts):
     person, begun = visit(texts), seq(client, texts)
     page = person.page

@@ -224,7 +224,7 @@ def told(entry: Entry):
     return entry.kind, entry.left, entry.right, entry.asked, entry.who, entry.undoes
 
 
-@pytest.mark.parametrize(("n_examples", "n_steps"), [(8, 15), pytest.param(150, 40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("n_examples", "n_steps"), [(5, 12), pytest.param(150, 40, marks=pytest.mark.slow)])
 def test_a_log_is_what_a_plain_model_says(tmp_path, url, n_examples, n_steps):
     logs, opened = machine(tmp_path, url)
     try:
@@ -336,6 +336,16 @@ def test_one_bad_request_in_a_group_fails_alone(store, project):
     assert [entry.seq for entry in first.result().entries + last.result().entries] == [1, 2, 3]
     assert [entry.seq for entry in store.entries(project)] == [1, 2, 3]
     assert store.append(project, some_entries(1)).result().entries[0].seq == 4
+
+
+def test_repeats_within_one_group_are_kept_once(store, project):
+    with one_group(store):
+        answers = [store.append(project, some_entries(2), "ann", "key") for _ in range(3)]
+        undos = [store.undo(project, 2, "ann", "other key") for _ in range(2)]
+    assert [future.result().repeated for future in answers + undos] == [False, True, True, False, True]
+    assert {future.result().entries for future in answers} == {tuple(store.entries(project, 0, 2))}
+    assert {future.result().entries for future in undos} == {tuple(store.entries(project, 2))}
+    assert store.project(project).seq == 3
 
 
 def test_many_at_once_lose_nothing_and_mix_nothing(store, project):

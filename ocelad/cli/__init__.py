@@ -52,6 +52,13 @@ for command in (
     cli.add_command(command)
 
 
+# What the extra "serve" brings.
+_OF_SERVE = (
+    *("alembic", "fastapi", "httptools", "prometheus_client", "pydantic", "pydantic_settings"),
+    *("sqlalchemy", "starlette", "structlog", "uvicorn"),
+)
+
+
 def main() -> None:
     """Run the command line; whatever goes wrong is told in one sentence."""
     try:
@@ -62,7 +69,9 @@ def main() -> None:
         from ocelad.online.bank import LearnerError
 
         known = ValueError, OSError, LearnerError
-        if isinstance(error, known):  # told in a sentence of our own
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _OF_SERVE:
+            click.echo(f"Error: this needs {error.name}; install it with: pip install 'ocelad[serve]'", err=True)
+        elif isinstance(error, known):  # told in a sentence of our own
             click.echo(f"Error: {_by_options(str(error))}", err=True)
         else:
             click.echo(f"Error: {type(error).__name__}: {error} (OCELAD_TRACEBACK=1 shows where)", err=True)

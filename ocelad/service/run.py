@@ -6,6 +6,7 @@ import socket
 import sys
 from collections.abc import Callable
 from errno import EACCES, EADDRINUSE
+from signal import SIGINT
 from types import FrameType
 
 import uvicorn
@@ -58,8 +59,9 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._service.stop()
-        super().handle_exit(sig, frame)
+        # Not uvicorn's own, which raises the signal again in the end: being told to stop is no failure.
+        self.force_exit = self.should_exit and sig == SIGINT
+        self.stop()
 
 
 def bound(settings: Settings) -> tuple[socket.socket, Settings]:

@@ -175,4 +175,6 @@ def _why(ranked: Ranked, place: int) -> str:
         reasons.append("its scales disagree more than about most pairs")
     if ranked.novel[place]:
         reasons.append("pairs that were asked lately tell less of them than of most")
-    return f"The metric is unsure about these two: {', and '.join(reasons)}."
+    *others, last = reasons
+    told = f"{', '.join(others)}, and {last}" if others else last
+    return f"The metric is unsure about these two: {told}."

@@ -80,7 +80,10 @@ export class Api {
         throw new Unreachable();
       }
       if (response.ok) return response;
-      const detail = await response.json().then((body) => body.error).catch(() => null);
+      const detail = await response
+        .json()
+        .then((body) => body.error)
+        .catch(() => null);
       const refused = new Refused(
         response.status,
         detail ?? { code: "unknown", message: `The service answered with status ${response.status}.` },

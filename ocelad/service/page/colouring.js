@@ -8,6 +8,7 @@ const CLUSTERS = "clusters";
 const NEIGHBORS = "neighbors";
 const COLUMN = "column:";
 const MOST_NEIGHBORS = 50;
+const USUAL_CLUSTERS = 6;
 // Neighbours stand out from all the others: the faint end of the scale is not used.
 const FAINTEST = 0.4;
 
@@ -31,9 +32,17 @@ export class Colouring {
     [this.#choice, this.#nClusters, this.#legend] = [choice, nClusters, legend];
     choice.append(new Option("clusters", CLUSTERS), new Option("nearness to the pointer", NEIGHBORS));
     if (project.columns.length) {
-      choice.append(element("optgroup", { label: "columns" }, project.columns.map(({ name }) => new Option(name, COLUMN + name))));
+      choice.append(
+        element(
+          "optgroup",
+          { label: "columns" },
+          project.columns.map(({ name }) => new Option(name, COLUMN + name)),
+        ),
+      );
     }
-    for (let k = 2; k <= MOST_GROUPS; k++) nClusters.append(new Option(k, k, k === 6, k === 6));
+    const most = Math.max(Math.min(MOST_GROUPS, project.n_items), 2);
+    for (let k = 2; k <= most; k++) nClusters.append(new Option(k, k));
+    nClusters.value = String(Math.min(USUAL_CLUSTERS, most));
     choice.addEventListener("change", () => this.#chosen().then(changed));
     nClusters.addEventListener("change", changed);
     this.#toggleClusters();
@@ -56,7 +65,10 @@ export class Colouring {
   async point(position, idOf) {
     this.#pointed = position;
     if (this.#choice.value !== NEIGHBORS || position === null) return;
-    const { neighbors, threshold } = await this.#api.get(`${this.#path}/neighbors`, { item: await idOf(position), k: MOST_NEIGHBORS });
+    const { neighbors, threshold } = await this.#api.get(`${this.#path}/neighbors`, {
+      item: await idOf(position),
+      k: MOST_NEIGHBORS,
+    });
     if (position !== this.#pointed) return;
     this.#near = { position, neighbors, threshold };
     this.paint();
@@ -113,10 +125,19 @@ export class Colouring {
     const nameOf = (group) => (group === MOST_GROUPS ? "others" : names ? names[group] : `cluster ${group + 1}`);
     const legend = sizes.flatMap((size, group) => {
       if (!size) return [];
-      const button = element("button", { type: "button", class: "legend-entry", "aria-pressed": String(this.#alone === group), title: "Show these alone" });
+      const button = element("button", {
+        type: "button",
+        class: "legend-entry",
+        "aria-pressed": String(this.#alone === group),
+        title: "Show these alone",
+      });
       const swatch = element("span", { class: "swatch" });
       swatch.style.background = css(colours.group(group));
-      button.append(swatch, element("span", {}, nameOf(group)), element("span", { class: "legend-size" }, size.toLocaleString("en")));
+      button.append(
+        swatch,
+        element("span", {}, nameOf(group)),
+        element("span", { class: "legend-size" }, size.toLocaleString("en")),
+      );
       button.addEventListener("click", () => {
         this.#alone = this.#alone === group ? null : group;
         this.paint();
@@ -147,7 +168,9 @@ export class Colouring {
     }
     const { position, neighbors } = this.#near;
     const farthest = Math.max(...neighbors.map(({ distance }) => distance), 1e-300);
-    const nearness = new Map(neighbors.map(({ item, distance }) => [item.position, FAINTEST + (1 - FAINTEST) * (1 - distance / farthest)]));
+    const nearness = new Map(
+      neighbors.map(({ item, distance }) => [item.position, FAINTEST + (1 - FAINTEST) * (1 - distance / farthest)]),
+    );
     nearness.set(position, 1);
     return {
       colourOf: (i) => colours.scale(nearness.get(i) ?? 0),

@@ -26,7 +26,9 @@ const mixed = (a, b, share) => a.map((value, i) => Math.round(value + (b[i] - va
 /** The colours of the theme that is on now. */
 export function palette() {
   const theme = isDark() ? "dark" : "light";
-  const [ground, grey, ink, same, different] = ["--map-ground", "--map-grey", "--ink", "--same", "--different"].map(themeColour);
+  const [ground, grey, ink, same, different] = ["--map-ground", "--map-grey", "--ink", "--same", "--different"].map(
+    themeColour,
+  );
   const groups = GROUPS[theme].map(parsed);
   const stops = SCALES[theme].map(parsed);
   return {

@@ -17,7 +17,10 @@ export function themeColour(name) {
   const probe = element("span");
   probe.style.color = `var(${name})`;
   document.body.append(probe);
-  const parts = getComputedStyle(probe).color.match(/[\d.]+/g).slice(0, 3).map(Number);
+  const parts = getComputedStyle(probe)
+    .color.match(/[\d.]+/g)
+    .slice(0, 3)
+    .map(Number);
   probe.remove();
   return parts;
 }
@@ -35,7 +38,19 @@ export function short(number) {
   return number.toExponential(1);
 }
 
-export const percent = (share) => `${share < 0.0995 && share > 0 ? (100 * share).toFixed(1) : Math.round(100 * share)} %`;
+/** Two numbers in few characters, and as many more as it takes to tell them apart. */
+export function shortApart(left, right) {
+  for (let digits = 3; left !== right && digits <= 15; digits++) {
+    const both = [left, right].map((number) =>
+      digits === 3 ? short(number) : String(Number(number.toPrecision(digits))),
+    );
+    if (both[0] !== both[1]) return both;
+  }
+  return [short(left), short(right)];
+}
+
+export const percent = (share) =>
+  `${share < 0.0995 && share > 0 ? (100 * share).toFixed(1) : Math.round(100 * share)} %`;
 
 /** "one answer", "12 answers". */
 export const count = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;

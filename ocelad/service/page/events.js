@@ -1,9 +1,9 @@
-// What happens in a project, as it happens: server-sent events, read from a stream because EventSource sends no headers.
+// What happens in a project, as it happens: server-sent events, read from a stream, as EventSource sends no headers.
 
 import { Refused } from "./api.js";
 
 const FIRST_PAUSE = 500;
-const LONGEST_PAUSE = 15_000;
+const LONGEST_PAUSE = 5_000;
 // The service says something every 15 s; after this long without a word the connection is taken for lost.
 const LONGEST_SILENCE = 40_000;
 
@@ -37,8 +37,8 @@ export class EventStream {
   #pause = FIRST_PAUSE;
   #wake = () => {};
 
-  /** take: what is told: state(word), problem(error), entries(list), and by the name of the event hello, learned, items,
-   *  people (data). Entries after `seq` come, each once. */
+  /** take: what is told to: state(word), problem(error), entries(list), and hello, learned, items and people with
+   *  their data. Entries after `seq` come, each once. */
   constructor(api, path, seq, take) {
     this.#api = api;
     this.#path = path;

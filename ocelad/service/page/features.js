@@ -34,11 +34,21 @@ export class FeaturesView {
       return;
     }
     const top = Math.max(...this.#features.flatMap(({ share, before }) => [share, before]), 1e-300);
-    const list = element("details", {}, element("summary", {}, `The ${Math.min(MOST_BARS, this.#features.length)} heaviest as a list`), bars);
+    const list = element(
+      "details",
+      {},
+      element("summary", {}, `The ${Math.min(MOST_BARS, this.#features.length)} heaviest as a list`),
+      bars,
+    );
     list.open = this.#listOpen;
     list.addEventListener("toggle", () => (this.#listOpen = list.open));
     this.#frame.replaceChildren(
-      element("div", { class: "heat-maps" }, this.#heatMap("Before learning", "before", top), this.#heatMap("Now", "share", top)),
+      element(
+        "div",
+        { class: "heat-maps" },
+        this.#heatMap("Before learning", "before", top),
+        this.#heatMap("Now", "share", top),
+      ),
       list,
     );
   }
@@ -47,7 +57,12 @@ export class FeaturesView {
     const shown = this.#features.slice(0, MOST_BARS);
     const top = Math.max(...shown.flatMap(({ share, before }) => [share, before]), 1e-300);
     const rows = shown.map(({ name, share, before }) => {
-      const bar = element("span", { class: "bar wide", "aria-hidden": "true" }, element("span", { class: "fill" }), element("span", { class: "before" }));
+      const bar = element(
+        "span",
+        { class: "bar wide", "aria-hidden": "true" },
+        element("span", { class: "fill" }),
+        element("span", { class: "before" }),
+      );
       bar.children[0].style.width = `${(100 * share) / top}%`;
       bar.children[1].style.left = `${(100 * before) / top}%`;
       return element(
@@ -55,7 +70,12 @@ export class FeaturesView {
         { title: `${name}: ${percent(share)} now, ${percent(before)} before learning` },
         element("span", { class: "feature-name" }, name),
         bar,
-        element("span", { class: "feature-share" }, percent(share), element("span", { class: "for-ears" }, ` now, ${percent(before)} before learning`)),
+        element(
+          "span",
+          { class: "feature-share" },
+          percent(share),
+          element("span", { class: "for-ears" }, ` now, ${percent(before)} before learning`),
+        ),
       );
     });
     return element("ol", { class: "feature-bars" }, rows);
@@ -64,7 +84,13 @@ export class FeaturesView {
   #heatMap(title, what, top) {
     const { rows, columns, places } = this.#grid;
     const shares = new Map(this.#features.map((feature) => [feature.name, feature[what]]));
-    const canvas = element("canvas", { width: columns, height: rows, class: "heat-map", role: "img", "aria-label": `${title}: share of each pixel; the list below has the numbers` });
+    const canvas = element("canvas", {
+      width: columns,
+      height: rows,
+      class: "heat-map",
+      role: "img",
+      "aria-label": `${title}: share of each pixel; the list below has the numbers`,
+    });
     const pen = canvas.getContext("2d");
     const colours = palette();
     for (const { name, row, column } of places) {
@@ -75,7 +101,10 @@ export class FeaturesView {
     canvas.addEventListener("pointermove", (event) => {
       const { left, top: above, width, height } = canvas.getBoundingClientRect();
       const place = (share, n) => Math.min(Math.max(Math.floor(share * n), 0), n - 1);
-      const [row, column] = [place((event.clientY - above) / height, rows), place((event.clientX - left) / width, columns)];
+      const [row, column] = [
+        place((event.clientY - above) / height, rows),
+        place((event.clientX - left) / width, columns),
+      ];
       const { name } = places[row * columns + column];
       canvas.title = `${name}: ${shares.has(name) ? percent(shares.get(name)) : "little"}`;
     });

@@ -8,5 +8,9 @@ export function gridOf(names) {
   if (!corner || !first) return null;
   const [rows, columns] = [1, 2].map((part) => Number(corner[part]) - Number(first[part]) + 1);
   if (rows < 2 || columns < 2 || rows * columns !== names.length) return null;
-  return { rows, columns, places: names.map((name, i) => ({ name, row: Math.floor(i / columns), column: i % columns })) };
+  return {
+    rows,
+    columns,
+    places: names.map((name, i) => ({ name, row: Math.floor(i / columns), column: i % columns })),
+  };
 }

@@ -36,7 +36,8 @@ export function watchHands(canvas, map) {
       return;
     }
     const [other] = [...down].filter(([id]) => id !== event.pointerId).map(([, at]) => at);
-    const apart = Math.hypot(x - other[0], y - other[1]) / Math.max(Math.hypot(before[0] - other[0], before[1] - other[1]), 1);
+    const apart =
+      Math.hypot(x - other[0], y - other[1]) / Math.max(Math.hypot(before[0] - other[0], before[1] - other[1]), 1);
     map.zoomAt(apart, (x + other[0]) / 2, (y + other[1]) / 2);
     map.pan(dx / 2, dy / 2);
   });

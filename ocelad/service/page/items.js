@@ -43,7 +43,16 @@ export async function itemSummary(item, api) {
     { class: "summary-words" },
     element("strong", { class: "item-id" }, item.id),
     item.text ? element("span", { class: "summary-text" }, item.text) : [],
-    fields.length ? element("span", { class: "summary-fields" }, fields.slice(0, 4).map(([name, value]) => `${name} ${told(value)}`).join(" · ")) : [],
+    fields.length
+      ? element(
+          "span",
+          { class: "summary-fields" },
+          fields
+            .slice(0, 4)
+            .map(([name, value]) => `${name}: ${told(value)}`)
+            .join(" · "),
+        )
+      : [],
   );
   return item.picture ? [await pictureElement(item, api), words] : [words];
 }

@@ -1,13 +1,14 @@
 // The page: starts when the service tells which projects there are.
 
 import { Api, Unreachable } from "./api.js";
+import { showChoice } from "./chooser.js";
 import { askToken, setUpHelp, setUpPerson, setUpTheme } from "./dialogs.js";
 import { byId, count, lessMotion } from "./dom.js";
 import { setUpKeys } from "./keys.js";
 import { showProblem } from "./notices.js";
 import { Outbox } from "./outbox.js";
 import { personName } from "./person.js";
-import { ProjectPage, showChoice } from "./project.js";
+import { ProjectPage } from "./project.js";
 
 const TRY_AGAIN = 1500;
 const LATE = 800;
@@ -25,7 +26,9 @@ async function start() {
   const project = wanted === null ? projects[0] : projects.find(({ id }) => id === wanted);
   if (!project) {
     const there = projects.length ? ` There are: ${projects.map(({ id }) => id).join(", ")}.` : "";
-    throw new Error(wanted === null ? "There is no project yet." : `There is no project "${wanted}" that you may see.${there}`);
+    throw new Error(
+      wanted === null ? "There is no project yet." : `There is no project "${wanted}" that you may see.${there}`,
+    );
   }
   showChoice(project, projects);
   outbox.resume();
@@ -35,7 +38,9 @@ async function start() {
     button.addEventListener("click", () => page.answer(button.dataset.answer));
   }
   byId("undo").addEventListener("click", () => page.undo());
-  byId("mark-differences").addEventListener("change", (event) => byId("pair").classList.toggle("unmarked", !event.target.checked));
+  byId("mark-differences").addEventListener("change", (event) =>
+    byId("pair").classList.toggle("unmarked", !event.target.checked),
+  );
   setUpKeys({
     s: () => press("[data-answer=same]"),
     d: () => press("[data-answer=different]"),
@@ -73,7 +78,7 @@ function showUnsent(unsent) {
   const words = byId("saved");
   const late = () => {
     const waiting = Number(document.body.dataset.unsent);
-    words.textContent = `${count(waiting, "answer")} not saved yet: kept in this browser, and sent when the service answers.`;
+    words.textContent = `${count(waiting, "answer")} not saved yet. Kept here, and sent when the service answers.`;
   };
   if (unsent && words.textContent) late();
   else if (unsent) lateTimer ||= setTimeout(late, LATE);

@@ -1,8 +1,10 @@
 // All items in the plane: moves smoothly to where they are now, can be zoomed and panned, and tells what is pointed at.
 
 import { Camera } from "./camera.js";
-import { css, lessMotion } from "./dom.js";
+import { lessMotion } from "./dom.js";
 import { watchHands } from "./hands.js";
+import { drawCross, drawMarks } from "./marks.js";
+import { boxOf, evened } from "./plane.js";
 import { Raster, packed } from "./raster.js";
 
 const TRAVEL = 600;
@@ -223,97 +225,10 @@ export class ItemMap {
   }
 
   #drawMarks() {
-    const pen = this.#marks;
-    const { ink, ground, same, different } = this.#palette;
-    pen.setTransform(this.#dense, 0, 0, this.#dense, 0, 0);
-    pen.clearRect(0, 0, this.#camera.width, this.#camera.height);
-    const ring = (position, radius, colour, width = 2) => {
-      const [x, y] = this.#placeOf(position);
-      pen.beginPath();
-      pen.arc(x, y, radius, 0, 2 * Math.PI);
-      pen.lineWidth = width + 2;
-      pen.strokeStyle = css(ground);
-      pen.stroke();
-      pen.lineWidth = width;
-      pen.strokeStyle = colour;
-      pen.stroke();
-    };
-    const radius = this.#radius();
-    if (this.#opened !== null) {
-      const [x, y] = this.#placeOf(this.#opened);
-      for (const { position, similar } of this.#neighbors) {
-        const [nx, ny] = this.#placeOf(position);
-        pen.beginPath();
-        pen.moveTo(x, y);
-        pen.lineTo(nx, ny);
-        pen.lineWidth = 1.25;
-        pen.setLineDash(similar ? [] : [4, 4]);
-        pen.strokeStyle = css(similar ? same : different, 0.75);
-        pen.stroke();
-        pen.setLineDash([]);
-        ring(position, radius + 2, css(similar ? same : different), 1.5);
-      }
-      ring(this.#opened, radius + 4, css(ink), 2.5);
-    }
-    if (this.#pointed !== null) ring(this.#pointed, radius + 3, css(ink));
-    if (this.#byKeyboard) this.#drawCross(pen, css(ink, 0.5));
-    this.#pair.forEach((position, i) => this.#drawLetter(pen, position, "AB"[i], ink, ground));
+    const marks = { pair: this.#pair, pointed: this.#pointed, opened: this.#opened, neighbors: this.#neighbors };
+    this.#marks.setTransform(this.#dense, 0, 0, this.#dense, 0, 0);
+    this.#marks.clearRect(0, 0, this.#camera.width, this.#camera.height);
+    drawMarks(this.#marks, marks, (position) => this.#placeOf(position), this.#radius(), this.#palette);
+    if (this.#byKeyboard) drawCross(this.#marks, this.#camera.width / 2, this.#camera.height / 2, this.#palette);
   }
-
-  #drawCross(pen, colour) {
-    const [x, y] = [this.#camera.width / 2, this.#camera.height / 2];
-    pen.beginPath();
-    for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
-      pen.moveTo(x + 8 * dx, y + 8 * dy);
-      pen.lineTo(x + 18 * dx, y + 18 * dy);
-    }
-    pen.lineWidth = 1.5;
-    pen.strokeStyle = colour;
-    pen.stroke();
-  }
-
-  /** A pin: the letter above, its foot on the point. */
-  #drawLetter(pen, position, letter, ink, ground) {
-    const [x, y] = this.#placeOf(position);
-    const [r, up] = [10, 20];
-    pen.beginPath();
-    pen.arc(x, y - up, r, 0.8 * Math.PI, 0.2 * Math.PI);
-    pen.lineTo(x, y - 2);
-    pen.closePath();
-    pen.fillStyle = css(ink);
-    pen.strokeStyle = css(ground);
-    pen.lineWidth = 2;
-    pen.stroke();
-    pen.fill();
-    pen.fillStyle = css(ground);
-    pen.font = "600 12px system-ui, sans-serif";
-    pen.textAlign = "center";
-    pen.textBaseline = "middle";
-    pen.fillText(letter, x, y - up + 0.5);
-  }
-}
-
-/** The middle in the origin, and a mean square distance of 1 from it: what is seen to move is the shape, not the size. */
-function evened(xy) {
-  const n = xy.length / 2;
-  let [x, y, squares] = [0, 0, 0];
-  for (let i = 0; i < xy.length; i += 2) {
-    x += xy[i] / n;
-    y += xy[i + 1] / n;
-  }
-  for (let i = 0; i < xy.length; i += 2) squares += ((xy[i] - x) ** 2 + (xy[i + 1] - y) ** 2) / n;
-  const size = Math.sqrt(squares) || 1;
-  return xy.map((value, i) => (value - (i % 2 ? y : x)) / size);
-}
-
-function boxOf(xy) {
-  let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
-  for (let i = 0; i < xy.length; i += 2) {
-    x0 = Math.min(x0, xy[i]);
-    x1 = Math.max(x1, xy[i]);
-    y0 = Math.min(y0, xy[i + 1]);
-    y1 = Math.max(y1, xy[i + 1]);
-  }
-  const half = (low, high) => Math.max((high - low) / 2, 0.1);
-  return { x: (x0 + x1) / 2, y: (y0 + y1) / 2, halfWidth: half(x0, x1), halfHeight: half(y0, y1) };
 }

@@ -42,7 +42,7 @@ export class NeighborsPanel {
     const head = await itemSummary(told.item, this.#api);
     if (id !== this.#item) return;
     const focused = [...this.#panel.querySelectorAll("button")].indexOf(document.activeElement);
-    const close = element("button", { type: "button", class: "quiet icon", "aria-label": "Close the neighbours" }, "×");
+    const close = element("button", { type: "button", class: "quiet icon", "aria-label": "Close this list" }, "×");
     close.addEventListener("click", () => this.close());
     this.#panel.replaceChildren(
       element("div", { class: "neighbors-head" }, element("h3", { id: "neighbors-title" }, "Nearest now"), close),
@@ -52,7 +52,10 @@ export class NeighborsPanel {
     );
     this.#panel.hidden = false;
     if (focused >= 0) this.#panel.querySelectorAll("button")[focused]?.focus({ preventScroll: true });
-    this.#map.open(told.item.position, told.neighbors.map(({ item, similar }) => ({ position: item.position, similar })));
+    this.#map.open(
+      told.item.position,
+      told.neighbors.map(({ item, similar }) => ({ position: item.position, similar })),
+    );
   }
 
   async #row({ item, distance, similar }) {
@@ -60,7 +63,12 @@ export class NeighborsPanel {
       "button",
       { type: "button", class: "neighbor", title: `Neighbours of ${item.id}` },
       element("span", { class: "summary" }, await itemSummary(item, this.#api)),
-      element("span", { class: `far ${similar ? "is-same" : "is-different"}` }, short(distance), element("span", { class: "verdict" }, similar ? "same" : "different")),
+      element(
+        "span",
+        { class: `far ${similar ? "is-same" : "is-different"}` },
+        short(distance),
+        element("span", { class: "verdict" }, similar ? "same" : "different"),
+      ),
     );
     button.addEventListener("click", () => this.open(item.id));
     button.addEventListener("pointerenter", () => (this.#map.pointed = item.position));

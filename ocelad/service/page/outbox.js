@@ -5,7 +5,7 @@ import { Refused, Unreachable } from "./api.js";
 
 const PREFIX = "ocelad.unsent.";
 const FIRST_PAUSE = 500;
-const LONGEST_PAUSE = 10_000;
+const LONGEST_PAUSE = 5_000;
 
 export class Outbox {
   #api;
@@ -34,7 +34,9 @@ export class Outbox {
   /** Sends what a page before this one could not. */
   resume() {
     // Each has an entry of its own: two tabs do not write over each other's. Names begin with the time, and sort.
-    const names = Object.keys(localStorage).filter((name) => name.startsWith(PREFIX)).sort();
+    const names = Object.keys(localStorage)
+      .filter((name) => name.startsWith(PREFIX))
+      .sort();
     for (const name of names) this.#waiting.push({ name, ...JSON.parse(localStorage.getItem(name)) });
     this.#send();
   }

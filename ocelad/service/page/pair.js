@@ -1,11 +1,12 @@
 // Two items side by side, with what differs marked.
 
-import { element, percent, short } from "./dom.js";
+import { count, element, percent, short, shortApart } from "./dom.js";
 import { gridOf } from "./grid.js";
 import { differingWords } from "./words.js";
 
 const LETTERS = ["A", "B"];
 const FEW_PIXELS = 128;
+const LONG_TEXT = 250;
 // The service does not tell the features of an item that has more.
 const MOST_FEATURES = 100;
 
@@ -18,7 +19,12 @@ export async function pairElements(pair, project, path, api) {
 }
 
 const heading = (item, i) =>
-  element("h2", { class: "item-head" }, element("span", { class: "letter" }, LETTERS[i]), element("span", { class: "item-id" }, item.id));
+  element(
+    "h2",
+    { class: "item-head" },
+    element("span", { class: "letter" }, LETTERS[i]),
+    element("span", { class: "item-id", title: item.id }, item.id),
+  );
 
 async function pictureCards(items, pair, project, api) {
   const grid = gridOf(project.feature_names);
@@ -31,13 +37,22 @@ async function pictureCards(items, pair, project, api) {
       box.style.aspectRatio = String(shape);
       box.style.width = `${100 * Math.min(shape, 1)}%`;
       if (grid) box.append(markedPixels(grid, marked));
-      return element("article", { class: "item", "data-item": item.id }, heading(item, i), element("div", { class: "picture" }, box));
+      return element(
+        "article",
+        { class: "item", "data-item": item.id },
+        heading(item, i),
+        element("div", { class: "picture" }, box),
+      );
     }),
   );
 }
 
 export async function pictureElement(item, api) {
-  const picture = element("img", { src: await api.picture(item.picture), alt: `Picture of ${item.id}`, draggable: "false" });
+  const picture = element("img", {
+    src: await api.picture(item.picture),
+    alt: `Picture of ${item.id}`,
+    draggable: "false",
+  });
   await picture.decode().catch(() => {});
   // Few pixels are shown as the squares that they are.
   if (picture.naturalWidth <= FEW_PIXELS) picture.classList.add("pixels");
@@ -46,8 +61,11 @@ export async function pictureElement(item, api) {
 
 /** Outlines around the pixels that hold the two apart most, one line around those that touch. */
 function markedPixels({ rows, columns, places }, marked) {
-  const inside = new Set(places.filter(({ name }) => marked.has(name)).map(({ row, column }) => row * columns + column));
-  const has = (row, column) => row >= 0 && column >= 0 && row < rows && column < columns && inside.has(row * columns + column);
+  const inside = new Set(
+    places.filter(({ name }) => marked.has(name)).map(({ row, column }) => row * columns + column),
+  );
+  const has = (row, column) =>
+    row >= 0 && column >= 0 && row < rows && column < columns && inside.has(row * columns + column);
   let outline = "";
   for (const place of inside) {
     const [row, column] = [Math.floor(place / columns), place % columns];
@@ -76,9 +94,22 @@ function textCards(items) {
       "article",
       { class: "item", "data-item": items[i].id },
       heading(items[i], i),
-      element("p", { class: "item-text" }, runs.map(({ text, differs }) => (differs ? element("mark", {}, text) : text))),
+      element(
+        "p",
+        longText(items[i].text, LETTERS[i]),
+        runs.map(({ text, differs }) => (differs ? element("mark", {}, text) : text)),
+      ),
     ),
   );
+}
+
+/** A text that may have to be scrolled can have the focus, so that keys scroll it. */
+function longText(text, letter) {
+  const scrolled = text && text.length > LONG_TEXT;
+  return {
+    class: "item-text",
+    ...(scrolled ? { tabindex: "0", role: "group", "aria-label": `Text of ${letter}` } : {}),
+  };
 }
 
 /** One table for both: the features that differ most first, the others folded away. */
@@ -86,21 +117,39 @@ function featureTable(items, pair, project, path, api) {
   const told = new Set(pair.differences.map(({ feature }) => feature));
   const largest = Math.max(...pair.differences.map(({ share }) => Math.abs(share)), 1e-300);
   const rows = pair.differences.map(({ feature, left, right, share }) => {
-    const bar = element("span", { class: "bar", "aria-hidden": "true" }, element("span", { class: share < 0 ? "fill against" : "fill" }));
+    const bar = element(
+      "span",
+      { class: "bar", "aria-hidden": "true" },
+      element("span", { class: share < 0 ? "fill against" : "fill" }),
+    );
     bar.firstChild.style.width = `${(100 * Math.abs(share)) / largest}%`;
     const marked = Math.abs(share) >= largest / 4;
+    const values = shortApart(left, right);
     return element(
       "tr",
       { class: marked ? "differs" : null },
       element("th", { scope: "row", title: feature }, feature),
-      [left, right].map((value) => element("td", {}, marked ? element("mark", {}, short(value)) : short(value))),
-      element("td", {}, element("span", { class: "share-cell" }, bar, element("span", { class: "share-number" }, percent(share)))),
+      values.map((value) => element("td", {}, marked ? element("mark", {}, value) : value)),
+      element(
+        "td",
+        {},
+        element("span", { class: "share-cell" }, bar, element("span", { class: "share-number" }, percent(share))),
+      ),
     );
   });
   const heads = items.map((item, i) =>
-    element("th", { scope: "col", "data-item": item.id, title: item.id }, element("span", { class: "letter" }, LETTERS[i]), element("span", { class: "item-id" }, item.id)),
+    element(
+      "th",
+      { scope: "col", "data-item": item.id, title: item.id },
+      element("span", { class: "letter" }, LETTERS[i]),
+      element("span", { class: "item-id" }, item.id),
+    ),
   );
-  const share = element("th", { scope: "col", class: "of-distance", title: "Share of the squared difference between the two" }, "Share");
+  const share = element(
+    "th",
+    { scope: "col", class: "of-distance", title: "Share of the squared difference between the two" },
+    "Share",
+  );
   const table = element(
     "table",
     {},
@@ -110,23 +159,34 @@ function featureTable(items, pair, project, path, api) {
   );
   const rest = project.feature_names.filter((name) => !told.has(name));
   const frame = element("div", { class: "item feature-values" }, table);
-  if (rest.length && project.feature_names.length <= MOST_FEATURES) frame.append(restOfFeatures(items, rest, path, api));
+  if (rest.length && project.feature_names.length <= MOST_FEATURES)
+    frame.append(restOfFeatures(items, rest, path, api));
   return frame;
 }
 
 /** What differs less, fetched when somebody wants to see it. */
 function restOfFeatures(items, names, path, api) {
   const frame = element("div", {}, element("p", { class: "hint" }, "Loading"));
-  const details = element("details", {}, element("summary", {}, `${names.length} more features`), frame);
+  const details = element("details", {}, element("summary", {}, count(names.length, "more feature")), frame);
   const show = async () => {
     const both = await Promise.all(items.map(({ id }) => api.get(`${path}/items/${encodeURIComponent(id)}`)));
     const rows = names.map((name) =>
-      element("tr", {}, element("th", { scope: "row", title: name }, name), both.map(({ features }) => element("td", {}, short(features[name])))),
+      element(
+        "tr",
+        {},
+        element("th", { scope: "row", title: name }, name),
+        both.map(({ features }) => element("td", {}, short(features[name]))),
+      ),
     );
     const heads = ["Feature", ...LETTERS].map((word) => element("th", { scope: "col" }, word));
     const caption = element("caption", { class: "for-ears" }, "The other features of both items");
-    frame.replaceChildren(element("table", {}, caption, element("thead", {}, element("tr", {}, heads)), element("tbody", {}, rows)));
+    frame.replaceChildren(
+      element("table", {}, caption, element("thead", {}, element("tr", {}, heads)), element("tbody", {}, rows)),
+    );
   };
-  details.addEventListener("toggle", () => details.open && show().catch((problem) => frame.replaceChildren(problem.message)));
+  details.addEventListener(
+    "toggle",
+    () => details.open && show().catch((problem) => frame.replaceChildren(problem.message)),
+  );
   return details;
 }

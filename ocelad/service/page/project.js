@@ -2,7 +2,7 @@
 
 import { Unreachable } from "./api.js";
 import { Colouring } from "./colouring.js";
-import { byId, count, element, latestOnly, percent } from "./dom.js";
+import { byId, count, latestOnly, percent } from "./dom.js";
 import { EventStream } from "./events.js";
 import { FeaturesView } from "./features.js";
 import { Items, itemSummary } from "./items.js";
@@ -122,7 +122,10 @@ export class ProjectPage {
     const moved = this.#map.move(new Float32Array(bytesOf(map.xy).buffer));
     const canvas = byId("map-marks");
     if (moved) canvas.dataset.moved = String(Number(canvas.dataset.moved) + 1);
-    canvas.setAttribute("aria-label", `Map of ${count(map.n_items, "item")} after ${count(metric.n_answers, "answer")}`);
+    canvas.setAttribute(
+      "aria-label",
+      `Map of ${count(map.n_items, "item")} after ${count(metric.n_answers, "answer")}`,
+    );
     this.#timeline.update(timeline);
     this.#features.update(metric);
     this.#figures(timeline);
@@ -158,7 +161,10 @@ export class ProjectPage {
     byId("mark-choice").hidden = true;
     byId("why").textContent = "";
     byId("no-question").hidden = false;
-    byId("no-question").textContent = problem instanceof Unreachable ? `${problem.message} The next pair comes when it can.` : sentence(problem.message);
+    byId("no-question").textContent =
+      problem instanceof Unreachable
+        ? `${problem.message} The next pair comes when it can.`
+        : sentence(problem.message);
     this.#map.pair = [];
   }
 
@@ -181,7 +187,8 @@ export class ProjectPage {
     tooltip.hidden = false;
     const frame = byId("map-frame");
     tooltip.style.left = `${Math.max(Math.min(x + 14, frame.clientWidth - tooltip.offsetWidth - 8), 8)}px`;
-    tooltip.style.top = `${y + 18 + tooltip.offsetHeight > frame.clientHeight ? Math.max(y - tooltip.offsetHeight - 12, 8) : y + 18}px`;
+    const [below, above] = [y + 18, Math.max(y - tooltip.offsetHeight - 12, 8)];
+    tooltip.style.top = `${below + tooltip.offsetHeight > frame.clientHeight ? above : below}px`;
   }
 
   async #open(position) {
@@ -229,16 +236,4 @@ export class ProjectPage {
     byId("connection").title = lately.length ? `Answered in the last minutes: ${lately.join(", ")}` : "";
     if (byId("connection-words").textContent !== words) byId("connection-words").textContent = words;
   }
-}
-
-/** Which project is shown, and the choice where there are several. */
-export function showChoice(project, projects) {
-  document.title = `${project.title} · ocelad`;
-  const [title, choice] = [byId("project-title"), byId("project-choice")];
-  title.textContent = project.title;
-  if (projects.length < 2) return;
-  title.hidden = true;
-  choice.hidden = false;
-  choice.append(...projects.map(({ id, title: words }) => element("option", { value: id, selected: id === project.id }, words)));
-  choice.addEventListener("change", () => location.assign(`?project=${encodeURIComponent(choice.value)}`));
 }

@@ -51,7 +51,12 @@ export class Questions {
   answer(answer) {
     if (!this.#now) return;
     const { pair } = this.#now;
-    this.#outbox.add(`${this.#path}/comparisons`, { left: pair.left.id, right: pair.right.id, answer, asked: pair.asked });
+    this.#outbox.add(`${this.#path}/comparisons`, {
+      left: pair.left.id,
+      right: pair.right.id,
+      answer,
+      asked: pair.asked,
+    });
     this.#behind.push(this.#now);
     if (this.#behind.length > MOST_BEHIND) this.#behind.shift();
     this.#now = null;
@@ -89,7 +94,8 @@ export class Questions {
       try {
         const pair = await this.#api.get(`${this.#path}/next-pair`);
         const known = [this.#now, this.#behind.at(-1)].some((shown) => shown && namesOf(shown.pair) === namesOf(pair));
-        if (!known || attempt >= TRIES) return { pair, elements: await pairElements(pair, this.#project, this.#path, this.#api) };
+        if (!known || attempt >= TRIES)
+          return { pair, elements: await pairElements(pair, this.#project, this.#path, this.#api) };
       } catch (problem) {
         if (!(problem instanceof Refused && problem.passing)) throw problem;
         await new Promise((resolve) => setTimeout(resolve, PAUSE));

@@ -78,7 +78,8 @@ export class TimelineView {
         { stroke: css(accent), width: 2, points: { show: false } },
       ],
       range: (_, low, high) => [0, Math.max(high, 0.1) * 1.05],
-      say: (row) => `Answer ${told.answers[row]}: ${short(told.loss[row])}, ${told.right[row] >= 0.5 ? "judged right" : "judged wrong"}`,
+      say: (row) =>
+        `Answer ${told.answers[row]}: ${short(told.loss[row])}, judged ${told.right[row] >= 0.5 ? "right" : "wrong"}`,
       last: `Now ${short(smoothed(told.loss).at(-1))}`,
     };
   }
@@ -102,13 +103,20 @@ export class TimelineView {
     const colourOf = (k) => colours.scale(n > 1 ? k / (n - 1) : 0.5);
     const sums = told.answers.map(() => 0);
     const stacked = told.shares.map((shares) => shares.map((share, row) => (sums[row] += share)));
-    const leader = (row) => told.shares.reduce((best, shares, k) => (shares[row] > told.shares[best][row] ? k : best), 0);
-    const leading = (row) => `memory of ${told.scales[leader(row)]} leads with ${percent(told.shares[leader(row)][row])}`;
+    const leader = (row) =>
+      told.shares.reduce((best, shares, k) => (shares[row] > told.shares[best][row] ? k : best), 0);
+    const leading = (row) =>
+      `memory of ${told.scales[leader(row)]} leads with ${percent(told.shares[leader(row)][row])}`;
     return {
       title: "How long a memory it uses",
       hint: `from ${told.scales[0]} to ${told.scales.at(-1)} answers, the shortest below`,
       data: stacked,
-      series: stacked.map((_, k) => ({ stroke: css(line, 0.6), width: 0.5, fill: k ? undefined : css(colourOf(0)), points: { show: false } })),
+      series: stacked.map((_, k) => ({
+        stroke: css(line, 0.6),
+        width: 0.5,
+        fill: k ? undefined : css(colourOf(0)),
+        points: { show: false },
+      })),
       bands: stacked.slice(1).map((_, k) => ({ series: [k + 2, k + 1], fill: css(colourOf(k + 1)) })),
       range: [0, 1],
       say: (row) => `Answer ${told.answers[row]}: ${leading(row)}`,
@@ -123,14 +131,22 @@ export class TimelineView {
       const row = chart.plot?.cursor.idx ?? null;
       words.textContent = row === null ? chart.last : chart.say(row);
     };
-    const axis = { stroke: css(muted), font: "11px system-ui, sans-serif", ticks: { show: false }, grid: { stroke: css(line), width: 1 } };
+    const axis = {
+      stroke: css(muted),
+      font: "11px system-ui, sans-serif",
+      ticks: { show: false },
+      grid: { stroke: css(line), width: 1 },
+    };
     const options = {
       width: Math.max(place.clientWidth, 50),
       height: HEIGHT,
       padding: [8, 8, 0, 0],
       legend: { show: false },
       cursor: { y: false, sync: { key: "timeline" }, drag: { setScale: false }, points: { show: false } },
-      scales: { x: { time: false, range: (_, low, high) => [Math.min(low, 1), Math.max(high, 10)] }, y: { range: chart.range } },
+      scales: {
+        x: { time: false, range: (_, low, high) => [Math.min(low, 1), Math.max(high, 10)] },
+        y: { range: chart.range },
+      },
       axes: [
         { ...axis, size: 22, grid: { show: false }, space: 40 },
         { ...axis, size: 40, space: 28, values: (_, ticks) => ticks.map(short) },
@@ -163,9 +179,32 @@ export class TimelineView {
       element(
         "table",
         {},
-        element("caption", { class: "for-ears" }, "How surprising each answer was, and what it changed; the latest first"),
-        element("thead", {}, element("tr", {}, columns.map((name) => element("th", { scope: "col" }, name)))),
-        element("tbody", {}, rows.reverse().map(([first, ...rest]) => element("tr", {}, element("th", { scope: "row" }, String(first)), rest.map((cell) => element("td", {}, cell))))),
+        element(
+          "caption",
+          { class: "for-ears" },
+          "How surprising each answer was, and what it changed; the latest first",
+        ),
+        element(
+          "thead",
+          {},
+          element(
+            "tr",
+            {},
+            columns.map((name) => element("th", { scope: "col" }, name)),
+          ),
+        ),
+        element(
+          "tbody",
+          {},
+          rows.reverse().map(([first, ...rest]) =>
+            element(
+              "tr",
+              {},
+              element("th", { scope: "row" }, String(first)),
+              rest.map((cell) => element("td", {}, cell)),
+            ),
+          ),
+        ),
       ),
     );
   }

@@ -32,7 +32,7 @@ function commonSequence(a, b) {
     }
   }
   const [aKept, bKept] = [new Array(a.length).fill(false), new Array(b.length).fill(false)];
-  for (let i = 0, j = 0; i < a.length && j < b.length; ) {
+  for (let i = 0, j = 0; i < a.length && j < b.length;) {
     const here = i * width + j;
     if (a[i] === b[j]) {
       aKept[i++] = true;

@@ -96,6 +96,17 @@ class Writer:
         self._disconnect()
 
     def _run(self) -> None:
+        try:
+            self._write_all()
+        finally:  # where that failed, by an error of our own, nobody is to wait for ever
+            with self._changed:
+                self._closing = True
+                left, self._waiting = self._waiting, deque()
+            for waiting in left:
+                if waiting.future.set_running_or_notify_cancel():
+                    waiting.future.set_exception(StoreUnavailable(f"{self._database.name} is no longer written to"))
+
+    def _write_all(self) -> None:
         while (taken := self._take()) is not None:
             requests: list[Request] = []
             for waiting in taken:
