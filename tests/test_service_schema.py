@@ -73,4 +73,4 @@ def test_whatever_is_sent_the_answer_is_one_that_is_described(api, method, path,
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "path", "mode"), CASES)
 def test_and_of_much_more(api, method, path, mode):
-    check(api, method, path, mode, examples=30 if path == "/v1/projects" else 300)
+    check(api, method, path, mode, examples=20 if path == "/v1/projects" else 100)

@@ -16,6 +16,7 @@ from raw_http import Connection, code_of, exchanged
 from serving import Server, served, some_items
 
 import ocelad
+from ocelad.client import Client
 from ocelad.service.secret import new_secret
 from ocelad.service.security.guard import SECURITY_HEADERS
 
@@ -138,8 +139,6 @@ Beyond = namedtuple("Beyond", "server port folder secret")
 def beyond(tmp_path_factory):
     """The real command, open to the whole network (and reached by loopback here), with limits that are soon reached."""
     folder = tmp_path_factory.mktemp("beyond") / "data"
-    items = folder.with_name("items.csv")
-    items.write_text("id,x,y\n" + "".join(f"item {i},{i},{i * i}\n" for i in range(12)))
     secret = run("token", "create", "anna", "--right", "admin", "--data-folder", folder).stdout.strip()
     limits = {
         "OCELAD_SERVE_HEADER_TIMEOUT": "0.7",
@@ -148,10 +147,14 @@ def beyond(tmp_path_factory):
         "OCELAD_SERVE_MAX_UPLOAD": "50000",
         "OCELAD_SERVE_MAX_STREAMS": "2",
     }
-    arguments = (str(items), "--project", "some", "--host", "0.0.0.0", "--log-level", "debug", "--log-format", "json")
+    arguments = ("--empty", "--host", "0.0.0.0", "--log-level", "debug", "--log-format", "json")
     server = Server(folder, *arguments, env=limits)
+    port = int(server.url.rpartition(":")[2])
+    items = "id,x,y\n" + "".join(f"item {i},{i},{i * i}\n" for i in range(12))
     try:
-        yield Beyond(server, int(server.url.rpartition(":")[2]), folder, secret)
+        with Client(f"http://127.0.0.1:{port}", token=secret) as client:
+            client.create_project("some", items.encode(), format="csv")
+        yield Beyond(server, port, folder, secret)
     finally:
         server.stop()
 

@@ -48,6 +48,7 @@ DEMOS = ("digits", "synthetic")
 @click.option("--allow-host", multiple=True, metavar="NAME", help="Another name that it is reached by, as by a proxy.")
 @click.option("--require-token", is_flag=True, default=None, help="Ask for a token on this machine, too.")
 @click.option("--random-share", type=click.FloatRange(0, 1), help="Share of pairs asked at random.  [default: 0.2]")
+@click.option("--empty", is_flag=True, help="Start without a project, too: they are made over HTTP.")
 @click.option("--workers", type=click.IntRange(1, 1), default=1, help="Processes; one writes, and one is enough.")
 @click.option("--open", "open_", is_flag=True, help="Open the page in a browser.")
 @click.option("--log-format", type=click.Choice(["console", "json"]), help="By default console on a terminal.")
@@ -85,7 +86,7 @@ def serve(items: Path | None, **options: Any) -> None:
         service = Service.open(settings)
         try:
             project = _project(service, items, options)
-            if not list(service):
+            if not list(service) and not options["empty"]:
                 raise click.UsageError(
                     f"{str(settings.folder)!r} has no projects yet; name a file of items, or try --demo"
                 )

@@ -31,6 +31,9 @@ OF_THE_STORE: tuple[Known, ...] = (
     (stored.AlreadyUndone, 409, "already_undone"),
     (stored.ProjectExists, 409, "project_exists"),
     (stored.DuplicateItem, 409, "duplicate_item"),
+    (stored.UnknownProject, 404, "unknown_project"),
+    (stored.UnknownItem, 404, "unknown_item"),
+    (stored.Refused, 422, "invalid"),
     (stored.Overloaded, 503, "overloaded"),
     (stored.StoreUnavailable, 503, "store_unavailable"),
 )
