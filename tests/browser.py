@@ -74,7 +74,7 @@ class Person:
     def leave(self) -> None:
         """Go; nothing must have been wrong."""
         self._context.close()
-        assert self.wrong == []
+        assert not self.wrong, self.wrong
 
     def ready(self) -> None:
         """Wait until a pair is shown and the map is drawn."""

@@ -155,25 +155,56 @@ def test_thirty_answers_by_keyboard_an_undo_and_a_reload(visit, client):
     assert len(log(client, "digits", begun)) == 31
 
 
-def test_points_travel_unless_less_motion_is_wanted(visit, client, texts):
-    drawn = "() => document.getElementById('map-points').toDataURL()"
-    for wish, n_pictures in (("no-preference", 3), ("reduce", 1)):
-        person = visit(texts, reduced_motion=wish)
-        page, begun = person.page, seq(client, texts)
-        page.clock.install()  # time passes when it is told to
-        page.clock.pause_at(page.evaluate("() => Date.now() + 10_000"))
-        before = page.evaluate(drawn)
-        person.press("s")
-        while page.get_attribute("body", "data-learned") != str(begun + 1):
-            page.clock.run_for(20)
-            page.wait_for_timeout(20)
-        pictures = []
-        for passing in (100, 200, 1000, 1000):
-            page.clock.run_for(passing)
-            pictures.append(page.evaluate(drawn))
-        assert before not in pictures
-        assert pictures[-1] == pictures[-2]  # they have arrived
-        assert len(set(pictures)) == n_pictures
+# A map of its own: four grey points in the corners, which stay there, and a red one that goes from left to right.
+MAP_OF_FIVE = """async () => {
+    const { ItemMap } = await import("/static/map.js");
+    const [points, marks] = ["points", "marks"].map(() => document.createElement("canvas"));
+    for (const canvas of [points, marks]) {
+        Object.assign(canvas.style, { position: "fixed", inset: "0", width: "400px", height: "400px" });
+        document.body.append(canvas);
+    }
+    const map = new ItemMap(points, marks, { pointed() {}, opened() {} });
+    const [ground, ink] = [[255, 255, 255], [0, 0, 0]];
+    const [grey, red] = [0xff888888, 0xff0000ff];
+    map.paint({
+        colours: Uint32Array.of(grey, grey, grey, grey, red),
+        order: Uint32Array.of(0, 1, 2, 3, 4),
+        palette: { ground, ink, same: ink, different: ink },
+    });
+    window.moveTheRedOneTo = (x) => map.move(Float32Array.of(-1, -1, 1, -1, 1, 1, -1, 1, x, 0));
+    window.whereTheRedOneIs = () => {
+        const copy = new OffscreenCanvas(points.width, points.height).getContext("2d", { willReadFrequently: true });
+        copy.drawImage(points, 0, 0);
+        const { data, width } = copy.getImageData(0, 0, points.width, points.height);
+        const found = [];
+        for (let i = 0; i < data.length; i += 4) if (data[i] === 255 && data[i + 1] === 0) found.push((i / 4) % width);
+        return found.reduce((sum, x) => sum + x, 0) / found.length / width;
+    };
+}"""
+
+
+@pytest.mark.parametrize("wish", ["no-preference", "reduce"])
+def test_points_travel_unless_less_motion_is_wanted(visit, wish):
+    page = visit(reduced_motion=wish).page
+    page.clock.install()  # time passes when it is told to
+    page.clock.pause_at(page.evaluate("() => Date.now() + 10_000"))
+    page.evaluate(MAP_OF_FIVE)
+
+    def place_after(milliseconds):
+        page.clock.run_for(milliseconds)
+        return page.evaluate("() => whereTheRedOneIs()")
+
+    page.evaluate("() => moveTheRedOneTo(-0.5)")
+    left = place_after(1000)
+    page.evaluate("() => moveTheRedOneTo(0.5)")
+    if wish == "reduce":
+        assert place_after(20) == place_after(1000) == pytest.approx(1 - left, abs=0.01)
+        return
+    on_the_way = [place_after(100) for _ in range(3)]
+    assert left < on_the_way[0] < on_the_way[1] < on_the_way[2] == pytest.approx(0.5, abs=0.05)
+    page.evaluate("() => moveTheRedOneTo(-0.5)")  # it turns around where it is
+    assert place_after(20) == pytest.approx(on_the_way[2], abs=0.02)
+    assert place_after(1000) == pytest.approx(left, abs=0.01)
 
 
 def test_what_keys_do_depends_on_where_they_are_pressed(visit, client, texts):
@@ -225,6 +256,7 @@ def test_a_lost_connection_misses_nothing_and_sends_everything_once(visit, serve
     client.post("projects/digits/comparisons", json={"comparisons": [other] * 300}).raise_for_status()
     person.saved()
     person.sees(begun + 302)
+    assert person.page.get_attribute("body", "data-heard") == "302"  # each of them, and once
     kept = [(entry["kind"], entry["left"], entry["right"]) for entry in log(client, "digits", begun) if entry["who"]]
     assert kept == [("different", *given[0]), ("same", *given[1])]
     assert person.text("#saved") == ""

@@ -119,10 +119,16 @@ export class Colouring {
   }
 
   #groups(colours, values, names) {
-    const groupOf = (i) => (values[i] === null || values[i] === undefined ? null : Math.min(values[i], MOST_GROUPS));
+    // The most frequent categories come first, and have a colour each; among them, names are in their order: 1, 2, 10.
+    const named = names && names.slice(0, MOST_GROUPS).sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+    const places = named && names.map((name, i) => (i < MOST_GROUPS ? named.indexOf(name) : MOST_GROUPS));
+    const groupOf = (i) => {
+      const value = values[i] ?? null;
+      return value !== null && places ? places[value] : value;
+    };
     const sizes = new Array(MOST_GROUPS + 1).fill(0);
     for (let i = 0; i < this.#n; i++) if (groupOf(i) !== null) sizes[groupOf(i)] += 1;
-    const nameOf = (group) => (group === MOST_GROUPS ? "others" : names ? names[group] : `cluster ${group + 1}`);
+    const nameOf = (group) => (group === MOST_GROUPS ? "others" : named ? named[group] : `cluster ${group + 1}`);
     const legend = sizes.flatMap((size, group) => {
       if (!size) return [];
       const button = element("button", {

@@ -20,9 +20,10 @@ export class FeaturesView {
 
   update({ features, n_answers: answers }) {
     this.#features = features;
-    this.#hint.textContent = answers
-      ? "Shares of the distance between items; a line marks where each was before learning."
-      : "Nothing is learned yet: every feature counts by how much it varies.";
+    const learned = this.#grid
+      ? "Each pixel's share of the distance between items."
+      : "Shares of the distance between items; a line marks where each was before learning.";
+    this.#hint.textContent = answers ? learned : "Nothing is learned yet: each counts by how much it varies.";
     this.draw();
   }
 

@@ -210,6 +210,7 @@ export class ProjectPage {
 
   #entries(entries) {
     this.#setSeq(entries.at(-1).seq);
+    document.body.dataset.heard = String(Number(document.body.dataset.heard) + entries.length);
     for (const { who, at } of entries) {
       // Where there are tokens a name has the token's before it.
       const name = who.split("/").at(-1);

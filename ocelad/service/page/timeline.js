@@ -14,6 +14,12 @@ function smoothed(values) {
   return values.map((value) => (line += MEMORY * (value - line)));
 }
 
+/** In a long stream a row stands for several answers. */
+function judged(right) {
+  if (right === 0 || right === 1) return right ? "judged right" : "judged wrong";
+  return `${percent(right)} judged right`;
+}
+
 export class TimelineView {
   #frame;
   #table;
@@ -78,8 +84,7 @@ export class TimelineView {
         { stroke: css(accent), width: 2, points: { show: false } },
       ],
       range: (_, low, high) => [0, Math.max(high, 0.1) * 1.05],
-      say: (row) =>
-        `Answer ${told.answers[row]}: ${short(told.loss[row])}, judged ${told.right[row] >= 0.5 ? "right" : "wrong"}`,
+      say: (row) => `Answer ${told.answers[row]}: ${short(told.loss[row])}, ${judged(told.right[row])}`,
       last: `Now ${short(smoothed(told.loss).at(-1))}`,
     };
   }
