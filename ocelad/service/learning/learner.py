@@ -28,12 +28,12 @@ from ocelad.service.learning.view import View
 _PIECE_SECONDS = 0.1
 _LARGEST_PIECE = 2048
 # Between two publications there is so many times as long as the last one took, so that learning gets its share.
-_REST = 3.0
+_REST = 9.0
 # A change is on the disk after so many seconds or entries at the latest.
 _SNAPSHOT_SECONDS, _SNAPSHOT_ENTRIES = 30.0, 20_000
 # Answers that come less than so many seconds after the last ones were learned from wait until then for more to come:
 # a turn costs as much as many answers, in time that requests wait for.
-_GATHER = 0.04
+_GATHER = 0.1
 # More entries that wait are not kept at hand but read when their turn comes.
 _MOST_WAITING = 50_000
 # After a failure it is tried again after so many seconds, and ever later up to the other number.

@@ -48,6 +48,7 @@ _METRIC_FILE = "application/octet-stream"
 async def metric(
     access: Reader,
     matrix: Annotated[bool, Query(description="With the matrix")] = False,
+    spectrum: Annotated[bool, Query(description="With the largest eigenvalues")] = False,
     format: Annotated[Literal["json", "safetensors"], Query()] = "json",
 ) -> Response:
     """The metric now, on features in their own units; as safetensors it is a file that ``Metric.load`` reads."""
@@ -62,7 +63,7 @@ async def metric(
             "format=safetensors",
             where="query.matrix",
         )
-    return await told_by(_info, view, matrix)
+    return await told_by(_info, view, matrix, spectrum)
 
 
 def _file(view: View) -> bytes:
@@ -72,15 +73,16 @@ def _file(view: View) -> bytes:
             return file.read()
 
 
-def _info(view: View, matrix: bool) -> MetricInfo:
-    metric = view.metric_of_features
+def _info(view: View, matrix: bool, spectrum: bool) -> MetricInfo:
+    metric = view.metric
     return MetricInfo(
         seq=view.seq,
         n_answers=view.n_answers,
         n_features=metric.n_features,
         threshold=metric.distance_threshold,
         **view.summary._asdict(),
-        matrix=metric.matrix.tolist() if matrix else None,
+        matrix=view.metric_of_features.matrix.tolist() if matrix else None,
+        spectrum=view.spectrum.tolist() if spectrum else None,
     )
 
 
