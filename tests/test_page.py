@@ -266,6 +266,29 @@ def test_a_lost_connection_misses_nothing_and_sends_everything_once(visit, serve
     person.ready()  # there is a pair again
 
 
+def test_a_tab_that_nobody_looks_at_rests_and_misses_nothing(visit, client, texts):
+    person, begun = visit(texts), seq(client, texts)
+    page = person.page
+    page.wait_for_selector("body[data-connection='live']")
+    look = """(away) => {
+        Object.defineProperty(document, "hidden", { configurable: true, get: () => away });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    page.clock.install()
+    page.evaluate(look, True)
+    page.clock.fast_forward(70_000)
+    page.wait_for_selector("body[data-connection='reconnecting']")
+    page.clock.fast_forward(70_000)
+    left, right, *_ = items(client, texts)
+    new = {"left": left["id"], "right": right["id"], "answer": "same"}
+    client.post(f"projects/{texts}/comparisons", json=new).raise_for_status()
+    page.wait_for_timeout(300)  # in which it would connect, if it did
+    assert page.get_attribute("body", "data-connection") == "reconnecting"
+    page.evaluate(look, False)
+    person.sees(begun + 1)
+    assert page.get_attribute("body", "data-heard") == "1"
+
+
 def test_an_answer_whose_acknowledgement_is_lost_counts_once(visit, client, texts):
     person, begun = visit(texts), seq(client, texts)
     lost = []
