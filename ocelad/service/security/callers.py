@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol
@@ -18,7 +18,7 @@ from ocelad.service.wire import Right
 ALL = "*"
 _ORDER: dict[Right, int] = {"read": 0, "answer": 1, "admin": 2}
 # What a proxy adds to what it passes on.
-_OF_PROXIES = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+_OF_PROXIES = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via"})
 
 
 class Token(Protocol):
@@ -97,7 +97,7 @@ class Authenticator:
     async def __call__(self, request: HTTPConnection) -> Caller:
         """Who sends this request; a Refusal where that is nobody known."""
         if not self._token_needed:
-            _refuse_proxies(request.headers)
+            _refuse_proxies(request.scope["headers"])
             return EVERYONE
         hash = hash_of(_secret(request.headers.get("authorization")))
         until, caller = self._known.get(hash, (0.0, None))
@@ -127,9 +127,9 @@ def _unauthorized(message: str) -> Refusal:
     return Refusal(401, message, headers={"WWW-Authenticate": 'Bearer realm="ocelad"'})
 
 
-def _refuse_proxies(headers: Mapping[str, str]) -> None:
+def _refuse_proxies(headers: Iterable[tuple[bytes, bytes]]) -> None:
     """Behind a proxy everybody would come from loopback, and be let in as if they sat here."""
-    if any(name in headers for name in _OF_PROXIES):
+    if not _OF_PROXIES.isdisjoint(name for name, _ in headers):
         raise Refusal(
             403,
             "this came through a proxy, and the service is open to its own machine alone; see --require-token",
