@@ -94,16 +94,21 @@ def seq(client, project):
     return client.get(f"projects/{project}").json()["seq"]
 
 
+def listed(client, path, what, after=None):
+    found = []
+    while True:
+        page = client.get(f"projects/{path}", params={} if after is None else {"after": after}).json()
+        found, after = found + page[what], page["next"]
+        if after is None:
+            return found
+
+
 def items(client, project):
-    found, after = [], None
-    while after is not None or not found:
-        page = client.get(f"projects/{project}/items", params={} if after is None else {"after": after}).json()
-        found, after = found + page["items"], page["next"]
-    return found
+    return listed(client, f"{project}/items", "items")
 
 
 def log(client, project, after=0):
-    return client.get(f"projects/{project}/history", params={"after": after, "limit": 5000}).json()["entries"]
+    return listed(client, f"{project}/history", "entries", after)
 
 
 def test_thirty_answers_by_keyboard_an_undo_and_a_reload(visit, client):
