@@ -25,7 +25,7 @@ test: .venv/.dev .venv/.system
 	$(BIN)/pytest -n auto
 
 test-slow: .venv/.dev .venv/.system
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -n auto -m slow
 
 check: .venv/.dev
 	$(BIN)/ruff format --check .
