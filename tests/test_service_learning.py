@@ -509,7 +509,6 @@ def test_a_view_tells_one_thing_in_many_ways(tracker_settings: dict[str, Any]) -
         view.metric_of_features.distance(items.features[left], items.features[right]), distances, rtol=1e-9
     )
     np.testing.assert_allclose(view.margins(left, right), view.metric.threshold - distances**2)
-    np.testing.assert_allclose(np.linalg.norm(view.places[left] - view.places[right], axis=1), distances, rtol=1e-7)
     average = sum(share * learner.matrix for share, learner in zip(view.shares, view.learners, strict=True))
     np.testing.assert_allclose(average, view.metric.matrix, atol=1e-12)
     assert len(view.scales) == len(view.shares) == 7
