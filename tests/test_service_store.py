@@ -25,7 +25,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from postgres import PASSWORD, postgres  # noqa: F401  a fixture
 from sqlalchemy import Engine, event, text
 
-from ocelad.cli import backup as commands
+from ocelad.cli.backup import backup as backup_command
+from ocelad.cli.backup import restore as restore_command
 from ocelad.service.entries import Entry, NewEntry
 from ocelad.service.itemset import ItemSet, Scaling
 from ocelad.service.secret import hash_of
@@ -672,8 +673,8 @@ def test_the_commands_that_back_up_and_restore(tmp_path):
         store.create_project("it", "", some_items(), {}, "")
         store.append("it", some_entries(3)).result()
         assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "data").glob("*.sqlite3*"))
-        made = CliRunner().invoke(commands.backup, [str(tmp_path / "copy"), "--data-folder", str(tmp_path / "data")])
-    back = CliRunner().invoke(commands.restore, [str(tmp_path / "copy"), "--data-folder", str(tmp_path / "new")])
+        made = CliRunner().invoke(backup_command, [str(tmp_path / "copy"), "--data-folder", str(tmp_path / "data")])
+    back = CliRunner().invoke(restore_command, [str(tmp_path / "copy"), "--data-folder", str(tmp_path / "new")])
     assert made.output == f"Backup: {tmp_path / 'copy'} (projects: 1, entries: 3)\n"
     assert back.output == f"Restored: {tmp_path / 'new'} (projects: 1, entries: 3)\n"
     with Store.open(tmp_path / "new") as store:
@@ -772,7 +773,7 @@ def test_a_connection_that_is_lost_while_nothing_is_written_is_noticed(
     store,
     project,
     url,
-    postgres,
+    postgres,  # noqa: F811
     monkeypatch,
     caplog,
 ):
@@ -879,6 +880,17 @@ def test_a_commit_whose_answer_was_lost_is_recognized(store, project, monkeypatc
     monkeypatch.setattr(items_of_store.Piece, "insert_last", lost_once)
     assert store.create_project("new", "", some_items(), {}, "").n_items == N_ITEMS
     assert store.failure is None
+
+
+def test_sqlite_waits_for_the_disk(tmp_path):
+    """Also where an ordinary fsync does not, which is macOS."""
+    with Store.open(tmp_path) as store:
+        for engine in (store._database.writers, store._database.readers):
+            with engine.connect() as connection:
+                asked = [
+                    connection.scalar(text(f"PRAGMA {name}")) for name in ("journal_mode", "synchronous", "fullfsync")
+                ]
+        assert asked == ["wal", 2, 1]
 
 
 def test_each_level_of_a_new_folder_is_flushed(tmp_path, monkeypatch):
