@@ -285,7 +285,7 @@ class TestOperations:
         compare(client, 0, 1, "same")
         told = client.get("/metrics").text
         assert f'ocelad_entries{{project="{client.name}"}} 1.0' in told
-        assert 'route="/projects/{project}/comparisons",status="201"' in told
+        assert 'route="/v1/projects/{project}/comparisons",status="201"' in told
 
     def test_what_goes_wrong_inside_is_told_without_its_reason(self, client, monkeypatch):
         monkeypatch.setattr(type(client.live), "info", lambda *_: 1 / 0)

@@ -538,9 +538,10 @@ def test_a_view_tells_one_thing_in_many_ways(tracker_settings: dict[str, Any]) -
     weights = {each.name: each.weight for each in shares}
     np.testing.assert_allclose([weights[name] for name in items.feature_names], view.metric_of_features.diagonal)
     assert view.feature_shares(2) == shares[:2]
-    rank, spectrum, features, scales = view.summary
+    features, scales = view.summary
     assert features == shares
-    np.testing.assert_allclose(spectrum, np.linalg.eigvalsh(view.metric_of_features.matrix)[::-1][:rank], atol=1e-12)
+    eigenvalues = np.linalg.eigvalsh(view.metric_of_features.matrix)[::-1]
+    np.testing.assert_allclose(view.spectrum, eigenvalues[: len(view.spectrum)], atol=1e-12)
     assert [scale.length for scale in scales] == [1, 2, 4, 8, 16, 32, 64]
     assert sum(scale.share for scale in scales) == pytest.approx(1.0)
 

@@ -160,10 +160,10 @@ class Project:
 
     def items(self) -> Iterator[Item]:
         """All items, in the order of their positions; without their features."""
-        page = self._get(ItemPage, "items", limit=1000)
+        page = self._get(ItemPage, "items", limit=200)
         yield from page.items
         while page.next is not None:
-            page = self._get(ItemPage, "items", after=page.next, limit=1000)
+            page = self._get(ItemPage, "items", after=page.next, limit=200)
             yield from page.items
 
     def item(self, id: str) -> Item:

@@ -13,6 +13,7 @@ from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 
 from ocelad.service import store as stored
+from ocelad.service.items import ItemsError
 from ocelad.service.logs import logger
 from ocelad.service.observed import Measures, Observed
 from ocelad.service.problems import Known, tell_problems
@@ -23,8 +24,8 @@ from ocelad.service.service import Service
 
 log = logger("ocelad.service")
 PAGE = Path(__file__).parent / "page"
-# What the store refuses with, and what that is to a client.
-OF_THE_STORE: tuple[Known, ...] = (
+# What is refused below the routes, and what that is to a client.
+KNOWN: tuple[Known, ...] = (
     (stored.KeyConflict, 409, "key_conflict"),
     (stored.NothingToUndo, 409, "nothing_to_undo"),
     (stored.UnknownEntry, 404, "unknown_entry"),
@@ -34,6 +35,7 @@ OF_THE_STORE: tuple[Known, ...] = (
     (stored.UnknownProject, 404, "unknown_project"),
     (stored.UnknownItem, 404, "unknown_item"),
     (stored.Refused, 422, "invalid"),
+    (ItemsError, 422, "bad_items"),
     (stored.Overloaded, 503, "overloaded"),
     (stored.StoreUnavailable, 503, "store_unavailable"),
 )
@@ -67,18 +69,18 @@ def create_app(service: Service) -> FastAPI:
     token_needed = needs_token(settings.host, settings.require_token)
     app.state.service, app.state.measures, app.state.open_to_all = service, measures, not token_needed
     app.state.authenticate = Authenticator(service.store, token_needed)
-    tell_problems(app, OF_THE_STORE)
+    tell_problems(app, KNOWN)
     for router in (projects.router, answers.router, questions.router, operations.router):
         app.include_router(router, prefix="/v1")
     app.include_router(operations.measures_router)
 
-    @app.get("/", include_in_schema=False)
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def page() -> Response:
         return FileResponse(PAGE / "index.html")
 
     app.mount("/static", StaticFiles(directory=PAGE), name="static")
     # The last one added is the outermost.
-    app.add_middleware(Quick, service=service, authenticate=app.state.authenticate, known=OF_THE_STORE)
+    app.add_middleware(Quick, service=service, authenticate=app.state.authenticate, known=KNOWN)
     app.add_middleware(
         Limits,
         max_body=settings.max_body,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from time import monotonic
 from typing import Any
 
 from fastapi.sse import format_sse_event
@@ -14,12 +15,16 @@ from ocelad.service.live import Live
 from ocelad.service.service import Service
 
 MOST_ENTRIES = 200
-KEEP_ALIVE = 15.0
-# Between two messages to one reader, so that a hundred answers a second become ten messages.
-PAUSE = 0.05
+KEEP_ALIVE = 5.0
+# So many seconds a reader is believed to have the right to read before that is looked at again.
+ALLOWED_FOR = 2.0
+# Between two messages to one reader, so that any number of answers a second become ten messages.
+PAUSE = 0.1
 
 
-async def events(service: Service, live: Live, after: int | None) -> AsyncIterator[bytes]:
+async def events(
+    service: Service, live: Live, after: int | None, may_read: Callable[[], Awaitable[bool]]
+) -> AsyncIterator[bytes]:
     """Messages for one reader, who has seen the log up to an entry; None: who begins at its end.
 
     There is no queue per reader: each has a place in the log, and is sent what comes after it. So a slow reader costs
@@ -27,12 +32,17 @@ async def events(service: Service, live: Live, after: int | None) -> AsyncIterat
     """
     # Who has seen more than there is knows another log, such as one from before a backup was restored.
     place = live.seq if after is None else min(after, live.seq)
-    learned, n_items, people = live.view.seq, len(live.items), live.people
     live.people += 1
     live.beacon.ring()
+    learned, n_items, people = live.view.seq, len(live.items), live.people
+    allowed_until = monotonic() + ALLOWED_FOR
     try:
-        yield _message("hello", {"seq": live.seq, "learned": learned, "n_items": n_items, "people": live.people}, place)
+        yield _message("hello", {"seq": live.seq, "learned": learned, "n_items": n_items, "people": people}, place)
         while not service.stopping:
+            if monotonic() > allowed_until:
+                if not await may_read():
+                    return
+                allowed_until = monotonic() + ALLOWED_FOR
             sent = False
             entries = live.recent(place, MOST_ENTRIES)
             if entries is None:

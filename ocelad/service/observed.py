@@ -110,5 +110,6 @@ class Observed:
 
 def _route(scope: Scope) -> str:
     """The route's pattern: addresses hold what people have named, and would make as many counters."""
-    route = scope.get("route")
-    return str(getattr(route, "path", "none"))
+    path = getattr(scope.get("route"), "path", None)
+    version = "/v1" if scope["path"].startswith("/v1/") else ""
+    return "none" if path is None else version + path.removeprefix("/v1")

@@ -50,7 +50,11 @@ def refusal_of(error: Exception, known: Sequence[Known]) -> Refusal | None:
 
 
 def _of_known(error: Exception, status: int, code: str) -> Refusal:
-    return Refusal(status, str(error), code=code, headers={"Retry-After": "1"} if status == 503 else None)
+    if status != 503:
+        return Refusal(status, str(error), code=code)
+    # Why is for the log: the sentence may name files, hosts and databases.
+    sentence = "this cannot be written or read now; nothing that was acknowledged is lost, and it can be sent again"
+    return Refusal(503, sentence, code=code, headers={"Retry-After": "1"})
 
 
 def _of_http(request: Request, error: HTTPException) -> Refusal:

@@ -162,8 +162,7 @@ class MetricInfo(Told):
     n_answers: int
     n_features: int
     threshold: float  # two items at most this far apart are the same
-    rank: int
-    spectrum: list[float]  # the largest eigenvalues, at most 20
+    spectrum: list[float] | None  # the largest eigenvalues, at most 20, where asked for
     features: list[FeatureShare]  # the heaviest first, at most 100
     scales: list[ScaleShare]  # the shortest first
     matrix: list[list[float]] | None  # where asked for

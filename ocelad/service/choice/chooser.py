@@ -18,6 +18,8 @@ from ocelad.service.entries import Kind
 
 # So many pairs are looked at, drawn from all that were not asked about. More find no better ones (docs/active.md).
 CANDIDATES = 300
+# Of items with more features than this, a third as many.
+MANY_FEATURES = 128
 # What is asked should differ from what these last pairs differed by.
 LATELY = 100
 # Seconds within which a pair that was handed out is left to whom it was handed.
@@ -136,6 +138,8 @@ class Chooser:
         while True:
             with self._lock:
                 codes = self._draw(n_items)
+                if view.points.shape[1] > MANY_FEATURES:
+                    codes = codes[: CANDIDATES // 3]
                 pairs = _pairs(codes)
                 times = self._times[pairs].sum(axis=1)
                 lately = [code for code in (*self._lately, *self._handed) if code < n_pairs(n_items)]

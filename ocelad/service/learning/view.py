@@ -24,10 +24,8 @@ _MOST_EIGENVALUES, _MOST_FEATURES = 20, 100
 
 
 class Summary(NamedTuple):
-    """What is told of a metric: rank, largest eigenvalues, heaviest features, and the share of each scale in it."""
+    """What is told of a metric: the heaviest features, and the share of each scale in it."""
 
-    rank: int
-    spectrum: list[float]
     features: list[wire.FeatureShare]
     scales: list[wire.ScaleShare]
 
@@ -91,12 +89,14 @@ class View:
         return Metric.low_rank(held["diagonal"] * squares, held["rows"] * factors, held["scales"], threshold, round)
 
     @cached_property
+    def spectrum(self) -> Floats:
+        """The largest eigenvalues of ``metric_of_features``, at most 20. Slow for many features."""
+        return self.metric_of_features.spectrum(_MOST_EIGENVALUES)
+
+    @cached_property
     def summary(self) -> Summary:
-        """What is told of the metric on features in their own units."""
-        metric = self.metric_of_features
+        """What is told of the metric whenever somebody asks."""
         return Summary(
-            rank=metric.rank,
-            spectrum=metric.spectrum(_MOST_EIGENVALUES).tolist(),
             features=self.feature_shares(_MOST_FEATURES),
             scales=[
                 wire.ScaleShare(length=length, share=float(share))

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Path, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
 
 from ocelad.service.live import Live
 from ocelad.service.refusal import Refusal
@@ -16,7 +17,7 @@ from ocelad.service.security import Caller
 from ocelad.service.service import Service
 from ocelad.service.wire import Problem, Right
 
-PERSON, KEY = r"^[\w .-]{0,64}$", r"^[!-~]{1,200}$"
+PERSON, KEY = r"^[A-Za-z0-9 ._-]{0,64}$", r"^[!-~]{1,200}$"
 Person = Annotated[str, Header(alias="Ocelad-Person", pattern=PERSON, description="Who answers")]
 Key = Annotated[
     str | None,
@@ -30,17 +31,39 @@ Key = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A caller who may do what the route is for."""
+    """A caller who may do what the route is for.
+
+    Attributes
+    ----------
+    caller : str
+        The name of the token; empty where none is needed.
+    who : str
+        Who answers, as it is kept: the caller, and the person that they name.
+    """
 
     service: Service
     live: Live
     right: Right
+    caller: str
     who: str
+    _request: Request
+
+    async def stands(self) -> bool:
+        """Whether the caller may still read; tokens are revoked while streams are open."""
+        try:
+            return (await caller_of(self._request)).right(self.live.id) is not None
+        except Refusal:
+            return False
 
 
 def told(model: BaseModel, status: int = 200) -> Response:
     """The answer of a model that is known to be right: it is not checked again on its way out."""
     return Response(model.model_dump_json(), status_code=status, media_type="application/json")
+
+
+async def told_by(make: Callable[..., BaseModel], *arguments: Any) -> Response:
+    """The same of a model that takes long to make or to write: neither is done in the loop."""
+    return await run_in_threadpool(lambda: told(make(*arguments)))
 
 
 def service_of(request: Request) -> Service:
@@ -67,7 +90,7 @@ def _needs(right: Right) -> Callable[..., Coroutine[Any, Any, Access]]:
         live = service.project(project)
         if not caller.may(right, project):
             raise Refusal(403, f"this needs the right {right!r} on {project!r}; the token has {has!r}")
-        return Access(service, live, has, named(caller, person))
+        return Access(service, live, has, caller.name, named(caller, person), request)
 
     return access
 
@@ -75,6 +98,15 @@ def _needs(right: Right) -> Callable[..., Coroutine[Any, Any, Access]]:
 def named(caller: Caller, person: str) -> str:
     """Who answers, as it is kept."""
     return "/".join(part for part in (caller.name, person.strip()) if part)
+
+
+def is_of(caller: str, who: str) -> bool:
+    """Whether an answer was given with a token.
+
+    >>> is_of("anna", "anna/misty hare"), is_of("anna", "ben")
+    (True, False)
+    """
+    return who.partition("/")[0] == caller
 
 
 Reader = Annotated[Access, Depends(_needs("read"))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import Response, StreamingResponse
@@ -14,7 +14,7 @@ from ocelad.service.entries import NewEntry
 from ocelad.service.events import events as messages
 from ocelad.service.live import Live
 from ocelad.service.refusal import Refusal
-from ocelad.service.routes.access import REFUSALS, Answerer, Key, Reader, told
+from ocelad.service.routes.access import REFUSALS, Answerer, Key, Reader, is_of, told, told_by
 from ocelad.service.store import Appended
 from ocelad.service.wire import Acknowledged, HistoryPage, NewComparison, NewComparisons, Seq, Undo, Undone
 
@@ -56,6 +56,10 @@ async def undo(access: Answerer, which: Undo, key: Key = None) -> Response:
     Nothing is removed: the undo is an entry of the log itself.
     """
     live, store = access.live, access.service.store
+    if which.seq is not None and access.right != "admin":
+        named = await run_in_threadpool(store.entry, live.id, which.seq)
+        if not is_of(access.caller, named.who):
+            raise Refusal(403, f"entry {which.seq} is somebody else's; undoing it needs the right 'admin'")
     kept = await asyncio.wrap_future(store.undo(live.id, which.seq, access.who, key))
     (made,) = kept.entries
     assert made.undoes is not None
@@ -67,13 +71,16 @@ async def undo(access: Answerer, which: Undo, key: Key = None) -> Response:
 async def history(
     access: Reader,
     after: Annotated[Seq, Query(description="The entry before the first one wanted")] = 0,
-    limit: Annotated[int, Query(ge=1, le=5000)] = 100,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """The log in its order, some entries at a time."""
-    live = access.live
-    entries = await run_in_threadpool(live.entries, after, limit)
+    return await told_by(_page, access.live, after, limit)
+
+
+def _page(live: Live, after: int, limit: int) -> HistoryPage:
+    entries = live.entries(after, limit)
     following = entries[-1].seq if entries and entries[-1].seq < live.seq else None
-    return told(HistoryPage(entries=[live.told(entry) for entry in entries], next=following))
+    return HistoryPage(entries=[live.told(entry) for entry in entries], next=following)
 
 
 @router.get(
@@ -90,7 +97,7 @@ async def events(
     seen = after if last_event_id is None else int(last_event_id)
     # A proxy is asked not to hold messages back until there are many.
     headers = {"X-Accel-Buffering": "no"}
-    stream = messages(access.service, access.live, seen)
+    stream = messages(access.service, access.live, seen, access.stands)
     return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
 
@@ -101,8 +108,8 @@ async def events(
 )
 async def export(
     access: Reader,
-    what: Annotated[Literal["comparisons", "log", "items"], Query()] = "comparisons",
-    format: Annotated[Literal["parquet", "jsonl"], Query()] = "parquet",
+    what: Annotated[exports.What, Query()] = "comparisons",
+    format: Annotated[exports.Format, Query()] = "parquet",
 ) -> Response:
     """The answers that stand, the whole log, or the items, as a file.
 

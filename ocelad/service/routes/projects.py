@@ -12,7 +12,7 @@ from ocelad.service import items as reading
 from ocelad.service.items import ItemsError
 from ocelad.service.live import Live
 from ocelad.service.refusal import Refusal
-from ocelad.service.routes.access import REFUSALS, Admin, Reader, caller_of, service_of, told
+from ocelad.service.routes.access import REFUSALS, Admin, Reader, caller_of, service_of, told, told_by
 from ocelad.service.wire import (
     ColumnValues,
     Item,
@@ -79,13 +79,16 @@ async def project(access: Reader) -> Response:
 async def items(
     access: Reader,
     after: Annotated[int, Query(ge=-1, le=2**53, description="The position before the first one wanted")] = -1,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    limit: Annotated[int, Query(ge=1, le=200)] = 100,
 ) -> Response:
     """Items in the order of their positions, some at a time."""
-    live = access.live
+    return await told_by(_page, access.live, after, limit)
+
+
+def _page(live: Live, after: int, limit: int) -> ItemPage:
     last = min(after + limit, len(live.items) - 1)
     page = [live.item(position) for position in range(after + 1, last + 1)]
-    return told(ItemPage(items=page, next=last if page and last + 1 < len(live.items) else None))
+    return ItemPage(items=page, next=last if page and last + 1 < len(live.items) else None)
 
 
 @router.post("/projects/{project}/items", status_code=201, response_model=ItemsAdded)
@@ -115,10 +118,12 @@ async def item(access: Reader, item: str) -> Response:
 )
 async def picture(access: Reader, position: int) -> Response:
     """The picture of the item at a position."""
-    pictures = access.live.items.pictures
-    if pictures is None or not 0 <= position < len(pictures):
+    picture = None
+    if 0 <= position < len(access.live.items):
+        picture = await run_in_threadpool(access.service.store.picture, access.live.id, position)
+    if picture is None:
         raise Refusal(404, f"there is no picture at position {position}", where="path.position")
-    return Response(pictures[position], media_type="image/png", headers={"Cache-Control": "private, max-age=86400"})
+    return Response(picture, media_type="image/png", headers={"Cache-Control": "private, max-age=86400"})
 
 
 @router.get("/projects/{project}/columns/{name:path}", response_model=ColumnValues)
@@ -127,4 +132,4 @@ async def column(access: Reader, name: str) -> Response:
     live = access.live
     if name not in live.items.fields:
         raise Refusal(404, f"there is no column {name!r} to colour by", where="path.name")
-    return told(await run_in_threadpool(reading.column, live.items, name))
+    return await told_by(reading.column, live.items, name)

@@ -13,13 +13,12 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from ocelad.checks import Floats
-from ocelad.metric import Metric
 from ocelad.service import items as reading
 from ocelad.service.choice import NothingToAsk
 from ocelad.service.learning import View
 from ocelad.service.live import Live
 from ocelad.service.refusal import Refusal
-from ocelad.service.routes.access import REFUSALS, Answerer, Reader, told
+from ocelad.service.routes.access import REFUSALS, Answerer, Reader, told_by
 from ocelad.service.wire import (
     DistanceQuery,
     Distances,
@@ -36,6 +35,8 @@ from ocelad.service.wire import (
 
 router = APIRouter(tags=["questions"], responses=REFUSALS)
 _LARGEST_MATRIX = 512
+# Of the points of one request, and of the places that are told of them.
+MOST_NUMBERS, MOST_PLACES = 4_000_000, 200_000
 _METRIC_FILE = "application/octet-stream"
 
 
@@ -47,12 +48,13 @@ _METRIC_FILE = "application/octet-stream"
 async def metric(
     access: Reader,
     matrix: Annotated[bool, Query(description="With the matrix")] = False,
+    spectrum: Annotated[bool, Query(description="With the largest eigenvalues")] = False,
     format: Annotated[Literal["json", "safetensors"], Query()] = "json",
 ) -> Response:
     """The metric now, on features in their own units; as safetensors it is a file that ``Metric.load`` reads."""
     view = access.live.view
     if format == "safetensors":
-        return Response(await run_in_threadpool(_file, view.metric_of_features), media_type=_METRIC_FILE)
+        return Response(await run_in_threadpool(_file, view), media_type=_METRIC_FILE)
     n = view.metric.n_features
     if matrix and n > _LARGEST_MATRIX:
         raise Refusal(
@@ -61,55 +63,64 @@ async def metric(
             "format=safetensors",
             where="query.matrix",
         )
-    return told(await run_in_threadpool(_info, view, matrix))
+    return await told_by(_info, view, matrix, spectrum)
 
 
-def _file(metric: Metric) -> bytes:
+def _file(view: View) -> bytes:
     with TemporaryDirectory() as folder:
-        metric.save(f"{folder}/metric")
+        view.metric_of_features.save(f"{folder}/metric")
         with open(f"{folder}/metric", "rb") as file:
             return file.read()
 
 
-def _info(view: View, matrix: bool) -> MetricInfo:
-    metric = view.metric_of_features
+def _info(view: View, matrix: bool, spectrum: bool) -> MetricInfo:
+    metric = view.metric
     return MetricInfo(
         seq=view.seq,
         n_answers=view.n_answers,
         n_features=metric.n_features,
         threshold=metric.distance_threshold,
         **view.summary._asdict(),
-        matrix=metric.matrix.tolist() if matrix else None,
+        matrix=view.metric_of_features.matrix.tolist() if matrix else None,
+        spectrum=view.spectrum.tolist() if spectrum else None,
     )
 
 
 @router.post("/projects/{project}/distance", response_model=Distances)
 async def distance(access: Reader, query: DistanceQuery) -> Response:
     """How far apart points are: items, or features in their own units."""
-    live, view = access.live, access.live.view
-    P = _points(live, [pair.left for pair in query.pairs], "body.pairs", ".left")
-    Q = _points(live, [pair.right for pair in query.pairs], "body.pairs", ".right")
-    distances = await run_in_threadpool(view.distances, P, Q)
+    return await told_by(_distances, access.live, query)
+
+
+def _distances(live: Live, query: DistanceQuery) -> Distances:
+    view = live.view
+    left = _points(live, [pair.left for pair in query.pairs], "body.pairs", ".left")
+    right = _points(live, [pair.right for pair in query.pairs], "body.pairs", ".right")
+    distances, threshold = view.distances(left, right), view.metric.distance_threshold
     _refuse_infinite(distances)
-    threshold = view.metric.distance_threshold
     similar = (distances <= threshold).tolist()
-    return told(Distances(seq=view.seq, threshold=threshold, distances=distances.tolist(), similar=similar))
+    return Distances(seq=view.seq, threshold=threshold, distances=distances.tolist(), similar=similar)
 
 
 @router.post("/projects/{project}/embed", response_model=Embedding)
 async def embed(access: Reader, query: EmbedQuery) -> Response:
     """Places where Euclidean distance is the learned one, along the heaviest directions."""
-    live, view = access.live, access.live.view
-    points = _points(live, query.points, "body.points")
-    places = await run_in_threadpool(view.metric.embed, points, query.n_components)
+    _refuse_many(len(query.points) * query.n_components, MOST_PLACES, "places have")
+    return await told_by(_embedding, access.live, query)
+
+
+def _embedding(live: Live, query: EmbedQuery) -> Embedding:
+    view = live.view
+    places = view.metric.embed(_points(live, query.points, "body.points"), query.n_components)
     _refuse_infinite(places)
-    return told(Embedding(seq=view.seq, places=places.tolist()))
+    return Embedding(seq=view.seq, places=places.tolist())
 
 
 def _points(live: Live, points: Sequence[Point], where: str, part: str = "") -> Floats:
     """Scaled points of items' ids or of features, one per row."""
     items = live.items
     n = len(items.feature_names)
+    _refuse_many(len(points) * n, MOST_NUMBERS, "points have")
     rows = np.empty((len(points), n))
     for i, point in enumerate(points):
         if isinstance(point, str):
@@ -128,6 +139,12 @@ def _points(live: Live, points: Sequence[Point], where: str, part: str = "") -> 
     return scaled
 
 
+def _refuse_many(count: int, most: int, what: str) -> None:
+    """One request must not hold up all others."""
+    if count > most:
+        raise Refusal(422, f"the {what} {count:,} numbers in all; accepted: up to {most:,} at once", where="body")
+
+
 def _refuse_infinite(values: Any) -> None:
     if not np.isfinite(values).all():
         raise Refusal(422, "the points are too large: a distance would overflow", where="body")
@@ -137,26 +154,29 @@ def _refuse_infinite(values: Any) -> None:
 async def neighbors(
     access: Reader,
     item: Annotated[str, Query(min_length=1, max_length=200)],
-    k: Annotated[int, Query(ge=1, le=1000)] = 10,
+    k: Annotated[int, Query(ge=1, le=200)] = 10,
 ) -> Response:
     """The items nearest to an item now."""
-    live, view = access.live, access.live.view
-    place = live.position(item, "query.item")
+    return await told_by(_neighbors, access.live, item, k)
+
+
+def _neighbors(live: Live, id: str, k: int) -> Neighbors:
+    view, place = live.view, live.position(id, "query.item")
     if place >= len(view.items):
-        raise Refusal(503, f"{item!r} has just been added; try again", headers={"Retry-After": "1"})
-    positions, distances = await run_in_threadpool(view.neighbors, place, k)
+        raise Refusal(503, f"{id!r} has just been added; try again", headers={"Retry-After": "1"})
+    positions, distances = view.neighbors(place, k)
     threshold = view.metric.distance_threshold
     found = [
         Neighbor(item=live.item(int(position)), distance=distance, similar=distance <= threshold)
         for position, distance in zip(positions, distances.tolist(), strict=True)
     ]
-    return told(Neighbors(seq=view.seq, item=live.item(place), threshold=threshold, neighbors=found))
+    return Neighbors(seq=view.seq, item=live.item(place), threshold=threshold, neighbors=found)
 
 
 @router.get("/projects/{project}/next-pair", response_model=NextPair)
 async def next_pair(access: Answerer) -> Response:
     """Two items whose comparison would teach most, or, now and then, two drawn at random; and why these."""
-    return told(await run_in_threadpool(_next_pair, access.live))
+    return await told_by(_next_pair, access.live)
 
 
 def _next_pair(live: Live) -> NextPair:
@@ -181,7 +201,7 @@ def _next_pair(live: Live) -> NextPair:
 async def timeline(access: Reader) -> Response:
     """Loss, how fast the metric moves, and the share of each scale, along the answers that stand."""
     view = access.live.view
-    return told(view.timeline.to_wire(view.seq))
+    return await told_by(view.timeline.to_wire, view.seq)
 
 
 @router.get("/projects/{project}/map", response_model=ItemMap)
@@ -189,13 +209,17 @@ async def item_map(
     access: Reader, clusters: Annotated[int | None, Query(ge=2, le=50, description="So many clusters")] = None
 ) -> Response:
     """All items in the plane, and their clusters where asked for."""
-    view = access.live.view
-    numbers = None if clusters is None else await run_in_threadpool(view.clusters, clusters)
-    return told(
-        ItemMap(
-            seq=view.seq,
-            n_items=len(view.items),
-            xy=b64encode(np.ascontiguousarray(view.plane, dtype="<f4").tobytes()).decode(),
-            clusters=None if numbers is None else b64encode(numbers.tobytes()).decode(),
-        )
+    return await told_by(_map, access.live.view, clusters)
+
+
+def _map(view: View, n_clusters: int | None) -> ItemMap:
+    return ItemMap(
+        seq=view.seq,
+        n_items=len(view.items),
+        xy=_base64(view.plane.astype("<f4")),
+        clusters=None if n_clusters is None else _base64(view.clusters(n_clusters)),
     )
+
+
+def _base64(array: Any) -> str:
+    return b64encode(array.tobytes()).decode()
