@@ -15,6 +15,7 @@ from ocelad.service.app import create_app
 from ocelad.service.routes.quick import Quick
 from ocelad.service.service import Service
 from ocelad.service.settings import Settings
+from ocelad.service.store import open_tokens
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,8 @@ def ways(service):
     quick = app.build_middleware_stack()
     while not isinstance(quick, Quick):
         quick = getattr(quick, "app", None) or quick._app
-    tokens = {right: service.store.create_token(right, {"some": right}) for right in ("read", "answer")}
+    with open_tokens(service.settings.folder) as kept:
+        tokens = {right: kept.create(right, {"some": right}) for right in ("read", "answer")}
     return app, quick, quick._app, {**tokens, "none": None, "unknown": "ocelad_" + 43 * "x"}
 
 
