@@ -6,6 +6,7 @@ prints, and "ended ..." when it has. What is killed is the whole of a server; on
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -48,6 +49,8 @@ class Forked:
             pass
 
     def close(self) -> None:
+        with contextlib.suppress(ProcessLookupError):  # it has ended, unless a test failed
+            os.kill(self._pid, signal.SIGKILL)
         self._process.stdin.close()
         self._process.wait(30)
         self._process.stdout.close()
@@ -68,7 +71,7 @@ def main() -> None:
     import ocelad.service.run
     from ocelad.service.entries import Entry
     from ocelad.service.itemset import ItemSet, Scaling
-    from ocelad.service.learning import Learner, learner
+    from ocelad.service.learning import Learner, learner, warm
 
     # Loads the compiled kernels, or compiles them; its threads have ended before anything is forked.
     items = ItemSet(tuple("abc"), np.eye(3), tuple("xyz"), Scaling("none", np.ones(3)))
@@ -76,6 +79,7 @@ def main() -> None:
     first = Learner(items, {}, snapshot=None, read=lambda after, limit: log[after : after + limit])
     assert first.wait(len(log), 600)
     first.close()
+    warm([3])
     learner._SNAPSHOT_ENTRIES = SNAPSHOT_ENTRIES
     for line in sys.stdin:
         pid = os.fork()

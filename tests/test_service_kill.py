@@ -146,7 +146,7 @@ class Witness:
     def read(self, after):
         entries = []
         while after is not None:
-            page = self.ask(f"history?after={after}&limit=5000")
+            page = self.ask(f"history?after={after}&limit=1000")
             entries += page["entries"]
             after = page["next"]
         for entry in entries:
