@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import json
@@ -118,6 +119,23 @@ def test_a_project_is_made_of_a_file(service, tmp_path):
         with pytest.raises(ValueError, match="format"):
             client.create_project("more", b"id,x\n")
         assert client.health().status == "ok"
+        shown = client.create_project("shown", path, fields=["f0"])
+        assert (shown.info().feature_names, shown.column("f0").name) == (["f1"], "f0")
+
+
+def test_making_a_project_may_take_longer_than_anything_else():
+    async def answer(request):
+        await asyncio.sleep(0.5)
+        return JSONResponse({}, 201)
+
+    app = Starlette(routes=[Route("/v1/projects", answer, methods=["GET", "POST"])])
+    with serving(app) as port, Client(f"http://127.0.0.1:{port}", timeout=0.2, retries=0) as client:
+        with pytest.raises(ServiceError) as failed:
+            client.projects()
+        assert failed.value.code == "unreachable"
+        with pytest.raises(ServiceError) as failed:  # an answer came, if not the right one
+            client.create_project("wines", b"id,x\n", format="csv")
+        assert failed.value.code == "not_the_service"
 
 
 def test_answers_are_kept_in_their_order(project):
@@ -321,10 +339,32 @@ def test_whoever_else_answers_is_told_of(response):
     assert (failed.value.code, failed.value.status) == ("not_the_service", response.status_code)
 
 
-def test_a_stream_that_always_ends_at_once_is_given_up():
-    with answering(Response(media_type="text/event-stream")) as (client, sent), pytest.raises(ServiceError) as failed:
+NOTHING = Response(media_type="text/event-stream")
+
+
+def test_a_stream_that_always_ends_at_once_is_given_up_by_who_has_no_patience():
+    with answering(NOTHING) as (client, sent), pytest.raises(ServiceError, match="has ended") as failed:
+        next(client.project("some").events(patience=0.05))
+    assert failed.value.code == "unreachable"
+    assert len(sent) > 1
+
+
+def test_a_stream_is_opened_again_however_often_that_fails():
+    """The service is away, and what stands before it says so, for longer than a single request would be sent again."""
+    proxy = [PlainTextResponse("a proxy's page", status) for status in (502, 504)]
+    hello = Response('event: hello\nid: 7\ndata: {"seq": 7}\n\n', media_type="text/event-stream")
+    with answering(*[NOTHING, busy(503), *proxy] * 4, hello) as (client, sent):
+        events = client.project("some").events(after=5)
+        assert [next(events).seq for _ in range(2)] == [7, 7]
+        events.close()
+    assert [headers["last-event-id"] for headers, _ in sent] == ["5"] * 17 + ["7"]
+
+
+def test_a_stream_that_is_refused_is_not_opened_again():
+    gone = JSONResponse({"error": {"code": "unauthorized", "message": "revoked", "where": None}}, 401)
+    with answering(gone) as (client, sent), pytest.raises(ServiceError, match="revoked"):
         next(client.project("some").events())
-    assert (failed.value.code, len(sent)) == ("unreachable", 4)
+    assert len(sent) == 1
 
 
 def test_the_secret_is_never_sent_to_where_an_answer_points():
