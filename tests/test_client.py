@@ -118,9 +118,8 @@ def test_a_project_is_made_of_a_file(service, tmp_path):
         assert (refused.value.code, refused.value.status) == ("project_exists", 409)
         with pytest.raises(ValueError, match="format"):
             client.create_project("more", b"id,x\n")
+        assert client.create_project("shown", path, fields=["f0"]).info().feature_names == ["f1"]
         assert client.health().status == "ok"
-        shown = client.create_project("shown", path, fields=["f0"])
-        assert (shown.info().feature_names, shown.column("f0").name) == (["f1"], "f0")
 
 
 def test_making_a_project_may_take_longer_than_anything_else():
@@ -213,20 +212,20 @@ def test_exports_are_files(project, tmp_path):
 
 def test_answers_are_kept_once_though_connections_break(service, project):
     """Most answers of the service are lost on the way: what was sent is sent again, and known by its key."""
-    rng, rows = random.Random(0), answers(120)
+    rng, rows = random.Random(0), answers(60)
     with (
         Relay(service[0], lambda: rng.choice([0, 40, 700, 3000, 3000])) as relay,
         Client(relay.url, retries=100) as client,
     ):
         through = client.project(project.id)
-        for row in rows[:30]:
+        for row in rows[:15]:
             through.compare(*row)
-        through.compare_many(rows[30:], batch=3)
-        assert through.undo().entry.seq == 120
-        assert relay.connections > 15
+        through.compare_many(rows[15:], batch=3)
+        assert through.undo().entry.seq == 60
+        assert relay.connections > 8
     log = list(project.history())
     assert as_answers(log[:-1]) == rows
-    assert (log[-1].kind, len(log)) == ("undo", 121)
+    assert (log[-1].kind, len(log)) == ("undo", 61)
 
 
 @pytest.mark.parametrize("after", [0, None])
