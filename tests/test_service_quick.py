@@ -139,6 +139,8 @@ def check(service, ways, body, holder, project, kind, person, key, cut):
 @settings(max_examples=100)
 @asked_for
 @example(body=RIGHT, holder="answer", project="some", kind="application/json", person="anna", key="k", cut=3)
+@example(body=RIGHT, holder="read", project="some", kind="application/json", person="anna", key="k", cut=3)
+@example(body=RIGHT, holder="answer", project="other", kind="application/json", person="anna", key="k", cut=3)
 @example(body=RIGHT, holder="answer", project="some", kind="text/plain", person="anna", key="k", cut=3)
 @example(body=RIGHT, holder="answer", project="some", kind=None, person="anna", key="k", cut=3)
 def test_both_ways_answer_alike(service, ways, **request):
