@@ -25,7 +25,7 @@ test: .venv/.dev .venv/.system
 	$(BIN)/pytest -n auto
 
 test-slow: .venv/.dev .venv/.system
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -n auto -m slow
 
 check: .venv/.dev
 	$(BIN)/ruff format --check .
@@ -49,6 +49,8 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/scores.py
 	$(BIN)/python benchmarks/baselines.py
 	$(BIN)/python benchmarks/river_knn.py
+	$(BIN)/python benchmarks/choice.py
+	$(BIN)/python benchmarks/service.py
 	$(BIN)/ocelad compare --seeds 50 --output benchmarks/compare/figure
 	$(BIN)/ocelad compare ensembles online plain --tune 12 --seeds 50 --output benchmarks/compare/tuned
 	$(BIN)/ocelad compare rice batch plain --seeds 20 --output benchmarks/compare/batch

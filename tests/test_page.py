@@ -94,16 +94,21 @@ def seq(client, project):
     return client.get(f"projects/{project}").json()["seq"]
 
 
+def listed(client, path, what, after=None):
+    found = []
+    while True:
+        page = client.get(f"projects/{path}", params={} if after is None else {"after": after}).json()
+        found, after = found + page[what], page["next"]
+        if after is None:
+            return found
+
+
 def items(client, project):
-    found, after = [], None
-    while after is not None or not found:
-        page = client.get(f"projects/{project}/items", params={} if after is None else {"after": after}).json()
-        found, after = found + page["items"], page["next"]
-    return found
+    return listed(client, f"{project}/items", "items")
 
 
 def log(client, project, after=0):
-    return client.get(f"projects/{project}/history", params={"after": after, "limit": 5000}).json()["entries"]
+    return listed(client, f"{project}/history", "entries", after)
 
 
 def test_thirty_answers_by_keyboard_an_undo_and_a_reload(visit, client):
@@ -264,6 +269,29 @@ def test_a_lost_connection_misses_nothing_and_sends_everything_once(visit, serve
     assert kept == [("different", *given[0]), ("same", *given[1])]
     assert person.text("#saved") == ""
     person.ready()  # there is a pair again
+
+
+def test_a_tab_that_nobody_looks_at_rests_and_misses_nothing(visit, client, texts):
+    person, begun = visit(texts), seq(client, texts)
+    page = person.page
+    page.wait_for_selector("body[data-connection='live']")
+    look = """(away) => {
+        Object.defineProperty(document, "hidden", { configurable: true, get: () => away });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    page.clock.install()
+    page.evaluate(look, True)
+    page.clock.fast_forward(70_000)
+    page.wait_for_selector("body[data-connection='reconnecting']")
+    page.clock.fast_forward(70_000)
+    left, right, *_ = items(client, texts)
+    new = {"left": left["id"], "right": right["id"], "answer": "same"}
+    client.post(f"projects/{texts}/comparisons", json=new).raise_for_status()
+    page.wait_for_timeout(300)  # in which it would connect, if it did
+    assert page.get_attribute("body", "data-connection") == "reconnecting"
+    page.evaluate(look, False)
+    person.sees(begun + 1)
+    assert page.get_attribute("body", "data-heard") == "1"
 
 
 def test_an_answer_whose_acknowledgement_is_lost_counts_once(visit, client, texts):

@@ -6,6 +6,10 @@ import csv
 import gzip
 import io
 import json
+import subprocess
+import sys
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -362,6 +366,57 @@ def test_a_small_file_that_grows_without_bound_is_refused():
     assert len(bomb) < 1_000_000
     with pytest.raises(ItemsError, match="needs more memory than there is"):
         read_upload(bomb, "parquet")
+
+
+def test_texts_are_bounded_together_in_every_format():
+    rows = [{"id": f"i{k}", "x": float(k), "text": "é" * 100, "colour": "red"} for k in range(20)]
+    n = sum(len(row["id"]) + 100 + 3 for row in rows)
+    for data, format in ((as_csv(rows), "csv"), (as_parquet(rows), "parquet"), (as_jsonl(rows), "jsonl")):
+        assert len(parse_upload(data, format, text="text", limits=Limits(characters=n))) == 20
+        with pytest.raises(ItemsError, match=f"has more than {n - 1:,} characters in its texts, which is the most"):
+            parse_upload(data, format, text="text", limits=Limits(characters=n - 1))
+
+
+def test_a_small_file_of_much_text_is_refused_without_harm():
+    long = pa.DictionaryArray.from_arrays(np.zeros(4000, dtype=np.int32), ["\u20ac" * TEXT_CHARACTERS])
+    bomb = as_parquet(pa.table({"a": np.arange(4000.0), "text": long}), compression="zstd")
+    assert len(bomb) < 100_000
+    with pytest.raises(ItemsError, match="the upload has more than 64,000,000 characters"):
+        read_upload(bomb, "parquet")
+
+
+def test_uploads_are_read_one_after_another(monkeypatch):
+    at_once, most, lock = [], [], threading.Lock()
+
+    def run(*args, **kwargs):
+        with lock:
+            at_once.append(1)
+            most.append(len(at_once))
+        time.sleep(0.02)
+        with lock:
+            at_once.pop()
+        return subprocess.CompletedProcess(args, 1)
+
+    monkeypatch.setattr("ocelad.service.items.apart.subprocess.run", run)
+
+    def read():
+        with pytest.raises(ItemsError):
+            read_upload(b"", "csv")
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 4
+
+
+@pytest.mark.skipif(not Path("/proc/self/oom_score_adj").exists(), reason="only Linux has this")
+def test_the_reader_is_the_first_to_go_when_memory_runs_out(tmp_path):
+    program = "from ocelad.service.items import apart; import sys; sys.stdin.close()\n"
+    program += "try: apart.main()\nexcept ValueError: print(open('/proc/self/oom_score_adj').read())"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "1000"
 
 
 def test_a_reader_that_dies_is_no_harm(monkeypatch):

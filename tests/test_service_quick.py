@@ -16,6 +16,7 @@ from ocelad.service.routes.quick import Quick
 from ocelad.service.security import Doors
 from ocelad.service.service import Service
 from ocelad.service.settings import Settings
+from ocelad.service.store import open_tokens
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,8 @@ def ways(service):
     while not isinstance(quick, Quick):
         quick = getattr(quick, "app", None) or quick._app
     doors = {"authenticate": app.state.authenticate, "known": KNOWN}
-    tokens = {right: service.store.create_token(right, {"some": right}) for right in ("read", "answer")}
+    with open_tokens(service.settings.folder) as kept:
+        tokens = {right: kept.create(right, {"some": right}) for right in ("read", "answer")}
     return (
         app,
         Doors(quick, **doors),

@@ -24,6 +24,7 @@ from ocelad.service.routes import projects
 from ocelad.service.secret import new_secret
 from ocelad.service.security.guard import SECURITY_HEADERS
 from ocelad.service.settings import Settings
+from ocelad.service.store import open_tokens
 from ocelad.service.wire import NewItems
 
 ITEM = {"items": [{"id": "{}", "features": [1.0, 2.0, 3.0]}]}
@@ -65,11 +66,12 @@ def closed(tmp_path_factory):
         http,
         service,
     ):
-        tokens = {right: service.store.create_token(f"of {right}", {"some": right}) for right in RIGHTS}
-        tokens["all"] = service.store.create_token("of all", {"*": "read"})
-        tokens["other"] = service.store.create_token("of another", {"some1": "admin"})
-        tokens["revoked"] = service.store.create_token("of nobody", {"*": "admin"})
-        service.store.revoke_token("of nobody")
+        with open_tokens(service.settings.folder) as kept:
+            tokens = {right: kept.create(f"of {right}", {"some": right}) for right in RIGHTS}
+            tokens["all"] = kept.create("of all", {"*": "read"})
+            tokens["other"] = kept.create("of another", {"some1": "admin"})
+            tokens["revoked"] = kept.create("of nobody", {"*": "admin"})
+            kept.revoke("of nobody")
         yield http, {None: None, "unknown": new_secret(), "nonsense": "x", **tokens}
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.util import CommandError
 from click.testing import CliRunner
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -24,7 +25,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from postgres import PASSWORD, postgres  # noqa: F401  a fixture
 from sqlalchemy import Engine, event, text
 
-from ocelad.cli import backup as commands
+from ocelad.cli.backup import backup as backup_command
+from ocelad.cli.backup import restore as restore_command
 from ocelad.service.entries import Entry, NewEntry
 from ocelad.service.itemset import ItemSet, Scaling
 from ocelad.service.secret import hash_of
@@ -49,7 +51,9 @@ from ocelad.service.store import (
     restore,
     writer,
 )
+from ocelad.service.store import items as items_of_store
 from ocelad.service.store.database import Database
+from ocelad.service.store.disk import make_folder
 from ocelad.service.store.tables import metadata
 
 N_ITEMS = 5
@@ -213,7 +217,6 @@ def machine(folder, url):
             kept = store.entries(self.id)
             assert [told(entry) for entry in kept] == log
             assert [entry.seq for entry in kept] == list(range(1, len(log) + 1))
-            assert store.undone(self.id, 1, len(log)) == self.model.undone()
             assert store.project(self.id).seq == len(log)
             assert self.heard == kept  # each once, in order
 
@@ -423,32 +426,36 @@ def test_pages_of_entries(store, project):
 
 
 def test_tokens_are_kept_hashed_and_names_are_given_once(tmp_path, store, url):
-    secret = store.create_token("ann", {"digits": "answer", "*": "read"})
+    with open_tokens(tmp_path / "data", url) as tokens:  # while the store is open
+        secret = tokens.create("ann", {"digits": "answer", "*": "read"})
+        other = tokens.create("bob", {"*": "admin"})
     assert secret.startswith("ocelad_")
     assert len(secret) == 50
-    with open_tokens(tmp_path / "data", url) as tokens:  # while the store is open
-        other = tokens.create("bob", {"*": "admin"})
     assert store.find_token(hash_of(secret)).rights == {"digits": "answer", "*": "read"}
     assert store.find_token(hash_of(other)).name == "bob"
     assert store.find_token(hash_of(secret + "x")) is None
-    revoked = store.revoke_token("ann")
-    assert revoked == store.revoke_token("ann") == store.find_token(hash_of(secret))
-    assert revoked.revoked_at is not None
-    assert [(token.name, token.revoked_at is None) for token in store.tokens()] == [("ann", False), ("bob", True)]
-    with pytest.raises(TokenExists, match="'ann'"):
-        store.create_token("ann", {"*": "read"})
-    with pytest.raises(UnknownToken, match="'eve'"):
-        store.revoke_token("eve")
-    with pytest.raises(Refused, match="accepted: read, answer, admin"):
-        store.create_token("eve", {"*": "everything"})
+    with open_tokens(tmp_path / "data", url) as tokens:
+        revoked = tokens.revoke("ann")
+        assert revoked == tokens.revoke("ann") == store.find_token(hash_of(secret))
+        assert revoked.revoked_at is not None
+        assert [(token.name, token.revoked_at is None) for token in tokens.all()] == [("ann", False), ("bob", True)]
+        with pytest.raises(TokenExists, match="'ann'"):
+            tokens.create("ann", {"*": "read"})
+        with pytest.raises(UnknownToken, match="'eve'"):
+            tokens.revoke("eve")
+        with pytest.raises(Refused, match="accepted: read, answer, admin"):
+            tokens.create("eve", {"*": "everything"})
+        for name in ("", "alice/bob", "a\nb", "ann\n", "a\0b", "\ud800", "x" * 65):
+            with pytest.raises(Refused, match="accepted: 1 to 64 letters"):
+                tokens.create(name, {"*": "read"})
     assert all(secret.encode() not in path.read_bytes() for path in (tmp_path / "data").iterdir())
 
 
 def test_tokens_can_be_made_before_a_service_ran(tmp_path, url):
     with open_tokens(tmp_path / "new", url) as tokens:
-        tokens.create("ann", {"*": "read"})
+        secret = tokens.create("ann", {"*": "read"})
     with Store.open(tmp_path / "new", url) as store:
-        assert [token.name for token in store.tokens()] == ["ann"]
+        assert store.find_token(hash_of(secret)).name == "ann"
 
 
 def test_the_migrations_make_the_tables_that_queries_name(tmp_path, store, url):
@@ -625,7 +632,8 @@ def test_a_backup_while_writing_is_one_state_that_restores(tmp_path):
     stop = threading.Event()
     with Store.open(tmp_path / "data") as store:
         store.create_project("it", "", some_items(shown="picture", pictures=[b"png"] * N_ITEMS), {"a": 1}, "digest")
-        secret = store.create_token("ann", {"*": "read"})
+        with open_tokens(tmp_path / "data") as tokens:
+            secret = tokens.create("ann", {"*": "read"})
 
         def answer(name):
             for i in count():
@@ -665,8 +673,8 @@ def test_the_commands_that_back_up_and_restore(tmp_path):
         store.create_project("it", "", some_items(), {}, "")
         store.append("it", some_entries(3)).result()
         assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "data").glob("*.sqlite3*"))
-        made = CliRunner().invoke(commands.backup, [str(tmp_path / "copy"), "--data-folder", str(tmp_path / "data")])
-    back = CliRunner().invoke(commands.restore, [str(tmp_path / "copy"), "--data-folder", str(tmp_path / "new")])
+        made = CliRunner().invoke(backup_command, [str(tmp_path / "copy"), "--data-folder", str(tmp_path / "data")])
+    back = CliRunner().invoke(restore_command, [str(tmp_path / "copy"), "--data-folder", str(tmp_path / "new")])
     assert made.output == f"Backup: {tmp_path / 'copy'} (projects: 1, entries: 3)\n"
     assert back.output == f"Restored: {tmp_path / 'new'} (projects: 1, entries: 3)\n"
     with Store.open(tmp_path / "new") as store:
@@ -718,3 +726,180 @@ def test_pg_dump_and_pg_restore_make_a_copy(tmp_path, postgres):  # noqa: F811
         assert again.items("it").features.tobytes() == items.features.tobytes()
         assert again.append("it", some_entries(50), "ann", "key").result().repeated
         assert again.create_project("new", "", some_items(), {}, "").seq == 0
+
+
+def until(condition):
+    """Wait until something is so, which another thread will see to."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("error", [OSError(24, "Too many open files"), CommandError("no such revision"), KeyError("x")])
+def test_whatever_goes_wrong_the_writer_tries_again_and_nobody_waits_for_ever(
+    store, project, error, monkeypatch, caplog
+):
+    """It is said once what is wrong, and once that it is over."""
+    monkeypatch.setattr(writer, "RETRY_S", 0.01)
+    tried = []
+
+    def connect():
+        tried.append(1)
+        raise error
+
+    assert store.failure is None
+    with monkeypatch.context() as broken:
+        broken.setattr(store._writer, "_connect", connect)
+        store._writer._disconnect()
+        with pytest.raises(StoreUnavailable, match="cannot be used"):
+            store.append(project, some_entries(1), key="key").result(30)
+        until(lambda: len(tried) > 3)
+        assert str(error) in store.failure
+    until(lambda: store.failure is None)
+    assert store.append(project, some_entries(1), key="key").result(30).entries[0].seq == 1
+    assert [caplog.text.count(words) for words in ("nothing can be written", "is back again")] == [1, 1]
+
+
+def test_an_error_of_the_writers_own_reaches_who_waits(store, project, monkeypatch, caplog):
+    with monkeypatch.context() as broken:
+        broken.setattr(store._writer, "_announce", lambda project, new: 1 / 0)
+        with pytest.raises(StoreUnavailable, match="ZeroDivisionError"):
+            store.append(project, some_entries(1), key="key").result(30)
+    assert store.append(project, some_entries(1), key="key").result(30).repeated
+
+
+def test_a_connection_that_is_lost_while_nothing_is_written_is_noticed(
+    store,
+    project,
+    url,
+    postgres,  # noqa: F811
+    monkeypatch,
+    caplog,
+):
+    if url is None:
+        pytest.skip("SQLite has no connection to lose")
+    monkeypatch.setattr(writer, "LOOK_S", 0.01)
+    monkeypatch.setattr(writer, "RETRY_S", 0.01)
+    store.append(project, some_entries(1)).result()  # from here on it looks after that long
+    postgres.end_connections(url)
+    until(lambda: "is back again" in caplog.text)
+    assert store.append(project, some_entries(1)).result(30).entries[0].seq == 2
+
+
+def test_answers_get_in_between_the_pieces_of_many_items(store, project, monkeypatch):
+    monkeypatch.setattr("ocelad.service.store.items.PIECE_ROWS", 10)
+    seen, futures, insert = [], [], items_of_store.Piece.insert
+
+    def answering(piece, connection):
+        insert(piece, connection)
+        if len(futures) < 4:
+            futures.append(store.append(project, some_entries(1)))
+
+    store.listen(lambda name, entries: seen.append((store.project(project).n_items, len(store.projects()))))
+    monkeypatch.setattr(items_of_store.Piece, "insert", answering)
+    assert store.add_items(project, some_items(45, "more ")) == N_ITEMS + 45
+    wait(futures)
+    assert seen == [(N_ITEMS, 1)] * 4  # none of the new ones was there yet
+    futures.clear(), seen.clear()
+    store.create_project("new", "", some_items(45), {}, "")
+    wait(futures)
+    assert seen == [(N_ITEMS + 45, 1)] * 4
+    assert store.items("new").features.tobytes() == some_items(45).features.tobytes()
+    assert store.items(project).ids == some_items().ids + some_items(45, "more ").ids
+
+
+def test_pieces_are_bounded_in_bytes_as_well(monkeypatch):
+    monkeypatch.setattr("ocelad.service.store.items.PIECE_BYTES", 1000)
+    items = some_items(8, shown="picture", pictures=[b"x" * 400] * 7 + [b"y" * 5000])
+    made = list(items_of_store.pieces(1, [], 0, items))
+    assert [len(piece.rows) for piece in made] == [2, 2, 2, 1, 1]
+    assert [row for piece in made for row in piece.pictures] == [(1, i, png) for i, png in enumerate(items.pictures)]
+
+
+def test_what_a_died_attempt_left_is_neither_seen_nor_in_the_way(tmp_path, url, monkeypatch):
+    monkeypatch.setattr("ocelad.service.store.items.PIECE_ROWS", 2)
+    folder = tmp_path / "data"
+    more = some_items(6, "more ", shown="picture", pictures=[b"new"] * 6)
+    with Store.open(folder, url) as store:
+        store.create_project("it", "", some_items(shown="picture", pictures=[b"png"] * N_ITEMS), {}, "")
+        # Nothing of it gets to tidy up after itself.
+        monkeypatch.setattr(Store, "_run", failing_after(3, Store._run))
+        for add in (lambda: store.add_items("it", more), lambda: store.create_project("new", "", more, {}, "")):
+            with pytest.raises(StoreUnavailable, match="pulled"):
+                add()
+        monkeypatch.undo()
+        assert [row.n_items for row in store.projects()] == [N_ITEMS]
+        assert len(store.items("it")) == len(store.items("it").pictures) == N_ITEMS
+        assert store.picture("it", N_ITEMS) is None
+    with Store.open(folder, url) as store:
+        database = Database(folder, url)
+        with database.reading() as connection:
+            rows = {name: connection.scalar(text(f"SELECT count(*) FROM {name}")) for name in ("items", "pictures")}
+        database.dispose()
+        assert rows == {"items": N_ITEMS, "pictures": N_ITEMS}
+        assert store.create_project("new", "", more, {}, "").n_items == 6
+        assert store.add_items("it", more) == N_ITEMS + 6
+        assert list(store.items("it").pictures) == [b"png"] * N_ITEMS + [b"new"] * 6
+
+
+def failing_after(n_works, run):
+    """As if the power went after so many steps of each: the next one fails, and so does what comes of that."""
+    done = count()
+
+    def fail(store, work):
+        if next(done) % (n_works + 2) >= n_works:
+            raise StoreUnavailable("the plug was pulled")
+        return run(store, work)
+
+    return fail
+
+
+def test_items_are_refused_as_a_whole_when_one_of_the_last_is_known(store, project, monkeypatch):
+    monkeypatch.setattr("ocelad.service.store.items.PIECE_ROWS", 2)
+    more = some_items(6, "more ")
+    known = ItemSet((*more.ids[:5], "item 0"), more.features, more.feature_names, more.scaling)
+    with pytest.raises(DuplicateItem, match="'item 0'"):
+        store.add_items(project, known)
+    assert store.add_items(project, more) == N_ITEMS + 6
+
+
+def test_a_commit_whose_answer_was_lost_is_recognized(store, project, monkeypatch):
+    def losing(connection):
+        raise OSError("the answer was lost")
+
+    def lost_once(piece, connection):
+        last(piece, connection)
+        monkeypatch.setattr(
+            store._writer, "_read_projects", lambda connection: (monkeypatch.undo(), losing(connection))
+        )
+
+    last = items_of_store.Piece.insert_last
+    monkeypatch.setattr(items_of_store.Piece, "insert_last", lost_once)
+    assert store.add_items(project, some_items(3, "more ")) == N_ITEMS + 3
+    monkeypatch.setattr(items_of_store.Piece, "insert_last", lost_once)
+    assert store.create_project("new", "", some_items(), {}, "").n_items == N_ITEMS
+    assert store.failure is None
+
+
+def test_sqlite_waits_for_the_disk(tmp_path):
+    """Also where an ordinary fsync does not, which is macOS."""
+    with Store.open(tmp_path) as store:
+        for engine in (store._database.writers, store._database.readers):
+            with engine.connect() as connection:
+                asked = [
+                    connection.scalar(text(f"PRAGMA {name}")) for name in ("journal_mode", "synchronous", "fullfsync")
+                ]
+        assert asked == ["wal", 2, 1]
+
+
+def test_each_level_of_a_new_folder_is_flushed(tmp_path, monkeypatch):
+    flushed = []
+    monkeypatch.setattr("ocelad.service.store.disk.flush", flushed.append)
+    make_folder(tmp_path / "a" / "b" / "c")
+    assert set(flushed) == {tmp_path, tmp_path / "a", tmp_path / "a" / "b"}
+
+
+def test_a_project_without_items_is_refused(store):
+    with pytest.raises(Refused, match="accepted: at least one"):
+        store.create_project("none", "", some_items(0), {}, "")

@@ -38,7 +38,7 @@ def _items(live: Live, format: Format) -> Iterator[bytes]:
 
 
 def _entries(live: Live, what: What) -> Iterator[Any]:
-    """Tables of entries up to the one that is the last now."""
+    """Tables of entries up to the one that is the last now, as of that one: what is undone later is not yet."""
     import pyarrow as pa
 
     schema = pa.schema(
@@ -50,14 +50,14 @@ def _entries(live: Live, what: What) -> Iterator[Any]:
     yield pa.Table.from_pylist([], schema=schema)  # the columns are there without a row, too
     while place < last and (page := live.entries(place, min(_PAGE, last - place))):
         place = page[-1].seq
-        rows = [_row(live, entry) for entry in page]
+        rows = [_row(live, entry, last) for entry in page]
         if what == "comparisons":
             rows = [row for row in rows if row["similar"] in ("same", "different") and not row["undone"]]
         yield pa.Table.from_pylist(rows, schema=schema)
 
 
-def _row(live: Live, entry: Entry) -> dict[str, Any]:
-    told = live.told(entry)
+def _row(live: Live, entry: Entry, last: int) -> dict[str, Any]:
+    told = live.told(entry, last)
     return {
         "id_a": told.left,
         "id_b": told.right,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
+from threading import Lock
 
 from ocelad.service import items as reading
 from ocelad.service.beacon import Beacon
@@ -35,36 +35,43 @@ class Live:
         self._positions = {id: position for position, id in enumerate(self._items.ids)}
         self.columns = reading.columns(self._items)
         self._recent: deque[Entry] = deque(maxlen=RECENT)
-        self._undone: set[int] = set()
+        self._undone_by: dict[int, int] = {}  # numbers of entries
         self._seq = 0
         self.chooser = Chooser(len(self._items), random_share=random_share)
-        for entry in self._logged():
-            self._note(entry)
+        self._noting = Lock()
         self.learner = Learner(
             self._items,
             row.settings,
             snapshot=snapshots / f"{row.id}.tracker",
-            read=partial(store.entries, row.id),
+            read=self._read,
             on_view=lambda view: self.beacon.ring(),
         )
+        while self._read(self._seq, _PAGE):
+            pass
         #: The entries that must be learned from before the project is ready.
         self.begun_with = self._seq
 
-    def _logged(self) -> Iterator[Entry]:
-        while page := self._store.entries(self.id, after=self._seq, limit=_PAGE):
-            yield from page
+    def _read(self, after: int, most: int) -> list[Entry]:
+        """Entries for the learner, which goes through all of them as well: what is new of them is noted."""
+        entries = self._store.entries(self.id, after=after, limit=most)
+        self._note(entries)
+        return entries
 
-    def _note(self, entry: Entry) -> None:
-        self._recent.append(entry)
-        if entry.undoes is not None:
-            self._undone.add(entry.undoes)
-        self.chooser.note(entry.left, entry.right, entry.kind)
-        self._seq = entry.seq
+    def _note(self, entries: Sequence[Entry]) -> None:
+        """Take note of entries, each once; in their order, but from more than one thread."""
+        with self._noting:
+            for entry in entries:
+                if entry.seq <= self._seq:
+                    continue
+                self._recent.append(entry)
+                if entry.undoes is not None:
+                    self._undone_by[entry.undoes] = entry.seq
+                self.chooser.note(entry.left, entry.right, entry.kind)
+                self._seq = entry.seq
 
     def committed(self, entries: Sequence[Entry]) -> None:
         """These are durable now; called by the store's writer, in their order."""
-        for entry in entries:
-            self._note(entry)
+        self._note(entries)
         self.learner.take(entries)
         self.beacon.ring()
 
@@ -122,8 +129,9 @@ class Live:
         entries = self.recent(after, most)
         return self._store.entries(self.id, after=after, limit=most) if entries is None else entries
 
-    def told(self, entry: Entry) -> LogEntry:
-        """An entry as clients see it."""
+    def told(self, entry: Entry, last: int | None = None) -> LogEntry:
+        """An entry as clients see it; as of the entry ``last``, where that is given, whatever came after it."""
+        undone_by = self._undone_by.get(entry.seq)
         ids = self._items.ids
         return LogEntry(
             seq=entry.seq,
@@ -134,7 +142,7 @@ class Live:
             asked=entry.asked,
             who=entry.who,
             undoes=entry.undoes,
-            undone=entry.seq in self._undone,
+            undone=undone_by is not None and (last is None or undone_by <= last),
         )
 
     def item(self, position: int, with_features: bool = False) -> Item:

@@ -15,7 +15,7 @@ from ocelad.service.live import Live
 from ocelad.service.logs import logger
 from ocelad.service.refusal import Refusal
 from ocelad.service.settings import Settings
-from ocelad.service.store import Store
+from ocelad.service.store import DuplicateItem, ProjectExists, Store, StoreUnavailable
 from ocelad.service.wire import NewItem, Readiness
 
 log = logger("ocelad.service")
@@ -97,15 +97,22 @@ class Service:
         ``settings`` are the tracker's, where they are not the usual ones; ``digest`` is what the items are known by
         when they are brought again, that of themselves by default.
         """
-        chosen = checked_settings(items.features.shape[1], settings or {})
+        chosen, known_by = checked_settings(items.features.shape[1], settings or {}), digest or reading.digest(items)
         with self._changing:
-            self.store.create_project(id, title, items, chosen, digest or reading.digest(items))
-            live = self._serve(id)
+            try:
+                self.store.create_project(id, title, items, chosen, known_by)
+            except ProjectExists:
+                if id in self._live:
+                    raise
+                # Kept when it was asked for before, though it could not be told of.
+                if (self._serve(id).title, self.store.project(id).digest) != (title, known_by):
+                    raise
+            live = self._live.get(id) or self._serve(id)
         log.info("project made", project=id, items=len(items), features=len(items.feature_names))
         return live
 
     def _serve(self, id: str) -> Live:
-        row = next(row for row in self.store.projects() if row.id == id)
+        row = self.store.project(id)
         snapshots = self.settings.folder / "snapshots"
         snapshots.mkdir(exist_ok=True)
         live = Live(self.store, row, snapshots, self.settings.random_share)
@@ -116,8 +123,19 @@ class Service:
     def add_items(self, live: Live, new: Sequence[NewItem]) -> int:
         """Append items to a project; how many it has then."""
         with self._changing:
-            self.store.add_items(live.id, reading.append(live.items, new))
-            live.added(self.store.items(live.id))
+            more = reading.append(live.items, new)
+            try:
+                n_items = self.store.add_items(live.id, more)
+            except (DuplicateItem, StoreUnavailable):
+                # They may have been kept when they were asked for before, though that could not be told.
+                if self.store.project(live.id).n_items <= len(live.items):
+                    raise
+                live.added(self.store.items(live.id))
+                if not _ends_with(live.items, more):
+                    raise
+            else:
+                known = n_items == len(live.items) + len(more)
+                live.added(reading.joined(live.items, more) if known else self.store.items(live.id))
             return len(live.items)
 
     def _committed(self, project: str, entries: Sequence[Entry]) -> None:
@@ -129,6 +147,8 @@ class Service:
         failed = next((f"{live.id}: {live.learner.failure}" for live in self if live.learner.failure), None)
         if self.stopping:
             return Readiness(status="stopping", reason="the service was told to stop", behind=behind)
+        if self.store.failure is not None:  # which may name what is nobody's business
+            return Readiness(status="failing", reason="the database cannot be written to at present", behind=behind)
         if failed is not None:
             return Readiness(status="failing", reason=failed, behind=behind)
         late = [live.id for live in self if live.view.seq < live.begun_with]
@@ -137,3 +157,8 @@ class Service:
                 status="starting", reason=f"still learning what was answered before: {late}", behind=behind
             )
         return Readiness(status="ready", reason=None, behind=behind)
+
+
+def _ends_with(items: ItemSet, more: ItemSet) -> bool:
+    n = len(more)
+    return items.ids[-n:] == more.ids and bool((items.features[-n:] == more.features).all())

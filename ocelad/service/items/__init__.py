@@ -4,7 +4,7 @@ from ocelad.service.items.apart import read_upload
 from ocelad.service.items.built_in import BUILT_IN, built_in
 from ocelad.service.items.digest import digest, fingerprint
 from ocelad.service.items.export import write_items
-from ocelad.service.items.grow import append
+from ocelad.service.items.grow import append, joined
 from ocelad.service.items.limits import ItemsError, Limits
 from ocelad.service.items.read import read_items
 from ocelad.service.items.scaling import scaled
@@ -22,6 +22,7 @@ __all__ = [
     "digest",
     "fingerprint",
     "item",
+    "joined",
     "read_items",
     "read_upload",
     "scaled",

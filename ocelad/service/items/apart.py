@@ -8,7 +8,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import astuple
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +25,8 @@ MOST_MEMORY = 3 << 30
 # Nothing else of the service's environment is handed on: it may hold secrets.
 _ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "LANG", "SYSTEMROOT")
 _SIZE = 8
+# Several at once could use all memory there is, though each keeps to its part.
+_turn = Lock()
 
 
 def read_upload(
@@ -37,21 +42,23 @@ def read_upload(
     """Read items from the bytes of a file, as ``read_items`` does; no path is ever looked at.
 
     It takes about a second more than to read the file: a process is started, which has so much memory and time and no
-    more. A file that makes its reader crash or grow is refused as any other that is wrong.
+    more. A file that makes its reader crash or grow is refused as any other that is wrong. One is read at a time, and
+    others wait.
     """
     options = {"format": format, "id": id, "text": text, "features": features, "fields": list(fields)}
-    asked = json.dumps([options, [limits.items, limits.features, limits.numbers, limits.unzipped_bytes]]).encode()
+    asked = json.dumps([options, astuple(limits)]).encode()
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     environment |= {"PYTHONPATH": str(Path(__file__).parents[3]), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", f"from {__name__} import main; main()"],
-            input=_packed(asked) + data,
-            capture_output=True,
-            env=environment,
-            timeout=MOST_SECONDS,
-            check=False,
-        )
+        with _turn:
+            done = subprocess.run(
+                [sys.executable, "-P", "-c", f"from {__name__} import main; main()"],
+                input=_packed(asked) + data,
+                capture_output=True,
+                env=environment,
+                timeout=MOST_SECONDS,
+                check=False,
+            )
     except subprocess.TimeoutExpired:
         raise ItemsError(f"the upload took more than {MOST_SECONDS} seconds to read, which is the most") from None
     if done.returncode:
@@ -68,6 +75,7 @@ def main() -> None:
     from ocelad.service.items.read import parse_upload
 
     _limit_memory()
+    _go_first()
     asked, data = _unpacked(sys.stdin.buffer.read())
     options, limits = asked
     numbers = b""
@@ -79,7 +87,7 @@ def main() -> None:
         answer = {"error": f"the upload needs more than {MOST_MEMORY >> 30} GiB of memory, which is the most"}
     except (ValueError, TypeError) as error:
         answer = {"error": str(error)}
-    sys.stdout.buffer.write(_packed(json.dumps(answer).encode()) + numbers)
+    sys.stdout.buffer.write(_packed(json.dumps(answer, ensure_ascii=False).encode("utf-8", "surrogatepass")) + numbers)
 
 
 def _limit_memory() -> None:
@@ -91,6 +99,12 @@ def _limit_memory() -> None:
     wanted = MOST_MEMORY if most == resource.RLIM_INFINITY else min(MOST_MEMORY, most)
     resource.setrlimit(resource.RLIMIT_DATA, (wanted, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _go_first() -> None:
+    """Where memory runs out, let the system end this process and not the service."""
+    with suppress(OSError):  # only Linux has this
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _packed(text: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,17 @@ def append(items: ItemSet, new: Sequence[NewItem]) -> ItemSet:
         shown=items.shown,
         text=None if items.text is None else [cut(each.text or "", TEXT_CHARACTERS) for each in new],
         fields={name: [_field(each.fields.get(name)) for each in new] for name in items.fields},
+    )
+
+
+def joined(items: ItemSet, more: ItemSet) -> ItemSet:
+    """The items that are there, then those that ``append`` has made; neither has pictures."""
+    return replace(
+        items,
+        ids=items.ids + more.ids,
+        features=np.concatenate([items.features, more.features]),
+        text=None if items.text is None or more.text is None else [*items.text, *more.text],
+        fields={name: [*values, *more.fields[name]] for name, values in items.fields.items()},
     )
 
 

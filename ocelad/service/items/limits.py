@@ -36,12 +36,15 @@ class Limits:
         How many rows, features per row, and numbers in all.
     unzipped_bytes : int or None
         Of a text file, when it is unzipped. None: any number.
+    characters : int or None
+        Of all ids, texts and fields together, as they are kept. None: any number.
     """
 
     items: int = MOST_ITEMS
     features: int = MOST_FEATURES
     numbers: int = MOST_NUMBERS
     unzipped_bytes: int | None = None
+    characters: int | None = None
 
     def check(self, name: str, n_items: int, n_features: int) -> None:
         """Refuse more than is accepted."""
@@ -55,9 +58,16 @@ class Limits:
                 "accepted: fewer items, or fewer features"
             )
 
+    def check_characters(self, name: str, n_characters: int) -> None:
+        """Refuse more text than is accepted."""
+        if self.characters is not None and n_characters > self.characters:
+            raise ItemsError(
+                f"{name} has more than {self.characters:,} characters in its texts, which is the most that is accepted"
+            )
+
 
 #: Of what comes from elsewhere.
-UPLOAD_LIMITS = Limits(numbers=25_000_000, unzipped_bytes=256 << 20)
+UPLOAD_LIMITS = Limits(numbers=25_000_000, unzipped_bytes=256 << 20, characters=64_000_000)
 
 
 class ItemsError(ValueError):

@@ -150,10 +150,12 @@ def _items(name: str, unit: str, roles: Roles, stream: _RowStream, limits: Limit
     parts: list[Floats] = []
     kept: dict[str, list[Any]] = {}
     lines: dict[str, int] = {}
-    count = 0
+    count = n_characters = 0
     for rows in stream:
         count += len(rows.X)
         limits.check(name, count, len(roles.feature_names))
+        n_characters += sum(len(value) for values in rows.kept.values() for value in values if isinstance(value, str))
+        limits.check_characters(name, n_characters)
         parts.append(rows.X)
         for column, values in rows.kept.items():
             kept.setdefault(column, []).extend(values)

@@ -34,6 +34,9 @@ _SNAPSHOT_SECONDS, _SNAPSHOT_ENTRIES = 30.0, 20_000
 # Answers that come less than so many seconds after the last ones were learned from wait until then for more to come:
 # a turn costs as much as many answers, in time that requests wait for.
 _GATHER = 0.1
+# Where learning cannot keep up with answers that pour in, it leaves them so much of the time that it takes: they are
+# what cannot be done later.
+_YIELD = 1.0
 # More entries that wait are not kept at hand but read when their turn comes.
 _MOST_WAITING = 50_000
 # After a failure it is tried again after so many seconds, and ever later up to the other number.
@@ -88,7 +91,7 @@ class Learner:
         self._resume()
         self._piece = 16
         self._saved_seq, self._saved_at = self._seq, monotonic()
-        self._learned_at = -_NEVER
+        self._learned_at, self._took = -_NEVER, 0.0
         self._rest_until = 0.0
         #: The last that was published.
         self.view = self._seen()
@@ -160,7 +163,9 @@ class Learner:
             self._learn()
         with self._changed:
             if not self._closing:
-                if self._seq == self._log.end:
+                if self._waiting and self._seq < self._log.end:
+                    self._changed.wait_for(lambda: self._closing, _YIELD * self._took)
+                elif self._seq == self._log.end:
                     self._changed.wait_for(self._has_news, self._until_due())
                     if self._waiting:
                         self._changed.wait_for(lambda: self._closing, self._learned_at + _GATHER - monotonic())
@@ -196,7 +201,8 @@ class Learner:
         self._seq = entries[-1].seq
         self._checkpoints.add(self._seq, self._course)
         self._learned_at = monotonic()
-        each = (self._learned_at - began) / len(entries)
+        self._took = self._learned_at - began
+        each = self._took / len(entries)
         self._piece = int(min(max(_PIECE_SECONDS / each, 1), 2 * self._piece, _LARGEST_PIECE))
 
     def _check(self, answers: Answers) -> None:

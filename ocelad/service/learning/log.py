@@ -53,8 +53,8 @@ class Log:
         if len(self._hand) > 2 * _AT_HAND:
             del self._hand[:-_AT_HAND]
 
-    def fetch(self, to: int | None = None) -> None:
-        """Read on: up to an entry, or all there are."""
+    def fetch(self, to: int | None = None, *, totalling: bool = False) -> None:
+        """Read on: up to an entry, or all there are. ``totalling``: ``total`` will be asked for, of the last one."""
         while to is None or self.end < to:
             limit = _AT_A_TIME if to is None else min(_AT_A_TIME, to - self.end)
             entries = self._read(self.end, limit)
@@ -63,6 +63,8 @@ class Log:
             if [entry.seq for entry in entries] != list(range(self.end + 1, self.end + 1 + len(entries))):
                 raise RuntimeError(f"the log has a gap after entry {self.end}")
             self.take(entries)
+            if totalling:  # while they are at hand: older ones would have to be read again
+                self.total(self.end)
 
     def _see(self, entry: Entry) -> None:
         self._hand.append(entry)

@@ -35,7 +35,7 @@ def read(path: Path, beginning: Course, log: Log, cloud: Cloud) -> tuple[int, Co
             origin = about["origin"]
             seq, n_items = int(origin["seq"]), int(origin["n_items"])
             course = beginning.restored(arrays, about)
-        log.fetch(seq)
+        log.fetch(seq, totalling=True)
         if log.end != seq or log.total(seq) != origin["log"]:
             raise ValueError(f"{str(path)!r} is not a snapshot of this log")
         if n_items > len(cloud.points) or cloud.digest(n_items) != origin["items"]:

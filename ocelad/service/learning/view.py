@@ -110,14 +110,11 @@ class View:
         held: list[Metric] = self._ocelad.bank.held(self._ocelad.turn)  # type: ignore[attr-defined]
         return held
 
-    @cached_property
-    def places(self) -> Floats:
-        """Where items are if Euclidean distance is to be the learned one, (n_items, rank). Slow for many features."""
-        return self.metric.places(self.points)
-
     @property
     def coordinates(self) -> Singles:
-        """The places along the heaviest directions of the items' cloud only, at most 10, all divided by one number."""
+        """Where items are if Euclidean distance is to be the learned one, all divided by one number: along the
+        heaviest directions of the items' cloud only, at most 10.
+        """
         return self._coordinates
 
     def distances(self, left: Any, right: Any) -> Floats:

@@ -39,8 +39,9 @@ export class Api {
     return this.#json(query ? `${path}?${query}` : path, {});
   }
 
-  post(path, body, key) {
-    const headers = { "Content-Type": "application/json", "Idempotency-Key": key };
+  /** person: who answered, where that was somebody else's name then. */
+  post(path, body, key, person = this.person()) {
+    const headers = { "Content-Type": "application/json", "Idempotency-Key": key, "Ocelad-Person": person };
     return this.#json(path, { method: "POST", body: JSON.stringify(body), headers });
   }
 
@@ -74,7 +75,8 @@ export class Api {
       const who = { "Ocelad-Person": this.person(), ...(token ? { Authorization: `Bearer ${token}` } : {}) };
       let response;
       try {
-        response = await fetch(path, { ...request, headers: { ...who, ...headers }, cache: "no-cache" });
+        // Not even looked for in the browser's cache, where a request waits for another one to the same address.
+        response = await fetch(path, { ...request, headers: { ...who, ...headers }, cache: "no-store" });
       } catch (problem) {
         if (problem.name === "AbortError") throw problem;
         throw new Unreachable();

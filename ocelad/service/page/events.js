@@ -6,6 +6,8 @@ const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 5_000;
 // The service says something every 15 s; after this long without a word the connection is taken for lost.
 const LONGEST_SILENCE = 40_000;
+// A tab that nobody has looked at for so long gives its connection back: a browser has six of them for all tabs.
+const LONGEST_UNSEEN = 60_000;
 
 /** Splits a stream of text into messages {event, data}; feed it pieces as they come. */
 function messageReader(take) {
@@ -50,6 +52,8 @@ export class EventStream {
   /** Reads, and connects again with growing pauses, for as long as the page is there. */
   async run() {
     for (;;) {
+      if (document.hidden)
+        await new Promise((seen) => document.addEventListener("visibilitychange", seen, { once: true }));
       try {
         await this.#read();
       } catch (problem) {
@@ -75,8 +79,14 @@ export class EventStream {
       clearTimeout(timer);
       timer = setTimeout(lose, LONGEST_SILENCE);
     };
+    let rest = 0;
+    const looked = () => {
+      clearTimeout(rest);
+      if (document.hidden) rest = setTimeout(lose, LONGEST_UNSEEN);
+    };
     heard();
     addEventListener("offline", lose);
+    document.addEventListener("visibilitychange", looked);
     try {
       const headers = { Accept: "text/event-stream", "Last-Event-ID": String(this.#cursor) };
       const response = await this.#api.request(this.#path, { headers, signal: lost.signal });
@@ -91,7 +101,9 @@ export class EventStream {
       }
     } finally {
       clearTimeout(timer);
+      clearTimeout(rest);
       removeEventListener("offline", lose);
+      document.removeEventListener("visibilitychange", looked);
     }
   }
 

@@ -13,6 +13,7 @@ export class Outbox {
   #refused;
   #waiting = [];
   #added = 0;
+  #numbers = new Map();
   #sending = false;
   #wake = () => {};
 
@@ -41,16 +42,20 @@ export class Outbox {
     this.#send();
   }
 
-  /** A promise of what the service says to it, whenever that is. */
-  add(path, body) {
+  /** Its key, and a promise of what the service says to it, whenever that is; an undo names the key of an answer. */
+  add(path, body, undoes = null) {
     const key = crypto.randomUUID?.() ?? randomKey();
     const name = `${PREFIX}${padded(Date.now())}.${padded(this.#added++)}.${key}`;
-    const message = { name, path, body, key };
-    localStorage.setItem(name, JSON.stringify({ path, body, key }));
+    const message = { name, path, body, key, undoes, person: this.#api.person() };
+    this.#keep(message);
     const said = new Promise((resolve) => (message.resolve = resolve));
     this.#waiting.push(message);
     this.#send();
-    return said;
+    return { key, said };
+  }
+
+  #keep({ name, path, body, key, undoes, person }) {
+    localStorage.setItem(name, JSON.stringify({ path, body, key, undoes, person }));
   }
 
   /** Do not wait any longer before the next attempt. */
@@ -65,8 +70,15 @@ export class Outbox {
     let pause = FIRST_PAUSE;
     while (this.#waiting.length) {
       const message = this.#waiting[0];
+      // The answer before it has its number by now. It is kept, so that a repetition says the same.
+      if (this.#numbers.has(message.undoes)) {
+        message.body = { seq: this.#numbers.get(message.undoes) };
+        message.undoes = null;
+        this.#keep(message);
+      }
       try {
-        const said = await this.#api.post(message.path, message.body, message.key);
+        const said = await this.#api.post(message.path, message.body, message.key, message.person);
+        this.#numbers.set(message.key, said.last);
         message.resolve?.(said);
       } catch (problem) {
         if (problem instanceof Unreachable || (problem instanceof Refused && problem.passing)) {

@@ -51,13 +51,13 @@ export class Questions {
   answer(answer) {
     if (!this.#now) return;
     const { pair } = this.#now;
-    this.#outbox.add(`${this.#path}/comparisons`, {
+    const { key } = this.#outbox.add(`${this.#path}/comparisons`, {
       left: pair.left.id,
       right: pair.right.id,
       answer,
       asked: pair.asked,
     });
-    this.#behind.push(this.#now);
+    this.#behind.push({ ...this.#now, key });
     if (this.#behind.length > MOST_BEHIND) this.#behind.shift();
     this.#now = null;
     this.#answered += 1;
@@ -68,7 +68,7 @@ export class Questions {
   /** Takes back the last answer of this person, and asks the pair again. */
   async undo() {
     const again = this.#behind.pop();
-    const undone = this.#outbox.add(`${this.#path}/undo`, { seq: null });
+    const undone = this.#outbox.add(`${this.#path}/undo`, { seq: null }, again?.key).said;
     if (again) {
       this.#answered -= 1;
       if (this.#now) this.#ahead = Promise.resolve(this.#now);

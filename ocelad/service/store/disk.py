@@ -11,9 +11,10 @@ from ocelad.service.store.errors import StoreUnavailable
 def make_folder(folder: Path) -> None:
     """Make a data folder if it is not there."""
     try:
-        if not folder.is_dir():
-            folder.mkdir(mode=0o700, parents=True)
-            flush(folder.parent)
+        missing = [level for level in (folder, *folder.parents) if not level.is_dir()]
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for level in missing:
+            flush(level.parent)
     except OSError as error:
         raise StoreUnavailable(
             f"{str(folder)!r} cannot be made ({error.strerror}); accepted: a folder that can be written to"

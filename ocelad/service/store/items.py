@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, select, update
 
 from ocelad.service.itemset import Field, ItemSet, Scaling
 from ocelad.service.store.bulk import insert_rows
 from ocelad.service.store.errors import DuplicateItem, Refused
 from ocelad.service.store.rows import ProjectRow, storable
 from ocelad.service.store.tables import items as table
-from ocelad.service.store.tables import pictures
+from ocelad.service.store.tables import pictures, projects
 
-# Rows are made and ids looked up this many at a time, to bound memory and the length of a statement.
-_AT_ONCE = 500
+# So much is written by one commit at most, so that answers need not wait for all items of a large project.
+PIECE_ROWS, PIECE_BYTES = 2000, 8 << 20
+# A statement names so many ids at most.
+_IDS_AT_ONCE = 500
 
 
 def check_items(items: ItemSet) -> None:
@@ -38,38 +41,81 @@ def check_items(items: ItemSet) -> None:
             raise Refused(f"{name!r} has {len(column)} values for {len(items.ids)} items; accepted: one each")
 
 
-def insert_items(connection: Connection, project: ProjectRow, items: ItemSet) -> int:
-    """Append checked items to those of a project; how many they are then."""
-    _check_alike(project, items)
-    number, n_before = project.number, project.n_items
+def check_alike(project: ProjectRow, items: ItemSet) -> None:
+    """Refuse items that the project's others could not be compared with."""
+    known: dict[str, Any] = project.about
+    if list(items.feature_names) != known["feature_names"]:
+        raise Refused(
+            f"the items have {len(items.feature_names)} features that are not those of {project.id!r}; "
+            f"accepted: its {len(known['feature_names'])}, in their order"
+        )
+    if items.shown != known["shown"]:
+        raise Refused(f"a {items.shown} is shown of the items; of those of {project.id!r} it is {known['shown']}")
+    if new := [name for name in items.fields if name not in known["fields"]]:
+        raise Refused(f"{project.id!r} has no column {new[0]!r}; accepted: {known['fields']}")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some of the items that are added: rows of both tables, and how many items the project has with them."""
+
+    number: int
+    rows: list[tuple[Any, ...]]
+    pictures: list[tuple[Any, ...]]
+    n_items: int
+
+    def insert(self, connection: Connection) -> None:
+        """Keep them, unseen: they are beyond the items that the project says it has."""
+        ids = [row[2] for row in self.rows]
+        for start in range(0, len(ids), _IDS_AT_ONCE):
+            among = table.c.id.in_(ids[start : start + _IDS_AT_ONCE])
+            there = connection.scalar(select(table.c.id).where(table.c.project == self.number, among).limit(1))
+            if there is not None:
+                raise DuplicateItem(f"there is an item {there!r} in the project already; accepted: new ids")
+        insert_rows(connection, table, self.rows)
+        insert_rows(connection, pictures, self.pictures)
+
+    def insert_last(self, connection: Connection) -> None:
+        """Keep them, and have all be seen."""
+        self.insert(connection)
+        connection.execute(update(projects).where(projects.c.number == self.number).values(n_items=self.n_items))
+
+
+def pieces(number: int, names: Sequence[str], n_before: int, items: ItemSet) -> Iterator[Piece]:
+    """Checked items, to be appended to those of the project of a number, with fields of these names; at least one."""
     texts = items.text if items.text is not None else [None] * len(items)
-    columns = [items.fields.get(name, [None] * len(items)) for name in project.about["fields"]]
-    for start in range(0, len(items), _AT_ONCE):
-        chosen = range(start, min(start + _AT_ONCE, len(items)))
-        ids = [items.ids[i] for i in chosen]
-        known = select(table.c.id).where(table.c.project == number, table.c.id.in_(ids)).limit(1)
-        if n_before and (there := connection.scalar(known)) is not None:
-            raise DuplicateItem(f"there is an item {there!r} in {project.id!r} already; accepted: new ids")
-        rows = [
-            (
-                number,
-                n_before + i,
-                items.ids[i],
-                np.asarray(items.features[i], "<f8").tobytes(),
-                json.dumps([texts[i], *(column[i] for column in columns)]),
-            )
-            for i in chosen
-        ]
-        insert_rows(connection, table, rows)
+    columns = [items.fields.get(name, [None] * len(items)) for name in names]
+    rows: list[tuple[Any, ...]] = []
+    shown: list[tuple[Any, ...]] = []
+    size = 0
+    for i, id in enumerate(items.ids):
+        features = np.asarray(items.features[i], "<f8").tobytes()
+        told = json.dumps([texts[i], *(column[i] for column in columns)])
+        picture = b"" if items.pictures is None else items.pictures[i]
+        more = len(features) + len(told) + len(picture)
+        if rows and (len(rows) == PIECE_ROWS or size + more > PIECE_BYTES):
+            yield Piece(number, rows, shown, n_before + i)
+            rows, shown, size = [], [], 0
+        rows.append((number, n_before + i, id, features, told))
         if items.pictures is not None:
-            insert_rows(connection, pictures, [(number, n_before + i, items.pictures[i]) for i in chosen])
-    return n_before + len(items)
+            shown.append((number, n_before + i, picture))
+        size += more
+    yield Piece(number, rows, shown, n_before + len(items))
+
+
+def remove_leftovers(connection: Connection) -> None:
+    """Remove what was added in part, by somebody who did not come to the end."""
+    for number, n_items in connection.execute(select(projects.c.number, projects.c.n_items)).all():
+        for each in (table, pictures):
+            connection.execute(delete(each).where(each.c.project == number, each.c.position >= n_items))
+    connection.execute(delete(projects).where(projects.c.n_items == 0))
 
 
 def read_items(connection: Connection, project: ProjectRow, picture: Callable[[int], bytes | None]) -> ItemSet:
     """All items of a project; pictures are read when they are asked for."""
     about = project.about
     chosen = select(table.c.id, table.c.features, table.c.shown).where(table.c.project == project.number)
+    chosen = chosen.where(table.c.position < project.n_items)
     rows = connection.execute(chosen.order_by(table.c.position)).all()
     names = tuple(about["feature_names"])
     features = np.frombuffer(b"".join(row.features for row in rows), "<f8").reshape(len(rows), len(names))
@@ -118,17 +164,3 @@ class _Pictures(Sequence[bytes]):
 
     def __iter__(self) -> Iterator[bytes]:
         return (self[i] for i in range(self._n))
-
-
-def _check_alike(project: ProjectRow, items: ItemSet) -> None:
-    """Refuse items that the project's others could not be compared with."""
-    known: dict[str, Any] = project.about
-    if list(items.feature_names) != known["feature_names"]:
-        raise Refused(
-            f"the items have {len(items.feature_names)} features that are not those of {project.id!r}; "
-            f"accepted: its {len(known['feature_names'])}, in their order"
-        )
-    if items.shown != known["shown"]:
-        raise Refused(f"a {items.shown} is shown of the items; of those of {project.id!r} it is {known['shown']}")
-    if new := [name for name in items.fields if name not in known["fields"]]:
-        raise Refused(f"{project.id!r} has no column {new[0]!r}; accepted: {known['fields']}")

@@ -185,10 +185,3 @@ def read_entries(connection: Connection, number: int, after: int, last: int) -> 
         _READ.where(table.c.project == number, table.c.seq > after, table.c.seq <= last).order_by(table.c.seq)
     )
     return [Entry(*row) for row in rows]
-
-
-def read_undone(connection: Connection, number: int, first: int, last: int) -> set[int]:
-    """Which of the entries ``first`` to ``last`` are undone."""
-    return set(
-        connection.scalars(select(table.c.undoes).where(table.c.project == number, table.c.undoes.between(first, last)))
-    )

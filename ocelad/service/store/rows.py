@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from ocelad.service.store.errors import Refused
-from ocelad.service.store.tables import entries, items, projects
+from ocelad.service.store.tables import entries, projects
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,10 @@ class ProjectRow:
 
 
 def read_projects(connection: Connection) -> dict[str, ProjectRow]:
-    """All projects, by id, in the order in which they were made."""
+    """All projects that are whole, by id, in the order in which they were made."""
     last = select(func.max(entries.c.seq)).where(entries.c.project == projects.c.number).scalar_subquery()
-    highest = select(func.max(items.c.position)).where(items.c.project == projects.c.number).scalar_subquery()
     rows = connection.execute(
-        select(projects, last.label("last"), highest.label("highest")).order_by(projects.c.number)
+        select(projects, last.label("last")).where(projects.c.n_items > 0).order_by(projects.c.number)
     )
     return {
         row.id: ProjectRow(
@@ -61,7 +60,7 @@ def read_projects(connection: Connection) -> dict[str, ProjectRow]:
             settings=json.loads(row.settings),
             about=json.loads(row.about),
             digest=row.digest,
-            n_items=0 if row.highest is None else row.highest + 1,
+            n_items=row.n_items,
             seq=row.last or 0,
             number=row.number,
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self, get_args
 
 from sqlalchemy import Connection, insert, select
@@ -18,19 +19,28 @@ from ocelad.service.store.disk import make_folder
 from ocelad.service.store.errors import (
     ProjectExists,
     Refused,
+    StoreError,
+    StoreUnavailable,
     UnknownEntry,
     UnknownItem,
     UnknownProject,
 )
-from ocelad.service.store.items import check_items, insert_items, read_items, read_picture
+from ocelad.service.store.items import (
+    Piece,
+    check_alike,
+    check_items,
+    pieces,
+    read_items,
+    read_picture,
+    remove_leftovers,
+)
 from ocelad.service.store.lock import FolderLock
-from ocelad.service.store.log import Appended, Request, read_entries, read_undone
-from ocelad.service.store.rows import ProjectRow, now, read_projects, storable
+from ocelad.service.store.log import Appended, Request, read_entries
+from ocelad.service.store.rows import ProjectRow, now, storable
 from ocelad.service.store.schema import is_current
 from ocelad.service.store.tables import projects
 from ocelad.service.store.tokens import Token, Tokens
 from ocelad.service.store.writer import Listener, Work, Writer
-from ocelad.service.wire import Right
 
 # What a database and JSON can count to.
 _MOST_ENTRIES = 2**53
@@ -59,6 +69,12 @@ class Store:
         self._tokens = Tokens(database)
         with database.telling():
             self._writer = Writer(database)
+        self._adding = Lock()  # what was added in part is of who holds it, or of nobody
+        try:
+            self._run(Work(remove_leftovers))
+        except BaseException:
+            self._writer.close()
+            raise
 
     @classmethod
     def open(cls, folder: Path, url: str | None = None) -> Self:
@@ -95,6 +111,11 @@ class Store:
         self._database.dispose()
         self._lock.release()
 
+    @property
+    def failure(self) -> str | None:
+        """Why nothing can be written at present, in a sentence for the log; None: it can. It is tried again."""
+        return self._writer.failure
+
     def projects(self) -> list[ProjectRow]:
         """All projects, in the order in which they were made."""
         return list(self._writer.projects.values())
@@ -109,11 +130,13 @@ class Store:
     def create_project(
         self, id: str, title: str, items: ItemSet, settings: Mapping[str, Any], digest: str
     ) -> ProjectRow:
-        """A new project with its items: all of it, or nothing."""
+        """A new project with its items, of which there is at least one: all of it, or nothing."""
         storable(id, "the id of the project", at_least=1, at_most=64)
         storable(title, "the title of the project", at_most=500)
         storable(digest, "the digest")
         check_items(items)
+        if not len(items):
+            raise Refused(f"the project {id!r} has no items; accepted: at least one")
         row = {
             "id": id,
             "title": title,
@@ -121,16 +144,21 @@ class Store:
             "settings": json.dumps(dict(settings)),
             "about": json.dumps(items.about()),
             "digest": digest,
+            "n_items": 0,
         }
 
-        def create(connection: Connection) -> None:
+        def begin(connection: Connection) -> int:
+            remove_leftovers(connection)
             if connection.scalar(select(projects.c.number).where(projects.c.id == id)) is not None:
                 raise ProjectExists(f"there is a project {id!r} already; accepted: a new id")
             connection.execute(insert(projects), row)
-            insert_items(connection, read_projects(connection)[id], items)
+            number: int = connection.scalars(select(projects.c.number).where(projects.c.id == id)).one()
+            return number
 
-        self._run(Work(create))
-        return self.project(id)
+        with self._adding:
+            number = self._run(Work(begin))
+            self._add(id, pieces(number, list(items.fields), 0, items))
+            return self.project(id)
 
     def items(self, project_id: str) -> ItemSet:
         """All items of a project, bit for bit; pictures are read from the database when they are asked for."""
@@ -140,18 +168,34 @@ class Store:
 
     def add_items(self, project_id: str, items: ItemSet) -> int:
         """Append items to those of a project, all or none; how many there are then. Their scaling is not looked at."""
-        self.project(project_id)
+        check_alike(self.project(project_id), items)
         check_items(items)
-        n_items: int = self._run(
-            Work(lambda connection: insert_items(connection, read_projects(connection)[project_id], items))
-        )
-        return n_items
+        with self._adding:
+            self._run(Work(remove_leftovers))
+            project = self.project(project_id)
+            self._add(project_id, pieces(project.number, project.about["fields"], project.n_items, items))
+            return self.project(project_id).n_items
+
+    def _add(self, project_id: str, several: Iterator[Piece]) -> None:
+        """Keep pieces one by one, so that answers come in between; nobody sees any before the last is kept."""
+        piece = next(several)
+        try:
+            for following in several:
+                self._run(Work(piece.insert))
+                piece = following
+            self._run(Work(piece.insert_last))
+        except Exception as error:
+            with suppress(StoreError):
+                self._run(Work(remove_leftovers))
+            row = self._writer.projects.get(project_id)
+            if not isinstance(error, StoreUnavailable) or row is None or row.n_items != piece.n_items:
+                raise  # otherwise only the answer to the last commit was lost
 
     def picture(self, project_id: str, position: int) -> bytes | None:
         """The PNG of an item, or None where there is none."""
         project = self.project(project_id)
         with self._database.reading() as connection:
-            return read_picture(connection, project.number, position)
+            return read_picture(connection, project.number, position) if position < project.n_items else None
 
     def append(
         self, project_id: str, entries: Sequence[NewEntry], who: str = "", key: str | None = None
@@ -207,12 +251,6 @@ class Store:
             raise UnknownEntry(f"{project_id!r} has no entry {seq}; accepted: 1 to {project.seq}")
         return self.entries(project_id, seq - 1, 1)[0]
 
-    def undone(self, project_id: str, first: int, last: int) -> set[int]:
-        """Which of the entries ``first`` to ``last`` are undone."""
-        project = self.project(project_id)
-        with self._database.reading() as connection:
-            return read_undone(connection, project.number, first, last)
-
     def listen(self, callback: Listener) -> None:
         """Call it with a project and its new entries after each commit, in order, before who waits is answered.
 
@@ -220,18 +258,9 @@ class Store:
         """
         self._writer.listen(callback)
 
-    def create_token(self, name: str, rights: Mapping[str, Right]) -> str:
-        """A new token's secret; see ``Tokens``."""
-        return self._tokens.create(name, rights)
-
-    def tokens(self) -> list[Token]:
-        return self._tokens.all()
-
     def find_token(self, secret_hash: str) -> Token | None:
+        """The token whose secret has this hash; who makes and revokes them uses ``open_tokens``."""
         return self._tokens.find(secret_hash)
-
-    def revoke_token(self, name: str) -> Token:
-        return self._tokens.revoke(name)
 
     def _submit(self, request: Request) -> Future[Appended]:
         self._writer.submit(request)

@@ -28,6 +28,7 @@ projects = Table(
     Column("settings", Text, nullable=False),
     Column("about", Text, nullable=False),
     Column("digest", Text, nullable=False),
+    Column("n_items", Integer, nullable=False),  # items beyond are still being added; 0: so is the project
 )
 
 items = Table(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -13,9 +14,12 @@ from sqlalchemy.exc import IntegrityError
 from ocelad.service.secret import hash_of, new_secret
 from ocelad.service.store.database import Database
 from ocelad.service.store.errors import Refused, TokenExists, UnknownToken
-from ocelad.service.store.rows import now, storable
+from ocelad.service.store.rows import now
 from ocelad.service.store.tables import tokens as table
 from ocelad.service.wire import Right
+
+# What people may call themselves: log entries tell "token/person", and must not be mistaken.
+_NAME = re.compile(r"[\w .-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,10 @@ class Tokens:
 
     def create(self, name: str, rights: Mapping[str, Right]) -> str:
         """A new token's secret, which is told this once."""
-        storable(name, "the name of the token", at_least=1, at_most=64)
+        if not _NAME.fullmatch(name):
+            raise Refused(
+                f"the name of the token is {name[:100]!r}; accepted: 1 to 64 letters, digits, spaces and . _ -"
+            )
         if not rights or not set(rights.values()) <= set(get_args(Right)):
             raise Refused(f"the rights are {dict(rights)!r}; accepted: {', '.join(get_args(Right))}, by project or '*'")
         secret = new_secret()

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
 from ocelad.service.entries import Entry
@@ -28,8 +28,8 @@ Listener: TypeAlias = Callable[[str, Sequence[Entry]], None]
 MOST_WAITING = 200_000
 # So many are written at once, so that nobody waits for long.
 MOST_AT_ONCE = 50_000
-# How often a database that went away is tried again.
-RETRY_S = 1.0
+# How often a database that went away is tried again, and one that nothing is written to is looked after.
+RETRY_S, LOOK_S = 1.0, 10.0
 _log = logging.getLogger(__name__)
 
 
@@ -52,10 +52,13 @@ class Writer:
     ----------
     projects : dict of str to ProjectRow
         As the last commit left them; replaced, never changed.
+    failure : str or None
+        Why nothing can be written at present; None: it can, as far as is known.
     """
 
     def __init__(self, database: Database) -> None:
         self.projects: dict[str, ProjectRow] = {}
+        self.failure: str | None = None
         self._database = database
         self._listeners: list[Listener] = []
         self._connection: Connection | None = self._connect()
@@ -97,35 +100,40 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            self._write_all()
-        finally:  # where that failed, by an error of our own, nobody is to wait for ever
+            while (taken := self._take()) is not None:
+                try:
+                    self._write(taken)
+                except Exception as error:  # whatever it is, nobody is to wait for ever, and others come after them
+                    _log.exception("an error within the writer")
+                    self._fail([waiting for waiting in taken if not waiting.future.done()], error)
+        finally:
             with self._changed:
                 self._closing = True
                 left, self._waiting = self._waiting, deque()
+            self.failure = f"{self._database.name} is no longer written to"
             for waiting in left:
                 if waiting.future.set_running_or_notify_cancel():
-                    waiting.future.set_exception(StoreUnavailable(f"{self._database.name} is no longer written to"))
+                    waiting.future.set_exception(StoreUnavailable(self.failure))
 
-    def _write_all(self) -> None:
-        while (taken := self._take()) is not None:
-            requests: list[Request] = []
-            for waiting in taken:
-                if isinstance(waiting, Request):
-                    requests.append(waiting)
-                else:
-                    self._append(requests)
-                    self._work(waiting)
-                    requests = []
-            self._append(requests)
-            if not taken:
-                self._reconnect()
+    def _write(self, taken: list[Request | Work]) -> None:
+        requests: list[Request] = []
+        for waiting in taken:
+            if isinstance(waiting, Request):
+                requests.append(waiting)
+            else:
+                self._append(requests)
+                self._work(waiting)
+                requests = []
+        self._append(requests)
+        if not taken:
+            self._look()
 
     def _take(self) -> list[Request | Work] | None:
-        """What waits; nothing after a while without a connection; None at the end."""
+        """What waits; nothing after a while in which nothing came; None at the end."""
         with self._changed:
             self._wanted = 1
             if not self._waiting and not self._closing:
-                self._changed.wait(RETRY_S if self._connection is None else None)
+                self._changed.wait(RETRY_S if self._connection is None else LOOK_S)
             # Those who were answered just now are likely to come again at once. To wait for them for part of a commit
             # is to pay one commit where there would be two.
             self._wanted = max(self._sizes)
@@ -167,6 +175,7 @@ class Writer:
             self._fail(requests, error)
         else:
             self._patience = min(0.005, (time.monotonic() - started) / 2)
+            self._succeed()
             for project, new in group.written.items():
                 self._announce(project, new)
             for request, result in zip(requests, results, strict=True):
@@ -186,6 +195,7 @@ class Writer:
         except Exception as error:
             self._fail([work], error)
         else:
+            self._succeed()
             work.future.set_result(result)
 
     def _announce(self, project: str, new: Sequence[Entry]) -> None:
@@ -201,11 +211,20 @@ class Writer:
 
     def _fail(self, several: Sequence[Request | Work], error: Exception) -> None:
         """Say so, and start from what the database says: nobody knows how far the commit came."""
+        told = str(self._told(error))
+        if self.failure is None:  # once, however many wait and however often it is tried
+            _log.error("nothing can be written: %s", told)
+        self.failure = told
         self._disconnect()
         for waiting in several:
             waiting.future.set_exception(self._told(error))
 
-    def _told(self, error: Exception) -> Exception:
+    def _succeed(self) -> None:
+        if self.failure is not None:
+            self.failure = None
+            _log.warning("%s is back again", self._database.name)
+
+    def _told(self, error: Exception) -> StoreError:
         """An exception of its own for each who waits: raising one changes it."""
         told: StoreError
         if isinstance(error, SQLAlchemyError):
@@ -213,7 +232,7 @@ class Writer:
         elif isinstance(error, StoreError):
             told = type(error)(*error.args)
         else:
-            return error
+            told = StoreUnavailable(f"{self._database.name} cannot be used ({type(error).__name__}: {error})")
         told.__cause__ = error
         return told
 
@@ -238,11 +257,16 @@ class Writer:
                 self._announce(project, new)
         return self._connection
 
-    def _reconnect(self) -> None:
+    def _look(self) -> None:
+        """With nothing to write, see whether the connection stands, or make a new one."""
         try:
-            self._connected()
-        except (StoreError, SQLAlchemyError) as error:
-            _log.warning("%s", self._told(error))
+            connection = self._connected()
+            with connection.begin():
+                connection.execute(text("SELECT 1"))
+        except Exception as error:
+            self._fail([], error)
+        else:
+            self._succeed()
 
     def _seq(self, project: str) -> int:
         return self.projects[project].seq if project in self.projects else 0
@@ -278,5 +302,5 @@ def _drop(connection: Connection) -> None:
     """Close a connection that may be broken already."""
     try:
         connection.close()
-    except SQLAlchemyError:
+    except Exception:
         connection.invalidate()

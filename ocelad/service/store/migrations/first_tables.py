@@ -19,6 +19,7 @@ def upgrade() -> None:
         sa.Column("settings", sa.Text, nullable=False),
         sa.Column("about", sa.Text, nullable=False),
         sa.Column("digest", sa.Text, nullable=False),
+        sa.Column("n_items", sa.Integer, nullable=False),
     )
     op.create_table(
         "items",
