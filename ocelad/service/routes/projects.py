@@ -109,16 +109,16 @@ async def add_items(access: Admin, request: Request) -> Response:
         raise Refusal(422, "items are added as JSON; accepted: 'Content-Type: application/json'", where="header")
     data = await request.body()
 
-    def add() -> ItemsAdded:
+    def add() -> ItemsAdded:  # in a thread: it takes long, and much of it lets others go on
         try:
             new = NewItems.model_validate_json(data).items
             return ItemsAdded(n_items=access.service.add_items(access.live, new), n_added=len(new))
         except ValidationError as error:
-            raise refusal_of_validation(error.errors(include_url=False), "body") from None
+            raise refusal_of_validation(error.errors(include_url=False, include_input=False), "body") from None
         except ItemsError as error:
             raise Refusal(422, str(error), code="bad_items", where=f"body.{error.where or 'items'}") from None
 
-    return told(await run_in_threadpool(add), 201)  # so much JSON would hold up the loop
+    return told(await run_in_threadpool(add), 201)
 
 
 @router.get("/projects/{project}/items/{item:path}", response_model=Item)
