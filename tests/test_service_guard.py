@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from types import SimpleNamespace
 from urllib.request import urlopen
 
 import pytest
@@ -13,14 +14,14 @@ from hypothesis import strategies as st
 from raw_http import Connection, code_of, exchanged, serving
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
-from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 
 from ocelad.service.refusal import Refusal
 from ocelad.service.secret import hash_of, new_secret
-from ocelad.service.security import Authenticator, Caller, Guard, Limits, SlowHeaders
+from ocelad.service.security import Authenticator, Caller, Doors, Guard, Limits, SlowHeaders, connections
+from ocelad.service.security import authenticator as authenticating
 from ocelad.service.security.guard import SECURITY_HEADERS
 from ocelad.service.security.rates import Rates
 
@@ -67,9 +68,6 @@ def small_app():
 
         return StreamingResponse(parts())
 
-    async def locked(request):
-        raise HTTPException(401)
-
     async def fails(request):
         await request.body()
         raise RuntimeError("of the app itself")
@@ -80,11 +78,11 @@ def small_app():
         Route("/late", late),
         Route("/long", long),
         Route("/endless", endless),
-        Route("/locked", locked),
         Route("/fails", fails, methods=both),
         Route("/echo", echo, methods=both),
         Route("/v1/projects", echo, methods=both),
         Route("/v1/projects/digits/items", echo, methods=both),
+        Route("/v1/health", echo),
         Route("/v1/projects/digits/events", events),
     ]
     app = Starlette(routes=routes)
@@ -92,11 +90,45 @@ def small_app():
     return app
 
 
-LIMITS = {"max_body": 1000, "max_upload": 5000, "body_timeout": 0.4, "request_timeout": 0.4, "max_streams": 2}
+LIMITS = {"max_body": 1000, "max_items_body": 3000, "max_upload": 5000, "body_timeout": 0.4, "request_timeout": 0.4}
 
 
-def guarded(app=None, *, allowed_hosts=(), **limits):
-    return Guard(Limits(app or small_app(), **LIMITS | limits), allowed_hosts=allowed_hosts)
+class Kept:
+    """A store of tokens, each known by its secret; it can be away."""
+
+    def __init__(self, *rights):
+        self.tokens = [SimpleNamespace(name=f"t{i}", rights=each, revoked_at=None) for i, each in enumerate(rights)]
+        self.secrets = [new_secret() for _ in rights]
+        self.asked, self.away = 0, False
+
+    def find_token(self, hash):
+        self.asked += 1
+        if self.away:
+            raise Away
+        return next((token for token, s in zip(self.tokens, self.secrets, strict=True) if hash_of(s) == hash), None)
+
+
+class Away(Exception):
+    pass
+
+
+def authenticator(kept=None, **settings):
+    """Of these tokens; without any, one that asks for none."""
+    return Authenticator(kept or Kept(), kept is not None, unavailable=Away, **settings)
+
+
+def guarded(
+    app=None, *, allowed_hosts=(), kept=None, cache_for=2.0, rate=None, max_streams=2, streams_each=32, **limits
+):
+    doors = Doors(
+        Limits(app or small_app(), **LIMITS | limits),
+        authenticate=authenticator(kept, cache_for=cache_for),
+        known=[(Away, 503, "store_unavailable")],
+        rate=rate,
+        max_streams=max_streams,
+        streams_each=streams_each,
+    )
+    return Guard(doors, allowed_hosts=allowed_hosts)
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +137,13 @@ def port():
         yield port
 
 
-def asked(app, *, method="GET", path="/echo", query=b"", client="127.0.0.1", scheme="http", **headers):
-    """The status of an answer, without a socket between; names of headers with _ for -."""
+def asked(app, **request):
+    """The status and the headers of an answer."""
+    return exchange(app, **request)[:2]
+
+
+def exchange(app, *, method="GET", path="/echo", query=b"", client="127.0.0.1", scheme="http", **headers):
+    """Status, headers and body of an answer, without a socket between; names of headers with _ for -."""
     raw = [
         (name.replace("_", "-").encode(), value.encode()) for name, value in {"host": "localhost", **headers}.items()
     ]
@@ -121,7 +158,7 @@ def asked(app, *, method="GET", path="/echo", query=b"", client="127.0.0.1", sch
         sent.append(message)
 
     asyncio.run(app(scope, receive, send))
-    return sent[0]["status"], Headers(raw=sent[0]["headers"])
+    return sent[0]["status"], Headers(raw=sent[0]["headers"]), sent[1]["body"]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +242,7 @@ def test_secrets_in_addresses_are_refused(query):
 
 
 def test_every_answer_has_the_headers_and_only_the_page_may_be_kept(port):
-    for path in ("/", "/echo", "/nothing", "/locked"):
+    for path in ("/", "/echo", "/nothing", "/v1/nothing"):
         _, headers, _ = exchanged(port, GET(path))
         assert {(name.decode(), value.decode()) for name, value in SECURITY_HEADERS} <= set(headers.items())
         assert ("no-store" in headers.get("cache-control", "")) == (path != "/")
@@ -226,7 +263,7 @@ CHUNKED = "POST {} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n
 
 
 @pytest.mark.parametrize(
-    ("path", "most"), [("/echo", 1000), ("/v1/projects", 5000), ("/v1/projects/digits/items", 5000)]
+    ("path", "most"), [("/echo", 1000), ("/v1/projects", 5000), ("/v1/projects/digits/items", 3000)]
 )
 def test_bodies_have_a_largest_size(port, path, most):
     assert exchanged(port, POST(path, most), b"x" * most)[2] == b"x" * most
@@ -268,6 +305,32 @@ def test_an_answer_must_begin_in_time_and_may_take_longer(port):
     assert code_of(exchanged(port, GET("/late"))) == "timeout"
     with urlopen(f"http://127.0.0.1:{port}/long") as answer:
         assert answer.read() == b"..."
+
+
+def test_making_a_project_may_take_longer():
+    def at_first(app):
+        async def slow(scope, receive, send):
+            await asyncio.sleep(0.1)
+            await app(scope, receive, send)
+
+        return slow
+
+    app = guarded(at_first(small_app()), request_timeout=0.02)
+    assert asked(app, method="POST", path="/v1/projects")[0] == 200
+    assert asked(app, method="POST", path="/v1/projects/digits/items")[0] == 503
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "advice"),
+    [("GET", {}, "ask again"), ("POST", {"idempotency_key": "k"}, "the same Idempotency-Key"), ("POST", {}, "look")],
+)
+def test_what_took_too_long_may_be_sent_again_where_that_is_safe(method, headers, advice):
+    async def never(scope, receive, send):
+        await asyncio.sleep(30)
+
+    status, _, body = exchange(guarded(never, request_timeout=0.01), method=method, **headers)
+    assert status == 503
+    assert advice in json.loads(body)["error"]["message"]
 
 
 def test_there_are_only_so_many_streams():
@@ -369,6 +432,16 @@ def test_there_are_only_so_many_connections():
             assert third.is_closed()
 
 
+def test_one_address_has_only_so_many_connections(monkeypatch):
+    monkeypatch.setattr(connections, "far_address", lambda scope: scope["client"][0])
+    protocol = type("FewEach", (SlowHeaders.within(60.0),), {"connections_each": 1})
+    with serving(guarded(), http=protocol) as port, Connection(port) as first:
+        first.send(GET("/echo"))
+        assert first.answer()[0] == 200
+        with Connection(port) as second:
+            assert second.is_closed()
+
+
 def test_too_many_requests_of_an_address_have_to_wait_and_loopback_has_not():
     app = guarded(rate=1.0)
     assert [asked(app, client="192.0.2.1")[0] for _ in range(3)] == [200, 200, 429]
@@ -377,23 +450,78 @@ def test_too_many_requests_of_an_address_have_to_wait_and_loopback_has_not():
     assert headers["retry-after"] == "1"
     assert asked(app, client="192.0.2.2")[0] == 200
     assert {asked(app, client="127.0.0.1")[0] for _ in range(9)} == {200}
-    limited = guarded(rate=1.0, limit_loopback=True)
-    assert [asked(limited)[0] for _ in range(3)] == [200, 200, 429]
+
+
+def bearer(secret):
+    return {"authorization": f"Bearer {secret}", "path": "/v1/projects"}
 
 
 def test_a_token_has_the_same_limit_wherever_it_is_used():
-    app, secret = guarded(rate=1.0), new_secret()
-    statuses = [asked(app, client=f"192.0.2.{n}", authorization=f"Bearer {secret}")[0] for n in range(4)]
-    assert statuses == [200, 200, 429, 429]
+    kept = Kept({"*": "read"})
+    app = guarded(kept=kept, rate=1.0)
+    clients = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "127.0.0.1"]  # behind a proxy all are of this machine
+    assert [asked(app, client=client, **bearer(kept.secrets[0]))[0] for client in clients] == [200, 200, 429, 429]
 
 
-def test_addresses_that_keep_failing_to_name_a_token_have_to_wait():
-    app = guarded()
-    statuses = [asked(app, path="/locked", client="2001:db8::1")[0] for _ in range(25)]
-    assert statuses[:20] == [401] * 20
-    assert set(statuses[21:]) == {429}
-    assert asked(app, client="2001:db8::2")[0] == 429  # of the same network
-    assert asked(app, client="2001:db8:0:1::1")[0] == 200
+def test_tokens_behind_one_address_do_not_count_together():
+    kept = Kept(*[{"*": "read"}] * 20)
+    app = guarded(kept=kept, rate=1.0)
+    assert {asked(app, client="192.0.2.1", **bearer(secret))[0] for secret in kept.secrets * 2} == {200}
+    assert {asked(app, client="192.0.2.1", **bearer(secret))[0] for secret in kept.secrets} == {429}
+
+
+def test_who_has_no_token_is_counted_by_address():
+    app = guarded(kept=Kept(), rate=1.0)
+    assert [asked(app, client="192.0.2.1", path="/v1/projects")[0] for _ in range(3)] == [401, 401, 429]
+    assert asked(app, client="192.0.2.1")[0] == 429  # the page, too
+    assert asked(app, client="192.0.2.1", path="/v1/health")[0] == 200
+    assert asked(app, client="192.0.2.2")[0] == 200
+
+
+def test_addresses_that_keep_sending_unknown_tokens_have_to_wait_and_nobody_else_has(monkeypatch):
+    monkeypatch.setattr(authenticating, "_FAILURES_PER_SECOND", 1e-6)
+    kept = Kept({"*": "read"})
+    app = guarded(kept=kept, cache_for=0.0)
+    assert asked(app, client="2001:db8::1", **bearer(kept.secrets[0]))[0] == 200
+    statuses = [asked(app, client="2001:db8::1", **bearer(new_secret()))[0] for _ in range(25)]
+    assert statuses == [401] * 20 + [429] * 5
+    assert kept.asked == 1 + 20  # nothing is looked up for the others
+    assert asked(app, client="2001:db8::2", **bearer(new_secret()))[0] == 429  # of the same network
+    assert asked(app, client="2001:db8:0:1::1", **bearer(new_secret()))[0] == 401
+    assert asked(app, client="2001:db8::1", **bearer(kept.secrets[0]))[0] == 200
+    for path in ("/v1/health", "/"):
+        assert asked(app, client="2001:db8::1", path=path)[0] == 200
+
+
+def test_nothing_is_read_before_it_is_known_who_sends_it():
+    async def receive():
+        raise AssertionError("something was read")
+
+    async def send(message):
+        statuses.append(message.get("status"))
+
+    app, statuses = guarded(kept=Kept()), []
+    for path in ("/v1/projects", "/v1/projects/digits/items", "/v1/projects/digits/comparisons", "/metrics"):
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": path,
+            "query_string": b"",
+            "headers": [(b"host", b"localhost")],
+        }
+        asyncio.run(app(scope | {"scheme": "http", "client": ("127.0.0.1", 1)}, receive, send))
+    assert statuses == [401, None] * 4
+
+
+def test_one_token_has_only_so_many_streams():
+    kept = Kept({"*": "read"}, {"*": "read"})
+    stream = "GET /v1/projects/digits/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n".format
+    app = guarded(kept=kept, streams_each=1, max_streams=5, request_timeout=60.0)
+    with serving(app, http=SlowHeaders) as port, Connection(port) as first:
+        first.send(stream(kept.secrets[0]))
+        assert first.answer()[0] == 200
+        assert code_of(exchanged(port, stream(kept.secrets[0]))) == "unavailable"
+        assert exchanged(port, stream(kept.secrets[1]))[0] == 200
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 3)), max_size=60), st.sampled_from([0.5, 1.0, 4.0]))
@@ -418,20 +546,12 @@ def test_few_keys_are_kept():
     assert [rates.wait(key, 0.0) for key in "abc"] == [0, 1, 1]
 
 
-class Kept:
-    """A store of one token, which is the token, too."""
-
-    def __init__(self, rights):
-        self.secret, self.asked = new_secret(), 0
-        self.name, self.rights, self.revoked_at = "alice", rights, None
-
-    def find_token(self, hash):
-        self.asked += 1
-        return self if hash == hash_of(self.secret) else None
-
-
 def caller(authenticate, **headers):
-    return asyncio.run(authenticate(HTTPConnection({"type": "http", "headers": Headers(headers).raw})))
+    return asyncio.run(authenticate(request_with(**headers)))
+
+
+def request_with(**headers):
+    return HTTPConnection({"type": "http", "headers": Headers(headers).raw})
 
 
 @pytest.mark.parametrize(
@@ -440,31 +560,81 @@ def caller(authenticate, **headers):
 )
 def test_who_names_no_known_token_is_nobody(authorization):
     kept = Kept({"*": "read"})
-    headers = {} if authorization is None else {"authorization": authorization.format(kept.secret, kept.secret)}
+    (secret,) = kept.secrets
+    headers = {} if authorization is None else {"authorization": authorization.format(secret, secret)}
     with pytest.raises(Refusal) as refused:
-        caller(Authenticator(kept, True), **headers)
+        caller(authenticator(kept), **headers)
     assert refused.value.status == 401
     assert "Bearer" in refused.value.headers["WWW-Authenticate"]
-    assert kept.secret not in refused.value.message
+    assert secret not in refused.value.message
 
 
 def test_a_token_is_looked_up_now_and_then_and_ends_when_it_is_revoked():
     kept = Kept({"digits": "answer"})
-    forgets = Authenticator(kept, True, cache_for=0.0)
-    remembers = Authenticator(kept, True, cache_for=60.0)
+    forgets, remembers = authenticator(kept, cache_for=0.0), authenticator(kept, cache_for=60.0)
     for authenticate in (forgets, remembers, remembers):
-        assert caller(authenticate, authorization=f"bearer {kept.secret}") == Caller("alice", {"digits": "answer"})
+        assert caller(authenticate, authorization=f"bearer {kept.secrets[0]}") == Caller("t0", {"digits": "answer"})
     assert kept.asked == 2
-    kept.revoked_at = 1
-    assert caller(remembers, authorization=f"Bearer {kept.secret}").name == "alice"
+    kept.tokens[0].revoked_at = 1
+    assert caller(remembers, authorization=f"Bearer {kept.secrets[0]}").name == "t0"
+    for _ in range(2):
+        with pytest.raises(Refusal, match="revoked"):
+            caller(forgets, authorization=f"Bearer {kept.secrets[0]}")
+
+
+def test_who_was_known_is_believed_for_a_while_when_the_store_is_away():
+    kept = Kept({"digits": "answer"}, {"digits": "read"})
+    known, unknown = ({"authorization": f"Bearer {secret}"} for secret in kept.secrets)
+    authenticate, strict = (authenticator(kept, cache_for=0.0, believe_for=seconds) for seconds in (60.0, 0.0))
+    for each in (authenticate, strict):
+        assert caller(each, **known).name == "t0"
+    kept.away = True
+    for _ in range(2):
+        assert caller(authenticate, **known).name == "t0"
+    for each, headers in ((authenticate, unknown), (strict, known)):
+        with pytest.raises(Away):
+            caller(each, **headers)
+    kept.away, kept.tokens[0].revoked_at = False, 1
     with pytest.raises(Refusal, match="revoked"):
-        caller(forgets, authorization=f"Bearer {kept.secret}")
+        caller(authenticate, **known)
+
+
+def test_a_store_that_does_not_answer_is_asked_once_at_a_time_and_holds_up_nobody_who_was_known():
+    kept, answers = Kept({"*": "read"}), threading.Event()
+    found = kept.find_token
+
+    def slowly(hash):
+        token = found(hash)
+        assert answers.wait(20)
+        return token
+
+    async def ask_often(authenticate, request):
+        asking = [asyncio.create_task(authenticate(request)) for _ in range(10)]
+        await asyncio.sleep(0.05)
+        answers.set()
+        return {(await each).name for each in asking}
+
+    async def ask_meanwhile(authenticate, request):
+        answers.clear()
+        try:
+            return (await authenticate(request)).name  # though the look-up has not ended
+        finally:
+            answers.set()
+
+    kept.find_token = slowly
+    request = request_with(authorization=f"Bearer {kept.secrets[0]}")
+    authenticate = authenticator(kept, cache_for=0.0, patience=0.01)
+    assert asyncio.run(ask_often(authenticate, request)) == {"t0"}
+    assert kept.asked == 1
+    assert asyncio.run(ask_meanwhile(authenticate, request)) == "t0"
+    assert kept.asked == 2
 
 
 def test_where_no_token_is_needed_everybody_on_this_machine_is_admin_but_nobody_behind_a_proxy():
-    authenticate = Authenticator(Kept({}), False)
+    authenticate = authenticator()
     assert caller(authenticate).right("any") == "admin"
-    for name in ("x-forwarded-for", "forwarded", "via", "x-real-ip"):
+    marks = ("forwarded", "via", "x-real-ip", *(f"x-forwarded-{what}" for what in ("for", "host", "proto", "server")))
+    for name in marks:
         with pytest.raises(Refusal, match="--require-token"):
             caller(authenticate, **{name: "192.0.2.1"})
 

@@ -11,8 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from serving import some_items
 
-from ocelad.service.app import create_app
+from ocelad.service.app import KNOWN, create_app
 from ocelad.service.routes.quick import Quick
+from ocelad.service.security import Doors
 from ocelad.service.service import Service
 from ocelad.service.settings import Settings
 from ocelad.service.store import open_tokens
@@ -30,24 +31,33 @@ def service(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ways(service):
-    """The app from the quick way inwards, and the app behind it; and tokens."""
+    """The app with the quick way, and without it, both behind the doors; and tokens."""
     app = create_app(service)
     quick = app.build_middleware_stack()
     while not isinstance(quick, Quick):
         quick = getattr(quick, "app", None) or quick._app
+    doors = {"authenticate": app.state.authenticate, "known": KNOWN}
     with open_tokens(service.settings.folder) as kept:
         tokens = {right: kept.create(right, {"some": right}) for right in ("read", "answer")}
-    return app, quick, quick._app, {**tokens, "none": None, "unknown": "ocelad_" + 43 * "x"}
+    return (
+        app,
+        Doors(quick, **doors),
+        Doors(quick._app, **doors),
+        {**tokens, "none": None, "unknown": "ocelad_" + 43 * "x"},
+    )
 
 
-def answer(app, way, path, headers, parts):
-    """Status, headers and body."""
+def answer(app, way, path, headers, parts, ends=True):
+    """Status, headers and body; the client may go away before it has sent all."""
     raw = [(name.encode(), value.encode("latin-1")) for name, value in headers]
     scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
     scope |= {"headers": raw, "root_path": "", "scheme": "http", "http_version": "1.1", "app": app}
     scope |= {"client": ("127.0.0.1", 1), "server": ("127.0.0.1", 1), "asgi": {"version": "3.0", "spec_version": "2.3"}}
     waiting = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
-    waiting[-1]["more_body"] = False
+    if ends:
+        waiting[-1]["more_body"] = False
+    else:
+        waiting.append({"type": "http.disconnect"})
     sent = []
 
     async def receive():
@@ -82,8 +92,7 @@ bodies = st.one_of(
 )
 
 
-@settings(max_examples=250)
-@given(
+asked_for = given(
     body=bodies,
     holder=st.sampled_from(["answer", "answer", "answer", "read", "none", "unknown"]),
     project=st.sampled_from(["some", "some", "some", "other", "Some", "a b"]),
@@ -94,10 +103,9 @@ bodies = st.one_of(
     key=st.sampled_from([None, "k", "k", "a b", "k" * 190, "k" * 300, ""]),
     cut=st.integers(0, 9),
 )
-@example(RIGHT, "answer", "some", "application/json", "anna", "k", 3)
-@example(RIGHT, "answer", "some", "text/plain", "anna", "k", 3)
-@example(RIGHT, "answer", "some", None, "anna", "k", 3)
-def test_both_ways_answer_alike(service, ways, body, holder, project, kind, person, key, cut):
+
+
+def check(service, ways, body, holder, project, kind, person, key, cut):
     app, quick, route, tokens = ways
     data = body.encode("latin-1", "surrogatepass") if body == "\xff" else body.encode()
     headers = [("host", "localhost")]
@@ -128,6 +136,34 @@ def test_both_ways_answer_alike(service, ways, body, holder, project, kind, pers
     if key is not None:  # each knows the other's keys
         assert json.loads(asked(quick, one)[2]) == {**told, "repeated": True}
         assert json.loads(asked(route, other)[2]) == {**again, "repeated": True}
+
+
+@settings(max_examples=100)
+@asked_for
+@example(body=RIGHT, holder="answer", project="some", kind="application/json", person="anna", key="k", cut=3)
+@example(body=RIGHT, holder="read", project="some", kind="application/json", person="anna", key="k", cut=3)
+@example(body=RIGHT, holder="answer", project="other", kind="application/json", person="anna", key="k", cut=3)
+@example(body=RIGHT, holder="answer", project="some", kind="text/plain", person="anna", key="k", cut=3)
+@example(body=RIGHT, holder="answer", project="some", kind=None, person="anna", key="k", cut=3)
+def test_both_ways_answer_alike(service, ways, **request):
+    check(service, ways, **request)
+
+
+@pytest.mark.slow
+@settings(max_examples=1000)
+@asked_for
+def test_and_to_much_more(service, ways, **request):
+    check(service, ways, **request)
+
+
+@pytest.mark.parametrize("way", [1, 2])
+def test_what_is_not_whole_is_not_kept(service, ways, way):
+    """A client that goes away in the middle may have sent what could be read, if not what it meant."""
+    headers = [("content-type", "application/json"), ("authorization", f"Bearer {ways[3]['answer']}")]
+    last = service.project("some").seq
+    status, _, _ = answer(ways[0], ways[way], "/v1/projects/some/comparisons", headers, [RIGHT.encode()], ends=False)
+    assert status == 400
+    assert service.store.entries("some", last, 1) == []
 
 
 def entries(service, told):

@@ -67,7 +67,7 @@ def _check_stream(case):
 
 @pytest.mark.parametrize(("method", "path", "mode"), CASES)
 def test_whatever_is_sent_the_answer_is_one_that_is_described(api, method, path, mode):
-    check(api, method, path, mode, examples=3 if path == "/v1/projects" else 10)
+    check(api, method, path, mode, examples=2 if path == "/v1/projects" else 5)
 
 
 @pytest.mark.slow

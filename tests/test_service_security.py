@@ -5,21 +5,27 @@ from __future__ import annotations
 import ast
 import json
 import re
+import threading
 import time
 from collections import namedtuple
 from pathlib import Path
 
 import httpx
 import pytest
+from click.testing import CliRunner
 from command import run
 from raw_http import Connection, code_of, exchanged
 from serving import Server, served, some_items
 
 import ocelad
+from ocelad.cli.serve import serve
 from ocelad.client import Client
+from ocelad.service.routes import projects
 from ocelad.service.secret import new_secret
 from ocelad.service.security.guard import SECURITY_HEADERS
+from ocelad.service.settings import Settings
 from ocelad.service.store import open_tokens
+from ocelad.service.wire import NewItems
 
 ITEM = {"items": [{"id": "{}", "features": [1.0, 2.0, 3.0]}]}
 PAIR = {"left": "item 0", "right": "item 1", "answer": "same"}
@@ -134,6 +140,47 @@ def test_projects_are_made_by_who_may(closed):
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden")
 
 
+def test_many_items_are_not_read_in_the_loop(closed, monkeypatch):
+    """To read all the JSON that may be sent takes seconds."""
+    http, tokens = closed
+    readers = set()
+
+    class Read(NewItems):
+        @classmethod
+        def model_validate_json(cls, data):
+            readers.add(threading.current_thread().name)
+            return super().model_validate_json(data)
+
+    monkeypatch.setattr(projects, "NewItems", Read)
+    headers = {"Authorization": f"Bearer {tokens['admin']}"}
+    answer = http.post("/v1/projects/some/items", json={"items": [{"id": "read", "features": [1, 2]}]}, headers=headers)
+    assert answer.json()["error"]["code"] == "bad_items"
+    (reader,) = readers
+    assert "worker" in reader
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status", "where"),
+    [
+        (b'{"items": [', "application/json", 400, None),
+        (b"[" * 100_000, "application/json", 400, None),
+        (b"\xff", "application/json", 400, None),
+        (b"", "application/json", 400, None),
+        (b'{"items": []}', "application/json; charset=utf-8", 422, "body.items"),
+        (b'{"items": [{"id": "a", "features": ["x"]}]}', "application/json", 422, "body.items.0.features.0"),
+        (b'{"items": [{"id": "a", "features": [1, 2, 3]}], "more": 1}', "Application/JSON", 422, "body.more"),
+        (b'{"items": [{"id": "a", "features": [1, 2, 3]}]}', "text/plain", 422, "header"),
+    ],
+    ids=range(8),
+)
+def test_items_that_are_not_right_are_refused_in_a_sentence(closed, content, kind, status, where):
+    http, tokens = closed
+    headers = {"Authorization": f"Bearer {tokens['admin']}", "Content-Type": kind}
+    answer = http.post("/v1/projects/some/items", content=content, headers=headers)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["where"]) == (status, where)
+
+
 Beyond = namedtuple("Beyond", "server port folder secret")
 
 
@@ -146,6 +193,7 @@ def beyond(tmp_path_factory):
         "OCELAD_SERVE_HEADER_TIMEOUT": "0.7",
         "OCELAD_SERVE_BODY_TIMEOUT": "0.7",
         "OCELAD_SERVE_MAX_BODY": "20000",
+        "OCELAD_SERVE_MAX_ITEMS_BODY": "30000",
         "OCELAD_SERVE_MAX_UPLOAD": "50000",
         "OCELAD_SERVE_MAX_STREAMS": "2",
     }
@@ -183,6 +231,13 @@ def test_beyond_loopback_a_token_is_needed(beyond):
     assert request(beyond, "GET /v1/projects")[0] == 200
     ready = exchanged(beyond.port, "GET /v1/ready HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
     assert b"some" not in ready[2]  # names of projects are not for everyone
+
+
+@pytest.mark.parametrize("path", [path for method, path in ROUTES if method == "post"])
+def test_who_may_not_send_something_is_told_so_before_it_comes(beyond, path):
+    head = f"POST {path.format(project='some')} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    assert code_of(exchanged(beyond.port, f"{head}Content-Length: 9\r\n\r\n")) == "unauthorized"
+    assert code_of(exchanged(beyond.port, f"{head}Transfer-Encoding: chunked\r\n\r\n1\r\n[\r\n")) == "unauthorized"
 
 
 def test_tokens_are_made_and_revoked_while_the_service_runs(beyond):
@@ -240,10 +295,17 @@ def test_the_page_holds_nothing_that_its_policy_forbids(beyond):
 
 
 @pytest.mark.parametrize(
-    ("line", "most"), [(COMPARE, 20_000), ("POST /v1/projects?id=new&format=csv", 50_000), ("GET /v1/projects", 20_000)]
+    ("line", "most"),
+    [
+        (COMPARE, 20_000),
+        ("POST /v1/projects/some/items", 30_000),
+        ("POST /v1/projects?id=new&format=csv", 50_000),
+        ("GET /v1/projects", 20_000),
+    ],
 )
 def test_oversized_bodies_are_refused(beyond, line, most):
-    head = f"{line} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {beyond.secret}\r\n"
+    head = f"{line} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    head += f"Authorization: Bearer {beyond.secret}\r\n"
     told = exchanged(beyond.port, f"{head}Content-Length: {most + 1}\r\n\r\n")
     assert code_of(told) == "too_large"
     if line.startswith("POST"):  # a route without a body does not read one
@@ -390,6 +452,21 @@ def test_nothing_went_wrong_meanwhile(beyond):
     with httpx.Client(base_url=beyond.server.url.replace("0.0.0.0", "127.0.0.1"), trust_env=False) as http:
         measured = http.get("/metrics", headers={"Authorization": f"Bearer {beyond.secret}"}).text
     assert 'status="500"' not in measured
+
+
+def test_names_of_the_service_come_from_the_environment_with_commas_between(monkeypatch):
+    monkeypatch.setenv("OCELAD_SERVE_ALLOW_HOSTS", "labels.example.org, [2001:db8::7],192.0.2.7")
+    assert Settings().allow_hosts == ("labels.example.org", "2001:db8::7", "192.0.2.7")
+
+
+@pytest.mark.parametrize("name", ["labels.example.org:443", "[::1]:80", "https://labels.example.org", "*", "a b", ""])
+def test_names_of_the_service_that_nothing_can_match_are_refused(tmp_path, name):
+    told = CliRunner().invoke(serve, ["--allow-host", name, "--data-folder", str(tmp_path)])
+    assert told.exit_code == 2
+    assert f"--allow-host: {name!r}" in told.stderr
+    told = CliRunner().invoke(serve, ["--data-folder", str(tmp_path)], env={"OCELAD_SERVE_ALLOW_HOSTS": name or "?"})
+    assert "OCELAD_SERVE_ALLOW_HOSTS: " in told.stderr
+    assert "without a port" in told.stderr
 
 
 def test_no_unpickling_in_the_package():

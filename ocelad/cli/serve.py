@@ -123,8 +123,11 @@ def _settings(options: dict[str, Any]) -> Any:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         first = error.errors()[0]
-        name = "OCELAD_SERVE_" + ".".join(str(part) for part in first["loc"]).upper()
-        raise click.UsageError(f"{name}: {first['msg']}") from None
+        setting = str(first["loc"][0])
+        name = (
+            "--allow-host" if setting == "allow_hosts" and options["allow_host"] else f"OCELAD_SERVE_{setting.upper()}"
+        )
+        raise click.UsageError(f"{name}: {first['msg'].removeprefix('Value error, ')}") from None
 
 
 def _project(service: Service, file: Path | None, options: dict[str, Any]) -> str | None:

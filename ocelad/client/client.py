@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -79,6 +80,7 @@ class Client:
         item_id: str | None = None,
         text: str | None = None,
         features: str | None = None,
+        fields: Sequence[str] = (),
     ) -> Project:
         """Make a project of a file of items.
 
@@ -96,12 +98,14 @@ class Client:
             The columns of ids and of texts to show.
         features : str or None
             The columns to learn on: names or patterns, with commas between.
+        fields : sequence of str
+            Columns that are shown, and not learned on.
         """
         if not isinstance(items, bytes):
             format = format or _FORMATS.get(Path(items).suffix.lower())
             items = Path(items).read_bytes()
         if format is None:
             raise ValueError(f"the format of the items is not known; accepted: format= {', '.join(_FORMATS.values())}")
-        columns = {"item_id": item_id, "text": text, "features": features}
+        columns = {"item_id": item_id, "text": text, "features": features, "fields": list(fields)}
         self._connection.upload(ProjectInfo, "/v1/projects", items, id=id, format=format, title=title, **columns)
         return self.project(id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -17,11 +17,12 @@ from ocelad.client.errors import ServiceError, refused
 
 Model = TypeVar("Model", bound=BaseModel)
 Value = TypeVar("Value")
-# Too many requests, or not now: nothing is wrong with the request itself.
-_LATER = (429, 503)
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
-# A stream of events has a sign of life every 15 seconds.
-_SILENCE = 45.0
+# Too many requests, not now, or a proxy finds no service: nothing is wrong with the request itself.
+_LATER = (429, 502, 503, 504)
+# Pauses double so often, to 6.4 seconds; the service may ask for longer ones.
+_FIRST_PAUSE, _DOUBLINGS, _LONGEST_PAUSE = 0.1, 6, 30.0
+# Seconds in which a stream of events has many signs of life, and in which a project is made of any items.
+_SILENCE, _MAKING = 45.0, 240.0
 
 
 class Connection:
@@ -68,7 +69,9 @@ class Connection:
 
     def upload(self, model: type[Model], path: str, data: bytes, **params: Any) -> Model:
         """What comes of sending a file."""
-        return _parsed(model, self.sent("POST", path, repeatable=False, content=data, params=_given(params)))
+        timeout = self._patient(_MAKING)
+        response = self.sent("POST", path, repeatable=False, content=data, params=_given(params), timeout=timeout)
+        return _parsed(model, response)
 
     def sent(self, method: str, path: str, *, repeatable: bool = True, **content: Any) -> httpx.Response:
         """The answer to a request, which may have been sent more than once."""
@@ -76,24 +79,21 @@ class Connection:
         def once() -> httpx.Response:
             response = self._http.request(method, path, **content)
             if response.is_error:
-                raise _Failed(response)
+                raise Failed(response)
             return response
 
         return self._persist(once, repeatable)
 
-    def opened(self, path: str, headers: dict[str, str]) -> httpx.Response:
-        """An answer that is read as it comes, and closed by who reads it."""
-        timeout = httpx.Timeout(self._timeout, read=max(self._timeout, _SILENCE))
-        request = self._http.build_request("GET", path, headers=headers, timeout=timeout)
-
-        def once() -> httpx.Response:
-            response = self._http.send(request, stream=True)
-            if response.is_error:
-                response.read()
-                raise _Failed(response)
-            return response
-
-        return self._persist(once)
+    def lines(self, path: str, headers: dict[str, str]) -> Iterator[str]:
+        """The lines of an answer as they come; asked for once, and ``Failed`` where that or the connection breaks."""
+        try:
+            with self._http.stream("GET", path, headers=headers, timeout=self._patient(_SILENCE)) as response:
+                if response.is_error:
+                    response.read()
+                    raise Failed(response)
+                yield from response.iter_lines()
+        except httpx.TransportError as error:
+            raise Failed(error) from error
 
     def download(self, path: str, target: Path, **params: Any) -> None:
         """Put what is at a path into a file, whole or not at all."""
@@ -103,7 +103,7 @@ class Connection:
             with self._http.stream("GET", path, params=_given(params)) as response, open(temporary, "wb") as file:
                 if response.is_error:
                     response.read()
-                    raise _Failed(response)
+                    raise Failed(response)
                 for chunk in response.iter_bytes():
                     file.write(chunk)
 
@@ -113,30 +113,29 @@ class Connection:
         finally:
             temporary.unlink(missing_ok=True)
 
-    def pause(self, attempt: int, reason: str) -> int:
-        """Wait before another attempt, whose number is returned; after the last one, the reason is told as an error."""
-        if attempt == self._retries:
-            raise ServiceError("unreachable", f"{self._place()}: {reason}")
-        time.sleep(_pause(attempt))
-        return attempt + 1
-
-    def _place(self) -> str:
+    @property
+    def place(self) -> str:
+        """Where the service is, for people."""
         return f"{self._http.base_url.scheme}://{self._http.base_url.netloc.decode()}"
+
+    def _patient(self, silence: float) -> httpx.Timeout:
+        """Where nothing may come for longer than usual."""
+        return httpx.Timeout(self._timeout, read=max(self._timeout, silence))
 
     def _persist(self, once: Callable[[], Value], repeatable: bool = True) -> Value:
         """Do something, again and again until it succeeds, or fails in a way that will not pass."""
         for attempt in range(self._retries + 1):
             try:
                 return once()
-            except (_Failed, httpx.TransportError) as error:
-                failed = error if isinstance(error, _Failed) else _Failed(error)
+            except (Failed, httpx.TransportError) as error:
+                failed = error if isinstance(error, Failed) else Failed(error)
                 if attempt == self._retries or not failed.may_pass(repeatable):
-                    raise failed.told(self._place()) from error
+                    raise failed.told(self.place) from error
                 time.sleep(failed.pause(attempt))
         raise AssertionError  # the last attempt returns or raises
 
 
-class _Failed(Exception):
+class Failed(Exception):
     """One attempt that failed: by an answer, or without one."""
 
     def __init__(self, cause: httpx.Response | httpx.TransportError) -> None:
@@ -160,9 +159,9 @@ class _Failed(Exception):
         return ServiceError("unreachable", f"no answer came from {place}: {self.cause or type(self.cause).__name__}")
 
 
-def _pause(attempt: int, least: float = 0.0) -> float:
+def _pause(attempt: int, least: float) -> float:
     """Twice as long each time; spread, so that not all clients come back at once."""
-    return min(_LONGEST_PAUSE, max(least, _FIRST_PAUSE * 2.0**attempt)) * random.uniform(1.0, 1.25)
+    return min(_LONGEST_PAUSE, max(least, _FIRST_PAUSE * 2.0 ** min(attempt, _DOUBLINGS))) * random.uniform(1.0, 1.25)
 
 
 def _given(params: dict[str, Any]) -> dict[str, Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from time import monotonic, sleep
 from typing import Any
 
 import httpx
 
-from ocelad.client.connection import Connection
+from ocelad.client.connection import Connection, Failed
 from ocelad.service.wire import LogEntry
 
 
@@ -37,21 +38,23 @@ class Event:
         return [LogEntry.model_validate(entry) for entry in self.data.get("entries", ())]
 
 
-def follow(connection: Connection, path: str, after: int | None) -> Iterator[Event]:
+def follow(connection: Connection, path: str, after: int | None, patience: float | None) -> Iterator[Event]:
     """Events as they come, from an entry on; where the connection is lost, from the last one told of."""
-    place, in_vain = after, 0
+    place, in_vain, heard = after, 0, monotonic()
     while True:
         cursor = {} if place is None else {"Last-Event-ID": str(place)}
-        response = connection.opened(path, {"Accept": "text/event-stream", **cursor})
         try:
-            for event in parsed(response.iter_lines()):
-                place, in_vain = place if event.seq is None else event.seq, 0
+            for event in parsed(connection.lines(path, {"Accept": "text/event-stream", **cursor})):
+                place = place if event.seq is None else event.seq
                 yield event
-        except httpx.TransportError:
-            pass  # opened again from the place that was reached
-        finally:
-            response.close()
-        in_vain = connection.pause(in_vain, "its stream of events ends before anything comes")
+                in_vain, heard = 0, monotonic()
+            failed = Failed(httpx.RemoteProtocolError("the stream of events has ended"))
+        except Failed as error:
+            failed = error
+        if not failed.may_pass(repeatable=True) or (patience is not None and monotonic() - heard > patience):
+            raise failed.told(connection.place) from failed
+        sleep(failed.pause(in_vain))
+        in_vain += 1
 
 
 def parsed(lines: Iterable[str]) -> Iterator[Event]:

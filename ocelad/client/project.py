@@ -110,12 +110,20 @@ class Project:
             yield from page.entries
             place = page.next
 
-    def events(self, after: int | None = None) -> Iterator[Event]:
+    def events(self, after: int | None = None, *, patience: float | None = None) -> Iterator[Event]:
         """What happens, as it happens, without end: every entry after one, or from now on, exactly once.
 
         A lost connection is made again, and nothing is missed.
+
+        Parameters
+        ----------
+        after : int or None
+            The last entry that is known; None: from now on.
+        patience : float or None
+            Seconds in which no connection may come about before a ServiceError tells why; None: it is tried without
+            end, as over a restart of the service that takes long.
         """
-        return follow(self._connection, f"{self._path}/events", after)
+        return follow(self._connection, f"{self._path}/events", after, patience)
 
     # Questions
 

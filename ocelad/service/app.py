@@ -19,7 +19,7 @@ from ocelad.service.observed import Measures, Observed
 from ocelad.service.problems import Known, tell_problems
 from ocelad.service.routes import answers, operations, projects, questions
 from ocelad.service.routes.quick import Quick
-from ocelad.service.security import Authenticator, Guard, Limits, needs_token
+from ocelad.service.security import Authenticator, Doors, Guard, Limits, needs_token
 from ocelad.service.service import Service
 
 log = logger("ocelad.service")
@@ -68,7 +68,8 @@ def create_app(service: Service) -> FastAPI:
     measures = Measures()
     token_needed = needs_token(settings.host, settings.require_token)
     app.state.service, app.state.measures, app.state.open_to_all = service, measures, not token_needed
-    app.state.authenticate = Authenticator(service.store, token_needed)
+    authenticate = Authenticator(service.store, token_needed, unavailable=stored.StoreUnavailable)
+    app.state.authenticate = authenticate
     tell_problems(app, KNOWN)
     for router in (projects.router, answers.router, questions.router, operations.router):
         app.include_router(router, prefix="/v1")
@@ -80,15 +81,17 @@ def create_app(service: Service) -> FastAPI:
 
     app.mount("/static", StaticFiles(directory=PAGE), name="static")
     # The last one added is the outermost.
-    app.add_middleware(Quick, service=service, authenticate=app.state.authenticate, known=KNOWN)
+    app.add_middleware(Quick, service=service, known=KNOWN)
     app.add_middleware(
         Limits,
         max_body=settings.max_body,
+        max_items_body=settings.max_items_body,
         max_upload=settings.max_upload,
         body_timeout=settings.body_timeout,
         request_timeout=settings.request_timeout,
-        max_streams=settings.max_streams,
-        rate=settings.rate,
+    )
+    app.add_middleware(
+        Doors, authenticate=authenticate, known=KNOWN, rate=settings.rate, max_streams=settings.max_streams
     )
     app.add_middleware(Guard, allowed_hosts=(settings.host, *settings.allow_hosts))
     app.add_middleware(Observed, measures=measures)

@@ -24,7 +24,7 @@ def tell_problems(app: FastAPI, known: Sequence[Known]) -> None:
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return problem(_of_validation(error.errors()))
+        return problem(refusal_of_validation(error.errors()))
 
     async def by_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -66,10 +66,10 @@ def _of_http(request: Request, error: HTTPException) -> Refusal:
     return Refusal(error.status_code, message, headers=error.headers)
 
 
-def _of_validation(errors: Sequence[Any]) -> Refusal:
-    """One sentence of what pydantic found first, and where."""
+def refusal_of_validation(errors: Sequence[Any], *within: str) -> Refusal:
+    """One sentence of what pydantic found first, and where, in what part of the request."""
     first = errors[0]
-    where = ".".join(str(part) for part in first["loc"])
+    where = ".".join(str(part) for part in (*within, *first["loc"]))
     if first["type"] == "json_invalid":
         return Refusal(400, f"the body is not JSON: {first.get('ctx', {}).get('error', 'it could not be read')}")
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""

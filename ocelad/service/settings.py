@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import re
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 MEBIBYTE = 2**20
+
+
+def _separate(names: Any) -> Any:
+    """A text of names with commas between, as the environment has it, in parts."""
+    return tuple(name.strip() for name in names.split(",") if name.strip()) if isinstance(names, str) else names
+
+
+def _host(name: str) -> str:
+    """A name or an address alone: which port a request is sent to does not matter."""
+    try:
+        return str(ip_address(name.removeprefix("[").removesuffix("]")))
+    except ValueError:
+        pass
+    if re.fullmatch(r"[A-Za-z0-9._-]+", name) is None:
+        raise ValueError(f"{name!r} is no name of a host; accepted: such as labels.example.org, without a port")
+    return name
+
+
+Host = Annotated[str, AfterValidator(_host)]
 
 
 class Settings(BaseSettings):
@@ -18,6 +39,8 @@ class Settings(BaseSettings):
     --------
     >>> Settings(port=9000).address
     'http://127.0.0.1:9000'
+    >>> Settings(allow_hosts="labels.example.org, [::1]").allow_hosts
+    ('labels.example.org', '::1')
     """
 
     model_config = SettingsConfigDict(env_prefix="OCELAD_SERVE_", frozen=True, extra="forbid")
@@ -27,17 +50,18 @@ class Settings(BaseSettings):
     database: SecretStr | None = None
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8765
-    #: Other names that the service is reached by, as behind a reverse proxy.
-    allow_hosts: tuple[str, ...] = ()
+    #: Other names that the service is reached by, as behind a reverse proxy; in the environment with commas between.
+    allow_hosts: Annotated[tuple[Host, ...], NoDecode, BeforeValidator(_separate)] = ()
     #: Ask for a token on loopback, too. Beyond loopback it is asked for in any case.
     require_token: bool = False
     #: How many of the pairs that are asked for are drawn at random.
     random_share: Annotated[float, Field(ge=0, le=1)] = 0.2
 
     max_body: Annotated[int, Field(ge=1024)] = 4 * MEBIBYTE
+    max_items_body: Annotated[int, Field(ge=1024)] = 32 * MEBIBYTE
     max_upload: Annotated[int, Field(ge=1024)] = 256 * MEBIBYTE
     max_streams: Annotated[int, Field(ge=1)] = 256
-    #: Requests a second of one address or token; None: no limit. Loopback has none.
+    #: Requests a second of one token, or of one address without a token; None: no limit.
     rate: Annotated[float, Field(gt=0)] | None = 200.0
     #: Seconds until headers, a body and an answer must be complete.
     header_timeout: Annotated[float, Field(gt=0)] = 10.0

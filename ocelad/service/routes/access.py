@@ -13,8 +13,9 @@ from starlette.concurrency import run_in_threadpool
 
 from ocelad.service.live import Live
 from ocelad.service.refusal import Refusal
-from ocelad.service.security import Caller
+from ocelad.service.security import Caller, known_caller
 from ocelad.service.service import Service
+from ocelad.service.store import StoreUnavailable
 from ocelad.service.wire import Problem, Right
 
 PERSON, KEY = r"^[A-Za-z0-9 ._-]{0,64}$", r"^[!-~]{1,200}$"
@@ -51,8 +52,9 @@ class Access:
     async def stands(self) -> bool:
         """Whether the caller may still read; tokens are revoked while streams are open."""
         try:
-            return (await caller_of(self._request)).right(self.live.id) is not None
-        except Refusal:
+            caller: Caller = await self._request.app.state.authenticate(self._request)
+            return caller.right(self.live.id) is not None
+        except (Refusal, StoreUnavailable):
             return False
 
 
@@ -71,19 +73,13 @@ def service_of(request: Request) -> Service:
     return service
 
 
-async def caller_of(request: Request) -> Caller:
-    """Who asks; refused where a token is needed and there is none that is known."""
-    caller: Caller = await request.app.state.authenticate(request)
-    return caller
-
-
 def _needs(right: Right) -> Callable[..., Coroutine[Any, Any, Access]]:
     async def access(
         request: Request,
         project: Annotated[str, Path(max_length=64)],
         person: Person = "",
     ) -> Access:
-        service, caller = service_of(request), await caller_of(request)
+        service, caller = service_of(request), known_caller(request)
         has = caller.right(project)
         if has is None:  # whether there is such a project is not for everyone to know
             raise Refusal(404, f"there is no project {project!r}", code="unknown_project", where="path.project")

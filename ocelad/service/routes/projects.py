@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
+from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from ocelad.service import items as reading
 from ocelad.service.items import ItemsError
 from ocelad.service.live import Live
+from ocelad.service.problems import refusal_of_validation
 from ocelad.service.refusal import Refusal
-from ocelad.service.routes.access import REFUSALS, Admin, Reader, caller_of, service_of, told, told_by
+from ocelad.service.routes.access import REFUSALS, Admin, Reader, service_of, told, told_by
+from ocelad.service.security import known_caller
 from ocelad.service.wire import (
     ColumnValues,
     Item,
@@ -34,10 +37,17 @@ _FILE = {
 }
 
 
+def _described() -> dict[str, Any]:
+    """The body of new items, which the route reads itself, for the API's description."""
+    schema = NewItems.model_json_schema()
+    schema["properties"]["items"]["items"] = schema.pop("$defs")["NewItem"]
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
 @router.get("/projects", response_model=ProjectList)
 async def projects(request: Request) -> Response:
     """The projects that the caller may read."""
-    caller = await caller_of(request)
+    caller = known_caller(request)
     rights = [(live, caller.right(live.id)) for live in service_of(request)]
     return told(ProjectList(projects=[live.info(right) for live, right in rights if right is not None]))
 
@@ -54,7 +64,7 @@ async def create_project(
     fields: Annotated[tuple[str, ...], Query(max_length=100, description="Columns that are not learned on")] = (),
 ) -> Response:
     """Make a project of a file of items, which is the body."""
-    service, caller = service_of(request), await caller_of(request)
+    service, caller = service_of(request), known_caller(request)
     if caller.right(id) != "admin":
         raise Refusal(403, f"making the project {id!r} needs the right 'admin' on it, or on all")
     data = await request.body()
@@ -91,17 +101,24 @@ def _page(live: Live, after: int, limit: int) -> ItemPage:
     return ItemPage(items=page, next=last if page and last + 1 < len(live.items) else None)
 
 
-@router.post("/projects/{project}/items", status_code=201, response_model=ItemsAdded)
-async def add_items(access: Admin, new: NewItems) -> Response:
+@router.post("/projects/{project}/items", status_code=201, response_model=ItemsAdded, openapi_extra=_described())
+async def add_items(access: Admin, request: Request) -> Response:
     """Append items; their features are in the order of the project's feature names, in the same units."""
 
-    def add() -> int:
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise Refusal(422, "items are added as JSON; accepted: 'Content-Type: application/json'", where="header")
+    data = await request.body()
+
+    def add() -> ItemsAdded:  # in a thread: it takes long, and much of it lets others go on
         try:
-            return access.service.add_items(access.live, new.items)
+            new = NewItems.model_validate_json(data).items
+            return ItemsAdded(n_items=access.service.add_items(access.live, new), n_added=len(new))
+        except ValidationError as error:
+            raise refusal_of_validation(error.errors(include_url=False, include_input=False), "body") from None
         except ItemsError as error:
             raise Refusal(422, str(error), code="bad_items", where=f"body.{error.where or 'items'}") from None
 
-    return told(ItemsAdded(n_items=await run_in_threadpool(add), n_added=len(new.items)), 201)
+    return told(await run_in_threadpool(add), 201)
 
 
 @router.get("/projects/{project}/items/{item:path}", response_model=Item)

@@ -16,7 +16,7 @@ from ocelad.service.problems import Known, refusal_of
 from ocelad.service.refusal import Refusal, problem
 from ocelad.service.routes.access import KEY, PERSON, named
 from ocelad.service.routes.answers import acknowledged, compare, entries_of, router
-from ocelad.service.security import Authenticator
+from ocelad.service.security import known_caller
 from ocelad.service.service import Service
 from ocelad.service.wire import NewComparison, NewComparisons
 
@@ -37,21 +37,20 @@ class Quick:
     ----------
     app : ASGI application
     service : Service
-    authenticate : Authenticator
     known : sequence
         How errors of the store are told.
     """
 
-    def __init__(self, app: ASGIApp, service: Service, authenticate: Authenticator, known: Sequence[Known]) -> None:
-        self._app, self._service, self._authenticate, self._known = app, service, authenticate, known
+    def __init__(self, app: ASGIApp, service: Service, known: Sequence[Known]) -> None:
+        self._app, self._service, self._known = app, service, known
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match = _PATH.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
         if match is None:
             await self._app(scope, receive, send)
             return
-        messages = await _all_of(receive)
-        right = await self._right(scope, match[1], b"".join(message.get("body", b"") for message in messages))
+        messages, whole = await _all_of(receive)
+        right = self._right(scope, match[1], b"".join(message["body"] for message in messages)) if whole else None
         if right is None:
             await self._app(scope, _again(messages, receive), send)
             return
@@ -66,21 +65,18 @@ class Quick:
         else:
             await acknowledged(kept)(scope, receive, send)
 
-    async def _right(
-        self, scope: Scope, project: str, body: bytes
-    ) -> tuple[str, list[NewEntry], str, str | None] | None:
+    def _right(self, scope: Scope, project: str, body: bytes) -> tuple[str, list[NewEntry], str, str | None] | None:
         """What the store is to keep: project, entries, who and key; None where anything is wrong, or unusual."""
-        request = HTTPConnection(scope)
         headers: dict[bytes, bytes] = dict(scope["headers"])
         person, key = (_text(headers.get(name)) for name in (b"ocelad-person", b"idempotency-key"))
         if headers.get(b"content-type") != b"application/json" or len(headers) < len(scope["headers"]):
             return None
         if not _PERSON.match(person or "") or not (key is None or _KEY.match(key)):
             return None
+        caller = known_caller(HTTPConnection(scope))
+        if not caller.may("answer", project):
+            return None
         try:
-            caller = await self._authenticate(request)
-            if not caller.may("answer", project):
-                return None
             live = self._service.project(project)
             return live.id, entries_of(live, _NEW.validate_json(body)), named(caller, person or ""), key
         except (Refusal, ValidationError):
@@ -91,12 +87,12 @@ def _text(header: bytes | None) -> str | None:
     return None if header is None else header.decode("latin-1")
 
 
-async def _all_of(receive: Receive) -> list[Message]:
-    """The messages that a body comes in, or what came of them until the client went away."""
+async def _all_of(receive: Receive) -> tuple[list[Message], bool]:
+    """The messages that a body comes in, and whether that is all of it: the client may go away before."""
     messages = [await receive()]
     while messages[-1].get("more_body", False):
         messages.append(await receive())
-    return messages
+    return messages, messages[-1]["type"] == "http.request"
 
 
 def _again(messages: Sequence[Message], receive: Receive) -> Any:

@@ -46,10 +46,14 @@ def neighbourhood(host: str) -> str:
     return str(address or host)
 
 
-def client_of(scope: Any) -> str:
-    """The address that a request comes from; a socket without one is of this machine."""
+def far_address(scope: Any) -> str | None:
+    """Whom a request comes from, as far as its address tells; None of this machine, where a proxy may stand for many.
+
+    >>> far_address({"client": ("2001:db8::7", 5000)}), far_address({"client": ("127.0.0.1", 5000)})
+    ('2001:db8::/64', None)
+    """
     client = scope.get("client")
-    return str(client[0]) if client else "127.0.0.1"
+    return None if client is None or is_loopback(client[0]) else neighbourhood(client[0])
 
 
 def needs_token(host: str, require: bool) -> bool:

@@ -8,6 +8,7 @@ from typing import ClassVar
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ocelad.service.refusal import Refusal, problem
+from ocelad.service.security.addresses import far_address
 from ocelad.service.security.guard import SECURITY_HEADERS
 
 _MOST_HEADER_BYTES = 64 * 1024
@@ -22,14 +23,16 @@ class SlowHeaders(HttpToolsProtocol):
         Seconds for the headers of a request to come, from the first byte on, or from when the connection is made.
     write_timeout : float
         Seconds that a client may leave an answer unread when no more fits into what lies between.
-    max_connections : int
-        More are closed as they come.
+    max_connections, connections_each : int
+        More are closed as they come: in all, and from one address that is not this machine's.
     """
 
     header_timeout: ClassVar[float] = 10.0
     write_timeout: ClassVar[float] = 30.0
     max_connections: ClassVar[int] = 1000
+    connections_each: ClassVar[int] = 200
 
+    _address: str | None = None
     _headers_due: TimerHandle | None = None
     _read_due: TimerHandle | None = None
     _in_headers = False
@@ -42,7 +45,8 @@ class SlowHeaders(HttpToolsProtocol):
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self.max_connections:
+        self._address = far_address({"client": self.client})
+        if len(self.connections) > self.max_connections or self._too_many_alike():
             transport.abort()
             return
         self._await_headers()
@@ -85,6 +89,12 @@ class SlowHeaders(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(Refusal(400, "this cannot be read as a request of HTTP/1.1"))
+
+    def _too_many_alike(self) -> bool:
+        if self._address is None:
+            return False
+        alike: int = sum(getattr(other, "_address", None) == self._address for other in self.connections)
+        return alike > self.connections_each
 
     def _answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete

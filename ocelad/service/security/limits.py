@@ -1,23 +1,19 @@
-"""Limits: how much, how often and how slowly anybody may ask, and how long an answer may take to begin."""
+"""Limits: how much anybody may send, how slowly, and how long an answer may take to begin."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable
-from math import ceil
+import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ocelad.service.refusal import Refusal, problem
-from ocelad.service.security.addresses import client_of, is_loopback, neighbourhood
-from ocelad.service.security.rates import Rates
 
 # A body that comes faster than this has all the time that it needs.
 _LEAST_BYTES_PER_SECOND = 16 * 1024
-# Of failed authentications: one every so many seconds, after so many at once.
-_SECONDS_PER_FAILURE, _FAILURES_AT_ONCE = 6.0, 20.0
 _DISCONNECT: Message = {"type": "http.disconnect"}
 _CLOSE = {"Connection": "close"}
+_PROJECTS, _ITEMS = re.compile(r"/v1/projects/?"), re.compile(r"/v1/projects/[^/]+/items/?")
 
 
 class Limits:
@@ -26,18 +22,13 @@ class Limits:
     Parameters
     ----------
     app : ASGI application
-    max_body, max_upload : int
-        Bytes of a body: of any, and of those that bring items.
+    max_body, max_items_body, max_upload : int
+        Bytes of a body: of any, of one that adds items to a project, and of one that a project is made of.
     body_timeout : float
         Seconds for a body to come, plus one for every 16 KiB that came.
-    request_timeout : float
-        Seconds until the answer begins, the coming of the body not counted.
-    rate : float or None
-        Requests a second from one address, and with one token; twice as many at once. None: no limit.
-    max_streams : int
-        Event streams that are open at a time.
-    limit_loopback : bool
-        Whether the rates hold for loopback, too.
+    request_timeout, upload_timeout : float
+        Seconds until the answer begins, the coming of the body not counted: of any request, and of one that makes a
+        project, for which reading the items alone may take minutes.
     """
 
     def __init__(
@@ -45,77 +36,39 @@ class Limits:
         app: ASGIApp,
         *,
         max_body: int,
+        max_items_body: int,
         max_upload: int,
         body_timeout: float,
         request_timeout: float,
-        rate: float | None = None,
-        max_streams: int = 256,
-        limit_loopback: bool = False,
+        upload_timeout: float = 180.0,
     ) -> None:
         self._app = app
-        self._max_body, self._max_upload, self._max_streams = max_body, max_upload, max_streams
+        self._max_body, self._max_items_body, self._max_upload = max_body, max_items_body, max_upload
         self._body_timeout, self._request_timeout = body_timeout, request_timeout
-        self._rates = None if rate is None else Rates(rate, max(1.0, 2.0 * rate))
-        self._failures = Rates(1.0 / _SECONDS_PER_FAILURE, _FAILURES_AT_ONCE)
-        self._limit_loopback = limit_loopback
-        self._streams = 0
+        self._upload_timeout = max(upload_timeout, request_timeout)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        client = client_of(scope)
-        if is_loopback(client) and not self._limit_loopback:
-            await self._bounded(scope, receive, send)
-            return
-        address = neighbourhood(client)
-
-        async def counting_failures(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] == 401:
-                self._failures.take(address)
-            await send(message)
-
-        try:
-            self._check_rates(address, scope)
-        except Refusal as refusal:
-            await problem(refusal)(scope, receive, send)
-            return
-        await self._bounded(scope, receive, counting_failures)
-
-    def _check_rates(self, address: str, scope: Scope) -> None:
-        if wait := self._failures.wait(address):
-            raise _too_many("too many requests without a valid token came from this address", wait)
-        if self._rates is None:
-            return
-        keys: list[Hashable] = [address]
-        keys += [hash(value) for name, value in scope["headers"] if name == b"authorization"]
-        if wait := max(self._rates.take(key) for key in keys):
-            raise _too_many("too many requests came at once", wait)
-
-    async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not _is_stream(scope):
-            await self._exchange(scope, receive, send)
-            return
-        if self._streams >= self._max_streams:
-            refusal = Refusal(503, "too many event streams are open; try again later", headers={"Retry-After": "10"})
-            await problem(refusal)(scope, receive, send)
-            return
-        self._streams += 1
-        try:
-            await self._exchange(scope, receive, send)
-        finally:
-            self._streams -= 1
-
-    async def _exchange(self, scope: Scope, receive: Receive, send: Send) -> None:
-        most = self._max_upload if _brings_items(scope) else self._max_body
+        most, seconds = self._of(scope)
         for name, value in scope["headers"]:
             if name == b"content-length" and value.isdigit() and int(value) > most:
                 await problem(_too_large(most))(scope, receive, send)
                 return
-        exchange = _Exchange(receive, send, most, self._body_timeout, self._request_timeout)
+        exchange = _Exchange(receive, send, most, self._body_timeout, seconds)
         refusal = await exchange.run(self._app, scope)
         if refusal is not None:
             await problem(refusal)(scope, receive, send)
+
+    def _of(self, scope: Scope) -> tuple[int, float]:
+        """Bytes of the body, and seconds until the answer."""
+        if scope["method"] == "POST":
+            if _PROJECTS.fullmatch(scope["path"]):
+                return self._max_upload, self._upload_timeout
+            if _ITEMS.fullmatch(scope["path"]):
+                return self._max_items_body, self._request_timeout
+        return self._max_body, self._request_timeout
 
 
 class _Exchange:
@@ -136,7 +89,7 @@ class _Exchange:
                 await app(scope, self._receiving, self._sending)
         except Exception as error:
             if isinstance(error, TimeoutError) and self._patience.expired():
-                self._refusal = self._too_slow() if self._awaits_body else _too_long(self._request_timeout)
+                self._refusal = self._too_slow() if self._awaits_body else _too_long(scope, self._request_timeout)
             elif self._refusal is None:
                 raise
         return None if self._started else self._refusal
@@ -171,29 +124,16 @@ class _Exchange:
         return Refusal(408, f"the body did not come within {self._body_timeout:g} seconds", headers=_CLOSE)
 
 
-def _is_stream(scope: Scope) -> bool:
-    path: str = scope["path"]
-    return scope["method"] == "GET" and path.endswith("/events")
-
-
-def _brings_items(scope: Scope) -> bool:
-    """Whether a request makes a project, or adds items to one."""
-    path: str = scope["path"].rstrip("/")
-    return scope["method"] == "POST" and (path == "/v1/projects" or path.endswith("/items"))
-
-
-def _too_long(seconds: float) -> Refusal:
-    sentence = (
-        f"no answer began within {seconds:g} seconds; what was sent may have been kept:"
-        " send it again with the same Idempotency-Key"
-    )
+def _too_long(scope: Scope, seconds: float) -> Refusal:
+    if scope["method"] != "POST":
+        then = "ask again later"
+    elif any(name == b"idempotency-key" for name, _ in scope["headers"]):
+        then = "what was sent may have been kept: send it again with the same Idempotency-Key"
+    else:
+        then = "what was sent may be kept all the same: look whether it is there before you send it again"
+    sentence = f"no answer began within {seconds:g} seconds; {then}"
     return Refusal(503, sentence, code="timeout", headers={"Retry-After": "5"})
 
 
 def _too_large(most: int) -> Refusal:
     return Refusal(413, f"the body is larger than the {most:,} bytes that are accepted here", headers=_CLOSE)
-
-
-def _too_many(reason: str, wait: float) -> Refusal:
-    seconds = max(1, ceil(wait))
-    return Refusal(429, f"{reason}; try again in {seconds} s", headers={"Retry-After": str(seconds)})

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from math import ceil
 from time import monotonic
+
+from ocelad.service.refusal import Refusal
 
 
 class Rates:
@@ -52,3 +55,9 @@ class Rates:
     def _held(self, key: Hashable, now: float) -> float:
         held, since = self._buckets.get(key, (self._burst, now))
         return min(self._burst, held + (now - since) * self._per_second)
+
+
+def too_many(reason: str, wait: float) -> Refusal:
+    """The refusal of one who has to wait for so many seconds."""
+    seconds = max(1, ceil(wait))
+    return Refusal(429, f"{reason}; try again in {seconds} s", headers={"Retry-After": str(seconds)})
