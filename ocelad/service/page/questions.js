@@ -39,9 +39,10 @@ export class Questions {
     try {
       const ahead = this.#ahead;
       this.#ahead = null;
-      const shown = (await ahead) ?? (await this.#fetch());
-      if (this.#now) this.#ahead = Promise.resolve(shown);
-      else this.#show(shown);
+      const ready = await ahead;
+      const shown = ready && !this.#repeats(ready.pair) ? ready : await this.#next();
+      if (!this.#now) this.#show(shown);
+      else if (!this.#repeats(shown.pair)) this.#ahead = Promise.resolve(shown);
     } catch (problem) {
       if (!this.#now) this.#page.none(problem);
     }
@@ -51,13 +52,13 @@ export class Questions {
   answer(answer) {
     if (!this.#now) return;
     const { pair } = this.#now;
-    const { key } = this.#outbox.add(`${this.#path}/comparisons`, {
+    const { key, said } = this.#outbox.add(`${this.#path}/comparisons`, {
       left: pair.left.id,
       right: pair.right.id,
       answer,
       asked: pair.asked,
     });
-    this.#behind.push({ ...this.#now, key });
+    this.#behind.push({ ...this.#now, key, said });
     if (this.#behind.length > MOST_BEHIND) this.#behind.shift();
     this.#now = null;
     this.#answered += 1;
@@ -88,14 +89,27 @@ export class Questions {
     this.#ahead ??= this.#fetch().catch(() => null);
   }
 
-  /** Another pair than those that were shown last, ready to be shown. */
-  async #fetch() {
+  /** Whether it is one of those that were shown last. */
+  #repeats(pair) {
+    return [this.#now, this.#behind.at(-1)].some((shown) => shown && namesOf(shown.pair) === namesOf(pair));
+  }
+
+  /** The pair to show now: the last one again only where the service has its answer, and asks nothing else. */
+  async #next() {
+    const other = await this.#fetch();
+    if (other) return other;
+    await this.#behind.at(-1)?.said;
+    return this.#fetch({ orTheLast: true });
+  }
+
+  /** Another pair than those that were shown last, ready to be shown; null where there seems to be none. */
+  async #fetch({ orTheLast = false } = {}) {
     for (let attempt = 1; ; attempt++) {
       try {
         const pair = await this.#api.get(`${this.#path}/next-pair`);
-        const known = [this.#now, this.#behind.at(-1)].some((shown) => shown && namesOf(shown.pair) === namesOf(pair));
-        if (!known || attempt >= TRIES)
+        if (!this.#repeats(pair) || (orTheLast && attempt >= TRIES))
           return { pair, elements: await pairElements(pair, this.#project, this.#path, this.#api) };
+        if (attempt >= TRIES) return null;
       } catch (problem) {
         if (!(problem instanceof Refused && problem.passing)) throw problem;
         await new Promise((resolve) => setTimeout(resolve, PAUSE));
