@@ -78,7 +78,6 @@ export class ProjectPage {
       hello: (told) => this.#hello(told),
       entries: (entries) => this.#entries(entries),
       learned: (told) => {
-        byId("n-answers").textContent = told.n_answers.toLocaleString("en");
         if (told.seq !== Number(document.body.dataset.learned)) this.refresh();
       },
       items: () => {
@@ -128,12 +127,14 @@ export class ProjectPage {
     );
     this.#timeline.update(timeline);
     this.#features.update(metric);
-    this.#figures(timeline);
+    this.#figures(metric, timeline);
     await this.#neighbors.refresh();
-    document.body.dataset.learned = String(map.seq);
+    // The three may be of different moments: what was learned since the first of them is yet to be fetched.
+    document.body.dataset.learned = String(Math.min(map.seq, timeline.seq, metric.seq));
   }
 
-  #figures({ answers, right, honest }) {
+  #figures({ n_answers }, { answers, right, honest }) {
+    byId("n-answers").textContent = n_answers.toLocaleString("en");
     let [judged, rightOnes] = [0, 0];
     for (let row = answers.length - 1; row >= 0 && judged < LATELY; row--) {
       const n = answers[row] - (answers[row - 1] ?? 0);
