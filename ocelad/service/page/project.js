@@ -16,6 +16,8 @@ import { TimelineView } from "./timeline.js";
 // At most so often is all that can be seen fetched anew, in ms.
 const REFRESH_PAUSE = 250;
 const LATELY = 20;
+// A percentage of fewer says more than is known.
+const ENOUGH_FOR_PERCENT = 20;
 const PRESENT = 5 * 60_000;
 
 const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
@@ -141,7 +143,8 @@ export class ProjectPage {
       [judged, rightOnes] = [judged + n, rightOnes + n * right[row]];
     }
     byId("right-lately").textContent = judged ? `${Math.round(rightOnes)} of ${judged}` : "–";
-    byId("right-honest").textContent = honest.n ? `${percent(honest.right / honest.n)} of ${honest.n}` : "–";
+    const share = honest.n >= ENOUGH_FOR_PERCENT ? percent(honest.right / honest.n) : honest.right;
+    byId("right-honest").textContent = honest.n ? `${share} of ${honest.n}` : "–";
   }
 
   #show({ pair, elements }) {
