@@ -513,21 +513,21 @@ def test_a_token_is_asked_for_once_and_sent(browser, server, texts):
             body = {"error": {"code": "unauthorized", "message": "a token is needed", "where": None}}
             route.fulfill(status=401, json=body)
 
-    def give(token):
-        page.get_by_text("a token is needed").wait_for()
+    def give(token, why):
+        page.get_by_text(why).wait_for()
         page.get_by_role("textbox", name="Token").fill(token)
         page.keyboard.press("Enter")
 
     page.route("**/v1/**", guard)
     page.goto(f"{server.url}/?project={texts}")
-    give("ocelad_first")
+    give("ocelad_first", "This service asks for a token.")
     page.wait_for_selector("#pair:not([aria-busy]) [data-item]")
     assert sent.count(None) == 1
     assert set(sent) == {None, good}
     good = "Bearer ocelad_second"  # as if the first had been revoked: several requests are refused at once
     page.keyboard.press("s")
     page.keyboard.press("d")
-    give("ocelad_second")
+    give("ocelad_second", "This token is not known here, or was revoked.")
     page.wait_for_selector("body[data-unsent='0']")
     page.wait_for_selector("#pair:not([aria-busy]) [data-item]")
     assert page.evaluate("() => Object.values(localStorage).join().includes('ocelad_')") is False

@@ -27,7 +27,7 @@ export class Api {
   #asking = null;
   #pictures = new Map();
 
-  /** person: () => the name of who answers; askToken: (sentence) => promise of a token. */
+  /** person: () => the name of who answers; askToken: (refused) => promise of a token, where the last one was refused or none was sent. */
   constructor(person, askToken) {
     this.person = person;
     this.#askToken = askToken;
@@ -94,7 +94,7 @@ export class Api {
       if (response.status !== 401) throw refused;
       // Another request may have brought a token meanwhile; and many that are refused at once ask one time.
       if (sessionStorage.getItem("ocelad.token") !== token) continue;
-      this.#asking ??= this.#askToken(refused.message).finally(() => (this.#asking = null));
+      this.#asking ??= this.#askToken(token !== null).finally(() => (this.#asking = null));
       sessionStorage.setItem("ocelad.token", await this.#asking);
     }
   }

@@ -40,10 +40,12 @@ export function setUpPerson() {
 }
 
 /** A promise of a token; it cannot be declined, because nothing can be shown without one. */
-export function askToken(reason) {
+export function askToken(refused) {
   const dialog = byId("token-dialog");
   const input = byId("token-input");
-  byId("token-reason").textContent = reason;
+  byId("token-reason").textContent = refused
+    ? "This token is not known here, or was revoked."
+    : "This service asks for a token.";
   input.value = "";
   dialog.showModal();
   dialog.oncancel = (event) => event.preventDefault();
