@@ -257,7 +257,7 @@ def test_a_lost_connection_misses_nothing_and_sends_everything_once(visit, serve
     server.kill()
     person.page.wait_for_selector("body[data-connection='reconnecting']")
     given = [person.press("d"), person.press("s")]  # the one that is shown, and the one that was ahead
-    person.page.get_by_text("2 answers not saved yet").wait_for()
+    person.page.get_by_text("2 changes not saved yet").wait_for()
     server.start()
     left, right, *_ = items(client, "digits")
     other = {"left": left["id"], "right": right["id"], "answer": "skip"}
@@ -317,7 +317,7 @@ def test_answers_that_could_not_be_sent_outlive_a_reload(visit, client, texts):
     person, begun = visit(texts), seq(client, texts)
     person.page.route("**/comparisons", lambda route: route.abort())
     given = [person.press("s"), person.press("d")]
-    person.page.get_by_text("2 answers not saved yet").wait_for()
+    person.page.get_by_text("2 changes not saved yet").wait_for()
     asked = []
     person.page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
     person.page.reload()

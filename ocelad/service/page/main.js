@@ -78,7 +78,7 @@ function showUnsent(unsent) {
   const words = byId("saved");
   const late = () => {
     const waiting = Number(document.body.dataset.unsent);
-    words.textContent = `${count(waiting, "answer")} not saved yet. Kept here, and sent when the service answers.`;
+    words.textContent = `${count(waiting, "change")} not saved yet. Kept here, and sent when the service answers.`;
   };
   if (unsent && words.textContent) late();
   else if (unsent) lateTimer ||= setTimeout(late, LATE);
