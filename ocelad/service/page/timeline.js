@@ -5,6 +5,8 @@ import { css, element, percent, short, themeColour } from "./dom.js";
 import { palette } from "./colours.js";
 
 const HEIGHT = 130;
+// Answers are counted: their axis has whole numbers only.
+const WHOLE_STEPS = Array.from({ length: 10 }, (_, k) => [1, 2, 5].map((step) => step * 10 ** k)).flat();
 // A short memory: the line should turn within a dozen answers when the notion of similarity does.
 const MEMORY = 0.15;
 
@@ -95,7 +97,7 @@ export class TimelineView {
       hint: "a peak: the notion changed",
       data: [told.moved],
       series: [{ stroke: css(second), fill: css(second, 0.15), width: 1.75, points: { show: false } }],
-      range: (_, low, high) => [0, Math.max(high, 1e-6) * 1.05],
+      range: (_, low, high) => [0, Math.max(high, 0.01) * 1.05],
       say: (row) => `Answer ${told.answers[row]}: ${percent(told.moved[row])} of its size`,
       last: `Now ${percent(told.moved.at(-1))} an answer`,
     };
@@ -153,7 +155,7 @@ export class TimelineView {
         y: { range: chart.range },
       },
       axes: [
-        { ...axis, size: 22, grid: { show: false }, space: 40 },
+        { ...axis, size: 22, grid: { show: false }, space: 40, incrs: WHOLE_STEPS },
         { ...axis, size: 40, space: 28, values: (_, ticks) => ticks.map(short) },
       ],
       series: [{}, ...chart.series],
