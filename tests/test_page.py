@@ -534,6 +534,18 @@ def test_a_token_is_asked_for_once_and_sent(browser, server, texts):
     context.close()
 
 
+def test_a_project_that_is_not_there_leaves_a_choice_of_those_that_are(browser, server, texts):
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{server.url}/?project=nowhere")
+    page.get_by_text('There is no project "nowhere" that you may see.').wait_for()
+    assert page.get_by_role("button", name="Same").is_disabled()
+    page.select_option("#project-choice", texts)
+    page.wait_for_selector("#pair:not([aria-busy]) [data-item]")
+    assert page.input_value("#project-choice") == texts
+    context.close()
+
+
 def test_who_may_only_read_is_asked_nothing(browser, server, texts):
     context = browser.new_context()
     page = context.new_page()

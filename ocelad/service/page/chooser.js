@@ -2,16 +2,19 @@
 
 import { byId, element } from "./dom.js";
 
-/** Which project is shown, and the choice where there are several. */
+/** Which project is shown, if any, and the choice where there is another. */
 export function showChoice(project, projects) {
-  document.title = `${project.title} · ocelad`;
   const [title, choice] = [byId("project-title"), byId("project-choice")];
-  title.textContent = project.title;
-  if (projects.length < 2) return;
+  if (project) {
+    document.title = `${project.title} · ocelad`;
+    title.textContent = project.title;
+  }
+  if (!projects.some(({ id }) => id !== project?.id)) return;
   title.hidden = true;
   choice.hidden = false;
+  if (!project) choice.append(element("option", { value: "", selected: true, disabled: true }, "Choose a project"));
   choice.append(
-    ...projects.map(({ id, title: words }) => element("option", { value: id, selected: id === project.id }, words)),
+    ...projects.map(({ id, title: words }) => element("option", { value: id, selected: id === project?.id }, words)),
   );
   choice.addEventListener("change", () => location.assign(`?project=${encodeURIComponent(choice.value)}`));
 }

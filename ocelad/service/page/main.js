@@ -24,13 +24,13 @@ async function start() {
   const projects = await firstProjects(api);
   const wanted = new URLSearchParams(location.search).get("project");
   const project = wanted === null ? projects[0] : projects.find(({ id }) => id === wanted);
+  showChoice(project, projects);
   if (!project) {
-    const there = projects.length ? ` There are: ${projects.map(({ id }) => id).join(", ")}.` : "";
+    const choose = projects.length ? " Choose one above." : "";
     throw new Error(
-      wanted === null ? "There is no project yet." : `There is no project "${wanted}" that you may see.${there}`,
+      wanted === null ? "There is no project yet." : `There is no project "${wanted}" that you may see.${choose}`,
     );
   }
-  showChoice(project, projects);
   outbox.resume();
   page = new ProjectPage(api, project, outbox);
 
