@@ -55,7 +55,7 @@ async function start() {
 function press(selector) {
   const button = document.querySelector(selector);
   button.click();
-  if (!lessMotion()) button.animate([{ transform: "scale(0.96)" }, { transform: "none" }], 160);
+  if (!button.disabled && !lessMotion()) button.animate([{ transform: "scale(0.96)" }, { transform: "none" }], 160);
 }
 
 async function firstProjects(api) {

@@ -37,6 +37,7 @@ export class ProjectPage {
   #answering = new Map();
   #connection = "starting";
   #questions;
+  #focused = null;
 
   constructor(api, project, outbox) {
     const path = `v1/projects/${encodeURIComponent(project.id)}`;
@@ -53,7 +54,7 @@ export class ProjectPage {
     this.#features = new FeaturesView(project, byId("features"), byId("features-hint"));
     this.#questions = new Questions(api, project, path, outbox, {
       show: (shown) => this.#show(shown),
-      wait: () => byId("pair").setAttribute("aria-busy", "true"),
+      wait: () => this.#wait(),
       none: (problem) => this.#none(problem),
       tell,
     });
@@ -147,7 +148,23 @@ export class ProjectPage {
     byId("right-honest").textContent = honest.n ? `${share} of ${honest.n}` : "–";
   }
 
+  #wait() {
+    byId("pair").setAttribute("aria-busy", "true");
+    this.#mayPress(false);
+  }
+
+  /** Whether the answers can be pressed; the one that had the focus has it again when they can. */
+  #mayPress(may) {
+    const buttons = [...document.querySelectorAll("[data-answer]")];
+    if (!may) this.#focused = buttons.find((button) => button === document.activeElement) ?? this.#focused;
+    for (const button of buttons) button.disabled = !may;
+    if (!may) return;
+    if (document.activeElement === document.body) this.#focused?.focus({ preventScroll: true });
+    this.#focused = null;
+  }
+
   #show({ pair, elements }) {
+    this.#mayPress(true);
     const frame = byId("pair");
     frame.replaceChildren(...elements);
     frame.dataset.shown = this.#project.shown;
@@ -161,6 +178,7 @@ export class ProjectPage {
 
   /** Nothing to ask, and why. */
   #none(problem) {
+    this.#mayPress(false);
     byId("pair").hidden = true;
     byId("mark-choice").hidden = true;
     byId("why").textContent = "";
