@@ -162,6 +162,24 @@ def test_a_pair_is_not_asked_twice_in_a_row(visit, texts):
     assert asked[2] == repeated != asked[3]
 
 
+def test_the_last_pairs_are_asked_once_each(visit, client):
+    few = upload(client, "few", {"id": list("abcd"), "size": [1, 2, 4, 8], "age": [3, 1, 4, 1]})
+    person = visit(few)
+
+    def acknowledge_late(route):
+        person.page.wait_for_timeout(150)  # the next pair is asked for before the service has the answer
+        route.continue_()
+
+    person.page.route("**/comparisons", acknowledge_late)
+    person.expected = 409  # that nothing is left to ask
+    asked = [frozenset(person.press("d")) for _ in range(6)]
+    person.page.wait_for_selector("#no-question:not([hidden])", timeout=10_000)
+    person.saved()
+    assert person.page.get_by_role("button", name="Same").is_disabled()
+    assert {frozenset((entry["left"], entry["right"])) for entry in log(client, few)} == set(asked)
+    assert len(set(asked)) == len(log(client, few)) == 6
+
+
 # A map of its own: four grey points in the corners, which stay there, and a red one that goes from left to right.
 MAP_OF_FIVE = """async () => {
     const { ItemMap } = await import("/static/map.js");

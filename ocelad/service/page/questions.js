@@ -58,7 +58,9 @@ export class Questions {
       answer,
       asked: pair.asked,
     });
-    this.#behind.push({ ...this.#now, key, said });
+    const answered = { ...this.#now, key, said, kept: false };
+    said.then(() => (answered.kept = true));
+    this.#behind.push(answered);
     if (this.#behind.length > MOST_BEHIND) this.#behind.shift();
     this.#now = null;
     this.#answered += 1;
@@ -89,12 +91,15 @@ export class Questions {
     this.#ahead ??= this.#fetch().catch(() => null);
   }
 
-  /** Whether it is one of those that were shown last. */
+  /** Whether it is shown, was shown last, or has an answer that the service may not have yet. */
   #repeats(pair) {
-    return [this.#now, this.#behind.at(-1)].some((shown) => shown && namesOf(shown.pair) === namesOf(pair));
+    const unkept = this.#behind.filter(({ kept }) => !kept);
+    return [this.#now, this.#behind.at(-1), ...unkept].some(
+      (shown) => shown && namesOf(shown.pair) === namesOf(pair),
+    );
   }
 
-  /** The pair to show now: the last one again only where the service has its answer, and asks nothing else. */
+  /** The pair to show now: one of the last again only where the service has its answer, and asks nothing else. */
   async #next() {
     const other = await this.#fetch();
     if (other) return other;
