@@ -272,6 +272,7 @@ def test_two_people_see_each_others_answers(visit, client, texts):
 
 def test_a_lost_connection_misses_nothing_and_sends_everything_once(visit, server, client):
     person, begun = visit(), seq(client, "digits")
+    person.page.clock.install()
     server.kill()
     person.page.wait_for_selector("body[data-connection='reconnecting']")
     given = [person.press("d"), person.press("s")]  # the one that is shown, and the one that was ahead
@@ -280,6 +281,7 @@ def test_a_lost_connection_misses_nothing_and_sends_everything_once(visit, serve
     left, right, *_ = items(client, "digits")
     other = {"left": left["id"], "right": right["id"], "answer": "skip"}
     client.post("projects/digits/comparisons", json={"comparisons": [other] * 300}).raise_for_status()
+    person.page.clock.fast_forward(6_000)  # longer than it waits before it tries again
     person.saved()
     person.sees(begun + 302)
     assert person.page.get_attribute("body", "data-heard") == "302"  # each of them, and once
