@@ -27,7 +27,7 @@ export class Api {
   #asking = null;
   #pictures = new Map();
 
-  /** person: () => the name of who answers; askToken: (refused) => promise of a token, where the last one was refused or none was sent. */
+  /** person: () => the name of who answers; askToken: (refused) => promise of a token; refused: one was sent. */
   constructor(person, askToken) {
     this.person = person;
     this.#askToken = askToken;
