@@ -26,6 +26,7 @@ async function start() {
   const project = wanted === null ? projects[0] : projects.find(({ id }) => id === wanted);
   showChoice(project, projects);
   if (!project) {
+    for (const empty of document.querySelectorAll("main, .figures, #connection")) empty.hidden = true;
     const choose = projects.length ? " Choose one above." : "";
     throw new Error(
       wanted === null ? "There is no project yet." : `There is no project "${wanted}" that you may see.${choose}`,
