@@ -11,6 +11,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from ocelad.service.refusal import Refusal, problem
+from ocelad.service.wire import TAGS
 
 Known = tuple[type[Exception], int, str]  # what else is raised, the status that it is told with, and the word
 
@@ -69,7 +70,7 @@ def _of_http(request: Request, error: HTTPException) -> Refusal:
 def refusal_of_validation(errors: Sequence[Any], *within: str) -> Refusal:
     """One sentence of what pydantic found first, and where, in what part of the request."""
     first = errors[0]
-    where = ".".join(str(part) for part in (*within, *first["loc"]))
+    where = ".".join(str(part) for part in (*within, *first["loc"]) if part not in TAGS)
     if first["type"] == "json_invalid":
         return Refusal(400, f"the body is not JSON: {first.get('ctx', {}).get('error', 'it could not be read')}")
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
