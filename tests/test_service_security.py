@@ -314,6 +314,16 @@ def test_oversized_bodies_are_refused(beyond, line, most):
     assert request(beyond, "GET /v1/projects")[0] == 200
 
 
+@pytest.mark.parametrize("size", [66_000, 150_000])
+def test_large_headers_are_refused(beyond, size):
+    """Also where the block that they are complete with is what makes them too large."""
+    head = f"{COMPARE} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {beyond.secret}\r\nX: {'x' * size}"
+    type_and_length = f"Content-Type: application/json\r\nContent-Length: {len(PAIR_BODY)}"
+    told = exchanged(beyond.port, f"{head}\r\n{type_and_length}\r\n\r\n{PAIR_BODY}")
+    assert told is None or code_of(told) == "headers_too_large"  # none: closed while more was coming
+    assert request(beyond, "GET /v1/projects", f"X: {'x' * 60_000}")[0] == 200
+
+
 def test_slow_clients_are_let_go(beyond):
     head = f"{COMPARE} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {beyond.secret}\r\n"
     with Connection(beyond.port) as headers, Connection(beyond.port) as body, Connection(beyond.port) as silent:
