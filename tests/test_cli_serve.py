@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from importlib import import_module
 
 import httpx
 import pytest
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 from serving import Server
 
 from ocelad.cli import cli
+from ocelad.service.store import open_tokens
 
 ITEMS = "id,height,width,kind\na,1,2,x\nb,3,5,y\nc,7,4,x\nd,2,9,y\n"
 
@@ -49,6 +51,22 @@ class TestRefusals:
 
     def test_a_name_that_no_address_can_hold(self, tmp_path, items):
         assert "a project's name is of small letters" in refused(tmp_path, items, "--project", "Big Boxes")
+
+    @pytest.mark.parametrize("wrong", [("--demo",), ("--project", "Big Boxes")])
+    def test_wrong_usage_is_told_before_anything_heavy_is_done(self, tmp_path, items, wrong, monkeypatch):
+        monkeypatch.setattr(import_module("ocelad.cli.serve"), "_serve", None)
+        assert "Usage:" in refused(tmp_path, items, *wrong)
+
+    def test_a_format_that_is_not_the_files(self, tmp_path, items):
+        assert "Parquet" in refused(tmp_path, items, "--format", "parquet")
+
+    def test_an_interrupt_while_it_starts(self, tmp_path, items, monkeypatch):
+        def interrupted(*arguments):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("ocelad.service.service.Service.create", interrupted)
+        result = CliRunner().invoke(cli, ["serve", str(items), "--port", "0", "--data-folder", str(tmp_path / "data")])
+        assert (result.exit_code, result.output.startswith("Interrupted before it was started")) == (130, True)
 
     def test_a_setting_of_the_environment(self, tmp_path, items):
         assert "OCELAD_SERVE_RANDOM_SHARE" in refused(tmp_path, items, OCELAD_SERVE_RANDOM_SHARE="2")
@@ -94,3 +112,22 @@ def test_begins_ends_and_begins_again(tmp_path, items):
     assert "its settings are those that it was made with" in refused(tmp_path, items, "--set", "step_size=1")
     items.write_text(ITEMS + "e,1,1,x\n")
     assert "was made of other items" in refused(tmp_path, items)
+
+
+def test_says_what_is_learned_on_and_how_it_is_opened(tmp_path, items):
+    data = tmp_path / "data"
+    server = Server(data, str(items), "--host", "0.0.0.0", "--format", "csv")
+    assert server.url.startswith("http://127.0.0.1:")
+    assert httpx.get(f"{server.url}/v1/health").status_code == 200
+    learned = "Learned on height, width (2 features); shown: values; not learned on: kind (--features says otherwise)\n"
+    assert server.process.stdout.readline() == learned
+    assert (
+        server.process.stdout.readline() == f"No token can open it yet: ocelad token create NAME --data-folder {data}\n"
+    )
+    assert server.stop() == 0
+    with open_tokens(data) as tokens:
+        tokens.create("anna", {"*": "read"})
+    again = Server(data, "--require-token")
+    again.process.terminate()
+    assert again.process.stdout.read() == ""
+    assert again.stop() == 0

@@ -9,6 +9,7 @@ import json
 import random
 import socket
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -104,6 +105,33 @@ class Relay:
 
     def __exit__(self, *error):
         self._listening.close()
+
+
+def test_ids_may_be_numbers(service):
+    url, within = service
+    numbered = replace(ITEMS, ids=tuple(str(i) for i in range(len(ITEMS))))
+    within.create("numbered", "Numbered", numbered)
+    with Client(url) as client:
+        project = client.project("numbered")
+        assert project.compare(0, np.int64(1), same=True).last == 1
+        assert project.compare_many([(2, "3", False)]) == 1
+        assert project.item(4).id == project.neighbors(4, k=1).item.id == "4"
+        assert project.distance([(0, 1)]) == project.distance([("0", "1")])
+
+
+def test_what_is_wrong_is_a_service_error(project, service):
+    for wrong, where in (
+        (lambda: project.compare("", "item 1", same=True), "body.left"),
+        (lambda: project.compare_many([("item 0", None, True)]), "body.right"),
+        (lambda: project.undo(0), "body.seq"),
+        (lambda: project.embed([]), "body.points"),
+        (lambda: project.add_items([{"id": "a"}]), "body.items.0.features"),
+    ):
+        with pytest.raises(ServiceError) as told:
+            wrong()
+        assert (told.value.code, told.value.where) == ("invalid", where)
+    with Client(service[0]) as client, pytest.raises(ServiceError, match="a project's name is of small letters"):
+        client.create_project("BAD NAME", b"x,z\n1,2\n3,4\n", format="csv")
 
 
 def test_a_project_is_made_of_a_file(service, tmp_path):

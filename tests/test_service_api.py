@@ -114,6 +114,44 @@ class TestAnswers:
         assert answer.json()["error"]["message"]
         assert client.get(client.P).json()["seq"] == 0
 
+    @pytest.mark.parametrize(
+        ("body", "where"),
+        [
+            ({"left": "item 0", "right": 1, "answer": "same"}, "body.right"),
+            ({"left": "item 0", "right": "item 1"}, "body.answer"),
+            ({"comparisons": []}, "body.comparisons"),
+            ({"comparisons": [{"left": "item 0", "right": 1, "answer": "same"}]}, "body.comparisons.0.right"),
+            ([], "body"),
+        ],
+    )
+    def test_one_kind_of_body_is_told_of_alone(self, client, body, where):
+        error = client.post(f"{client.P}/comparisons", json=body).json()["error"]
+        assert (error["where"], error["message"].startswith(f"{where}: ")) == (where, True)
+        assert "more)" not in error["message"]
+
+    def test_so_are_points(self, client):
+        for point, where in (([1, "x"], "body.points.0.1"), (7, "body.points.0"), ("", "body.points.0")):
+            error = client.post(f"{client.P}/embed", json={"points": [point]}).json()["error"]
+            assert (error["where"], "more)" in error["message"]) == (where, False)
+
+    @pytest.mark.parametrize("headers", [{}, {"Content-Type": "text/plain"}])
+    @pytest.mark.parametrize("path", ["comparisons", "undo", "distance", "items"])
+    def test_a_forgotten_type_is_named(self, client, headers, path):
+        answer = client.post(f"{client.P}/{path}", content=b"{}", headers=headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (415, "unsupported_type")
+        assert "Content-Type: application/json" in answer.json()["error"]["message"]
+
+    def test_names_are_asked_for_in_words(self, client):
+        answer = client.post("/v1/projects", params={"id": "BAD NAME", "format": "csv"}, content=b"")
+        assert "query.id: a project's name is of small letters" in answer.json()["error"]["message"]
+        answer = client.get(client.P, headers={"Ocelad-Person": "a/b"})
+        assert "a person's name is of letters" in answer.json()["error"]["message"]
+
+    def test_a_long_path_is_not_told_back(self, client):
+        answer = client.get("/v1/" + "x" * 5000)
+        assert answer.status_code == 404
+        assert len(answer.json()["error"]["message"]) < 300
+
     def test_what_is_no_json_is_refused(self, client):
         answer = client.post(f"{client.P}/comparisons", content=b"{", headers={"Content-Type": "application/json"})
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "bad_request")

@@ -829,3 +829,27 @@ def test_written_items_are_read_by_the_command_line(project, suffix, tmp_path):
     assert tuple(piece.ids) == project.ids
     assert stream.feature_names == project.feature_names
     assert (project.features == piece.X).all()
+
+
+def test_y_is_a_label_only_without_an_x(tmp_path):
+    path = tmp_path / "items.csv"
+    for head, learned in (("x,y,z", ("x", "y", "z")), ("X,y,z", ("X", "y", "z")), ("w,y,z", ("w", "z"))):
+        path.write_text(f"{head}\n1,2,3\n2,3,5\n")
+        assert read_items(path).feature_names == learned
+
+
+@pytest.mark.parametrize("head", [b"PK\x03\x04", b"\xd0\xcf\x11\xe0"])
+@pytest.mark.parametrize("name", ["items.xlsx", "items.csv"])
+def test_a_workbook_is_named(tmp_path, head, name):
+    path = tmp_path / name
+    path.write_bytes(head + bytes(range(256)))
+    with pytest.raises(ItemsError, match=r"looks like an Excel file .*; save it as CSV"):
+        read_items(path)
+
+
+def test_what_is_no_picture_is_told_in_words(tmp_path):
+    for name in ("a.png", "b.png"):
+        (tmp_path / name).write_bytes(b"nothing to be seen")
+    with pytest.raises(ItemsError, match=r"a\.png is not a picture that can be read; accepted: PNG") as told:
+        read_items(tmp_path)
+    assert "<" not in str(told.value)

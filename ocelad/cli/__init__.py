@@ -83,8 +83,14 @@ def _by_options(sentence: str) -> str:
 
     >>> _by_options("it has no column 'y'; say which with label=, or so with format='csv'")
     "it has no column 'y'; say which with --label, or so with --format csv"
+    >>> _by_options("what is named in fields= is not learned from")
+    'what is named in --field is not learned from'
     """
     sentence = sentence.replace(", or label=False for none", "")  # which no option says
-    names = "features|format|id_a|id_b|id|items|label|skipped|time|x|z"
-    options = re.sub(rf"\b({names})=(?=[\s,;.]|$)", lambda match: f"--{match[1].replace('_', '-')}", sentence)
-    return re.sub(rf"\b({names})='(\w+)'", lambda match: f"--{match[1].replace('_', '-')} {match[2]}", options)
+    names = "features|fields|format|id_a|id_b|id|items|label|skipped|text|time|x|z"
+    options = re.sub(rf"\b({names})=(?=[\s,;.]|$)", lambda match: _option(match[1]), sentence)
+    return re.sub(rf"\b({names})='(\w+)'", lambda match: f"{_option(match[1])} {match[2]}", options)
+
+
+def _option(name: str) -> str:
+    return "--field" if name == "fields" else f"--{name.replace('_', '-')}"

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ocelad.cli.shared import INTERRUPTED, file_format
+
 if TYPE_CHECKING:
     from ocelad.service.itemset import ItemSet
     from ocelad.service.service import Service
+    from ocelad.service.settings import Settings
 
 DEMOS = ("digits", "synthetic")
+_SHOWN = {"features": "values", "text": "texts", "picture": "pictures"}
+# So many columns are named.
+_MOST_NAMES = 8
 
 
 @click.command()
@@ -32,6 +40,7 @@ DEMOS = ("digits", "synthetic")
 @click.option("--text", metavar="COLUMN", help="The column of texts to show; the longest by default.")
 @click.option("--field", multiple=True, metavar="COLUMN", help="A column that is shown, and not learned on.")
 @click.option("--features", metavar="COLUMNS", help="What is learned on: names or patterns, with commas between.")
+@file_format
 @click.option(
     "--set", "more", multiple=True, metavar="NAME=VALUE", help="A setting of the tracker, as of ocelad track."
 )
@@ -72,20 +81,29 @@ def serve(items: Path | None, **options: Any) -> None:
 
     Settings can come from the environment, too: OCELAD_SERVE_PORT, OCELAD_SERVE_DATABASE, ...
     """
+    if items is not None and options["demo"] is not None:
+        raise click.UsageError("give ITEMS or --demo, not both")
+    name = _name(items, options)
+    try:
+        _serve(name, items, options)
+    except KeyboardInterrupt:  # once it serves, it ends by itself
+        click.echo("Interrupted before it was started; what was kept before is there.", err=True)
+        sys.exit(INTERRUPTED)
+
+
+def _serve(name: str | None, items: Path | None, options: dict[str, Any]) -> None:
     from ocelad.service import logs
     from ocelad.service.learning import warm
     from ocelad.service.run import Server, bound
     from ocelad.service.service import Service
 
-    if items is not None and options["demo"] is not None:
-        raise click.UsageError("give ITEMS or --demo, not both")
     settings = _settings(options)
     logs.set_up(options["log_format"] or ("console" if sys.stderr.isatty() else "json"), options["log_level"])
     listening, settings = bound(settings)
     with listening:
         service = Service.open(settings)
         try:
-            project = _project(service, items, options)
+            made = None if name is None else _made(service, name, items, options)
             if not list(service) and not options["empty"]:
                 raise click.UsageError(
                     f"{str(settings.folder)!r} has no projects yet; name a file of items, or try --demo"
@@ -94,10 +112,14 @@ def serve(items: Path | None, **options: Any) -> None:
         except BaseException:
             service.close()
             raise
-        address = settings.address + ("/" if project is None else f"/?project={project}")
+        address = settings.address + ("/" if name is None else f"/?project={name}")
+        where = f"{address} and all other addresses of this machine" if settings.at_all_addresses else address
+        said = [f"ocelad is at {where}  (Ctrl-C stops it; everything is kept in {settings.folder})"]
+        said += [] if made is None else [_learned_on(made)]
+        said += [] if _can_be_opened(settings) else [_how_to_open(settings)]
 
         def started() -> None:
-            click.echo(f"ocelad is at {address}  (Ctrl-C stops it; everything is kept in {settings.folder})")
+            click.echo("\n".join(said))
             sys.stdout.flush()
             if options["open_"]:
                 click.launch(address)
@@ -105,7 +127,7 @@ def serve(items: Path | None, **options: Any) -> None:
         Server(service, started).run(sockets=[listening])
 
 
-def _settings(options: dict[str, Any]) -> Any:
+def _settings(options: dict[str, Any]) -> Settings:
     from pydantic import ValidationError
 
     from ocelad.service.settings import Settings
@@ -130,42 +152,80 @@ def _settings(options: dict[str, Any]) -> Any:
         raise click.UsageError(f"{name}: {first['msg'].removeprefix('Value error, ')}") from None
 
 
-def _project(service: Service, file: Path | None, options: dict[str, Any]) -> str | None:
-    """The project of the items, made where it is not there yet; None where there were none given."""
-    from ocelad.service import items as reading
-
+def _name(file: Path | None, options: dict[str, Any]) -> str | None:
+    """What the project of the items is called; None where there were none given."""
     if file is None and options["demo"] is None:
         return None
-    name = options["project"] or options["demo"] or _name(file)
+    if file is not None and not file.exists():
+        raise FileNotFoundError(f"there is no file {file}; accepted: a table of items, or a folder of pictures")
+    name = str(options["project"] or options["demo"] or _name_of(file))
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", name):
         raise click.UsageError(f"a project's name is of small letters, digits, - and _, at most 64; got {name!r}")
+    return name
+
+
+def _made(service: Service, name: str, file: Path | None, options: dict[str, Any]) -> ItemSet | None:
+    """The items that a project was made of; None where it was there, of the same ones."""
+    from ocelad.service import items as reading
+
     columns = {
         "id": options["id_"],
         "text": options["text"],
         "features": options["features"],
         "fields": options["field"],
     }
-    known_by = f"built-in {options['demo']}" if file is None else _fingerprint(file, columns)
+    if options["format_"] is not None:  # what files are known by says nothing of it otherwise
+        columns["format"] = options["format_"]
+    known_by = f"built-in {options['demo']}" if file is None else reading.fingerprint(file, **columns)
     if name not in service:
         settings = _tracker_settings(options["more"])
         items = reading.built_in(options["demo"]) if file is None else _read(file, columns)
         service.create(name, options["title"] or name, items, settings, known_by)
-    elif known_by != service.store.project(name).digest:
+        return items
+    if known_by != service.store.project(name).digest:
         raise click.UsageError(
             f"the project {name!r} was made of other items, or of other columns; serve it without ITEMS as it is, or "
             "give the new ones another name with --project"
         )
-    elif options["more"]:
+    if options["more"]:
         raise click.UsageError(f"the project {name!r} is there; its settings are those that it was made with")
-    return str(name)
+    return None
 
 
-def _fingerprint(file: Path, columns: dict[str, Any]) -> str:
-    from ocelad.service import items as reading
+def _learned_on(items: ItemSet) -> str:
+    """What a newcomer may have thought otherwise: which columns are learned on."""
+    count = len(items.feature_names)
+    features = f"{_listed(items.feature_names)} ({count:,} feature{'s' if count != 1 else ''})"
+    left = f"; not learned on: {_listed(items.fields)} (--features says otherwise)" if items.fields else ""
+    return f"Learned on {features}; shown: {_SHOWN[items.shown]}{left}"
 
-    if not file.exists():
-        raise FileNotFoundError(f"there is no file {file}; accepted: a table of items, or a folder of pictures")
-    return reading.fingerprint(file, **columns)
+
+def _listed(names: Iterable[str]) -> str:
+    """The first names, and how many more there are.
+
+    >>> _listed("abc"), _listed("abcdefghijk")
+    ('a, b, c', 'a, b, c, d, e, f, g, h and 3 more')
+    """
+    names = list(names)
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
+
+
+def _can_be_opened(settings: Settings) -> bool:
+    """Whether no token is needed, or there is one."""
+    from ocelad.service.security import needs_token
+    from ocelad.service.store import open_tokens
+
+    if not needs_token(settings.host, settings.require_token):
+        return True
+    with open_tokens(settings.folder, settings.database_url) as tokens:
+        return any(token.revoked_at is None for token in tokens.all())
+
+
+def _how_to_open(settings: Settings) -> str:
+    database = "" if settings.database is None else " --database URL"  # which may hold a password
+    folder = shlex.quote(str(settings.folder))
+    return f"No token can open it yet: ocelad token create NAME --data-folder {folder}{database}"
 
 
 def _read(file: Path, columns: dict[str, Any]) -> ItemSet:
@@ -185,7 +245,7 @@ def _read(file: Path, columns: dict[str, Any]) -> ItemSet:
         return reading.read_items(file, **columns, skip=left_out, progress=progress)
 
 
-def _name(file: Path | None) -> str:
+def _name_of(file: Path | None) -> str:
     assert file is not None
     stem = file.resolve().name.split(".")[0]
     return re.sub(r"[^a-z0-9_-]+", "-", stem.lower()).strip("-_")[:64] or "items"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import httpx
-from pydantic import ValidationError
+from typing import Any, TypeVar
 
-from ocelad.service.wire import Problem
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from ocelad.service.wire import TAGS, Problem
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class ServiceError(Exception):
@@ -17,7 +21,7 @@ class ServiceError(Exception):
         A word for programs, such as "not_found"; "unreachable" where no answer came.
     message : str
     status : int or None
-        Of HTTP; None where no answer came.
+        Of HTTP; None where no answer came, or where nothing was sent because it was plainly wrong.
     where : str or None
         In what was sent, such as "body.comparisons.3.left".
     """
@@ -25,6 +29,16 @@ class ServiceError(Exception):
     def __init__(self, code: str, message: str, status: int | None = None, where: str | None = None) -> None:
         super().__init__(message)
         self.code, self.message, self.status, self.where = code, message, status, where
+
+
+def checked(model: type[Model], **values: Any) -> Model:
+    """What is to be sent; where the service would refuse it, that is told as if it had."""
+    try:
+        return model(**values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in ("body", *first["loc"]) if part not in TAGS)
+        raise ServiceError("invalid", f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}", where=where) from None
 
 
 def refused(response: httpx.Response) -> ServiceError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,7 @@ from uuid import uuid4
 from pydantic import BaseModel
 
 from ocelad.client.connection import Connection, Model
+from ocelad.client.errors import checked
 from ocelad.client.events import Event, follow
 from ocelad.metric import Metric
 from ocelad.service.entries import Answer, Asked
@@ -66,13 +68,13 @@ class Project:
 
     # Answers
 
-    def compare(self, left: str, right: str, same: bool | None, *, asked: Asked = "given") -> Acknowledged:
+    def compare(self, left: str | int, right: str | int, same: bool | None, *, asked: Asked = "given") -> Acknowledged:
         """Say that two items are the same or not; None skips them. It is durable when this returns."""
-        new = NewComparison(left=left, right=right, answer=_answer(same), asked=asked)
+        new = _comparison(left, right, same, asked)
         return self._post_once(Acknowledged, "comparisons", new, uuid4().hex)
 
     def compare_many(
-        self, rows: Iterable[tuple[str, str, bool | None]], *, batch: int = 1000, key: str | None = None
+        self, rows: Iterable[tuple[str | int, str | int, bool | None]], *, batch: int = 1000, key: str | None = None
     ) -> int:
         """Say it of many, in their order; each batch is durable, whole, before the next is sent.
 
@@ -93,14 +95,14 @@ class Project:
         key = uuid4().hex if key is None else key
         remaining, count = iter(rows), 0
         while chunk := list(islice(remaining, batch)):
-            new = [NewComparison(left=left, right=right, answer=_answer(same)) for left, right, same in chunk]
-            self._post_once(Acknowledged, "comparisons", NewComparisons(comparisons=new), f"{key}-{count}")
+            new = [_comparison(left, right, same) for left, right, same in chunk]
+            self._post_once(Acknowledged, "comparisons", checked(NewComparisons, comparisons=new), f"{key}-{count}")
             count += len(chunk)
         return count
 
     def undo(self, seq: int | None = None) -> Undone:
         """Have an answer count as never given: an entry of the log, or one's own last one that stands."""
-        return self._post_once(Undone, "undo", Undo(seq=seq), uuid4().hex)
+        return self._post_once(Undone, "undo", checked(Undo, seq=seq), uuid4().hex)
 
     def history(self, after: int = 0) -> Iterator[LogEntry]:
         """The entries of the log that come after one, up to the last that there is."""
@@ -140,17 +142,17 @@ class Project:
 
     def distance(self, pairs: Iterable[tuple[Any, Any]]) -> Distances:
         """How far apart two points of each pair are, and whether that is the same."""
-        new = [PointPair(left=_point(left), right=_point(right)) for left, right in pairs]
-        return self._post(Distances, "distance", DistanceQuery(pairs=new))
+        new = [checked(PointPair, left=_point(left), right=_point(right)) for left, right in pairs]
+        return self._post(Distances, "distance", checked(DistanceQuery, pairs=new))
 
     def embed(self, points: Iterable[Any], n_components: int = 2) -> Embedding:
         """Places where Euclidean distance is the learned one, along the heaviest directions."""
-        query = EmbedQuery(points=[_point(point) for point in points], n_components=n_components)
+        query = checked(EmbedQuery, points=[_point(point) for point in points], n_components=n_components)
         return self._post(Embedding, "embed", query)
 
-    def neighbors(self, item: str, k: int = 10) -> Neighbors:
+    def neighbors(self, item: str | int, k: int = 10) -> Neighbors:
         """The items nearest to one."""
-        return self._get(Neighbors, "neighbors", item=item, k=k)
+        return self._get(Neighbors, "neighbors", item=str(item), k=k)
 
     def next_pair(self) -> NextPair:
         """Two items that it is worth asking somebody about."""
@@ -174,9 +176,9 @@ class Project:
             page = self._get(ItemPage, "items", after=page.next, limit=200)
             yield from page.items
 
-    def item(self, id: str) -> Item:
+    def item(self, id: str | int) -> Item:
         """One item, with its features."""
-        return self._get(Item, f"items/{quote(id, safe='')}")
+        return self._get(Item, f"items/{quote(str(id), safe='')}")
 
     def column(self, name: str) -> ColumnValues:
         """The values of a column that is not learned from."""
@@ -184,7 +186,7 @@ class Project:
 
     def add_items(self, items: Sequence[NewItem | dict[str, Any]]) -> ItemsAdded:
         """Add items: an id and features in the project's order each, and a text and fields where it has them."""
-        new = NewItems(items=[NewItem.model_validate(item) for item in items])
+        new = checked(NewItems, items=list(items))
         return self._post(ItemsAdded, "items", new, repeatable=False)
 
     def export(
@@ -212,6 +214,19 @@ def _answer(same: bool | None) -> Answer:
     return "skip" if same is None else "same" if same else "different"
 
 
+def _comparison(left: str | int, right: str | int, same: bool | None, asked: Asked = "given") -> NewComparison:
+    return checked(NewComparison, left=_id(left), right=_id(right), answer=_answer(same), asked=asked)
+
+
+def _id(id: Any) -> Any:
+    """Ids are texts; where items are numbered, whole numbers are what one has at hand.
+
+    >>> _id(7), _id("7")
+    ('7', '7')
+    """
+    return str(id) if isinstance(id, Integral) and not isinstance(id, bool) else id
+
+
 def _point(point: Any) -> Any:
-    """An id as it is; an array as a list."""
-    return point if isinstance(point, str) else [float(value) for value in point]
+    """An id as text; an array as a list."""
+    return _id(point) if isinstance(point, str | Integral) else [float(value) for value in point]

@@ -11,8 +11,19 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from ocelad.service.refusal import Refusal, problem
+from ocelad.service.wire import TAGS
 
 Known = tuple[type[Exception], int, str]  # what else is raised, the status that it is told with, and the word
+
+# So many characters of a path are told back.
+_MOST_PATH = 200
+# What the patterns of parameters ask for.
+_IN_WORDS = {
+    "id": "a project's name is of small letters, digits, - and _, begins with a letter or digit, and has at most 64",
+    "ocelad-person": "a person's name is of letters without accents, digits, spaces and . _ -, at most 64",
+    "idempotency-key": "a key is of 1 to 200 visible characters of ASCII",
+    "last-event-id": "the number of an entry is expected, as an event's id was",
+}
 
 
 def tell_problems(app: FastAPI, known: Sequence[Known]) -> None:
@@ -24,7 +35,12 @@ def tell_problems(app: FastAPI, known: Sequence[Known]) -> None:
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return problem(refusal_of_validation(error.errors()))
+        errors = error.errors()
+        # What is not sent as JSON is not read as JSON, and then nothing about it is right.
+        unread = any(each["loc"][:1] == ("body",) and each["type"] != "missing" for each in errors)
+        if unread and not is_json(request):
+            return problem(not_json())
+        return problem(refusal_of_validation(errors))
 
     async def by_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -39,6 +55,18 @@ def tell_problems(app: FastAPI, known: Sequence[Known]) -> None:
             return problem(_of_known(error, status, code))
 
         app.add_exception_handler(kind, by_kind)
+
+
+def is_json(request: Request) -> bool:
+    """Whether the body is said to be JSON."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
+
+
+def not_json() -> Refusal:
+    return Refusal(
+        415, "the body is not said to be JSON; send the header Content-Type: application/json", where="header"
+    )
 
 
 def refusal_of(error: Exception, known: Sequence[Known]) -> Refusal | None:
@@ -58,9 +86,11 @@ def _of_known(error: Exception, status: int, code: str) -> Refusal:
 
 
 def _of_http(request: Request, error: HTTPException) -> Refusal:
+    path = request.url.path
+    path = path if len(path) <= _MOST_PATH else f"{path[:_MOST_PATH]}..."
     sentences = {
-        404: f"there is nothing at {request.url.path}; /v1/openapi.json lists what there is",
-        405: f"{request.method} is not for {request.url.path}",
+        404: f"there is nothing at {path}; /v1/openapi.json lists what there is",
+        405: f"{request.method[:20]} is not for {path}",
     }
     message = sentences.get(error.status_code, str(error.detail))
     return Refusal(error.status_code, message, headers=error.headers)
@@ -69,9 +99,11 @@ def _of_http(request: Request, error: HTTPException) -> Refusal:
 def refusal_of_validation(errors: Sequence[Any], *within: str) -> Refusal:
     """One sentence of what pydantic found first, and where, in what part of the request."""
     first = errors[0]
-    where = ".".join(str(part) for part in (*within, *first["loc"]))
+    where = ".".join(str(part) for part in (*within, *first["loc"]) if part not in TAGS)
     if first["type"] == "json_invalid":
         return Refusal(400, f"the body is not JSON: {first.get('ctx', {}).get('error', 'it could not be read')}")
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     message = str(first["msg"])
+    if first["type"] == "string_pattern_mismatch":
+        message = _IN_WORDS.get(str(first["loc"][-1]).lower(), message)
     return Refusal(422, f"{where}: {message[:1].lower()}{message[1:]}{more}", where=where)

@@ -11,6 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 MEBIBYTE = 2**20
+# Hosts that stand for all addresses of a machine, which none is reached by, and the one that it reaches itself by.
+_SELF = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def _separate(names: Any) -> Any:
@@ -39,6 +41,8 @@ class Settings(BaseSettings):
     --------
     >>> Settings(port=9000).address
     'http://127.0.0.1:9000'
+    >>> Settings(host="0.0.0.0").address
+    'http://127.0.0.1:8765'
     >>> Settings(allow_hosts="labels.example.org, [::1]").allow_hosts
     ('labels.example.org', '::1')
     """
@@ -71,9 +75,15 @@ class Settings(BaseSettings):
     stop_timeout: Annotated[int, Field(ge=1)] = 10
 
     @property
+    def at_all_addresses(self) -> bool:
+        """Whether it listens at whatever addresses this machine has."""
+        return self.host in _SELF
+
+    @property
     def address(self) -> str:
         """Where it is reached from this machine."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        host = _SELF.get(self.host, self.host)
+        host = f"[{host}]" if ":" in host else host
         return f"http://{host}:{self.port}"
 
     @property

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from ocelad.service.entries import Answer, Asked, Kind
 
@@ -14,6 +14,8 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="
 Seq = Annotated[int, Field(ge=0, le=2**53)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Right = Literal["read", "answer", "admin"]
+#: What tells the kinds of a body apart that may be of several; pydantic puts them into places, where nobody wants them.
+ONE, MANY, BY_ID, BY_FEATURES = TAGS = ("<one>", "<many>", "<id>", "<features>")
 
 
 class Sent(BaseModel):
@@ -108,6 +110,17 @@ class NewComparisons(Sent):
     comparisons: Annotated[list[NewComparison], Field(min_length=1, max_length=MOST_AT_ONCE)]
 
 
+def _one_or_many(sent: Any) -> str:
+    many = "comparisons" in sent if isinstance(sent, dict) else isinstance(sent, NewComparisons)
+    return MANY if many else ONE
+
+
+#: What is wrong is told of the kind that was meant, and not of both.
+OneOrMany: TypeAlias = Annotated[
+    Annotated[NewComparison, Tag(ONE)] | Annotated[NewComparisons, Tag(MANY)], Discriminator(_one_or_many)
+]
+
+
 class Acknowledged(Told):
     """These are durable now: they outlive a kill of the server and a power cut."""
 
@@ -168,7 +181,14 @@ class MetricInfo(Told):
     matrix: list[list[float]] | None  # where asked for
 
 
-Point = Id | Annotated[list[Number], Field(min_length=1, max_length=100_000)]
+def _id_or_features(sent: Any) -> str:
+    return BY_FEATURES if isinstance(sent, list) else BY_ID
+
+
+Point = Annotated[
+    Annotated[Id, Tag(BY_ID)] | Annotated[list[Number], Field(min_length=1, max_length=100_000), Tag(BY_FEATURES)],
+    Discriminator(_id_or_features),
+]
 
 
 class PointPair(Sent):

@@ -87,6 +87,8 @@ def _opened(file: BinaryIO, name: str) -> Any:
             image = pillow().open(file, formats=FORMATS)
     except (pillow().DecompressionBombWarning, pillow().DecompressionBombError):
         raise ItemsError(f"{name} has more than {MOST_PIXELS:,} pixels, which is the most that is accepted") from None
+    except import_module("PIL").UnidentifiedImageError:  # which would tell of objects in memory
+        raise ItemsError(f"{name} is not a picture that can be read; {accepted}") from None
     except Exception as error:
         raise ItemsError(f"{name} is not a picture that can be read ({_sentence(error)}); {accepted}") from None
     if image.width * image.height > MOST_PIXELS:

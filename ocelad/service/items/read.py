@@ -44,7 +44,7 @@ def read_items(
     features : str or sequence of str, optional
         The columns of the features, as names or patterns (in one text: with commas between them); or one column of
         lists of numbers; or one of texts, whose words become the features. Default: a column of lists; without one, all
-        numbers that are not called label, class, target or y; without those, the words of the text.
+        numbers that are not called label, class, target or (without an x) y; without those, the words of the text.
     fields : sequence of str
         Columns that are only told of and coloured by. All that is nothing else is one, too.
     limits : Limits, optional

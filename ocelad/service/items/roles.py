@@ -93,7 +93,10 @@ def _features(name: str, held: dict[str, _Held], free: list[str]) -> tuple[str, 
     lists = [column for column in free if held[column].kind == "list"]
     if len(lists) > 1:
         raise FileError(f"{name} has several columns of lists, {listed(lists)}; say which one with features=")
-    numbers = [column for column in free if held[column].kind == "number" and column.lower() not in _NO_FEATURES]
+    no_features = set(_NO_FEATURES)
+    if "x" in map(str.lower, held):  # then y is where something lies
+        no_features.remove("y")
+    numbers = [column for column in free if held[column].kind == "number" and column.lower() not in no_features]
     return tuple(lists or numbers)
 
 

@@ -35,6 +35,8 @@ from ocelad.service.itemset import Field, ItemSet
 _CHUNK_NUMBERS = 1_000_000
 # Before the names of columns, which may be anything, where a stream has names of its own.
 _KEPT = "kept "
+# How ZIP archives begin, which .xlsx files are, and older files of Excel.
+_OFFICE_MAGIC = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 _FLAGS = {"true": True, "false": False}
 
 
@@ -50,6 +52,8 @@ def read_table(
 ) -> ItemSet:
     """All items of a table; the source is closed."""
     try:
+        if source.head(4) in _OFFICE_MAGIC:
+            raise ItemsError(f"{source.name} looks like an Excel file (or another archive); save it as CSV")
         table = open_table(source, format, stop=True)
         roles = find_roles(source.name, table, id=id, text=text, features=features, fields=fields)
         limits.check(source.name, 0, len(roles.feature_names))

@@ -120,6 +120,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         408: "The body came too slowly",
         409: "Not as things are",
         413: "Too large",
+        415: "Not said to be JSON",
         421: "Meant for a service of another name",
         422: "Something in the request is not accepted",
         429: "Too many requests",

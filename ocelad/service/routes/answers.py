@@ -16,20 +16,20 @@ from ocelad.service.live import Live
 from ocelad.service.refusal import Refusal
 from ocelad.service.routes.access import REFUSALS, Answerer, Key, Reader, is_of, told, told_by
 from ocelad.service.store import Appended
-from ocelad.service.wire import Acknowledged, HistoryPage, NewComparison, NewComparisons, Seq, Undo, Undone
+from ocelad.service.wire import Acknowledged, HistoryPage, NewComparison, OneOrMany, Seq, Undo, Undone
 
 router = APIRouter(tags=["answers"], responses=REFUSALS)
 
 
 @router.post("/projects/{project}/comparisons", status_code=201, response_model=Acknowledged)
-async def compare(access: Answerer, new: NewComparison | NewComparisons, key: Key = None) -> Response:
+async def compare(access: Answerer, new: OneOrMany, key: Key = None) -> Response:
     """Keep one answer, or many in their order; told when they are durable."""
     live = access.live
     kept = await asyncio.wrap_future(access.service.store.append(live.id, entries_of(live, new), access.who, key))
     return acknowledged(kept)
 
 
-def entries_of(live: Live, new: NewComparison | NewComparisons) -> list[NewEntry]:
+def entries_of(live: Live, new: OneOrMany) -> list[NewEntry]:
     """What is to be kept of one answer, or of many."""
     if isinstance(new, NewComparison):
         return [_entry(live, new, "body")]

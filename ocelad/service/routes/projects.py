@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from ocelad.service import items as reading
 from ocelad.service.items import ItemsError
 from ocelad.service.live import Live
-from ocelad.service.problems import refusal_of_validation
+from ocelad.service.problems import is_json, not_json, refusal_of_validation
 from ocelad.service.refusal import Refusal
 from ocelad.service.routes.access import REFUSALS, Admin, Reader, service_of, told, told_by
 from ocelad.service.security import known_caller
@@ -104,9 +104,8 @@ def _page(live: Live, after: int, limit: int) -> ItemPage:
 @router.post("/projects/{project}/items", status_code=201, response_model=ItemsAdded, openapi_extra=_described())
 async def add_items(access: Admin, request: Request) -> Response:
     """Append items; their features are in the order of the project's feature names, in the same units."""
-
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise Refusal(422, "items are added as JSON; accepted: 'Content-Type: application/json'", where="header")
+    if not is_json(request):
+        raise not_json()
     data = await request.body()
 
     def add() -> ItemsAdded:  # in a thread: it takes long, and much of it lets others go on

@@ -18,11 +18,11 @@ from ocelad.service.routes.access import KEY, PERSON, named
 from ocelad.service.routes.answers import acknowledged, compare, entries_of, router
 from ocelad.service.security import known_caller
 from ocelad.service.service import Service
-from ocelad.service.wire import NewComparison, NewComparisons
+from ocelad.service.wire import OneOrMany
 
 _PATH = re.compile(r"/v1/projects/([a-z0-9_-]{1,64})/comparisons")
 _PERSON, _KEY = re.compile(PERSON), re.compile(KEY)
-_NEW: TypeAdapter[NewComparison | NewComparisons] = TypeAdapter(NewComparison | NewComparisons)
+_NEW: TypeAdapter[OneOrMany] = TypeAdapter(OneOrMany)
 _ROUTE = next(route for route in router.routes if getattr(route, "endpoint", None) is compare)
 
 

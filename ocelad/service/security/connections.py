@@ -36,7 +36,8 @@ class SlowHeaders(HttpToolsProtocol):
     _headers_due: TimerHandle | None = None
     _read_due: TimerHandle | None = None
     _in_headers = False
-    _header_bytes = 0
+    _header_bytes = 0  # that came, while they are not complete
+    _parsed_bytes = 0  # of them, without what came along with them
 
     @classmethod
     def within(cls, header_timeout: float) -> type[SlowHeaders]:
@@ -63,7 +64,7 @@ class SlowHeaders(HttpToolsProtocol):
         if self._in_headers:
             self._header_bytes += len(data)
             if self._header_bytes > _MOST_HEADER_BYTES:
-                self._refuse(Refusal(431, f"the headers are larger than the {_MOST_HEADER_BYTES:,} bytes accepted"))
+                self._refuse(_too_large())
                 return
         if self._answering():
             self._headers_at_hand()
@@ -71,11 +72,21 @@ class SlowHeaders(HttpToolsProtocol):
             self._await_headers()
 
     def on_message_begin(self) -> None:
-        self._in_headers, self._header_bytes = True, 0
+        self._in_headers, self._header_bytes, self._parsed_bytes = True, 0, 0
         super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._parsed_bytes += len(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._parsed_bytes += len(name) + len(value) + len(b": \r\n")
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
+        if self._parsed_bytes > _MOST_HEADER_BYTES:
+            raise _too_large()  # ends the parsing before there is a request; told by ``send_400_response``
         super().on_headers_complete()
 
     def pause_writing(self) -> None:
@@ -88,7 +99,8 @@ class SlowHeaders(HttpToolsProtocol):
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(Refusal(400, "this cannot be read as a request of HTTP/1.1"))
+        too_large = self._parsed_bytes > _MOST_HEADER_BYTES
+        self._refuse(_too_large() if too_large else Refusal(400, "this cannot be read as a request of HTTP/1.1"))
 
     def _too_many_alike(self) -> bool:
         if self._address is None:
@@ -123,6 +135,10 @@ class SlowHeaders(HttpToolsProtocol):
     def _refuse(self, refusal: Refusal) -> None:
         self.transport.write(_told(refusal))
         self.transport.close()
+
+
+def _too_large() -> Refusal:
+    return Refusal(431, f"the headers are larger than the {_MOST_HEADER_BYTES:,} bytes accepted")
 
 
 def _told(refusal: Refusal) -> bytes:
