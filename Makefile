@@ -22,10 +22,10 @@ test: .venv/.dev .venv/.system
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n auto -q tests/test_engines.py tests/test_kernels.py tests/test_blocked.py \
 	  tests/test_diagonal.py tests/test_margins.py tests/test_relatives.py tests/test_rated.py \
 	  tests/test_fused.py tests/test_scores.py
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 test-slow: .venv/.dev .venv/.system
-	$(BIN)/pytest -n auto -m slow
+	$(BIN)/pytest -n auto --dist worksteal -m slow
 
 check: .venv/.dev
 	$(BIN)/ruff format --check .
