@@ -227,7 +227,7 @@ def told(entry: Entry):
     return entry.kind, entry.left, entry.right, entry.asked, entry.who, entry.undoes
 
 
-@pytest.mark.parametrize(("n_examples", "n_steps"), [(5, 12), pytest.param(150, 40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("n_examples", "n_steps"), [(5, 12), pytest.param(30, 40, marks=pytest.mark.slow)])
 def test_a_log_is_what_a_plain_model_says(tmp_path, url, n_examples, n_steps):
     logs, opened = machine(tmp_path, url)
     try:
