@@ -43,7 +43,7 @@ class TestRefusals:
         assert "there is no file none.csv; accepted: a table of items" in refused(tmp_path, "none.csv")
 
     def test_settings_of_the_tracker_leave_no_project_behind(self, tmp_path, items):
-        assert "the tracker has no setting 'step'; accepted: diagonal" in refused(tmp_path, items, "--set", "step=1")
+        assert "'step=1' is not NAME=VALUE with one of diagonal" in refused(tmp_path, items, "--set", "step=1")
         assert "step_size must be a finite number above 0" in refused(tmp_path, items, "--set", "step_size=-1")
         assert "gives other bits when a log is replayed" in refused(tmp_path, items, "--set", "engine=sparse")
         assert "is not NAME=VALUE" in refused(tmp_path, items, "--set", "step_size")

@@ -593,7 +593,7 @@ def test_the_first_use_says_that_it_compiles_and_the_next_does_not(tmp_path):
         )
 
     cold, again = run(), run()
-    assert cold.stderr == "ocelad: compiling its kernels for this machine, once; about 10 seconds\n"
+    assert cold.stderr == "ocelad: compiling its kernels for this machine, once; ten seconds to a minute\n"
     assert again.stderr == ""
     assert cold.stdout.startswith("The kernels are compiled")
 

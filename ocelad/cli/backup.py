@@ -6,14 +6,7 @@ from pathlib import Path
 
 import click
 
-data_folder = click.option(
-    "--data-folder",
-    type=click.Path(file_okay=False, path_type=Path),
-    envvar="OCELAD_SERVE_FOLDER",
-    default=Path("ocelad-data"),
-    show_default=True,
-    help="As of ocelad serve.",
-)
+from ocelad.cli.shared import data_folder
 
 
 @click.command(short_help="Copy what a service keeps into one file, while it runs.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import sys
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocelad.cli.shared import INTERRUPTED, file_format
+from ocelad.cli.shared import INTERRUPTED, file_format, more_settings, with_more_settings
 
 if TYPE_CHECKING:
     from ocelad.service.itemset import ItemSet
@@ -41,9 +40,7 @@ _MOST_NAMES = 8
 @click.option("--field", multiple=True, metavar="COLUMN", help="A column that is shown, and not learned on.")
 @click.option("--features", metavar="COLUMNS", help="What is learned on: names or patterns, with commas between.")
 @file_format
-@click.option(
-    "--set", "more", multiple=True, metavar="NAME=VALUE", help="A setting of the tracker, as of ocelad track."
-)
+@more_settings
 @click.option(
     "--data-folder",
     type=click.Path(file_okay=False, path_type=Path),
@@ -178,7 +175,7 @@ def _made(service: Service, name: str, file: Path | None, options: dict[str, Any
         columns["format"] = options["format_"]
     known_by = f"built-in {options['demo']}" if file is None else reading.fingerprint(file, **columns)
     if name not in service:
-        settings = _tracker_settings(options["more"])
+        settings = with_more_settings({}, options["more"])
         items = reading.built_in(options["demo"]) if file is None else _read(file, columns)
         service.create(name, options["title"] or name, items, settings, known_by)
         return items
@@ -249,16 +246,3 @@ def _name_of(file: Path | None) -> str:
     assert file is not None
     stem = file.resolve().name.split(".")[0]
     return re.sub(r"[^a-z0-9_-]+", "-", stem.lower()).strip("-_")[:64] or "items"
-
-
-def _tracker_settings(entries: tuple[str, ...]) -> dict[str, Any]:
-    settings = {}
-    for entry in entries:
-        name, equals, value = entry.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{entry!r} is not NAME=VALUE", param_hint="--set")
-        try:
-            settings[name] = json.loads(value)
-        except ValueError:
-            settings[name] = value
-    return settings

@@ -6,7 +6,7 @@ import csv
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,21 @@ Command = Callable[..., None]
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 saved_tracker = click.argument("tracker", type=click.Path(dir_okay=False, path_type=Path))
+data_folder = click.option(
+    "--data-folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="OCELAD_SERVE_FOLDER",
+    default=Path("ocelad-data"),
+    show_default=True,
+    help="As of ocelad serve.",
+)
+more_settings = click.option(
+    "--set",
+    "more",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any other setting of MetricTracker, such as max_rank=20; may be given again.",
+)
 
 
 def reading_pairs(command: Command) -> Command:
@@ -61,6 +76,31 @@ file_format = click.option(
     type=click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"]),
     help="What the file is; known by its name or first bytes by default.",
 )
+
+
+def with_more_settings(settings: Mapping[str, Any], more: Iterable[str]) -> dict[str, Any]:
+    """Settings of a tracker, and those of ``more_settings``; values are JSON, and anything else is a text.
+
+    >>> with_more_settings({"loss": "hinge"}, ["max_rank=20", "engine=lowrank"])
+    {'loss': 'hinge', 'max_rank': 20, 'engine': 'lowrank'}
+    """
+    from ocelad.estimators import MetricTracker
+
+    accepted = sorted(set(MetricTracker().get_params()) - {"preprocessor"})
+    settings = dict(settings)
+    for entry in more:
+        name, equals, value = entry.partition("=")
+        if not equals or name not in accepted:
+            raise click.BadParameter(
+                f"{entry!r} is not NAME=VALUE with one of {', '.join(accepted)}", param_hint="--set"
+            )
+        if name in settings:
+            raise click.BadParameter(f"{name} is given twice", param_hint="--set")
+        try:
+            settings[name] = json.loads(value)
+        except ValueError:
+            settings[name] = value
+    return settings
 
 
 def skipping(command: Command) -> Command:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocelad.cli.shared import Command, as_json, print_json, print_tables, table
+from ocelad.cli.shared import Command, as_json, data_folder, print_json, print_tables, table
 
 if TYPE_CHECKING:
-    from ocelad.service.store import Token, Tokens
+    from ocelad.service.store import Tokens
 
 RIGHTS = ("read", "answer", "admin")
 
@@ -26,14 +27,7 @@ def _where(command: Command) -> Command:
             envvar="OCELAD_SERVE_DATABASE",
             help="As of ocelad serve: postgresql://user@host/name in the place of SQLite in the data folder.",
         ),
-        click.option(
-            "--data-folder",
-            type=click.Path(file_okay=False, path_type=Path),
-            envvar="OCELAD_SERVE_FOLDER",
-            default=Path("ocelad-data"),
-            show_default=True,
-            help="As of ocelad serve.",
-        ),
+        data_folder,
     ):
         command = option(command)
     return command
@@ -111,7 +105,7 @@ def list_(data_folder: Path, database: str | None, as_json: bool) -> None:
     with _tokens(data_folder, database) as tokens:
         rows = tokens.all()
     if as_json:
-        print_json({"tokens": [_told(row) for row in rows]})
+        print_json({"tokens": [asdict(row) for row in rows]})
     elif not rows:
         click.echo("There are no tokens; `ocelad token create NAME` makes one.")
     else:
@@ -135,15 +129,6 @@ def _tokens(data_folder: Path, database: str | None, *, may_be_new: bool = False
     if not (may_be_new or database or data_folder.is_dir()):
         raise click.UsageError(f"there is no data folder {str(data_folder)!r}; --data-folder says another")
     return open_tokens(data_folder, database)
-
-
-def _told(token: Token) -> dict[str, Any]:
-    return {
-        "name": token.name,
-        "rights": token.rights,
-        "created_at": token.created_at,
-        "revoked_at": token.revoked_at,
-    }
 
 
 def _shown(rights: dict[str, Any]) -> str:

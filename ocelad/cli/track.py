@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import signal
 import sys
@@ -20,6 +19,7 @@ from ocelad.cli.shared import (
     as_json,
     check_output,
     lengths_of,
+    more_settings,
     opened_pairs,
     print_json,
     print_tables,
@@ -27,6 +27,7 @@ from ocelad.cli.shared import (
     skipping,
     table,
     tell_of_skipped,
+    with_more_settings,
 )
 
 if TYPE_CHECKING:
@@ -69,13 +70,7 @@ ENDINGS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".a
 @click.option("--step-size", type=float, help="eta0; default 0.01, for pairs of squared length around 40.")
 @click.option("--shrinkage", type=float, help="rho; default 0.")
 @click.option("--diagonal", is_flag=True, help="One weight per feature, no correlations.")
-@click.option(
-    "--set",
-    "more",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Any other setting of MetricTracker, such as max_rank=20; may be given again.",
-)
+@more_settings
 @as_json
 @click.option("--quiet", is_flag=True, help="No progress, no report.")
 def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options: Any) -> None:
@@ -151,22 +146,7 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
     """What was said about the tracker, and nothing else."""
     settings = {name: options[name] for name in ("loss", "step_size", "shrinkage") if options[name] is not None}
     settings |= {"diagonal": True} if options["diagonal"] else {}
-    from ocelad.estimators import MetricTracker
-
-    accepted = sorted(set(MetricTracker().get_params()) - {"preprocessor"})
-    for entry in options["more"]:
-        name, equals, value = entry.partition("=")
-        if not equals or name not in accepted:
-            raise click.BadParameter(
-                f"{entry!r} is not NAME=VALUE with one of {', '.join(accepted)}", param_hint="--set"
-            )
-        if name in settings:
-            raise click.BadParameter(f"{name} is given twice", param_hint="--set")
-        try:
-            settings[name] = json.loads(value)
-        except ValueError:
-            settings[name] = value
-    return settings
+    return with_more_settings(settings, options["more"])
 
 
 def _begun(output: Path, options: dict[str, Any]) -> Tracking:

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 from ocelad.client.connection import Connection
 from ocelad.client.project import Project
-from ocelad.service.wire import Health, ProjectInfo, ProjectList
+from ocelad.service.wire import Health, ProjectInfo, ProjectList, UploadFormat
 
-Format = Literal["csv", "jsonl", "parquet"]
-_FORMATS: dict[str, Format] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+_FORMATS: dict[str, UploadFormat] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
 class Client:
@@ -75,7 +74,7 @@ class Client:
         id: str,
         items: str | PathLike[str] | bytes,
         *,
-        format: Format | None = None,
+        format: UploadFormat | None = None,
         title: str | None = None,
         item_id: str | None = None,
         text: str | None = None,

@@ -7,7 +7,7 @@ inner products.
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
@@ -39,7 +39,10 @@ class _WhileCompiling(numba_event.Listener):
             numba_config.SLP_VECTORIZE = 1
             if not self._told:
                 self._told = True
-                print("ocelad: compiling its kernels for this machine, once; about 10 seconds", file=sys.stderr)
+                # Onto standard error, unless the program has logs of its own, whose lines may be for machines.
+                logging.getLogger("ocelad").warning(
+                    "ocelad: compiling its kernels for this machine, once; ten seconds to a minute"
+                )
 
     def on_end(self, event: Any) -> None:
         numba_config.SLP_VECTORIZE = self._theirs.pop()

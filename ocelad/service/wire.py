@@ -14,6 +14,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="
 Seq = Annotated[int, Field(ge=0, le=2**53)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Right = Literal["read", "answer", "admin"]
+UploadFormat = Literal["csv", "jsonl", "parquet"]
 #: What tells the kinds of a body apart that may be of several; pydantic puts them into places, where nobody wants them.
 ONE, MANY, BY_ID, BY_FEATURES = TAGS = ("<one>", "<many>", "<id>", "<features>")
 

@@ -7,17 +7,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import astuple
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import numpy as np
 
 from ocelad.service.items.limits import UPLOAD_LIMITS, ItemsError, Limits
+from ocelad.service.items.roles import Columns
 from ocelad.service.itemset import ItemSet, Scaling
+from ocelad.service.wire import UploadFormat
 
 MOST_SECONDS = 120
 #: What the process may use of memory, beyond its programs.
@@ -30,14 +31,7 @@ _turn = Lock()
 
 
 def read_upload(
-    data: bytes,
-    format: Literal["csv", "parquet", "jsonl"],
-    *,
-    id: str | None = None,
-    text: str | None = None,
-    features: str | Sequence[str] | None = None,
-    fields: Sequence[str] = (),
-    limits: Limits = UPLOAD_LIMITS,
+    data: bytes, format: UploadFormat, *, limits: Limits = UPLOAD_LIMITS, **columns: Unpack[Columns]
 ) -> ItemSet:
     """Read items from the bytes of a file, as ``read_items`` does; no path is ever looked at.
 
@@ -45,8 +39,7 @@ def read_upload(
     more. A file that makes its reader crash or grow is refused as any other that is wrong. One is read at a time, and
     others wait.
     """
-    options = {"format": format, "id": id, "text": text, "features": features, "fields": list(fields)}
-    asked = json.dumps([options, astuple(limits)]).encode()
+    asked = json.dumps([{"format": format, **columns}, astuple(limits)]).encode()
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     environment |= {"PYTHONPATH": str(Path(__file__).parents[3]), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     try:

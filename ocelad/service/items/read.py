@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Unpack, get_args
 
 from ocelad import checks
 from ocelad.files.sources import Source
 from ocelad.service.items.folder import read_folder
 from ocelad.service.items.limits import UPLOAD_LIMITS, Limits
+from ocelad.service.items.roles import Columns
 from ocelad.service.items.table import read_table
 from ocelad.service.itemset import ItemSet
+from ocelad.service.wire import UploadFormat
 
 
 def read_items(
@@ -70,20 +72,13 @@ def read_items(
 
 
 def parse_upload(
-    data: bytes,
-    format: Literal["csv", "parquet", "jsonl"],
-    *,
-    id: str | None = None,
-    text: str | None = None,
-    features: str | Sequence[str] | None = None,
-    fields: Sequence[str] = (),
-    limits: Limits = UPLOAD_LIMITS,
+    data: bytes, format: UploadFormat, *, limits: Limits = UPLOAD_LIMITS, **columns: Unpack[Columns]
 ) -> ItemSet:
     """What ``read_upload`` does in a process of its own.
 
     >>> parse_upload(b"height,width\\n1,2\\n3,5\\n", "csv").ids
     ('0', '1')
     """
-    checks.choice(format, "format", ("csv", "parquet", "jsonl"))
+    checks.choice(format, "format", get_args(UploadFormat))
     source = Source(io.BytesIO(data), most_bytes=limits.unzipped_bytes)
-    return read_table(source, format, limits, id=id, text=text, features=features, fields=fields)
+    return read_table(source, format, limits, **columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict
 
 from ocelad.files import columns
 from ocelad.files.blocks import Table
@@ -42,14 +42,23 @@ class Roles:
     scaling: Literal["features", "all"]
 
 
+class Columns(TypedDict, total=False):
+    """Which column is what, as far as somebody says it; in the words of ``read_items``."""
+
+    id: str | None
+    text: str | None
+    features: str | Sequence[str] | None
+    fields: Sequence[str]
+
+
 def find_roles(
     name: str,
     table: Table,
     *,
-    id: str | None,
-    text: str | None,
-    features: str | Sequence[str] | None,
-    fields: Sequence[str],
+    id: str | None = None,
+    text: str | None = None,
+    features: str | Sequence[str] | None = None,
+    fields: Sequence[str] = (),
 ) -> Roles:
     """Who says nothing gets: numbers as features, the longest texts as text, all else as fields."""
     sample = table.sample(_SAMPLE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from ocelad.service.items.limits import (
     cut,
     is_plain,
 )
-from ocelad.service.items.roles import Roles, find_roles
+from ocelad.service.items.roles import Columns, Roles, find_roles
 from ocelad.service.items.scaling import scaled
 from ocelad.service.items.texts import text_features
 from ocelad.service.itemset import Field, ItemSet
@@ -40,22 +40,13 @@ _OFFICE_MAGIC = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 _FLAGS = {"true": True, "false": False}
 
 
-def read_table(
-    source: Source,
-    format: str | None,
-    limits: Limits,
-    *,
-    id: str | None,
-    text: str | None,
-    features: str | Sequence[str] | None,
-    fields: Sequence[str],
-) -> ItemSet:
+def read_table(source: Source, format: str | None, limits: Limits, **columns: Unpack[Columns]) -> ItemSet:
     """All items of a table; the source is closed."""
     try:
         if source.head(4) in _OFFICE_MAGIC:
             raise ItemsError(f"{source.name} looks like an Excel file (or another archive); save it as CSV")
         table = open_table(source, format, stop=True)
-        roles = find_roles(source.name, table, id=id, text=text, features=features, fields=fields)
+        roles = find_roles(source.name, table, **columns)
         limits.check(source.name, 0, len(roles.feature_names))
         width = max(1, len(roles.feature_names) + len(roles.fields))
         stream = _RowStream(

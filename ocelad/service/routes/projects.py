@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
@@ -25,6 +25,7 @@ from ocelad.service.wire import (
     NewItems,
     ProjectInfo,
     ProjectList,
+    UploadFormat,
 )
 
 router = APIRouter(tags=["projects"], responses=REFUSALS)
@@ -56,7 +57,7 @@ async def projects(request: Request) -> Response:
 async def create_project(
     request: Request,
     id: Annotated[Name, Query()],
-    format: Annotated[Literal["csv", "jsonl", "parquet"], Query()],
+    format: Annotated[UploadFormat, Query()],
     title: Annotated[str, Query(max_length=200)] = "",
     item_id: Annotated[str | None, Query(max_length=200, description="The column of ids")] = None,
     text: Annotated[str | None, Query(max_length=200, description="The column of texts to show")] = None,
