@@ -71,6 +71,11 @@ class TestRefusals:
     def test_a_setting_of_the_environment(self, tmp_path, items):
         assert "OCELAD_SERVE_RANDOM_SHARE" in refused(tmp_path, items, OCELAD_SERVE_RANDOM_SHARE="2")
 
+    def test_an_unknown_setting_of_the_environment(self, tmp_path, items):
+        said = refused(tmp_path, items, OCELAD_SERVE_PROT="80")
+        assert "OCELAD_SERVE_PROT is no setting; is OCELAD_SERVE_PORT meant?" in said
+        assert "accepted: OCELAD_SERVE_FOLDER, " in refused(tmp_path, items, OCELAD_SERVE_QQQQQQQQQQQQQQQQQ="80")
+
     def test_a_port_that_is_taken(self, tmp_path, items):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))

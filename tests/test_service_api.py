@@ -52,6 +52,18 @@ def learned(client):
         sleep(0.01)
 
 
+def test_a_parameter_that_a_route_does_not_have_is_refused_everywhere(client):
+    routes = client.get("/v1/openapi.json").json()["paths"]
+    assert len(routes) > 10
+    for path, methods in routes.items():
+        ask = {"get": client.get, "post": client.post}
+        for method in methods if path.startswith("/v1/") else ():
+            answer = ask[method](path.replace("{project}", client.name), params={"limits": 3})
+            assert (answer.status_code, answer.json()["error"]["where"]) == (422, "query"), path
+    told = client.get(f"{client.P}/items", params={"limits": 3}).json()["error"]["message"]
+    assert told == "there is no parameter 'limits'; accepted: after, limit"
+
+
 class TestAnswers:
     def test_are_numbered_and_learned_from(self, client):
         assert compare(client, 0, 1, "same").json() == {"first": 1, "last": 1, "repeated": False}

@@ -237,6 +237,8 @@ WRONG = {
     "id twice": (b"id,a\nx,1\ny,2\nx,3\n", "csv", "line 4: the id 'x' was given in line 2 already"),
     "no id": (b"id,a\nx,1\n,2\n", "csv", "line 3: column 'id' is empty; an id is expected"),
     "long id": (b"id,a\nx,1\n" + b"y" * 201 + b",2\n", "csv", "line 3: the id 'y+.* longer than 200"),
+    "control in an id": (b"id,a\nx,1\ny\x1b[2J,2\n", "csv", "line 3: the id 'y.* holds U\\+001B, a control"),
+    "an id that turns": ("id,a\nx,1\ny\u202etxt,2\n".encode(), "csv", "line 3: the id 'y.* holds U\\+202E"),
     "column twice": (b"a,a\n1,2\n", "csv", "has the column 'a' twice"),
     "long name": (b"a" * 201 + b"\n1\n2\n", "csv", "longer than 200 characters"),
     "cells missing": (b"a,b\n1,2\n3\n", "csv", "line 3: the row has 1 cells; 2 are expected"),
@@ -669,7 +671,7 @@ def test_a_folder_without_enough_pictures_is_refused(tmp_path):
         read_items(tmp_path, limits=Limits(items=1))
     (tmp_path / "c.png").write_bytes((tmp_path / "b.png").read_bytes())
     (tmp_path / ("n" * 197 + ".png")).write_bytes((tmp_path / "b.png").read_bytes())
-    with pytest.raises(ItemsError, match="a name of more than 200 characters"):
+    with pytest.raises(ItemsError, match="is longer than 200 characters"):
         read_items(tmp_path)
 
 
@@ -798,6 +800,7 @@ def test_new_items_are_scaled_as_those_that_are_there(project):
         ({"id": "i3"}, "items.1.id", "the id 'i3' is there already"),
         ({"id": "first"}, "items.1.id", "the id 'first' is there already"),
         ({"id": "a\0"}, "items.1.id", "none in UTF-8, or a zero"),
+        ({"id": "a\n"}, "items.1.id", "holds U\\+000A, a control"),
         ({"features": [1.0]}, "items.1.features", "has 1 features; 2 are expected"),
         ({"features": [1.0, 1e200]}, "items.1.features", "beyond 1e\\+150"),
         ({"features": [1.0, 1e9]}, "items.1.features", "too far from the others in 'width'"),

@@ -47,10 +47,10 @@ def ways(service):
     )
 
 
-def answer(app, way, path, headers, parts, ends=True):
+def answer(app, way, path, headers, parts, ends=True, query=""):
     """Status, headers and body; the client may go away before it has sent all."""
     raw = [(name.encode(), value.encode("latin-1")) for name, value in headers]
-    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
+    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": query.encode()}
     scope |= {"headers": raw, "root_path": "", "scheme": "http", "http_version": "1.1", "app": app}
     scope |= {"client": ("127.0.0.1", 1), "server": ("127.0.0.1", 1), "asgi": {"version": "3.0", "spec_version": "2.3"}}
     waiting = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
@@ -102,10 +102,11 @@ asked_for = given(
     person=st.sampled_from([None, "", "anna", "a/b", " b ", "x" * 65, "\xff"]),
     key=st.sampled_from([None, "k", "k", "a b", "k" * 190, "k" * 300, ""]),
     cut=st.integers(0, 9),
+    query=st.sampled_from(["", "", "", "x=1", "&"]),
 )
 
 
-def check(service, ways, body, holder, project, kind, person, key, cut):
+def check(service, ways, body, holder, project, kind, person, key, cut, query):
     app, quick, route, tokens = ways
     data = body.encode("latin-1", "surrogatepass") if body == "\xff" else body.encode()
     headers = [("host", "localhost")]
@@ -116,7 +117,7 @@ def check(service, ways, body, holder, project, kind, person, key, cut):
 
     def asked(way, name):
         with_key = headers if key is None else [*headers, ("idempotency-key", key.replace("k", name, 1))]
-        return answer(app, way, path, with_key, [data[:cut], data[cut:]])
+        return answer(app, way, path, with_key, [data[:cut], data[cut:]], query=query)
 
     one, other = (chr(letter) + format(next(NUMBERS), "x") for letter in b"ab")
     slow, fast = asked(route, one), asked(quick, other)
@@ -140,11 +141,14 @@ def check(service, ways, body, holder, project, kind, person, key, cut):
 
 @settings(max_examples=100)
 @asked_for
-@example(body=RIGHT, holder="answer", project="some", kind="application/json", person="anna", key="k", cut=3)
-@example(body=RIGHT, holder="read", project="some", kind="application/json", person="anna", key="k", cut=3)
-@example(body=RIGHT, holder="answer", project="other", kind="application/json", person="anna", key="k", cut=3)
-@example(body=RIGHT, holder="answer", project="some", kind="text/plain", person="anna", key="k", cut=3)
-@example(body=RIGHT, holder="answer", project="some", kind=None, person="anna", key="k", cut=3)
+@example(body=RIGHT, holder="answer", project="some", kind="application/json", person="anna", key="k", cut=3, query="")
+@example(body=RIGHT, holder="read", project="some", kind="application/json", person="anna", key="k", cut=3, query="")
+@example(body=RIGHT, holder="answer", project="other", kind="application/json", person="anna", key="k", cut=3, query="")
+@example(body=RIGHT, holder="answer", project="some", kind="text/plain", person="anna", key="k", cut=3, query="")
+@example(body=RIGHT, holder="answer", project="some", kind=None, person="anna", key="k", cut=3, query="")
+@example(
+    body=RIGHT, holder="answer", project="some", kind="application/json", person="anna", key="k", cut=3, query="x=1"
+)
 def test_both_ways_answer_alike(service, ways, **request):
     check(service, ways, **request)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -127,8 +128,12 @@ def _serve(name: str | None, items: Path | None, options: dict[str, Any]) -> Non
 def _settings(options: dict[str, Any]) -> Settings:
     from pydantic import ValidationError
 
-    from ocelad.service.settings import Settings
+    from ocelad.service.settings import Settings, check_environment
 
+    try:
+        check_environment(os.environ)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     given = {
         "folder": options["data_folder"],
         "database": options["database"],

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 
@@ -18,6 +18,7 @@ from ocelad.service.logs import logger
 from ocelad.service.observed import Measures, Observed
 from ocelad.service.problems import Known, tell_problems
 from ocelad.service.routes import answers, operations, projects, questions
+from ocelad.service.routes.access import only_known_parameters
 from ocelad.service.routes.quick import Quick
 from ocelad.service.security import Authenticator, Doors, Guard, Limits, needs_token
 from ocelad.service.service import Service
@@ -72,7 +73,7 @@ def create_app(service: Service) -> FastAPI:
     app.state.authenticate = authenticate
     tell_problems(app, KNOWN)
     for router in (projects.router, answers.router, questions.router, operations.router):
-        app.include_router(router, prefix="/v1")
+        app.include_router(router, prefix="/v1", dependencies=[Depends(only_known_parameters)])
     app.include_router(operations.measures_router)
 
     @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 MEBIBYTE = 2**20
+_PREFIX = "OCELAD_SERVE_"
 # Hosts that stand for all addresses of a machine, which none is reached by, and the one that it reaches itself by.
 _SELF = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -34,6 +37,22 @@ def _host(name: str) -> str:
 Host = Annotated[str, AfterValidator(_host)]
 
 
+def check_environment(environment: Iterable[str]) -> None:
+    """Refuse a name that looks like a setting and is none: who wrote it thinks that it has an effect.
+
+    >>> check_environment(["HOME", "OCELAD_SERVE_PROT"])
+    Traceback (most recent call last):
+        ...
+    ValueError: OCELAD_SERVE_PROT is no setting; is OCELAD_SERVE_PORT meant?
+    """
+    known = [_PREFIX + name.upper() for name in Settings.model_fields]
+    for name in environment:
+        if name.upper().startswith(_PREFIX) and name.upper() not in known:
+            meant = get_close_matches(name.upper(), known, n=1)
+            hint = f"is {meant[0]} meant?" if meant else f"accepted: {', '.join(known)}"
+            raise ValueError(f"{name} is no setting; {hint}")
+
+
 class Settings(BaseSettings):
     """How the service runs; what is learned, and how, belongs to each project.
 
@@ -47,7 +66,7 @@ class Settings(BaseSettings):
     ('labels.example.org', '::1')
     """
 
-    model_config = SettingsConfigDict(env_prefix="OCELAD_SERVE_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True, extra="forbid")
 
     folder: Path = Path("ocelad-data")
     #: postgresql://user:password@host/name; None: SQLite in the folder. Secret, because it may hold a password.

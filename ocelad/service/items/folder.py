@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ocelad.checks import Floats
-from ocelad.service.items.limits import MOST_PICTURE_BYTES, NAME_CHARACTERS, ItemsError, Limits
+from ocelad.service.items.limits import MOST_PICTURE_BYTES, ItemsError, Limits, wrong_with_id
 from ocelad.service.items.pictures import Picture, read_picture
 from ocelad.service.items.scaling import scaled
 from ocelad.service.itemset import ItemSet
@@ -90,12 +90,8 @@ def _paths(folder: Path) -> list[Path]:
 
 def _id(path: Path, folder: Path) -> str:
     id = path.relative_to(folder).as_posix()
-    if len(id) > NAME_CHARACTERS:
-        raise ItemsError(f"{path} has a name of more than {NAME_CHARACTERS} characters within the folder")
-    try:
-        id.encode()
-    except UnicodeEncodeError:
-        raise ItemsError(f"{str(path)!r} has a name that is not in UTF-8") from None
+    if wrong := wrong_with_id(id):
+        raise ItemsError(f"the name of {str(path)!r} within the folder {wrong}")
     return id
 
 

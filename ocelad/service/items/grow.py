@@ -16,7 +16,7 @@ from ocelad.service.items.limits import (
     ItemsError,
     Limits,
     cut,
-    is_plain,
+    wrong_with_id,
 )
 from ocelad.service.items.scaling import FARTHEST
 from ocelad.service.itemset import Field, ItemSet
@@ -35,8 +35,8 @@ def append(items: ItemSet, new: Sequence[NewItem]) -> ItemSet:
     for i, each in enumerate(new):
         if each.id in known:
             raise ItemsError(f"the id {each.id!r} is there already; every item needs an id of its own", f"items.{i}.id")
-        if not is_plain(each.id):
-            raise ItemsError(f"the id {each.id!r} holds a character that is none in UTF-8, or a zero", f"items.{i}.id")
+        if wrong := wrong_with_id(each.id):
+            raise ItemsError(f"the id {each.id!r} {wrong}", f"items.{i}.id")
         known.add(each.id)
         _check(items, each, i)
     return ItemSet(

@@ -24,6 +24,8 @@ PICTURE_SIDE = 256
 MOST_PICTURE_BYTES = 2 << 30
 _ELLIPSIS = "…"
 _NOT_PLAIN = re.compile("[\0\ud800-\udfff]")
+# Controls, and what ends a line or turns the direction of a text: two ids could look the same, or like something else.
+_UNSEEN = re.compile("[\x01-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)
@@ -93,3 +95,18 @@ def cut(text: str, most: int) -> str:
 def is_plain(text: str) -> bool:
     """Whether a text can be kept and told of as it is; an id or a name that cannot is refused."""
     return _NOT_PLAIN.search(text) is None
+
+
+def wrong_with_id(id: str) -> str | None:
+    """Why an id is refused, for the end of a sentence that begins with it; None: it is accepted.
+
+    >>> wrong_with_id("a\\u202eb")
+    'holds U+202E, a control or a mark of direction, which nobody sees'
+    """
+    if len(id) > NAME_CHARACTERS:
+        return f"is longer than {NAME_CHARACTERS} characters"
+    if not is_plain(id):
+        return "holds a character that is none in UTF-8, or a zero"
+    if unseen := _UNSEEN.search(id):
+        return f"holds U+{ord(unseen[0]):04X}, a control or a mark of direction, which nobody sees"
+    return None

@@ -19,12 +19,11 @@ from ocelad.files.tables import open_table
 from ocelad.service.items.limits import (
     FIELD_CHARACTERS,
     LARGEST_NUMBER,
-    NAME_CHARACTERS,
     TEXT_CHARACTERS,
     ItemsError,
     Limits,
     cut,
-    is_plain,
+    wrong_with_id,
 )
 from ocelad.service.items.roles import Columns, Roles, find_roles
 from ocelad.service.items.scaling import scaled
@@ -125,10 +124,8 @@ class _RowSchema:
     def _kept(self, column: str, entry: Any) -> Field:
         if column == self.roles.id:
             key = cells.expect(column, entry, cells.identity, "an id is expected: text or a whole number")
-            if len(key) > NAME_CHARACTERS:
-                raise BadRowError(f"the id {shown(key)} is longer than {NAME_CHARACTERS} characters")
-            if not is_plain(key):
-                raise BadRowError(f"the id {shown(key)} holds a character that is none in UTF-8, or a zero")
+            if wrong := wrong_with_id(key):
+                raise BadRowError(f"the id {shown(key)} {wrong}")
             return key
         value = cells.keep(column, entry)
         most = TEXT_CHARACTERS if column in (self.roles.text, self.roles.words) else FIELD_CHARACTERS

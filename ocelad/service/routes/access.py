@@ -73,6 +73,18 @@ def service_of(request: Request) -> Service:
     return service
 
 
+async def only_known_parameters(request: Request) -> None:
+    """Refuse a parameter of the query that the route does not have: who sends it thinks that it has an effect."""
+    if request.query_params:
+        path = "/v1" + request.scope["route"].path_format.removeprefix("/v1")
+        described = request.app.openapi()["paths"][path][request.method.lower()]
+        known = [each["name"] for each in described.get("parameters", ()) if each["in"] == "query"]
+        for name in request.query_params:
+            if name not in known:
+                accepted = ", ".join(known) or "none"
+                raise Refusal(422, f"there is no parameter {name[:100]!r}; accepted: {accepted}", where="query")
+
+
 def _needs(right: Right) -> Callable[..., Coroutine[Any, Any, Access]]:
     async def access(
         request: Request,

@@ -69,7 +69,8 @@ class Quick:
         """What the store is to keep: project, entries, who and key; None where anything is wrong, or unusual."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
         person, key = (_text(headers.get(name)) for name in (b"ocelad-person", b"idempotency-key"))
-        if headers.get(b"content-type") != b"application/json" or len(headers) < len(scope["headers"]):
+        unusual = len(headers) < len(scope["headers"]) or scope["query_string"]
+        if unusual or headers.get(b"content-type") != b"application/json":
             return None
         if not _PERSON.match(person or "") or not (key is None or _KEY.match(key)):
             return None
