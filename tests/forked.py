@@ -7,14 +7,14 @@ prints, and "ended ..." when it has. What is killed is the whole of a server; on
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-
-import numpy as np
+from tempfile import TemporaryDirectory
 
 # A snapshot is written after so many entries, so that kills come in the middle of one, too.
 SNAPSHOT_ENTRIES = 40
@@ -61,6 +61,20 @@ class Forked:
         return line.removeprefix(beginning)
 
 
+def _rehearse() -> None:
+    """Do once what a server does at first and keeps: kernels, schemas, statements. All threads have ended after it."""
+    from serving import served, some_items
+
+    with TemporaryDirectory() as folder, served(Path(folder) / "data", some_items()) as (client, service):
+        for answer in ("same", "different"):
+            new = {"left": "item 0", "right": "item 1", "answer": answer}
+            client.post("/v1/projects/some/comparisons", json=new).raise_for_status()
+        assert service.project("some").learner.wait(2, 600)
+        client.post("/v1/projects/some/undo", json={"seq": 2}).raise_for_status()
+        for path in ("history?after=0&limit=1000", "metric?matrix=true"):
+            client.get(f"/v1/projects/some/{path}").raise_for_status()
+
+
 def main() -> None:
     import httptools  # noqa: F401
     import psycopg  # noqa: F401
@@ -68,19 +82,12 @@ def main() -> None:
     import uvloop  # noqa: F401
 
     import ocelad.cli
-    import ocelad.service.run
-    from ocelad.service.entries import Entry
-    from ocelad.service.itemset import ItemSet, Scaling
-    from ocelad.service.learning import Learner, learner, warm
+    from ocelad.service.learning import learner
 
-    # Loads the compiled kernels, or compiles them; its threads have ended before anything is forked.
-    items = ItemSet(tuple("abc"), np.eye(3), tuple("xyz"), Scaling("none", np.ones(3)))
-    log = [Entry(1, 0, "same", 0, 1, "given", ""), Entry(2, 0, "different", 1, 2, "given", "")]
-    first = Learner(items, {}, snapshot=None, read=lambda after, limit: log[after : after + limit])
-    assert first.wait(len(log), 600)
-    first.close()
-    warm([3])
+    _rehearse()
     learner._SNAPSHOT_ENTRIES = SNAPSHOT_ENTRIES
+    gc.collect()
+    gc.freeze()  # or each server looks through all of it, and has all of it copied
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:

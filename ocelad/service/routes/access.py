@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.responses import Response
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
@@ -76,13 +77,17 @@ def service_of(request: Request) -> Service:
 async def only_known_parameters(request: Request) -> None:
     """Refuse a parameter of the query that the route does not have: who sends it thinks that it has an effect."""
     if request.query_params:
-        path = "/v1" + request.scope["route"].path_format.removeprefix("/v1")
-        described = request.app.openapi()["paths"][path][request.method.lower()]
-        known = [each["name"] for each in described.get("parameters", ()) if each["in"] == "query"]
+        known = _parameters(request.scope["route"].dependant)
         for name in request.query_params:
             if name not in known:
                 accepted = ", ".join(known) or "none"
                 raise Refusal(422, f"there is no parameter {name[:100]!r}; accepted: {accepted}", where="query")
+
+
+def _parameters(dependant: Dependant) -> list[str]:
+    """What a route, and what it depends on, take from the query."""
+    own = [parameter.alias for parameter in dependant.query_params]
+    return own + [name for each in dependant.dependencies for name in _parameters(each)]
 
 
 def _needs(right: Right) -> Callable[..., Coroutine[Any, Any, Access]]:
