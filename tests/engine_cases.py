@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import product
 from unittest.mock import patch
 
 import numpy as np
@@ -36,6 +37,27 @@ ENGINES = ["fullrank", *LOW_RANK]
 # What plays a stream at once to the same bits as pair by pair. Blocked ones do not: they leave products of matrices to
 # BLAS, which rounds a row differently when there are more rows.
 SAME_BITS = ["auto", "fullrank", "lowrank"]
+
+
+def settings_and_shapes(shapes):
+    """Each combination of settings, with a third of the shapes, by turns: any two values of settings meet every shape.
+
+    With all shapes in the slow run.
+    """
+    values = {
+        "loss": ["hinge", "squared_hinge", "logistic"],
+        "finest": ["carry", "ensemble", "reset"],
+        "shrinkage": [0.0, 0.05],
+        "max_norm": [None, 0.9],
+        "initial_scale": [None, 0.0],
+    }
+    combinations = [dict(zip(values, each, strict=True)) for each in product(*values.values())]
+    cases = [
+        pytest.param(settings, some, marks=marks, id="-".join(map(str, settings.values())) + name)
+        for at, settings in enumerate(combinations)
+        for some, marks, name in ((shapes[at % 3 :: 3], (), ""), (shapes, pytest.mark.slow, "-every shape"))
+    ]
+    return pytest.mark.parametrize(("settings", "shapes"), cases)
 
 
 def make(engine, n=3, **settings):

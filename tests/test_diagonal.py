@@ -111,7 +111,7 @@ def test_agrees_with_the_definition_however_often_it_settles(finest, settle_ever
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
 def test_long_streams_with_much_shrinkage_keep_their_digits():
     definition, fast = definition_and_fast(40, shrinkage=0.5, step_size=1.0, loss="hinge")
-    events = sparse_events(3, 40, 5_000)
+    events = sparse_events(3, 40, 3_000)
     fast.replay(events)
     definition.replay(events)
     assert_same(fast, definition)

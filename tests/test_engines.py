@@ -10,7 +10,6 @@ import pickle
 import subprocess
 import sys
 from copy import deepcopy
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +25,7 @@ from engine_cases import (
     assert_same_bits,
     awkward_events,
     make,
+    settings_and_shapes,
     takes,
     together,
 )
@@ -50,38 +50,13 @@ def make_bank(engine, n=3, **changes):
 
 # Numbers of features, with the length of the shortest interval.
 SHAPES = [(1, 1), (3, 3), (9, 1), (1, 3), (3, 1), (9, 3)] if COMPILED else [(1, 1), (3, 3), (4, 1)]
-SETTINGS = list(
-    product(
-        ["hinge", "squared_hinge", "logistic"], ["carry", "ensemble", "reset"], [0.0, 0.05], [None, 0.9], [None, 0.0]
-    )
-)
 
 
-@pytest.mark.parametrize("at", range(len(SETTINGS)))
-def test_agrees_with_the_definition(at):
-    # In a third of the shapes, by turns: any two values of settings meet every shape.
-    check_agreement(SETTINGS[at], SHAPES[at % 3 :: 3])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_agrees_with_the_definition_in_every_shape(setting):
-    check_agreement(setting, SHAPES)
-
-
-def check_agreement(setting, shapes):
-    loss, finest, shrinkage, max_norm, initial_scale = setting
-    engines = [engine for engine in ENGINES if takes(engine, shrinkage)]
+@settings_and_shapes(SHAPES)
+def test_agrees_with_the_definition(settings, shapes):
+    engines = [engine for engine in ENGINES if takes(engine, settings["shrinkage"])]
     for n, shortest in shapes:
-        shared = {
-            "loss": loss,
-            "finest": finest,
-            "shrinkage": shrinkage,
-            "max_norm": max_norm,
-            "initial_scale": initial_scale,
-            "step_size": 0.3 / n**1.5,
-            "shortest_interval": shortest,
-        }
+        shared = {**settings, "step_size": 0.3 / n**1.5, "shortest_interval": shortest}
         definition, fast = make("dense", n, **shared), {engine: make(engine, n, **shared) for engine in engines}
         for t, event in enumerate(awkward_events(n, n, ROUNDS // 4), start=1):
             expected = definition.step(event).losses
@@ -334,7 +309,7 @@ def test_many_directions(engine, shrinkage):
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
 def test_long_streams_stay_healthy():
     definition, *fast = (make(engine, 5, step_size=0.02, loss="hinge") for engine in ("dense", *ENGINES))
-    U = np.random.default_rng(0).normal(size=(10_000, 5))
+    U = np.random.default_rng(0).normal(size=(5_000, 5))
     events = Events(U, np.where(np.abs(U[:, 0]) < 1, 1.0, -1.0))
     definition.replay(events)
     for engine, tracker in zip(ENGINES, fast, strict=True):

@@ -66,7 +66,7 @@ def combinations():
         yield pytest.param(*first, 64, finest, marks=pytest.mark.slow if turn % 3 else ())
 
 
-@pytest.mark.parametrize(("loss", "divergence", "regularizer", "shortest_interval", "finest"), combinations())
+@pytest.mark.parametrize(("loss", "divergence", "regularizer", "shortest_interval", "finest"), [*combinations()])
 def test_every_combination(loss, divergence, regularizer, shortest_interval, finest):
     rounds = {1: 20, 3: 26, 64: 140}[shortest_interval]
     case = [LOSSES.index(loss), DIVERGENCES.index(divergence), REGULARIZERS.index(regularizer), shortest_interval]

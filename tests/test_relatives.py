@@ -19,6 +19,7 @@ from engine_cases import (
     awkward_events,
     awkward_relatives,
     make,
+    settings_and_shapes,
     takes,
     together,
 )
@@ -125,23 +126,11 @@ def test_the_definition_keeps_the_contracts():
 # The engines
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
-@pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
-@pytest.mark.parametrize("shrinkage", [0.0, 0.05])
-@pytest.mark.parametrize("max_norm", [None, 0.9])
-@pytest.mark.parametrize("initial_scale", [None, 0.0])
-def test_agrees_with_the_definition(loss, finest, shrinkage, max_norm, initial_scale):
-    engines = [engine for engine in ENGINES if takes(engine, shrinkage)]
-    for n, shortest in [(1, 1), (3, 3), (9, 1)] if COMPILED else [(1, 1), (3, 3), (4, 1)]:
-        shared = {
-            "loss": loss,
-            "finest": finest,
-            "shrinkage": shrinkage,
-            "max_norm": max_norm,
-            "initial_scale": initial_scale,
-            "step_size": 0.3 / n**1.5,
-            "shortest_interval": shortest,
-        }
+@settings_and_shapes([(1, 1), (3, 3), (9 if COMPILED else 4, 1)])
+def test_agrees_with_the_definition(settings, shapes):
+    engines = [engine for engine in ENGINES if takes(engine, settings["shrinkage"])]
+    for n, shortest in shapes:
+        shared = {**settings, "step_size": 0.3 / n**1.5, "shortest_interval": shortest}
         assert_agree("dense", engines, awkward_relatives(n, n, ROUNDS // 4), n, shared)
 
 
