@@ -204,7 +204,7 @@ def test_many_directions(engine, shrinkage):
 
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
-@pytest.mark.parametrize("shrinkage", [0.0, 0.02])
+@pytest.mark.parametrize("shrinkage", [0.0, pytest.param(0.02, marks=pytest.mark.slow)])
 def test_long_streams_stay_healthy(shrinkage):
     near, far = np.random.default_rng(0).normal(size=(2, 4_200, 5))
     shared = {"step_size": 0.02, "loss": "hinge", "shrinkage": shrinkage}

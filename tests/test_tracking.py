@@ -205,7 +205,7 @@ def test_killed_at_fifty_random_moments_it_ends_with_the_same_bits(tmp_path):
     print(f"{kills} kills, {finished + 1} runs came to their end")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_ctrl_c_saves_and_exits_cleanly(tmp_path, number):
     pairs, y = some_pairs(20_000)
     path = write_csv(tmp_path / "pairs.csv", pairs, y)
@@ -242,7 +242,7 @@ def test_a_stream_without_labels_is_refused(tmp_path):
         tracked(path, tmp_path / "tracker", label=False)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_pipe_that_waits_can_be_left(tmp_path, number):
     header = ",".join([f"x_{j}" for j in range(2)] + [f"z_{j}" for j in range(2)] + ["similar"])
     arguments = [*COMMAND, "-", "--format", "csv", "-o", str(tmp_path / "tracker"), "--every", "1024"]
