@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from serving import Server
 
 from ocelad.cli import cli
-from ocelad.service.store import open_tokens
+from ocelad.service.store import Store, open_tokens
 
 ITEMS = "id,height,width,kind\na,1,2,x\nb,3,5,y\nc,7,4,x\nd,2,9,y\n"
 
@@ -25,10 +25,14 @@ def items(tmp_path):
 
 
 def refused(tmp_path, *arguments, **env):
-    """What the command says when it does not start."""
-    command = ["serve", "--port", "0", "--data-folder", str(tmp_path / "data"), *map(str, arguments)]
-    result = CliRunner(env=env).invoke(cli, command)
+    """What the command says when it does not start; it leaves nothing behind."""
+    folder = tmp_path / "data"
+    was_there = folder.exists()
+    result = CliRunner(env=env).invoke(
+        cli, ["serve", "--port", "0", "--data-folder", str(folder), *map(str, arguments)]
+    )
     assert result.exit_code != 0
+    assert folder.exists() == was_there
     return result.output + str(result.exception or "")
 
 
@@ -67,6 +71,28 @@ class TestRefusals:
         monkeypatch.setattr("ocelad.service.service.Service.create", interrupted)
         result = CliRunner().invoke(cli, ["serve", str(items), "--port", "0", "--data-folder", str(tmp_path / "data")])
         assert (result.exit_code, result.output.startswith("Interrupted before it was started")) == (130, True)
+        assert not (tmp_path / "data").exists()
+
+    @pytest.mark.parametrize("kept", ["a project", "a token", "a file of others"])
+    def test_a_folder_with_anything_in_it_stays(self, tmp_path, items, kept, monkeypatch):
+        folder = tmp_path / "data"
+
+        def fails(*arguments):
+            if kept == "a token":
+                with open_tokens(folder) as tokens:
+                    tokens.create("anna", {"*": "read"})
+            elif kept == "a file of others":
+                (folder / "notes.txt").write_text("mine")
+            raise KeyboardInterrupt
+
+        where = "ocelad.service.learning.warm" if kept == "a project" else "ocelad.service.service.Service.create"
+        monkeypatch.setattr(where, fails)
+        arguments = ["serve", str(items), "--port", "0", "--data-folder", str(folder)]
+        assert CliRunner().invoke(cli, arguments).exit_code == 130
+        assert folder.exists()
+        if kept == "a project":
+            with Store.open(folder) as store:
+                assert [row.id for row in store.projects()] == ["big-boxes"]
 
     def test_a_setting_of_the_environment(self, tmp_path, items):
         assert "OCELAD_SERVE_RANDOM_SHARE" in refused(tmp_path, items, OCELAD_SERVE_RANDOM_SHARE="2")

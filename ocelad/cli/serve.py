@@ -94,11 +94,12 @@ def _serve(name: str | None, items: Path | None, options: dict[str, Any]) -> Non
     from ocelad.service.learning import warm
     from ocelad.service.run import Server, bound
     from ocelad.service.service import Service
+    from ocelad.service.store import without_leftovers
 
     settings = _settings(options)
     logs.set_up(options["log_format"] or ("console" if sys.stderr.isatty() else "json"), options["log_level"])
     listening, settings = bound(settings)
-    with listening:
+    with listening, without_leftovers(settings.folder):
         service = Service.open(settings)
         try:
             made = None if name is None else _made(service, name, items, options)

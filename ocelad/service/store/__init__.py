@@ -23,6 +23,7 @@ from ocelad.service.store.log import Appended
 from ocelad.service.store.rows import ProjectRow
 from ocelad.service.store.store import Store, open_tokens
 from ocelad.service.store.tokens import Token, Tokens
+from ocelad.service.store.unused import without_leftovers
 
 __all__ = [
     "AlreadyUndone",
@@ -49,4 +50,5 @@ __all__ = [
     "backup",
     "open_tokens",
     "restore",
+    "without_leftovers",
 ]
