@@ -1,13 +1,15 @@
-"""Data sets that come with scikit-learn and with River, as streams to compare methods on."""
+"""Data sets as streams to compare methods on: those of scikit-learn and of River, and reviews from a folder."""
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
+from ocelad.compare.streams import WordStream
 from ocelad.compare.tables import TableStream
+from ocelad.streams.reviews import PAPER_WORDS, SwitchingReviews, find_reviews, load_reviews, reviews_known
 
 # Which digits go together, one grouping after the other; the rest are the other group.
 DIGIT_GROUPS = {
@@ -71,6 +73,19 @@ def image_segments() -> TableStream:
 def bananas() -> TableStream:
     """River's 5300 points in the plane, in two shapes that no straight line parts, in their order."""
     return _of_river("Bananas", "points in two bent shapes, in their order")
+
+
+@cache
+def reviews() -> WordStream:
+    """Product reviews from the folder that OCELAD_DATA names: by their sentiment, then by the type of the product."""
+    folder = str(find_reviews())
+    known = load_reviews(folder, n_words=PAPER_WORDS).fingerprint()
+    about = "product reviews, by their sentiment and then by their type"
+    return WordStream("reviews", about, partial(_reviews, folder, known), origin=known)
+
+
+def _reviews(folder: str, fingerprint: str, seed: int) -> SwitchingReviews:
+    return SwitchingReviews(reviews_known(folder, fingerprint, PAPER_WORDS), seed=seed)
 
 
 def _digits() -> tuple[Any, Any]:

@@ -17,6 +17,7 @@ from ocelad.metric import Metric
 from ocelad.pairs import Events, alike, subtract
 from ocelad.streams import DriftingClusters, Moment, SwitchingWords
 from ocelad.streams.clusters import points_of_pairs
+from ocelad.streams.reviews import SwitchingReviews
 
 #: What a stream may tell beside its pairs: the classes of their points, when the question changes, the true metric, and
 #: how long it is.
@@ -330,14 +331,16 @@ def typical_factor(U: Any) -> float:
 
 
 class WordStream:
-    """Sparse documents, compared by their topic and then by their style; one stream for each seed.
+    """Sparse documents, compared by one question and then by another; one stream for each seed.
 
     It is judged by its pairs alone.
 
     Parameters
     ----------
     name, about : str
-    draw : callable (seed) -> SwitchingWords
+    draw : callable (seed) -> SwitchingWords or SwitchingReviews
+    origin : str
+        What the documents are known by, where they are not drawn.
     """
 
     sparse = True
@@ -345,11 +348,14 @@ class WordStream:
     has_scenes = False
     gives: frozenset[Gift] = frozenset({"changes", "length"})
 
-    def __init__(self, name: str, about: str, draw: Callable[[int], SwitchingWords]) -> None:
-        self.name, self.about = name, about
+    def __init__(
+        self, name: str, about: str, draw: Callable[[int], SwitchingWords | SwitchingReviews], *, origin: str = ""
+    ) -> None:
+        self.name, self.about, self.origin = name, about, origin
         self._draw = draw
         example = draw(0)
-        self.n_features, self.rounds, self.phases = example.n_words, len(example), example.questions
+        self.n_features, self.rounds = example.n_words, len(example)
+        self.phases: tuple[str, ...] = example.questions
         self._drawn = (example.documents.shape, example.length)
 
     def opening(self, seed: int) -> None:
@@ -374,7 +380,7 @@ class WordStream:
 
     def fingerprint(self) -> str:
         """Its name and what it is drawn by."""
-        return f"{self.name} {self._drawn}"
+        return f"{self.name} {self._drawn} {self.origin}"
 
 
 def middle_of(rows: slice) -> int:

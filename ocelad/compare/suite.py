@@ -84,6 +84,7 @@ _ROWS = (
     Row("phishing", datasets.phishing, is_real=True),
     Row("image-segments", datasets.image_segments, is_real=True),
     Row("bananas", datasets.bananas, is_real=True),
+    Row("reviews", datasets.reviews, is_real=True),
 )
 
 #: The rows of the suite by their names.
