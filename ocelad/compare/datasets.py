@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache, partial
 from typing import Any
 
@@ -78,6 +79,8 @@ def bananas() -> TableStream:
 @cache
 def reviews() -> WordStream:
     """Product reviews from the folder that OCELAD_DATA names: by their sentiment, then by the type of the product."""
+    if not os.environ.get("OCELAD_DATA"):
+        raise FileNotFoundError("the environment variable OCELAD_DATA does not name the folder of the product reviews")
     folder = str(find_reviews())
     known = load_reviews(folder, n_words=PAPER_WORDS).fingerprint()
     about = "product reviews, by their sentiment and then by their type"
