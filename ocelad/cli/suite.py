@@ -118,7 +118,7 @@ def _notes(result: SuiteResult) -> Iterator[str]:
     """What the tables do not say by themselves."""
     from ocelad.compare.suite import OURS
 
-    yield "; ".join(f"{name}: {', '.join(rows)}" for name, rows in _kinds_of_error(result).items()) + "."
+    yield from (f"The error is: {kind}, on {', '.join(rows)}." for kind, rows in _kinds_of_error(result).items())
     for outcome in result.outcomes:
         for label in outcome.methods:
             failed = outcome.comparison.failures(label)
@@ -132,15 +132,19 @@ def _notes(result: SuiteResult) -> Iterator[str]:
     for outcome in result.outcomes:
         if outcome.row.switches:
             told = [f"{outcome.name_of(label)} {_recovery(outcome, label)}" for label in outcome.methods]
-            yield f"{outcome.row.name}: rounds until recovered after each switch: {', '.join(told)}."
+            yield f"{outcome.row.name}, rounds until recovered after each switch: {', '.join(told)}."
     for name, why in result.skipped.items():
         yield f"Left out, {name}: {why}."
     yield ""
-    missed = [f"{aim.row}: {aim.what}" for aim in result.aims if not aim.met]
-    yield f"Of {len(result.aims)} aims {len(missed)} missed{': ' if missed else ''}{'; '.join(missed)}."
+    missed: dict[str, list[str]] = {}
+    for aim in result.aims:
+        if not aim.met:
+            missed.setdefault(aim.row, []).append(aim.what)
+    yield f"Of {len(result.aims)} aims {sum(map(len, missed.values()))} are missed."
+    yield from (f"  {row}: {'; '.join(whats)}" for row, whats in missed.items())
     lost = [line for outcome in result.outcomes if (line := _not_won(outcome))]
     if lost:
-        yield f"Where {OURS} does not win (minus {OURS}, paired; P of P(NMI > 0.8), = not told apart, ? cannot be told):"
+        yield f"Where {OURS} does not win (minus {OURS}, paired; P: of P(NMI > 0.8), = alike, ? cannot be told):"
         yield from lost
     else:
         yield f"{OURS} wins everywhere (95 % confidence, paired)."
@@ -152,12 +156,12 @@ def _kinds_of_error(result: SuiteResult) -> dict[str, list[str]]:
 
     kinds: dict[str, list[str]] = {}
     for outcome in result.outcomes:
-        kinds.setdefault(f"Error, {MEASURES[outcome.main]}", []).append(outcome.row.name)
+        kinds.setdefault(MEASURES[outcome.main], []).append(outcome.row.name)
     return kinds
 
 
 def _recovery(outcome: Outcome, label: str) -> str:
-    from ocelad.compare.suite.summary import WATCHED
+    from ocelad.compare.suite.recovery import WATCHED
 
     return "/".join(f">{WATCHED}" if steps is None else str(steps) for steps in outcome.recovery(label))
 

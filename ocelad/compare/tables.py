@@ -87,13 +87,17 @@ class TableStream:
         self.name, self.about = name, about
         self._X = checks.array(X, "X", 2)
         self.phases = tuple(questions)
-        self._labels = np.array([np.unique(classes, return_inverse=True)[1] for classes in questions.values()])
-        if self._labels.shape != (len(questions), len(self._X)) or not questions:
-            raise ValueError(f"questions must hold, for each question, a class of each of the {len(self._X)} points")
+        self._labels = np.array([_numbered(classes, what, len(self._X)) for what, classes in questions.items()])
+        if not questions:
+            raise ValueError("questions is empty; accepted: at least one question with the classes of the points")
         self.rounds = checks.whole(rounds, "rounds", at_least=len(questions))
         self._standardised = checks.choice(standardised, "standardised", (False, True))
-        self._n_components, self._n_noise, self._in_order = n_components, n_noise, in_order
-        self.n_features = (n_components or self._X.shape[1]) + n_noise
+        self._n_components, self._in_order = n_components, checks.choice(in_order, "in_order", (False, True))
+        self._n_noise = checks.whole(n_noise, "n_noise", at_least=0)
+        n = self._X.shape[1]
+        if n_components is not None:
+            n = checks.whole(n_components, "n_components", at_least=1, at_most=min(n, len(self._X) // 2))
+        self.n_features = n + n_noise
         settings = (self.phases, standardised, n_components, n_noise, in_order, rounds)
         digest = hashlib.sha256(repr(settings).encode() + self._X.tobytes() + self._labels.astype("<i8").tobytes())
         self._fingerprint = f"{name} {digest.hexdigest()[:16]}"
@@ -107,7 +111,8 @@ class TableStream:
     def blocks(self, seed: int, every: int) -> Iterator[Block]:
         """The rounds in blocks."""
         drawn = self._drawn(seed)
-        asked = self._asked(np.arange(self.rounds))
+        asked = np.arange(self.rounds) * len(self.phases) // self.rounds
+        changes = np.flatnonzero(np.diff(asked)) + 1
         for rows in block_rows(self.rounds, every):
             left, right = drawn.pairs[rows].T
             labels = np.stack([self._labels[asked[rows], left], self._labels[asked[rows], right]], axis=1)
@@ -121,28 +126,20 @@ class TableStream:
                 y=np.where(labels[:, 0] == labels[:, 1], 1.0, -1.0),
                 scene=Scene(drawn.points[scene], self._labels[asked[rows.start], scene]),
                 labels=labels,
-                changes=tuple(int(at) for at in range(rows.stop - rows.start) if self._changes(asked, rows.start + at)),
+                changes=tuple(int(at) - rows.start for at in changes if rows.start <= at < rows.stop),
             )
 
     def fingerprint(self) -> str:
         """A digest of all numbers, and of what is done with them."""
         return self._fingerprint
 
-    def _asked(self, rounds: np.ndarray) -> np.ndarray:
-        return rounds * len(self.phases) // self.rounds
-
-    @staticmethod
-    def _changes(asked: np.ndarray, at: int) -> bool:
-        return at > 0 and bool(asked[at] != asked[at - 1])
-
     def _drawn(self, seed: int) -> _Drawn:
         split, pairing, noise = (np.random.default_rng(draw) for draw in np.random.SeedSequence(seed).spawn(3))
         order = split.permutation(len(self._X))
         n_scene = min(SCENE_POINTS, len(order) // 2)
         scene, paired = np.sort(order[:n_scene]), np.sort(order[n_scene:])
-        pairs = paired[
-            _nearby(len(paired), self.rounds, pairing) if self._in_order else _any(len(paired), self.rounds, pairing)
-        ]
+        couples = (_nearby if self._in_order else _any)(len(paired), self.rounds, pairing)
+        pairs = paired[couples]
         points = self._prepared(paired, noise)
         factor = typical_factor(points[pairs[:, 0]] - points[pairs[:, 1]])
         return _Drawn(points * factor, pairs, scene)
@@ -164,6 +161,19 @@ class TableStream:
         now = row * len(self._X) / self.rounds
         first = int(np.clip(np.searchsorted(scene, now) - SCENE_AROUND // 2, 0, max(0, len(scene) - SCENE_AROUND)))
         return scene[first : first + SCENE_AROUND]
+
+
+def _numbered(classes: Any, question: str, n_points: int) -> np.ndarray:
+    """The classes as 0, 1, 2, ..."""
+    if np.shape(classes) != (n_points,):
+        raise ValueError(
+            f"the question {question!r} has classes of shape {np.shape(classes)} for {n_points} points; "
+            "accepted: one each"
+        )
+    names, numbers = np.unique(classes, return_inverse=True)
+    if len(names) < 2:
+        raise ValueError(f"by the question {question!r} all points are of one class; accepted: two classes or more")
+    return numbers
 
 
 def _any(n: int, rounds: int, draw: np.random.Generator) -> np.ndarray:

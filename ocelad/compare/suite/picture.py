@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
+# How far above each other the methods of a row are, of the distance of two rows.
+APART = 0.1
 # Zero is nowhere on an axis of orders of magnitude.
 LEAST = 0.01
 
@@ -30,8 +32,8 @@ def draw(result: SuiteResult, path: str | Path) -> None:
     names = list(dict.fromkeys(outcome.name_of(label) for outcome in result.outcomes for label in outcome.methods))
     styles = {name: (PALETTE[at % 7], MARKERS[at % len(MARKERS)]) for at, name in enumerate(names)}
     for ax, measure in ((left, None), (right, "found")):
-        for name in names:
-            _draw_method(ax, result, name, measure, *styles[name])
+        for at, name in enumerate(names):
+            _draw_method(ax, result, name, measure, APART * (at - (len(names) - 1) / 2), *styles[name])
         for at, outcome in enumerate(result.outcomes):
             ax.axhline(at, color=GREY, linewidth=0.4, zorder=0)
             wanted = outcome.row.error if measure is None else outcome.row.found
@@ -55,14 +57,16 @@ def draw(result: SuiteResult, path: str | Path) -> None:
     plt.close(figure)
 
 
-def _draw_method(ax: Axes, result: SuiteResult, name: str, measure: str | None, color: str, marker: str) -> None:
-    """One method on all rows that have it; those with too many points one above the other are told by their shapes."""
+def _draw_method(
+    ax: Axes, result: SuiteResult, name: str, measure: str | None, below: float, color: str, marker: str
+) -> None:
+    """One method on all rows that have it, a little below their lines."""
     places, means, errors = [], [], []
     for at, outcome in enumerate(result.outcomes):
         for label in outcome.methods:
             if outcome.name_of(label) == name and (measure is None or measure in outcome.measures):
                 estimate = outcome.mean(label, measure)
-                places.append(at)
+                places.append(at + below)
                 means.append(max(estimate.mean, LEAST) if measure is None else estimate.mean)
                 errors.append(np.nan_to_num(estimate.error))
     ours = name == OURS

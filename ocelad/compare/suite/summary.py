@@ -1,8 +1,8 @@
-"""What the suite comes to: the best COMID learner in hindsight, how soon methods recover, and which aims are met."""
+"""What the suite comes to: the best COMID learner in hindsight, means, paired differences, and which aims are met."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -10,14 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import ocelad
-from ocelad.checks import Floats
+from ocelad.compare.suite.recovery import recovered
 from ocelad.compare.suite.rows import HINDSIGHT, OURS, Row
 from ocelad.compare.summary import MEASURES, Comparison, Estimate, Line, NotWon
 
-#: A method has recovered when its error is within so many points of what it settles at ...
-WITHIN = 2.0
-#: ... and it is watched for so many rounds after the question has changed.
-WATCHED = 500
 #: Recovery aimed at, in rounds.
 RECOVERY = 150
 #: What the best COMID learner in hindsight is called, whichever it is.
@@ -53,28 +49,6 @@ def best_in_hindsight(comparison: Comparison) -> str:
     """
     tried = {method.label for method in HINDSIGHT}
     return next(label for label in comparison.ranking if label in tried)
-
-
-def recovered(rounds: Sequence[int], phases: Sequence[str], errors: Floats, switch: int) -> int | None:
-    """How many rounds after a switch the error is, and stays for the rounds watched, near what it settles at.
-
-    It settles at the mean over the second half of the phase that begins with the switch. None: it does not come near
-    while it is watched.
-
-    >>> rounds, errors = [100, 125, 150, 175, 200], np.array([1.0, 9.0, 5.0, 2.5, 1.0])
-    >>> recovered(rounds, ["A", "B", "B", "B", "B"], errors, 100)
-    75
-    """
-    at = np.asarray(rounds)
-    phase = phases[int(np.flatnonzero(at > switch)[0])]
-    in_phase = errors[(at > switch) & (np.asarray(phases) == phase)]
-    settled = in_phase[len(in_phase) // 2 :].mean()
-    watched = (at > switch) & (at <= switch + WATCHED)
-    near = errors[watched] <= settled + WITHIN
-    if not near[-1]:
-        return None
-    last_far = np.flatnonzero(~near)
-    return int(at[watched][last_far[-1] + 1 if len(last_far) else 0]) - switch
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,10 +140,11 @@ class Outcome:
     def _against_hindsight(self) -> list[Aim]:
         if not self.row.beats_hindsight:
             return []
-        error, found = self.more(self.hindsight).mean, self.more(self.hindsight, "found").mean
+        # Of paired means: the other way round it would be minus zero where both are the same.
+        error, found = (0.0 - self.more(self.hindsight, measure).mean for measure in (self.main, "found"))
         return [
-            Aim(self.row.name, "error, less the best COMID's", "below 0", -error, error > 0),
-            Aim(self.row.name, f"{_short('found')}, less the best COMID's", "above 0", -found, found < 0),
+            Aim(self.row.name, "error, less the best COMID's", "below 0", error, error < 0),
+            Aim(self.row.name, f"{_short('found')}, less the best COMID's", "above 0", found, found > 0),
         ]
 
     def _against_harm(self) -> list[Aim]:
@@ -192,9 +167,9 @@ class Outcome:
         ]
 
     def not_won(self) -> list[NotWon]:
-        """Which of the methods shown ours does not beat, by which measure."""
-        shown = set(self.methods)
-        found = [lost for lost in self.comparison.not_won() if lost.phase is None and lost.measure in self.measures]
+        """Which of the methods shown ours does not beat: by the error, and where clusters are to be found by that."""
+        shown, measures = set(self.methods), {self.main, "found"} if self.row.found is not None else {self.main}
+        found = [lost for lost in self.comparison.not_won() if lost.phase is None and lost.measure in measures]
         return [lost for lost in found if lost.method in shown]
 
     def to_json(self) -> dict[str, Any]:
