@@ -144,7 +144,7 @@ def _notes(result: SuiteResult) -> Iterator[str]:
     yield from (f"  {row}: {'; '.join(whats)}" for row, whats in missed.items())
     lost = [line for outcome in result.outcomes if (line := _not_won(outcome))]
     if lost:
-        yield f"Where {OURS} does not win (minus {OURS}, paired; P: of P(NMI > 0.8), = alike, ? cannot be told):"
+        yield f"Where {OURS} does not win (minus {OURS}, paired, 95 %; P: of P(NMI > 0.8), = alike, ? cannot be told):"
         yield from lost
     else:
         yield f"{OURS} wins everywhere (95 % confidence, paired)."
