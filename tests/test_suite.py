@@ -313,6 +313,14 @@ class TestCommand:
         command = ("compare", "--suite", "adaptivity", "--rows", "reviews", "--seeds", "1")
         assert "there is no row to run (reviews: there is no folder" in run(*command, cwd=tmp_path, code=1).stderr
 
+    def test_an_interrupt_says_how_to_go_on(self, tmp_path, monkeypatch):
+        def interrupted(*rows, **settings):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("ocelad.compare.suite.run_suite", interrupted)
+        told = run(*self.command, cwd=tmp_path, code=130).stderr
+        assert "trials.jsonl: run the same command again to go on" in told
+
     def test_first_seeds_of_plain_comparisons_stay(self, tmp_path):
         told = run(
             "compare",
