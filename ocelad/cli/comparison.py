@@ -146,6 +146,7 @@ def number_of(value: float, digits: int = 2) -> str:
 
 def print_list(as_json: bool) -> None:
     from ocelad.compare import GROUPS, METHODS, STREAMS
+    from ocelad.compare.suite import ROWS
 
     if as_json:
         methods = {
@@ -163,7 +164,7 @@ def print_list(as_json: bool) -> None:
             name: {"about": stream.about, "rounds": stream.rounds, "phases": stream.phases}
             for name, stream in STREAMS.items()
         }
-        print_json({"methods": methods, "streams": streams})
+        print_json({"methods": methods, "streams": streams, "suites": {"adaptivity": list(ROWS)}})
         return
     groups = []
     for group in GROUPS:
@@ -178,6 +179,7 @@ def print_list(as_json: bool) -> None:
     click.echo(
         "* is told more than the pairs: classes, when the question changes, how long the stream is, or the truth."
     )
+    click.echo(f"The rows of --suite adaptivity: {', '.join(ROWS)}.")
 
 
 def _listed(method: Method) -> str:

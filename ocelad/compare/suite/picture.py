@@ -35,7 +35,7 @@ def draw(result: SuiteResult, path: str | Path) -> None:
         for at, name in enumerate(names):
             _draw_method(ax, result, name, measure, APART * (at - (len(names) - 1) / 2), *styles[name])
         for at, outcome in enumerate(result.outcomes):
-            ax.axhline(at, color=GREY, linewidth=0.4, zorder=0)
+            ax.axhline(at + 0.5, color=GREY, linewidth=0.4, zorder=0)
             wanted = outcome.row.error if measure is None else outcome.row.found
             if wanted is not None:
                 ax.plot(wanted, at, "|", color="black", markersize=22, markeredgewidth=1.6, zorder=4)
@@ -60,7 +60,7 @@ def draw(result: SuiteResult, path: str | Path) -> None:
 def _draw_method(
     ax: Axes, result: SuiteResult, name: str, measure: str | None, below: float, color: str, marker: str
 ) -> None:
-    """One method on all rows that have it, a little below their lines."""
+    """One method on all rows that have it, a little above or below their middle."""
     places, means, errors = [], [], []
     for at, outcome in enumerate(result.outcomes):
         for label in outcome.methods:
