@@ -22,7 +22,16 @@ from typing import IO, Any, Self
 
 ROOT = Path(__file__).parent
 # What reads, sums up, prints or draws, and changes no result; and experiments, each of which is asked for by itself.
-NOT_IN_ALL = ("cli", "experiments", "figures", "files", "plots.py", "compare/picture.py", "compare/summary.py")
+NOT_IN_ALL = (
+    "cli",
+    "experiments",
+    "figures",
+    "files",
+    "plots.py",
+    "compare/picture.py",
+    "compare/suite",
+    "compare/summary.py",
+)
 # What is computed with beside the package's own sources.
 PACKAGES = ("numba", "numpy", "scikit-learn", "scipy")
 # How a line begins.

@@ -12,6 +12,7 @@ import pytest
 from command import kill_four_times, run
 
 from ocelad.compare import METHODS, STREAMS
+from ocelad.compare.suite import ROWS
 
 
 def write_pairs(path, n_pairs=600, n=3, seed=0):
@@ -24,10 +25,11 @@ def write_pairs(path, n_pairs=600, n=3, seed=0):
 
 def test_the_list_names_every_method_and_stream():
     told = run("compare", "--list").stdout
-    assert all(name in told for name in (*METHODS, *STREAMS))
+    assert all(name in told for name in (*METHODS, *STREAMS, *ROWS))
     content = json.loads(run("compare", "--list", "--json").stdout)
     assert content["methods"].keys() == METHODS.keys()
     assert content["streams"].keys() == STREAMS.keys()
+    assert content["suites"] == {"adaptivity": list(ROWS)}
 
 
 def test_a_table_a_picture_and_json_come_of_it(tmp_path):

@@ -7,6 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ocelad.metric import Metric
 from ocelad.streams import PAPER_PHASES, SCENARIOS, DriftingClusters, Phase
@@ -213,7 +215,8 @@ def test_a_turn_favours_no_direction():
 
 def test_scenarios_are_what_they_say():
     lengths = {name: len(scenario.stream(0)) for name, scenario in SCENARIOS.items()}
-    assert lengths == {"paper": 6000, "static": 3000, "slow": 3000, "fast": 3000, "switching": 3000, "noisy": 6000}
+    short = dict.fromkeys(("static", "slow", "fast", "switching"), 3000)
+    assert lengths == dict.fromkeys(SCENARIOS, 6000) | short
     assert (SCENARIOS["paper"].stream(4).events().U == DriftingClusters(seed=4).events().U).all()
     assert [phase.clustering for phase in SCENARIOS["switching"].phases] == ["A", "B"] * 5
     for name, drift in (("static", 0.0), ("slow", 0.003), ("fast", 0.1), ("switching", 0.0)):
@@ -239,6 +242,61 @@ def test_wrong_answers_change_nothing_else():
     assert flipped == pytest.approx(0.1, abs=0.02)
 
 
+def test_scenarios_after_the_turned_one_differ_from_it_in_one_thing():
+    turned, noisy, heavy, units = (
+        SCENARIOS[name].stream(3) for name in ("turned", "turned-noisy", "heavy-tailed", "units")
+    )
+    assert all(stream.turned and stream.phases == PAPER_PHASES for stream in (turned, noisy, heavy, units))
+    events = turned.events()
+    assert (noisy.events().U == events.U).all()
+    assert np.mean(noisy.events().y != events.y) == pytest.approx(0.1, abs=0.02)
+    assert (heavy.events().y == events.y).all()
+    np.testing.assert_allclose(units.events().U, events.U * next(iter(units)).units, rtol=1e-12, atol=1e-12)
+    assert (units.events().y == events.y).all()
+
+
+def test_heavy_tails_are_in_the_noise_alone_and_of_variance_one():
+    phases = [Phase("a", "A", 0.0, 1), Phase("b", "B", 0.1, 20)]
+    normal, heavy = (list(DriftingClusters(phases, n_points=20_000, noise=noise)) for noise in ("normal", "t3"))
+    for one, other in zip(normal, heavy, strict=True):
+        assert (one.first, one.second, one.similar) == (other.first, other.second, other.similar)
+        assert (one.rotation == other.rotation).all()
+    points, far = normal[0].points(), heavy[0].points()
+    assert (points[:, :6] == far[:, :6]).all()
+    # Of Student's t with 3 degrees of freedom the variance of the variance is infinite; quantiles are not.
+    quantiles = [0.05, 0.25, 0.75, 0.95, 0.999]
+    expected = np.array([-2.35336, -0.76489, 0.76489, 2.35336, 10.21453]) / np.sqrt(3)
+    np.testing.assert_allclose(np.quantile(far[:, 6:], quantiles), expected, rtol=0.05)
+    assert np.quantile(points[:, 6:], 0.999) < 3.3
+
+
+@given(seed=st.integers(0, 2**32), n_features=st.integers(6, 12), turned=st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_units_multiply_what_is_observed_everywhere_and_the_truth_divides_by_them(seed, n_features, turned):
+    phases = [Phase("a", "A", 0.0, 3), Phase("b", "B", 0.1, 5)]
+    plain, odd = (
+        DriftingClusters(phases, n_points=12, n_features=n_features, turned=turned, units=units, seed=seed)
+        for units in (False, True)
+    )
+    units = next(iter(odd)).units
+    assert np.mean(units**2) == pytest.approx(1.0)
+    assert units.max() / units.min() < 1000 * (1 + 1e-9)
+    np.testing.assert_allclose(odd.events().U, plain.events().U * units, rtol=1e-12)
+    for one, other in zip(plain, odd, strict=True):
+        assert (one.units == 1.0).all()
+        np.testing.assert_allclose(other.points(), one.points() * units, rtol=1e-12)
+        np.testing.assert_allclose(other.event().u, one.event().u * units, rtol=1e-12)
+        np.testing.assert_allclose(other.pair().x, one.pair().x * units, rtol=1e-12)
+        true, same = (moment.true_metric().squared_length(moment.event().u) for moment in (one, other))
+        assert same == pytest.approx(true, rel=1e-6, abs=1e-9)
+    np.testing.assert_allclose(points_of_pairs(list(odd)), points_of_pairs(list(plain)) * units, rtol=1e-12)
+
+
+def test_units_differ_by_orders_of_magnitude():
+    units = np.concatenate([next(iter(DriftingClusters(n_points=10, units=True, seed=s))).units for s in range(40)])
+    assert np.log10(units).std() == pytest.approx(3 / np.sqrt(12), rel=0.1)
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -254,6 +312,8 @@ def test_wrong_answers_change_nothing_else():
         (lambda: DriftingClusters(n_points=2), "n_points must be"),
         (lambda: DriftingClusters(flipped=1.5), "flipped must be"),
         (lambda: DriftingClusters(turned="no"), "turned must be one of False, True"),
+        (lambda: DriftingClusters(noise="t4"), "noise must be one of 'normal', 't3'"),
+        (lambda: DriftingClusters(units="m"), "units must be one of False, True"),
         (lambda: DriftingClusters(seed=-1), "seed must be a whole number"),
         (lambda: DriftingClusters(seed="0"), "seed must be a whole number"),
     ],

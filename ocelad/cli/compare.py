@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ocelad.cli.comparison import notes, print_list, score_lines, tables
+from ocelad.cli.comparison import JOURNAL, notes, print_list, score_lines, tables
 from ocelad.cli.progress import tell_of_interrupt, trial_progress
 from ocelad.cli.shared import (
     PICTURES,
@@ -23,11 +23,12 @@ from ocelad.cli.shared import (
     tell_of_skipped,
     why_no_picture,
 )
+from ocelad.cli.suite import compare_suite
 
 if TYPE_CHECKING:
     from ocelad.compare import Comparison, Method, Stream
 
-JOURNAL, RESULT, SCORES, PICTURE = "trials.jsonl", "comparison.json", "scores.csv", "comparison"
+RESULT, SCORES, PICTURE = "comparison.json", "scores.csv", "comparison"
 # Options that say how a file is read.
 OF_FILES = (
     "items",
@@ -55,8 +56,18 @@ OF_FILES = (
     metavar="NAME|FILE",
     help="A built-in stream (--list names them), or a file of pairs.",
 )
-@click.option("--seeds", type=click.IntRange(1, 100_000), help="How many streams; 10 by default. A file is one.")
-@click.option("--first-seed", default=1000, show_default=True, type=click.IntRange(0), help="The first stream's seed.")
+@click.option(
+    "--suite",
+    type=click.Choice(["adaptivity"]),
+    help="Not one stream but a set of them with what is aimed at on each; methods and settings are the suite's own.",
+)
+@click.option("--rows", metavar="NAMES", help="With --suite: which of its rows, with commas between; all by default.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 100_000),
+    help="How many streams; 10 by default, of a suite 20 a row. A file is one.",
+)
+@click.option("--first-seed", type=click.IntRange(0), help="The first stream's seed; 1000 by default, of a suite 2000.")
 @click.option(
     "--tune",
     default=0,
@@ -103,13 +114,21 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
       ocelad compare all --tune 20 --output everyone
       ocelad compare rice comid:step_size=1e-3 comid:step_size=1e-2 --stream switching
       ocelad compare rice itml-online euclidean --stream pairs.csv --tune 10
+      ocelad compare --suite adaptivity --rows S1,wine
     """
     from ocelad.compare import FIGURE
     from ocelad.compare import compare as run
+    from ocelad.compare.run import FIRST_SEED
 
     if list_:
         print_list(as_json)
         return
+    if options["suite"]:
+        _refuse_with_suite(methods)
+        compare_suite(options, as_json)
+        return
+    if options["rows"]:
+        raise click.UsageError("--rows names rows of a suite: give --suite, too")
     stream, n_skipped = _stream(options)
     chosen = _chosen(methods or FIGURE, stream)
     output: Path = options["output"]
@@ -120,7 +139,7 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
                 chosen,
                 stream,
                 seeds=options["seeds"] or 10,
-                first_seed=options["first_seed"],
+                first_seed=FIRST_SEED if options["first_seed"] is None else options["first_seed"],
                 every=options["every"],
                 tune=options["tune"],
                 tune_seeds=options["tune_seeds"],
@@ -137,6 +156,19 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
         click.get_current_context().exit(ROWS_SKIPPED)
 
 
+def _refuse_with_suite(methods: Sequence[str]) -> None:
+    """Refuse what a suite decides by itself."""
+    if methods:
+        raise click.UsageError(f"a suite has its own methods; leave {' '.join(methods)} away, or --suite")
+    for option in ("stream", "tune", "tune_seeds", "every", "reference", *OF_FILES):
+        if click.get_current_context().get_parameter_source(option) != ParameterSource.DEFAULT:
+            raise click.UsageError(f"{_shown(option)} is not for a suite, which decides that by itself")
+
+
+def _shown(option: str) -> str:
+    return f"--{option.strip('_').replace('_', '-')}"
+
+
 def _stream(options: dict[str, Any]) -> tuple[Stream, int]:
     """The stream that is meant, and how many rows of its file were skipped."""
     from ocelad.compare import STREAMS, PairStream
@@ -145,8 +177,7 @@ def _stream(options: dict[str, Any]) -> tuple[Stream, int]:
     if name in STREAMS:
         for option in OF_FILES:
             if click.get_current_context().get_parameter_source(option) != ParameterSource.DEFAULT:
-                shown = option.strip("_").replace("_", "-")
-                raise click.UsageError(f"--{shown} is for a file of pairs; {name!r} is a built-in stream")
+                raise click.UsageError(f"{_shown(option)} is for a file of pairs; {name!r} is a built-in stream")
         return STREAMS[name], 0
     if options["seeds"]:
         raise click.UsageError("a file of pairs is one stream, whatever the seed: leave --seeds away")

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ocelad.compare import Comparison, Method
     from ocelad.compare.summary import Estimate, NotWon
 
+# What is finished, in the folder of the results.
+JOURNAL = "trials.jsonl"
 # How it is said that a method is better than the reference, alike, or that it cannot be known.
 MARKS = {"better": "", "alike": "= ", "unknown": "? "}
 # More phases than these have no columns of their own.
@@ -48,11 +50,11 @@ def tables(result: Comparison) -> list[Any]:
         label = line.method
         failed, star = len(result.failures(label)), " *" if told[label] else ""
         row = [f"{label}{star}{f' ({len(result.seeds) - failed}/{len(result.seeds)})' if failed else ''}"]
-        row += [_number(line.by_phase[phase].mean) for phase in numbered]
-        row += [_with_error(line.overall)]
-        row += ["" if label == result.reference else _with_error(line.difference, sign=True)]
-        row += [_number(by_measure[measure][label].mean, 1) for measure in others]
-        rows.append([*row, _number(result.microseconds(label), 0)])
+        row += [number_of(line.by_phase[phase].mean) for phase in numbered]
+        row += [with_error(line.overall)]
+        row += ["" if label == result.reference else with_error(line.difference, sign=True)]
+        row += [number_of(by_measure[measure][label].mean, 1) for measure in others]
+        rows.append([*row, number_of(result.microseconds(label), 0)])
     over = f"{len(result.seeds)} streams" if len(result.seeds) > 1 else "one stream"
     title = f"{MEASURES[result.main]}, mean and standard error: {result.stream.name}, {over}"
     made = [table(title, columns, rows)]
@@ -117,7 +119,7 @@ def _not_won(result: Comparison) -> list[str]:
     for measure, phase in dict.fromkeys((lost.measure, lost.phase) for lost in found):
         here = sorted((lost for lost in found if (lost.measure, lost.phase) == (measure, phase)), key=_size)
         words = [
-            f"{lost.method}{told[lost.method]} {MARKS[lost.verdict]}{_with_error(lost.difference, sign=True)}"
+            f"{lost.method}{told[lost.method]} {MARKS[lost.verdict]}{with_error(lost.difference, sign=True)}"
             for lost in here
         ]
         lines.append(f"  {phase or f'over all, {MEASURES[measure]}'}: {', '.join(words)}")
@@ -128,7 +130,8 @@ def _size(lost: NotWon) -> float:
     return -abs(lost.difference.mean) if lost.verdict == "better" else 0.0
 
 
-def _with_error(estimate: Estimate, sign: bool = False) -> str:
+def with_error(estimate: Estimate, sign: bool = False) -> str:
+    """A mean with its standard error, as far as they are known."""
     mean, error = estimate.mean, estimate.error
     if mean != mean:
         return "-"
@@ -136,12 +139,14 @@ def _with_error(estimate: Estimate, sign: bool = False) -> str:
     return number if error != error else f"{number} ±{error:.2f}"
 
 
-def _number(value: float, digits: int = 2) -> str:
+def number_of(value: float, digits: int = 2) -> str:
+    """A number, or a dash where there is none."""
     return "-" if value != value else f"{value:.{digits}f}"
 
 
 def print_list(as_json: bool) -> None:
     from ocelad.compare import GROUPS, METHODS, STREAMS
+    from ocelad.compare.suite import ROWS
 
     if as_json:
         methods = {
@@ -159,7 +164,7 @@ def print_list(as_json: bool) -> None:
             name: {"about": stream.about, "rounds": stream.rounds, "phases": stream.phases}
             for name, stream in STREAMS.items()
         }
-        print_json({"methods": methods, "streams": streams})
+        print_json({"methods": methods, "streams": streams, "suites": {"adaptivity": list(ROWS)}})
         return
     groups = []
     for group in GROUPS:
@@ -174,6 +179,7 @@ def print_list(as_json: bool) -> None:
     click.echo(
         "* is told more than the pairs: classes, when the question changes, how long the stream is, or the truth."
     )
+    click.echo(f"The rows of --suite adaptivity: {', '.join(ROWS)}.")
 
 
 def _listed(method: Method) -> str:

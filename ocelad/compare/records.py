@@ -8,7 +8,8 @@ from typing import Self
 
 from ocelad.compare.catalogue import METHODS, STREAMS
 from ocelad.compare.methods import Method
-from ocelad.compare.streams import PairStream, Stream
+from ocelad.compare.streams import PairStream, Stream, WordStream
+from ocelad.compare.tables import TableStream
 from ocelad.compare.trial import Record
 from ocelad.journal import Journal, key
 
@@ -50,10 +51,11 @@ class Records:
 
 
 def _is_known(stream: Stream, method: Method) -> bool:
-    """Whether method and stream are as the package has them, or given pairs, which are known by their numbers."""
+    """Whether method and stream are as the package has them, or data that are known by their numbers."""
     known = METHODS.get(method.name)
     its_own = known is not None and known.make is method.make
-    return its_own and (isinstance(stream, PairStream) or STREAMS.get(stream.name) is stream)
+    by_numbers = isinstance(stream, PairStream | TableStream) or (isinstance(stream, WordStream) and stream.origin)
+    return its_own and (bool(by_numbers) or STREAMS.get(stream.name) is stream)
 
 
 def _key(stream: Stream, method: Method, seed: int, every: int) -> str:

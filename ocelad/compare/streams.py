@@ -17,6 +17,7 @@ from ocelad.metric import Metric
 from ocelad.pairs import Events, alike, subtract
 from ocelad.streams import DriftingClusters, Moment, SwitchingWords
 from ocelad.streams.clusters import points_of_pairs
+from ocelad.streams.reviews import SwitchingReviews
 
 #: What a stream may tell beside its pairs: the classes of their points, when the question changes, the true metric, and
 #: how long it is.
@@ -178,7 +179,8 @@ class DriftingStream:
         example = draw(0)
         self.n_features, self.rounds = example.n_features, len(example)
         self.phases = tuple(dict.fromkeys(phase.name for phase in example.phases))
-        drawn = (example.phases, example.n_points, example.n_features, example.flipped, example.turned)
+        names = ("phases", "n_points", "n_features", "flipped", "turned", "noise", "units")
+        drawn = [getattr(example, name) for name in names]
         self._fingerprint = f"{name} {hashlib.sha256(repr(drawn).encode()).hexdigest()[:16]}"
 
     def opening(self, seed: int) -> Scene:
@@ -264,7 +266,7 @@ class PairStream:
         events = Events(subtract(X, Z), y)  # which checks all of it
         if abs(events.y.sum()) == len(events.y):
             raise ValueError(f"all pairs have the label {events.y[0]:+g}; similar and dissimilar ones are needed")
-        self.factor = _factor(events.U)
+        self.factor = typical_factor(events.U)
         self._X, self._Z, self._y = X * self.factor, Z * self.factor, events.y
         self._scene = None
         if scene is not None:
@@ -297,8 +299,8 @@ class PairStream:
 
     def blocks(self, seed: int, every: int) -> Iterator[Block]:
         """The rounds in blocks; a fifth of them is called a phase."""
-        for rows in _blocks(self.rounds, every):
-            phase, of_pairs = (self.phases[at * self.n_phases // self.rounds] for at in (rows.start, _middle(rows)))
+        for rows in block_rows(self.rounds, every):
+            phase, of_pairs = (self.phases[at * self.n_phases // self.rounds] for at in (rows.start, middle_of(rows)))
             yield Block(rows.start + 1, phase, of_pairs, self._X[rows], self._Z[rows], self._y[rows], self._scene)
 
     def fingerprint(self) -> str:
@@ -315,7 +317,7 @@ class PairStream:
         return f"{self.name} {digest.hexdigest()[:16]}"
 
 
-def _factor(U: Any) -> float:
+def typical_factor(U: Any) -> float:
     """What differences are multiplied by to have the typical length; those of no length are not asked."""
     lengths = U.multiply(U).sum(axis=1) if checks.is_sparse(U) else np.square(U).sum(axis=1)
     if not (lengths > 0).any():
@@ -329,14 +331,16 @@ def _factor(U: Any) -> float:
 
 
 class WordStream:
-    """Sparse documents, compared by their topic and then by their style; one stream for each seed.
+    """Sparse documents, compared by one question and then by another; one stream for each seed.
 
     It is judged by its pairs alone.
 
     Parameters
     ----------
     name, about : str
-    draw : callable (seed) -> SwitchingWords
+    draw : callable (seed) -> SwitchingWords or SwitchingReviews
+    origin : str
+        What the documents are known by, where they are not drawn.
     """
 
     sparse = True
@@ -344,11 +348,14 @@ class WordStream:
     has_scenes = False
     gives: frozenset[Gift] = frozenset({"changes", "length"})
 
-    def __init__(self, name: str, about: str, draw: Callable[[int], SwitchingWords]) -> None:
-        self.name, self.about = name, about
+    def __init__(
+        self, name: str, about: str, draw: Callable[[int], SwitchingWords | SwitchingReviews], *, origin: str = ""
+    ) -> None:
+        self.name, self.about, self.origin = name, about, origin
         self._draw = draw
         example = draw(0)
-        self.n_features, self.rounds, self.phases = example.n_words, len(example), example.questions
+        self.n_features, self.rounds = example.n_words, len(example)
+        self.phases: tuple[str, ...] = example.questions
         self._drawn = (example.documents.shape, example.length)
 
     def opening(self, seed: int) -> None:
@@ -358,13 +365,13 @@ class WordStream:
     def blocks(self, seed: int, every: int) -> Iterator[Block]:
         """The rounds in blocks."""
         words = self._draw(seed)
-        for rows in _blocks(len(words), every):
+        for rows in block_rows(len(words), every):
             left, right = words.pairs[rows].T
             change = words.length - rows.start
             yield Block(
                 round=rows.start + 1,
                 phase=words.question(rows.start + 1),
-                pair_phase=words.question(_middle(rows) + 1),
+                pair_phase=words.question(middle_of(rows) + 1),
                 X=words.documents[left],
                 Z=words.documents[right],
                 y=words.y[rows],
@@ -373,18 +380,18 @@ class WordStream:
 
     def fingerprint(self) -> str:
         """Its name and what it is drawn by."""
-        return f"{self.name} {self._drawn}"
+        return f"{self.name} {self._drawn} {self.origin}"
 
 
-def _middle(rows: slice) -> int:
+def middle_of(rows: slice) -> int:
     """A row in the phase that most of the rows are in, where there are two."""
     return int((rows.start + rows.stop) // 2)
 
 
-def _blocks(rounds: int, every: int) -> Iterator[slice]:
+def block_rows(rounds: int, every: int) -> Iterator[slice]:
     """The rows of each block: the second begins at round ``every``, which is row ``every - 1``.
 
-    >>> [(rows.start + 1, rows.stop) for rows in _blocks(10, 4)]
+    >>> [(rows.start + 1, rows.stop) for rows in block_rows(10, 4)]
     [(1, 3), (4, 7), (8, 10)]
     """
     starts = sorted({0, *range(every - 1, rounds, every)})

@@ -21,6 +21,12 @@ CLUSTER_SPREAD = 1 / 3
 TRIANGLE_SIDE = 2.0
 # Where each clustering can be seen before any rotation.
 SUBSPACES = {"A": slice(0, 3), "B": slice(3, 6)}
+N_TELLING = 6  # features of the two together; the others are noise
+#: What the dimensions beside the subspaces hold, all of variance 1: Gaussian noise, or Student's t with 3 degrees of
+#: freedom, which now and then is far out.
+NOISES = ("normal", "t3")
+# Units of features differ by up to so many orders of magnitude.
+UNIT_MAGNITUDES = 3.0
 # Rounds are drawn in chunks of rotations with about so many entries (64 rounds of 25 features): enough for stacked
 # linear algebra, few enough for a cheap first round and for little memory.
 CHUNK_ENTRIES = 40_000
@@ -82,9 +88,14 @@ class DriftingClusters:
     turned : bool
         Whether the data are turned at random before the first round. Otherwise the subspaces of A and B begin as
         the first six features, and a metric of one weight per feature can see them.
+    noise : {"normal", "t3"}
+        What the other dimensions hold, of variance 1: Gaussian noise, or Student's t with 3 degrees of freedom.
+    units : bool
+        Whether every feature is measured in a unit of its own, drawn over three orders of magnitude.
     seed : int
-        The same seed gives the same stream. Points, rotations, pairs, wrong answers and the turn before the
-        first round are drawn apart, so that changing one leaves the others as they were.
+        The same seed gives the same stream. Points, rotations, pairs, wrong answers, the turn before the first
+        round, noise that is not Gaussian, and units are drawn apart, so that changing one leaves the others as
+        they were.
 
     Examples
     --------
@@ -101,6 +112,9 @@ class DriftingClusters:
     triangle of side 2, turned at random; noise N(0, 1); the rotation is the Cayley transform of a skew matrix
     with N(0, s^2) entries, ``s = drift / sqrt(6 (n_features - 3))``, which moves the projector on a
     3-dimensional subspace by ``drift`` in root mean square; the lengths and rates in ``PAPER_PHASES``.
+
+    Units are ``10 ** uniform(-1.5, 1.5)``, all divided by their root mean square, so that differences are on average
+    as long as without them. They multiply the features as they are observed, after the rotation.
     """
 
     def __init__(
@@ -111,21 +125,30 @@ class DriftingClusters:
         n_features: int = 25,
         flipped: float = 0.0,
         turned: bool = False,
+        noise: str = "normal",
+        units: bool = False,
         seed: int = 0,
     ) -> None:
         self.phases = tuple(phases) if isinstance(phases, Iterable) else ()
         if not self.phases or not all(isinstance(phase, Phase) for phase in self.phases):
             raise TypeError("phases must be a sequence of at least one Phase(name, clustering, drift, length)")
         self.n_points = checks.whole(n_points, "n_points", at_least=10)
-        self.n_features = checks.whole(n_features, "n_features", at_least=6)
+        self.n_features = checks.whole(n_features, "n_features", at_least=N_TELLING)
         self.flipped = checks.number(flipped, "flipped", at_least=0, at_most=1)
         self.turned = checks.choice(turned, "turned", (False, True))
+        self.noise = checks.choice(noise, "noise", NOISES)
+        self.units = checks.choice(units, "units", (False, True))
         self.seed = checks.whole(seed, "seed", at_least=0)
-        points, *self._draws, turn = np.random.SeedSequence(self.seed).spawn(5)
+        points, *self._draws, turn, heavy, unit = np.random.SeedSequence(self.seed).spawn(7)
         self._points, self._labels = self._make_points(np.random.default_rng(points))
-        self._start = np.eye(self.n_features)
+        if self.noise == "t3":
+            of_noise = self._points[:, N_TELLING:]
+            of_noise[:] = np.random.default_rng(heavy).standard_t(3, size=of_noise.shape) / np.sqrt(3)
+        self._start, self._units = np.eye(self.n_features), np.ones(self.n_features)
         if self.turned:
             self._start = _any_rotation(self.n_features, np.random.default_rng(turn))
+        if self.units:
+            self._units = _any_units(self.n_features, np.random.default_rng(unit))
 
     def __len__(self) -> int:
         return sum(phase.length for phase in self.phases)
@@ -137,7 +160,7 @@ class DriftingClusters:
             pairs = zip(chunk.similar.tolist(), chunk.first.tolist(), chunk.second.tolist(), strict=True)
             for (similar, first, second), rotation in zip(pairs, chunk.rotations, strict=True):
                 t += 1
-                yield Moment(t, chunk.phase, similar, first, second, labels, rotation, self._points)
+                yield Moment(t, chunk.phase, similar, first, second, labels, rotation, self._units, self._points)
 
     def events(self) -> Events:
         """All events at once, those of the moments: ``[moment.event() for moment in stream]`` to the bit.
@@ -149,7 +172,7 @@ class DriftingClusters:
         U, y = [], []
         for chunk in self._chunks():
             differences = self._points[chunk.first] - self._points[chunk.second]
-            U.append((chunk.rotations @ differences[:, :, None])[:, :, 0])
+            U.append((chunk.rotations @ differences[:, :, None])[:, :, 0] * self._units)
             y.append(np.where(chunk.similar, 1.0, -1.0))
         return Events(np.concatenate(U), np.concatenate(y))
 
@@ -196,6 +219,8 @@ class Moment:
         The cluster of each point, by the clustering asked for.
     rotation : array of shape (n_features, n_features)
         How far the data have turned.
+    units : array of shape (n_features,)
+        What the features, once turned, are multiplied by.
     """
 
     round: int
@@ -205,12 +230,13 @@ class Moment:
     second: int
     labels: np.ndarray
     rotation: Floats
+    units: Floats
     _points: Floats
 
     def event(self) -> Event:
         """What the core sees of the pair."""
         u = self.rotation @ (self._points[self.first] - self._points[self.second])
-        return Event(u, 1.0 if self.similar else -1.0)
+        return Event(u * self.units, 1.0 if self.similar else -1.0)
 
     def pair(self) -> Pair:
         """The pair."""
@@ -219,14 +245,14 @@ class Moment:
 
     def points(self, rows: slice | Sequence[int] = slice(None)) -> Floats:
         """The points where they are now."""
-        return np.asarray(self._points[rows] @ self.rotation.T)
+        return np.asarray(self._points[rows] @ self.rotation.T * self.units)
 
     def true_metric(self) -> Metric:
         """Euclidean distance in the subspace in which the clustering can be seen.
 
         The threshold, half the squared side of the triangle, gets about 95 % of the pairs right; the blobs overlap.
         """
-        basis = self.rotation[:, SUBSPACES[self.phase.clustering]]
+        basis = self.rotation[:, SUBSPACES[self.phase.clustering]] / self.units[:, None]
         projector = basis @ basis.T
         return Metric.trusted(projector / 2 + projector.T / 2, threshold=TRIANGLE_SIDE**2 / 2, round=self.round - 1)
 
@@ -238,7 +264,7 @@ def points_of_pairs(moments: Sequence[Moment]) -> Floats:
     """
     rows = [(moment.first, moment.second) for moment in moments]
     rotations = np.array([moment.rotation for moment in moments])
-    return np.asarray(moments[0]._points[rows] @ rotations.transpose(0, 2, 1))
+    return np.asarray(moments[0]._points[rows] @ rotations.transpose(0, 2, 1) * moments[0].units)
 
 
 def _triangle(draw: np.random.Generator) -> Floats:
@@ -265,6 +291,12 @@ def _any_rotation(n: int, draw: np.random.Generator) -> Floats:
     Q *= np.sign(np.diag(R))  # LAPACK's own signs favour some rotations
     Q[:, 0] *= np.linalg.det(Q).round()
     return np.asarray(Q)
+
+
+def _any_units(n: int, draw: np.random.Generator) -> Floats:
+    """A unit for each feature, all magnitudes equally likely; of root mean square 1."""
+    units = 10.0 ** draw.uniform(-UNIT_MAGNITUDES / 2, UNIT_MAGNITUDES / 2, size=n)
+    return np.asarray(units / np.sqrt(np.mean(units**2)))
 
 
 def _turns(now: Floats, drift: float, count: int, draw: np.random.Generator) -> Floats:

@@ -20,6 +20,8 @@ class Scenario:
         Probability that an answer is the wrong one.
     turned : bool
         Whether the data are turned at random before the first round, so that no feature is special.
+    noise, units
+        As of ``DriftingClusters``.
 
     Examples
     --------
@@ -32,10 +34,14 @@ class Scenario:
     phases: tuple[Phase, ...]
     flipped: float = 0.0
     turned: bool = True
+    noise: str = "normal"
+    units: bool = False
 
     def stream(self, seed: int) -> DriftingClusters:
         """The stream of a seed."""
-        return DriftingClusters(self.phases, flipped=self.flipped, turned=self.turned, seed=seed)
+        return DriftingClusters(
+            self.phases, flipped=self.flipped, turned=self.turned, noise=self.noise, units=self.units, seed=seed
+        )
 
 
 def _switching(length: int, every: int) -> tuple[Phase, ...]:
@@ -46,7 +52,8 @@ def _switching(length: int, every: int) -> tuple[Phase, ...]:
     )
 
 
-# "paper" is the paper's own; "noisy" differs from it in the wrong answers alone.
+# "paper" is the paper's own; "noisy" differs from it in the wrong answers alone. Each of "turned", and those after it,
+# differs from "turned" in one thing.
 SCENARIOS: dict[str, Scenario] = {
     "paper": Scenario("clustering A, then B with three rates of drift, then A again", PAPER_PHASES, turned=False),
     "static": Scenario("clustering A, nothing changes", (Phase("A, static", "A", 0.0, 3000),)),
@@ -54,4 +61,8 @@ SCENARIOS: dict[str, Scenario] = {
     "fast": Scenario("clustering A, very fast drift", (Phase("A, very fast drift", "A", 0.1, 3000),)),
     "switching": Scenario("A and B in turns of 300 rounds, no drift", _switching(3000, 300)),
     "noisy": Scenario("the paper's, with 10 % wrong answers", PAPER_PHASES, flipped=0.1, turned=False),
+    "turned": Scenario("the paper's, turned at random before the first round", PAPER_PHASES),
+    "turned-noisy": Scenario("the same, with 10 % wrong answers", PAPER_PHASES, flipped=0.1),
+    "heavy-tailed": Scenario("the same, with Student's t noise of 3 degrees of freedom", PAPER_PHASES, noise="t3"),
+    "units": Scenario("the same, with features in very different units", PAPER_PHASES, units=True),
 }

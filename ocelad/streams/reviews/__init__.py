@@ -3,12 +3,14 @@
 from ocelad.streams.reviews.download import download_reviews
 from ocelad.streams.reviews.load import PAPER_WORDS, find_reviews, load_reviews, reviews_known
 from ocelad.streams.reviews.reviews import PREPROCESSINGS, QUESTIONS, Reviews, draw_pairs
+from ocelad.streams.reviews.switching import SwitchingReviews
 
 __all__ = [
     "PAPER_WORDS",
     "PREPROCESSINGS",
     "QUESTIONS",
     "Reviews",
+    "SwitchingReviews",
     "download_reviews",
     "draw_pairs",
     "find_reviews",
