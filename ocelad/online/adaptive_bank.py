@@ -301,10 +301,11 @@ def _in_odds(squares: Floats, odds: Floats) -> tuple[float, float]:
 
     Where those are near 0 it matters most.
     """
-    weights = 1.0 / (1.0 + np.square(odds))
+    weights, largest = 1.0 / (1.0 + np.square(odds)), max(float(squares.max()), 1e-300)
+    squares = squares / largest
     mean, middle = np.average(squares, weights=weights), np.average(odds, weights=weights)
     spread = np.average(np.square(squares - mean), weights=weights)
     slope = -np.average((squares - mean) * (odds - middle), weights=weights) / spread if spread > 0.0 else 0.0
-    if not slope > 1e-6 / max(mean, 1e-300):  # nothing has been told apart yet
+    if not slope * mean > 1e-6:  # nothing has been told apart yet
         slope = 1.0 / max(mean, 1e-300)
-    return float(slope), max(float(middle + slope * mean), _SMALLEST_THRESHOLD)
+    return float(slope / largest), max(float(middle + slope * mean), _SMALLEST_THRESHOLD)

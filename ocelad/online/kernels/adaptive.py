@@ -6,7 +6,7 @@ priors (Euclidean, each feature by its spread, whitened), memories (metrics from
 
 from __future__ import annotations
 
-from math import exp, log, sqrt
+from math import exp, inf, log, sqrt
 from typing import NamedTuple
 
 from ocelad.checks import Floats
@@ -14,6 +14,7 @@ from ocelad.online import weights as weighing
 from ocelad.online.compiled import compiled, compiled_as_written, inlined
 from ocelad.online.kernels import fullrank
 from ocelad.online.kernels.calibration import (
+    LEAST_LEVEL,
     LEVEL,
     OFFSET,
     SLOPE,
@@ -53,7 +54,7 @@ NEAR_SHARE, NEAR_MEMORY, NEAR_PSEUDO = 0.05, 100.0, 4.0
 # Every so many rounds what is played is set aside: as a memory if a change follows, and to tell how fast it moves.
 ASIDE = 64
 # Which window longer ones begin from after a change.
-RESTART_FROM = 1
+RESTART_FROM = 0
 FARTHEST_LENGTH = 1e250
 
 # The places in ``numbers``.
@@ -368,8 +369,8 @@ def set_aside(state: State, comid: Floats, records: Floats, n: int) -> None:
             size += scale * state.mixed[i, j] ** 2
             aside[1, i, j], aside[0, i, j] = aside[0, i, j], state.mixed[i, j]
     offsets[1], offsets[0] = offsets[0], offset
-    if numbers[N_ASIDE] > 0.0 and size > 0.0:
-        numbers[DRIFT] = sqrt(moved / size) / ASIDE
+    if numbers[N_ASIDE] > 0.0 and 0.0 < size < inf:
+        numbers[DRIFT] = sqrt(min(moved / size, 1e6)) / ASIDE
     numbers[N_ASIDE] = min(numbers[N_ASIDE] + 1.0, 2.0)
 
 
@@ -415,7 +416,7 @@ def observe(
     started = fits[0, LEVEL] > 0.0
     if not started:
         for k in range(n_experts):
-            begin_fit(fits, k, 1.0, 1.0, max(abs(squares[k]), 1e-200))
+            begin_fit(fits, k, 1.0, 1.0, max(abs(squares[k]), LEAST_LEVEL))
     total, said, likely = 0.0, 0.0, 0.0
     for k in range(n_experts):
         odds[k] = odds_of(fits, k, squares[k])

@@ -11,6 +11,7 @@ from ocelad.online.compiled import compiled
 HORIZON, PSEUDO = 100.0, 2.0
 # Log odds, losses and relative distances are cut here, so that no single pair decides.
 MOST_ODDS, LEAST_PROBABILITY, FARTHEST = 30.0, 1e-6, 100.0
+LEAST_LEVEL, MOST_LEVEL = 1e-100, 1e200
 LEAST_CURVATURE = 1e-4
 # The columns of ``fits``: what is fitted, its second derivatives, and the mean distance by which distances are divided.
 OFFSET, SLOPE, CURVE_OFFSET, CURVE_BOTH, CURVE_SLOPE, LEVEL, N_COLUMNS = 0, 1, 2, 3, 4, 5, 6
@@ -74,4 +75,4 @@ def fit(fits: Floats, k: int, square: float, odds: float, y: float, t: int, leve
     fits[k, CURVE_OFFSET], fits[k, CURVE_BOTH], fits[k, CURVE_SLOPE] = a, b, c
     if levelled:
         share = max(1.0 / HORIZON, 1.0 / t)
-        fits[k, LEVEL] = max(fits[k, LEVEL] + share * (min(abs(square), 1e200) - fits[k, LEVEL]), 1e-200)
+        fits[k, LEVEL] = max(fits[k, LEVEL] + share * (min(abs(square), MOST_LEVEL) - fits[k, LEVEL]), LEAST_LEVEL)
