@@ -41,7 +41,7 @@ WATCHED = 8
 RIDGE, RIDGE_ALL = 1.0, 10.0
 # Which share of the inverse moments of all pairs is taken away from those of similar ones.
 TAKEN_AWAY = 0.7
-# Pairs farther apart than this, relative to what is usual in a window, count less.
+# Pairs farther apart than this, relative to what is usual, count less.
 USUAL = 2.5
 # A window that has not seen a similar pair for so many rounds forgets nevertheless.
 PATIENCE = 16
@@ -166,6 +166,12 @@ def hold_up(P: Floats, k: int, i: int, weight: float, spread: Floats, column: Fl
 
 
 @compiled
+def usual_part(square: float, n: int) -> float:
+    """How much a pair counts in moments by which its squared distance, n on average, is this."""
+    return 1.0 if square <= USUAL * n else USUAL * n / square
+
+
+@compiled
 def learn_moments(state: State, y: float, t: int, n: int) -> None:
     """Windows learn from similar pairs, the moments of all pairs from every one."""
     P, V, raw, counts, owed, spread, column = (
@@ -182,10 +188,7 @@ def learn_moments(state: State, y: float, t: int, n: int) -> None:
         owed[k] *= state.keeps[k]
         if y < 0.0 and t % PATIENCE != 0:
             continue
-        weight = 0.0
-        if y > 0.0:
-            far = raw[k] * moment_factor(counts, owed, k)
-            weight = 1.0 if far <= USUAL * n else USUAL * n / far
+        weight = usual_part(raw[k] * moment_factor(counts, owed, k), n) if y > 0.0 else 0.0
         add(P, k, V, raw[k], owed[k], weight, n)
         counts[k] = owed[k] * counts[k] + weight
         hold_up(P, k, feature, (1.0 - owed[k]) * RIDGE, spread, column, n)
@@ -194,8 +197,9 @@ def learn_moments(state: State, y: float, t: int, n: int) -> None:
             begin(P, k, RIDGE, spread, n)
             counts[k] = 0.0
     kept = 1.0 - 2.0 / (ALL_WINDOW + 1.0)
-    add(P, everything, V, raw[everything], kept, 1.0, n)
-    counts[everything] = kept * counts[everything] + 1.0
+    weight = usual_part(raw[everything] * (counts[everything] + RIDGE_ALL), n)
+    add(P, everything, V, raw[everything], kept, weight, n)
+    counts[everything] = kept * counts[everything] + weight
     hold_up(P, everything, feature, (1.0 - kept) * RIDGE_ALL, spread, column, n)
     if not is_sound(P, everything, n):
         begin(P, everything, RIDGE_ALL, spread, n)
