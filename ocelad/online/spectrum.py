@@ -13,7 +13,7 @@ from ocelad.checks import Floats
 # Eigenvalues are lessened by this part of their median: what most directions have is noise.
 BULK = 0.75
 # All directions get at least this part of the mean eigenvalue: none is known to mean nothing.
-FLOOR = 0.2
+FLOOR = 0.22
 # How much the prior counts, in log odds at a typical distance, where it is trusted altogether.
 PRIOR_ODDS = 4.0
 # Near pairs by the prior must be the same nearly as surely as near pairs by what was learned, and surely enough.
