@@ -52,6 +52,8 @@ def played_matrix(mixed: Floats, spread: Floats, prior: Floats, trust: float) ->
     """
     root = np.sqrt(spread)
     values, vectors = np.linalg.eigh(mixed * np.outer(root, root))
+    if not values[-1] > 0.0:  # nearer is nowhere the same: there is no such distance, and any will do
+        return prior
     floor = FLOOR * float(np.maximum(values, 0.0).mean())
     values = np.maximum(values - max(0.0, BULK * (1.0 - trust) * float(np.median(values))), 0.0)
     if len(values) > 1:  # one direction alone is no more certain than the two best ones
