@@ -222,7 +222,7 @@ def test_copies_and_pickles_go_on_alike():
 )
 def test_a_pair_that_overflows_is_refused_and_nothing_has_changed(what, settings, y):
     good, far = [[0.0, 0.1], [0.0, 0.0]], [[1e149, 0.0], [0.0, 0.0]]
-    tracker = MetricTracker(diagonal=True, loss="squared_hinge", **settings).fit([good] * 5, [y] * 5)
+    tracker = MetricTracker(method="rice", diagonal=True, loss="squared_hinge", **settings).fit([good] * 5, [y] * 5)
     before = tracker.metric_
     with pytest.raises(LearnerError, match=f"in round 7 .*{what}; a smaller step_size or data of a smaller scale"):
         tracker.partial_fit([good, far], [y, y])

@@ -31,19 +31,19 @@ def state(tracker):
 
 def test_chunking_changes_no_bit():
     pairs, y = some_pairs()
-    whole = MetricTracker(step_size=0.05).partial_fit(pairs, y)
-    one_by_one, single = MetricTracker(step_size=0.05), MetricTracker(step_size=0.05)
+    whole = MetricTracker(method="rice", step_size=0.05).partial_fit(pairs, y)
+    one_by_one, single = MetricTracker(method="rice", step_size=0.05), MetricTracker(method="rice", step_size=0.05)
     for pair, label in zip(pairs, y, strict=True):
         one_by_one.partial_fit(pair[None], [label])
         single.learn_one(pair[0], pair[1], label)
-    fitted = MetricTracker(step_size=0.05).fit(pairs, y)
+    fitted = MetricTracker(method="rice", step_size=0.05).fit(pairs, y)
     assert state(whole) == state(one_by_one) == state(single) == state(fitted)
 
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=6))
 def test_any_chunking(sizes):
     pairs, y = some_pairs(sum(sizes))
-    whole, parts = MetricTracker(step_size=0.05).partial_fit(pairs, y), MetricTracker(step_size=0.05)
+    whole, parts = MetricTracker(method="rice", step_size=0.05).partial_fit(pairs, y), MetricTracker(method="rice", step_size=0.05)
     for size, end in zip(sizes, np.cumsum(sizes), strict=True):
         parts.partial_fit(pairs[end - size : end], y[end - size : end])
     assert state(whole) == state(parts)
@@ -77,7 +77,7 @@ def test_is_track_metric_with_the_same_settings():
 
 def test_what_it_says_of_pairs_agrees_with_its_metric():
     pairs, y = some_pairs(600)
-    tracker = MetricTracker(step_size=0.05).fit(pairs, y)
+    tracker = MetricTracker(method="rice", step_size=0.05).fit(pairs, y)
     x, z = pairs[:, 0], pairs[:, 1]
     M = tracker.get_mahalanobis_matrix()
     np.testing.assert_allclose(M, tracker.components_.T @ tracker.components_, atol=1e-12)
@@ -96,7 +96,7 @@ def test_what_it_says_of_pairs_agrees_with_its_metric():
 def test_follows_a_change():
     pairs, y = some_pairs(1500)
     turned = np.where(np.abs(pairs[:, 0, 1] - pairs[:, 1, 1]) < 1, 1, -1)
-    tracker = MetricTracker(step_size=0.05).fit(pairs, y)
+    tracker = MetricTracker(method="rice", step_size=0.05).fit(pairs, y)
     assert np.abs(tracker.components_[0]).argmax() == 0
     tracker.partial_fit(pairs, turned)
     assert np.abs(tracker.components_[0]).argmax() == 1
@@ -121,11 +121,11 @@ def test_reading_touches_nothing():
 
 def test_clones_pickles_and_prints():
     pairs, y = some_pairs(30)
-    tracker = MetricTracker(loss="hinge", step_size=0.02).fit(pairs, y)
+    tracker = MetricTracker(method="rice", loss="hinge", step_size=0.02).fit(pairs, y)
     copy = pickle.loads(pickle.dumps(tracker))
     assert state(copy.partial_fit(pairs, y)) == state(tracker.partial_fit(pairs, y))
     assert clone(tracker).get_params() == tracker.get_params()
-    assert repr(tracker) == "MetricTracker(loss='hinge', step_size=0.02)"
+    assert repr(tracker) == "MetricTracker(method="rice", loss='hinge', step_size=0.02)"
     with pytest.raises(NotFittedError):
         clone(tracker).predict(pairs)
 
@@ -244,7 +244,7 @@ def test_transform_refuses():
 
 def test_a_pair_that_overflows_half_way_leaves_everything_as_it_was():
     good, labels = some_pairs(20, n_features=2)
-    tracker = MetricTracker(loss="squared_hinge").fit(good, labels)
+    tracker = MetricTracker(method="rice", loss="squared_hinge").fit(good, labels)
     before = state(tracker)
     wild = np.concatenate([good, [[[1e149, 0.0], [0.0, 0.0]]]])
     with pytest.raises(LearnerError, match=r"in round 41 the learner of scale 0"):
@@ -306,7 +306,7 @@ def _read_only(array):
 
 
 def test_a_pair_at_the_very_threshold_is_similar():
-    tracker = MetricTracker(initial_scale=1.0, loss="hinge", step_size=1e-9).fit([[[0.0], [2.0]]], [-1])
+    tracker = MetricTracker(method="rice", initial_scale=1.0, loss="hinge", step_size=1e-9).fit([[[0.0], [2.0]]], [-1])
     edge = tracker.threshold_ / tracker.components_[0, 0]
     metric = tracker.metric_
     assert metric.squared_distance([edge], [0.0]) == metric.threshold
@@ -330,7 +330,7 @@ def test_settings_that_change_between_pairs_are_refused_until_fit():
         with pytest.raises(ValueError, match=r"step_size was changed from 0.01 to 0.5 .* call fit"):
             learn()
     assert state(tracker) == before
-    assert state(tracker.fit(pairs, y)) == state(MetricTracker(step_size=0.5).fit(pairs, y))
+    assert state(tracker.fit(pairs, y)) == state(MetricTracker(method="rice", step_size=0.5).fit(pairs, y))
 
 
 def test_subclasses_may_have_settings_of_their_own():
@@ -345,6 +345,6 @@ def test_subclasses_may_have_settings_of_their_own():
 
 def test_numpy_numbers_as_settings():
     pairs, y = some_pairs(10)
-    plain = MetricTracker(step_size=0.5, shortest_interval=2, n_scales=3).fit(pairs, y)
-    numpy = MetricTracker(step_size=np.float32(0.5), shortest_interval=np.int8(2), n_scales=np.int64(3)).fit(pairs, y)
+    plain = MetricTracker(method="rice", step_size=0.5, shortest_interval=2, n_scales=3).fit(pairs, y)
+    numpy = MetricTracker(method="rice", step_size=np.float32(0.5), shortest_interval=np.int8(2), n_scales=np.int64(3)).fit(pairs, y)
     assert plain.metric_ == numpy.metric_

@@ -43,7 +43,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     method : {"adaptive", "rice"}
         All other parameters but ``preprocessor`` are settings of "rice", and are refused where "adaptive" is to learn.
     loss : {"logistic", "hinge", "squared_hinge"}
-        This and what follows, of "rice": the loss of the margin. The paper's is the hinge, for which ``step_size=3e-3`` suits the paper's data.
+        Of the margin. The paper's is the hinge, for which ``step_size=3e-3`` suits the paper's data.
     step_size : float
         eta0; it depends on the scale of the data (see ``track_metric``).
     shrinkage : float

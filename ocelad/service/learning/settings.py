@@ -53,15 +53,15 @@ def checked_settings(n_features: int, given: Mapping[str, Any]) -> dict[str, Any
     for name in given:
         if name not in usual:
             raise ValueError(f"the tracker has no setting {name!r}; accepted: {', '.join(sorted(usual))}")
-    if given.get("engine") in _CUT_BY_CALLS:
-        raise ValueError(
-            f"the engine {given['engine']!r} gives other bits when a log is replayed; accepted: auto, dense, fullrank, "
-            "lowrank"
-        )
     rice = {**usual, **default_settings(n_features)}
     settings = dict(given) if given.get("method") == "adaptive" else {**rice, **given}
     try:
-        tracker_of(settings).start(n_features)
+        engine = tracker_of(settings).start(n_features).engine_
     except TypeError as error:
         raise ValueError(str(error)) from None
+    if engine in _CUT_BY_CALLS:
+        raise ValueError(
+            f"the engine {engine!r}, which these settings come to, gives other bits when a log is replayed; accepted: "
+            "the method rice with the engine dense, fullrank or lowrank"
+        )
     return settings
