@@ -267,7 +267,7 @@ def test_the_estimator_on_sparse_and_dense_pairs():
     y = np.where(np.abs(X[:, 2] - Z[:, 2]) < 0.7, 1, -1)  # the third feature tells
     pairs, rows = np.stack([X, Z], axis=1), (sparse.csr_matrix(X), sparse.coo_array(Z))
     settings = {"diagonal": True, "step_size": 0.3, "shrinkage": 0.02}
-    tracker, other, single = (MetricTracker(**settings) for _ in range(3))
+    tracker, other, single = (MetricTracker(method="rice", **settings) for _ in range(3))
     tracker.fit(pairs, y)
     for first in range(0, ROUNDS, 31):
         part = slice(first, first + 31)

@@ -56,7 +56,9 @@ def test_is_a_scikit_learn_estimator():
 
 def test_learns_from_the_pairs_that_the_reservoir_draws():
     X, y = some_points(80)
-    estimator = LabelMetricTracker(MetricTracker(method="rice", step_size=0.02), reservoir_size=30, pairs_per_point=3, random_state=7)
+    estimator = LabelMetricTracker(
+        MetricTracker(method="rice", step_size=0.02), reservoir_size=30, pairs_per_point=3, random_state=7
+    )
     seed = int(np.random.RandomState(7).randint(2**31 - 1))
     reservoir, yardstick, tracker = Reservoir(30, seed), Yardstick(), MetricTracker(method="rice", step_size=0.02)
     for x, label in zip(X, y.tolist(), strict=True):
@@ -224,7 +226,7 @@ def test_before_there_is_a_pair_the_metric_is_the_initial_one():
 
 def test_a_search_can_set_what_the_tracker_is_made_with():
     X, y = some_points(90)
-    model = make_pipeline(LabelMetricTracker(MetricTracker(), random_state=0), KNeighborsClassifier(3))
+    model = make_pipeline(LabelMetricTracker(MetricTracker(method="rice"), random_state=0), KNeighborsClassifier(3))
     search = GridSearchCV(model, {"labelmetrictracker__tracker__step_size": [1e-6, 1e-2]}, cv=2).fit(X, y)
     assert search.best_params_["labelmetrictracker__tracker__step_size"] == 1e-2
     best = search.best_estimator_[0]
@@ -323,7 +325,7 @@ def test_settings_are_checked_when_the_first_points_come(wrong):
 def test_settings_that_change_between_points_are_refused_until_fit():
     X, y = some_points(20)
     for changed, was in (({"reservoir_size": 7}, 500), ({"scale": 2.0}, "'auto'"), ({"tracker__step_size": 1.0}, 0.01)):
-        tracker = LabelMetricTracker(MetricTracker(), random_state=0).fit(X, y).set_params(**changed)
+        tracker = LabelMetricTracker(MetricTracker(method="rice"), random_state=0).fit(X, y).set_params(**changed)
         name = next(iter(changed))
         with pytest.raises(ValueError, match=rf"{name} was changed from {was} to {changed[name]} .* call fit"):
             tracker.partial_fit(X, y)

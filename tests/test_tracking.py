@@ -130,7 +130,10 @@ def test_leaving_early_saves(tmp_path):
     saved = Tracking.load(output)
     assert saved.tracker.n_rounds_ == 50
     assert saved.history.total().pairs == 50
-    assert MetricTracker.load(output).metric_ == MetricTracker(method="rice", step_size=0.05).fit(pairs[:50], y[:50]).metric_
+    assert (
+        MetricTracker.load(output).metric_
+        == MetricTracker(method="rice", step_size=0.05).fit(pairs[:50], y[:50]).metric_
+    )
 
 
 def test_a_bad_row_saves_what_came_before_and_a_mended_file_goes_on(tmp_path):
@@ -231,7 +234,12 @@ def test_a_pair_that_cannot_be_learned_from_saves_what_came_before(tmp_path):
     pairs[230] = [[1e149] * N, [0.0] * N]
     path = write_csv(tmp_path / "pairs.csv", pairs, y)
     with pytest.raises(LearnerError, match="could not learn from the pair"):
-        tracked(path, tmp_path / "tracker", every=10_000, tracking=Tracking(MetricTracker(method="rice", loss="squared_hinge")))
+        tracked(
+            path,
+            tmp_path / "tracker",
+            every=10_000,
+            tracking=Tracking(MetricTracker(method="rice", loss="squared_hinge")),
+        )
     saved = Tracking.load(tmp_path / "tracker")
     assert saved.tracker.n_rounds_ == saved.history.total().pairs == 200
 
