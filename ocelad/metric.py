@@ -175,8 +175,8 @@ class Metric:
         round = checks.whole(round, "round", at_least=0)
         return Metric.__new__(Metric)._hold(self._held, self.threshold, round)
 
-    def scaled(self, factor: float) -> Metric:
-        """The metric ``factor * M`` with the same threshold; distances change by the factor's root.
+    def scaled(self, factor: float, threshold: float | None = None) -> Metric:
+        """The metric ``factor * M``, with the same threshold or another; distances change by the factor's root.
 
         >>> Metric([[1.0]]).scaled(4.0).distance([1.0], [0.0])
         2.0
@@ -187,7 +187,9 @@ class Metric:
             times: Floats | _Parts = _Parts(np.asarray(factor * held.diagonal), held.rows, factor * held.scales)
         else:
             times = factor * held
-        return Metric.__new__(Metric)._hold(times, self.threshold, self.round)
+        if threshold is not None:
+            threshold = checks.number(threshold, "threshold", at_least=0)
+        return Metric.__new__(Metric)._hold(times, self.threshold if threshold is None else threshold, self.round)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Metric is immutable: {name!r} cannot be set; make a new Metric instead")

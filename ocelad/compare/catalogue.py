@@ -32,6 +32,7 @@ from ocelad.compare.judge import Contender
 from ocelad.compare.methods import Between, Method, OneOf, Setting
 from ocelad.compare.streams import DriftingStream, Stream, WordStream
 from ocelad.metric import Metric
+from ocelad.online.adaptive import track_adaptive
 from ocelad.online.track import FULLRANK_TO, EngineName, track_metric
 from ocelad.streams import SCENARIOS, SwitchingWords
 
@@ -49,6 +50,10 @@ def _engine(setting: Setting) -> dict[str, Any]:
 
 def _rice(setting: Setting, *, n_scales: int | None = None, **settings: Any) -> Contender:
     return Ensemble(track_metric(setting.n_features, n_scales=n_scales, **_engine(setting), **settings))
+
+
+def _adaptive(setting: Setting) -> Contender:
+    return Ensemble(track_adaptive(setting.n_features, sparse=setting.sparse))
 
 
 def _comid(setting: Setting, **settings: Any) -> Contender:
@@ -153,6 +158,13 @@ def _batch(
 
 
 _METHODS = [
+    Method(
+        "adaptive",
+        "experts of different kinds, calibrated and mixed; nothing to set",
+        _adaptive,
+        sparse=True,
+        group="ensembles",
+    ),
     Method(
         "rice",
         "RICE-OCELAD, logistic loss",

@@ -175,7 +175,8 @@ class Ocelad(Generic[Event, Play]):
         """Whether its parts are those that kernels know; starts are the bank's own affair."""
         known = getattr(self.bank, "starts", "below") in getattr(self.bank, "fused_starts", ("below",))
         # A class that is made of a known one may weigh in another way: it must say so itself.
-        return known and not isinstance(self._schedule, Grid) and "fused" in vars(type(self._weighing))
+        fitting = getattr(self.bank, "fused_grid", False) if isinstance(self._schedule, Grid) else known
+        return fitting and "fused" in vars(type(self._weighing))
 
     def _step_judged(self, event: Any, margins: list[float] | None) -> list[float] | None:
         """A round passes; the margins, with that of what was played in it, or None where plays have none."""

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from ocelad.metric import Metric
+from ocelad.online.adaptive import track_adaptive
+from ocelad.online.adaptive_bank import AdaptiveBank
 from ocelad.online.ocelad import Ocelad
 from ocelad.online.track import track_metric
 from ocelad.pairs import Events, Relatives
@@ -23,6 +25,10 @@ def warm() -> None:
         (track_metric(3, engine="fullrank", events="relatives"), relatives),
         (track_metric(3, engine="lowrank", events="relatives"), relatives),
     ]
+    adaptive = track_adaptive(3)
+    adaptive.replay(Events(np.tile(np.eye(3), (4, 1)), np.tile([1.0, -1.0, 1.0], 4)))
+    assert isinstance(adaptive.bank, AdaptiveBank)
+    adaptive.bank.log_odds(np.eye(3), adaptive.turn)
     for tracker, events in warmed:
         tracker.replay(events)
         for event in events:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ocelad.checks import Floats
 from ocelad.online.dyadic import Scale, Schedule
-from ocelad.online.weights import RESCALED, reweigh
+from ocelad.online.weights import DISCOUNTED, RESCALED, discount, reweigh
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,4 +124,41 @@ class Rescaled:
     def weights(self, records: Floats) -> Floats:
         """The records are the weights."""
         weights: Floats = records[0]
+        return weights
+
+
+class Discounted:
+    """Exponential weights of losses that are forgotten over about 64 rounds: for experts that all run all the time.
+
+    Who was best lately counts most, and nobody is ever lost sight of.
+
+    >>> import numpy as np
+    >>> weighing = Discounted()
+    >>> records = np.transpose([weighing.begin(Scale(j, 1), t=1) for j in (0, 1)])
+    >>> passed = Round(round=1, started=2, losses=np.array([0.1, 1.1]), probabilities=np.full(2, 0.5))
+    >>> weighing.weights(weighing.learn(records, passed, rates=np.full(2, 0.5))).round(3)
+    array([1.   , 0.368])
+    """
+
+    horizon = 64.0
+    fused = Fused(DISCOUNTED, horizon)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Its name and horizon."""
+        return {"name": "discounted", "horizon": self.horizon}
+
+    def begin(self, scale: Scale, t: int) -> Sequence[float]:
+        """Nothing lost, and a weight of 1."""
+        return 0.0, 1.0
+
+    def learn(self, records: Floats, passed: Round, rates: Floats) -> Floats:
+        """``log w <- (1 - 1/horizon) log w - loss``, relative to the best."""
+        records = records.copy()
+        discount(records, passed.losses, len(passed.losses), self.horizon)
+        return records
+
+    def weights(self, records: Floats) -> Floats:
+        """The weights are in the records: exponentials, made once, are the same wherever they are used."""
+        weights: Floats = records[1]
         return weights

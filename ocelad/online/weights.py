@@ -5,12 +5,17 @@ Plain loops in one order, and so the same bits whether they are compiled or not.
 
 from __future__ import annotations
 
+from math import exp
+
 from ocelad.checks import Floats
 
 # The ways to weigh that kernels know.
-RESCALED, SAOL, CBCE = 0, 1, 2
+RESCALED, SAOL, CBCE, DISCOUNTED = 0, 1, 2, 3
 # The rows of CBCE's records.
 GAINS, WEALTH, AGE, PRIOR, STAKE = 0, 1, 2, 3, 4
+# The rows of discounted records: the logarithm of a weight, relative to the largest, and the weight.
+LOGARITHM, WEIGHT = 0, 1
+FAINTEST = -12.0
 # In the place of the learner that was drawn: none was, the plays are averaged.
 NONE_DRAWN = -1
 
@@ -137,3 +142,24 @@ def weigh_stakes(records: Floats, weights: Floats, n: int) -> None:
     if not anything:
         for i in range(n):
             weights[i] = records[PRIOR, i]
+
+
+def discount(records: Floats, losses: Floats, n: int, horizon: float) -> None:
+    """``log w <- (1 - 1/horizon) log w - loss`` of the first n, relative to the best and not below ``FAINTEST``.
+
+    Who has done badly for long can so come back in a few rounds.
+
+    >>> import numpy as np
+    >>> records = np.array([[0.0, -1.0], [1.0, 0.4]])
+    >>> discount(records, losses=np.array([0.5, 0.0]), n=2, horizon=2.0)
+    >>> records
+    array([[0., 0.],
+           [1., 1.]])
+    """
+    best = -1e300
+    for i in range(n):
+        records[LOGARITHM, i] = (1.0 - 1.0 / horizon) * records[LOGARITHM, i] - losses[i]
+        best = max(best, records[LOGARITHM, i])
+    for i in range(n):
+        records[LOGARITHM, i] = max(records[LOGARITHM, i] - best, FAINTEST)
+        records[WEIGHT, i] = exp(records[LOGARITHM, i])

@@ -14,7 +14,7 @@ from ocelad.compare.streams import Stream
 #: Seeds from this one on are for judging, and nothing is ever chosen by them; choices are made on seeds below 1000.
 FIRST_FRESH_SEED = 2000
 #: The method that the suite is about, and those that it is held against, each by its one setting.
-OURS = "rice"
+OURS = "adaptive"
 OPPONENTS = ("rice", "rice-hinge", "itml-online", "cbce", "euclidean")
 #: One COMID learner by each of ten settings; the best of them is known only when all is over.
 HINDSIGHT: tuple[Method, ...] = tuple(

@@ -1,0 +1,86 @@
+"""track_adaptive: what ``MetricTracker`` tracks with by default. There is nothing to set.
+
+It is OCELAD with other parts than the paper's: a grid of experts that all run from the first round on, weights that
+forget (``Discounted``), and experts of different kinds, judged by the logarithmic loss of calibrated probabilities
+(``AdaptiveBank``). The paper's regret bound is not about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ocelad import checks
+from ocelad.checks import About, Arrays
+from ocelad.metric import Metric
+from ocelad.online.dyadic import Grid
+from ocelad.online.ocelad import Ocelad
+from ocelad.online.track import resume_metric
+from ocelad.online.weighing import Discounted
+from ocelad.pairs import Event, Pair
+
+#: Up to so many features there are experts of all kinds.
+MOST_FEATURES = 128
+
+
+def track_adaptive(n_features: int, *, sparse: bool = False) -> Ocelad[Event | Pair, Metric]:
+    """A tracker that adapts itself: to the data's scale, to how fast the metric changes, to how much there is to learn.
+
+    Parameters
+    ----------
+    n_features : int
+        How many features points have.
+    sparse : bool
+        Whether differences are sparse.
+
+    Returns
+    -------
+    Ocelad
+        Feed it pairs with ``step`` or ``replay``; ``play`` gives the metric now. Its bank tells more: ``log_odds``,
+        ``drift``, ``changes``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ocelad import Events
+    >>> rng = np.random.default_rng(0)
+    >>> U = 1e6 * rng.normal(size=(500, 3))  # in whatever unit
+    >>> y = np.where(abs(U[:, 0]) < 5e5, 1.0, -1.0)  # only the first feature tells
+    >>> tracker = track_adaptive(n_features=3)
+    >>> margins = tracker.replay(Events(U, y))
+    >>> bool(np.mean(margins[100:] > 0) > 0.9)
+    True
+
+    Notes
+    -----
+    Above 128 features, or where differences are sparse, moments would take too much time and memory: then it is RICE
+    alone, on differences of which the first few have set the unit, with one calibration (``bank.engine`` says so).
+    """
+    n = checks.whole(n_features, "n_features", at_least=1)
+    checks.choice(sparse, "sparse", (False, True))
+    settings: dict[str, Any] = {"method": "adaptive", "n_features": n, "sparse": sparse}
+    if sparse or n > MOST_FEATURES:
+        from ocelad.online.wide import wide_tracker
+
+        return wide_tracker(n, sparse, settings)
+    from ocelad.online.adaptive_bank import AdaptiveBank
+
+    bank: Any = AdaptiveBank(n)
+    return Ocelad(bank, schedule=Grid([1.0] * len(bank.experts)), weighing=Discounted(), settings=settings)
+
+
+def resume(arrays: Arrays, about: About) -> Ocelad[Any, Metric]:
+    """The tracker that ``Ocelad.state`` was called on, of whichever method: it goes on to the same bits.
+
+    >>> tracker = track_adaptive(n_features=3)
+    >>> resume(*tracker.state()).play() == tracker.play()
+    True
+    """
+    settings = about.get("settings")
+    if not isinstance(settings, Mapping) or "method" not in settings:
+        return resume_metric(arrays, about)
+    if settings["method"] != "adaptive":
+        raise ValueError(f"it was kept of the method {settings['method']!r}; accepted: 'adaptive'")
+    tracker = track_adaptive(settings["n_features"], sparse=settings["sparse"])
+    tracker.restore(arrays, about)
+    return tracker

@@ -1,0 +1,206 @@
+"""Many features, or sparse ones: RICE alone, in a unit that the first pairs set, and with one calibration."""
+
+from __future__ import annotations
+
+from copy import copy
+from math import inf
+from typing import Any, Self
+
+import numpy as np
+
+from ocelad.checks import About, Arrays, Floats
+from ocelad.metric import Metric
+from ocelad.online.bank import LearnerError, Turn
+from ocelad.online.changes import MOST_CHANGES, Change, changes_of
+from ocelad.online.dyadic import Schedule
+from ocelad.online.kept import Kept, prefixed
+from ocelad.online.kernels import calibration
+from ocelad.online.kernels.changes import N_EVIDENCE, look_for_change
+from ocelad.online.ocelad import Ocelad
+from ocelad.online.track import choose_engine, comid_bank
+from ocelad.online.weighing import Rules
+from ocelad.pairs import Event, Events, Pair, SparseVector, as_event
+
+#: At most so many directions per learner.
+MOST_DIRECTIONS = 30
+# The squared length for which RICE's step size is made; and of how many pairs the usual one is the median.
+USUAL_SQUARE, WATCHED = 40.0, 8
+_SMALLEST_THRESHOLD = 1e-9
+# Which arrays are kept, and between what limits.
+_KEPT: dict[str, tuple[float, float]] = {
+    "fits": (-inf, inf),
+    "evidence": (0.0, 2.0**53),
+    "changes": (0.0, 2.0**53),
+    "factor": (1e-200, 1e200),
+}
+
+
+def wide_tracker(n_features: int, sparse: bool, settings: dict[str, Any]) -> Ocelad[Event | Pair, Metric]:
+    """The tracker that ``track_adaptive`` makes for many features."""
+    engine = choose_engine(n_features, "frobenius", "nuclear", 0.0, MOST_DIRECTIONS, sparse=sparse)
+    bank, _ = comid_bank(n_features, Schedule(), engine=engine, max_rank=MOST_DIRECTIONS)
+    return Ocelad(Watching(bank, n_features), settings=settings)
+
+
+class Watching:
+    """While the first pairs are only watched; then a ``WideBank`` takes over.
+
+    Parameters
+    ----------
+    learners : CompiledBank
+        RICE's, that will learn.
+    n_features : int
+    """
+
+    def __init__(self, learners: Any, n_features: int) -> None:
+        self._learners, self._n = learners, n_features
+        self._squares: tuple[float, ...] = ()
+        self.engine = learners.engine
+        self.last_margins = np.empty(0)
+
+    def start(self, turn: Turn) -> Any:
+        """Start the scales; when enough pairs have been seen, the bank that learns."""
+        self._learners.start(turn)
+        told = [square for square in self._squares if square > 0.0]
+        if len(self._squares) < WATCHED or not told:
+            return self
+        return WideBank(self._learners, self._n, float(np.sqrt(USUAL_SQUARE / np.median(told))))
+
+    def observe(self, event: Event | Pair, turn: Turn) -> tuple[Floats, Self]:
+        """Note how far apart the pair is; nobody loses anything."""
+        event = as_event(event, self._n)
+        square = float(np.square(event.u.values if isinstance(event.u, SparseVector) else event.u).sum())
+        if not 1e-200 < square < 1e200 and square != 0.0:
+            raise LearnerError(turn.starting[0] if turn.starting else Schedule().scale(0), turn.round, _TOO_FAR)
+        bank = copy(self)
+        bank._squares = (*self._squares[-WATCHED:], square)
+        bank.last_margins = np.zeros(turn.active)
+        return np.zeros(turn.active), bank
+
+    def mix(self, turn: Turn) -> Metric:
+        """What learning starts from."""
+        return self._learners.mix(turn)  # type: ignore[no-any-return]
+
+    def log_odds(self, U: Any, turn: Turn) -> Floats:
+        """Nothing is known yet: 0."""
+        return np.zeros(U.shape[0])
+
+    def drift(self, turn: Turn) -> float:
+        """Not known."""
+        return np.nan
+
+    @property
+    def changes(self) -> list[Change]:
+        """None."""
+        return []
+
+    def state(self) -> tuple[Arrays, About]:
+        """All that later rounds depend on."""
+        arrays, about = self._learners.state()
+        return {"watched": np.array(self._squares), **prefixed("rice", arrays)}, {"engine": self.engine, "rice": about}
+
+    def restored(self, kept: Kept, turn: Turn) -> Any:
+        """A bank as it was when ``state`` was called: this one, or the one that follows."""
+        kept.same("engine", self.engine)
+        if kept.size("factor"):
+            return WideBank(self._learners, self._n, 1.0).restored(kept, turn)
+        bank = copy(self)
+        bank._squares = tuple(kept.floats("watched", (None,), 0.0).tolist())
+        bank._learners = self._learners.restored(kept.part("rice"), turn)
+        return bank
+
+
+class WideBank:
+    """RICE's learners on differences of the usual length; its log odds are calibrated as those of any expert.
+
+    Parameters
+    ----------
+    learners : CompiledBank
+    n_features : int
+    factor : float
+        What differences are multiplied by.
+    """
+
+    def __init__(self, learners: Any, n_features: int, factor: float) -> None:
+        self._learners, self._n = learners, n_features
+        self._factor = np.array([factor])
+        self._fits = np.zeros((1, calibration.N_COLUMNS))
+        calibration.begin_fit(self._fits, 0, 0.0, 1.0, 1.0)
+        self._evidence, self._changes = np.zeros(N_EVIDENCE), np.zeros((MOST_CHANGES, 3))
+        self.engine = learners.engine
+        self.last_margins = np.empty(0)
+
+    def start(self, turn: Turn) -> Self:
+        """Give the scales that start what they start from."""
+        self._learners.start(turn)
+        return self
+
+    def observe(self, event: Event | Pair, turn: Turn) -> tuple[Floats, Self]:
+        """What each learner lost on the event; each has learned from it."""
+        event, factor = as_event(event, self._n), float(self._factor[0])
+        u = event.u._replace(values=factor * event.u.values) if isinstance(event.u, SparseVector) else factor * event.u
+        losses, self._learners = self._learners.observe(Event(u, event.y), turn)
+        margins: Floats = self._learners.last_margins
+        slope, offset = self._fits[0, calibration.SLOPE], self._fits[0, calibration.OFFSET]
+        self.last_margins = slope * margins + event.y * offset
+        self._calibrate(np.array([turn.probabilities @ margins]), np.array([event.y]), turn.round)
+        return losses, self
+
+    def replay(self, events: Events, turn: Turn, rules: Rules) -> tuple[Turn, Floats, LearnerError | None]:
+        """Play a round on each of the events; the turn after them, and the margins in calibrated log odds."""
+        scaled = Events(events.U * float(self._factor[0]), events.y)
+        after, margins, error = self._learners.replay(scaled, turn, rules)
+        done = after.round - turn.round
+        margins[:done] = self._calibrate(margins[:done], events.y[:done], turn.round)
+        return after, margins, error
+
+    def _calibrate(self, margins: Floats, y: Floats, t: int) -> Floats:
+        """Margins in calibrated log odds, each by what was known before it; and learn from them."""
+        calibrated = np.empty(len(margins))
+        for at, (margin, label) in enumerate(zip(margins.tolist(), y.tolist(), strict=True)):
+            odds = calibration.odds_of(self._fits, 0, -margin * label)
+            calibrated[at] = odds * label
+            look_for_change(self._evidence, self._changes, odds, label, t + at)
+            calibration.fit(self._fits, 0, -margin * label, odds, label, t + at, False)
+        return calibrated
+
+    def mix(self, turn: Turn) -> Metric:
+        """The metric that is played: ``threshold - d^2`` are the log odds of "same"."""
+        metric: Metric = self._learners.mix(turn)
+        slope = max(float(self._fits[0, calibration.SLOPE]), 1e-6)
+        threshold = max(float(self._fits[0, calibration.OFFSET]) + slope * metric.threshold, _SMALLEST_THRESHOLD)
+        return metric.scaled(float(self._factor[0]) ** 2 * slope, threshold)
+
+    def log_odds(self, U: Any, turn: Turn) -> Floats:
+        """The ensemble's log odds of "same" for each of the differences."""
+        metric: Metric = self._learners.mix(turn)
+        squares = np.asarray(metric.squared_length(U * float(self._factor[0])))
+        return np.array([calibration.odds_of(self._fits, 0, square - metric.threshold) for square in squares.tolist()])
+
+    def drift(self, turn: Turn) -> float:
+        """Not known: no two metrics are held at a time."""
+        return np.nan
+
+    @property
+    def changes(self) -> list[Change]:
+        """The last changes of the question that answers have shown."""
+        return changes_of(self._evidence, self._changes)
+
+    def _own(self) -> dict[str, Floats]:
+        return {"fits": self._fits, "evidence": self._evidence, "changes": self._changes, "factor": self._factor}
+
+    def state(self) -> tuple[Arrays, About]:
+        """All that later rounds depend on."""
+        arrays, about = self._learners.state()
+        own = {name: array.copy() for name, array in self._own().items()}
+        return {**own, **prefixed("rice", arrays)}, {"engine": self.engine, "rice": about}
+
+    def restored(self, kept: Kept, turn: Turn) -> Self:
+        """A bank as it was when ``state`` was called."""
+        bank = type(self)(self._learners.restored(kept.part("rice"), turn), self._n, 1.0)
+        for name, array in bank._own().items():
+            array[...] = kept.like(name, array, *_KEPT[name])
+        return bank
+
+
+_TOO_FAR = "could not learn from the pair (its squared length is not between 1e-200 and 1e200)"
