@@ -16,11 +16,12 @@ from ocelad.estimators.features import FeatureWeight, heaviest_features
 from ocelad.estimators.in_files import InFiles, part, plain
 from ocelad.estimators.tuples import WORDS, Points, points_of
 from ocelad.metric import Metric
+from ocelad.online.adaptive import resume
 from ocelad.online.bank import Finest
 from ocelad.online.comid import DivergenceName, LossName, RegularizerName
 from ocelad.online.kept import prefixed
 from ocelad.online.ocelad import Ocelad
-from ocelad.online.track import EngineName, choose_engine, resume_metric, track_metric
+from ocelad.online.track import EngineName, choose_engine, track_metric
 from ocelad.pairs import EventsName, subtract
 
 
@@ -114,7 +115,7 @@ class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def of_state(cls, arrays: Arrays, about: About) -> Self:
         """The tracker that ``state`` was called on; checked."""
-        ocelad, names = resume_metric(part(arrays, "core"), about["core"]), about["feature_names"]
+        ocelad, names = resume(part(arrays, "core"), about["core"]), about["feature_names"]
         n = int(ocelad.settings["n_features"])
         if names is not None and (len(names) != n or not all(isinstance(name, str) for name in names)):
             raise ValueError(f"it does not have a name for each of its {n} features")
