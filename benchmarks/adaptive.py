@@ -2,8 +2,8 @@
 
     python benchmarks/adaptive.py
 
-In one process on one thread, in turns, when all scales of RICE are active; CPU time, the median of several turns, and the
-median of the ratios of the turns. Above 128 features the adaptive tracker is RICE alone, and both keep 30 directions.
+In one process on one thread, in turns, when all scales of RICE are active; CPU time, the median of several turns, and
+the median of the ratios of the turns. Above 128 features the adaptive tracker is RICE alone; both keep 30 directions.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python benchmarks/changes.py [--seeds 20]
 
-On the drawn streams of the adaptivity suite, whose switches of the question are known; seeds that nothing was chosen by. A
-change is found when it is noticed within 150 rounds of a switch; all others are false alarms.
+On the drawn streams of the adaptivity suite, whose switches of the question are known; seeds that nothing was chosen
+by. A change is found when it is noticed within 150 rounds of a switch; all others are false alarms.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ SPREAD_KEPT, ALL_WINDOW = 0.998, 1024.0
 # By which prior features are trusted is learned over so many rounds.
 PRIOR_HORIZON = 500.0
 # Near pairs: the nearest of so large a share; how many of them are remembered.
-NEAR_SHARE, NEAR_MEMORY, NEAR_PSEUDO = 0.05, 100.0, 4.0
+NEAR_SHARE, NEAR_MEMORY, NEAR_PSEUDO = 0.05, 100.0, 8.0
 # Every so many rounds what is played is set aside: as a memory if a change follows, and to tell how fast it moves.
 ASIDE = 64
 # Which window longer ones begin from after a change.
@@ -148,14 +148,14 @@ def measure(state: State, n: int) -> None:
 
 @compiled
 def remember(state: State, n: int) -> None:
-    """The pair's squared distance by every memory; an empty one plays as the whitened prior does."""
+    """The pair's squared distance by every memory; an empty one plays as the longest window does."""
     n_memories = len(state.taken)
     first = len(state.squares) - n_memories
     for j in range(n_memories):
         if state.taken[j] > 0.0:
             state.squares[first + j] = form(state.memories, j, state.x, state.remembered, n)
         else:
-            state.squares[first + j] = state.squares[first - N_PRIORS + WHITENED]
+            state.squares[first + j] = state.squares[len(state.keeps) - 1]
 
 
 @compiled
@@ -324,12 +324,14 @@ def mixture(state: State, comid: Floats, records: Floats, n: int, mixed: Floats)
     for k in range(n_experts):
         offset += records[WEIGHT, k] / total * fits[k, OFFSET]
         share = records[WEIGHT, k] / total * fits[k, SLOPE] / fits[k, LEVEL]
-        if k < n_windows:
-            factor = share * moment_factor(state.counts, state.owed, k)
+        memory = k - n_experts + n_memories
+        if k < n_windows or (memory >= 0 and state.taken[memory] == 0.0):
+            window = min(k, n_windows - 1)
+            factor = share * moment_factor(state.counts, state.owed, window)
             everything -= TAKEN_AWAY * share
             for i in range(n):
                 for j in range(n):
-                    mixed[i, j] += factor * P[k, i, j]
+                    mixed[i, j] += factor * P[window, i, j]
         elif k < n_windows + n_comid:
             lane = k - n_windows
             for i in range(n):
@@ -346,13 +348,12 @@ def mixture(state: State, comid: Floats, records: Floats, n: int, mixed: Floats)
             for i in range(n):
                 if spread[i] > 0.0:
                     mixed[i, i] += share / spread[i]
-        elif k < n_experts - n_memories or state.taken[k - n_experts + n_memories] == 0.0:
+        elif memory < 0:
             everything += share
         else:
-            j = k - n_experts + n_memories
-            for r in range(n):
-                for c in range(n):
-                    mixed[r, c] += share * state.memories[j, r, c]
+            for i in range(n):
+                for j in range(n):
+                    mixed[i, j] += share * state.memories[memory, i, j]
     factor = everything * (state.counts[n_windows] + RIDGE_ALL)
     for i in range(n):
         for j in range(n):
