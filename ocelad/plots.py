@@ -113,6 +113,23 @@ def embedding(points: Floats, labels: Any = None, title: str | None = None) -> A
     return figure
 
 
+def reliability(bins: Sequence[Any]) -> Any:
+    """How often pairs are the same against how often they were predicted to be; on the diagonal, as often.
+
+    Parameters
+    ----------
+    bins : sequence of Bin
+    """
+    figure, ax = pyplot().subplots(figsize=(5.5, 5.5), layout="constrained")
+    ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
+    ax.plot([each.predicted for each in bins], [each.observed for each in bins], "o-", color=PALETTE[0])
+    ax.set_xlabel('predicted probability of "same"')
+    ax.set_ylabel("observed share")
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    _tidy(ax)
+    return figure
+
+
 def _as_numbers(labels: Any) -> Floats | None:
     """The labels as numbers, if all of them are."""
     try:

@@ -81,13 +81,13 @@ def test_every_format_gives_the_same_tracker(folder, tmp_path, name):
     source = name if name == "-" else folder / name
     run("track", source, "-o", output, "--step-size", "0.01", *(["--format", "jsonl"] if given else []), input=given)
     tracker = MetricTracker.load(output)
-    assert tracker.metric_ == MetricTracker(step_size=0.01).fit(*pairs_of(folder)).metric_
+    assert tracker.metric_ == MetricTracker(method="rice", step_size=0.01).fit(*pairs_of(folder)).metric_
     assert tracker.feature_names_in_.tolist() == ["a", "b", "c"]
 
 
 def test_items_and_answers(folder):
     tracker = MetricTracker.load(folder / "songs.tracker")
-    assert tracker.metric_ == MetricTracker(step_size=0.01).fit(*pairs_of(folder)).metric_
+    assert tracker.metric_ == MetricTracker(method="rice", step_size=0.01).fit(*pairs_of(folder)).metric_
     assert tracker.feature_names_in_.tolist() == ["tempo", "loudness", "length"]
 
 
@@ -410,7 +410,7 @@ def test_todays_file_begins_where_yesterdays_ended(folder, tmp_path):
     run("track", "yesterday.parquet", "--step-size", "0.01", "--quiet", cwd=tmp_path)
     run("track", "today.parquet", "--from", "yesterday.tracker", "--quiet", cwd=tmp_path)
     both = MetricTracker.load(tmp_path / "today.tracker")
-    assert both.metric_ == MetricTracker(step_size=0.01).fit(*pairs_of(folder)).metric_
+    assert both.metric_ == MetricTracker(method="rice", step_size=0.01).fit(*pairs_of(folder)).metric_
     run("track", "today.parquet", "--resume", "--quiet", cwd=tmp_path)
     assert MetricTracker.load(tmp_path / "today.tracker").n_rounds_ == 400
     assert json.loads(run("inspect", "today.tracker", "--json", cwd=tmp_path).stdout)["rounds"] == 400
@@ -422,7 +422,7 @@ def test_columns_by_their_names(folder, tmp_path):
     pairs, y = pairs_of(folder)
     assert (
         MetricTracker.load(tmp_path / "two.tracker").metric_
-        == MetricTracker(step_size=0.01).fit(pairs[:, :, ::2], y).metric_
+        == MetricTracker(method="rice", step_size=0.01).fit(pairs[:, :, ::2], y).metric_
     )
     (tmp_path / "odd.csv").write_text('id,"a,b",c\n1,0,0\n2,1,1\n')
     (tmp_path / "odd_answers.csv").write_text("id_a,id_b,same\n1,2,yes\n")
