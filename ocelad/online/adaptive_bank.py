@@ -27,7 +27,7 @@ from ocelad.pairs import Event, Events, Pair, as_dense, as_event
 #: How many rounds the windows of the moment learners span.
 WINDOWS = (32, 64, 128, 256, 512, 1024, 2048)
 #: The step sizes of the COMID learners, for differences in which every feature has a mean square of 1 / n_features.
-COMID_STEPS = (4.75, 2.4, 1.2, 0.6)
+COMID_STEPS = (19.0, 9.5, 4.75, 2.4, 1.2, 0.6)
 PRIORS = ("Euclidean", "spread", "whitened")
 N_MEMORIES = 3
 
