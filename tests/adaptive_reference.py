@@ -292,7 +292,7 @@ class AdaptiveReference:
         if self.asides:
             scale = np.outer(self.spread, self.spread)
             moved, size = np.sum(scale * (A - self.asides[-1][0]) ** 2), np.sum(scale * A**2)
-            self.drift = sqrt(moved / size) / adaptive.ASIDE
+            self.drift = sqrt(min(moved / size, 1e6)) / adaptive.ASIDE
         self.asides.append((A, offset))
 
     def look_near(self, said: float, squares: Floats, y: float, losses: Floats) -> None:

@@ -81,6 +81,9 @@ def resume(arrays: Arrays, about: About) -> Ocelad[Any, Metric]:
         return resume_metric(arrays, about)
     if settings["method"] != "adaptive":
         raise ValueError(f"it was kept of the method {settings['method']!r}; accepted: 'adaptive'")
-    tracker = track_adaptive(settings["n_features"], sparse=settings["sparse"])
+    try:
+        tracker = track_adaptive(settings.get("n_features"), sparse=settings.get("sparse"))  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"its settings are not those of track_adaptive: {error}") from None
     tracker.restore(arrays, about)
     return tracker

@@ -38,7 +38,7 @@ _KEPT: dict[str, tuple[float, float]] = {
     "spread": (0.0, inf),
     "P": (-inf, inf),
     "counts": (0.0, inf),
-    "owed": (0.0, 1.0),
+    "owed": (1e-9, 1.0),
     "fits": (-inf, inf),
     "priors": (-inf, inf),
     "memories": (-inf, inf),
@@ -293,10 +293,29 @@ class AdaptiveBank:
         for name, limits in _KEPT.items():
             array = getattr(bank._state, name)
             array[...] = kept.like(name, array, *limits)
+        _check(bank._state)
         learners = Turn(turn.round, (), np.ones(len(COMID_STEPS)), np.ones(len(COMID_STEPS)))
         bank._comid = bank._comid.restored(kept.part("comid"), learners)
         bank._learned = True
         return bank
+
+
+def _check(state: State) -> None:
+    """Refuse what no rounds can have left; limits of whole arrays have been looked at."""
+    fits, begun = state.fits, bool(state.fits.any())
+    most, least = calibration.MOST_ODDS, calibration.LEAST_LEVEL if begun else 0.0
+    curves = fits[:, [calibration.CURVE_OFFSET, calibration.CURVE_SLOPE]]
+    if (
+        not (np.abs(fits[:, calibration.OFFSET]) <= most).all()
+        or not ((fits[:, calibration.SLOPE] >= 0.0) & (fits[:, calibration.SLOPE] <= most)).all()
+        or not (fits[:, calibration.LEVEL] >= least).all()
+        or not (curves > 0.0 if begun else curves == 0.0).all()
+    ):
+        raise ValueError("what was kept as 'fits' holds a calibration that is none")
+    if state.numbers[adaptive.UNIT] < 0.0 or (begun and state.numbers[adaptive.UNIT] == 0.0):
+        raise ValueError(
+            f"what was kept as 'numbers' holds a unit of {state.numbers[adaptive.UNIT]}; above 0 is expected"
+        )
 
 
 def _in_odds(squares: Floats, odds: Floats) -> tuple[float, float]:

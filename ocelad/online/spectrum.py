@@ -14,6 +14,8 @@ from ocelad.checks import Floats
 BULK = 0.75
 # All directions get at least this part of the mean eigenvalue: none is known to mean nothing.
 FLOOR = 0.22
+# A direction tells alone if the next one has at most this part of its eigenvalue.
+ALONE = 0.3
 # How much the prior counts, in log odds at a typical distance, where it is trusted altogether.
 PRIOR_ODDS = 4.0
 # Near pairs by the prior must be the same nearly as surely as near pairs by what was learned, and surely enough.
@@ -56,8 +58,8 @@ def played_matrix(mixed: Floats, spread: Floats, prior: Floats, trust: float) ->
         return prior
     floor = FLOOR * float(np.maximum(values, 0.0).mean())
     values = np.maximum(values - max(0.0, BULK * (1.0 - trust) * float(np.median(values))), 0.0)
-    if len(values) > 1:  # one direction alone is no more certain than the two best ones
-        values[-1] = min(values[-1], values[-2]) if values[-2] > 0.0 else values[-1]
+    if len(values) > 1 and values[-2] > ALONE * values[-1]:  # of several that tell, the best is no better than the next
+        values[-1] = values[-2]
     unit = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0.0)
     matrix = ((vectors * (values + floor)) @ vectors.T) * np.outer(unit, unit) + PRIOR_ODDS * trust * prior
     return np.asarray(matrix / 2.0 + matrix.T / 2.0)

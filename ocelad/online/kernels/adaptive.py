@@ -243,12 +243,13 @@ def watch(state: State, y: float, t: int, n: int) -> None:
         begin(state.P, k, RIDGE, spread, n)
     begin(state.P, len(state.keeps), RIDGE_ALL, spread, n)
     for r in range(seen):
+        row = (t - seen + r) % ASIDE  # the oldest first
         for i in range(n):
-            x[0, i] = state.recent[r, i]
+            x[0, i] = state.recent[row, i]
         for k in range(len(state.keeps) + 1):
             state.raw[k] = form(state.P, k, x, state.V, n)
-        learn_moments(state, state.recent_odds[r], r + 1, n)
-        state.recent_odds[r] = 0.0
+        learn_moments(state, state.recent_odds[row], r + 1, n)
+        state.recent_odds[row] = 0.0
     numbers[SPREAD_COUNT] = seen
 
 
