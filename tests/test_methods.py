@@ -179,7 +179,8 @@ def test_a_project_of_the_adaptive_method_comes_back_to_the_same_bits(sizes):
     rng = np.random.default_rng(0)
     points, n = rng.normal(size=(20, 4)), sum(sizes)
     left, right = rng.integers(20, size=(2, n))
-    answers = Answers(left, right, rng.choice([1.0, -1.0], size=n), np.zeros(n, dtype=bool))
+    same = np.abs(points[left, 0] - points[right, 0]) < 1
+    answers = Answers(left, right, np.where(same, 1.0, -1.0), np.zeros(n, dtype=bool))
     whole = Course(4, settings).learned(answers, points)
     course, done = Course(4, settings), 0
     for size in sizes:

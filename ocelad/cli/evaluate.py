@@ -117,6 +117,7 @@ def _in_json(agreement: Reliability | None, saved: SavedMetric) -> dict[str, Any
 def _print_reliability(agreement: Reliability, saved: SavedMetric) -> None:
     of = "calibrated along the stream" if saved.is_calibrated else "logistic(threshold - d^2), not calibrated"
     figures = (
+        ("ROC AUC", agreement.roc_auc),
         ("log loss", agreement.log_loss),
         ("Brier score", agreement.brier_score),
         ("expected calibration error", agreement.calibration_error),
