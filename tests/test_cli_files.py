@@ -264,7 +264,7 @@ def test_evaluate_tells_how_reliable_probabilities_are(folder, tmp_path, name):
     assert not alone["calibrated"]
     odds = tracker.metric_.threshold - tracker.metric_.squared_length(pairs[:, 0] - pairs[:, 1])
     assert alone["log_loss"] == pytest.approx(np.mean(np.log1p(np.exp(-y * odds))))
-    for wrong, sentence in (("a.gif", "'--plot': 'a.gif' does not end in"), ("no/a.png", "the folder 'no'")):
+    for wrong, sentence in (("a.gif", "for --plot: 'a.gif' does not end in"), ("no/a.png", "the folder 'no'")):
         assert sentence in run("evaluate", name, *options, "--plot", wrong, cwd=folder, code=2).stderr
     of_items = ["--items", "items.csv", "--class", "genre", "--plot", picture]
     assert "give a FILE of pairs" in run("evaluate", name, *of_items, cwd=folder, code=2).stderr

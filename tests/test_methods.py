@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from ocelad import LabelMetricTracker, MetricTracker, TripletTracker, track_metric
 from ocelad.service.learning import checked_settings
@@ -199,3 +200,23 @@ def test_a_project_without_a_method_is_of_rice():
         checked_settings(4, {"method": "adaptive", "step_size": 0.1})
     with pytest.raises(ValueError, match="the engine 'blocked', which these settings come to, gives other bits"):
         checked_settings(1000, {"engine": "auto", "shrinkage": 0.1})
+
+
+@pytest.mark.xfail(strict=True)
+def test_labels_that_mean_nothing_leave_a_metric_that_can_be_read():
+    rng = np.random.default_rng(0)
+    tracker = MetricTracker()
+    for pair, label in zip(rng.normal(size=(60, 2, 1)), rng.choice([1, -1], size=60), strict=True):
+        assert np.isfinite(tracker.learn_one(*pair, label).metric_.matrix).all()
+
+
+@pytest.mark.xfail(strict=True)
+@pytest.mark.parametrize(("n_features", "sparse"), [(200, False), (4, True)])
+def test_many_features_and_sparse_ones(n_features, sparse):
+    pairs = np.random.default_rng(0).normal(size=(60, 2, n_features))
+    y = np.where(np.abs(pairs[:, 0, 0] - pairs[:, 1, 0]) < 1, 1, -1)
+    given_pairs = (csr_array(pairs[:, 0]), csr_array(pairs[:, 1])) if sparse else pairs
+    tracker = MetricTracker().fit(given_pairs, y)
+    assert tracker.predict_proba(given_pairs).shape == (60, 2)
+    loaded = MetricTracker.of_state(*tracker.state())
+    assert loaded.partial_fit(given_pairs, y).metric_ == tracker.partial_fit(given_pairs, y).metric_

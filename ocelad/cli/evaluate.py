@@ -124,9 +124,10 @@ def _print_reliability(agreement: Reliability, saved: SavedMetric) -> None:
     )
     rows = [[f"{each.predicted:.4f}", f"{each.observed:.4f}", f"{each.pairs:,}"] for each in agreement.bins]
     print_tables(
-        table(f'Probabilities of "same": {of}', ["", ""], [[name, f"{value:.4f}"] for name, value in figures]),
-        table("Predicted and observed, the pairs in parts", ["predicted", "observed", "pairs"], rows),
+        table('Probabilities of "same"', ["", ""], [[name, f"{value:.4f}"] for name, value in figures]),
+        table("Predicted and observed", ["predicted", "observed", "pairs"], rows),
     )
+    click.echo(f"The probabilities are {of}.")
 
 
 def _on_pairs(

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 @as_json
 def inspect(tracker: Path, features: int, as_json: bool) -> None:
     """What is in TRACKER: rounds, settings, rank and spectrum, features that matter, the weight of each expert (of the
-    method rice: of each interval length). With the method adaptive also its drift, the relative change of the metric per
-    pair now, and where the question changed.
+    method rice: of each interval length). With the method adaptive also its drift, which is the relative change of the
+    metric per pair now, and where the question changed.
 
     \b
     Examples:
