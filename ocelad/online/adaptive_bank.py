@@ -304,7 +304,9 @@ def _in_odds(squares: Floats, odds: Floats) -> tuple[float, float]:
 
     Where those are near 0 it matters most.
     """
-    weights, largest = 1.0 / (1.0 + np.square(odds)), max(float(squares.max()), 1e-300)
+    weights, largest = 1.0 / (1.0 + np.square(odds)), float(squares.max())
+    if not largest > 1e-300:  # no pair has differed lately; the matrix is in log odds already
+        return 1.0, max(float(np.average(odds, weights=weights)), _SMALLEST_THRESHOLD)
     squares = squares / largest
     mean, middle = np.average(squares, weights=weights), np.average(odds, weights=weights)
     spread = np.average(np.square(squares - mean), weights=weights)

@@ -13,7 +13,7 @@ from ocelad.checks import Floats
 # Eigenvalues are lessened by this part of their median: what most directions have is noise.
 BULK = 0.75
 # All directions get at least this part of the mean eigenvalue: none is known to mean nothing.
-FLOOR = 0.2
+FLOOR = 0.22
 # How much the prior counts, in log odds at a typical distance, where it is trusted altogether.
 PRIOR_ODDS = 4.0
 # Near pairs by the prior must be the same nearly as surely as near pairs by what was learned, and surely enough.
@@ -52,6 +52,8 @@ def played_matrix(mixed: Floats, spread: Floats, prior: Floats, trust: float) ->
     """
     root = np.sqrt(spread)
     values, vectors = np.linalg.eigh(mixed * np.outer(root, root))
+    if not values[-1] > 0.0:  # nearer is nowhere the same: there is no such distance, and any will do
+        return prior
     floor = FLOOR * float(np.maximum(values, 0.0).mean())
     values = np.maximum(values - max(0.0, BULK * (1.0 - trust) * float(np.median(values))), 0.0)
     if len(values) > 1:  # one direction alone is no more certain than the two best ones

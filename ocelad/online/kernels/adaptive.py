@@ -40,7 +40,7 @@ WATCHED = 8
 # A window's moments begin, and are held up, by so many pairs of the features' own spread; those of all pairs by more.
 RIDGE, RIDGE_ALL = 1.0, 10.0
 # Which share of the inverse moments of all pairs is taken away from those of similar ones.
-TAKEN_AWAY = 0.7
+TAKEN_AWAY = 0.65
 # Pairs farther apart than this, relative to what is usual, count less.
 USUAL = 2.5
 # A window that has not seen a similar pair for so many rounds forgets nevertheless.
