@@ -202,11 +202,11 @@ def test_a_project_without_a_method_is_of_rice():
         checked_settings(1000, {"engine": "auto", "shrinkage": 0.1})
 
 
-@pytest.mark.xfail(strict=True)
-def test_labels_that_mean_nothing_leave_a_metric_that_can_be_read():
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("seed", range(4))
+def test_labels_that_mean_nothing_leave_a_metric_that_can_be_read(seed):
+    rng = np.random.default_rng(seed)
     tracker = MetricTracker()
-    for pair, label in zip(rng.normal(size=(60, 2, 1)), rng.choice([1, -1], size=60), strict=True):
+    for pair, label in zip(rng.normal(size=(60, 2, 1 + seed % 2)), rng.choice([1, -1], size=60), strict=True):
         assert np.isfinite(tracker.learn_one(*pair, label).metric_.matrix).all()
 
 
