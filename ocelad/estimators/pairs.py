@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspect import signature
-from typing import Any, Literal, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from scipy.special import expit
@@ -17,11 +17,13 @@ from ocelad.estimators.tuples import points_of
 from ocelad.metric import Metric
 from ocelad.online.adaptive import track_adaptive
 from ocelad.online.bank import Finest
-from ocelad.online.changes import Change
 from ocelad.online.comid import DivergenceName, LossName, RegularizerName
 from ocelad.online.ocelad import Ocelad
 from ocelad.online.track import EngineName
 from ocelad.pairs import Events, Pair, SparseVector, subtract
+
+if TYPE_CHECKING:
+    from ocelad.online.changes import Change  # imports numba
 
 MethodName: TypeAlias = Literal["adaptive", "rice"]
 
