@@ -72,10 +72,9 @@ class Watching:
         square = float(np.square(event.u.values if isinstance(event.u, SparseVector) else event.u).sum())
         if not 1e-200 < square < 1e200 and square != 0.0:
             raise LearnerError(turn.starting[0] if turn.starting else Schedule().scale(0), turn.round, _TOO_FAR)
-        bank = copy(self)
-        bank._squares = (*self._squares[-WATCHED:], square)
-        bank.last_margins = np.zeros(turn.active)
-        return np.zeros(turn.active), bank
+        self._squares = (*self._squares[-WATCHED:], square)
+        self.last_margins = np.zeros(turn.active)
+        return np.zeros(turn.active), self
 
     def mix(self, turn: Turn) -> Metric:
         """What learning starts from."""
