@@ -210,7 +210,6 @@ def test_labels_that_mean_nothing_leave_a_metric_that_can_be_read(seed):
         assert np.isfinite(tracker.learn_one(*pair, label).metric_.matrix).all()
 
 
-@pytest.mark.xfail(strict=True)
 @pytest.mark.parametrize(("n_features", "sparse"), [(200, False), (4, True)])
 def test_many_features_and_sparse_ones(n_features, sparse):
     pairs = np.random.default_rng(0).normal(size=(60, 2, n_features))
