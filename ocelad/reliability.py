@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from ocelad import checks
+from ocelad.scores import pair_auc
 
 N_BINS = 10
 
@@ -36,6 +37,9 @@ class Reliability(NamedTuple):
 
     Attributes
     ----------
+    roc_auc : float
+        The probability that a pair that is the same has the larger one of two probabilities; NaN where all are the
+        same, or none. 0.5 is chance.
     log_loss : float
         The mean of minus the logarithm of the probability of what came; log 2 = 0.693 is what "one half" always gets.
     brier_score : float
@@ -47,6 +51,7 @@ class Reliability(NamedTuple):
         From the least probable to the most.
     """
 
+    roc_auc: float
     log_loss: float
     brier_score: float
     calibration_error: float
@@ -85,6 +90,7 @@ def reliability(log_odds: Any, y: Any) -> Reliability:
         for first, end in pairwise([0, *ends.tolist()])
     )
     return Reliability(
+        roc_auc=pair_auc(-odds, labels),
         log_loss=float(np.logaddexp(0.0, -labels * odds).mean()),
         brier_score=float(np.square(probabilities - same).mean()),
         calibration_error=sum(each.pairs * abs(each.predicted - each.observed) for each in bins) / len(odds),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from ocelad import LabelMetricTracker, MetricTracker, TripletTracker, track_metric
 from ocelad.service.learning import checked_settings
@@ -179,7 +180,8 @@ def test_a_project_of_the_adaptive_method_comes_back_to_the_same_bits(sizes):
     rng = np.random.default_rng(0)
     points, n = rng.normal(size=(20, 4)), sum(sizes)
     left, right = rng.integers(20, size=(2, n))
-    answers = Answers(left, right, rng.choice([1.0, -1.0], size=n), np.zeros(n, dtype=bool))
+    same = np.abs(points[left, 0] - points[right, 0]) < 1
+    answers = Answers(left, right, np.where(same, 1.0, -1.0), np.zeros(n, dtype=bool))
     whole = Course(4, settings).learned(answers, points)
     course, done = Course(4, settings), 0
     for size in sizes:
@@ -198,3 +200,22 @@ def test_a_project_without_a_method_is_of_rice():
         checked_settings(4, {"method": "adaptive", "step_size": 0.1})
     with pytest.raises(ValueError, match="the engine 'blocked', which these settings come to, gives other bits"):
         checked_settings(1000, {"engine": "auto", "shrinkage": 0.1})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_labels_that_mean_nothing_leave_a_metric_that_can_be_read(seed):
+    rng = np.random.default_rng(seed)
+    tracker = MetricTracker()
+    for pair, label in zip(rng.normal(size=(60, 2, 1 + seed % 2)), rng.choice([1, -1], size=60), strict=True):
+        assert np.isfinite(tracker.learn_one(*pair, label).metric_.matrix).all()
+
+
+@pytest.mark.parametrize(("n_features", "sparse"), [(200, False), (4, True)])
+def test_many_features_and_sparse_ones(n_features, sparse):
+    pairs = np.random.default_rng(0).normal(size=(60, 2, n_features))
+    y = np.where(np.abs(pairs[:, 0, 0] - pairs[:, 1, 0]) < 1, 1, -1)
+    given_pairs = (csr_array(pairs[:, 0]), csr_array(pairs[:, 1])) if sparse else pairs
+    tracker = MetricTracker().fit(given_pairs, y)
+    assert tracker.predict_proba(given_pairs).shape == (60, 2)
+    loaded = MetricTracker.of_state(*tracker.state())
+    assert loaded.partial_fit(given_pairs, y).metric_ == tracker.partial_fit(given_pairs, y).metric_

@@ -173,7 +173,7 @@ def test_killed_at_fifty_random_moments_it_ends_with_the_same_bits(tmp_path):
     for at in (5_000, 31_000, 55_555):  # rows that are skipped must not be skipped twice, or lost
         lines[at] = "not,a,row\n"
     path.write_text("".join(lines))
-    options = ["--every", "2048", "--on-error", "skip", "--set", "step_size=0.05", "--quiet"]
+    options = ["--every", "2048", "--on-error", "skip", "--set", "method=rice", "--set", "step_size=0.05", "--quiet"]
 
     def arguments(name):
         output = ["-o", str(tmp_path / name), "--skipped", str(tmp_path / f"{name}.skipped")]
@@ -213,7 +213,8 @@ def test_ctrl_c_saves_and_exits_cleanly(tmp_path, number):
     pairs, y = some_pairs(20_000)
     path = write_csv(tmp_path / "pairs.csv", pairs, y)
     # The dense engine is slow enough to be caught.
-    arguments = [*COMMAND, str(path), "-o", str(tmp_path / "tracker"), "--every", "1024", "--set", "engine=dense"]
+    arguments = [*COMMAND, str(path), "-o", str(tmp_path / "tracker"), "--every", "1024"]
+    arguments += ["--method", "rice", "--set", "engine=dense"]
     process = subprocess.Popen(arguments, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ)
     while not (tmp_path / "tracker").exists():
         time.sleep(0.05)

@@ -117,15 +117,17 @@ def _in_json(agreement: Reliability | None, saved: SavedMetric) -> dict[str, Any
 def _print_reliability(agreement: Reliability, saved: SavedMetric) -> None:
     of = "calibrated along the stream" if saved.is_calibrated else "logistic(threshold - d^2), not calibrated"
     figures = (
+        ("ROC AUC", agreement.roc_auc),
         ("log loss", agreement.log_loss),
         ("Brier score", agreement.brier_score),
         ("expected calibration error", agreement.calibration_error),
     )
     rows = [[f"{each.predicted:.4f}", f"{each.observed:.4f}", f"{each.pairs:,}"] for each in agreement.bins]
     print_tables(
-        table(f'Probabilities of "same": {of}', ["", ""], [[name, f"{value:.4f}"] for name, value in figures]),
-        table("Predicted and observed, the pairs in parts", ["predicted", "observed", "pairs"], rows),
+        table('Probabilities of "same"', ["", ""], [[name, f"{value:.4f}"] for name, value in figures]),
+        table("Predicted and observed", ["predicted", "observed", "pairs"], rows),
     )
+    click.echo(f"The probabilities are {of}.")
 
 
 def _on_pairs(

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from ocelad.estimators.mahalanobis import MahalanobisTracker
     from ocelad.files import ComparisonStream
     from ocelad.files.stream import FileStream
 
@@ -243,14 +242,6 @@ def print_tables(*tables: Any, width: int = 100) -> None:
     console = Console(width=None if sys.stdout.isatty() else width)
     for each in tables:
         console.print(each)
-
-
-def lengths_of(tracker: MahalanobisTracker, count: int) -> list[int]:
-    """The interval lengths of the first so many scales."""
-    from ocelad.online.dyadic import Schedule
-
-    schedule = Schedule(tracker.shortest_interval, tracker.n_scales)
-    return [schedule.scale(j).length for j in range(count)]
 
 
 def by_options(sentence: str) -> str:

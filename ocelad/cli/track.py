@@ -19,7 +19,6 @@ from ocelad.cli.shared import (
     as_json,
     by_options,
     check_output,
-    lengths_of,
     more_settings,
     opened_pairs,
     print_json,
@@ -263,14 +262,14 @@ def _words(tracking: Tracking) -> str:
 
 
 def _rows(tracking: Tracking, most: int) -> list[dict[str, Any]]:
-    lengths = lengths_of(tracking.tracker, 64)
+    experts = tracking.tracker.experts_
     return [
         {
             "pairs": row.round,
             "loss": row.loss,
             "accuracy": row.accuracy,
             "drift": row.drift,
-            "leading_length": lengths[row.scale],
+            "leading": experts[row.scale],
         }
         for row in tracking.history.rows(most)
     ]
@@ -300,12 +299,12 @@ def _print_report(tracking: Tracking, stream: ComparisonStream, output: Path, se
             f"{row['loss']:.3f}",
             f"{row['accuracy']:.1%}",
             f"{row['drift']:.3f}",
-            f"{row['leading_length']:,}",
+            row["leading"],
         ]
         for row in _rows(tracking, 12)
     ]
     rows.append(["all", f"{total.loss:.3f}", f"{total.accuracy:.1%}", f"{total.drift:.3f}", ""])
-    columns = ["pairs up to", "loss", "right", "drift per 1000", "leading interval"]
+    columns = ["pairs up to", "loss", "right", "drift per 1000", "leading expert"]
     print_tables(table("Each pair judged before it was learned from", columns, rows))
     click.echo(f"{tracker.n_rounds_:,} pairs of {tracker.n_features_in_} features in {seconds:.1f} s of this run.")
     if stream.n_out_of_order:

@@ -192,6 +192,12 @@ class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
         return self._tracked.ocelad.turn.probabilities
 
     @property
+    def experts_(self) -> tuple[str, ...]:
+        ocelad = self._tracked.ocelad
+        lengths = (str(ocelad.schedule.scale(j).length) for j in range(ocelad.turn.active))
+        return tuple(getattr(ocelad.bank, "experts", lengths))
+
+    @property
     def n_rounds_(self) -> int:
         return self._tracked.ocelad.n_rounds
 

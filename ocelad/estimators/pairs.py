@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspect import signature
-from typing import Any, Literal, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from scipy.special import expit
@@ -17,11 +17,13 @@ from ocelad.estimators.tuples import points_of
 from ocelad.metric import Metric
 from ocelad.online.adaptive import track_adaptive
 from ocelad.online.bank import Finest
-from ocelad.online.changes import Change
 from ocelad.online.comid import DivergenceName, LossName, RegularizerName
 from ocelad.online.ocelad import Ocelad
 from ocelad.online.track import EngineName
 from ocelad.pairs import Events, Pair, SparseVector, subtract
+
+if TYPE_CHECKING:
+    from ocelad.online.changes import Change  # imports numba
 
 MethodName: TypeAlias = Literal["adaptive", "rice"]
 
@@ -84,10 +86,14 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     components_ : array of shape (rank, n_features)
         Rows C with M = C'C, the heaviest first. Others may be set: they hold until the next pair is learned from.
     threshold_ : float
-        On the distance: pairs at most this far apart are predicted to be similar. It is tracked with the metric, unless
-        ``set_threshold`` or ``calibrate_threshold`` has fixed it.
-    weights_ : array of shape (n_active_scales,)
-        The share of each scale in the metric, the finest first; they sum to 1.
+        On the distance: pairs at most this far apart are taken to be similar (with the method "adaptive", only about:
+        there the log odds decide). It is tracked with the metric, unless ``set_threshold`` or ``calibrate_threshold``
+        has fixed it; then it decides.
+    weights_ : array of shape (n_experts,)
+        The share of each expert in what is played; they sum to 1. The experts of "rice" are its active scales, the
+        finest first.
+    experts_ : tuple of str
+        What they are: the interval length of a scale, or a name.
     n_rounds_ : int
         How many pairs it has learned from.
     n_features_in_ : int
@@ -100,10 +106,11 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         The engine that computes it. With the method "adaptive" this is "adaptive", or, where there are many features or
         sparse ones, the one of "rice" that all of its learners then are of.
     drift_ : float
-        Of the method "adaptive" only: how fast the metric moves now, as its relative change per pair; 0: at rest.
+        Of the method "adaptive" only: how fast the metric moves now, as its relative change per pair; 0: at rest. Not
+        known (NaN) where ``engine_`` is not "adaptive".
     changes_ : list of Change
-        Of the method "adaptive" only: after how many pairs the question changed, and with which confidence; the latest
-        100.
+        Of the method "adaptive" only: from about which pair on the question was another, with which confidence, and
+        after which pair that was noticed; the latest 100.
     n_cuts_ : int
         How many directions ``max_rank`` has cut; 0 without it.
     classes_ : array
@@ -232,8 +239,13 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         return self._after(tracked, pairs, events_of)
 
     def decision_function(self, pairs: Any) -> Floats:
-        """How alike the two points of each pair are: ``pair_score``. Similar is what is at least ``-threshold_``."""
-        return self.pair_score(pairs)
+        """How alike the two points of each pair are, by what ``predict`` decides.
+
+        With the method "adaptive" these are the ``log_odds``, and similar is what is at least 0. With "rice", or where
+        a threshold was fixed or components were set, they are the ``pair_score``, and similar is what is at least
+        ``-threshold_``.
+        """
+        return self.log_odds(pairs) if self._decides_by_odds else self.pair_score(pairs)
 
     def log_odds(self, pairs: Any) -> Floats:
         """The log odds of "same" for each pair: above 0 where that is more likely than not.
@@ -260,12 +272,16 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     def predict(self, pairs: Any) -> np.ndarray:
         """+1 for each pair that is taken to be similar, otherwise -1.
 
-        With the method "rice", or a threshold that was fixed, these are the pairs at most ``threshold_`` apart; with
-        "adaptive" those that are more likely similar than not, by ``predict_proba``, which is nearly the same.
+        With the method "adaptive" those are similar that are at least as likely so as not, by ``predict_proba``; with
+        "rice", or where a threshold was fixed or components were set, those at most ``threshold_`` apart.
         """
-        if self.method_ == "adaptive" and "_threshold" not in self.__dict__ and self._tracked.plays_its_own:
+        if self._decides_by_odds:
             return np.where(self.log_odds(pairs) >= 0, 1, -1)
         return np.where(self.pair_distance(pairs) <= self.threshold_, 1, -1)
+
+    @property
+    def _decides_by_odds(self) -> bool:
+        return self.method_ == "adaptive" and "_threshold" not in self.__dict__ and self._tracked.plays_its_own
 
     def score(self, pairs: Any, y: Any, sample_weight: Any = None) -> float:
         """The area under the ROC curve of ``decision_function``: 1 is perfect, 0.5 is chance."""
