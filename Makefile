@@ -48,12 +48,15 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/track.py
 	$(BIN)/python benchmarks/scores.py
 	$(BIN)/python benchmarks/baselines.py
+	$(BIN)/python benchmarks/adaptive.py
+	$(BIN)/python benchmarks/changes.py
 	$(BIN)/python benchmarks/river_knn.py
 	$(BIN)/python benchmarks/choice.py
 	$(BIN)/python benchmarks/service.py
 	$(BIN)/ocelad compare --seeds 50 --output benchmarks/compare/figure
 	$(BIN)/ocelad compare ensembles online plain --tune 12 --seeds 50 --output benchmarks/compare/tuned
 	$(BIN)/ocelad compare rice batch plain --seeds 20 --output benchmarks/compare/batch
+	$(BIN)/ocelad compare --suite adaptivity --output benchmarks/compare/adaptivity
 
 figures: .venv/.dev
 	$(BIN)/ocelad reproduce

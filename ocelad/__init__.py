@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ocelad.estimators import QuadrupletTracker as QuadrupletTracker
     from ocelad.estimators import TripletTracker as TripletTracker
     from ocelad.metric import Metric as Metric
+    from ocelad.online.adaptive import track_adaptive as track_adaptive
     from ocelad.online.bank import Bank as Bank
     from ocelad.online.bank import LearnerBank as LearnerBank
     from ocelad.online.bank import LearnerError as LearnerError
@@ -56,6 +57,7 @@ _HOMES = {
     "Relatives": "ocelad.pairs",
     "Round": "ocelad.online.ocelad",
     "TripletTracker": "ocelad.estimators",
+    "track_adaptive": "ocelad.online.adaptive",
     "track_metric": "ocelad.online.track",
 }
 

@@ -34,15 +34,15 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     pyplot().close(figure)
 
 
-def history(rows: Sequence[Any], shares: Floats, lengths: Sequence[int]) -> Any:
-    """How tracking went, over the pairs: right answers, drift, and the share of each scale.
+def history(rows: Sequence[Any], shares: Floats, experts: Sequence[str]) -> Any:
+    """How tracking went, over the pairs: right answers, drift, and the share of each expert.
 
     Parameters
     ----------
     rows : sequence of Summary
-    shares : array of shape (n_rows, n_scales)
-    lengths : sequence of int
-        The interval length of each scale.
+    shares : array of shape (n_rows, n_experts)
+    experts : sequence of str
+        The name of each; of scales, their interval length.
     """
     figure, (top, middle, bottom) = pyplot().subplots(
         3, 1, figsize=(9, 8.4), sharex=True, height_ratios=[1.6, 1, 1.8], layout="constrained"
@@ -55,18 +55,18 @@ def history(rows: Sequence[Any], shares: Floats, lengths: Sequence[int]) -> Any:
     _steps(middle, ends, [row.drift for row in rows], PALETTE[1])
     middle.set_ylabel("drift per 1000 pairs")
     middle.set_ylim(bottom=0)
-    draw_shares(bottom, ends, shares, lengths)
+    draw_shares(bottom, ends, shares, experts, "expert")
     bottom.set_xlabel("pairs")
     for ax in (top, middle, bottom):
         _tidy(ax, ends[-1])
     return figure
 
 
-def weights(rows: Sequence[Any], shares: Floats, lengths: Sequence[int]) -> Any:
-    """The share of each scale over the pairs."""
+def weights(rows: Sequence[Any], shares: Floats, experts: Sequence[str]) -> Any:
+    """The share of each expert over the pairs."""
     figure, ax = pyplot().subplots(figsize=(9, 4.2), layout="constrained")
     ends = [row.round for row in rows]
-    draw_shares(ax, ends, shares, lengths)
+    draw_shares(ax, ends, shares, experts, "expert")
     ax.set_xlabel("pairs")
     _tidy(ax, ends[-1])
     return figure
@@ -113,6 +113,23 @@ def embedding(points: Floats, labels: Any = None, title: str | None = None) -> A
     return figure
 
 
+def reliability(bins: Sequence[Any]) -> Any:
+    """How often pairs are the same against how often they were predicted to be; on the diagonal, as often.
+
+    Parameters
+    ----------
+    bins : sequence of Bin
+    """
+    figure, ax = pyplot().subplots(figsize=(5.5, 5.5), layout="constrained")
+    ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
+    ax.plot([each.predicted for each in bins], [each.observed for each in bins], "o-", color=PALETTE[0])
+    ax.set_xlabel('predicted probability of "same"')
+    ax.set_ylabel("observed share")
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    _tidy(ax)
+    return figure
+
+
 def _as_numbers(labels: Any) -> Floats | None:
     """The labels as numbers, if all of them are."""
     try:
@@ -150,20 +167,22 @@ def principal_plane(points: Floats) -> Floats:
     return plane
 
 
-def draw_shares(ax: Axes, ends: Sequence[int], shares: Floats, lengths: Sequence[int]) -> None:
-    """The shares of the scales, one upon the other; each row of shares holds up to its end."""
+def draw_shares(
+    ax: Axes, ends: Sequence[int], shares: Floats, names: Sequence[Any], title: str = "interval length"
+) -> None:
+    """The shares of scales, or of others that have names, one upon the other; each row of them holds up to its end."""
     used = np.flatnonzero(shares.any(axis=0))
     colors = pyplot().colormaps["viridis"](np.linspace(0, 0.95, len(used)))
     ax.stackplot(
         [0, *ends],
         np.vstack([shares[:1], shares])[:, used].T,
         colors=colors,
-        labels=[str(lengths[int(j)]) for j in used],
+        labels=[str(names[int(j)]) for j in used],
     )
     ax.set_ylim(0, 1)
-    ax.set_ylabel("share of each scale")
+    ax.set_ylabel("share of each")
     ax.legend(
-        title="interval length",
+        title=title,
         frameon=False,
         loc="center left",
         bbox_to_anchor=(1.0, 0.5),

@@ -52,7 +52,7 @@ class Tracking:
     >>> with TemporaryDirectory() as folder:
     ...     with open(f"{folder}/pairs.csv", "w") as file:
     ...         _ = file.write("x_a,z_a,similar\\n1.5,2.5,1\\n7,0.5,0\\n")
-    ...     tracking = Tracking(MetricTracker(step_size=0.1))
+    ...     tracking = Tracking(MetricTracker())
     ...     with open_comparisons(f"{folder}/pairs.csv") as stream:
     ...         progress = list(tracking.follow(stream, f"{folder}/tracker"))
     ...     Tracking.load(f"{folder}/tracker").tracker.n_rounds_
@@ -119,7 +119,7 @@ class Tracking:
         after = self._applied(self.tracker.metric_)
         with np.errstate(over="ignore"):
             squares = np.square(pairs[:, 0] - pairs[:, 1]).sum(axis=1)
-        losses, right = judged(y, margins, self.tracker.loss)
+        losses, right = judged(y, margins, self.tracker.loss)  # the method "adaptive" has the default, the logistic
         self.history.add(
             len(y),
             float(losses.sum()),
@@ -156,7 +156,7 @@ class Tracking:
 
 
 def judged(y: Floats, margins: Floats, loss: LossName) -> tuple[Floats, np.ndarray]:
-    """The loss of each margin ``y (mu - d^2)``, large ones cut so that sums do not overflow, and whether it was right.
+    """The loss of each margin, large ones cut so that sums do not overflow, and whether it was right.
 
     >>> judged(np.array([1.0, -1.0]), np.array([0.0, 0.0]), "hinge")  # a pair at the very threshold is similar
     (array([1., 1.]), array([ True, False]))

@@ -19,7 +19,7 @@ import pytest
 from command import run
 from PIL import Image
 from pyarrow import ipc, parquet
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from ocelad import LabelMetricTracker, Metric, MetricTracker, TripletTracker
 from ocelad.evaluate import knn_error
@@ -64,7 +64,8 @@ def folder(tmp_path_factory):
     with gzip.open(folder / "pairs.jsonl.gz", "wt") as file:
         file.write(lines)
     options = ["--items", "items.csv", "--features", FEATURES]
-    run("track", "answers.csv", *options, "--step-size", "0.01", "-o", "songs.tracker", cwd=folder)
+    run("track", "answers.csv", *options, "--method", "rice", "--step-size", "0.01", "-o", "songs.tracker", cwd=folder)
+    run("track", "answers.csv", *options, "-o", "adaptive.tracker", cwd=folder)
     return folder
 
 
@@ -79,26 +80,37 @@ def test_every_format_gives_the_same_tracker(folder, tmp_path, name):
     output = tmp_path / "tracker"
     given = (folder / "pairs.jsonl").read_text() if name == "-" else None
     source = name if name == "-" else folder / name
-    run("track", source, "-o", output, "--step-size", "0.01", *(["--format", "jsonl"] if given else []), input=given)
+    run(
+        "track",
+        source,
+        "-o",
+        output,
+        "--method",
+        "rice",
+        "--step-size",
+        "0.01",
+        *(["--format", "jsonl"] if given else []),
+        input=given,
+    )
     tracker = MetricTracker.load(output)
-    assert tracker.metric_ == MetricTracker(step_size=0.01).fit(*pairs_of(folder)).metric_
+    assert tracker.metric_ == MetricTracker(method="rice", step_size=0.01).fit(*pairs_of(folder)).metric_
     assert tracker.feature_names_in_.tolist() == ["a", "b", "c"]
 
 
 def test_items_and_answers(folder):
     tracker = MetricTracker.load(folder / "songs.tracker")
-    assert tracker.metric_ == MetricTracker(step_size=0.01).fit(*pairs_of(folder)).metric_
+    assert tracker.metric_ == MetricTracker(method="rice", step_size=0.01).fit(*pairs_of(folder)).metric_
     assert tracker.feature_names_in_.tolist() == ["tempo", "loudness", "length"]
 
 
 def test_the_report_of_track(folder, tmp_path):
-    result = run("track", folder / "pairs.parquet", "--step-size", "0.01", cwd=tmp_path)
+    result = run("track", folder / "pairs.parquet", "--method", "rice", "--step-size", "0.01", cwd=tmp_path)
     assert "pairs up to" in result.stdout
     assert "drift per 1000" in result.stdout
     assert "400 pairs of 3 features" in result.stdout
     assert "Saved: pairs.tracker" in result.stdout
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", result.stdout), "control characters"
-    note = run("track", folder / "pairs.parquet", "--restart", "--set", "max_norm=2", cwd=tmp_path)
+    note = run("track", folder / "pairs.parquet", "--restart", "--method", "rice", "--set", "max_norm=2", cwd=tmp_path)
     assert "Note:" not in note.stderr, "pairs of squared length near 40 need no other step size"
 
 
@@ -106,23 +118,28 @@ def test_a_step_size_that_does_not_suit_is_remarked_on(folder, tmp_path):
     large = parquet.read_table(folder / "pairs.parquet").to_pandas()
     large.iloc[:, :6] *= 100
     large.to_parquet(tmp_path / "large.parquet")
-    told = run("track", "large.parquet", cwd=tmp_path).stderr
+    told = run("track", "large.parquet", "--method", "rice", cwd=tmp_path).stderr
     assert "the default step size suits about 40: what was learned may be poor" in told
-    assert "Note" not in run("track", "large.parquet", "--restart", "--step-size", "1e-9", cwd=tmp_path).stderr
+    assert (
+        "Note"
+        not in run(
+            "track", "large.parquet", "--restart", "--method", "rice", "--step-size", "1e-9", cwd=tmp_path
+        ).stderr
+    )
 
 
 def test_resume_restart_and_neither(folder, tmp_path):
     source = folder / "pairs.parquet"
-    run("track", source, "--step-size", "0.01", "--quiet", cwd=tmp_path)
+    run("track", source, "--method", "rice", "--step-size", "0.01", "--quiet", cwd=tmp_path)
     before = (tmp_path / "pairs.tracker").read_bytes()
     refused = run("track", source, cwd=tmp_path, code=2)
     assert "'pairs.tracker' is there; --resume goes on from it, --restart replaces it" in refused.stderr
     again = run("track", source, "--resume", "--json", cwd=tmp_path)
     assert json.loads(again.stdout)["pairs"] == 400
     assert (tmp_path / "pairs.tracker").read_bytes() == before
-    other = run("track", source, "--resume", "--step-size", "0.5", cwd=tmp_path, code=2)
+    other = run("track", source, "--resume", "--method", "rice", "--step-size", "0.5", cwd=tmp_path, code=2)
     assert "was begun with step_size 0.01, not 0.5" in other.stderr
-    run("track", source, "--restart", "--step-size", "0.5", "--quiet", cwd=tmp_path)
+    run("track", source, "--restart", "--method", "rice", "--step-size", "0.5", "--quiet", cwd=tmp_path)
     assert MetricTracker.load(tmp_path / "pairs.tracker").step_size == 0.5
 
 
@@ -132,8 +149,18 @@ BAD_TRACKS = [
     (["answers.csv", "--items", "items.csv"], 1, "column 'genre' holds 'jazz'"),
     (["answers.csv", "--items", "items.csv", "--features", FEATURES, "--label", "verdict"], 1, "'verdict'"),
     (["answers.csv", "--items", "items.csv", "--id", "song"], 1, "'song'"),
-    (["pairs.parquet", "--step-size", "-1"], 2, "step_size must be a finite number above 0"),
-    (["pairs.parquet", "--set", "step_size=abc"], 2, "step_size must be a finite number above 0"),
+    (
+        ["pairs.parquet", "--step-size", "0.5"],
+        2,
+        "step_size is a setting of --method rice, and method is 'adaptive', which has nothing to set; give "
+        "--method rice as well, or leave it out",
+    ),
+    (["pairs.parquet", "--method", "rice", "--step-size", "-1"], 2, "step_size must be a finite number above 0"),
+    (
+        ["pairs.parquet", "--set", "method=rice", "--set", "step_size=abc"],
+        2,
+        "step_size must be a finite number above 0",
+    ),
     (["pairs.jsonl", "-o", "pairs.jsonl", "--restart"], 2, "'pairs.jsonl' is a file that is read"),
     (["answers.csv", "--items", "items.csv", "-o", "items.csv", "--restart"], 2, "'items.csv' is a file that is read"),
     (["pairs.jsonl", "-o", "items.csv", "--restart"], 2, "'items.csv' holds no tracker"),
@@ -207,6 +234,68 @@ def test_distance(folder):
     assert "pairs.parquet has 'a', 'b', 'c', which were not learned from and lacks 'length'" in wrong.stderr
 
 
+def held_out(folder):
+    X, _ = some_items()
+    rows = list(csv.DictReader((folder / "held_out.csv").read_text().splitlines()))
+    at = np.array([[int(row[name].split()[1]) for name in ("id_a", "id_b")] for row in rows])
+    return X[at], np.array([1 if row["same"] == "yes" else -1 for row in rows])
+
+
+@pytest.mark.parametrize("name", ["songs.tracker", "adaptive.tracker"])
+def test_evaluate_tells_how_reliable_probabilities_are(folder, tmp_path, name):
+    tracker, (pairs, y) = MetricTracker.load(folder / name), held_out(folder)
+    picture = tmp_path / "reliability.png"
+    options = ["held_out.csv", "--items", "items.csv", "--features", FEATURES]
+    result = run("evaluate", name, *options, "--json", "--plot", picture, cwd=folder)
+    told = json.loads(result.stdout)["reliability"]
+    probabilities = tracker.predict_proba(pairs)
+    assert told["log_loss"] == pytest.approx(log_loss(y, probabilities))
+    assert told["brier_score"] == pytest.approx(brier_score_loss(y, probabilities[:, 1]))
+    assert told["roc_auc"] == pytest.approx(roc_auc_score(y, probabilities[:, 1]))
+    assert told["calibrated"] == (name == "adaptive.tracker")
+    assert sum(each["pairs"] for each in told["bins"]) == len(y)
+    with Image.open(picture) as drawn:
+        assert np.unique(np.asarray(drawn.convert("L"))).size > 20, "an empty picture"
+    text = run("evaluate", name, *options, cwd=folder).stdout
+    assert ("not calibrated" in text) == (name == "songs.tracker")
+    assert "expected calibration error" in text
+    tracker.metric_.save(tmp_path / "metric")
+    alone = json.loads(run("evaluate", tmp_path / "metric", *options, "--json", cwd=folder).stdout)["reliability"]
+    assert not alone["calibrated"]
+    odds = tracker.metric_.threshold - tracker.metric_.squared_length(pairs[:, 0] - pairs[:, 1])
+    assert alone["log_loss"] == pytest.approx(np.mean(np.log1p(np.exp(-y * odds))))
+    for wrong, sentence in (("a.gif", "for --plot: 'a.gif' does not end in"), ("no/a.png", "the folder 'no'")):
+        assert sentence in run("evaluate", name, *options, "--plot", wrong, cwd=folder, code=2).stderr
+    of_items = ["--items", "items.csv", "--class", "genre", "--plot", picture]
+    assert "give a FILE of pairs" in run("evaluate", name, *of_items, cwd=folder, code=2).stderr
+
+
+def test_the_adaptive_method_on_the_command_line(folder, tmp_path):
+    tracker = MetricTracker.load(folder / "adaptive.tracker")
+    assert tracker.method_ == "adaptive"
+    content = json.loads(run("inspect", "adaptive.tracker", "--json", cwd=folder).stdout)
+    assert (content["method"], content["engine"], content["settings"]) == ("adaptive", "adaptive", {})
+    assert content["drift"] == tracker.drift_
+    assert content["changes"] == [change._asdict() for change in tracker.changes_]
+    assert list(content["weights"]) == list(tracker.experts_)
+    text = run("inspect", "adaptive.tracker", cwd=folder).stdout
+    assert all(word in text for word in ("drift", "Where the question changed", tracker.experts_[0]))
+    assert "drift" not in json.loads(run("inspect", "songs.tracker", "--json", cwd=folder).stdout)
+    for kind in ("history", "weights"):
+        run("plot", "adaptive.tracker", kind, "-o", tmp_path / f"{kind}.png", cwd=folder)
+
+    source = folder / "pairs.parquet"
+    report = json.loads(run("track", source, "--json", cwd=tmp_path).stdout)
+    assert report["method"] == "adaptive"
+    assert {row["leading"] for row in report["rows"]} <= set(tracker.experts_)
+    saved = MetricTracker.load(tmp_path / "pairs.tracker")
+    assert saved.metric_ == MetricTracker().fit(*pairs_of(folder)).metric_
+    other = run("track", source, "--resume", "--method", "rice", cwd=tmp_path, code=2).stderr
+    assert "was begun with method 'adaptive', not 'rice'" in other
+    refused = run("track", source, "--resume", "--step-size", "0.5", cwd=tmp_path, code=2).stderr
+    assert "step_size is a setting of --method rice" in refused
+
+
 def test_evaluate(folder):
     tracker = MetricTracker.load(folder / "songs.tracker")
     X, genre = some_items()
@@ -215,11 +304,9 @@ def test_evaluate(folder):
     assert scores["5-NN error"]["learned"] == knn_error(tracker.transform(X), genre)
     assert scores["5-NN error"]["Euclidean"] == knn_error(X, genre)
     assert scores["NMI of k-means"]["learned"] > 0.9
-    rows = list(csv.DictReader((folder / "held_out.csv").read_text().splitlines()))
-    at = np.array([[int(row[name].split()[1]) for name in ("id_a", "id_b")] for row in rows])
-    y = [1 if row["same"] == "yes" else -1 for row in rows]
-    assert scores["ROC AUC of pairs"]["learned"] == roc_auc_score(y, tracker.decision_function(X[at]))
-    assert scores["right answers"]["learned"] == np.mean(tracker.predict(X[at]) == y)
+    pairs, y = held_out(folder)
+    assert scores["ROC AUC of pairs"]["learned"] == roc_auc_score(y, tracker.decision_function(pairs))
+    assert scores["right answers"]["learned"] == np.mean(tracker.predict(pairs) == y)
     assert "ROC AUC of pairs" in run("evaluate", "songs.tracker", "held_out.csv", *options[:4], cwd=folder).stdout
     assert "nothing to evaluate on" in run("evaluate", "songs.tracker", cwd=folder, code=2).stderr
 
@@ -234,7 +321,7 @@ def test_inspect(folder, tmp_path):
     np.testing.assert_allclose(content["spectrum"], np.linalg.eigvalsh(tracker.get_mahalanobis_matrix())[::-1])
     assert content["settings"] == {"step_size": 0.01} or content["settings"] == {}
     text = run("inspect", "songs.tracker", cwd=folder).stdout
-    assert all(word in text for word in ("tempo", "Largest eigenvalues", "Weight of each scale", "threshold"))
+    assert all(word in text for word in ("tempo", "Largest eigenvalues", "Weight of each expert", "threshold"))
     tracker.metric_.save(tmp_path / "metric")
     assert json.loads(run("inspect", tmp_path / "metric", "--json").stdout)["kind"] == "metric"
     assert "no file at" in run("inspect", tmp_path / "nothing", code=1).stderr
@@ -407,22 +494,34 @@ def test_todays_file_begins_where_yesterdays_ended(folder, tmp_path):
     table = parquet.read_table(folder / "pairs.parquet").to_pandas()
     table[:250].to_parquet(tmp_path / "yesterday.parquet")
     table[250:].to_parquet(tmp_path / "today.parquet")
-    run("track", "yesterday.parquet", "--step-size", "0.01", "--quiet", cwd=tmp_path)
+    run("track", "yesterday.parquet", "--method", "rice", "--step-size", "0.01", "--quiet", cwd=tmp_path)
     run("track", "today.parquet", "--from", "yesterday.tracker", "--quiet", cwd=tmp_path)
     both = MetricTracker.load(tmp_path / "today.tracker")
-    assert both.metric_ == MetricTracker(step_size=0.01).fit(*pairs_of(folder)).metric_
+    assert both.metric_ == MetricTracker(method="rice", step_size=0.01).fit(*pairs_of(folder)).metric_
     run("track", "today.parquet", "--resume", "--quiet", cwd=tmp_path)
     assert MetricTracker.load(tmp_path / "today.tracker").n_rounds_ == 400
     assert json.loads(run("inspect", "today.tracker", "--json", cwd=tmp_path).stdout)["rounds"] == 400
 
 
 def test_columns_by_their_names(folder, tmp_path):
-    given = ["--x", "x_a,x_c", "--z", "z_a,z_c", "-o", tmp_path / "two.tracker", "--step-size", "0.01", "--quiet"]
+    given = [
+        "--x",
+        "x_a,x_c",
+        "--z",
+        "z_a,z_c",
+        "-o",
+        tmp_path / "two.tracker",
+        "--method",
+        "rice",
+        "--step-size",
+        "0.01",
+        "--quiet",
+    ]
     run("track", "pairs.parquet", *given, cwd=folder)
     pairs, y = pairs_of(folder)
     assert (
         MetricTracker.load(tmp_path / "two.tracker").metric_
-        == MetricTracker(step_size=0.01).fit(pairs[:, :, ::2], y).metric_
+        == MetricTracker(method="rice", step_size=0.01).fit(pairs[:, :, ::2], y).metric_
     )
     (tmp_path / "odd.csv").write_text('id,"a,b",c\n1,0,0\n2,1,1\n')
     (tmp_path / "odd_answers.csv").write_text("id_a,id_b,same\n1,2,yes\n")
@@ -440,7 +539,7 @@ def test_numbers_that_are_large_leave_a_tracker_that_can_be_read(tmp_path):
     rows = [f"{x},{x - 0.5},1" for x in np.random.default_rng(0).normal(size=300)]
     rows[200] = "1e100,0,1"
     (tmp_path / "pairs.csv").write_text("x_a,z_a,similar\n" + "\n".join(rows) + "\n")
-    for more in ([], ["--set", "step_size=1e300"]):
+    for more in ([], ["--method", "rice"], ["--method", "rice", "--set", "step_size=1e300"]):
         result = run("track", "pairs.csv", "--restart", "--json", *more, cwd=tmp_path)
         assert json.loads(result.stdout)["pairs"] == 300
         assert json.loads(run("inspect", "pairs.tracker", "--json", cwd=tmp_path).stdout)["rounds"] == 300

@@ -187,7 +187,9 @@ def test_the_tolerance_reaches_the_l1_step():
     rng = np.random.default_rng(0)
     pairs, y = rng.normal(size=(15, 2, 6)), np.where(rng.random(15) < 0.5, 1, -1)
     exact, near = (
-        MetricTracker(regularizer="l1", shrinkage=0.3, step_size=0.1, l1_tolerance=t).fit(pairs, y).metric_
+        MetricTracker(method="rice", regularizer="l1", shrinkage=0.3, step_size=0.1, l1_tolerance=t)
+        .fit(pairs, y)
+        .metric_
         for t in (1e-12, 1e-3)
     )
     assert exact != near
@@ -285,7 +287,9 @@ def test_a_singular_matrix_still_has_a_place_in_the_dual(divergence):
 
 @pytest.mark.parametrize("regularizer", ["nuclear", "l1"])
 def test_overflow_of_von_neumann_is_told_whatever_the_regulariser(regularizer):
-    tracker = MetricTracker(divergence="von_neumann", regularizer=regularizer, shrinkage=0.01, initial_scale=1e-8)
+    tracker = MetricTracker(
+        method="rice", divergence="von_neumann", regularizer=regularizer, shrinkage=0.01, initial_scale=1e-8
+    )
     with pytest.raises(LearnerError, match="the metric overflows; a smaller step_size"):
         tracker.learn_one([400.0, 0.0], [0.0, 0.0], -1)
 
@@ -293,9 +297,11 @@ def test_overflow_of_von_neumann_is_told_whatever_the_regulariser(regularizer):
 def test_absurd_step_sizes_end():
     rng = np.random.default_rng(0)
     pairs, y = rng.normal(size=(20, 2, 3)), np.where(rng.random(20) < 0.5, 1, -1)
-    MetricTracker(step_size=1e10, divergence="burg").fit(pairs, y)
+    MetricTracker(method="rice", step_size=1e10, divergence="burg").fit(pairs, y)
     with pytest.raises(LearnerError, match="overflows"):
-        MetricTracker(step_size=1e3, divergence="von_neumann", regularizer="l1", shrinkage=0.1).fit(pairs, y)
+        MetricTracker(method="rice", step_size=1e3, divergence="von_neumann", regularizer="l1", shrinkage=0.1).fit(
+            pairs, y
+        )
 
 
 def test_a_bound_on_a_metric_whose_norm_overflows():

@@ -222,7 +222,7 @@ def test_copies_and_pickles_go_on_alike():
 )
 def test_a_pair_that_overflows_is_refused_and_nothing_has_changed(what, settings, y):
     good, far = [[0.0, 0.1], [0.0, 0.0]], [[1e149, 0.0], [0.0, 0.0]]
-    tracker = MetricTracker(diagonal=True, loss="squared_hinge", **settings).fit([good] * 5, [y] * 5)
+    tracker = MetricTracker(method="rice", diagonal=True, loss="squared_hinge", **settings).fit([good] * 5, [y] * 5)
     before = tracker.metric_
     with pytest.raises(LearnerError, match=f"in round 7 .*{what}; a smaller step_size or data of a smaller scale"):
         tracker.partial_fit([good, far], [y, y])
@@ -267,7 +267,7 @@ def test_the_estimator_on_sparse_and_dense_pairs():
     y = np.where(np.abs(X[:, 2] - Z[:, 2]) < 0.7, 1, -1)  # the third feature tells
     pairs, rows = np.stack([X, Z], axis=1), (sparse.csr_matrix(X), sparse.coo_array(Z))
     settings = {"diagonal": True, "step_size": 0.3, "shrinkage": 0.02}
-    tracker, other, single = (MetricTracker(**settings) for _ in range(3))
+    tracker, other, single = (MetricTracker(method="rice", **settings) for _ in range(3))
     tracker.fit(pairs, y)
     for first in range(0, ROUNDS, 31):
         part = slice(first, first + 31)

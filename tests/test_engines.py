@@ -105,7 +105,10 @@ def test_blocks_at_once_agree_with_pair_by_pair_but_for_how_blas_rounds(engine, 
 def test_the_estimator_on_every_engine(engine):
     rng = np.random.default_rng(0)
     pairs, y = rng.normal(size=(ROUNDS, 2, 4)), rng.choice([-1, 1], size=ROUNDS)
-    dense, fast = (MetricTracker(engine=each, step_size=0.05).fit(pairs, y) for each in ("dense", engine.split(",")[0]))
+    dense, fast = (
+        MetricTracker(method="rice", engine=each, step_size=0.05).fit(pairs, y)
+        for each in ("dense", engine.split(",")[0])
+    )
     np.testing.assert_allclose(fast.get_mahalanobis_matrix(), dense.get_mahalanobis_matrix(), rtol=1e-8, atol=1e-10)
     np.testing.assert_array_equal(fast.predict(pairs), dense.predict(pairs))
     assert fast.n_cuts_ == dense.n_cuts_ == 0
@@ -116,7 +119,7 @@ def test_the_estimator_on_every_engine(engine):
 def test_the_estimator_however_its_pairs_are_cut_into_calls(engine):
     rng = np.random.default_rng(0)
     pairs, y = rng.normal(size=(ROUNDS, 2, 4)), rng.choice([-1, 1], size=ROUNDS)
-    whole, chunks, single = (MetricTracker(engine=engine, step_size=0.05) for _ in range(3))
+    whole, chunks, single = (MetricTracker(method="rice", engine=engine, step_size=0.05) for _ in range(3))
     whole.fit(pairs, y)
     for first in range(0, ROUNDS, 17):
         chunks.partial_fit(pairs[first : first + 17], y[first : first + 17])
@@ -503,7 +506,7 @@ def test_which_engine_is_chosen(n, changes, chosen):
 def test_the_estimator_chooses_by_its_first_pairs(n, sparse_pairs, settings, engine):
     X, Z = np.eye(2, n), np.zeros((2, n))
     pairs = (sparse.csr_array(X), sparse.csr_array(Z)) if sparse_pairs else np.stack([X, Z], axis=1)
-    tracker = MetricTracker(**settings).fit(pairs, [1, -1])
+    tracker = MetricTracker(method="rice", **settings).fit(pairs, [1, -1])
     assert tracker.engine_ == engine
     tracker.partial_fit(pairs, [-1, 1])
     assert tracker.engine_ == engine

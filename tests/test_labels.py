@@ -56,9 +56,11 @@ def test_is_a_scikit_learn_estimator():
 
 def test_learns_from_the_pairs_that_the_reservoir_draws():
     X, y = some_points(80)
-    estimator = LabelMetricTracker(MetricTracker(step_size=0.02), reservoir_size=30, pairs_per_point=3, random_state=7)
+    estimator = LabelMetricTracker(
+        MetricTracker(method="rice", step_size=0.02), reservoir_size=30, pairs_per_point=3, random_state=7
+    )
     seed = int(np.random.RandomState(7).randint(2**31 - 1))
-    reservoir, yardstick, tracker = Reservoir(30, seed), Yardstick(), MetricTracker(step_size=0.02)
+    reservoir, yardstick, tracker = Reservoir(30, seed), Yardstick(), MetricTracker(method="rice", step_size=0.02)
     for x, label in zip(X, y.tolist(), strict=True):
         for partner, similar in reservoir.partners(label, 3):
             u = yardstick.measured((x - partner)[None])[0]
@@ -206,7 +208,7 @@ def test_sparse_points_stay_sparse():
 def test_many_sparse_features():
     rng = np.random.default_rng(0)
     X = csr_array((np.ones(1200), (np.repeat(np.arange(120), 10), rng.integers(20_000, size=1200))), (120, 20_000))
-    tracker = LabelMetricTracker(MetricTracker(diagonal=True, shrinkage=1e-4), random_state=0)
+    tracker = LabelMetricTracker(MetricTracker(method="rice", diagonal=True, shrinkage=1e-4), random_state=0)
     assert tracker.fit(X, np.arange(120) % 2).transform(X[:3]).shape == (3, tracker.metric_.rank)
 
 
@@ -224,7 +226,7 @@ def test_before_there_is_a_pair_the_metric_is_the_initial_one():
 
 def test_a_search_can_set_what_the_tracker_is_made_with():
     X, y = some_points(90)
-    model = make_pipeline(LabelMetricTracker(MetricTracker(), random_state=0), KNeighborsClassifier(3))
+    model = make_pipeline(LabelMetricTracker(MetricTracker(method="rice"), random_state=0), KNeighborsClassifier(3))
     search = GridSearchCV(model, {"labelmetrictracker__tracker__step_size": [1e-6, 1e-2]}, cv=2).fit(X, y)
     assert search.best_params_["labelmetrictracker__tracker__step_size"] == 1e-2
     best = search.best_estimator_[0]
@@ -289,13 +291,13 @@ def test_a_refused_call_changes_nothing(X, y, sentence):
 def test_points_that_overflow_half_way_leave_everything_as_it_was(monkeypatch):
     monkeypatch.setattr("ocelad.estimators.labels.FARTHEST", np.inf)
     good, labels = some_points(150, n_features=2)
-    tracker = LabelMetricTracker(MetricTracker(loss="squared_hinge"), random_state=0).fit(good, labels)
+    tracker = LabelMetricTracker(MetricTracker(method="rice", loss="squared_hinge"), random_state=0).fit(good, labels)
     before = state(tracker)
     with pytest.raises(LearnerError):
         tracker.partial_fit(np.vstack([good, [[1e149, 0.0]]]), [*labels, 0])
     assert state(tracker) == before
     assert state(tracker.partial_fit(good, labels)) == state(
-        LabelMetricTracker(MetricTracker(loss="squared_hinge"), random_state=0)
+        LabelMetricTracker(MetricTracker(method="rice", loss="squared_hinge"), random_state=0)
         .fit(good, labels)
         .partial_fit(good, labels)
     )
@@ -308,7 +310,7 @@ def test_points_that_overflow_half_way_leave_everything_as_it_was(monkeypatch):
         {"pairs_per_point": 0},
         {"scale": "small"},
         {"scale": -1.0},
-        {"tracker": MetricTracker(loss="hing")},
+        {"tracker": MetricTracker(method="rice", loss="hing")},
         {"tracker": 5},
     ],
 )
@@ -323,7 +325,7 @@ def test_settings_are_checked_when_the_first_points_come(wrong):
 def test_settings_that_change_between_points_are_refused_until_fit():
     X, y = some_points(20)
     for changed, was in (({"reservoir_size": 7}, 500), ({"scale": 2.0}, "'auto'"), ({"tracker__step_size": 1.0}, 0.01)):
-        tracker = LabelMetricTracker(MetricTracker(), random_state=0).fit(X, y).set_params(**changed)
+        tracker = LabelMetricTracker(MetricTracker(method="rice"), random_state=0).fit(X, y).set_params(**changed)
         name = next(iter(changed))
         with pytest.raises(ValueError, match=rf"{name} was changed from {was} to {changed[name]} .* call fit"):
             tracker.partial_fit(X, y)

@@ -280,7 +280,7 @@ def test_threads_are_never_handed_the_same_pair() -> None:
 
 def test_a_view_of_a_tracker_will_do() -> None:
     points = some_points(50, 4)
-    tracker = MetricTracker(engine="dense", initial_scale=0.1).start(4)
+    tracker = MetricTracker(method="rice", engine="dense", initial_scale=0.1).start(4)
     chooser = Chooser(50, seed=5)
     kinds = set()
     for _ in range(30):

@@ -186,7 +186,9 @@ class Witness:
         if standing:
             point = dict(zip(ITEMS.ids, ITEMS.points, strict=True))
             pairs = np.array([[point[e["left"]], point[e["right"]]] for e in standing])
-            tracker = MetricTracker().partial_fit(pairs, [1 if e["kind"] == "same" else -1 for e in standing])
+            tracker = MetricTracker(method="rice").partial_fit(
+                pairs, [1 if e["kind"] == "same" else -1 for e in standing]
+            )
             assert np.array(told["matrix"]).tobytes() == tracker.metric_.matrix.tobytes()
             assert told["threshold"] == tracker.metric_.distance_threshold
         return told["seq"]

@@ -73,7 +73,7 @@ def standing(log: Sequence[Entry]) -> list[Entry]:
 
 def replayed(log: Sequence[Entry], items: ItemSet, tracker_settings: dict[str, Any]) -> Metric:
     """The definition: a plain fit."""
-    kept, tracker = standing(log), MetricTracker(**tracker_settings)
+    kept, tracker = standing(log), MetricTracker(**{"method": "rice", **tracker_settings})
     if not kept:
         return tracker.start(items.features.shape[1]).metric_
     pairs = np.stack([items.points[[e.left for e in kept]], items.points[[e.right for e in kept]]], axis=1)
@@ -175,7 +175,7 @@ def test_the_timeline_tells_what_a_tracker_does(tmp_path: Path) -> None:
     items, log = random_items(20, 3), random_log(700, 20)
     with learning(log, items) as learner:
         table = learned(learner, 700).timeline.table
-    kept, tracker = standing(log), MetricTracker().start(3)
+    kept, tracker = standing(log), MetricTracker(method="rice").start(3)
     right, loss, honest, matrix = [], [], [], tracker.metric_.matrix
     begun = 0
     for row in table:

@@ -47,7 +47,7 @@ def write_csv(path, pairs, y):
 
 def tracked(path, output, every=100, chunk_size=50, stop_after=None, tracking=None, **options):
     """Track to the end, or leave after some chunks as a kill would: without a last save."""
-    tracking = tracking or Tracking(MetricTracker(step_size=0.05))
+    tracking = tracking or Tracking(MetricTracker(method="rice", step_size=0.05))
     options |= {"chunk_size": chunk_size, "resume": tracking.position}
     with open_comparisons(path, **options) as stream:
         rounds = tracking.follow(stream, output, every)
@@ -89,7 +89,7 @@ def test_chunks_do_not_end_when_most_scales_have_just_begun(size):
 def test_drift_is_how_far_the_metric_moves(tmp_path):
     pairs, y = some_pairs(300)
     tracking = tracked(write_csv(tmp_path / "pairs.csv", pairs, y), tmp_path / "tracker", chunk_size=100)
-    tracker, moved = MetricTracker(step_size=0.05).start(N), []
+    tracker, moved = MetricTracker(method="rice", step_size=0.05).start(N), []
     for first in (0, 100, 200):
         before = tracker.get_mahalanobis_matrix()
         after = tracker.partial_fit(pairs[first : first + 100], y[first : first + 100]).get_mahalanobis_matrix()
@@ -124,13 +124,16 @@ def test_a_stop_at_any_chunk_changes_no_bit(tmp_path, stops, every):
 def test_leaving_early_saves(tmp_path):
     pairs, y = some_pairs(300)
     path, output = write_csv(tmp_path / "pairs.csv", pairs, y), tmp_path / "tracker"
-    tracking = Tracking(MetricTracker(step_size=0.05))
+    tracking = Tracking(MetricTracker(method="rice", step_size=0.05))
     with open_comparisons(path, chunk_size=50) as stream, closing(tracking.follow(stream, output)) as rounds:
         next(rounds)
     saved = Tracking.load(output)
     assert saved.tracker.n_rounds_ == 50
     assert saved.history.total().pairs == 50
-    assert MetricTracker.load(output).metric_ == MetricTracker(step_size=0.05).fit(pairs[:50], y[:50]).metric_
+    assert (
+        MetricTracker.load(output).metric_
+        == MetricTracker(method="rice", step_size=0.05).fit(pairs[:50], y[:50]).metric_
+    )
 
 
 def test_a_bad_row_saves_what_came_before_and_a_mended_file_goes_on(tmp_path):
@@ -155,7 +158,7 @@ def test_a_file_that_grows_is_gone_on_with(tmp_path):
     tracked(path, tmp_path / "tracker")
     write_csv(path, pairs, y)
     grown = tracked(path, tmp_path / "tracker", tracking=Tracking.load(tmp_path / "tracker"))
-    assert grown.tracker.metric_ == MetricTracker(step_size=0.05).fit(pairs, y).metric_
+    assert grown.tracker.metric_ == MetricTracker(method="rice", step_size=0.05).fit(pairs, y).metric_
 
 
 COMMAND = [sys.executable, "-m", "ocelad", "track"]
@@ -170,7 +173,7 @@ def test_killed_at_fifty_random_moments_it_ends_with_the_same_bits(tmp_path):
     for at in (5_000, 31_000, 55_555):  # rows that are skipped must not be skipped twice, or lost
         lines[at] = "not,a,row\n"
     path.write_text("".join(lines))
-    options = ["--every", "2048", "--on-error", "skip", "--set", "step_size=0.05", "--quiet"]
+    options = ["--every", "2048", "--on-error", "skip", "--set", "method=rice", "--set", "step_size=0.05", "--quiet"]
 
     def arguments(name):
         output = ["-o", str(tmp_path / name), "--skipped", str(tmp_path / f"{name}.skipped")]
@@ -210,7 +213,8 @@ def test_ctrl_c_saves_and_exits_cleanly(tmp_path, number):
     pairs, y = some_pairs(20_000)
     path = write_csv(tmp_path / "pairs.csv", pairs, y)
     # The dense engine is slow enough to be caught.
-    arguments = [*COMMAND, str(path), "-o", str(tmp_path / "tracker"), "--every", "1024", "--set", "engine=dense"]
+    arguments = [*COMMAND, str(path), "-o", str(tmp_path / "tracker"), "--every", "1024"]
+    arguments += ["--method", "rice", "--set", "engine=dense"]
     process = subprocess.Popen(arguments, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ)
     while not (tmp_path / "tracker").exists():
         time.sleep(0.05)
@@ -231,7 +235,12 @@ def test_a_pair_that_cannot_be_learned_from_saves_what_came_before(tmp_path):
     pairs[230] = [[1e149] * N, [0.0] * N]
     path = write_csv(tmp_path / "pairs.csv", pairs, y)
     with pytest.raises(LearnerError, match="could not learn from the pair"):
-        tracked(path, tmp_path / "tracker", every=10_000, tracking=Tracking(MetricTracker(loss="squared_hinge")))
+        tracked(
+            path,
+            tmp_path / "tracker",
+            every=10_000,
+            tracking=Tracking(MetricTracker(method="rice", loss="squared_hinge")),
+        )
     saved = Tracking.load(tmp_path / "tracker")
     assert saved.tracker.n_rounds_ == saved.history.total().pairs == 200
 

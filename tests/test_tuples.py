@@ -134,8 +134,8 @@ def test_a_tracker_keeps_the_names():
     X, rng = some_points(40), np.random.default_rng(1)
     indices, y = rng.integers(0, 40, size=(300, 2)), rng.choice([1, -1], size=300)
     frame = tables_of(X)["polars"]
-    plain = MetricTracker(step_size=0.1).fit(X[indices], y)
-    tracker = MetricTracker(step_size=0.1, preprocessor=frame).fit(indices, pl.Series(y))
+    plain = MetricTracker(method="rice", step_size=0.1).fit(X[indices], y)
+    tracker = MetricTracker(method="rice", step_size=0.1, preprocessor=frame).fit(indices, pl.Series(y))
     assert tracker.metric_ == plain.metric_
     assert tracker.feature_names_in_.tolist() == NAMES
     assert not hasattr(plain, "feature_names_in_")
@@ -161,7 +161,7 @@ def test_a_tracker_keeps_the_names():
 def test_feature_weights_are_a_table():
     pairs = np.random.default_rng(0).normal(size=(500, 2, 3))
     y = np.abs(pairs[:, 0, 1] - pairs[:, 1, 1]) < 1
-    tracker = MetricTracker(step_size=0.1).fit(pairs, y)
+    tracker = MetricTracker(method="rice", step_size=0.1).fit(pairs, y)
     table = pd.DataFrame(tracker.feature_weights())
     assert table.columns.tolist() == ["feature", "weight", "share"]
     assert table.feature[0] == "x1"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 
 import click
@@ -19,6 +18,7 @@ from ocelad.cli.measure import distance, embed
 from ocelad.cli.plot import plot
 from ocelad.cli.reproduce import reproduce
 from ocelad.cli.serve import serve
+from ocelad.cli.shared import by_options
 from ocelad.cli.token import token
 from ocelad.cli.track import track
 from ocelad.cli.warm import warm
@@ -72,25 +72,7 @@ def main() -> None:
         if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _OF_SERVE:
             click.echo(f"Error: this needs {error.name}; install it with: pip install 'ocelad[serve]'", err=True)
         elif isinstance(error, known):  # told in a sentence of our own
-            click.echo(f"Error: {_by_options(str(error))}", err=True)
+            click.echo(f"Error: {by_options(str(error))}", err=True)
         else:
             click.echo(f"Error: {type(error).__name__}: {error} (OCELAD_TRACEBACK=1 shows where)", err=True)
         sys.exit(1)
-
-
-def _by_options(sentence: str) -> str:
-    """The sentence with options in the place of a function's arguments.
-
-    >>> _by_options("it has no column 'y'; say which with label=, or so with format='csv'")
-    "it has no column 'y'; say which with --label, or so with --format csv"
-    >>> _by_options("what is named in fields= is not learned from")
-    'what is named in --field is not learned from'
-    """
-    sentence = sentence.replace(", or label=False for none", "")  # which no option says
-    names = "features|fields|format|id_a|id_b|id|items|label|skipped|text|time|x|z"
-    options = re.sub(rf"\b({names})=(?=[\s,;.]|$)", lambda match: _option(match[1]), sentence)
-    return re.sub(rf"\b({names})='(\w+)'", lambda match: f"{_option(match[1])} {match[2]}", options)
-
-
-def _option(name: str) -> str:
-    return "--field" if name == "fields" else f"--{name.replace('_', '-')}"

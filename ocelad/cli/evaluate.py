@@ -10,6 +10,7 @@ import click
 from ocelad.cli.shared import (
     ROWS_SKIPPED,
     as_json,
+    check_picture,
     opened_pairs,
     print_json,
     print_tables,
@@ -18,9 +19,11 @@ from ocelad.cli.shared import (
     skipping,
     table,
     tell_of_skipped,
+    why_no_picture,
 )
 
 if TYPE_CHECKING:
+    from ocelad.reliability import Reliability
     from ocelad.saved_metric import SavedMetric
 
 LEARNED, EUCLIDEAN = "learned", "Euclidean"
@@ -35,20 +38,36 @@ MOST_POINTS = 5000
 @click.option("--class", "class_", metavar="COLUMN", help="With --items: the column of the items' classes.")
 @click.option("--neighbors", default=5, show_default=True, type=click.IntRange(1), help="k of the k-NN error.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of k-means and of samples.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With FILE: draw how probabilities agree with the answers, as a .png, .pdf or .svg.",
+)
 @skipping
 @as_json
 def evaluate(
-    tracker: Path, file: str | None, class_: str | None, neighbors: int, seed: int, as_json: bool, **options: Any
+    tracker: Path,
+    file: str | None,
+    class_: str | None,
+    neighbors: int,
+    seed: int,
+    plot: Path | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """How good TRACKER is on pairs it has not seen (FILE), on items with known classes (--items --class), or both.
 
-    Pairs: the area under the ROC curve (0.5 is chance, 1 perfect) and the share of right answers at the learned
-    threshold. Items: the leave-one-out k-NN error, and the NMI of k-means with the classes (1 is perfect). Beside each,
-    the same with Euclidean distance, which learns nothing (its threshold is the best one in hindsight).
+    Pairs: the area under the ROC curve (0.5 is chance, 1 perfect) and the share of right answers. Items: the
+    leave-one-out k-NN error, and the NMI of k-means with the classes (1 is perfect). Beside each, the same with
+    Euclidean distance, which learns nothing (its threshold is the best one in hindsight).
+
+    Then, of pairs, how well the probabilities of "same" agree with the answers. Those of the method adaptive are
+    calibrated; what else there is has logistic(threshold - d^2), on the squared distance, in their place.
 
     \b
     Examples:
       ocelad evaluate pairs.tracker held_out.csv
+      ocelad evaluate pairs.tracker held_out.csv --plot reliability.png
       ocelad evaluate pairs.tracker --items items.csv --class genre --json
     """
     from ocelad.saved_metric import load_metric
@@ -57,36 +76,78 @@ def evaluate(
         raise click.UsageError("nothing to evaluate on: give a FILE of pairs, or --items with --class")
     if class_ and not options["items"]:
         raise click.UsageError("--class names a column of items: give --items FILE, too")
+    if plot is not None:
+        if file is None:
+            raise click.UsageError("--plot draws probabilities of pairs: give a FILE of pairs, too")
+        check_picture(plot, tracker, file, options["items"], option="--plot")
+        if no_picture := why_no_picture():
+            raise click.ClickException(no_picture)
     saved = load_metric(tracker)
     scores: dict[str, dict[str, float]] = {}
+    agreement: Reliability | None = None
     n_skipped = 0
     if file is not None:
-        of_pairs, n_skipped = _on_pairs(saved, file, options)
+        of_pairs, agreement, n_skipped = _on_pairs(saved, file, options)
         scores |= of_pairs
     if options["items"] and class_:
         scores |= _on_items(saved, class_, neighbors, seed, options)
     if as_json:
-        print_json({"scores": scores, "skipped": n_skipped})
+        print_json({"scores": scores, "skipped": n_skipped, **_in_json(agreement, saved)})
     else:
         rows = [[name, f"{by[LEARNED]:.4f}", f"{by[EUCLIDEAN]:.4f}"] for name, by in scores.items()]
         print_tables(table("On held-out data", ["", LEARNED, EUCLIDEAN], rows))
+        if agreement is not None:
+            _print_reliability(agreement, saved)
+    if plot is not None and agreement is not None:
+        from ocelad import plots
+
+        plots.save(plots.reliability(agreement.bins), plot)
+        click.echo(f"Picture: {plot}", err=as_json)
     if n_skipped:
         click.get_current_context().exit(ROWS_SKIPPED)
 
 
-def _on_pairs(saved: SavedMetric, file: str, options: dict[str, Any]) -> tuple[dict[str, dict[str, float]], int]:
+def _in_json(agreement: Reliability | None, saved: SavedMetric) -> dict[str, Any]:
+    if agreement is None:
+        return {}
+    bins = [each._asdict() for each in agreement.bins]
+    return {"reliability": {**agreement._asdict(), "bins": bins, "calibrated": saved.is_calibrated}}
+
+
+def _print_reliability(agreement: Reliability, saved: SavedMetric) -> None:
+    of = "calibrated along the stream" if saved.is_calibrated else "logistic(threshold - d^2), not calibrated"
+    figures = (
+        ("ROC AUC", agreement.roc_auc),
+        ("log loss", agreement.log_loss),
+        ("Brier score", agreement.brier_score),
+        ("expected calibration error", agreement.calibration_error),
+    )
+    rows = [[f"{each.predicted:.4f}", f"{each.observed:.4f}", f"{each.pairs:,}"] for each in agreement.bins]
+    print_tables(
+        table('Probabilities of "same"', ["", ""], [[name, f"{value:.4f}"] for name, value in figures]),
+        table("Predicted and observed", ["predicted", "observed", "pairs"], rows),
+    )
+    click.echo(f"The probabilities are {of}.")
+
+
+def _on_pairs(
+    saved: SavedMetric, file: str, options: dict[str, Any]
+) -> tuple[dict[str, dict[str, float]], Reliability, int]:
     import numpy as np
 
     from ocelad.estimators.calibration import Calibration
+    from ocelad.reliability import reliability
     from ocelad.scores import pair_auc
 
-    learned, euclidean, labels = [], [], []
+    learned, euclidean, log_odds, right, labels = [], [], [], [], []
     with opened_pairs(file, options, saved.feature_names) as stream:
         saved.check_features(stream.feature_names, file)
         for chunk in stream:
             differences = chunk.pairs[:, 0] - chunk.pairs[:, 1]
             learned.append(np.sqrt(saved.metric.squared_length(differences)))
             euclidean.append(np.linalg.norm(differences, axis=1))
+            log_odds.append(saved.log_odds(chunk.pairs))
+            right.append(saved.predict(chunk.pairs) == chunk.y)
             labels.append(chunk.y)
     tell_of_skipped(stream)
     if not labels:
@@ -98,11 +159,11 @@ def _on_pairs(saved: SavedMetric, file: str, options: dict[str, Any]) -> tuple[d
     scores = {
         "ROC AUC of pairs": {LEARNED: pair_auc(distances, y), EUCLIDEAN: pair_auc(plain, y)},
         "right answers": {
-            LEARNED: float(np.mean(np.where(distances <= saved.threshold, 1, -1) == y)),
+            LEARNED: float(np.mean(np.concatenate(right))),
             EUCLIDEAN: float(np.mean(np.where(plain <= best, 1, -1) == y)),
         },
     }
-    return scores, stream.n_skipped
+    return scores, reliability(np.concatenate(log_odds), y), stream.n_skipped
 
 
 def _on_items(

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ocelad.cli.evaluate import labelled_items
-from ocelad.cli.shared import check_picture, lengths_of, saved_tracker, why_no_picture
+from ocelad.cli.shared import check_picture, saved_tracker, why_no_picture
 
 MOST_POINTS = 10_000
 
@@ -28,7 +28,7 @@ MOST_POINTS = 10_000
 def plot(
     tracker: Path, kind: str, items: str | None, label: str | None, id_: str | None, output: Path | None, seed: int
 ) -> None:
-    """Draw TRACKER: how tracking went (history), which scales it trusts (weights), its eigenvalues (spectrum),
+    """Draw TRACKER: how tracking went (history), which experts it trusts (weights), its eigenvalues (spectrum),
     the features that matter, or where items are (embedding).
 
     \b
@@ -52,8 +52,8 @@ def plot(
         if not len(tracking.history):
             raise ValueError(f"{str(tracker)!r} has no history; `ocelad track` writes one")
         rows, shares = tracking.history.rows(), tracking.history.shares()
-        lengths = lengths_of(tracking.tracker, shares.shape[1])
-        figure = plots.history(rows, shares, lengths) if kind == "history" else plots.weights(rows, shares, lengths)
+        draw = plots.history if kind == "history" else plots.weights
+        figure = draw(rows, shares, tracking.tracker.experts_)
     elif kind == "spectrum":
         figure = plots.spectrum(load_metric(tracker).metric.spectrum())
     elif kind == "features":

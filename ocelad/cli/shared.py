@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from ocelad.estimators.mahalanobis import MahalanobisTracker
     from ocelad.files import ComparisonStream
     from ocelad.files.stream import FileStream
 
@@ -165,29 +165,29 @@ def listed(columns: str | None) -> list[str] | str | None:
     return [name.strip() for name in next(csv.reader([columns]))]
 
 
-def check_picture(path: Path, *inputs: str | Path | None) -> None:
+def check_picture(path: Path, *inputs: str | Path | None, option: str = "--output") -> None:
     """Refuse before the work what would fail after it."""
     if path.suffix.lower() not in PICTURES:
         raise click.BadParameter(
-            f"{str(path)!r} does not end in {', '.join(PICTURES[:-1])} or {PICTURES[-1]}", param_hint="--output"
+            f"{str(path)!r} does not end in {', '.join(PICTURES[:-1])} or {PICTURES[-1]}", param_hint=option
         )
-    check_output(path, *inputs)
+    check_output(path, *inputs, option=option)
 
 
-def check_output(output: Path, *inputs: str | Path | None) -> None:
+def check_output(output: Path, *inputs: str | Path | None, option: str = "--output") -> None:
     """The same for a file, which must not be one of those that are read."""
-    check_folder(output)
+    check_folder(output, option=option)
     for other in inputs:
         if other and output.exists() and Path(other).exists() and output.samefile(other):
-            raise click.BadParameter(f"{str(output)!r} is a file that is read; name another", param_hint="--output")
+            raise click.BadParameter(f"{str(output)!r} is a file that is read; name another", param_hint=option)
 
 
-def check_folder(path: Path) -> None:
+def check_folder(path: Path, *, option: str = "--output") -> None:
     """The same for any file that will be written."""
     if not path.parent.is_dir():
-        raise click.BadParameter(f"the folder {str(path.parent)!r} does not exist", param_hint="--output")
+        raise click.BadParameter(f"the folder {str(path.parent)!r} does not exist", param_hint=option)
     if not os.access(path.parent, os.W_OK):
-        raise click.BadParameter(f"the folder {str(path.parent)!r} cannot be written to", param_hint="--output")
+        raise click.BadParameter(f"the folder {str(path.parent)!r} cannot be written to", param_hint=option)
 
 
 def why_no_picture() -> str | None:
@@ -244,9 +244,19 @@ def print_tables(*tables: Any, width: int = 100) -> None:
         console.print(each)
 
 
-def lengths_of(tracker: MahalanobisTracker, count: int) -> list[int]:
-    """The interval lengths of the first so many scales."""
-    from ocelad.online.dyadic import Schedule
+def by_options(sentence: str) -> str:
+    """The sentence with options in the place of a function's arguments.
 
-    schedule = Schedule(tracker.shortest_interval, tracker.n_scales)
-    return [schedule.scale(j).length for j in range(count)]
+    >>> by_options("it has no column 'y'; say which with label=, or so with format='csv'")
+    "it has no column 'y'; say which with --label, or so with --format csv"
+    >>> by_options("what is named in fields= is not learned from")
+    'what is named in --field is not learned from'
+    """
+    sentence = sentence.replace(", or label=False for none", "")  # which no option says
+    names = "features|fields|format|id_a|id_b|id|items|label|method|skipped|text|time|x|z"
+    options = re.sub(rf"\b({names})=(?=[\s,;.]|$)", lambda match: _option(match[1]), sentence)
+    return re.sub(rf"\b({names})='(\w+)'", lambda match: f"{_option(match[1])} {match[2]}", options)
+
+
+def _option(name: str) -> str:
+    return "--field" if name == "fields" else f"--{name.replace('_', '-')}"

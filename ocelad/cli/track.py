@@ -17,8 +17,8 @@ from ocelad.cli.shared import (
     INTERRUPTED,
     ROWS_SKIPPED,
     as_json,
+    by_options,
     check_output,
-    lengths_of,
     more_settings,
     opened_pairs,
     print_json,
@@ -66,6 +66,11 @@ ENDINGS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".a
     help="Save after so many pairs; a kill costs at most these.",
 )
 @skipping
+@click.option(
+    "--method",
+    type=click.Choice(["adaptive", "rice"]),
+    help="Default: adaptive, which has nothing to set. What follows are settings of rice, the paper's algorithm.",
+)
 @click.option("--loss", type=click.Choice(["logistic", "hinge", "squared_hinge"]), help="Default: logistic.")
 @click.option("--step-size", type=float, help="eta0; default 0.01, for pairs of squared length around 40.")
 @click.option("--shrinkage", type=float, help="rho; default 0.")
@@ -88,6 +93,7 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
       ocelad track pairs.csv
       ocelad track answers.parquet --items items.parquet --label same -o answers.tracker
       ocelad track pairs.csv --resume --on-error skip
+      ocelad track pairs.csv --method rice --loss hinge --step-size 0.003
       ocelad track today.csv --from yesterday.tracker -o today.tracker
       zcat pairs.jsonl.gz | ocelad track - --format jsonl -o pairs.tracker --json
     """
@@ -144,7 +150,9 @@ def _default_output(file: str) -> Path:
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
     """What was said about the tracker, and nothing else."""
-    settings = {name: options[name] for name in ("loss", "step_size", "shrinkage") if options[name] is not None}
+    settings = {
+        name: options[name] for name in ("method", "loss", "step_size", "shrinkage") if options[name] is not None
+    }
     settings |= {"diagonal": True} if options["diagonal"] else {}
     return with_more_settings(settings, options["more"])
 
@@ -180,6 +188,7 @@ def _begun(output: Path, options: dict[str, Any]) -> Tracking:
 
 def _with_settings(tracking: Tracking, settings: dict[str, Any], file: Path) -> Tracking:
     """The tracking, if it was begun with these settings."""
+    _made({"method": tracking.tracker.method, **settings})
     for name, value in settings.items():
         if getattr(tracking.tracker, name) != value:
             raise click.UsageError(
@@ -196,7 +205,7 @@ def _made(settings: dict[str, Any]) -> MetricTracker:
     try:
         MetricTracker(**settings).start(1)
     except (ValueError, TypeError) as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(by_options(str(error))) from None
     return MetricTracker(**settings)
 
 
@@ -253,14 +262,14 @@ def _words(tracking: Tracking) -> str:
 
 
 def _rows(tracking: Tracking, most: int) -> list[dict[str, Any]]:
-    lengths = lengths_of(tracking.tracker, 64)
+    experts = tracking.tracker.experts_
     return [
         {
             "pairs": row.round,
             "loss": row.loss,
             "accuracy": row.accuracy,
             "drift": row.drift,
-            "leading_length": lengths[row.scale],
+            "leading": experts[row.scale],
         }
         for row in tracking.history.rows(most)
     ]
@@ -276,6 +285,7 @@ def _report(tracking: Tracking, stream: ComparisonStream) -> dict[str, Any]:
         "loss": total.loss,
         "accuracy": total.accuracy,
         "drift": total.drift,
+        "method": tracker.method_,
         "engine": tracker.engine_,
         "rows": _rows(tracking, 20),
     }
@@ -289,12 +299,12 @@ def _print_report(tracking: Tracking, stream: ComparisonStream, output: Path, se
             f"{row['loss']:.3f}",
             f"{row['accuracy']:.1%}",
             f"{row['drift']:.3f}",
-            f"{row['leading_length']:,}",
+            row["leading"],
         ]
         for row in _rows(tracking, 12)
     ]
     rows.append(["all", f"{total.loss:.3f}", f"{total.accuracy:.1%}", f"{total.drift:.3f}", ""])
-    columns = ["pairs up to", "loss", "right", "drift per 1000", "leading interval"]
+    columns = ["pairs up to", "loss", "right", "drift per 1000", "leading expert"]
     print_tables(table("Each pair judged before it was learned from", columns, rows))
     click.echo(f"{tracker.n_rounds_:,} pairs of {tracker.n_features_in_} features in {seconds:.1f} s of this run.")
     if stream.n_out_of_order:
@@ -307,7 +317,7 @@ def _warn_of_scale(tracking: Tracking) -> None:
     """A step size that does not suit the data's scale fails silently; say so."""
     tracker: MetricTracker = tracking.tracker
     square = tracking.history.total().squared_length
-    if tracker.step_size != type(tracker)().step_size or not square:
+    if tracker.method_ != "rice" or tracker.step_size != type(tracker)().step_size or not square:
         return
     if tracker.n_rounds_ >= 100 and not 1 / FAR_OFF < square / SUITS_SQUARED_LENGTH < FAR_OFF:
         click.echo(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import copy
-from inspect import signature
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +19,6 @@ from ocelad.estimators.in_files import InFiles, part, plain
 from ocelad.estimators.pairs import MetricTracker
 from ocelad.metric import Metric
 from ocelad.online.kept import prefixed
-from ocelad.online.track import track_metric
 from ocelad.pairs import SparseVector, sparse_row, subtract
 from ocelad.reservoir import FARTHEST, Reservoir, stacked
 from ocelad.yardstick import ScaleSetting, Yardstick
@@ -41,8 +39,8 @@ class LabelMetricTracker(InFiles, ClassNamePrefixFeaturesOutMixin, TransformerMi
     Parameters
     ----------
     tracker : MetricTracker or None
-        Its settings are those of the tracker; it is not fitted itself. None: ``MetricTracker()``. Where one is given,
-        a search can set ``tracker__step_size``.
+        Its settings are those of the tracker; it is not fitted itself. None: ``MetricTracker(method="rice")``. Where
+        one is given, a search can set ``tracker__step_size``.
     reservoir_size : int
         How many past points are kept as partners; see ``Reservoir``.
     pairs_per_point : int
@@ -233,7 +231,8 @@ class LabelMetricTracker(InFiles, ClassNamePrefixFeaturesOutMixin, TransformerMi
     def of_state(cls, arrays: Arrays, about: About) -> Self:
         """What ``state`` was called on; checked. Its ``random_state`` is None: the reservoir goes on with its own."""
         chosen = about["tracker_settings"]
-        tracker = None if chosen is None else MetricTracker(**chosen)
+        # What names no method is of before there was a choice.
+        tracker = None if chosen is None else MetricTracker(**{"method": "rice", **chosen})
         estimator = cls(tracker, pairs_per_point=about["pairs_per_point"], **about["settings"])
         n_features = checks.whole(about["n_features"], "its number of features", at_least=1)
         learned = _Learned(estimator, n_features)
@@ -269,7 +268,7 @@ class _Learned:
     """What a LabelMetricTracker has learned: values that are replaced by others, never changed."""
 
     def __init__(self, estimator: LabelMetricTracker, n_features: int) -> None:
-        wanted = MetricTracker() if estimator.tracker is None else estimator.tracker
+        wanted = _wanted(estimator)
         if not isinstance(wanted, MetricTracker):
             raise TypeError(f"tracker must be a MetricTracker or None; got {wanted!r}")
         if wanted.preprocessor is not None:
@@ -328,9 +327,7 @@ class _Learned:
 
     def _initial(self) -> Metric:
         """What is played before there is a pair."""
-        given = self.tracker.get_params(deep=False)
-        known = {name: given[name] for name in signature(track_metric).parameters if name in given}
-        return track_metric(self.n_features, **known).play()
+        return self.tracker.fresh(self.n_features).play()
 
     def refuse_changes(self, estimator: LabelMetricTracker) -> None:
         """Settings that were changed after the first points cannot be followed."""
@@ -363,9 +360,13 @@ def _refuse_measurements(y: Any) -> None:
         raise ValueError(f"y holds {y[at]:g} at position {at}; accepted: classes, as text, whole numbers or booleans")
 
 
+def _wanted(estimator: LabelMetricTracker) -> MetricTracker:
+    """The tracker whose settings are wanted."""
+    return MetricTracker(method="rice") if estimator.tracker is None else estimator.tracker
+
+
 def _settings(estimator: LabelMetricTracker) -> dict[str, Any]:
     """What cannot be changed between points: all but how many pairs a point gives, and the seed, used only once."""
     settings = {"reservoir_size": estimator.reservoir_size, "scale": estimator.scale}
-    tracker = MetricTracker() if estimator.tracker is None else estimator.tracker
-    given = {name: value for name, value in tracker.get_params().items() if name != "preprocessor"}
+    given = {name: value for name, value in _wanted(estimator).get_params().items() if name != "preprocessor"}
     return settings | {f"tracker__{name}": value for name, value in given.items()}

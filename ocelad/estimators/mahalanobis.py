@@ -16,18 +16,19 @@ from ocelad.estimators.features import FeatureWeight, heaviest_features
 from ocelad.estimators.in_files import InFiles, part, plain
 from ocelad.estimators.tuples import WORDS, Points, points_of
 from ocelad.metric import Metric
+from ocelad.online.adaptive import resume
 from ocelad.online.bank import Finest
 from ocelad.online.comid import DivergenceName, LossName, RegularizerName
 from ocelad.online.kept import prefixed
 from ocelad.online.ocelad import Ocelad
-from ocelad.online.track import EngineName, choose_engine, resume_metric, track_metric
+from ocelad.online.track import EngineName, choose_engine, track_metric
 from ocelad.pairs import EventsName, subtract
 
 
 class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
     """Holds a tracker with its settings, and tells distances, an embedding and what features count.
 
-    The parameters are those of ``MetricTracker``.
+    The parameters are those of ``MetricTracker``; what it holds is RICE-OCELAD, unless a subclass knows better.
     """
 
     #: How many points a tuple has, and which events of the core tuples become.
@@ -80,8 +81,25 @@ class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
         names = None if feature_names is None else tuple(feature_names)
         if names is not None and (len(names) != n or not all(isinstance(name, str) for name in names)):
             raise ValueError(f"feature_names must be {n} words, one for each feature; got {len(names)}")
+        tracked = self._begun(n, False, names)
         self.__dict__.pop("_threshold", None)
-        return self._keep(self._begun(n, False, names))
+        return self._keep(tracked)
+
+    def fresh(self, n_features: int, *, sparse: bool = False) -> Ocelad[Any, Metric]:
+        """A tracker of the core with these settings that has seen nothing; for pairs that are sparse, or not."""
+        engine = self.engine
+        if sparse and engine == "auto" and not self.diagonal:
+            engine = choose_engine(
+                n_features,
+                self.divergence,
+                self.regularizer,
+                self.shrinkage,
+                self.max_rank,
+                sparse=True,
+                events=self._learns_from,
+            )
+            engine = engine if engine == "sparse" else "auto"
+        return track_metric(n_features, **{**self._rice_settings(), "engine": engine}, events=self._learns_from)
 
     def state(self) -> tuple[Arrays, About]:
         """All of it as arrays and values that JSON can hold."""
@@ -97,7 +115,7 @@ class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def of_state(cls, arrays: Arrays, about: About) -> Self:
         """The tracker that ``state`` was called on; checked."""
-        ocelad, names = resume_metric(part(arrays, "core"), about["core"]), about["feature_names"]
+        ocelad, names = resume(part(arrays, "core"), about["core"]), about["feature_names"]
         n = int(ocelad.settings["n_features"])
         if names is not None and (len(names) != n or not all(isinstance(name, str) for name in names)):
             raise ValueError(f"it does not have a name for each of its {n} features")
@@ -174,6 +192,12 @@ class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
         return self._tracked.ocelad.turn.probabilities
 
     @property
+    def experts_(self) -> tuple[str, ...]:
+        ocelad = self._tracked.ocelad
+        lengths = (str(ocelad.schedule.scale(j).length) for j in range(ocelad.turn.active))
+        return tuple(getattr(ocelad.bank, "experts", lengths))
+
+    @property
     def n_rounds_(self) -> int:
         return self._tracked.ocelad.n_rounds
 
@@ -193,6 +217,10 @@ class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
         return points
 
     def _settings(self) -> dict[str, Any]:
+        """All that what is learned depends on; checked as far as ``fresh`` does not."""
+        return self._rice_settings()
+
+    def _rice_settings(self) -> dict[str, Any]:
         """What ``track_metric`` is called with; not what a subclass adds."""
         names = set(MahalanobisTracker._get_param_names()) - {"preprocessor"}
         return {name: getattr(self, name) for name in sorted(names)}
@@ -212,20 +240,7 @@ class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
 
     def _begun(self, n_features: int, sparse: bool, names: tuple[str, ...] | None) -> Tracked:
         settings = self._settings()
-        engine = self.engine
-        if sparse and engine == "auto" and not self.diagonal:
-            engine = choose_engine(
-                n_features,
-                self.divergence,
-                self.regularizer,
-                self.shrinkage,
-                self.max_rank,
-                sparse=True,
-                events=self._learns_from,
-            )
-            engine = engine if engine == "sparse" else "auto"
-        ocelad = track_metric(n_features, **{**settings, "engine": engine}, events=self._learns_from)
-        return Tracked(ocelad, n_features, settings, names)
+        return Tracked(self.fresh(n_features, sparse=sparse), n_features, settings, names)
 
     def _going_on(self) -> Tracked | None:
         """What there is to go on from, if anything; settings that were changed meanwhile cannot be followed."""
@@ -277,6 +292,7 @@ class Tracked:
         self.settings = settings
         self.names = names
         self._metric: Metric | None = None
+        self._from_outside: Metric | None = None
 
     def copy(self) -> Tracked:
         return Tracked(copy(self.ocelad), self.n_features, self.settings, self.names)
@@ -284,8 +300,13 @@ class Tracked:
     def playing(self, metric: Metric) -> Tracked:
         """The same that says it plays another metric, until a round has passed."""
         other = self.copy()
-        other._metric = metric
+        other._metric = other._from_outside = metric
         return other
+
+    @property
+    def plays_its_own(self) -> bool:
+        """Whether the metric is the one that was learned, not one set from outside."""
+        return self._from_outside is None or self._from_outside.round != self.ocelad.n_rounds
 
     def metric(self) -> Metric:
         # Mixing all scales for every pair would be waste: only when asked, and once.

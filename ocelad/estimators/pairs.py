@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
+from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
 from ocelad import checks
@@ -12,7 +14,18 @@ from ocelad.checks import About, Arrays, Floats
 from ocelad.estimators.calibration import Calibration
 from ocelad.estimators.mahalanobis import MahalanobisTracker, Tracked
 from ocelad.estimators.tuples import points_of
+from ocelad.metric import Metric
+from ocelad.online.adaptive import track_adaptive
+from ocelad.online.bank import Finest
+from ocelad.online.comid import DivergenceName, LossName, RegularizerName
+from ocelad.online.ocelad import Ocelad
+from ocelad.online.track import EngineName
 from ocelad.pairs import Events, Pair, SparseVector, subtract
+
+if TYPE_CHECKING:
+    from ocelad.online.changes import Change  # imports numba
+
+MethodName: TypeAlias = Literal["adaptive", "rice"]
 
 
 class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
@@ -23,8 +36,14 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
 
     It has the methods and attributes of metric-learn's pair learners, and is a classifier of pairs for scikit-learn.
 
+    There are two methods. "adaptive", the default, has nothing to set: it does not depend on the data's scale, it tells
+    calibrated probabilities, how fast the metric moves and when the question changed. "rice" is RICE-OCELAD, the
+    paper's algorithm, with all its settings; the paper's bound on the regret is a theorem about this one alone.
+
     Parameters
     ----------
+    method : {"adaptive", "rice"}
+        All other parameters but ``preprocessor`` are settings of "rice", and are refused where "adaptive" is to learn.
     loss : {"logistic", "hinge", "squared_hinge"}
         Of the margin. The paper's is the hinge, for which ``step_size=3e-3`` suits the paper's data.
     step_size : float
@@ -67,18 +86,31 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     components_ : array of shape (rank, n_features)
         Rows C with M = C'C, the heaviest first. Others may be set: they hold until the next pair is learned from.
     threshold_ : float
-        On the distance: pairs at most this far apart are predicted to be similar. It is tracked with the metric, unless
-        ``set_threshold`` or ``calibrate_threshold`` has fixed it.
-    weights_ : array of shape (n_active_scales,)
-        The share of each scale in the metric, the finest first; they sum to 1.
+        On the distance: pairs at most this far apart are taken to be similar (with the method "adaptive", only about:
+        there the log odds decide). It is tracked with the metric, unless ``set_threshold`` or ``calibrate_threshold``
+        has fixed it; then it decides.
+    weights_ : array of shape (n_experts,)
+        The share of each expert in what is played; they sum to 1. The experts of "rice" are its active scales, the
+        finest first.
+    experts_ : tuple of str
+        What they are: the interval length of a scale, or a name.
     n_rounds_ : int
         How many pairs it has learned from.
     n_features_in_ : int
         How many features the points have.
     feature_names_in_ : array of shape (n_features,)
         Their names, where the points came in tables.
+    method_ : str
+        The method that it has learned by.
     engine_ : str
-        The engine that computes it.
+        The engine that computes it. With the method "adaptive" this is "adaptive", or, where there are many features or
+        sparse ones, the one of "rice" that all of its learners then are of.
+    drift_ : float
+        Of the method "adaptive" only: how fast the metric moves now, as its relative change per pair; 0: at rest. Not
+        known (NaN) where ``engine_`` is not "adaptive".
+    changes_ : list of Change
+        Of the method "adaptive" only: from about which pair on the question was another, with which confidence, and
+        after which pair that was noticed; the latest 100.
     n_cuts_ : int
         How many directions ``max_rank`` has cut; 0 without it.
     classes_ : array
@@ -89,12 +121,61 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(400, 2, 3))
     >>> y = np.where(abs(X[:, 0, 0] - X[:, 1, 0]) < 1, 1, -1)  # only the first feature tells
-    >>> tracker = MetricTracker(step_size=0.1).fit(X, y)
+    >>> tracker = MetricTracker().fit(X, y)
     >>> bool(np.mean(tracker.predict(X) == y) > 0.85)
     True
     >>> tracker.feature_weights(1)[0].feature
     'x0'
+    >>> tracker.predict_proba([[[0, 0, 0], [0, 1, 1]], [[0, 0, 0], [3, 0, 0]]]).argmax(axis=1)  # of -1, of 1
+    array([1, 0])
     """
+
+    def __init__(
+        self,
+        *,
+        method: MethodName = "adaptive",
+        loss: LossName = "logistic",
+        step_size: float = 1e-2,
+        shrinkage: float = 0.0,
+        regularizer: RegularizerName | None = "nuclear",
+        divergence: DivergenceName = "frobenius",
+        shortest_interval: int = 1,
+        n_scales: int | None = None,
+        finest: Finest = "carry",
+        initial_scale: float | None = None,
+        initial_threshold: float = 1.0,
+        max_norm: float | None = None,
+        engine: EngineName = "auto",
+        max_rank: int | None = None,
+        diagonal: bool = False,
+        l1_tolerance: float = 1e-12,
+        preprocessor: Any = None,
+    ) -> None:
+        super().__init__(  # all by name: scikit-learn finds parameters in the signature of the class itself
+            loss=loss,
+            step_size=step_size,
+            shrinkage=shrinkage,
+            regularizer=regularizer,
+            divergence=divergence,
+            shortest_interval=shortest_interval,
+            n_scales=n_scales,
+            finest=finest,
+            initial_scale=initial_scale,
+            initial_threshold=initial_threshold,
+            max_norm=max_norm,
+            engine=engine,
+            max_rank=max_rank,
+            diagonal=diagonal,
+            l1_tolerance=l1_tolerance,
+            preprocessor=preprocessor,
+        )
+        self.method = method
+
+    def fresh(self, n_features: int, *, sparse: bool = False) -> Ocelad[Any, Metric]:
+        """A tracker of the core with these settings that has seen nothing; for pairs that are sparse, or not."""
+        if self._settings()["method"] == "rice":
+            return super().fresh(n_features, sparse=sparse)
+        return track_adaptive(n_features, sparse=sparse)
 
     @property
     def classes_(self) -> Any:
@@ -130,10 +211,10 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     def test_then_train(self, pairs: Any, y: Any) -> Floats:
         """Learn from some more pairs, and tell with which margin each was judged before it was learned from.
 
-        The margin is ``y (mu - d^2)`` under the metric that all pairs before it have made: above 0 where that was
-        right. So one pass over a stream gives an honest account of it. Takes what ``partial_fit`` takes.
+        The margin is ``y`` times the ``log_odds`` that all pairs before it have made: above 0 where they were right.
+        So one pass over a stream gives an honest account of it. Takes what ``partial_fit`` takes.
 
-        >>> tracker = MetricTracker(initial_scale=1.0)
+        >>> tracker = MetricTracker(method="rice", initial_scale=1.0)
         >>> tracker.test_then_train([[[0.0], [0.5]], [[0.0], [3.0]]], [1, -1]).round(2)
         array([0.75, 7.99])
         """
@@ -158,12 +239,49 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         return self._after(tracked, pairs, events_of)
 
     def decision_function(self, pairs: Any) -> Floats:
-        """How alike the two points of each pair are: ``pair_score``. Similar is what is at least ``-threshold_``."""
-        return self.pair_score(pairs)
+        """How alike the two points of each pair are, by what ``predict`` decides.
+
+        With the method "adaptive" these are the ``log_odds``, and similar is what is at least 0. With "rice", or where
+        a threshold was fixed or components were set, they are the ``pair_score``, and similar is what is at least
+        ``-threshold_``.
+        """
+        return self.log_odds(pairs) if self._decides_by_odds else self.pair_score(pairs)
+
+    def log_odds(self, pairs: Any) -> Floats:
+        """The log odds of "same" for each pair: above 0 where that is more likely than not.
+
+        Those of the method "adaptive" are calibrated along the stream. Those of "rice" are ``mu - d^2``, the margin,
+        which is what its logistic loss takes it for; with another loss they are a margin and no more.
+        """
+        tracked = self._tracked
+        U = subtract(*self._points(pairs, 2).parts)
+        if self.method_ == "adaptive" and tracked.plays_its_own:
+            bank: Any = tracked.ocelad.bank
+            return np.asarray(bank.log_odds(U, tracked.ocelad.turn))
+        metric = self.metric_
+        return np.asarray(metric.threshold - metric.squared_length(U))
+
+    def predict_proba(self, pairs: Any) -> Floats:
+        """The probabilities of -1 and of +1 for each pair, of shape (n_pairs, 2): what the ``log_odds`` come to.
+
+        A threshold that was fixed changes what ``predict`` says, not these.
+        """
+        log_odds = self.log_odds(pairs)
+        return np.column_stack([expit(-log_odds), expit(log_odds)])
 
     def predict(self, pairs: Any) -> np.ndarray:
-        """+1 for each pair that is at most ``threshold_`` apart, otherwise -1."""
+        """+1 for each pair that is taken to be similar, otherwise -1.
+
+        With the method "adaptive" those are similar that are at least as likely so as not, by ``predict_proba``; with
+        "rice", or where a threshold was fixed or components were set, those at most ``threshold_`` apart.
+        """
+        if self._decides_by_odds:
+            return np.where(self.log_odds(pairs) >= 0, 1, -1)
         return np.where(self.pair_distance(pairs) <= self.threshold_, 1, -1)
+
+    @property
+    def _decides_by_odds(self) -> bool:
+        return self.method_ == "adaptive" and "_threshold" not in self.__dict__ and self._tracked.plays_its_own
 
     def score(self, pairs: Any, y: Any, sample_weight: Any = None) -> float:
         """The area under the ROC curve of ``decision_function``: 1 is perfect, 0.5 is chance."""
@@ -174,6 +292,23 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         if abs(labels.sum()) == len(labels):
             raise ValueError(f"y holds only {labels[0]:+g}; a ROC curve needs similar and dissimilar pairs")
         return float(roc_auc_score(labels, scores, sample_weight=sample_weight))
+
+    @property
+    def method_(self) -> str:
+        return str(self._tracked.settings["method"])
+
+    @property
+    def drift_(self) -> float:
+        return float(self._adaptive_bank("drift_").drift(self._tracked.ocelad.turn))
+
+    @property
+    def changes_(self) -> list[Change]:
+        return list(self._adaptive_bank("changes_").changes)
+
+    def _adaptive_bank(self, asked: str) -> Any:
+        if self.method_ != "adaptive":
+            raise AttributeError(f"{asked} is of method='adaptive'; this tracker has learned by {self.method_!r}")
+        return self._tracked.ocelad.bank
 
     @property
     def threshold_(self) -> float:
@@ -212,7 +347,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
 
         Examples
         --------
-        >>> tracker = MetricTracker().fit([[[0.0], [1.0]], [[0.0], [3.0]]], [1, -1])
+        >>> tracker = MetricTracker(method="rice").fit([[[0.0], [1.0]], [[0.0], [3.0]]], [1, -1])
         >>> tracker.calibrate_threshold([[[0.0], [4.0]], [[0.0], [9.0]]], [1, -1]).predict([[[0.0], [5.0]]])
         array([-1])
         """
@@ -226,8 +361,26 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
 
     @classmethod
     def of_state(cls, arrays: Arrays, about: About) -> Self:
-        """The tracker that ``state`` was called on; checked."""
-        return super().of_state(arrays, about).set_threshold(about["fixed_threshold"])
+        """The tracker that ``state`` was called on; checked. What names no method is of before there was a choice."""
+        settings = {"method": "rice", **about["settings"]}
+        tracker = super().of_state(arrays, {**about, "settings": settings}).set_threshold(about["fixed_threshold"])
+        learned_by = tracker._tracked.ocelad.settings.get("method", "rice")
+        if learned_by != tracker.method:
+            raise ValueError(f"it has learned by the method {learned_by!r}, and says it is {tracker.method!r}")
+        return tracker
+
+    def _settings(self) -> dict[str, Any]:
+        checks.choice(self.method, "method", get_args(MethodName))
+        if self.method == "rice":
+            return {"method": "rice", **self._rice_settings()}
+        usual = signature(MahalanobisTracker).parameters
+        for name, value in self._rice_settings().items():
+            if value != usual[name].default:
+                raise ValueError(
+                    f"{name} is a setting of method='rice', and method is 'adaptive', which has nothing to set; "
+                    "give method='rice' as well, or leave it out"
+                )
+        return {"method": "adaptive"}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -63,10 +63,10 @@ def track_adaptive(n_features: int, *, sparse: bool = False) -> Ocelad[Event | P
         from ocelad.online.wide import wide_tracker
 
         return wide_tracker(n, sparse, settings)
-    from ocelad.online.adaptive_bank import EXPERTS, AdaptiveBank
+    from ocelad.online.adaptive_bank import AdaptiveBank
 
     bank: Any = AdaptiveBank(n)
-    return Ocelad(bank, schedule=Grid([1.0] * len(EXPERTS)), weighing=Discounted(), settings=settings)
+    return Ocelad(bank, schedule=Grid([1.0] * len(bank.experts)), weighing=Discounted(), settings=settings)
 
 
 def resume(arrays: Arrays, about: About) -> Ocelad[Any, Metric]:

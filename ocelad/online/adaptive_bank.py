@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy, deepcopy
 from math import inf
 from typing import Any, ClassVar, Self
@@ -26,16 +27,9 @@ from ocelad.pairs import Event, Events, Pair, as_dense, as_event
 #: How many rounds the windows of the moment learners span.
 WINDOWS = (32, 64, 128, 256, 512, 1024, 2048)
 #: The step sizes of the COMID learners, for differences in which every feature has a mean square of 1 / n_features.
-COMID_STEPS = (4.75, 2.4, 1.2, 0.6)
+COMID_STEPS = (19.0, 9.5, 4.75, 2.4, 1.2, 0.6)
 PRIORS = ("Euclidean", "spread", "whitened")
 N_MEMORIES = 3
-#: The experts by their names, in the order of their weights.
-EXPERTS = (
-    *(f"window {length}" for length in WINDOWS),
-    *(f"COMID {step:g}" for step in COMID_STEPS),
-    *PRIORS,
-    *(f"memory {j + 1}" for j in range(N_MEMORIES)),
-)
 
 _SMALLEST_THRESHOLD = 1e-9
 # Which arrays later rounds depend on, and between what limits; the others are scratch.
@@ -67,14 +61,23 @@ class AdaptiveBank:
     Parameters
     ----------
     n_features : int
+    windows : sequence of int
+        How many rounds the windows of the moment learners span, the shortest first.
     """
 
     engine: ClassVar[str] = "adaptive"
     #: It plays many rounds at once on a grid.
     fused_grid: ClassVar[bool] = True
 
-    def __init__(self, n_features: int) -> None:
-        n, n_windows, n_experts = n_features, len(WINDOWS), len(EXPERTS)
+    def __init__(self, n_features: int, windows: Sequence[int] = WINDOWS) -> None:
+        #: The experts by their names, in the order of their weights.
+        self.experts = (
+            *(f"window {length}" for length in windows),
+            *(f"COMID {step:g}" for step in COMID_STEPS),
+            *PRIORS,
+            *(f"memory {j + 1}" for j in range(N_MEMORIES)),
+        )
+        n, n_windows, n_experts = n_features, len(windows), len(self.experts)
         self._n = n
         grid = Grid(COMID_STEPS)
         self._comid = FullRankBank(
@@ -89,7 +92,7 @@ class AdaptiveBank:
             starts="scratch",
         ).start(Turn(1, tuple(grid.scale(j) for j in range(grid.most)), np.ones(grid.most), np.empty(0)))
         self._state = State(
-            keeps=1.0 - 2.0 / (np.array(WINDOWS) + 1.0),
+            keeps=1.0 - 2.0 / (np.array(windows) + 1.0),
             numbers=np.zeros(adaptive.N_NUMBERS),
             spread=np.zeros(n),
             P=np.zeros((n_windows + 1, n, n)),
@@ -127,8 +130,8 @@ class AdaptiveBank:
 
     def start(self, turn: Turn) -> Self:
         """Nothing: all experts run from the first round on."""
-        if turn.active != len(EXPERTS):
-            raise ValueError(f"an AdaptiveBank has {len(EXPERTS)} experts; the ensemble has {turn.active}")
+        if turn.active != len(self.experts):
+            raise ValueError(f"this AdaptiveBank has {len(self.experts)} experts; the ensemble has {turn.active}")
         if turn.round == 1 and self._learned:
             raise ValueError("this AdaptiveBank has learned already; every Ocelad needs one of its own")
         return self
@@ -270,7 +273,7 @@ class AdaptiveBank:
         state = self._state
         shares = np.exp(state.priors - state.priors.max())
         shares /= shares.sum()
-        first = len(WINDOWS) + len(COMID_STEPS)
+        first = len(state.keeps) + len(COMID_STEPS)
         plain, by_spread, whitened = shares / state.fits[first : first + len(PRIORS), calibration.LEVEL]
         inverse = np.divide(1.0, state.spread, out=np.zeros(self._n), where=state.spread > 0.0)
         prior: Floats = np.diag(plain + by_spread * inverse)

@@ -13,7 +13,7 @@ from ocelad.checks import Floats
 # Eigenvalues are lessened by this part of their median: what most directions have is noise.
 BULK = 0.75
 # All directions get at least this part of the mean eigenvalue: none is known to mean nothing.
-FLOOR = 0.2
+FLOOR = 0.22
 # A direction tells alone if the next one has at most this part of its eigenvalue.
 ALONE = 0.3
 # How much the prior counts, in log odds at a typical distance, where it is trusted altogether.

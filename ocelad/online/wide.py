@@ -19,7 +19,7 @@ from ocelad.online.kernels.changes import N_EVIDENCE, look_for_change
 from ocelad.online.ocelad import Ocelad
 from ocelad.online.track import choose_engine, comid_bank
 from ocelad.online.weighing import Rules
-from ocelad.pairs import Event, Events, Pair, SparseVector, as_event
+from ocelad.pairs import Event, Events, Pair, SparseVector, as_event, as_sparse
 
 #: At most so many directions per learner.
 MOST_DIRECTIONS = 30
@@ -54,28 +54,30 @@ class Watching:
 
     def __init__(self, learners: Any, n_features: int) -> None:
         self._learners, self._n = learners, n_features
-        self._squares: tuple[float, ...] = ()
+        self._watched: tuple[Event, ...] = ()
         self.engine = learners.engine
         self.last_margins = np.empty(0)
 
     def start(self, turn: Turn) -> Any:
-        """Start the scales; when enough pairs have been seen, the bank that learns."""
+        """Start the scales; when enough pairs have been seen, the bank that learns, and has learned from those."""
         self._learners.start(turn)
-        told = [square for square in self._squares if square > 0.0]
-        if len(self._squares) < WATCHED or not told:
+        squares = [square for square in map(_square, self._watched) if square > 0.0]
+        if len(self._watched) < WATCHED or not squares:
             return self
-        return WideBank(self._learners, self._n, float(np.sqrt(USUAL_SQUARE / np.median(told))))
+        bank = WideBank(self._learners, self._n, float(np.sqrt(USUAL_SQUARE / np.median(squares))))
+        for event in self._watched:
+            bank.observe(event, turn)
+        return bank
 
     def observe(self, event: Event | Pair, turn: Turn) -> tuple[Floats, Self]:
         """Note how far apart the pair is; nobody loses anything."""
         event = as_event(event, self._n)
-        square = float(np.square(event.u.values if isinstance(event.u, SparseVector) else event.u).sum())
+        square = _square(event)
         if not 1e-200 < square < 1e200 and square != 0.0:
             raise LearnerError(turn.starting[0] if turn.starting else Schedule().scale(0), turn.round, _TOO_FAR)
-        bank = copy(self)
-        bank._squares = (*self._squares[-WATCHED:], square)
-        bank.last_margins = np.zeros(turn.active)
-        return np.zeros(turn.active), bank
+        self._watched = (*self._watched[1 - WATCHED :], event)
+        self.last_margins = np.zeros(turn.active)
+        return np.zeros(turn.active), self
 
     def mix(self, turn: Turn) -> Metric:
         """What learning starts from."""
@@ -97,7 +99,14 @@ class Watching:
     def state(self) -> tuple[Arrays, About]:
         """All that later rounds depend on."""
         arrays, about = self._learners.state()
-        return {"watched": np.array(self._squares), **prefixed("rice", arrays)}, {"engine": self.engine, "rice": about}
+        watched = [as_sparse(event.u, self._n) for event in self._watched]
+        own = {
+            "watched_y": np.array([event.y for event in self._watched]),
+            "watched_row": np.repeat(np.arange(len(watched)), [len(u.indices) for u in watched]).astype(np.int64),
+            "watched_column": np.concatenate([np.empty(0, np.int64), *(u.indices for u in watched)]).astype(np.int64),
+            "watched_value": np.concatenate([np.empty(0), *(u.values for u in watched)]),
+        }
+        return {**own, **prefixed("rice", arrays)}, {"engine": self.engine, "rice": about}
 
     def restored(self, kept: Kept, turn: Turn) -> Any:
         """A bank as it was when ``state`` was called: this one, or the one that follows."""
@@ -105,7 +114,13 @@ class Watching:
         if kept.size("factor"):
             return WideBank(self._learners, self._n, 1.0).restored(kept, turn)
         bank = copy(self)
-        bank._squares = tuple(kept.floats("watched", (None,), 0.0).tolist())
+        y = kept.floats("watched_y", (None,), -1.0, 1.0)
+        size = kept.size("watched_value")
+        rows = kept.integers("watched_row", (size,), 0, max(len(y) - 1, 0))
+        columns = kept.integers("watched_column", (size,), 0, self._n - 1)
+        U = np.zeros((len(y), self._n))
+        U[rows, columns] = kept.floats("watched_value", (size,))
+        bank._watched = tuple(Event(as_sparse(u, self._n), label) for u, label in zip(U, y.tolist(), strict=True))
         bank._learners = self._learners.restored(kept.part("rice"), turn)
         return bank
 
@@ -201,6 +216,11 @@ class WideBank:
         for name, array in bank._own().items():
             array[...] = kept.like(name, array, *_KEPT[name])
         return bank
+
+
+def _square(event: Event) -> float:
+    values = event.u.values if isinstance(event.u, SparseVector) else event.u
+    return float(np.square(values).sum())
 
 
 _TOO_FAR = "could not learn from the pair (its squared length is not between 1e-200 and 1e200)"

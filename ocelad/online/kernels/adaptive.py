@@ -40,8 +40,8 @@ WATCHED = 8
 # A window's moments begin, and are held up, by so many pairs of the features' own spread; those of all pairs by more.
 RIDGE, RIDGE_ALL = 1.0, 10.0
 # Which share of the inverse moments of all pairs is taken away from those of similar ones.
-TAKEN_AWAY = 0.7
-# Pairs farther apart than this, relative to what is usual in a window, count less.
+TAKEN_AWAY = 0.65
+# Pairs farther apart than this, relative to what is usual, count less.
 USUAL = 2.5
 # A window that has not seen a similar pair for so many rounds forgets nevertheless.
 PATIENCE = 16
@@ -50,7 +50,7 @@ SPREAD_KEPT, ALL_WINDOW = 0.998, 1024.0
 # By which prior features are trusted is learned over so many rounds.
 PRIOR_HORIZON = 500.0
 # Near pairs: the nearest of so large a share; how many of them are remembered.
-NEAR_SHARE, NEAR_MEMORY, NEAR_PSEUDO = 0.05, 100.0, 4.0
+NEAR_SHARE, NEAR_MEMORY, NEAR_PSEUDO = 0.05, 100.0, 8.0
 # Every so many rounds what is played is set aside: as a memory if a change follows, and to tell how fast it moves.
 ASIDE = 64
 # Which window longer ones begin from after a change.
@@ -148,14 +148,14 @@ def measure(state: State, n: int) -> None:
 
 @compiled
 def remember(state: State, n: int) -> None:
-    """The pair's squared distance by every memory; an empty one plays as the whitened prior does."""
+    """The pair's squared distance by every memory; an empty one plays as the longest window does."""
     n_memories = len(state.taken)
     first = len(state.squares) - n_memories
     for j in range(n_memories):
         if state.taken[j] > 0.0:
             state.squares[first + j] = form(state.memories, j, state.x, state.remembered, n)
         else:
-            state.squares[first + j] = state.squares[first - N_PRIORS + WHITENED]
+            state.squares[first + j] = state.squares[len(state.keeps) - 1]
 
 
 @compiled
@@ -163,6 +163,12 @@ def hold_up(P: Floats, k: int, i: int, weight: float, spread: Floats, column: Fl
     """Give one feature's moment back what all have forgotten of the ridge."""
     if spread[i] > 0.0:
         strengthen(P, k, i, weight * n * spread[i], column, n)
+
+
+@compiled
+def usual_part(square: float, n: int) -> float:
+    """How much a pair counts in moments by which its squared distance, n on average, is this."""
+    return 1.0 if square <= USUAL * n else USUAL * n / square
 
 
 @compiled
@@ -182,10 +188,7 @@ def learn_moments(state: State, y: float, t: int, n: int) -> None:
         owed[k] *= state.keeps[k]
         if y < 0.0 and t % PATIENCE != 0:
             continue
-        weight = 0.0
-        if y > 0.0:
-            far = raw[k] * moment_factor(counts, owed, k)
-            weight = 1.0 if far <= USUAL * n else USUAL * n / far
+        weight = usual_part(raw[k] * moment_factor(counts, owed, k), n) if y > 0.0 else 0.0
         add(P, k, V, raw[k], owed[k], weight, n)
         counts[k] = owed[k] * counts[k] + weight
         hold_up(P, k, feature, (1.0 - owed[k]) * RIDGE, spread, column, n)
@@ -194,8 +197,9 @@ def learn_moments(state: State, y: float, t: int, n: int) -> None:
             begin(P, k, RIDGE, spread, n)
             counts[k] = 0.0
     kept = 1.0 - 2.0 / (ALL_WINDOW + 1.0)
-    add(P, everything, V, raw[everything], kept, 1.0, n)
-    counts[everything] = kept * counts[everything] + 1.0
+    weight = usual_part(raw[everything] * (counts[everything] + RIDGE_ALL), n)
+    add(P, everything, V, raw[everything], kept, weight, n)
+    counts[everything] = kept * counts[everything] + weight
     hold_up(P, everything, feature, (1.0 - kept) * RIDGE_ALL, spread, column, n)
     if not is_sound(P, everything, n):
         begin(P, everything, RIDGE_ALL, spread, n)
@@ -321,12 +325,14 @@ def mixture(state: State, comid: Floats, records: Floats, n: int, mixed: Floats)
     for k in range(n_experts):
         offset += records[WEIGHT, k] / total * fits[k, OFFSET]
         share = records[WEIGHT, k] / total * fits[k, SLOPE] / fits[k, LEVEL]
-        if k < n_windows:
-            factor = share * moment_factor(state.counts, state.owed, k)
+        memory = k - n_experts + n_memories
+        if k < n_windows or (memory >= 0 and state.taken[memory] == 0.0):
+            window = min(k, n_windows - 1)
+            factor = share * moment_factor(state.counts, state.owed, window)
             everything -= TAKEN_AWAY * share
             for i in range(n):
                 for j in range(n):
-                    mixed[i, j] += factor * P[k, i, j]
+                    mixed[i, j] += factor * P[window, i, j]
         elif k < n_windows + n_comid:
             lane = k - n_windows
             for i in range(n):
@@ -343,13 +349,12 @@ def mixture(state: State, comid: Floats, records: Floats, n: int, mixed: Floats)
             for i in range(n):
                 if spread[i] > 0.0:
                     mixed[i, i] += share / spread[i]
-        elif k < n_experts - n_memories or state.taken[k - n_experts + n_memories] == 0.0:
+        elif memory < 0:
             everything += share
         else:
-            j = k - n_experts + n_memories
-            for r in range(n):
-                for c in range(n):
-                    mixed[r, c] += share * state.memories[j, r, c]
+            for i in range(n):
+                for j in range(n):
+                    mixed[i, j] += share * state.memories[memory, i, j]
     factor = everything * (state.counts[n_windows] + RIDGE_ALL)
     for i in range(n):
         for j in range(n):

@@ -10,14 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ocelad.checks import About, Arrays, Floats
-from ocelad.estimators import MetricTracker
 from ocelad.estimators.in_files import part
 from ocelad.metric import Metric
 from ocelad.online.kept import prefixed
 from ocelad.online.ocelad import Ocelad
-from ocelad.online.track import track_metric
 from ocelad.pairs import Events, subtract
 from ocelad.service.entries import Entry
+from ocelad.service.learning.settings import tracker_of
 from ocelad.service.learning.timeline import Recording, Timeline, next_row_end
 
 
@@ -52,9 +51,8 @@ class Course:
     """
 
     def __init__(self, n_features: int, settings: Mapping[str, Any]) -> None:
-        tracker = MetricTracker(**settings)
-        given = {name: value for name, value in tracker.get_params().items() if name != "preprocessor"}
-        self.ocelad: Ocelad[Any, Metric] = track_metric(n_features, **given)
+        tracker = tracker_of(settings)
+        self.ocelad: Ocelad[Any, Metric] = tracker.fresh(n_features)
         self.recording = Recording.begun(self.ocelad.play(), tracker.loss)
 
     def copy(self) -> Self:

@@ -23,12 +23,20 @@ def default_settings(n_features: int) -> dict[str, Any]:
     Only engines whose bits do not depend on how answers are cut into calls are among them.
 
     >>> default_settings(25)
-    {'initial_scale': 0.1, 'step_size': 0.02}
+    {'method': 'rice', 'initial_scale': 0.1, 'step_size': 0.02}
     >>> default_settings(784)
-    {'initial_scale': 0.1, 'step_size': 0.02, 'max_rank': 32, 'engine': 'lowrank'}
+    {'method': 'rice', 'initial_scale': 0.1, 'step_size': 0.02, 'max_rank': 32, 'engine': 'lowrank'}
     """
-    settings: dict[str, Any] = {"initial_scale": INITIAL_SCALE, "step_size": STEP_SIZE}
+    settings: dict[str, Any] = {"method": "rice", "initial_scale": INITIAL_SCALE, "step_size": STEP_SIZE}
     return settings if n_features <= FULL_RANK_TO else {**settings, "max_rank": MOST_DIRECTIONS, "engine": "lowrank"}
+
+
+def tracker_of(settings: Mapping[str, Any]) -> MetricTracker:
+    """The tracker, without a pair, of a project with these settings.
+
+    Projects that name no method are of before there was a choice.
+    """
+    return MetricTracker(**{"method": "rice", **settings})
 
 
 def checked_settings(n_features: int, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,19 +46,22 @@ def checked_settings(n_features: int, given: Mapping[str, Any]) -> dict[str, Any
 
     >>> checked_settings(25, {"step_size": 0.1})["loss"]
     'logistic'
+    >>> checked_settings(25, {"method": "adaptive"})  # which has nothing to set
+    {'method': 'adaptive'}
     """
     usual = {name: value for name, value in MetricTracker().get_params().items() if name != "preprocessor"}
     for name in given:
         if name not in usual:
             raise ValueError(f"the tracker has no setting {name!r}; accepted: {', '.join(sorted(usual))}")
-    if given.get("engine") in _CUT_BY_CALLS:
-        raise ValueError(
-            f"the engine {given['engine']!r} gives other bits when a log is replayed; accepted: auto, dense, fullrank, "
-            "lowrank"
-        )
-    settings = {**usual, **default_settings(n_features), **given}
+    rice = {**usual, **default_settings(n_features)}
+    settings = dict(given) if given.get("method") == "adaptive" else {**rice, **given}
     try:
-        MetricTracker(**settings).start(n_features)
+        engine = tracker_of(settings).start(n_features).engine_
     except TypeError as error:
         raise ValueError(str(error)) from None
+    if engine in _CUT_BY_CALLS:
+        raise ValueError(
+            f"the engine {engine!r}, which these settings come to, gives other bits when a log is replayed; accepted: "
+            "the method rice with the engine dense, fullrank or lowrank"
+        )
     return settings

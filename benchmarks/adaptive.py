@@ -1,0 +1,77 @@
+"""Microseconds per pair of the adaptive tracker beside those of RICE, by the number of features and of windows.
+
+    python benchmarks/adaptive.py
+
+In one process on one thread, in turns, when all scales of RICE are active; CPU time, the median of several turns, and
+the median of the ratios of the turns. Above 128 features the adaptive tracker is RICE alone; both keep 30 directions.
+"""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import Any
+
+from results import save, show
+from rich.console import Console
+from rich.progress import track
+from streams import blobs
+from threadpoolctl import threadpool_limits
+
+from ocelad import Ocelad, track_adaptive, track_metric
+from ocelad.online.adaptive_bank import WINDOWS, AdaptiveBank
+from ocelad.online.dyadic import Grid
+from ocelad.online.weighing import Discounted
+from ocelad.pairs import Events
+
+WARM_UP = 2**12
+TURNS, MOST_ROUNDS = 9, 2000
+
+
+def adaptive(n: int, n_windows: int | None) -> Ocelad:
+    if n_windows is None:
+        return track_adaptive(n)
+    bank = AdaptiveBank(n, WINDOWS[:n_windows])
+    return Ocelad(bank, schedule=Grid([1.0] * len(bank.experts)), weighing=Discounted())
+
+
+def measure(n: int, n_windows: int | None) -> dict[str, Any]:
+    rounds = min(MOST_ROUNDS, 400_000 // n)
+    wide = n > 128
+    events = blobs(n, WARM_UP + TURNS * rounds)
+    trackers = [adaptive(n, n_windows), track_metric(n, max_rank=30 if wide else None)]
+    times: list[list[float]] = [[], []]
+    for tracker in trackers:
+        tracker.replay(events[:WARM_UP])
+    for turn in range(TURNS):
+        first = WARM_UP + turn * rounds
+        for tracker, taken in zip(trackers, times, strict=True):
+            taken.append(_microseconds(tracker, events[first : first + rounds]))
+    return {
+        "n": n,
+        "engine": str(trackers[0].bank.engine),
+        "windows": len(WINDOWS) if n_windows is None and not wide else n_windows or 0,
+        "us adaptive": median(times[0]),
+        "us rice": median(times[1]),
+        "ratio": median(ours / theirs for ours, theirs in zip(*times, strict=True)),
+        "MB": sum(array.nbytes for array in trackers[0].state()[0].values()) / 1e6,
+    }
+
+
+def _microseconds(tracker: Ocelad, events: Events) -> float:
+    start = time.process_time()
+    tracker.replay(events)
+    return 1e6 * (time.process_time() - start) / len(events)
+
+
+def main() -> None:
+    cases = [(n, None) for n in (2, 10, 25, 50, 100, 128, 200, 400, 1000)] + [(25, k) for k in (1, 3, 5)]
+    console = Console(width=140)
+    with threadpool_limits(1):
+        rows = [measure(*case) for case in track(cases, "adaptive", console=console)]
+    show(console, "CPU time on one thread; MB: what is kept", rows)
+    console.print(f"Written to {save('adaptive', {'turns': TURNS, 'warm up': WARM_UP}, rows)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""The two methods of MetricTracker: what may be set, probabilities, drift and changes; and what is of before both."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from ocelad import LabelMetricTracker, MetricTracker, TripletTracker, track_metric
+from ocelad.service.learning import checked_settings
+from ocelad.service.learning.course import Answers, Course
+
+SETTINGS = {"adaptive": {}, "rice": {"method": "rice", "step_size": 0.05}}
+both_methods = pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+OF_RICE = {
+    "loss": "hinge",
+    "step_size": 0.02,
+    "shrinkage": 0.01,
+    "regularizer": None,
+    "divergence": "burg",
+    "shortest_interval": 3,
+    "n_scales": 4,
+    "finest": "ensemble",
+    "initial_scale": 0.4,
+    "initial_threshold": 1.2,
+    "max_norm": 2.0,
+    "engine": "dense",
+    "max_rank": 2,
+    "diagonal": True,
+    "l1_tolerance": 1e-10,
+}
+
+
+def some_pairs(count=200, seed=0):
+    pairs = np.random.default_rng(seed).normal(size=(count, 2, 4))
+    return pairs, np.where(np.abs(pairs[:, 0, 0] - pairs[:, 1, 0]) < 1, 1, -1)
+
+
+def test_which_methods_there_are():
+    pairs, y = some_pairs(5)
+    with pytest.raises(ValueError, match="method must be one of 'adaptive', 'rice'; got 'paper'"):
+        MetricTracker(method="paper").fit(pairs, y)
+    assert MetricTracker().fit(pairs, y).method_ == "adaptive"
+    assert set(MetricTracker().get_params()) == {"method", "preprocessor", *OF_RICE}
+    assert set(TripletTracker().get_params()) == {"preprocessor", *OF_RICE}
+
+
+@pytest.mark.parametrize("name", OF_RICE)
+def test_the_adaptive_method_has_nothing_to_set(name):
+    pairs, y = some_pairs(5)
+    tracker = MetricTracker(**{name: OF_RICE[name]})
+    sentence = (
+        f"^{name} is a setting of method='rice', and method is 'adaptive', which has nothing to set; "
+        "give method='rice' as well, or leave it out$"
+    )
+    for learn in (
+        lambda: tracker.fit(pairs, y),
+        lambda: tracker.partial_fit(pairs, y),
+        lambda: tracker.learn_one(pairs[0, 0], pairs[0, 1], 1),
+        lambda: tracker.start(4),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            learn()
+        assert not hasattr(tracker, "n_features_in_")
+
+
+def test_a_refused_setting_leaves_what_was_learned():
+    pairs, y = some_pairs(30)
+    tracker = MetricTracker().fit(pairs, y).set_threshold(0.5)
+    before = tracker.metric_
+    tracker.set_params(step_size=0.5)
+    for learn in (lambda: tracker.partial_fit(pairs, y), lambda: tracker.fit(pairs, y), lambda: tracker.start(4)):
+        with pytest.raises(ValueError, match="step_size is a setting of method='rice'"):
+            learn()
+    assert tracker.metric_ == before
+    assert tracker.threshold_ == 0.5
+    tracker.set_params(method="rice")
+    with pytest.raises(ValueError, match="method was changed from 'adaptive' to 'rice' after the first pairs"):
+        tracker.partial_fit(pairs, y)
+    assert tracker.fit(pairs, y).method_ == "rice"
+
+
+@both_methods
+def test_margins_are_what_it_said_before(settings):
+    pairs, y = some_pairs(60)
+    tracker = MetricTracker(**settings).start(4)
+    for pair, label in zip(pairs, y, strict=True):
+        said = tracker.log_odds(pair[None])[0]
+        assert tracker.test_then_train(pair[None], [label])[0] == pytest.approx(label * said, rel=1e-6, abs=1e-9)
+
+
+@both_methods
+def test_probabilities_and_predictions_hang_together(settings):
+    pairs, y = some_pairs(400)
+    tracker = MetricTracker(**settings).fit(pairs, y)
+    probabilities, log_odds = tracker.predict_proba(pairs), tracker.log_odds(pairs)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    np.testing.assert_allclose(np.log(probabilities[:, 1]) - np.log(probabilities[:, 0]), log_odds, atol=1e-9)
+    np.testing.assert_array_equal(tracker.predict(pairs), tracker.classes_[(log_odds >= 0).astype(int)])
+    tracker.set_threshold(0.0)
+    assert (tracker.predict(pairs) == -1).all()
+    np.testing.assert_array_equal(tracker.predict_proba(pairs), probabilities)
+
+
+def test_probabilities_of_rice_are_what_its_loss_takes_them_for():
+    pairs, y = some_pairs(100)
+    tracker = MetricTracker(method="rice", step_size=0.05).fit(pairs, y)
+    metric = tracker.metric_
+    expected = 1 / (1 + np.exp(metric.squared_length(pairs[:, 0] - pairs[:, 1]) - metric.threshold))
+    np.testing.assert_allclose(tracker.predict_proba(pairs)[:, 1], expected)
+
+
+@both_methods
+def test_components_from_outside_decide_until_the_next_pair(settings):
+    pairs, y = some_pairs()
+    tracker = MetricTracker(**settings).fit(pairs, y)
+    tracker.components_ = [[0.0, 2.0, 0.0, 0.0]]
+    near = 2 * np.abs(pairs[:, 0, 1] - pairs[:, 1, 1]) <= tracker.threshold_
+    np.testing.assert_array_equal(tracker.predict(pairs) == 1, near)
+    np.testing.assert_array_equal(tracker.predict_proba(pairs)[:, 1] >= 0.5, near)
+    one_more = pairs[0, 0], pairs[0, 1], y[0]
+    expected = MetricTracker(**settings).fit(pairs, y).learn_one(*one_more).predict_proba(pairs)
+    np.testing.assert_array_equal(tracker.learn_one(*one_more).predict_proba(pairs), expected)
+
+
+def test_only_the_adaptive_method_tells_of_changes():
+    pairs, y = some_pairs(100)
+    adaptive, rice = MetricTracker().fit(pairs, y), MetricTracker(method="rice").fit(pairs, y)
+    assert adaptive.drift_ >= 0
+    assert all(0 < change.round <= 100 and 0 <= change.confidence <= 1 for change in adaptive.changes_)
+    for asked in ("drift_", "changes_"):
+        assert not hasattr(rice, asked)
+        with pytest.raises(
+            AttributeError, match=f"{asked} is of method='adaptive'; this tracker has learned by 'rice'"
+        ):
+            getattr(rice, asked)
+
+
+def test_what_was_saved_before_there_was_a_choice_is_of_rice():
+    pairs, y = some_pairs(50)
+    tracker = MetricTracker(method="rice", step_size=0.05).fit(pairs, y)
+    arrays, about = tracker.state()
+    del about["settings"]["method"]
+    loaded = MetricTracker.of_state(arrays, about)
+    assert loaded.get_params() == tracker.get_params()
+    assert loaded.partial_fit(pairs, y).metric_ == tracker.partial_fit(pairs, y).metric_
+
+    X, kind = pairs[:, 0], (pairs[:, 0, 0] > 0).astype(int)
+    labels = LabelMetricTracker(MetricTracker(method="rice", step_size=0.05), random_state=0).fit(X, kind)
+    arrays, about = labels.state()
+    del about["tracker_settings"]["method"], about["tracker"]["settings"]["method"]
+    loaded = LabelMetricTracker.of_state(arrays, about)
+    assert loaded.partial_fit(X, kind).metric_ == labels.partial_fit(X, kind).metric_
+
+
+def test_a_file_must_say_the_method_that_it_has_learned_by():
+    arrays, about = MetricTracker(method="rice").fit(*some_pairs(20)).state()
+    about["settings"] = {"method": "adaptive"}
+    with pytest.raises(ValueError, match="it has learned by the method 'rice', and says it is 'adaptive'"):
+        MetricTracker.of_state(arrays, about)
+
+
+@both_methods
+def test_labelled_points_learn_by_either(settings):
+    pairs, _ = some_pairs(300)
+    X, kind = pairs[:, 0], (pairs[:, 0, 0] > 0).astype(int)
+    labels = LabelMetricTracker(MetricTracker(**settings), random_state=0).fit(X, kind)
+    assert labels.tracker_.method_ == settings.get("method", "adaptive")
+    assert labels.feature_weights(1)[0].feature == "x0"
+    loaded = LabelMetricTracker.of_state(*labels.state())
+    assert loaded.partial_fit(X, kind).metric_ == labels.partial_fit(X, kind).metric_
+    assert LabelMetricTracker(random_state=0).fit(X, kind).tracker_.method_ == "rice"
+
+
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=5))
+def test_a_project_of_the_adaptive_method_comes_back_to_the_same_bits(sizes):
+    settings = checked_settings(4, {"method": "adaptive"})
+    rng = np.random.default_rng(0)
+    points, n = rng.normal(size=(20, 4)), sum(sizes)
+    left, right = rng.integers(20, size=(2, n))
+    same = np.abs(points[left, 0] - points[right, 0]) < 1
+    answers = Answers(left, right, np.where(same, 1.0, -1.0), np.zeros(n, dtype=bool))
+    whole = Course(4, settings).learned(answers, points)
+    course, done = Course(4, settings), 0
+    for size in sizes:
+        some = Answers(*(part[done : done + size] for part in answers))
+        course = Course(4, settings).restored(*course.learned(some, points).state())
+        done += size
+    assert course.ocelad.play() == whole.ocelad.play()
+    pairs = np.stack([points[left], points[right]], axis=1)
+    assert whole.ocelad.play() == MetricTracker().fit(pairs, answers.y).metric_
+
+
+def test_a_project_without_a_method_is_of_rice():
+    assert checked_settings(4, {})["method"] == "rice"
+    assert Course(4, {"step_size": 0.5}).ocelad.settings == track_metric(4, step_size=0.5).settings
+    with pytest.raises(ValueError, match="step_size is a setting of method='rice'"):
+        checked_settings(4, {"method": "adaptive", "step_size": 0.1})
+    with pytest.raises(ValueError, match="the engine 'blocked', which these settings come to, gives other bits"):
+        checked_settings(1000, {"engine": "auto", "shrinkage": 0.1})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_labels_that_mean_nothing_leave_a_metric_that_can_be_read(seed):
+    rng = np.random.default_rng(seed)
+    tracker = MetricTracker()
+    for pair, label in zip(rng.normal(size=(60, 2, 1 + seed % 2)), rng.choice([1, -1], size=60), strict=True):
+        assert np.isfinite(tracker.learn_one(*pair, label).metric_.matrix).all()
+
+
+@pytest.mark.parametrize(("n_features", "sparse"), [(200, False), (4, True)])
+def test_many_features_and_sparse_ones(n_features, sparse):
+    pairs = np.random.default_rng(0).normal(size=(60, 2, n_features))
+    y = np.where(np.abs(pairs[:, 0, 0] - pairs[:, 1, 0]) < 1, 1, -1)
+    given_pairs = (csr_array(pairs[:, 0]), csr_array(pairs[:, 1])) if sparse else pairs
+    tracker = MetricTracker().fit(given_pairs, y)
+    assert tracker.predict_proba(given_pairs).shape == (60, 2)
+    loaded = MetricTracker.of_state(*tracker.state())
+    assert loaded.partial_fit(given_pairs, y).metric_ == tracker.partial_fit(given_pairs, y).metric_
