@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ocelad import LearnerError, Relative, Relatives, track_metric
 from ocelad.online.adaptive import MOST_FEATURES, resume, track_adaptive
-from ocelad.online.adaptive_bank import EXPERTS, N_MEMORIES, WINDOWS, AdaptiveBank
+from ocelad.online.adaptive_bank import N_MEMORIES, WINDOWS, AdaptiveBank
 from ocelad.online.changes import MOST_CHANGES, changes_of
 from ocelad.online.dyadic import Scale
 from ocelad.online.kernels import adaptive, calibration
@@ -148,7 +148,7 @@ def test_it_goes_on_from_its_state(data):
 
 
 def test_reading_changes_nothing():
-    """As ``check_bank`` asks, which itself does not apply: it gives a bank dyadic scales, not 17 experts at once."""
+    """As ``check_bank`` asks, which itself does not apply: it gives a bank dyadic scales, not all experts at once."""
     events = told_by_one(1, 3, 30)
     read, unread = track_adaptive(3), track_adaptive(3)
     for event in events:
@@ -440,7 +440,7 @@ def test_a_bank_is_for_one_ensemble():
     turn = track_adaptive(3).turn
     with pytest.raises(ValueError, match="every Ocelad needs one of its own"):
         bank.start(turn)
-    with pytest.raises(ValueError, match=f"has {len(EXPERTS)} experts"):
+    with pytest.raises(ValueError, match="experts; the ensemble has 1"):
         AdaptiveBank(3).start(track_metric(3).turn)
 
 
@@ -455,7 +455,11 @@ def test_which_engine_there_is():
     assert track_adaptive(MOST_FEATURES + 1).bank.engine != "adaptive"
     assert track_adaptive(5, sparse=True).bank.engine != "adaptive"
     assert track_adaptive(50_000, sparse=True).bank.engine == "sparse"
-    assert len(EXPERTS) == len(set(EXPERTS)) > len(WINDOWS)
+
+
+def test_experts_have_names():
+    bank = AdaptiveBank(3, windows=(10, 20))
+    assert len(set(bank.experts)) == len(bank.experts) == track_adaptive(3).turn.active - len(WINDOWS) + 2
 
 
 # -- Changes, one by one --
