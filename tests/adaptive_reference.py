@@ -33,6 +33,11 @@ def log_loss(odds: float, y: float) -> float:
     return -log(max(probability(y * odds), calibration.LEAST_PROBABILITY))
 
 
+def usual_part(far: float) -> float:
+    """How much a pair counts that is so far apart, where 1 is usual."""
+    return min(1.0, adaptive.USUAL / far) if far > 0.0 else 1.0
+
+
 @dataclass
 class Fit:
     """A logistic regression on (1, -distance), by Newton steps; its second derivatives are forgotten."""
@@ -208,11 +213,12 @@ class AdaptiveReference:
     def matrices(self) -> list[Floats]:
         """The squared distance of every expert, in the unit of the first pairs."""
         whitened, by_spread = self.everything.inverse_mean(), np.outer(self.roots(), self.roots())
+        windows = [moments.inverse_mean() - adaptive.TAKEN_AWAY * whitened for moments in self.windows]
         return [
-            *(moments.inverse_mean() - adaptive.TAKEN_AWAY * whitened for moments in self.windows),
+            *windows,
             *(comid.play().matrix * by_spread for comid in self.comids),
             *(np.eye(self.n), np.diag(np.diag(by_spread)), whitened),
-            *(whitened if memory is None else memory.matrix for memory in self.memories),
+            *(windows[-1] if memory is None else memory.matrix for memory in self.memories),
         ]
 
     def mixture(self, shares: Floats) -> tuple[Floats, float]:
@@ -243,12 +249,12 @@ class AdaptiveReference:
         for moments in self.windows:
             moments.forget()
             if y > 0.0:
-                far = x @ moments.inverse_mean() @ x / self.n
-                moments.add(x, min(1.0, adaptive.USUAL / far if far > 0.0 else 1.0))
+                moments.add(x, usual_part(x @ moments.inverse_mean() @ x / self.n))
             if y > 0.0 or t % adaptive.PATIENCE == 0:
                 moments.hold_up(feature, self.spread)
+        part = usual_part(x @ self.everything.inverse_mean() @ x / self.n)
         self.everything.forget()
-        self.everything.add(x, 1.0)
+        self.everything.add(x, part)
         self.everything.hold_up(feature, self.spread)
         self.spread_count = adaptive.SPREAD_KEPT * self.spread_count + 1.0
         self.spread = np.where(self.spread > 0.0, self.spread + (x**2 - self.spread) / self.spread_count, 0.0)

@@ -19,6 +19,7 @@ from ocelad.online.kernels.changes import N_EVIDENCE, look_for_change
 from ocelad.online.ocelad import Ocelad
 from ocelad.online.track import choose_engine, comid_bank
 from ocelad.online.weighing import Rules
+from ocelad.online.weights import NONE_DRAWN, played
 from ocelad.pairs import Event, Events, Pair, SparseVector, as_event, as_sparse
 
 #: At most so many directions per learner.
@@ -73,7 +74,7 @@ class Watching:
         """Note how far apart the pair is; nobody loses anything."""
         event = as_event(event, self._n)
         square = _square(event)
-        if not 1e-200 < square < 1e200 and square != 0.0:
+        if not 1e-100 < square < 1e100 and square != 0.0:  # of any two, one in the unit of the other does not overflow
             raise LearnerError(turn.starting[0] if turn.starting else Schedule().scale(0), turn.round, _TOO_FAR)
         self._watched = (*self._watched[1 - WATCHED :], event)
         self.last_margins = np.zeros(turn.active)
@@ -155,10 +156,11 @@ class WideBank:
         event, factor = as_event(event, self._n), float(self._factor[0])
         u = event.u._replace(values=factor * event.u.values) if isinstance(event.u, SparseVector) else factor * event.u
         losses, self._learners = self._learners.observe(Event(u, event.y), turn)
-        margins: Floats = self._learners.last_margins
-        slope, offset = self._fits[0, calibration.SLOPE], self._fits[0, calibration.OFFSET]
-        self.last_margins = slope * margins + event.y * offset
-        self._calibrate(np.array([turn.probabilities @ margins]), np.array([event.y]), turn.round)
+        margin = played(
+            turn.weights, self._learners.last_margins, turn.active, NONE_DRAWN
+        )  # as in a replay, to the bit
+        calibrated = self._calibrate(np.array([margin]), np.array([event.y]), turn.round)
+        self.last_margins = np.full(turn.active, calibrated[0])  # there is one calibration, of what is said together
         return losses, self
 
     def replay(self, events: Events, turn: Turn, rules: Rules) -> tuple[Turn, Floats, LearnerError | None]:
@@ -223,4 +225,4 @@ def _square(event: Event) -> float:
     return float(np.square(values).sum())
 
 
-_TOO_FAR = "could not learn from the pair (its squared length is not between 1e-200 and 1e200)"
+_TOO_FAR = "could not learn from the pair (its squared length is not between 1e-100 and 1e100)"
