@@ -102,8 +102,8 @@ def _demo_table(run: Demo) -> Any:
 
     from ocelad.demo import COLORS
 
-    table = Table(title="5-NN error in % / NMI of k-means (1 is perfect), by phase", box=SIMPLE_HEAD)
-    table.add_column("phase")
+    table = Table(title="5-NN error in %/NMI of k-means (1 is perfect), by phase", box=SIMPLE_HEAD)
+    table.add_column("phase", no_wrap=True)
     table.add_column("drift", justify="right")
     for method in COLORS:
         table.add_column(method, justify="right")
@@ -116,4 +116,4 @@ def _demo_table(run: Demo) -> Any:
 
 
 def _error_and_nmi(error: float, nmi: float) -> str:
-    return f"{100 * error:.2f} / {f'{nmi:.2f}'.removeprefix('0')}"  # short: all columns fit on 80
+    return f"{100 * error:.2f}/{f'{nmi:.2f}'.removeprefix('0')}"  # short: a table of four methods in 80 columns
