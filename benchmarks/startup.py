@@ -24,7 +24,7 @@ from ocelad import regret, track_metric
 from ocelad.pairs import Event
 
 PYTHON = [sys.executable, "-c"]
-FIRST_PAIR = "import ocelad; ocelad.MetricTracker().learn_one([1.0, 2.0], [0.0, 0.0], 1).metric_"
+FIRST_PAIR = "import ocelad; ocelad.MetricTracker(method={!r}).learn_one([1.0, 2.0], [0.0, 0.0], 1).metric_"
 FIRST_FAST = (
     "from ocelad import Pair, track_metric; track_metric(2, engine={!r}).step(Pair([1.0, 2.0], [0.0, 0.0], True))"
 )
@@ -80,7 +80,14 @@ def main() -> None:
         {"what": "python -c pass", "value": cpu_seconds_of([*PYTHON, "pass"]), "unit": "s"},
         {"what": "import ocelad", "value": cpu_seconds_of([*PYTHON, "import ocelad"]), "unit": "s"},
         {"what": "ocelad --help", "value": cpu_seconds_of([sys.executable, "-m", "ocelad", "--help"]), "unit": "s"},
-        {"what": "import and first pair, MetricTracker", "value": cpu_seconds_of([*PYTHON, FIRST_PAIR]), "unit": "s"},
+        *(
+            {
+                "what": f"import and first pair, MetricTracker, {method}",
+                "value": cpu_seconds_of([*PYTHON, FIRST_PAIR.format(method)]),
+                "unit": "s",
+            }
+            for method in ("adaptive", "rice")
+        ),
         {
             "what": "import and first pair, track_metric",
             "value": cpu_seconds_of([*PYTHON, FIRST_FAST.format("auto")]),

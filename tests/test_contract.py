@@ -160,7 +160,7 @@ def test_calibration_through_the_tracker(tracker, settings):
     other = MetricTracker(**settings).fit(PAIRS, Y, calibration_params={"strategy": "max_tpr", "min_rate": 0.9})
     true_positive, true_negative = rates(other.pair_distance(PAIRS), Y, other.threshold_)
     assert true_negative >= 0.9
-    assert true_positive > 0.2  # by chance it is 0.1
+    assert true_positive > 0.5  # by chance it is 0.1
 
 
 @pytest.mark.parametrize(

@@ -26,12 +26,6 @@ def some_pairs(count=1000, n_features=4, seed=0):
 
 SETTINGS = {"adaptive": {}, "rice": {"method": "rice", "step_size": 0.05}}
 both_methods = pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-# Where one direction alone tells, the metric that the adaptive method plays does not show it; its log odds do.
-both_methods_of_one_direction = pytest.mark.parametrize(
-    "settings",
-    [pytest.param(SETTINGS["adaptive"], marks=pytest.mark.xfail(strict=True)), SETTINGS["rice"]],
-    ids=SETTINGS,
-)
 
 
 def state(tracker):
@@ -109,7 +103,7 @@ def test_what_it_says_of_pairs_agrees_with_its_metric(settings):
     assert tracker.metric_.round == 600
 
 
-@both_methods_of_one_direction
+@both_methods
 def test_follows_a_change(settings):
     pairs, y = some_pairs(1500)
     turned = np.where(np.abs(pairs[:, 0, 1] - pairs[:, 1, 1]) < 1, 1, -1)
@@ -119,7 +113,7 @@ def test_follows_a_change(settings):
     assert np.abs(tracker.components_[0]).argmax() == 1
 
 
-@both_methods_of_one_direction
+@both_methods
 def test_the_distance_and_its_threshold_tell_similar_from_dissimilar(settings):
     pairs, y = some_pairs(600)
     tracker = MetricTracker(**settings).fit(pairs, y)

@@ -93,7 +93,7 @@ def _last_of_each_phase(run: Demo) -> Any:
 
 def _progress_words(snapshot: Snapshot) -> str:
     error = "  -  " if snapshot.knn_error is None else f"{snapshot.knn_error:5.1%}"
-    return f"{snapshot.phase.name:<17} 5-NN error {error}, heaviest length {snapshot.heaviest_length}"
+    return f"{snapshot.phase.name:<17} 5-NN error {error}, RICE's heaviest length {snapshot.heaviest_length}"
 
 
 def _demo_table(run: Demo) -> Any:
@@ -116,4 +116,4 @@ def _demo_table(run: Demo) -> Any:
 
 
 def _error_and_nmi(error: float, nmi: float) -> str:
-    return f"{100 * error:5.2f} / {nmi:.2f}"
+    return f"{100 * error:.2f} / {f'{nmi:.2f}'.removeprefix('0')}"  # short: all columns fit on 80
