@@ -140,6 +140,8 @@ def test_it_goes_on_from_its_state(data):
     for array in arrays.values():  # they are copies, on either side
         array[...] = 0
     assert_same_bits(tracker, resumed)
+    for name in adaptive.State._fields[: adaptive.State._fields.index("x")]:  # from there on it is scratch
+        assert np.array_equal(getattr(tracker.bank._state, name), getattr(resumed.bank._state, name)), name
     rest = events[kept_at:]
     assert (tracker.replay(rest) == resumed.replay(rest)).all()
     assert_same_bits(tracker, resumed)

@@ -27,7 +27,7 @@ LEAST_LIFT = 0.05
 def trust_in_prior(prior_same: float, learned_same: float, share_same: float) -> float:
     """How far the prior is trusted, 0 to 1: how often are pairs the same that are near by it, or by what was learned?
 
-    >>> trust_in_prior(prior_same=0.95, learned_same=0.9, share_same=0.5)
+    >>> trust_in_prior(prior_same=0.95, learned_same=0.85, share_same=0.5)
     1.0
     >>> trust_in_prior(prior_same=0.55, learned_same=0.95, share_same=0.4)
     0.0
