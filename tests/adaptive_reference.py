@@ -78,9 +78,6 @@ class Moments:
         self.S, self.count = np.diag(ridge * spread), 0.0
         self.ridge_left = 1.0  # what is left of the ridge since it was last held up
 
-    def copied_from(self, other: Moments) -> None:
-        self.S, self.count, self.ridge_left = other.S.copy(), other.count, other.ridge_left
-
     def inverse_mean(self) -> Floats:
         """The inverse of the mean; 0 for features that have never differed."""
         inverse, met = np.zeros_like(self.S), np.flatnonzero(np.diag(self.S) > 0.0)
@@ -150,6 +147,7 @@ class AdaptiveReference:
         self.evidence, self.since, self.told = 0.0, 1, False
         self.changes: list[tuple[int, int, float]] = []
         self.n_memorised = self.n_restarts = 0
+        self.recent: dict[int, tuple[Floats, float]] = {}
         self.near_prior, self.near_own = Near(), Near()
         self.share_same, self.prior_likelihoods = 0.0, np.zeros(adaptive.N_PRIORS)
 
@@ -176,6 +174,7 @@ class AdaptiveReference:
         likely = float(shares @ [probability(each) for each in odds])
         self.look_near(said, squares, y, losses)
         self.learn(x, s, y, squares, shares)
+        self.recent[t] = (x, y)
         self.look_for_change(log(max(likely, 1e-12) / max(1.0 - likely, 1e-12)), y)
         if t % adaptive.ASIDE == 0:
             self.set_aside(shares)
@@ -244,14 +243,17 @@ class AdaptiveReference:
             comid.update(Event(s, y))
         self.learn_moments(x, y, self.t)
 
+    def learn_window(self, moments: Moments, x: Floats, y: float, t: int) -> None:
+        moments.forget()
+        if y > 0.0:
+            moments.add(x, usual_part(x @ moments.inverse_mean() @ x / self.n))
+        if y > 0.0 or t % adaptive.PATIENCE == 0:
+            moments.hold_up(t % self.n, self.spread)
+
     def learn_moments(self, x: Floats, y: float, t: int) -> None:
         feature = t % self.n
         for moments in self.windows:
-            moments.forget()
-            if y > 0.0:
-                moments.add(x, usual_part(x @ moments.inverse_mean() @ x / self.n))
-            if y > 0.0 or t % adaptive.PATIENCE == 0:
-                moments.hold_up(feature, self.spread)
+            self.learn_window(moments, x, y, t)
         part = usual_part(x @ self.everything.inverse_mean() @ x / self.n)
         self.everything.forget()
         self.everything.add(x, part)
@@ -287,10 +289,11 @@ class AdaptiveReference:
         self.n_memorised += 1
 
     def restart(self) -> None:
-        source = adaptive.RESTART_FROM
-        for k in range(source + 1, len(self.windows)):
-            self.windows[k].copied_from(self.windows[source])
-            self.fits[k] = self.fits[source].copy()
+        for k in range(adaptive.FIRST_RESTARTED, len(self.windows)):
+            self.windows[k] = Moments(adaptive.RIDGE, WINDOWS[k], self.spread)
+            self.fits[k] = self.fits[0].copy()
+            for t in range(max(self.since, self.t - adaptive.ASIDE + 1), self.t + 1):
+                self.learn_window(self.windows[k], *self.recent[t], t)
         self.n_restarts += 1
 
     def set_aside(self, shares: Floats) -> None:

@@ -283,7 +283,7 @@ class TestCommand:
         assert (folder / "suite.png").read_bytes().startswith(b"\x89PNG")
         content = json.loads((folder / "suite.json").read_text())
         assert content == json.loads(run(*self.command, "--json", cwd=tmp_path).stdout)
-        assert content["seeds"] == [2000, 2001]
+        assert content["seeds"] == [3000, 3001]
         lines = list(csv.DictReader((folder / "suite.csv").read_text().splitlines()))
         (row,) = content["rows"]
         assert {line["called"] for line in lines} == {*NAMED, "best of 10 COMID"}

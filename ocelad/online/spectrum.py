@@ -17,10 +17,10 @@ FLOOR = 0.22
 # A direction tells alone if the next one has at most this part of its eigenvalue.
 ALONE = 0.3
 # How much the prior counts, in log odds at a typical distance, where it is trusted altogether.
-PRIOR_ODDS = 4.0
+PRIOR_ODDS = 8.0
 # Near pairs by the prior must be the same nearly as surely as near pairs by what was learned, and surely enough.
 TRUST_FROM, TRUST_TO = 0.75, 1.0
-SURE_FROM, SURE_TO = 0.45, 0.6
+SURE_FROM, SURE_TO = 0.4, 0.55
 LEAST_LIFT = 0.05
 
 

@@ -26,7 +26,7 @@ from ocelad.online.kernels.calibration import (
     probability,
     relative,
 )
-from ocelad.online.kernels.changes import CERTAIN, NOTICED, look_for_change
+from ocelad.online.kernels.changes import CERTAIN, LAST_BEGAN, NOTICED, look_for_change
 from ocelad.online.kernels.cholesky import entry
 from ocelad.online.kernels.moments import add, begin, form, is_sound, strengthen
 from ocelad.online.kernels.rounds import INFINITE_LOSS, PLAYED
@@ -53,8 +53,8 @@ PRIOR_HORIZON = 500.0
 NEAR_SHARE, NEAR_MEMORY, NEAR_PSEUDO = 0.05, 100.0, 8.0
 # Every so many rounds what is played is set aside: as a memory if a change follows, and to tell how fast it moves.
 ASIDE = 64
-# Which window longer ones begin from after a change.
-RESTART_FROM = 0
+# From which window on they begin anew after a change; shorter ones have forgotten by themselves.
+FIRST_RESTARTED = 1
 FARTHEST_LENGTH = 1e250
 
 # The places in ``numbers``.
@@ -91,6 +91,7 @@ class State(NamedTuple):
     aside: Floats  # (2, n, n): what was played lately, and ASIDE rounds before
     aside_offset: Floats  # (2,)
     recent: Floats  # (ASIDE, n): the last pairs
+    recent_y: Floats  # (ASIDE,): their labels
     recent_odds: Floats  # (ASIDE,): what was said of them before they were learned from
     evidence: Floats  # (N_EVIDENCE,): of a change
     changes: Floats  # (most, 3)
@@ -172,30 +173,29 @@ def usual_part(square: float, n: int) -> float:
 
 
 @compiled
+def learn_window(state: State, k: int, y: float, t: int, n: int) -> None:
+    """A window learns from a similar pair; from others, that time passes. ``V[k]`` and ``raw[k]`` are of the pair."""
+    P, V, raw, counts, owed, spread = state.P, state.V, state.raw, state.counts, state.owed, state.spread
+    owed[k] *= state.keeps[k]
+    if y < 0.0 and t % PATIENCE != 0:
+        return
+    weight = usual_part(raw[k] * moment_factor(counts, owed, k), n) if y > 0.0 else 0.0
+    add(P, k, V, raw[k], owed[k], weight, n)
+    counts[k] = owed[k] * counts[k] + weight
+    hold_up(P, k, t % n, (1.0 - owed[k]) * RIDGE, spread, state.column, n)
+    owed[k] = 1.0
+    if not is_sound(P, k, n):
+        begin(P, k, RIDGE, spread, n)
+        counts[k] = 0.0
+
+
+@compiled
 def learn_moments(state: State, y: float, t: int, n: int) -> None:
     """Windows learn from similar pairs, the moments of all pairs from every one."""
-    P, V, raw, counts, owed, spread, column = (
-        state.P,
-        state.V,
-        state.raw,
-        state.counts,
-        state.owed,
-        state.spread,
-        state.column,
-    )
+    P, V, raw, counts, spread, column = state.P, state.V, state.raw, state.counts, state.spread, state.column
     everything, feature = len(state.keeps), t % n
     for k in range(everything):
-        owed[k] *= state.keeps[k]
-        if y < 0.0 and t % PATIENCE != 0:
-            continue
-        weight = usual_part(raw[k] * moment_factor(counts, owed, k), n) if y > 0.0 else 0.0
-        add(P, k, V, raw[k], owed[k], weight, n)
-        counts[k] = owed[k] * counts[k] + weight
-        hold_up(P, k, feature, (1.0 - owed[k]) * RIDGE, spread, column, n)
-        owed[k] = 1.0
-        if not is_sound(P, k, n):
-            begin(P, k, RIDGE, spread, n)
-            counts[k] = 0.0
+        learn_window(state, k, y, t, n)
     kept = 1.0 - 2.0 / (ALL_WINDOW + 1.0)
     weight = usual_part(raw[everything] * (counts[everything] + RIDGE_ALL), n)
     add(P, everything, V, raw[everything], kept, weight, n)
@@ -219,7 +219,7 @@ def watch(state: State, y: float, t: int, n: int) -> None:
     row = (t - 1) % ASIDE
     for i in range(n):
         state.recent[row, i] = x[0, i]
-    state.recent_odds[row] = y  # until they have been learned from
+    state.recent_y[row], state.recent_odds[row] = y, 0.0
     seen = min(t, ASIDE)
     total = 0.0
     for r in range(seen):
@@ -248,8 +248,7 @@ def watch(state: State, y: float, t: int, n: int) -> None:
             x[0, i] = state.recent[row, i]
         for k in range(len(state.keeps) + 1):
             state.raw[k] = form(state.P, k, x, state.V, n)
-        learn_moments(state, state.recent_odds[row], r + 1, n)
-        state.recent_odds[row] = 0.0
+        learn_moments(state, state.recent_y[row], r + 1, n)
     numbers[SPREAD_COUNT] = seen
 
 
@@ -298,16 +297,22 @@ def memorise(state: State, n: int) -> None:
 
 
 @compiled
-def restart(state: State, n: int) -> None:
-    """Let windows that remember what was before the change begin from one that has forgotten most of it."""
-    P, counts, owed, fits = state.P, state.counts, state.owed, state.fits
-    for k in range(RESTART_FROM + 1, len(state.keeps)):
-        for i in range(n):
-            for j in range(n):
-                P[k, i, j] = P[RESTART_FROM, i, j]
-        counts[k], owed[k] = counts[RESTART_FROM], owed[RESTART_FROM]
+def restart(state: State, t: int, n: int) -> None:
+    """Let windows that remember what was before the change begin anew, with the pairs since then."""
+    fits, x = state.fits, state.x
+    began = max(int(state.evidence[LAST_BEGAN]), t - ASIDE + 1)
+    for k in range(FIRST_RESTARTED, len(state.keeps)):
+        begin(state.P, k, RIDGE, state.spread, n)
+        state.counts[k], state.owed[k] = 0.0, 1.0
         for column in range(fits.shape[1]):
-            fits[k, column] = fits[RESTART_FROM, column]
+            fits[k, column] = fits[0, column]
+    for past in range(began, t + 1):
+        row = (past - 1) % ASIDE
+        for i in range(n):
+            x[0, i] = state.recent[row, i]
+        for k in range(FIRST_RESTARTED, len(state.keeps)):
+            state.raw[k] = form(state.P, k, x, state.V, n)
+            learn_window(state, k, state.recent_y[row], past, n)
 
 
 @compiled
@@ -443,15 +448,15 @@ def observe(
             j = k - n_experts + n_memories
             state.taken[j] = 1e-3 + 0.99 * state.taken[j] + records[WEIGHT, k] / total
     learn_moments(state, y, t, n)
+    place = (t - 1) % ASIDE
+    for i in range(n):
+        state.recent[place, i] = x[0, i]
+    state.recent_y[place], state.recent_odds[place] = y, said
     found = look_for_change(state.evidence, state.changes, odds_of_probability(likely), y, t)
     if found == NOTICED:
         memorise(state, n)
     elif found == CERTAIN:
-        restart(state, n)
-    place = (t - 1) % ASIDE
-    for i in range(n):
-        state.recent[place, i] = x[0, i]
-    state.recent_odds[place] = said
+        restart(state, t, n)
     if t % ASIDE == 0:
         set_aside(state, comid.M, records, n)
     return PLAYED

@@ -16,8 +16,8 @@ APART, FIRST = 100, 100
 # What comes of looking.
 NOTHING, NOTICED, CERTAIN = 0, 1, 2
 # The places in ``evidence``: the logarithm of the likelihood ratio, the round from which on it is counted, whether it
-# has been noticed, and how many changes there were.
-EVIDENCE, SINCE, TOLD, N_CHANGES, N_EVIDENCE = 0, 1, 2, 3, 4
+# has been noticed, how many changes there were, and from which round on it was counted when it was last enough.
+EVIDENCE, SINCE, TOLD, N_CHANGES, LAST_BEGAN, N_EVIDENCE = 0, 1, 2, 3, 4, 5
 # The columns of ``changes``.
 BEGAN, FOUND, STRENGTH = 0, 1, 2
 
@@ -46,5 +46,6 @@ def look_for_change(evidence: Floats, changes: Floats, odds: float, y: float, t:
         changes[last, BEGAN], changes[last, FOUND], changes[last, STRENGTH] = evidence[SINCE], t, so_far
         evidence[N_CHANGES] += 1.0
     changes[last, STRENGTH] = max(changes[last, STRENGTH], so_far)
+    evidence[LAST_BEGAN] = evidence[SINCE]
     evidence[EVIDENCE], evidence[SINCE], evidence[TOLD] = 0.0, t + 1.0, 0.0
     return CERTAIN
