@@ -65,7 +65,7 @@ def _microseconds(tracker: Ocelad, events: Events) -> float:
 
 
 def main() -> None:
-    cases = [(n, None) for n in (2, 10, 25, 50, 100, 128, 200, 400, 1000)] + [(25, k) for k in (1, 3, 5)]
+    cases = [(n, None) for n in (3, 10, 25, 50, 100, 128, 200, 400, 1000)] + [(25, k) for k in (1, 3, 5)]
     console = Console(width=140)
     with threadpool_limits(1):
         rows = [measure(*case) for case in track(cases, "adaptive", console=console)]

@@ -60,7 +60,7 @@ def row(name: str, trials: list[dict[str, Any]]) -> dict[str, Any]:
         "delay, 90 %": float(np.quantile(delays, 0.9)) if delays else float("nan"),
         "told round off by": float(np.median(errors)) if errors else float("nan"),
         "false per 1000 rounds": 1000 * false / rounds,
-        "drift": float(np.median([one["drift"] for one in trials])),
+        "drift per 1000 rounds": 1000 * float(np.median([one["drift"] for one in trials])),
     }
 
 
