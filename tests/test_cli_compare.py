@@ -103,7 +103,7 @@ def test_groups_stand_for_what_can_take_the_stream(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("saoll",), 1, "there is no method 'saoll' (did you mean 'saol'?); accepted: rice,"),
+        (("saoll",), 1, "there is no method 'saoll' (did you mean 'saol'?); accepted: adaptive, rice,"),
         (("comid:speed=1",), 1, "comid has no setting 'speed'"),
         (("rice", "lego", "--stream", "words"), 1, "lego: it does not take sparse points"),
         (("rice", "--stream", "nowhere.csv"), 2, "no file 'nowhere.csv', and no stream of that name: paper, static"),
