@@ -19,9 +19,9 @@ from streams import blobs
 from threadpoolctl import threadpool_limits
 
 from ocelad import Ocelad, track_adaptive, track_metric
-from ocelad.online.adaptive_bank import WINDOWS, AdaptiveBank
-from ocelad.online.dyadic import Grid
-from ocelad.online.weighing import Discounted
+from ocelad.adaptive.adaptive_bank import WINDOWS, AdaptiveBank
+from ocelad.ensemble.schedule import FixedExperts
+from ocelad.ensemble.weighting import DiscountedHedge
 from ocelad.pairs import Events
 
 WARM_UP = 2**12
@@ -32,7 +32,7 @@ def adaptive(n: int, n_windows: int | None) -> Ocelad:
     if n_windows is None:
         return track_adaptive(n)
     bank = AdaptiveBank(n, WINDOWS[:n_windows])
-    return Ocelad(bank, schedule=Grid([1.0] * len(bank.experts)), weighing=Discounted())
+    return Ocelad(bank, schedule=FixedExperts([1.0] * len(bank.experts)), weighting=DiscountedHedge())
 
 
 def measure(n: int, n_windows: int | None) -> dict[str, Any]:
@@ -43,8 +43,8 @@ def measure(n: int, n_windows: int | None) -> dict[str, Any]:
     times: list[list[float]] = [[], []]
     for tracker in trackers:
         tracker.replay(events[:WARM_UP])
-    for turn in range(TURNS):
-        first = WARM_UP + turn * rounds
+    for round_state in range(TURNS):
+        first = WARM_UP + round_state * rounds
         for tracker, taken in zip(trackers, times, strict=True):
             taken.append(_microseconds(tracker, events[first : first + rounds]))
     return {
@@ -70,7 +70,7 @@ def main() -> None:
     with threadpool_limits(1):
         rows = [measure(*case) for case in track(cases, "adaptive", console=console)]
     show(console, "CPU time on one thread; MB: what is kept", rows)
-    console.print(f"Written to {save('adaptive', {'turns': TURNS, 'warm up': WARM_UP}, rows)}")
+    console.print(f"Written to {save('adaptive', {'turns': TURNS, 'precompile up': WARM_UP}, rows)}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 from streams import blobs, scenario
 
-from ocelad.compare import METHODS, Block, Method, Setting
+from ocelad.lab.compare import METHODS, Block, Method, Setting
 from ocelad.pairs import Events
 
 ONLINE = [method for method in METHODS.values() if method.group in ("ensembles", "online")]

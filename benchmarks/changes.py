@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.progress import track
 
 from ocelad import track_adaptive
-from ocelad.compare.suite import FIRST_FRESH_SEED, ROWS
-from ocelad.trials import map_trials
+from ocelad.lab.compare.suite import FIRST_FRESH_SEED, ROWS
+from ocelad.lab.trials import map_trials
 
 NAMES = ("S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8")
 WITHIN = 150
@@ -34,7 +34,7 @@ def trial(task: tuple[str, int]) -> dict[str, Any]:
     for block in stream.blocks(seed, 100):
         switches += [block.round + at for at in block.changes]
         tracker.replay(block.events)
-        drifts.append(tracker.bank.drift(tracker.turn))
+        drifts.append(tracker.bank.drift(tracker.round_state))
     found = [(change.round, change.noticed) for change in tracker.bank.changes]
     return {"rounds": tracker.n_rounds, "switches": switches, "found": found, "drift": float(np.median(drifts))}
 

@@ -23,16 +23,16 @@ from rich.progress import Progress
 from sklearn.datasets import load_digits, load_wine
 
 from ocelad import Metric, MetricTracker
-from ocelad.checks import Floats
-from ocelad.online.ocelad import Ocelad
-from ocelad.plots import GREY, PALETTE, pyplot
-from ocelad.plots import save as save_picture
-from ocelad.scores import knn_error
+from ocelad._typing import Floats
+from ocelad.ensemble.ocelad import Ocelad
+from ocelad.evaluation.plots import GREY, PALETTE, pyplot
+from ocelad.evaluation.plots import save as save_picture
+from ocelad.evaluation.scores import knn_error
+from ocelad.evaluation.streams import DriftingClusters
+from ocelad.lab.trials import map_trials
 from ocelad.service.choice import Chooser
 from ocelad.service.items import scaled
 from ocelad.service.learning import default_settings
-from ocelad.streams import DriftingClusters
-from ocelad.trials import map_trials
 
 TASKS = ("digits by parity", "synthetic", "wine and noise")
 WAYS = {"random": 1.0, "active": 0.2}  # the share that is drawn at random
@@ -79,7 +79,7 @@ class Now:
 
     def __init__(self, points: Floats, ocelad: Ocelad[Any, Metric]) -> None:
         self.points, self._ocelad = points, ocelad
-        self.metric, self.shares = ocelad.play(), ocelad.turn.probabilities
+        self.metric, self.shares = ocelad.play(), ocelad.round_state.probabilities
 
     @property
     def learners(self) -> list[Metric]:

@@ -20,9 +20,9 @@ from rich.table import Table
 from scipy.sparse import csr_array
 
 from ocelad import Metric, Ocelad, track_metric
-from ocelad.online.diagonal_bank import DiagonalBank
-from ocelad.online.rice import DiagonalRice
-from ocelad.online.warm import warm
+from ocelad.adaptive.precompile import precompile_engines
+from ocelad.engines.diagonal_bank import DiagonalBank
+from ocelad.engines.rice_bank import DiagonalRiceBank
 from ocelad.pairs import Events
 
 REPEATS = 3
@@ -55,7 +55,7 @@ def measure(n: int, rounds: int, checked: int, zipf: bool, finest: str, shrinkag
         begun = time.process_time()
         fast.replay(events)
         times.append(1e6 * (time.process_time() - begun) / rounds)
-    same, definition = tracker(), Ocelad(DiagonalRice(Metric.from_diagonal(np.full(n, 0.5)), **settings))
+    same, definition = tracker(), Ocelad(DiagonalRiceBank(Metric.from_diagonal(np.full(n, 0.5)), **settings))
     same.replay(few)
     definition.replay(few)
     w, v = same.play().diagonal, definition.play().diagonal
@@ -65,7 +65,7 @@ def measure(n: int, rounds: int, checked: int, zipf: bool, finest: str, shrinkag
         "touched": "Zipf" if zipf else "alike",
         "finest": finest,
         "rho": shrinkage,
-        "scales": fast.turn.active,
+        "scales": fast.round_state.active,
         "left": int(np.count_nonzero(fast.play().diagonal)),
         "us per pair": median(times),
         "error": float(np.linalg.norm(w - v) / np.linalg.norm(v)),
@@ -75,7 +75,7 @@ def measure(n: int, rounds: int, checked: int, zipf: bool, finest: str, shrinkag
 
 
 def main() -> None:
-    warm()
+    precompile_engines()
     cases = [
         (n, rounds, checked, zipf, finest, shrinkage)
         for n, checked in ((2369, 2000), (20_000, 500), (100_000, 130))

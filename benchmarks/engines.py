@@ -24,7 +24,7 @@ from streams import NUCLEAR, blobs, scenario
 from threadpoolctl import threadpool_limits
 
 from ocelad import Ocelad, track_metric
-from ocelad.online.track import choose_engine
+from ocelad.engines.track import choose_engine
 from ocelad.pairs import Events
 
 SCALES = 12
@@ -114,7 +114,7 @@ def main() -> None:
         rho = 0.5 if row["stream"].startswith("nuclear") else 0.0
         row["auto"] = "*" if choose_engine(row["n"], "frobenius", "nuclear", rho) == row["engine"] else ""
     show(console, f"{SCALES} scales, CPU time on one thread; *: what engine='auto' takes", rows)
-    console.print(f"Written to {save('engines', {'turns': TURNS, 'scales': SCALES, 'warm up': WARM_UP}, rows)}")
+    console.print(f"Written to {save('engines', {'turns': TURNS, 'scales': SCALES, 'precompile up': WARM_UP}, rows)}")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from results import save, show
 from rich.console import Console
 from rich.progress import track
 
-from ocelad.files import open_comparisons
+from ocelad.io import open_comparisons
 
 FEATURES, ROWS, TURNS = 25, 20_000, 5
 NAMES = [*(f"x_{j}" for j in range(FEATURES)), *(f"z_{j}" for j in range(FEATURES)), "similar"]

@@ -50,8 +50,8 @@ def timed(n: int, pairs: int, **settings: Any) -> tuple[float, float]:
     events = blobs(n, 512 + 5 * pairs)
     tracker, times = track_metric(n, n_scales=8, **settings), []
     tracker.replay(events[:512])
-    for turn in range(5):
-        part = events[512 + turn * pairs : 512 + (turn + 1) * pairs]
+    for round_state in range(5):
+        part = events[512 + round_state * pairs : 512 + (round_state + 1) * pairs]
         times.append(microseconds(lambda: tracker.replay(part), pairs))  # noqa: B023
     return median(times), float(np.mean(tracker.bank.ranks[:8]))
 

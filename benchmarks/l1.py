@@ -24,8 +24,8 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from ocelad import Comid, Metric
-from ocelad.checks import Floats
-from ocelad.online import elementwise
+from ocelad._typing import Floats
+from ocelad.learners import l1_prox
 from ocelad.pairs import Event
 
 SECONDS = 15.0
@@ -93,15 +93,15 @@ def measure(watched: Watched, n: int, shrinkage: float, tolerance: float) -> dic
 def _without_blocks(before: Metric, event: Event, learner: Comid) -> float:
     """Seconds that the step takes when all features are taken for one block."""
     twin = learner.started(before, learner.step_size)
-    blocks = elementwise._blocks
-    elementwise._blocks = lambda D, tau: (np.empty(0, dtype=int), [np.arange(len(D))])
+    blocks = l1_prox._blocks
+    l1_prox._blocks = lambda D, tau: (np.empty(0, dtype=int), [np.arange(len(D))])
     start = time.perf_counter()
     try:
         twin.update(event)
     except ArithmeticError:
         return inf
     finally:
-        elementwise._blocks = blocks
+        l1_prox._blocks = blocks
     return time.perf_counter() - start
 
 
@@ -114,7 +114,7 @@ def main() -> None:
     ]
     cases.append((300, 0.01, 1e-6))  # what large blocks cost
     console = Console()
-    elementwise.MAX_STEPS = MAX_ITERATIONS
+    l1_prox.MAX_STEPS = MAX_ITERATIONS
     watched = np.linalg.eigh = Watched()
     with threadpool_limits(1):
         rows = [measure(watched, *case) for case in track(cases, "l1", console=console)]

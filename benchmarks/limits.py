@@ -23,8 +23,8 @@ from streams import NUCLEAR, blobs
 from threadpoolctl import threadpool_limits
 
 from ocelad import track_metric
-from ocelad.online.blocked_bank import BlockedBank
-from ocelad.online.track import choose_engine
+from ocelad.engines.blocked_bank import BlockedBank
+from ocelad.engines.track import choose_engine
 
 ROOT_STEPS = 4  # evaluations of the secular equation per root, about
 
@@ -88,8 +88,8 @@ def measure(n: int, peak: dict[str, float]) -> dict[str, Any]:
     tracker = track_metric(n, engine=engine, n_scales=SCALES, **NUCLEAR)
     tracker.replay(events[:WARM_UP])
     times, ranks, moved = [], [], []
-    for turn in range(5):
-        part = events[WARM_UP + turn * many : WARM_UP + (turn + 1) * many]
+    for round_state in range(5):
+        part = events[WARM_UP + round_state * many : WARM_UP + (round_state + 1) * many]
         times.append(microseconds(lambda: tracker.replay(part), many))  # noqa: B023
         ranks.append(tracker.bank.ranks[:SCALES])
     for event in events[WARM_UP + 5 * many : WARM_UP + 5 * many + 300]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ocelad import Ocelad
-from ocelad.checks import Floats
-from ocelad.online.dyadic import Schedule
-from ocelad.online.losses import LOSSES
+from ocelad._typing import Floats
+from ocelad.ensemble.schedule import Schedule
+from ocelad.learners.losses import LOSSES
 from ocelad.pairs import Events
 
 
@@ -26,10 +26,10 @@ class Naive:
         self._rates = np.array([self._schedule.scale(j).weight_rate for j in range(n_scales)])
         self._steps = [step_size * self._schedule.scale(j).rate for j in range(n_scales)]
         self._shrinkage = shrinkage
-        self._t = tracker.turn.round
+        self._t = tracker.round_state.round
         self._weights = self._rates.copy()
-        self._weights[: tracker.turn.active] = tracker.turn.weights
-        learners = [tracker.bank.learner(j) for j in range(tracker.turn.active)]
+        self._weights[: tracker.round_state.active] = tracker.round_state.weights
+        learners = [tracker.bank.learner(j) for j in range(tracker.round_state.active)]
         self._M = [metric.matrix.copy() for metric in learners] + [None] * (n_scales - len(learners))
         self._mu = [metric.threshold for metric in learners] + [1.0] * (n_scales - len(learners))
 

@@ -42,7 +42,7 @@ class Run:
         self.done += count
         return self.events[self.done - count : self.done]
 
-    def turn(self) -> None:
+    def round_state(self) -> None:
         part = self.next(MANY)
         start = time.process_time()
         self.tracker.replay(part)
@@ -60,8 +60,8 @@ def measure(n: int, engine: str, settings: dict[str, Any]) -> dict[str, Any]:
         track_metric(n, engine=engine, n_scales=SCALES, events="relatives", **settings), triplets(n, rounds)
     )
     for _ in range(TURNS):
-        pairs.turn()
-        relatives.turn()
+        pairs.round_state()
+        relatives.round_state()
     return {
         "engine": engine,
         "rho": settings["shrinkage"],
@@ -85,7 +85,7 @@ def main() -> None:
     with threadpool_limits(1):
         rows = [measure(*case) for case in track(cases, "relative comparisons", console=console)]
     show(console, f"{SCALES} scales, CPU time on one thread", rows)
-    console.print(f"Written to {save('relative', {'turns': TURNS, 'scales': SCALES, 'warm up': WARM_UP}, rows)}")
+    console.print(f"Written to {save('relative', {'turns': TURNS, 'scales': SCALES, 'precompile up': WARM_UP}, rows)}")
 
 
 if __name__ == "__main__":

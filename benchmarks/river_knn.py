@@ -25,7 +25,7 @@ from rich.progress import track
 from river import base, datasets, evaluate, metrics, neighbors, preprocessing
 from sklearn.datasets import load_digits, load_iris
 
-from ocelad.online.warm import warm
+from ocelad.adaptive.precompile import precompile_engines
 from ocelad.river import MetricKNNClassifier
 
 SEEDS = 5
@@ -104,7 +104,7 @@ def measure(stream: str, model: str) -> dict:
 
 
 def main() -> None:
-    warm()
+    precompile_engines()
     console = Console()
     cases = [(stream, model) for stream in STREAMS for model in MODELS]
     rows = [measure(*case) for case in track(cases, "river_knn", console=console)]

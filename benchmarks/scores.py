@@ -24,9 +24,9 @@ from sklearn.metrics import normalized_mutual_info_score, roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
-from ocelad.evaluate import clustering_nmi, knn_error, knn_error_and_nmi, pair_auc
-from ocelad.scores.warm import warm
-from ocelad.streams import DriftingClusters
+from ocelad.evaluation.prequential import clustering_nmi, knn_error, knn_error_and_nmi, pair_auc
+from ocelad.evaluation.scores.precompile import precompile_scores
+from ocelad.evaluation.streams import DriftingClusters
 
 REPEATS = 15
 # How much a metric that has learned still sees of the dimensions that do not matter.
@@ -105,7 +105,7 @@ def ranking() -> dict[str, Any]:
 
 def main() -> None:
     console = Console(width=140)
-    warm()
+    precompile_scores()
     with threadpool_limits(1):
         evaluations = [
             evaluation("the truth's", 600, np.ones(3)),

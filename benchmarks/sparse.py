@@ -32,8 +32,8 @@ def measure(n: int, engine: str) -> dict[str, Any]:
     tracker = track_metric(n, engine=engine, n_scales=SCALES, **NUCLEAR)
     tracker.replay(events[:WARM_UP])
     times = []
-    for turn in range(TURNS):
-        part = events[WARM_UP + turn * PAIRS : WARM_UP + (turn + 1) * PAIRS]
+    for round_state in range(TURNS):
+        part = events[WARM_UP + round_state * PAIRS : WARM_UP + (round_state + 1) * PAIRS]
         times.append(microseconds(lambda: tracker.replay(part), PAIRS))  # noqa: B023
     tracemalloc.start()
     held = track_metric(n, engine=engine, n_scales=SCALES, **NUCLEAR)

@@ -20,7 +20,8 @@ from results import save
 from rich.console import Console
 from rich.table import Table
 
-from ocelad import regret, track_metric
+from ocelad import track_metric
+from ocelad.evaluation import regret
 from ocelad.pairs import Event
 
 PYTHON = [sys.executable, "-c"]

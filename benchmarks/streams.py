@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
+from ocelad.evaluation.streams import DriftingClusters
 from ocelad.pairs import Events, Relatives
-from ocelad.streams import DriftingClusters
 
 
 def blobs(n: int, rounds: int, spread: float = 0.6) -> Events:

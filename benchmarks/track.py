@@ -25,9 +25,9 @@ from rich.progress import track
 from streams import scenario
 
 from ocelad import MetricTracker
-from ocelad.checks import Floats
-from ocelad.files import open_comparisons
-from ocelad.tracking import CHUNK, Tracking
+from ocelad._typing import Floats
+from ocelad.estimators.file_tracking import CHUNK, Tracking
+from ocelad.io import open_comparisons
 
 STREAMS, TURNS = 4, 7
 
@@ -103,7 +103,7 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
         "MB": size,
         "reading, us": 1e6 * read,
         "learning, us": 1e6 * learned,
-        "reading / learning": median(turn[0] / turn[1] for turn in turns),
+        "reading / learning": median(round_state[0] / round_state[1] for round_state in turns),
         "pairs/s": 1 / tracked,
         "MB/s": size / (tracked * COUNT),
     }

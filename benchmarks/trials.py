@@ -22,8 +22,8 @@ from rich.progress import Progress
 from streams import scenario
 
 from ocelad import Metric, track_metric
+from ocelad.lab.trials import Backend, map_trials
 from ocelad.pairs import Events
-from ocelad.trials import Backend, map_trials
 
 STREAMS = 24
 ROUNDS, SCALES = 6000, 13

@@ -9,8 +9,9 @@ import sys
 
 import numpy as np
 
-from ocelad import Metric, regret, track_metric
-from ocelad.streams import DriftingClusters
+from ocelad import Metric, track_metric
+from ocelad.evaluation import regret
+from ocelad.evaluation.streams import DriftingClusters
 
 LENGTHS = (1, 10, 100, 1000, 6000)
 

@@ -12,26 +12,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ocelad import evaluate as evaluate
-    from ocelad import files as files
-    from ocelad import regret as regret
-    from ocelad import streams as streams
+    from ocelad import evaluation as evaluation
+    from ocelad import io as io
+    from ocelad import lab as lab
     from ocelad import testing as testing
-    from ocelad import trials as trials
+    from ocelad.adaptive.track import track_adaptive as track_adaptive
+    from ocelad.engines.track import track_metric as track_metric
+    from ocelad.ensemble.bank import Bank as Bank
+    from ocelad.ensemble.bank import LearnerBank as LearnerBank
+    from ocelad.ensemble.bank import LearnerError as LearnerError
+    from ocelad.ensemble.learner import Learner as Learner
+    from ocelad.ensemble.ocelad import Ocelad as Ocelad
+    from ocelad.ensemble.ocelad import RoundInfo as RoundInfo
     from ocelad.estimators import LabelMetricTracker as LabelMetricTracker
     from ocelad.estimators import MetricTracker as MetricTracker
     from ocelad.estimators import QuadrupletTracker as QuadrupletTracker
     from ocelad.estimators import TripletTracker as TripletTracker
+    from ocelad.learners.comid import Comid as Comid
     from ocelad.metric import Metric as Metric
-    from ocelad.online.adaptive import track_adaptive as track_adaptive
-    from ocelad.online.bank import Bank as Bank
-    from ocelad.online.bank import LearnerBank as LearnerBank
-    from ocelad.online.bank import LearnerError as LearnerError
-    from ocelad.online.comid import Comid as Comid
-    from ocelad.online.learner import Learner as Learner
-    from ocelad.online.ocelad import Ocelad as Ocelad
-    from ocelad.online.ocelad import Round as Round
-    from ocelad.online.track import track_metric as track_metric
     from ocelad.pairs import Events as Events
     from ocelad.pairs import Pair as Pair
     from ocelad.pairs import Relative as Relative
@@ -41,27 +39,27 @@ __version__ = "0.1.0"
 
 # Imported when first used, so that `import ocelad` and `ocelad --help` do not pay for scikit-learn and numba.
 _HOMES = {
-    "Bank": "ocelad.online.bank",
-    "Comid": "ocelad.online.comid",
+    "Bank": "ocelad.ensemble.bank",
+    "Comid": "ocelad.learners.comid",
     "LabelMetricTracker": "ocelad.estimators",
-    "Learner": "ocelad.online.learner",
-    "LearnerBank": "ocelad.online.bank",
-    "LearnerError": "ocelad.online.bank",
+    "Learner": "ocelad.ensemble.learner",
+    "LearnerBank": "ocelad.ensemble.bank",
+    "LearnerError": "ocelad.ensemble.bank",
     "Events": "ocelad.pairs",
     "Metric": "ocelad.metric",
     "MetricTracker": "ocelad.estimators",
-    "Ocelad": "ocelad.online.ocelad",
+    "Ocelad": "ocelad.ensemble.ocelad",
     "Pair": "ocelad.pairs",
     "QuadrupletTracker": "ocelad.estimators",
     "Relative": "ocelad.pairs",
     "Relatives": "ocelad.pairs",
-    "Round": "ocelad.online.ocelad",
+    "RoundInfo": "ocelad.ensemble.weighting",
     "TripletTracker": "ocelad.estimators",
-    "track_adaptive": "ocelad.online.adaptive",
-    "track_metric": "ocelad.online.track",
+    "track_adaptive": "ocelad.adaptive.track",
+    "track_metric": "ocelad.engines.track",
 }
 
-_MODULES = ("evaluate", "files", "regret", "streams", "testing", "trials")
+_MODULES = ("evaluation", "io", "lab", "testing")
 
 __all__ = ["__version__", *_MODULES, *sorted(_HOMES)]
 

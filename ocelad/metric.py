@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ocelad import checks, saved
-from ocelad.checks import Arrays, Floats
+from ocelad._typing import Arrays, Floats
+from ocelad._validation import check_array, check_integer, check_number, check_sparse, is_sparse
+from ocelad.io import state_files
 from ocelad.pairs import Event, Pair, Relative, alike, as_dense, as_event, as_relative, subtract
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -65,7 +66,7 @@ class Metric:
 
     def __init__(self, matrix: Any, threshold: float = 1.0, round: int = 0) -> None:
         square = "a square matrix of shape (n_features, n_features)"
-        M = checks.array(matrix, "matrix", 2, shapes={2: square})
+        M = check_array(matrix, "matrix", 2, shapes={2: square})
         if M.shape[0] != M.shape[1]:
             raise ValueError(f"matrix has shape {M.shape}; accepted: {square}")
         size = np.abs(M).max()
@@ -87,7 +88,7 @@ class Metric:
         array([[4., 0.],
                [0., 0.]])
         """
-        L = checks.array(factors, "factors", 2)
+        L = check_array(factors, "factors", 2)
         with np.errstate(over="ignore"):
             if not np.isfinite(np.square(L).sum()):
                 raise ValueError("factors are too large: the squares of their entries overflow")
@@ -100,7 +101,7 @@ class Metric:
         >>> Metric.from_diagonal([4.0, 0.0, 1.0]).distance([1, 5, 0], [0, 0, 0])
         2.0
         """
-        w = checks.array(weights, "weights", 1).copy()
+        w = check_array(weights, "weights", 1).copy()
         if w.min() < 0:
             raise ValueError(f"weights holds {w.min():g} at position {w.argmin()}; accepted: numbers of 0 or above")
         return cls.low_rank(w, np.zeros((0, len(w))), np.zeros(0), *_checked(threshold, round))
@@ -172,7 +173,7 @@ class Metric:
 
     def at(self, round: int) -> Metric:
         """The same metric, said to be played after another number of rounds."""
-        round = checks.whole(round, "round", at_least=0)
+        round = check_integer(round, "round", at_least=0)
         return Metric.__new__(Metric)._hold(self._held, self.threshold, round)
 
     def scaled(self, factor: float, threshold: float | None = None) -> Metric:
@@ -181,14 +182,14 @@ class Metric:
         >>> Metric([[1.0]]).scaled(4.0).distance([1.0], [0.0])
         2.0
         """
-        factor = checks.number(factor, "factor", at_least=0)
+        factor = check_number(factor, "factor", at_least=0)
         held = self._held
         if isinstance(held, _Parts):
             times: Floats | _Parts = _Parts(np.asarray(factor * held.diagonal), held.rows, factor * held.scales)
         else:
             times = factor * held
         if threshold is not None:
-            threshold = checks.number(threshold, "threshold", at_least=0)
+            threshold = check_number(threshold, "threshold", at_least=0)
         return Metric.__new__(Metric)._hold(times, self.threshold if threshold is None else threshold, self.round)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -279,8 +280,8 @@ class Metric:
         _, rows, scales = self._held
         Q, R = np.linalg.qr(rows.T)
         core = (R * scales) @ R.T
-        eigenvalues, turn = np.linalg.eigh(core / 2.0 + core.T / 2.0)
-        return eigenvalues + self._held.diagonal.max(), (Q @ turn).T
+        eigenvalues, round_state = np.linalg.eigh(core / 2.0 + core.T / 2.0)
+        return eigenvalues + self._held.diagonal.max(), (Q @ round_state).T
 
     @property
     def is_diagonal(self) -> bool:
@@ -331,7 +332,7 @@ class Metric:
         SciPy sparse rows against sparse rows, or against one, give an array.
         """
         X, Z = alike(x, z, "x", "z", 1, 2, n_features=self.n_features)
-        if checks.is_sparse(X):  # which broadcast nothing by themselves
+        if is_sparse(X):  # which broadcast nothing by themselves
             X, Z = _repeated(X, Z.shape[0]), _repeated(Z, X.shape[0])
         if X.ndim == Z.ndim == 2 and X.shape[0] != Z.shape[0]:
             raise ValueError(f"x has {X.shape[0]} rows and z has {Z.shape[0]}; accepted: as many, or one single point")
@@ -340,7 +341,7 @@ class Metric:
     def squared_length(self, u: Any) -> Any:
         """``u' M u`` of a difference u (a float), or of each row of differences, dense or sparse (an array)."""
         with np.errstate(over="ignore", invalid="ignore"):  # farther apart than float64 can say is infinitely far
-            squares = self._squares_sparse(u) if checks.is_sparse(u) else self._squares(u)
+            squares = self._squares_sparse(u) if is_sparse(u) else self._squares(u)
         squares = np.maximum(squares, 0.0)  # rounding can put a zero distance below zero
         return squares if np.ndim(squares) else float(squares)
 
@@ -404,24 +405,24 @@ class Metric:
         n_components : int or None
             Only the first so many directions; None: all.
         """
-        sparse = checks.is_sparse(X)
+        sparse = is_sparse(X)
         n = self.n_features
-        rows: Any = checks.sparse(X, "X", n_features=n) if sparse else checks.array(X, "X", 1, 2, n_features=n)
+        rows: Any = check_sparse(X, "X", n_features=n) if sparse else check_array(X, "X", 1, 2, n_features=n)
         if n_components is not None:
-            checks.whole(n_components, "n_components", at_least=1)
+            check_integer(n_components, "n_components", at_least=1)
         if self.is_diagonal:
             features, roots = self._weighed_features(n_components)
             columns = rows[:, features].toarray() if sparse else rows[..., features]
             return np.asarray(columns * roots)
         return np.asarray(rows @ self._first_components(n_components).T)
 
-    def places(self, X: Any) -> Floats:
+    def coordinates(self, X: Any) -> Floats:
         """As ``embed``, but along directions of no meaning: for who needs distances only, and in less time.
 
         Of a full matrix it takes a factorisation by Cholesky, with pivots, in the place of the eigenvectors.
 
         >>> metric = Metric([[4.0, 2.0], [2.0, 1.0]])
-        >>> metric.places([[0.0, 0.0], [1.0, 1.0]]).round(6)
+        >>> metric.coordinates([[0.0, 0.0], [1.0, 1.0]]).round(6)
         array([[0.],
                [3.]])
         """
@@ -429,7 +430,7 @@ class Metric:
             return self.embed(X)
         from scipy.linalg import lapack
 
-        rows = checks.array(X, "X", 1, 2, n_features=self.n_features)
+        rows = check_array(X, "X", 1, 2, n_features=self.n_features)
         factor, order, rank, _ = lapack.dpstrf(self._held, lower=1)
         return np.asarray(rows[..., order - 1] @ np.tril(factor)[:, :rank])
 
@@ -443,16 +444,16 @@ class Metric:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the metric to one safetensors file, replacing it whole or not at all."""
-        saved.write(path, saved.METRIC, self.held(), {"threshold": self.threshold, "round": self.round})
+        state_files.write(path, state_files.METRIC, self.held(), {"threshold": self.threshold, "round": self.round})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Metric:
         """Read a metric that ``save`` wrote; equal to what was saved, bit for bit."""
-        arrays, about = saved.read(path, saved.METRIC, needs_checksum=False)
-        with saved.refusing(path, saved.METRIC):
+        arrays, metadata = state_files.read(path, state_files.METRIC, needs_checksum=False)
+        with state_files.refusing(path, state_files.METRIC):
             if "factors" in arrays:  # as metrics of factors were written at first
-                return cls.from_factors(arrays["factors"], about["threshold"], about["round"])
-            return cls.holding(arrays, about["threshold"], about["round"])
+                return cls.from_factors(arrays["factors"], metadata["threshold"], metadata["round"])
+            return cls.holding(arrays, metadata["threshold"], metadata["round"])
 
     def held(self) -> Arrays:
         """The arrays that it is held by: the matrix; or diagonal, rows and scales. Read-only.
@@ -539,8 +540,8 @@ def _singular(rows: Floats) -> tuple[Floats, Floats]:
     if basis is None:
         _, roots, inside = np.linalg.svd(A, full_matrices=False)
     else:
-        _, roots, turn = np.linalg.svd(A @ basis.T, full_matrices=False)
-        inside = turn @ basis
+        _, roots, round_state = np.linalg.svd(A @ basis.T, full_matrices=False)
+        inside = round_state @ basis
     vectors = np.zeros((len(inside), rows.shape[1]))
     vectors[:, used] = inside
     return roots, vectors
@@ -569,7 +570,7 @@ def _signed(directions: Floats, roots: Floats) -> Floats:
 
 
 def _checked(threshold: Any, round: Any) -> tuple[float, int]:
-    return checks.number(threshold, "threshold", at_least=0), checks.whole(round, "round", at_least=0)
+    return check_number(threshold, "threshold", at_least=0), check_integer(round, "round", at_least=0)
 
 
 def _read_only(array: Floats) -> Floats:

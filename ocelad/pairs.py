@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from ocelad import checks
-from ocelad.checks import Floats
+from ocelad._typing import Floats
+from ocelad._validation import check_array, check_integer, check_label, check_labels, check_sparse, is_sparse
 
 #: What a tracker learns from: pairs that are similar or not, or relative comparisons.
 EventsName: TypeAlias = Literal["pairs", "relatives"]
@@ -104,12 +104,12 @@ class Pair:
         for point, name in ((self.x, "x"), (self.z, "z")):
             if len(point.shape) == 2 and point.shape[0] != 1:
                 raise ValueError(f"{name} has shape {point.shape}; accepted: one sparse row, shape (1, n_features)")
-        self.similar = checks.label(similar, "similar") > 0
+        self.similar = check_label(similar, "similar") > 0
 
     def event(self) -> Event:
         """The pair as the core sees it."""
         u = subtract(self.x, self.z)
-        return Event(sparse_row(u, 0) if checks.is_sparse(u) else u, 1.0 if self.similar else -1.0)
+        return Event(sparse_row(u, 0) if is_sparse(u) else u, 1.0 if self.similar else -1.0)
 
     def __repr__(self) -> str:
         return f"Pair(x={self.x!r}, z={self.z!r}, similar={self.similar})"
@@ -139,9 +139,9 @@ class Events:
     y: Floats
 
     def __init__(self, U: Any, y: Any) -> None:
-        self.sparse = checks.is_sparse(U)
-        self.U = _short(checks.sparse(U, "U") if self.sparse else checks.array(U, "U", 2).copy())
-        self.y = checks.labels(y, "y", self.U.shape[0]).copy()
+        self.sparse = is_sparse(U)
+        self.U = _short(check_sparse(U, "U") if self.sparse else check_array(U, "U", 2).copy())
+        self.y = check_labels(y, "y", self.U.shape[0]).copy()
 
     @property
     def n_features(self) -> int:
@@ -242,9 +242,9 @@ def as_event(event: Any, n_features: int) -> Event:
     if not isinstance(event, Event):
         also = "; track_metric(events='relatives') learns from those" if isinstance(event, Relative) else ""
         raise TypeError(f"an event must be a Pair(x, z, similar) or an Event(u, y); got {type(event).__name__}{also}")
-    sparse = isinstance(event.u, SparseVector) or checks.is_sparse(event.u)
+    sparse = isinstance(event.u, SparseVector) or is_sparse(event.u)
     u = as_sparse(event.u, n_features) if sparse else as_dense(event.u, n_features)
-    return Event(u, checks.label(event.y, "the pair's label y"))
+    return Event(u, check_label(event.y, "the pair's label y"))
 
 
 def as_relative(event: Any, n_features: int) -> Relative:
@@ -257,9 +257,9 @@ def as_relative(event: Any, n_features: int) -> Relative:
 
 def _dense(differences: Any, name: str, ndim: int, n_features: int | None) -> Floats:
     """The differences of relative comparisons; checked."""
-    if isinstance(differences, SparseVector) or checks.is_sparse(differences):
+    if isinstance(differences, SparseVector) or is_sparse(differences):
         raise TypeError(f"{name} is sparse; accepted: an array, which its toarray() is (only pairs may be sparse)")
-    dense: Floats = _short(checks.array(differences, name, ndim, n_features=n_features), "comparison")
+    dense: Floats = _short(check_array(differences, name, ndim, n_features=n_features), "comparison")
     return dense
 
 
@@ -269,8 +269,8 @@ def as_dense(u: Any, n_features: int | None = None) -> Floats:
     >>> as_dense(SparseVector(np.array([2]), np.array([5.0]), 4))
     array([0., 0., 5., 0.])
     """
-    if not isinstance(u, SparseVector) and not checks.is_sparse(u):
-        dense: Floats = _short(checks.array(u, "the pair's difference", 1, n_features=n_features))
+    if not isinstance(u, SparseVector) and not is_sparse(u):
+        dense: Floats = _short(check_array(u, "the pair's difference", 1, n_features=n_features))
         return dense
     vector = as_sparse(u, n_features)
     dense = np.zeros(vector.n_features)
@@ -287,8 +287,8 @@ def as_sparse(u: Any, n_features: int | None = None) -> SparseVector:
     name = "the pair's difference"
     if isinstance(u, SparseVector):
         return _checked(u, n_features)
-    if checks.is_sparse(u):
-        row = _short(checks.sparse(u, name, n_features=n_features))
+    if is_sparse(u):
+        row = _short(check_sparse(u, name, n_features=n_features))
         if row.shape[0] != 1:
             raise ValueError(f"{name} has shape {row.shape}; accepted: one sparse row, shape (1, n_features)")
         return sparse_row(row, 0)
@@ -306,7 +306,7 @@ def subtract(X: Any, Z: Any) -> Any:
 def _short(U: Any, of: str = "pair") -> Any:
     """The differences, refused where the squared length of one overflows."""
     with np.errstate(over="ignore"):
-        lengths = U.multiply(U).sum(axis=1) if checks.is_sparse(U) else np.einsum("...i,...i->...", U, U)
+        lengths = U.multiply(U).sum(axis=1) if is_sparse(U) else np.einsum("...i,...i->...", U, U)
     if not np.isfinite(lengths).all():
         row = int(np.flatnonzero(~np.isfinite(lengths))[0])
         raise ValueError(
@@ -318,18 +318,18 @@ def _short(U: Any, of: str = "pair") -> Any:
 
 def alike(x: Any, z: Any, x_name: str, z_name: str, *ndims: int, n_features: int | None = None) -> tuple[Any, Any]:
     """Two points, or rows of them: both sparse or both arrays, of as many features."""
-    if checks.is_sparse(x) != checks.is_sparse(z):
-        one, other = (x_name, z_name) if checks.is_sparse(x) else (z_name, x_name)
+    if is_sparse(x) != is_sparse(z):
+        one, other = (x_name, z_name) if is_sparse(x) else (z_name, x_name)
         raise TypeError(f"{one} is sparse and {other} is not; accepted: both sparse, or both arrays")
-    if checks.is_sparse(x):
-        rows = checks.sparse(x, x_name, n_features=n_features)
-        return rows, checks.sparse(z, z_name, n_features=rows.shape[1])
-    X = checks.array(x, x_name, *ndims, n_features=n_features)
-    return X, checks.array(z, z_name, *ndims, n_features=X.shape[-1])
+    if is_sparse(x):
+        rows = check_sparse(x, x_name, n_features=n_features)
+        return rows, check_sparse(z, z_name, n_features=rows.shape[1])
+    X = check_array(x, x_name, *ndims, n_features=n_features)
+    return X, check_array(z, z_name, *ndims, n_features=X.shape[-1])
 
 
 def sparse_row(rows: Any, i: int) -> SparseVector:
-    """A row of a ``csr_array`` as ``checks.sparse`` makes it."""
+    """A row of a ``csr_array`` as ``check_sparse`` makes it."""
     first, last = rows.indptr[i], rows.indptr[i + 1]
     return _vector(rows.indices[first:last].astype(np.int64), rows.data[first:last].copy(), rows.shape[1])
 
@@ -341,7 +341,7 @@ def _vector(indices: npt.NDArray[np.int64], values: Floats, n_features: int) -> 
 
 def _checked(u: SparseVector, n_features: int | None) -> SparseVector:
     """The same vector, sorted and without zeros; refused where it is none."""
-    n = checks.whole(u.n_features, "the difference's n_features", at_least=1)
+    n = check_integer(u.n_features, "the difference's n_features", at_least=1)
     if n_features is not None and n != n_features:
         raise ValueError(f"the pair's difference has {n} features; {n_features} are expected")
     indices, values = np.asarray(u.indices), np.asarray(u.values)
@@ -352,7 +352,7 @@ def _checked(u: SparseVector, n_features: int | None) -> SparseVector:
         )
     if not indices.size:
         return _vector(np.empty(0, dtype=np.int64), np.empty(0), n)
-    indices, values = indices.astype(np.int64), checks.array(values, "the values of a SparseVector", 1)
+    indices, values = indices.astype(np.int64), check_array(values, "the values of a SparseVector", 1)
     if not (indices[1:] > indices[:-1]).all():
         order = np.argsort(indices, kind="stable")
         indices, values = indices[order], values[order]

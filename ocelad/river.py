@@ -15,16 +15,16 @@ try:
 except ImportError:
     raise ImportError("ocelad.river needs River: pip install 'ocelad[river]'") from None
 
-from ocelad import checks
-from ocelad.checks import Floats
+from ocelad._typing import Floats
+from ocelad._validation import check_choice, check_integer, check_label, check_number
+from ocelad.engines.grow import grown
+from ocelad.engines.track import track_metric
+from ocelad.ensemble.ocelad import Ocelad
+from ocelad.estimators.reservoir import FARTHEST, Partner, Reservoir
+from ocelad.estimators.scaling import SQUARED_LENGTH, DistanceScaler, ScaleSetting
+from ocelad.learners.comid import LossName
 from ocelad.metric import Metric
-from ocelad.online.comid import LossName
-from ocelad.online.grow import grown
-from ocelad.online.ocelad import Ocelad
-from ocelad.online.track import track_metric
 from ocelad.pairs import Events, subtract
-from ocelad.reservoir import FARTHEST, Partner, Reservoir
-from ocelad.yardstick import SQUARED_LENGTH, ScaleSetting, Yardstick
 
 __all__ = ["LabelMetric", "MetricKNNClassifier", "PairMetric"]
 
@@ -53,7 +53,7 @@ class PairMetric(base.Base):
         The weight of a feature at first, of points divided by the scale; with "auto", a pair of average distance is
         then at the threshold.
     scale : "auto" or float
-        The length that points are divided by. "auto": found from the first 100 pairs (``ocelad.yardstick.Yardstick``).
+        The length that points are divided by. "auto": found from the first 100 pairs (``ocelad.estimators.scaling.DistanceScaler``).
 
     Examples
     --------
@@ -98,7 +98,7 @@ class PairMetric(base.Base):
 
     def learn_pair(self, x: Features, z: Features, similar: Any) -> None:
         """Learn that two points are similar (True or +1) or not (False or -1)."""
-        y = checks.label(similar, "similar")
+        y = check_label(similar, "similar")
         one, other = checked_point(x, "x"), checked_point(z, "z")
         self._tracked.learn(one, [Partner(other, y > 0)])
 
@@ -123,7 +123,7 @@ class LabelMetric(base.SupervisedTransformer):
     Parameters
     ----------
     reservoir_size : int
-        How many past points are kept as partners; see ``ocelad.reservoir.Reservoir``. After a change, partners from
+        How many past points are kept as partners; see ``ocelad.estimators.reservoir.Reservoir``. After a change, partners from
         before it mislead, for about as many points as this.
     pairs_per_point : int
         How many partners a point gets; 0: it learns nothing, and distances are Euclidean but for a factor.
@@ -238,9 +238,9 @@ class MetricKNNClassifier(base.Classifier):
         scale: ScaleSetting = "auto",
         seed: int | None = None,
     ) -> None:
-        self.n_neighbors = checks.whole(n_neighbors, "n_neighbors", at_least=1)
-        self.window_size = checks.whole(window_size, "window_size", at_least=1)
-        self.weighted = checks.choice(weighted, "weighted", (False, True))
+        self.n_neighbors = check_integer(n_neighbors, "n_neighbors", at_least=1)
+        self.window_size = check_integer(window_size, "window_size", at_least=1)
+        self.weighted = check_choice(weighted, "weighted", (False, True))
         self.reservoir_size = reservoir_size
         self.pairs_per_point = pairs_per_point
         self.loss = loss
@@ -338,10 +338,10 @@ class _Tracked:
             "step_size": wanted.step_size,
             "shrinkage": wanted.shrinkage,
             "diagonal": wanted.diagonal,
-            "initial_scale": checks.number(wanted.initial_scale, "initial_scale", at_least=0),
+            "initial_scale": check_number(wanted.initial_scale, "initial_scale", at_least=0),
         }
         track_metric(1, **self._settings)  # refuses what has no meaning
-        self._yardstick = Yardstick(wanted.scale)
+        self._yardstick = DistanceScaler(wanted.scale)
         self._ocelad: Ocelad[Any, Metric] | None = None
         self._metric: Metric | None = None
         self._root: Floats | None = None
@@ -431,7 +431,7 @@ class _Drawn:
 
     def __init__(self, wanted: Any) -> None:
         self.tracked = _Tracked(wanted)
-        self._per_point = checks.whole(wanted.pairs_per_point, "pairs_per_point", at_least=0)
+        self._per_point = check_integer(wanted.pairs_per_point, "pairs_per_point", at_least=0)
         self._reservoir = Reservoir(wanted.reservoir_size, wanted.seed)
 
     def learn(self, point: Point, label: Any) -> None:

@@ -13,11 +13,11 @@ from math import exp, log, sqrt
 import numpy as np
 
 from ocelad import Comid, Metric
-from ocelad.checks import Floats
-from ocelad.online import weights
-from ocelad.online.adaptive_bank import COMID_STEPS, N_MEMORIES, WINDOWS
-from ocelad.online.kernels import adaptive, calibration, changes
-from ocelad.online.weighing import Discounted
+from ocelad._typing import Floats
+from ocelad.adaptive.adaptive_bank import COMID_STEPS, N_MEMORIES, WINDOWS
+from ocelad.adaptive.kernels import cusum, experts, platt
+from ocelad.ensemble import weight_updates
+from ocelad.ensemble.weighting import DiscountedHedge
 from ocelad.pairs import Event
 
 
@@ -30,12 +30,12 @@ def probability(odds: float) -> float:
 
 
 def log_loss(odds: float, y: float) -> float:
-    return -log(max(probability(y * odds), calibration.LEAST_PROBABILITY))
+    return -log(max(probability(y * odds), platt.LEAST_PROBABILITY))
 
 
 def usual_part(far: float) -> float:
     """How much a pair counts that is so far apart, where 1 is usual."""
-    return min(1.0, adaptive.USUAL / far) if far > 0.0 else 1.0
+    return min(1.0, experts.USUAL / far) if far > 0.0 else 1.0
 
 
 @dataclass
@@ -45,29 +45,29 @@ class Fit:
     offset: float = 1.0
     slope: float = 1.0
     level: float = 1.0
-    curvature: Floats = field(default_factory=lambda: calibration.PSEUDO * np.eye(2))
+    curvature: Floats = field(default_factory=lambda: platt.PSEUDO * np.eye(2))
 
     def copy(self) -> Fit:
         return Fit(self.offset, self.slope, self.level, self.curvature.copy())
 
     def relative(self, square: float) -> float:
-        return clipped(square / self.level, calibration.FARTHEST)
+        return clipped(square / self.level, platt.FARTHEST)
 
     def odds(self, square: float) -> float:
-        return clipped(self.offset - self.slope * self.relative(square), calibration.MOST_ODDS)
+        return clipped(self.offset - self.slope * self.relative(square), platt.MOST_ODDS)
 
     def learn(self, square: float, y: float, t: int, levelled: bool) -> None:
         p, inputs = probability(self.odds(square)), np.array([1.0, -self.relative(square)])
-        steepness = max(p * (1.0 - p), calibration.LEAST_CURVATURE)
-        pull = calibration.PSEUDO / calibration.HORIZON * np.eye(2)
-        self.curvature = (1.0 - 1.0 / calibration.HORIZON) * self.curvature
+        steepness = max(p * (1.0 - p), platt.LEAST_CURVATURE)
+        pull = platt.PSEUDO / platt.HORIZON * np.eye(2)
+        self.curvature = (1.0 - 1.0 / platt.HORIZON) * self.curvature
         self.curvature += steepness * np.outer(inputs, inputs) + pull
         step = np.linalg.solve(self.curvature, (p - (y > 0.0)) * inputs)
-        self.offset = clipped(self.offset - step[0], calibration.MOST_ODDS)
-        self.slope = min(max(self.slope - step[1], 0.0), calibration.MOST_ODDS)
+        self.offset = clipped(self.offset - step[0], platt.MOST_ODDS)
+        self.slope = min(max(self.slope - step[1], 0.0), platt.MOST_ODDS)
         if levelled:
-            share = max(1.0 / calibration.HORIZON, 1.0 / t)
-            self.level = max((1.0 - share) * self.level + share * abs(square), calibration.LEAST_LEVEL)
+            share = max(1.0 / platt.HORIZON, 1.0 / t)
+            self.level = max((1.0 - share) * self.level + share * abs(square), platt.LEAST_LEVEL)
 
 
 class Moments:
@@ -115,14 +115,14 @@ class Near:
     seen: float = 0.0
 
     def look(self, nearness: float, size: float, same: float, t: int) -> None:
-        if t <= adaptive.WATCHED + 20:
-            self.bound = nearness if t <= adaptive.WATCHED + 1 else max(self.bound, nearness)
+        if t <= experts.WATCHED + 20:
+            self.bound = nearness if t <= experts.WATCHED + 1 else max(self.bound, nearness)
             return
         near = nearness > self.bound
         if near:
-            kept = 1.0 - 1.0 / adaptive.NEAR_MEMORY
+            kept = 1.0 - 1.0 / experts.NEAR_MEMORY
             self.same, self.seen = kept * self.same + same, kept * self.seen + 1.0
-        self.bound += size * max(0.02, 1.0 / t) * (near - adaptive.NEAR_SHARE)
+        self.bound += size * max(0.02, 1.0 / t) * (near - experts.NEAR_SHARE)
 
 
 class AdaptiveReference:
@@ -139,7 +139,7 @@ class AdaptiveReference:
             Comid(start, step_size=step / n_features**2, loss="logistic", regularizer=None) for step in COMID_STEPS
         ]
         self.memories: list[Memory | None] = [None] * N_MEMORIES
-        self.n_experts = len(WINDOWS) + len(COMID_STEPS) + adaptive.N_PRIORS + N_MEMORIES
+        self.n_experts = len(WINDOWS) + len(COMID_STEPS) + experts.N_PRIORS + N_MEMORIES
         self.fits: list[Fit] = []
         self.logarithms = np.zeros(self.n_experts)
         self.asides: list[tuple[Floats, float]] = []
@@ -149,7 +149,7 @@ class AdaptiveReference:
         self.n_memorised = self.n_restarts = 0
         self.recent: dict[int, tuple[Floats, float]] = {}
         self.near_prior, self.near_own = Near(), Near()
-        self.share_same, self.prior_likelihoods = 0.0, np.zeros(adaptive.N_PRIORS)
+        self.share_same, self.prior_likelihoods = 0.0, np.zeros(experts.N_PRIORS)
 
     def step(self, event: Event) -> tuple[Floats, float]:
         self.t += 1
@@ -166,7 +166,7 @@ class AdaptiveReference:
         for k, comid in enumerate(self.comids, start=len(WINDOWS)):
             squares[k] = s @ comid.play().matrix @ s
         if not self.fits:
-            self.fits = [Fit(level=max(abs(square), calibration.LEAST_LEVEL)) for square in squares]
+            self.fits = [Fit(level=max(abs(square), platt.LEAST_LEVEL)) for square in squares]
         odds = np.array([fit.odds(square) for fit, square in zip(self.fits, squares, strict=True)])
         shares = self.shares()
         losses = np.array([log_loss(each, y) for each in odds])
@@ -176,21 +176,21 @@ class AdaptiveReference:
         self.learn(x, s, y, squares, shares)
         self.recent[t] = (x, y)
         self.look_for_change(log(max(likely, 1e-12) / max(1.0 - likely, 1e-12)), y)
-        if t % adaptive.ASIDE == 0:
+        if t % experts.ASIDE == 0:
             self.set_aside(shares)
         self.weigh(losses)
         return losses, y * said
 
     def watch(self, event: Event) -> None:
-        self.watched = [*self.watched, (event.u, event.y)][-adaptive.ASIDE :]
+        self.watched = [*self.watched, (event.u, event.y)][-experts.ASIDE :]
         U = np.array([u for u, _ in self.watched])
         size = sqrt(np.mean(U**2))
-        if self.t < adaptive.WATCHED or size == 0.0:
+        if self.t < experts.WATCHED or size == 0.0:
             return
         self.unit = 2.0 ** -np.frexp(size)[1]
         self.spread, self.spread_count = np.mean((U * self.unit) ** 2, axis=0), float(len(U))
-        self.windows = [Moments(adaptive.RIDGE, length, self.spread) for length in WINDOWS]
-        self.everything = Moments(adaptive.RIDGE_ALL, adaptive.ALL_WINDOW, self.spread)
+        self.windows = [Moments(experts.RIDGE, length, self.spread) for length in WINDOWS]
+        self.everything = Moments(experts.RIDGE_ALL, experts.ALL_WINDOW, self.spread)
         for at, (u, y) in enumerate(self.watched, start=1):
             self.learn_moments(u * self.unit, y, at)
         self.spread_count = float(len(U))
@@ -212,7 +212,7 @@ class AdaptiveReference:
     def matrices(self) -> list[Floats]:
         """The squared distance of every expert, in the unit of the first pairs."""
         whitened, by_spread = self.everything.inverse_mean(), np.outer(self.roots(), self.roots())
-        windows = [moments.inverse_mean() - adaptive.TAKEN_AWAY * whitened for moments in self.windows]
+        windows = [moments.inverse_mean() - experts.TAKEN_AWAY * whitened for moments in self.windows]
         return [
             *windows,
             *(comid.play().matrix * by_spread for comid in self.comids),
@@ -230,8 +230,8 @@ class AdaptiveReference:
         return np.exp(self.logarithms) / np.exp(self.logarithms).sum()
 
     def weigh(self, losses: Floats) -> None:
-        self.logarithms = (1.0 - 1.0 / Discounted.horizon) * self.logarithms - losses
-        self.logarithms = np.maximum(self.logarithms - self.logarithms.max(), weights.FAINTEST)
+        self.logarithms = (1.0 - 1.0 / DiscountedHedge.horizon) * self.logarithms - losses
+        self.logarithms = np.maximum(self.logarithms - self.logarithms.max(), weight_updates.FAINTEST)
 
     def learn(self, x: Floats, s: Floats, y: float, squares: Floats, shares: Floats) -> None:
         memories = [None] * (self.n_experts - N_MEMORIES) + self.memories
@@ -247,7 +247,7 @@ class AdaptiveReference:
         moments.forget()
         if y > 0.0:
             moments.add(x, usual_part(x @ moments.inverse_mean() @ x / self.n))
-        if y > 0.0 or t % adaptive.PATIENCE == 0:
+        if y > 0.0 or t % experts.PATIENCE == 0:
             moments.hold_up(t % self.n, self.spread)
 
     def learn_moments(self, x: Floats, y: float, t: int) -> None:
@@ -258,24 +258,24 @@ class AdaptiveReference:
         self.everything.forget()
         self.everything.add(x, part)
         self.everything.hold_up(feature, self.spread)
-        self.spread_count = adaptive.SPREAD_KEPT * self.spread_count + 1.0
+        self.spread_count = experts.SPREAD_KEPT * self.spread_count + 1.0
         self.spread = np.where(self.spread > 0.0, self.spread + (x**2 - self.spread) / self.spread_count, 0.0)
 
     def look_for_change(self, odds: float, y: float) -> None:
         """A likelihood ratio: of odds that are only a part of those that were given, to those that were given."""
-        sure = clipped(odds, changes.SUREST)
-        self.evidence += log_loss(sure, y) - log_loss(changes.TEMPERED * sure, y)
-        if self.evidence <= 0.0 or self.t < changes.FIRST:
+        sure = clipped(odds, cusum.SUREST)
+        self.evidence += log_loss(sure, y) - log_loss(cusum.TEMPERED * sure, y)
+        if self.evidence <= 0.0 or self.t < cusum.FIRST:
             self.evidence, self.since, self.told = 0.0, self.t + 1, False
-        elif self.evidence > changes.CONVINCING:
-            if self.changes and self.t - self.changes[-1][1] <= changes.APART:
+        elif self.evidence > cusum.CONVINCING:
+            if self.changes and self.t - self.changes[-1][1] <= cusum.APART:
                 began, found, strength = self.changes.pop()
                 self.changes.append((began, found, max(strength, self.evidence)))
             else:
                 self.changes.append((self.since, self.t, self.evidence))
             self.restart()
             self.evidence, self.since, self.told = 0.0, self.t + 1, False
-        elif self.evidence > changes.POSSIBLE and not self.told:
+        elif self.evidence > cusum.POSSIBLE and not self.told:
             self.told = True
             self.memorise()
 
@@ -289,10 +289,10 @@ class AdaptiveReference:
         self.n_memorised += 1
 
     def restart(self) -> None:
-        for k in range(adaptive.FIRST_RESTARTED, len(self.windows)):
-            self.windows[k] = Moments(adaptive.RIDGE, WINDOWS[k], self.spread)
+        for k in range(experts.FIRST_RESTARTED, len(self.windows)):
+            self.windows[k] = Moments(experts.RIDGE, WINDOWS[k], self.spread)
             self.fits[k] = self.fits[0].copy()
-            for t in range(max(self.since, self.t - adaptive.ASIDE + 1), self.t + 1):
+            for t in range(max(self.since, self.t - experts.ASIDE + 1), self.t + 1):
                 self.learn_window(self.windows[k], *self.recent[t], t)
         self.n_restarts += 1
 
@@ -301,17 +301,17 @@ class AdaptiveReference:
         if self.asides:
             scale = np.outer(self.spread, self.spread)
             moved, size = np.sum(scale * (A - self.asides[-1][0]) ** 2), np.sum(scale * A**2)
-            self.drift = sqrt(min(moved / size, 1e6)) / adaptive.ASIDE
+            self.drift = sqrt(min(moved / size, 1e6)) / experts.ASIDE
         self.asides.append((A, offset))
 
     def look_near(self, said: float, squares: Floats, y: float, losses: Floats) -> None:
         """How often near pairs are the same; and which prior does best."""
-        priors = slice(len(WINDOWS) + len(COMID_STEPS), len(WINDOWS) + len(COMID_STEPS) + adaptive.N_PRIORS)
+        priors = slice(len(WINDOWS) + len(COMID_STEPS), len(WINDOWS) + len(COMID_STEPS) + experts.N_PRIORS)
         trust = np.exp(self.prior_likelihoods - self.prior_likelihoods.max())
         distances = [fit.relative(square) for fit, square in zip(self.fits[priors], squares[priors], strict=True)]
         same = float(y > 0.0)
-        self.share_same += max(1.0 / (self.t + 1.0), 1.0 / adaptive.PRIOR_HORIZON) * (same - self.share_same)
+        self.share_same += max(1.0 / (self.t + 1.0), 1.0 / experts.PRIOR_HORIZON) * (same - self.share_same)
         self.near_prior.look(-float(trust @ distances / trust.sum()), 0.5, same, self.t)
         self.near_own.look(said, 2.0, same, self.t)
-        kept = 1.0 - 1.0 / adaptive.PRIOR_HORIZON
+        kept = 1.0 - 1.0 / experts.PRIOR_HORIZON
         self.prior_likelihoods = kept * self.prior_likelihoods - losses[priors]

@@ -22,10 +22,10 @@ def told_by_one(seed: int, n: int, rounds: int, every: int | None = None, noise:
     return Events(U, np.where(rng.random(rounds) < noise, rng.choice([-1.0, 1.0], size=rounds), y))
 
 
-def logistic_answers(seed: int, n: int, rounds: int, turn: float = 0.0) -> Events:
+def logistic_answers(seed: int, n: int, rounds: int, round_state: float = 0.0) -> Events:
     """Answers with the probability ``1 / (1 + exp(4 d^2 - 3))``, d the difference in a direction that may turn."""
     rng = np.random.default_rng(seed)
-    U, angle = rng.normal(size=(rounds, n)), turn * np.arange(rounds)
+    U, angle = rng.normal(size=(rounds, n)), round_state * np.arange(rounds)
     d = np.cos(angle) * U[:, 0] + np.sin(angle) * U[:, -1]
     return Events(U, np.where(rng.random(rounds) < 1.0 / (1.0 + np.exp(4.0 * d**2 - 3.0)), 1.0, -1.0))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ocelad import track_metric
-from ocelad.online.blocked_bank import BlockedBank, SparseBank
+from ocelad.engines.blocked_bank import BlockedBank, SparseBank
 from ocelad.pairs import Event, Events, Relative, Relatives
 
 # With NUMBA_DISABLE_JIT=1 kernels run as plain Python, and the tests on fewer rounds.
@@ -65,7 +65,7 @@ def make(engine, n=3, **settings):
     if engine not in SMALL_BLOCKS:
         return track_metric(n, engine=engine, **settings)
     engine, name, small = SMALL_BLOCKS[engine]
-    with patch(f"ocelad.online.blocked_bank.{name}", small):
+    with patch(f"ocelad.engines.blocked_bank.{name}", small):
         return track_metric(n, engine=engine, **settings)
 
 
@@ -122,11 +122,11 @@ def assert_same(fast, definition, tolerance=RTOL, what=""):
     assert np.linalg.norm(M.matrix - N.matrix) <= tolerance * max(np.linalg.norm(N.matrix), 1e-3), what
     assert M.threshold == pytest.approx(N.threshold, rel=tolerance), what
     assert M.round == N.round, what
-    np.testing.assert_allclose(fast.turn.weights, definition.turn.weights, rtol=tolerance, err_msg=what)
+    np.testing.assert_allclose(fast.round_state.weights, definition.round_state.weights, rtol=tolerance, err_msg=what)
 
 
 def assert_same_bits(one, other):
     assert one.play() == other.play()
-    assert (one.turn.weights == other.turn.weights).all()
-    assert (one.turn.before == other.turn.before).all()
-    assert one.turn.starting == other.turn.starting
+    assert (one.round_state.weights == other.round_state.weights).all()
+    assert (one.round_state.before == other.round_state.before).all()
+    assert one.round_state.starting == other.round_state.starting

@@ -20,9 +20,9 @@ import numpy as np
 from ocelad.service import logs
 from ocelad.service.items import scaled
 from ocelad.service.itemset import ItemSet
-from ocelad.service.learning import warm
-from ocelad.service.run import Server as Uvicorn
-from ocelad.service.run import bound
+from ocelad.service.learning import precompile_learning
+from ocelad.service.server import Server as Uvicorn
+from ocelad.service.server import bound
 from ocelad.service.service import Service
 from ocelad.service.settings import Settings
 
@@ -48,7 +48,7 @@ def served(folder: Path, *items: ItemSet, **settings: Any) -> Iterator[tuple[htt
     logs.set_up("json")
     listening, bound_settings = bound(Settings(folder=folder, port=0, **settings))
     with listening:
-        warm([3])  # as the command does: nobody waits for an answer until kernels are compiled
+        precompile_learning([3])  # as the command does: nobody waits for an answer until kernels are compiled
         service = Service.open(bound_settings)
         for i, each in enumerate(items):
             name = f"some{i}" if i else "some"

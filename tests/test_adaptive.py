@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ocelad import LearnerError, Relative, Relatives, track_metric
-from ocelad.online.adaptive import MOST_FEATURES, resume, track_adaptive
-from ocelad.online.adaptive_bank import N_MEMORIES, WINDOWS, AdaptiveBank
-from ocelad.online.changes import MOST_CHANGES, changes_of
-from ocelad.online.dyadic import Scale
-from ocelad.online.kernels import adaptive, calibration
-from ocelad.online.kernels import changes as change_kernels
-from ocelad.online.spectrum import played_matrix
-from ocelad.online.weighing import Discounted, Round
-from ocelad.online.weights import FAINTEST
+from ocelad.adaptive.adaptive_bank import N_MEMORIES, WINDOWS, AdaptiveBank
+from ocelad.adaptive.change_detection import MOST_CHANGES, changes_of
+from ocelad.adaptive.kernels import cusum as change_kernels
+from ocelad.adaptive.kernels import experts, platt
+from ocelad.adaptive.metric_regularization import played_matrix
+from ocelad.adaptive.track import MOST_FEATURES, resume, track_adaptive
+from ocelad.ensemble.schedule import Scale
+from ocelad.ensemble.weight_updates import FAINTEST
+from ocelad.ensemble.weighting import DiscountedHedge, RoundInfo
 from ocelad.pairs import Event, Events
 
 # Same mathematics, other arithmetic; it was 1e-12 at worst.
@@ -65,9 +65,9 @@ def assert_agrees(events: Events) -> AdaptiveReference:
         np.testing.assert_allclose(passed.probabilities, probabilities, rtol=RTOL, err_msg=f"round {t}")
         assert margin == pytest.approx(expected, rel=RTOL, abs=RTOL), f"round {t}"
     bank = tracker.bank
-    assert bank.drift(tracker.turn) == pytest.approx(reference.drift, rel=RTOL)
+    assert bank.drift(tracker.round_state) == pytest.approx(reference.drift, rel=RTOL)
     assert [(change.round, change.noticed) for change in bank.changes] == [each[:2] for each in reference.changes]
-    for place, near in ((adaptive.PRIOR_NEAR, reference.near_prior), (adaptive.OWN_NEAR, reference.near_own)):
+    for place, near in ((experts.PRIOR_NEAR, reference.near_prior), (experts.OWN_NEAR, reference.near_own)):
         told = bank._state.numbers[place : place + 3]
         np.testing.assert_allclose(told, [near.bound, near.same, near.seen], rtol=RTOL, atol=RTOL)
     np.testing.assert_allclose(bank._state.priors, reference.prior_likelihoods, rtol=RTOL)
@@ -75,8 +75,8 @@ def assert_agrees(events: Events) -> AdaptiveReference:
         U = events.U[-20:]
         A, offset = reference.mixture(reference.shares())
         squares = np.array([u @ A @ u for u in U * reference.unit])
-        odds = np.clip(offset - squares, -calibration.MOST_ODDS, calibration.MOST_ODDS)
-        np.testing.assert_allclose(bank.log_odds(U, tracker.turn), odds, rtol=RTOL, atol=RTOL)
+        odds = np.clip(offset - squares, -platt.MOST_ODDS, platt.MOST_ODDS)
+        np.testing.assert_allclose(bank.log_odds(U, tracker.round_state), odds, rtol=RTOL, atol=RTOL)
     return reference
 
 
@@ -135,18 +135,18 @@ def test_it_goes_on_from_its_state(data):
     kept_at = data.draw(st.integers(0, 12) | st.integers(0, rounds), label="kept at")
     events = told_by_one(data.draw(st.integers(0, 99), label="seed"), n, rounds, every=rounds // 3)
     tracker = tracker_after(events, kept_at)
-    arrays, about = tracker.state()
-    resumed = resume(arrays, about)
+    arrays, metadata = tracker.state()
+    resumed = resume(arrays, metadata)
     for array in arrays.values():  # they are copies, on either side
         array[...] = 0
     assert_same_bits(tracker, resumed)
-    for name in adaptive.State._fields[: adaptive.State._fields.index("x")]:  # from there on it is scratch
+    for name in experts.State._fields[: experts.State._fields.index("x")]:  # from there on it is scratch
         assert np.array_equal(getattr(tracker.bank._state, name), getattr(resumed.bank._state, name)), name
     rest = events[kept_at:]
     assert (tracker.replay(rest) == resumed.replay(rest)).all()
     assert_same_bits(tracker, resumed)
     assert tracker.bank.changes == resumed.bank.changes
-    assert tracker.bank.drift(tracker.turn) == resumed.bank.drift(resumed.turn)
+    assert tracker.bank.drift(tracker.round_state) == resumed.bank.drift(resumed.round_state)
 
 
 def test_reading_changes_nothing():
@@ -154,7 +154,7 @@ def test_reading_changes_nothing():
     events = told_by_one(1, 3, 30)
     read, unread = track_adaptive(3), track_adaptive(3)
     for event in events:
-        read.play(), read.bank.log_odds(events.U, read.turn), read.bank.changes, read.state(), deepcopy(read)
+        read.play(), read.bank.log_odds(events.U, read.round_state), read.bank.changes, read.state(), deepcopy(read)
         assert (read.step(event).losses == unread.step(event).losses).all()
     assert_same_bits(read, unread)
 
@@ -176,37 +176,37 @@ def damaged_arrays(arrays):
 
 @pytest.mark.parametrize("rounds", [0, 5, 30])
 def test_damaged_arrays_are_refused(rounds):
-    arrays, about = tracker_after(told_by_one(1, 3, 30), rounds).state()
+    arrays, metadata = tracker_after(told_by_one(1, 3, 30), rounds).state()
     for name, damaged in damaged_arrays(arrays):
         if all(np.array_equal(damaged.get(key), value) for key, value in arrays.items()):
             continue  # no column can be taken from an array without any
         with pytest.raises(ValueError, match=name.removeprefix("bank.").removeprefix("comid.")):
-            resume(damaged, about)
+            resume(damaged, metadata)
     with pytest.raises(ValueError, match="'more' was kept, which is not known here"):
-        resume({**arrays, "more": np.zeros(1)}, about)
+        resume({**arrays, "more": np.zeros(1)}, metadata)
 
 
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        (("fits", (0, calibration.SLOPE)), -1.0),
-        (("fits", (2, calibration.OFFSET)), 1e9),
-        (("fits", (3, calibration.LEVEL)), 0.0),
-        (("fits", (1, calibration.CURVE_SLOPE)), -1.0),
+        (("fits", (0, platt.SLOPE)), -1.0),
+        (("fits", (2, platt.OFFSET)), 1e9),
+        (("fits", (3, platt.LEVEL)), 0.0),
+        (("fits", (1, platt.CURVE_SLOPE)), -1.0),
         (("owed", 1), 0.0),
         (("owed", 0), 2.0),
         (("spread", 0), -1.0),
-        (("numbers", adaptive.UNIT), -1.0),
+        (("numbers", experts.UNIT), -1.0),
         (("evidence", 3), -1.0),
         (("taken", 0), -1.0),
     ],
 )
 def test_impossible_numbers_are_refused(place, value):
-    arrays, about = tracker_after(told_by_one(1, 3, 30), 30).state()
+    arrays, metadata = tracker_after(told_by_one(1, 3, 30), 30).state()
     name, at = place
     arrays[f"bank.{name}"][at] = value
     with pytest.raises(ValueError, match=f"what was kept as '{name}'"):
-        resume(arrays, about)
+        resume(arrays, metadata)
 
 
 @pytest.mark.parametrize(
@@ -223,17 +223,17 @@ def test_impossible_numbers_are_refused(place, value):
     ],
 )
 def test_settings_of_something_else_are_refused(change):
-    arrays, about = track_adaptive(3).state()
+    arrays, metadata = track_adaptive(3).state()
     with pytest.raises(ValueError, match=r"\S+ \S+ \S+"):
-        resume(arrays, {**about, "settings": {**about["settings"], **change}})
+        resume(arrays, {**metadata, "settings": {**metadata["settings"], **change}})
 
 
 @pytest.mark.parametrize("missing", ["n_features", "sparse", "weighing", "rates"])
 def test_settings_that_are_missing_are_told(missing):
-    arrays, about = track_adaptive(3).state()
-    del about["settings"][missing]
+    arrays, metadata = track_adaptive(3).state()
+    del metadata["settings"][missing]
     with pytest.raises(ValueError, match="settings"):
-        resume(arrays, about)
+        resume(arrays, metadata)
 
 
 # -- Scale-free --
@@ -249,7 +249,7 @@ def test_twice_as_large_gives_the_same_bits(power):
     scaled = Events(events.U * 2.0**power, events.y)
     one, other = track_adaptive(4), track_adaptive(4)
     assert (one.replay(events) == other.replay(scaled)).all()
-    assert (one.bank.log_odds(events.U, one.turn) == other.bank.log_odds(scaled.U, other.turn)).all()
+    assert (one.bank.log_odds(events.U, one.round_state) == other.bank.log_odds(scaled.U, other.round_state)).all()
     assert one.bank.changes == other.bank.changes
     metric, same = one.play(), other.play()
     np.testing.assert_allclose(same.squared_length(scaled.U), metric.squared_length(events.U), rtol=1e-12)
@@ -292,8 +292,8 @@ def assert_playable(tracker, U):
     assert values[0] >= -1e-9 * values[-1]
     assert 0.0 < metric.threshold < np.inf
     assert metric.round == tracker.n_rounds
-    odds = tracker.bank.log_odds(U, tracker.turn)
-    assert (np.abs(odds) <= calibration.MOST_ODDS).all()
+    odds = tracker.bank.log_odds(U, tracker.round_state)
+    assert (np.abs(odds) <= platt.MOST_ODDS).all()
     assert 0.0 <= tracker.bank.trust <= 1.0
     return metric
 
@@ -320,7 +320,7 @@ def test_a_metric_is_played_when_far_is_the_same(n):
 def test_a_metric_is_played_when_no_pair_has_differed_lately():
     events = told_by_one(1, 3, 30)
     tracker = tracker_after(events, 30)
-    tracker.replay(Events(np.zeros((adaptive.ASIDE, 3)), np.ones(adaptive.ASIDE)))
+    tracker.replay(Events(np.zeros((experts.ASIDE, 3)), np.ones(experts.ASIDE)))
     assert assert_playable(tracker, events.U).matrix.any()
 
 
@@ -331,7 +331,7 @@ def test_what_is_played_tells_as_the_ensemble_does(n):
     tracker = tracker_after(events, 1500)
     U = events.U[1500:]
     by_metric = tracker.play().threshold - tracker.play().squared_length(U)
-    odds = tracker.bank.log_odds(U, tracker.turn)
+    odds = tracker.bank.log_odds(U, tracker.round_state)
     assert np.mean((by_metric > 0.0) == (odds > 0.0)) > 0.9
     assert np.corrcoef(by_metric, odds)[0, 1] > 0.9
 
@@ -368,31 +368,31 @@ RECORDS = st.integers(1, 6).flatmap(
 @given(RECORDS, st.floats(-5.0, 5.0))
 def test_discounted_weights(case, shift):
     logarithms, losses = map(np.array, case)
-    weighing, halves = Discounted(), np.full(len(losses), 0.5)
+    weighting, halves = DiscountedHedge(), np.full(len(losses), 0.5)
     records = np.array([logarithms, np.exp(logarithms)])
     before = records.copy()
-    after = weighing.learn(records, Round(2, 0, losses, halves), halves)
+    after = weighting.learn(records, RoundInfo(2, 0, losses, halves), halves)
     assert (records == before).all()
-    weights = weighing.weights(after)
+    weights = weighting.weights(after)
     assert weights.max() == 1.0
     assert weights.min() >= np.exp(FAINTEST) * (1.0 - 1e-12)
     # What all lose alike does not matter.
-    moved = weighing.weights(weighing.learn(records, Round(2, 0, losses + shift, halves), halves))
+    moved = weighting.weights(weighting.learn(records, RoundInfo(2, 0, losses + shift, halves), halves))
     np.testing.assert_allclose(moved, weights, rtol=1e-9)
     # By the definition, written out.
-    logs = (1.0 - 1.0 / Discounted.horizon) * logarithms - losses
+    logs = (1.0 - 1.0 / DiscountedHedge.horizon) * logarithms - losses
     np.testing.assert_allclose(np.log(weights), np.maximum(logs - logs.max(), FAINTEST), atol=1e-9)
 
 
 def test_discounted_weights_let_anyone_come_back():
-    weighing, halves = Discounted(), np.full(2, 0.5)
-    records = np.transpose([weighing.begin(Scale(j, 1), t=1) for j in (0, 1)])
+    weighting, halves = DiscountedHedge(), np.full(2, 0.5)
+    records = np.transpose([weighting.begin(Scale(j, 1), t=1) for j in (0, 1)])
     for t in range(1000):
-        records = weighing.learn(records, Round(t + 1, 0, np.array([0.0, 1.0]), halves), halves)
-    assert weighing.weights(records)[1] == pytest.approx(np.exp(FAINTEST))
+        records = weighting.learn(records, RoundInfo(t + 1, 0, np.array([0.0, 1.0]), halves), halves)
+    assert weighting.weights(records)[1] == pytest.approx(np.exp(FAINTEST))
     for t in range(20):
-        records = weighing.learn(records, Round(t + 1, 0, np.array([1.0, 0.0]), halves), halves)
-    assert weighing.weights(records)[1] == 1.0
+        records = weighting.learn(records, RoundInfo(t + 1, 0, np.array([1.0, 0.0]), halves), halves)
+    assert weighting.weights(records)[1] == 1.0
 
 
 # -- What is refused --
@@ -439,11 +439,11 @@ def test_pairs_before_one_too_far_apart_are_learned_from():
 
 def test_a_bank_is_for_one_ensemble():
     bank = tracker_after(told_by_one(1, 3, 30), 5).bank
-    turn = track_adaptive(3).turn
+    round_state = track_adaptive(3).round_state
     with pytest.raises(ValueError, match="every Ocelad needs one of its own"):
-        bank.start(turn)
+        bank.start(round_state)
     with pytest.raises(ValueError, match="experts; the ensemble has 1"):
-        AdaptiveBank(3).start(track_metric(3).turn)
+        AdaptiveBank(3).start(track_metric(3).round_state)
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 2.5, "3", None])
@@ -461,7 +461,7 @@ def test_which_engine_there_is():
 
 def test_experts_have_names():
     bank = AdaptiveBank(3, windows=(10, 20))
-    assert len(set(bank.experts)) == len(bank.experts) == track_adaptive(3).turn.active - len(WINDOWS) + 2
+    assert len(set(bank.experts)) == len(bank.experts) == track_adaptive(3).round_state.active - len(WINDOWS) + 2
 
 
 # -- Changes, one by one --

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from adaptive_streams import logistic_answers, right, told_by_one
 
-from ocelad.online.adaptive import track_adaptive
-from ocelad.online.changes import MOST_CHANGES
-from ocelad.online.kernels import calibration
+from ocelad.adaptive.change_detection import MOST_CHANGES
+from ocelad.adaptive.kernels import platt
+from ocelad.adaptive.track import track_adaptive
+from ocelad.evaluation.streams import DriftingClusters, Phase
 from ocelad.pairs import Events
-from ocelad.streams import DriftingClusters, Phase
 
 # -- Probabilities --
 
@@ -102,7 +102,7 @@ KINDS = {
     "never differ": lambda events, tracker: Events(np.zeros_like(events.U), events.y),
     "far is similar": lambda events, tracker: Events(events.U, -events.y),
     "the opposite of what was said": lambda events, tracker: Events(
-        events.U, np.where(tracker.bank.log_odds(events.U, tracker.turn) > 0.0, -1.0, 1.0)
+        events.U, np.where(tracker.bank.log_odds(events.U, tracker.round_state) > 0.0, -1.0, 1.0)
     ),
     **{
         each.__name__: lambda events, tracker, made=each: with_differences(events, made(events)) for each in DIFFERENCES
@@ -123,9 +123,9 @@ def assert_sound(tracker) -> None:
         root = np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
         assert np.linalg.eigvalsh(P / np.outer(root, root))[0] >= -1e-9
     assert np.isfinite(state.fits).all()
-    assert (np.abs(state.fits[:, calibration.OFFSET]) <= calibration.MOST_ODDS).all()
-    assert (state.fits[:, calibration.SLOPE] >= 0.0).all()
-    assert (state.fits[:, calibration.SLOPE] <= calibration.MOST_ODDS).all()
+    assert (np.abs(state.fits[:, platt.OFFSET]) <= platt.MOST_ODDS).all()
+    assert (state.fits[:, platt.SLOPE] >= 0.0).all()
+    assert (state.fits[:, platt.SLOPE] <= platt.MOST_ODDS).all()
     assert np.isfinite(state.memories).all()
     assert (state.spread >= 0.0).all()
     metric = tracker.play()
@@ -133,9 +133,9 @@ def assert_sound(tracker) -> None:
     assert values[0] >= -1e-9 * values[-1]
     assert values[-1] > 0.0
     assert 0.0 < metric.threshold < np.inf
-    assert 0.0 <= tracker.bank.drift(tracker.turn) < 20.0
+    assert 0.0 <= tracker.bank.drift(tracker.round_state) < 20.0
     assert len(tracker.bank.changes) <= MOST_CHANGES
-    assert np.isfinite(tracker.turn.weights).all()
+    assert np.isfinite(tracker.round_state.weights).all()
 
 
 def survives(kind: str, n: int, rounds: int, block: int):
@@ -145,7 +145,7 @@ def survives(kind: str, n: int, rounds: int, block: int):
         events = KINDS[kind](told_by_one(first % 997, n, block, every=300), tracker)
         margins = tracker.replay(events)
         assert np.isfinite(margins).all()
-        assert (np.abs(margins) <= calibration.MOST_ODDS * (1.0 + 1e-12)).all()  # a mean, which is rounded
+        assert (np.abs(margins) <= platt.MOST_ODDS * (1.0 + 1e-12)).all()  # a mean, which is rounded
         assert_sound(tracker)
     return tracker
 
@@ -178,7 +178,7 @@ def test_an_adversary_does_no_harm():
     """Every answer is the opposite of what is said of its pair at that moment."""
     tracker = track_adaptive(3)
     for event in told_by_one(1, 3, 1500):
-        odds = tracker.bank.log_odds(event.u[None], tracker.turn)[0]
+        odds = tracker.bank.log_odds(event.u[None], tracker.round_state)[0]
         tracker.step(event._replace(y=-1.0 if odds > 0.0 else 1.0))
     assert_sound(tracker)
     learns_again(tracker, 3, rounds=600)
@@ -254,10 +254,10 @@ def test_memories_are_of_use_when_an_old_question_comes_back():
 def test_drift_is_larger_where_the_metric_moves(n):
     drifts = [[], []]
     for seed in range(5):
-        for told, turn in zip(drifts, (0.0, 0.01), strict=True):
+        for told, round_state in zip(drifts, (0.0, 0.01), strict=True):
             tracker = track_adaptive(n)
-            tracker.replay(logistic_answers(seed, n, 2000, turn))
-            told.append(tracker.bank.drift(tracker.turn))
+            tracker.replay(logistic_answers(seed, n, 2000, round_state))
+            told.append(tracker.bank.drift(tracker.round_state))
     still, moving = drifts
     assert np.median(moving) > 1.5 * np.median(still)
     assert min(moving) > np.median(still)

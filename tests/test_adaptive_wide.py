@@ -11,11 +11,11 @@ from engine_cases import assert_same_bits
 from scipy import sparse
 
 from ocelad import LearnerError, Relative
-from ocelad.online.adaptive import resume, track_adaptive
-from ocelad.online.dyadic import Schedule
-from ocelad.online.kernels import calibration
-from ocelad.online.track import comid_bank
-from ocelad.online.wide import MOST_DIRECTIONS, WATCHED, Watching, WideBank
+from ocelad.adaptive.kernels import platt
+from ocelad.adaptive.many_features import MOST_DIRECTIONS, WATCHED, Watching, WideBank
+from ocelad.adaptive.track import resume, track_adaptive
+from ocelad.engines.track import comid_bank
+from ocelad.ensemble.schedule import Schedule
 from ocelad.pairs import Event, Events
 from ocelad.testing import check_bank
 
@@ -65,7 +65,7 @@ def test_it_learns_from_sparse_pairs():
     assert right(tracker.replay(events)[200:]) > 0.97
     metric = tracker.play()
     assert metric.squared_length(events.U).shape == (500,)
-    odds = tracker.bank.log_odds(events.U, tracker.turn)
+    odds = tracker.bank.log_odds(events.U, tracker.round_state)
     assert np.mean((odds > 0.0) == (events.y > 0.0)) > 0.97
     # What is kept grows with the features, not with their square.
     assert sum(array.nbytes for array in tracker.state()[0].values()) < 16 * 8 * 2 * MOST_DIRECTIONS * N_WORDS
@@ -107,15 +107,15 @@ def test_sparse_pairs_go_on_from_a_state(kept_at):
 def test_damaged_states_are_refused(rounds):
     tracker = track_adaptive(N)
     tracker.replay(told_by_three(3, rounds))
-    arrays, about = tracker.state()
+    arrays, metadata = tracker.state()
     for name, array in arrays.items():
         with pytest.raises(ValueError, match=r"\w+ \w+"):
-            resume({key: value for key, value in arrays.items() if key != name}, about)
+            resume({key: value for key, value in arrays.items() if key != name}, metadata)
         if array.dtype == np.float64 and array.size:
             wrong = array.copy()
             wrong.flat[0] = np.nan
             with pytest.raises(ValueError, match="finite"):
-                resume({**arrays, name: wrong}, about)
+                resume({**arrays, name: wrong}, metadata)
 
 
 def test_twice_as_large_gives_the_same_bits():
@@ -147,14 +147,14 @@ def test_probabilities_are_calibrated():
         among = (p >= low) & (p < high)
         assert among.sum() > 100
         assert similar[among].mean() == pytest.approx(p[among].mean(), abs=0.1)
-    assert (np.abs(np.log(p / (1.0 - p))) <= calibration.MOST_ODDS).all()
+    assert (np.abs(np.log(p / (1.0 - p))) <= platt.MOST_ODDS).all()
 
 
 def test_log_odds_are_those_that_are_judged():
     events = told_by_three(5, 60)
     tracker = track_adaptive(N)
     for event in events:
-        odds = tracker.bank.log_odds(event.u[None], tracker.turn)[0]
+        odds = tracker.bank.log_odds(event.u[None], tracker.round_state)[0]
         assert tracker.replay([event])[0] == pytest.approx(event.y * odds, rel=1e-9, abs=1e-9)
 
 
@@ -165,7 +165,7 @@ def test_a_change_is_told():
     tracker.replay(Events(events.U, np.where(np.arange(700) < 500, events.y, -events.y)))
     assert [change.noticed > 500 for change in tracker.bank.changes][:1] == [True]
     assert all(change.round <= change.noticed for change in tracker.bank.changes)
-    assert np.isnan(tracker.bank.drift(tracker.turn))
+    assert np.isnan(tracker.bank.drift(tracker.round_state))
 
 
 def test_pairs_that_do_not_differ_come_first():

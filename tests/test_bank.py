@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ocelad import LearnerBank, LearnerError, Metric, Ocelad, Pair, track_metric
-from ocelad.online.dyadic import Scale
-from ocelad.online.rice import Rice
+from ocelad.engines.rice_bank import RiceBank
+from ocelad.ensemble.schedule import Scale
 from ocelad.pairs import Event
 from ocelad.testing import check_bank, check_learner
 
@@ -44,7 +44,7 @@ def steps(ocelad, rounds, seed=0):
 def test_a_scale_starts_from_what_the_scale_below_held():
     ocelad = steps(Ocelad(LearnerBank(Mean)), 6)
     event = np.array([0.3])
-    _, after = ocelad.bank.observe(event, ocelad.turn)
+    _, after = ocelad.bank.observe(event, ocelad.round_state)
     held = [learner.play() for learner in after.learners]
     ocelad.step(event)  # round 7; round 8 starts scales 0 to 3
     assert [learner.start for learner in ocelad.bank.learners][1:] == held
@@ -61,11 +61,11 @@ def test_what_the_finest_scale_starts_from(finest):
 
     ocelad = steps(Ocelad(LearnerBank(make, finest=finest)), 5)
     event = np.array([0.3])
-    _, after = ocelad.bank.observe(event, ocelad.turn)
+    _, after = ocelad.bank.observe(event, ocelad.round_state)
     plays = np.array([learner.play()[0] for learner in after.learners])
     made.clear()
     ocelad.step(event)
-    before = ocelad.turn.before
+    before = ocelad.round_state.before
     if finest == "carry":
         assert made == []
         assert ocelad.bank.learners[0].play() == plays[0]
@@ -167,10 +167,10 @@ def test_a_learner_that_cannot_be_started_is_named():
     ocelad = Ocelad(LearnerBank(lambda scale, start: Broken(scale, start, "make")))
     ocelad.step(np.ones(1))
     ocelad.step(np.ones(1))
-    turn, play = ocelad.turn, ocelad.play()
+    round_state, play = ocelad.round_state, ocelad.play()
     with pytest.raises(LearnerError, match=r"in round 4 .* scale 2 .* could not be started \(KeyError: 'no room'\)"):
         ocelad.step(np.ones(1))
-    assert ocelad.turn is turn
+    assert ocelad.round_state is round_state
     assert ocelad.play() == play
 
 
@@ -235,7 +235,7 @@ def test_an_interrupt_between_learning_and_weighing_changes_nothing(monkeypatch,
 
     with monkeypatch.context() as patch:
         if stage == "reweigh":
-            patch.setattr("ocelad.online.weighing.reweigh", interrupt)
+            patch.setattr("ocelad.ensemble.weighting.reweigh", interrupt)
         else:
             patch.setattr(Ocelad, "_next_turn", interrupt)
         with pytest.raises(KeyboardInterrupt):
@@ -247,8 +247,8 @@ def test_an_interrupt_between_learning_and_weighing_changes_nothing(monkeypatch,
 @pytest.mark.parametrize("losses", [[1.0, 2.0, 3.0], [np.nan], 1.0])
 def test_a_bank_that_returns_something_else_than_losses_is_refused(losses):
     class Odd(LearnerBank):
-        def observe(self, event, turn):
-            return np.array(losses), super().observe(event, turn)[1]
+        def observe(self, event, round_state):
+            return np.array(losses), super().observe(event, round_state)[1]
 
     ocelad = Ocelad(Odd(Mean))
     before = ocelad.play()
@@ -275,7 +275,7 @@ def test_losses_without_bound_and_below_zero_are_welcome():
         plain.step(event)
         shifted.step(event)
     # Only differences of losses count, and only relative to the largest.
-    np.testing.assert_allclose(plain.turn.weights, shifted.turn.weights, rtol=1e-6)
+    np.testing.assert_allclose(plain.round_state.weights, shifted.round_state.weights, rtol=1e-6)
 
 
 def test_refuses_an_unknown_finest():
@@ -289,7 +289,7 @@ def test_rice_keeps_the_bank_s_contract(finest, shortest_interval):
     rng = np.random.default_rng(0)
     events = [Event(rng.normal(size=3), float(rng.choice([-1, 1]))) for _ in range(20)]
     check_bank(
-        lambda: Rice(Metric(np.eye(3)), step_size=0.1, finest=finest),
+        lambda: RiceBank(Metric(np.eye(3)), step_size=0.1, finest=finest),
         events,
         shortest_interval=shortest_interval,
         refused=Event(np.array([1.0, np.nan, 0.0]), 1.0),
@@ -423,41 +423,43 @@ def test_check_learner_passes_and_asks_for_what_it_needs():
 
 
 class ReadingChanges(LearnerBank):
-    def mix(self, turn):
-        play = super().mix(turn)
+    def mix(self, round_state):
+        play = super().mix(round_state)
         for learner in self.learners:
             learner.value += 1.0
         return play
 
 
 class ReadingChangesLater(LearnerBank):
-    def mix(self, turn):
-        play = super().mix(turn)
+    def mix(self, round_state):
+        play = super().mix(round_state)
         for learner in self.learners:
             learner.step *= 0.9
         return play
 
 
 class OneLossTooMany(LearnerBank):
-    def observe(self, event, turn):
-        losses, bank = super().observe(event, turn)
+    def observe(self, event, round_state):
+        losses, bank = super().observe(event, round_state)
         return np.append(losses, 0.0), bank
 
 
 class TakesAnything(LearnerBank):
-    def observe(self, event, turn):
-        return super().observe(np.nan_to_num(event), turn)
+    def observe(self, event, round_state):
+        return super().observe(np.nan_to_num(event), round_state)
 
 
 class HalfARound(LearnerBank):
-    def observe(self, event, turn):
-        _, self._members = (lambda result: (None, result[1]._members))(super().observe(np.nan_to_num(event), turn))
-        return super().observe(event, turn)
+    def observe(self, event, round_state):
+        _, self._members = (lambda result: (None, result[1]._members))(
+            super().observe(np.nan_to_num(event), round_state)
+        )
+        return super().observe(event, round_state)
 
 
 class MixesNan(LearnerBank):
-    def mix(self, turn):
-        return super().mix(turn) * (np.nan if turn.round == 3 else 1.0)
+    def mix(self, round_state):
+        return super().mix(round_state) * (np.nan if round_state.round == 3 else 1.0)
 
 
 @pytest.mark.parametrize(

@@ -19,19 +19,19 @@ from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalys
 from sklearn.preprocessing import MinMaxScaler
 
 from ocelad import Metric
-from ocelad.baselines import batch, mmc
-from ocelad.baselines.batch import FitError, FitsPairs, FitsPoints, Refitted, drawn_pairs, of_pairs
-from ocelad.baselines.itml import Itml
-from ocelad.baselines.lda import Lda
-from ocelad.baselines.lmnn import Lmnn, pairs_problem, points_problem
-from ocelad.baselines.logdet import divergence
-from ocelad.baselines.mds import Mds
-from ocelad.baselines.mmc import Mmc
-from ocelad.baselines.nca import Nca
-from ocelad.baselines.pca import Pca
-from ocelad.baselines.plain import Whitened, euclidean
-from ocelad.evaluate import knn_error
-from ocelad.streams import DriftingClusters
+from ocelad.evaluation.prequential import knn_error
+from ocelad.evaluation.streams import DriftingClusters
+from ocelad.lab.baselines import batch, mmc
+from ocelad.lab.baselines.batch import FitError, FitsPairs, FitsPoints, Refitted, drawn_pairs, of_pairs
+from ocelad.lab.baselines.itml import Itml
+from ocelad.lab.baselines.lda import Lda
+from ocelad.lab.baselines.lmnn import Lmnn, pairs_problem, points_problem
+from ocelad.lab.baselines.logdet import divergence
+from ocelad.lab.baselines.mds import Mds
+from ocelad.lab.baselines.mmc import Mmc
+from ocelad.lab.baselines.nca import Nca
+from ocelad.lab.baselines.pca import Pca
+from ocelad.lab.baselines.plain import Whitened, euclidean
 
 METHODS = [Lmnn(), Mmc(n_pairs=200), Mmc(diagonal=True, n_pairs=200), Itml(), Nca(), Lda(), Pca(), Mds(), Whitened()]
 FROM_POINTS = [method for method in METHODS if isinstance(method, FitsPoints)]
@@ -774,7 +774,7 @@ def test_euclidean_is_the_trackers_start():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_mmc_s_bound_holds_for_every_metric(seed):
-    from ocelad.baselines.mmc import _distances
+    from ocelad.lab.baselines.mmc import _distances
 
     rng = np.random.default_rng(seed)
     V = rng.normal(size=(12, 3))

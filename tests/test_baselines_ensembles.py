@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ocelad import LearnerBank, Ocelad, track_metric
-from ocelad.baselines.ader import Ader, ader, step_sizes
-from ocelad.baselines.cbce import Cbce, cbce
-from ocelad.baselines.hedge import Hedge, hedge
-from ocelad.baselines.saol import Saol, saol
-from ocelad.online.comid import Comid
-from ocelad.online.draw import drawn_one
-from ocelad.online.dyadic import Candidate, Grid, Scale, Schedule
-from ocelad.online.grow import grown
-from ocelad.online.track import comid_bank
-from ocelad.online.weights import PRIOR, WEALTH
+from ocelad.engines.grow import grown
+from ocelad.engines.track import comid_bank
+from ocelad.ensemble.sampling import drawn_one
+from ocelad.ensemble.schedule import Expert, FixedExperts, Scale, Schedule
+from ocelad.ensemble.weight_updates import PRIOR, WEALTH
+from ocelad.lab.baselines.ader import Ader, ader, step_sizes
+from ocelad.lab.baselines.cbce import Cbce, cbce
+from ocelad.lab.baselines.hedge import Hedge, hedge
+from ocelad.lab.baselines.saol import Saol, saol
+from ocelad.learners.comid import Comid
 from ocelad.pairs import Event, Events
 from ocelad.testing import check_bank
 
@@ -37,16 +37,16 @@ ENSEMBLES = {
 class ScriptedBank:
     """A bank that loses what it is told and plays who it is."""
 
-    def start(self, turn):
+    def start(self, round_state):
         return self
 
-    def observe(self, event, turn):
-        return np.asarray(event, dtype=float)[: turn.active], self
+    def observe(self, event, round_state):
+        return np.asarray(event, dtype=float)[: round_state.active], self
 
-    def mix(self, turn):
-        return turn.probabilities
+    def mix(self, round_state):
+        return round_state.probabilities
 
-    def pick(self, j, turn):
+    def pick(self, j, round_state):
         return j
 
 
@@ -60,9 +60,9 @@ def play_all(ocelad, losses):
     """What was weighed with in each round, the one after the last included."""
     seen = []
     for row in losses:
-        seen.append(ocelad.turn.probabilities)
+        seen.append(ocelad.round_state.probabilities)
         ocelad.step(row)
-    return [*seen, ocelad.turn.probabilities]
+    return [*seen, ocelad.round_state.probabilities]
 
 
 # ---------------------------------------------------------------------------
@@ -71,40 +71,40 @@ def play_all(ocelad, losses):
 
 
 def test_saol_by_hand():
-    ocelad = Ocelad(ScriptedBank(), weighing=Saol())
+    ocelad = Ocelad(ScriptedBank(), weighting=Saol())
     # Round 1: the interval [1, 1], weight min(1/2, 1/sqrt 1). One learner has no regret.
-    assert ocelad.turn.weights.tolist() == [0.5]
+    assert ocelad.round_state.weights.tolist() == [0.5]
     ocelad.step([1.0])
     # Round 2: [2, 2] and [2, 3] begin with 1/2 each. The mean of 0.8 and 0.2 is 0.5, regrets -0.3 and 0.3,
     # weights 0.5 (1 - 0.5 * 0.3) and 0.5 (1 + 0.5 * 0.3).
-    assert ocelad.turn.weights.tolist() == [0.5, 0.5]
+    assert ocelad.round_state.weights.tolist() == [0.5, 0.5]
     ocelad.step([0.8, 0.2])
-    np.testing.assert_allclose(ocelad.turn.before, [0.425, 0.575], rtol=1e-15)
+    np.testing.assert_allclose(ocelad.round_state.before, [0.425, 0.575], rtol=1e-15)
     # Round 3: [3, 3] begins. 3 is clipped to 1. The mean is 0.5 / 1.075 = 20/43, regrets -23/43 and 20/43.
-    np.testing.assert_allclose(ocelad.turn.weights, [0.5, 0.575], rtol=1e-15)
+    np.testing.assert_allclose(ocelad.round_state.weights, [0.5, 0.575], rtol=1e-15)
     ocelad.step([3.0, -1.0])
-    np.testing.assert_allclose(ocelad.turn.before, [0.5 * (1 - 11.5 / 43), 0.575 * (1 + 10 / 43)], rtol=1e-15)
+    np.testing.assert_allclose(ocelad.round_state.before, [0.5 * (1 - 11.5 / 43), 0.575 * (1 + 10 / 43)], rtol=1e-15)
     # Round 4: [4, 4], [4, 5] and [4, 7] begin, the last with min(1/2, 1/sqrt 4).
-    assert ocelad.turn.weights.tolist() == [0.5, 0.5, 0.5]
+    assert ocelad.round_state.weights.tolist() == [0.5, 0.5, 0.5]
 
 
 def test_cbce_by_hand():
-    ocelad = Ocelad(ScriptedBank(), weighing=Cbce())
+    ocelad = Ocelad(ScriptedBank(), weighting=Cbce())
     # Round 1: no stake yet, so that the prior decides: 1 / (1^2 (1 + 0)).
-    assert ocelad.turn.weights.tolist() == [1.0]
+    assert ocelad.round_state.weights.tolist() == [1.0]
     ocelad.step([1.0])
     # Round 2: [2, 2] and [2, 3], prior 1 / (2^2 (1 + 1)) each. The mean loss is 0.5; g is -0.3, of which only the
     # positive part counts where there is no stake, and 0.3. So w = 0.3 / 2 * (1 + 0.3 * 0) for [2, 3].
-    assert ocelad.turn.weights.tolist() == [1 / 8, 1 / 8]
+    assert ocelad.round_state.weights.tolist() == [1 / 8, 1 / 8]
     ocelad.step([0.8, 0.2])
-    np.testing.assert_allclose(ocelad.turn.before, [0.0, 0.15 / 8], rtol=1e-15)
+    np.testing.assert_allclose(ocelad.round_state.before, [0.0, 0.15 / 8], rtol=1e-15)
     # Round 3: [3, 3] has no stake: all is on [2, 3], which loses what the ensemble loses, g = 0; its w becomes
     # 0.3 / 3. The other one gains 1: w = 1 / 2, with the prior 1 / (3^2 (1 + 1)).
-    np.testing.assert_allclose(ocelad.turn.probabilities, [0.0, 1.0], rtol=1e-15)
+    np.testing.assert_allclose(ocelad.round_state.probabilities, [0.0, 1.0], rtol=1e-15)
     ocelad.step([0.0, 1.0])
-    np.testing.assert_allclose(ocelad.turn.before, [0.5 / 18, 0.1 / 8], rtol=1e-15)
+    np.testing.assert_allclose(ocelad.round_state.before, [0.5 / 18, 0.1 / 8], rtol=1e-15)
     # Round 4: [4, 4], [4, 5], [4, 7], prior 1 / (4^2 (1 + 2)).
-    np.testing.assert_allclose(ocelad.turn.weights, [1 / 48] * 3, rtol=1e-15)
+    np.testing.assert_allclose(ocelad.round_state.weights, [1 / 48] * 3, rtol=1e-15)
 
 
 # ---------------------------------------------------------------------------
@@ -173,8 +173,8 @@ def test_weights_are_those_of_the_definition(method, seed, shortest, largest, dr
     rng = np.random.default_rng(seed)
     losses = rng.uniform(-0.2, 1.2, size=(50, 8)) * largest
     losses[:, int(rng.integers(4))] *= 0.3  # one scale is better, so that stakes and wealth grow
-    weighing = {"saol": Saol, "cbce": Cbce}[method](largest_loss=largest)
-    ocelad = Ocelad(ScriptedBank(), shortest_interval=shortest, weighing=weighing, drawn=drawn)
+    weighting = {"saol": Saol, "cbce": Cbce}[method](largest_loss=largest)
+    ocelad = Ocelad(ScriptedBank(), shortest_interval=shortest, weighting=weighting, drawn=drawn)
     expected = brute_force(method, losses, shortest, largest, drawn)
     for got, wanted in zip(play_all(ocelad, losses), expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-15)
@@ -184,11 +184,11 @@ def test_weights_are_those_of_the_definition(method, seed, shortest, largest, dr
 def test_hedge_and_ader_are_exponential_weights(seed, n, rate, dear):
     losses = np.random.default_rng(seed).exponential(size=(30, n)) * (1000.0 if dear else 1.0)
     T, c = 123, 2.0
-    for weighing, eta, prior in (
+    for weighting, eta, prior in (
         (Hedge(rate), rate, lambda i: 1.0 / n),
         (Ader(T, c), math.sqrt(8.0 / (T * c**2)), lambda i: (1 + 1 / n) / (i * (i + 1))),
     ):
-        ocelad = Ocelad(ScriptedBank(), schedule=Grid([1.0] * n), weighing=weighing)
+        ocelad = Ocelad(ScriptedBank(), schedule=FixedExperts([1.0] * n), weighting=weighting)
         seen, lost = play_all(ocelad, losses), np.zeros(n)
         priors = np.array([prior(i) for i in range(1, n + 1)])
         assert priors.sum() == pytest.approx(1.0)  # as the papers have them
@@ -227,13 +227,13 @@ def changing_losses(seed, rounds, scales):
 def test_cbce_keeps_its_wealth_and_its_bound_on_every_interval(seed):
     rounds = 512
     losses = changing_losses(seed, rounds, 10)
-    ocelad = Ocelad(ScriptedBank(), weighing=Cbce())
+    ocelad = Ocelad(ScriptedBank(), weighting=Cbce())
     regret, total_prior = {}, math.pi**2 / 6  # the priors of all intervals sum to at most this
     for t in range(1, rounds + 1):
-        for scale in ocelad.turn.starting:
+        for scale in ocelad.round_state.starting:
             regret[scale.index] = (t, 0.0)
         passed = ocelad.step(losses[t - 1])
-        wealth, prior = ocelad.turn.records[WEALTH], ocelad.turn.records[PRIOR]
+        wealth, prior = ocelad.round_state.records[WEALTH], ocelad.round_state.records[PRIOR]
         assert (wealth > 0.0).all()
         assert (prior * wealth).max() <= total_prior * (1 + 1e-9)
         for j in range(len(passed.losses)):
@@ -246,11 +246,13 @@ def test_cbce_keeps_its_wealth_and_its_bound_on_every_interval(seed):
 
 def test_cbce_follows_a_scale_that_is_better_and_saol_does_too():
     losses = np.tile([0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.1, 0.9], (127, 1))
-    for weighing in (Saol(), Cbce()):
-        ocelad = Ocelad(ScriptedBank(), weighing=weighing)
+    for weighting in (Saol(), Cbce()):
+        ocelad = Ocelad(ScriptedBank(), weighting=weighting)
         probabilities = play_all(ocelad, losses)
         # Scale 6 begins with round 64; the other long ones stand for what is no better than the rest.
-        assert probabilities[-2][6] > 0.9 if isinstance(weighing, Cbce) else probabilities[-2][6] > probabilities[-2][5]
+        assert (
+            probabilities[-2][6] > 0.9 if isinstance(weighting, Cbce) else probabilities[-2][6] > probabilities[-2][5]
+        )
 
 
 # ---------------------------------------------------------------------------
@@ -277,7 +279,7 @@ def test_probabilities_that_rounding_leaves_below_one():
 
 
 def test_what_is_played_is_the_drawn_learner_and_playing_is_pure():
-    ocelad = Ocelad(ScriptedBank(), weighing=Saol(), drawn=1)
+    ocelad = Ocelad(ScriptedBank(), weighting=Saol(), drawn=1)
     for t in range(100):
         j = ocelad.play()
         assert ocelad.play() == j
@@ -302,9 +304,9 @@ def test_draws_need_no_average():
             pass
 
     bank = LearnerBank(Word, starts="scratch", finest="reset")
-    assert Ocelad(bank, weighing=Saol(), drawn=0).play() == {"word": "a"}
+    assert Ocelad(bank, weighting=Saol(), drawn=0).play() == {"word": "a"}
     with pytest.raises(TypeError, match="could not be averaged"):
-        Ocelad(bank, weighing=Saol())
+        Ocelad(bank, weighting=Saol())
 
 
 # ---------------------------------------------------------------------------
@@ -329,21 +331,21 @@ class Tally:
 
 
 def test_what_scales_start_from():
-    scratch = Ocelad(LearnerBank(Tally, starts="scratch", finest="reset"), weighing=Saol())
+    scratch = Ocelad(LearnerBank(Tally, starts="scratch", finest="reset"), weighting=Saol())
     for _ in range(7):
         scratch.step(1.0)
     # Round 8 begins all four scales; after it, scale 0 begins again and the others have seen one round.
     assert [learner.value for learner in scratch.bank.learners] == [0.0] * 4
     scratch.step(1.0)
     assert [learner.value for learner in scratch.bank.learners] == [0.0, 1.0, 1.0, 1.0]
-    together = Ocelad(LearnerBank(Tally, starts="ensemble", finest="carry"), weighing=Cbce())
+    together = Ocelad(LearnerBank(Tally, starts="ensemble", finest="carry"), weighting=Cbce())
     for t in range(1, 40):
         before = together.bank
         together.step(0.1 * (t % 3))
-        turn = together.turn
-        learned = before.observe(0.1 * (t % 3), turn)[1]
-        mean = learned._average(turn.before / turn.before.sum(), t)
-        for scale in turn.starting[1:]:
+        round_state = together.round_state
+        learned = before.observe(0.1 * (t % 3), round_state)[1]
+        mean = learned._average(round_state.before / round_state.before.sum(), t)
+        for scale in round_state.starting[1:]:
             assert together.bank.learners[scale.index].start == pytest.approx(mean, rel=1e-12)
         assert together.bank.learners[0].value == pytest.approx(sum(0.1 * (s % 3) for s in range(1, t + 1)))
 
@@ -375,8 +377,8 @@ def test_compiled_banks_start_as_the_definition_does(engine, starts, finest):
         more |= {"shrinkage": 0.01}
     fast = comid_bank(n, schedule, engine="auto" if engine == "diagonal" else engine, **more)[0]
     slow = comid_bank(n, schedule, engine="dense", **more)[0]
-    for weighing in (Cbce(), Saol()):
-        one, other = (Ocelad(deepcopy(bank), schedule=schedule, weighing=weighing) for bank in (fast, slow))
+    for weighting in (Cbce(), Saol()):
+        one, other = (Ocelad(deepcopy(bank), schedule=schedule, weighting=weighting) for bank in (fast, slow))
         for event in events_of(1, n, rounds):
             a, b = one.step(event), other.step(event)
             np.testing.assert_allclose(a.losses, b.losses, rtol=1e-9, atol=1e-12)
@@ -422,10 +424,10 @@ def test_engines_agree_and_a_replay_is_one_step_after_the_other(name):
         slow.step(event)
     np.testing.assert_allclose(margins, expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(fast.play().matrix, slow.play().matrix, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(fast.turn.probabilities, slow.turn.probabilities, rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(fast.round_state.probabilities, slow.round_state.probabilities, rtol=1e-7, atol=1e-12)
     assert fast.play() == stepped.play()
     assert fast.play().round == slow.play().round == 60
-    assert np.array_equal(fast.turn.records, stepped.turn.records)
+    assert np.array_equal(fast.round_state.records, stepped.round_state.records)
 
 
 @pytest.mark.parametrize("engine", ["fullrank", "lowrank", "dense"])
@@ -434,23 +436,23 @@ def test_an_ensemble_goes_on_from_what_was_kept(name, engine):
     events = events_of(5, 3, 40)
     tracker, other = ENSEMBLES[name](3, engine=engine), ENSEMBLES[name](3, engine=engine)
     tracker.replay(events[:21])
-    arrays, about = tracker.state()
-    other.restore(arrays, about)
+    arrays, metadata = tracker.state()
+    other.restore(arrays, metadata)
     tracker.replay(events[21:])
     other.replay(events[21:])
     assert other.play() == tracker.play()
-    assert np.array_equal(other.turn.records, tracker.turn.records)
+    assert np.array_equal(other.round_state.records, tracker.round_state.records)
 
 
 def test_what_was_kept_of_something_else_is_refused():
-    arrays, about = saol(2, engine="dense").state()
+    arrays, metadata = saol(2, engine="dense").state()
     for other in (cbce(2, engine="dense"), saol(2, engine="dense", seed=1), track_metric(2, engine="dense")):
         with pytest.raises(ValueError, match="it was kept of a tracker with"):
-            other.restore(arrays, about)
+            other.restore(arrays, metadata)
         assert other.n_rounds == 0
     tracker = cbce(2, engine="dense")
     tracker.replay(events_of(6, 2, 9))
-    arrays, about = tracker.state()
+    arrays, metadata = tracker.state()
     for name, wrong, words in (
         ("records", arrays["records"][:-1], "has shape"),
         ("records", arrays["records"] * 2.0, "does not follow"),
@@ -459,7 +461,7 @@ def test_what_was_kept_of_something_else_is_refused():
     ):
         fresh = cbce(2, engine="dense")
         with pytest.raises(ValueError, match=words):
-            fresh.restore({**arrays, name: wrong}, about)
+            fresh.restore({**arrays, name: wrong}, metadata)
         assert fresh.n_rounds == 0
 
 
@@ -478,28 +480,28 @@ def test_banks_keep_their_contract(starts):
 
 
 def test_losses_of_any_size():
-    for weighing in (Saol(), Cbce(), Hedge(10.0)):
-        ocelad = Ocelad(ScriptedBank(), weighing=weighing)
+    for weighting in (Saol(), Cbce(), Hedge(10.0)):
+        ocelad = Ocelad(ScriptedBank(), weighting=weighting)
         for t in range(70):
             ocelad.step(np.array([1.7e308, -1.7e308] * 4) if t % 2 else np.zeros(8))
-            probabilities = ocelad.turn.probabilities
+            probabilities = ocelad.round_state.probabilities
             assert np.isfinite(probabilities).all()
             assert probabilities.sum() == pytest.approx(1.0)
 
 
 def test_hedge_remembers_differences_and_not_sums():
-    ocelad = Ocelad(ScriptedBank(), schedule=Grid([1.0, 1.0]), weighing=Hedge(1.0))
+    ocelad = Ocelad(ScriptedBank(), schedule=FixedExperts([1.0, 1.0]), weighting=Hedge(1.0))
     for losses in ([1e300, 0.0], [0.0, 1e300], [1.0, 0.0]):
         ocelad.step(losses)
-    np.testing.assert_allclose(ocelad.turn.probabilities, [1 / (1 + math.e), math.e / (1 + math.e)], rtol=1e-12)
+    np.testing.assert_allclose(ocelad.round_state.probabilities, [1 / (1 + math.e), math.e / (1 + math.e)], rtol=1e-12)
 
 
 def test_a_weight_of_saol_stays_above_zero_in_the_longest_interval():
-    weighing, records = Saol(), np.array([[0.5, 0.5]])
-    ocelad = Ocelad(ScriptedBank(), schedule=Grid([1.0, 1.0]), weighing=weighing)
+    weighting, records = Saol(), np.array([[0.5, 0.5]])
+    ocelad = Ocelad(ScriptedBank(), schedule=FixedExperts([1.0, 1.0]), weighting=weighting)
     for _ in range(1200):
         ocelad.step([1.0, 0.0])
-    assert ocelad.turn.weights[0] > 0.0
+    assert ocelad.round_state.weights[0] > 0.0
     assert records.tolist() == [[0.5, 0.5]]
 
 
@@ -511,17 +513,17 @@ def test_a_weight_of_saol_stays_above_zero_in_the_longest_interval():
 def test_what_has_no_meaning_is_refused():
     bank = ScriptedBank()
     for error, words, make in (
-        (TypeError, "weighing must have begin, learn and weights", lambda: Ocelad(bank, weighing=Saol)),
-        (TypeError, "weighing must have begin, learn and weights", lambda: Ocelad(bank, weighing="saol")),
+        (TypeError, "weighing must have begin, learn and weights", lambda: Ocelad(bank, weighting=Saol)),
+        (TypeError, "weighing must have begin, learn and weights", lambda: Ocelad(bank, weighting="saol")),
         (TypeError, "drawn must be a whole number", lambda: Ocelad(bank, drawn=True)),
         (ValueError, "drawn must be a whole number of at least 0", lambda: Ocelad(bank, drawn=-1)),
         (TypeError, "start, observe and pick", lambda: Ocelad(track_metric, drawn=0)),
         (TypeError, "schedule must be a Schedule or a Grid", lambda: Ocelad(bank, schedule=3)),
-        (ValueError, "one or the other", lambda: Ocelad(bank, schedule=Grid([1.0]), n_scales=2)),
-        (ValueError, r"rates\[1\] must be a finite number above 0", lambda: Grid([1.0, 0.0])),
-        (TypeError, "rates must be numbers above 0", lambda: Grid(3.0)),
-        (ValueError, "rates must be 1 to 62 numbers; got 0", lambda: Grid([])),
-        (ValueError, "rates must be 1 to 62 numbers; got 63", lambda: Grid([1.0] * 63)),
+        (ValueError, "one or the other", lambda: Ocelad(bank, schedule=FixedExperts([1.0]), n_scales=2)),
+        (ValueError, r"rates\[1\] must be a finite number above 0", lambda: FixedExperts([1.0, 0.0])),
+        (TypeError, "rates must be numbers above 0", lambda: FixedExperts(3.0)),
+        (ValueError, "rates must be 1 to 62 numbers; got 0", lambda: FixedExperts([])),
+        (ValueError, "rates must be 1 to 62 numbers; got 63", lambda: FixedExperts([1.0] * 63)),
         (ValueError, r"step_sizes\[0\] must be a finite number", lambda: hedge(2, step_sizes=[math.nan])),
         (ValueError, "rate must be a finite number above 0", lambda: hedge(2, rate=0.0)),
         (ValueError, "largest_loss must be a finite number above 0", lambda: saol(2, largest_loss=math.inf)),
@@ -543,4 +545,4 @@ def test_a_learner_of_a_grid_that_fails_is_named():
         tracker.step(Event(np.full(2, 1e6), 1.0))
     assert tracker.n_rounds == 0
     assert str(Scale(3, 8)) == "scale 3 (interval length 8)"
-    assert Candidate(1, 8, 0.25).weight_rate == 0.5
+    assert Expert(1, 8, 0.25).weight_rate == 0.5

@@ -13,16 +13,16 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
 from ocelad import Comid, LearnerBank, Metric, Ocelad, Pair, Relative
-from ocelad.baselines import logdet
-from ocelad.baselines.adagrad import AdaGrad
-from ocelad.baselines.comid import RatedComid, Reinitialised, inverse_root
-from ocelad.baselines.ftrl import Ftrl
-from ocelad.baselines.held import positive_part, without_negative
-from ocelad.baselines.itml_online import OnlineItml
-from ocelad.baselines.lego import Lego
-from ocelad.baselines.oasis import Oasis, Similarity
-from ocelad.baselines.pola import Pola
-from ocelad.online.losses import LOSSES
+from ocelad.lab.baselines import logdet
+from ocelad.lab.baselines.adagrad import AdaGrad
+from ocelad.lab.baselines.comid_variants import RatedComid, Reinitialised, inverse_root
+from ocelad.lab.baselines.ftrl import Ftrl
+from ocelad.lab.baselines.held import positive_part, without_negative
+from ocelad.lab.baselines.itml_online import OnlineItml
+from ocelad.lab.baselines.lego import Lego
+from ocelad.lab.baselines.oasis import Oasis, Similarity
+from ocelad.lab.baselines.pola import Pola
+from ocelad.learners.losses import LOSSES
 from ocelad.pairs import Event, Events, as_sparse
 from ocelad.testing import check_learner
 from ocelad.testing import strategies as made

@@ -13,8 +13,8 @@ from engine_cases import COMPILED, ROUNDS, RTOL, assert_same, assert_same_bits, 
 from scipy import sparse
 
 from ocelad import Pair
-from ocelad.online.blocked_bank import BlockedBank
-from ocelad.online.frames import Combination, DenseVectors, SparseVectors
+from ocelad.engines.basis import Combination, DenseVectors, SparseVectors
+from ocelad.engines.blocked_bank import BlockedBank
 from ocelad.pairs import Event, Events, SparseVector
 
 BLOCKED = ["blocked", "blocked, 4", "sparse", "sparse, 4"]

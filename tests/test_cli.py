@@ -15,7 +15,7 @@ from command import run
 from PIL import Image
 
 import ocelad
-from ocelad.demo import Demo
+from ocelad.lab.demo import Demo
 
 COMMAND = [sys.executable, "-m", "ocelad"]
 
@@ -81,7 +81,7 @@ def test_demo_piped_prints_plain_text_and_draws(tmp_path):
 @pytest.fixture
 def few_evaluations(monkeypatch):
     """Most of a short demonstration's time goes into k-NN and k-means."""
-    monkeypatch.setattr("ocelad.demo.EVALUATIONS", 6)
+    monkeypatch.setattr("ocelad.lab.demo.EVALUATIONS", 6)
 
 
 @pytest.mark.usefixtures("few_evaluations")

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from command import kill_four_times, run
 
-from ocelad.compare import METHODS, STREAMS
-from ocelad.compare.suite import ROWS
+from ocelad.lab.compare import METHODS, STREAMS
+from ocelad.lab.compare.suite import ROWS
 
 
 def write_pairs(path, n_pairs=600, n=3, seed=0):

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from command import kill_four_times, run
 
-from ocelad.figures import FIGURES, Claim, Figure, Rows
-from ocelad.figures.folder import Folder
-from ocelad.figures.report import Part, report
+from ocelad.lab.figures import FIGURES, Claim, Figure, Rows
+from ocelad.lab.figures.folder import Folder
+from ocelad.lab.figures.report import Part, report
 
 # Of three streams, to rounds 3000 and 6000, two methods.
 SMALL = ("--trials", "3", "--set", "methods=rice-hinge saol", "--set", "every=3000", "--engine", "threads")
@@ -36,7 +36,7 @@ def said(rows):
     total = rows.tables["numbers"]["value"].sum()
     return [
         Claim("the sum <of all>", "3", f"{total:g}", bool(total == 3), "for a & reason"),
-        Claim("the word", "-", rows.about["settings"]["word"], None),
+        Claim("the word", "-", rows.metadata["settings"]["word"], None),
     ]
 
 
@@ -74,8 +74,8 @@ class TestFigure:
     def test_settings_and_versions_are_in_the_files(self, toy, tmp_path):
         run("figure", "toy", "--set", "scale=2", "--set", "word=c", "--trials", "4", "--output", tmp_path)
         rows = Rows.load(tmp_path / "figure-toy")
-        assert rows.about["settings"] == {"trials": 4, "scale": 2.0, "word": "c"}
-        assert rows.about["versions"]["numpy"] == np.__version__
+        assert rows.metadata["settings"] == {"trials": 4, "scale": 2.0, "word": "c"}
+        assert rows.metadata["versions"]["numpy"] == np.__version__
         assert rows.tables["numbers"]["value"].tolist() == [0.0, 2.0, 4.0, 6.0]
 
     def test_sizes(self, toy, tmp_path):
@@ -152,13 +152,15 @@ class TestDownload:
             progress(5_000_000, 10_000_000)
             return tmp_path / "cache"
 
-        monkeypatch.setattr("ocelad.streams.reviews.download_reviews", fetched)
+        monkeypatch.setattr("ocelad.evaluation.streams.reviews.download_reviews", fetched)
         told = run("figure", "toy", "--download", "--output", tmp_path)
         assert "reviews: 5 MB of 10" in told.stderr
         assert Rows.load(tmp_path / "figure-toy").tables["numbers"]["where"] == [str(tmp_path / "cache")]
 
     def test_nothing_is_fetched_unasked(self, reviews, tmp_path, monkeypatch):
-        monkeypatch.setattr("ocelad.streams.reviews.download_reviews", lambda progress: pytest.fail("fetched"))
+        monkeypatch.setattr(
+            "ocelad.evaluation.streams.reviews.download_reviews", lambda progress: pytest.fail("fetched")
+        )
         run("figure", "toy", "--data", tmp_path, "--output", tmp_path)
         assert Rows.load(tmp_path / "figure-toy").tables["numbers"]["where"] == [str(tmp_path)]
 

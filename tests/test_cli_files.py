@@ -22,8 +22,8 @@ from pyarrow import ipc, parquet
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from ocelad import LabelMetricTracker, Metric, MetricTracker, TripletTracker
-from ocelad.evaluate import knn_error
-from ocelad.files import open_output
+from ocelad.evaluation.prequential import knn_error
+from ocelad.io import open_output
 
 FEATURES = "tempo,loudness,length"
 COMMAND = [sys.executable, "-m", "ocelad"]

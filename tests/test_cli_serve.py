@@ -85,7 +85,7 @@ class TestRefusals:
                 (folder / "notes.txt").write_text("mine")
             raise KeyboardInterrupt
 
-        where = "ocelad.service.learning.warm" if kept == "a project" else "ocelad.service.service.Service.create"
+        where = "ocelad.service.learning.precompile" if kept == "a project" else "ocelad.service.service.Service.create"
         monkeypatch.setattr(where, fails)
         arguments = ["serve", str(items), "--port", "0", "--data-folder", str(folder)]
         assert CliRunner().invoke(cli, arguments).exit_code == 130

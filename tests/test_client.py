@@ -211,7 +211,7 @@ def test_questions_are_answered_as_the_metric_answers_them(project):
     assert told.seq == len(rows)
     expected = metric.distance(features[left], features[right])
     assert np.allclose(told.distances, expected, rtol=1e-9)
-    places = np.array(project.embed([left, features[right]], n_components=3).places)
+    places = np.array(project.embed([left, features[right]], n_components=3).coordinates)
     assert np.isclose(np.linalg.norm(places[0] - places[1]), expected, rtol=1e-6)
     nearest = project.neighbors(left, k=3).neighbors
     order = sorted((metric.distance(features[left], features[other]), other) for other in ITEMS.ids[1:])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ocelad import Comid, LearnerError, Metric, MetricTracker, track_metric
-from ocelad.online import elementwise
-from ocelad.online.losses import LOSSES
-from ocelad.online.mirror import DIVERGENCES
+from ocelad.learners import l1_prox
+from ocelad.learners.losses import LOSSES
+from ocelad.learners.mirror_maps import DIVERGENCES
 from ocelad.pairs import Event
 from ocelad.testing import check_learner
 
@@ -100,12 +100,12 @@ def test_l1_step_carries_a_certificate(divergence):
     for n in (2, 5, 12):
         D = DIVERGENCES[divergence].to_dual(random_metric(rng, n).matrix)
         tau = 0.05
-        M = elementwise.shrink(DIVERGENCES[divergence], D, tau)
+        M = l1_prox.shrink(DIVERGENCES[divergence], D, tau)
         # Optimality, without the solver: psi'(M) = D - Z, with Z = tau sign(M) where M is not zero, inside elsewhere.
         if np.linalg.eigvalsh(M)[0] > 1e-9:
             Z = D - DIVERGENCES[divergence].to_dual(M)
             assert np.abs(Z).max() <= tau * (1 + 1e-6)
-            assert elementwise.gap(M, Z, tau) <= 1e-9 * tau * np.abs(M).sum()
+            assert l1_prox.gap(M, Z, tau) <= 1e-9 * tau * np.abs(M).sum()
             nonzero = np.abs(M) > 1e-7 * np.abs(M).max()
             np.testing.assert_allclose(Z[nonzero], tau * np.sign(M[nonzero]), rtol=1e-4)
 
@@ -128,11 +128,11 @@ def test_l1_step_in_blocks_is_the_step_of_the_whole(divergence, sizes, monkeypat
     noise = rng.uniform(-0.3 * tau, 0.3 * tau, size=D.shape)
     D += noise + noise.T  # between blocks now too, but less than tau
     solved = []
-    solve = elementwise._shrink_block
+    solve = l1_prox._shrink_block
     monkeypatch.setattr(
-        elementwise, "_shrink_block", lambda *arguments: solved.append(len(arguments[1])) or solve(*arguments)
+        l1_prox, "_shrink_block", lambda *arguments: solved.append(len(arguments[1])) or solve(*arguments)
     )
-    M = elementwise.shrink(divergence, D, tau)
+    M = l1_prox.shrink(divergence, D, tau)
     whole = solve(divergence, D, tau, 1e-12)
     np.testing.assert_allclose(M, whole, atol=1e-5 * np.abs(whole).max())  # the root of twice the gap
     assert max(solved, default=1) <= max(sizes)
@@ -143,12 +143,12 @@ def test_l1_step_in_blocks_is_the_step_of_the_whole(divergence, sizes, monkeypat
     if divergence.positive_definite:
         Z = D - divergence.to_dual(M)
         assert np.abs(Z).max() <= tau * (1 + 1e-6)
-        assert elementwise.gap(M, Z, tau) <= 1e-9 * tau * np.abs(M).sum()
+        assert l1_prox.gap(M, Z, tau) <= 1e-9 * tau * np.abs(M).sum()
 
 
 def test_features_that_nothing_connects_are_shrunk_by_themselves():
     D = np.diag([2.0, 0.3, -1.0]) + 0.4 * (1 - np.eye(3))
-    assert (elementwise.shrink(DIVERGENCES["frobenius"], D, 0.5) == np.diag([1.5, 0.0, 0.0])).all()
+    assert (l1_prox.shrink(DIVERGENCES["frobenius"], D, 0.5) == np.diag([1.5, 0.0, 0.0])).all()
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 1e-6])
@@ -156,7 +156,7 @@ def test_an_l1_step_is_as_near_to_the_minimum_as_it_was_asked_for(tolerance):
     rng = np.random.default_rng(1)
     u, tau = rng.normal(size=12), 0.3
     D = np.outer(u, u) - 0.2 * np.eye(12)
-    exact, near = (elementwise.shrink(DIVERGENCES["frobenius"], D, tau, t) for t in (1e-11, tolerance))
+    exact, near = (l1_prox.shrink(DIVERGENCES["frobenius"], D, tau, t) for t in (1e-11, tolerance))
 
     def objective(M):
         return np.square(M - D).sum() / 2 + tau * np.abs(M).sum()
@@ -174,7 +174,7 @@ def test_l1_steps_with_a_singular_answer_are_certified_too(seed):
     rng = np.random.default_rng(seed)
     u = 2 * rng.normal(size=25) / 5
     D, tau = np.eye(25) / 25 + 0.3 * np.outer(u, u), 0.02
-    M = elementwise.shrink(DIVERGENCES["frobenius"], D, tau)
+    M = l1_prox.shrink(DIVERGENCES["frobenius"], D, tau)
     assert 0 < np.linalg.matrix_rank(M, tol=1e-9) < 25
     assert np.linalg.eigvalsh(M)[0] >= -1e-14
     # No positive semidefinite matrix does better: neither along the answer's own directions nor along others.
@@ -197,11 +197,11 @@ def test_the_tolerance_reaches_the_l1_step():
 
 
 def test_l1_step_that_cannot_be_certified_says_so(monkeypatch):
-    monkeypatch.setattr(elementwise, "MAX_STEPS", 2)
+    monkeypatch.setattr(l1_prox, "MAX_STEPS", 2)
     rng = np.random.default_rng(0)
     D = DIVERGENCES["burg"].to_dual(random_metric(rng, 6).matrix)
     with pytest.raises(ArithmeticError, match="did not reach its duality gap"):
-        elementwise.shrink(DIVERGENCES["burg"], D, 0.3)
+        l1_prox.shrink(DIVERGENCES["burg"], D, 0.3)
 
 
 def test_l1_makes_zeros():

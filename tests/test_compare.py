@@ -10,19 +10,19 @@ import pytest
 from scipy.sparse import csr_array
 
 from ocelad import Comid, Metric, track_metric
-from ocelad.baselines.batch import Refitted
-from ocelad.baselines.comid import Reinitialised
-from ocelad.compare import METHODS, STREAMS, Between, Block, Method, PairStream, compare
-from ocelad.compare.catalogue import FIGURE
-from ocelad.compare.contenders import Batch, Ensemble, Fixed, Single, ToldOfChanges
-from ocelad.compare.methods import Setting, check_stream, parsed
-from ocelad.compare.records import Records
-from ocelad.compare.run import candidates
-from ocelad.compare.streams import DriftingStream
-from ocelad.compare.summary import Comparison, Estimate
-from ocelad.compare.trial import Record, Scores, run_trial
-from ocelad.evaluate import Alone, Frozen, prequential
-from ocelad.streams import DriftingClusters, Phase
+from ocelad.evaluation.prequential import Alone, Frozen, prequential
+from ocelad.evaluation.streams import DriftingClusters, Phase
+from ocelad.lab.baselines.batch import Refitted
+from ocelad.lab.baselines.comid_variants import Reinitialised
+from ocelad.lab.compare import METHODS, STREAMS, Between, Block, Method, PairStream, compare
+from ocelad.lab.compare.comparison_streams import DriftingStream
+from ocelad.lab.compare.contestants import Batch, Ensemble, Fixed, Single, ToldOfChanges
+from ocelad.lab.compare.methods import Setting, check_stream, parsed
+from ocelad.lab.compare.records import Records
+from ocelad.lab.compare.registry import FIGURE
+from ocelad.lab.compare.run_comparison import candidates
+from ocelad.lab.compare.summary import Comparison, Estimate
+from ocelad.lab.compare.trial import Record, Scores, run_trial
 
 SHORT = (Phase("A, static", "A", 0.0, 130), Phase("B, drifting", "B", 0.05, 120))
 
@@ -270,8 +270,8 @@ class TestContenders:
             plays.append(one.play() == other.play())
         assert not all(plays)  # other learners are drawn
         ader = METHODS["ader"].contender(setting(rounds=14))
-        assert ader._ensemble.turn.active == 3  # N of its Theorem 3
-        assert METHODS["ader"].contender(setting(rounds=6000))._ensemble.turn.active > 5
+        assert ader._ensemble.round_state.active == 3  # N of its Theorem 3
+        assert METHODS["ader"].contender(setting(rounds=6000))._ensemble.round_state.active > 5
 
     def test_a_fault_of_the_program_is_no_failure_of_the_method(self):
         broken = Method("broken", "", lambda setting: setting.no_such_thing)
@@ -306,7 +306,7 @@ class TestMethods:
         assert parsed(method.label, METHODS) == method
 
     def test_methods_that_cannot_take_a_stream_are_named_before_anything_runs(self, monkeypatch):
-        monkeypatch.setattr("ocelad.compare.run.run_trial", lambda *_: pytest.fail("it ran"))
+        monkeypatch.setattr("ocelad.lab.compare.run_comparison.run_trial", lambda *_: pytest.fail("it ran"))
         with pytest.raises(
             ValueError, match=r"'words' \(itml-online: it does not take sparse points .*these can: rice"
         ):
@@ -331,7 +331,7 @@ class TestMethods:
         ],
     )
     def test_settings_that_a_method_does_not_take_are_refused_before_anything_runs(self, monkeypatch, text, message):
-        monkeypatch.setattr("ocelad.compare.run.run_trial", lambda *_: pytest.fail("it ran"))
+        monkeypatch.setattr("ocelad.lab.compare.run_comparison.run_trial", lambda *_: pytest.fail("it ran"))
         with pytest.raises(ValueError, match=message):
             compare(["euclidean", text], "paper")
 
@@ -378,7 +378,7 @@ class TestJournal:
         method = method.with_settings(step_size=0.5) if other == "settings" else method
         method = METHODS["comid-slow"].with_settings(**method.values) if other == "method" else method
         if other == "program":
-            monkeypatch.setattr("ocelad.journal.program", lambda: "another")
+            monkeypatch.setattr("ocelad.lab.journal.program", lambda: "another")
         with Records(path) as journal:
             assert journal.missing(stream, [method], 0, every) == (method,)
 
@@ -415,7 +415,7 @@ class TestJournal:
         assert path.read_bytes() == b""
 
     def test_every_source_that_a_trial_depends_on_is_in_the_digest(self, tmp_path, monkeypatch):
-        from ocelad import journal
+        from ocelad.lab import journal
 
         for name in ("__init__.py", "baselines/pola.py", "online/comid.py", "compare/judge.py", "cli/track.py"):
             (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -496,7 +496,7 @@ class TestCompare:
         first = run(["comid", "euclidean"])
         ran = []
         monkeypatch.setattr(
-            "ocelad.compare.run.run_trial",
+            "ocelad.lab.compare.run_comparison.run_trial",
             lambda stream, methods, seed, every: (
                 ran.append((seed, [m.name for m in methods])) or run_trial(stream, methods, seed, every)
             ),
@@ -614,7 +614,7 @@ class TestTuning:
             assert len(tried) == len(set(tried))
 
     def test_settings_that_cannot_be_judged_are_not_taken(self):
-        from ocelad.compare.run import _mean
+        from ocelad.lab.compare.run_comparison import _mean
 
         assert _mean([Record("m", 0, [1], ["p"], ["p"], [Scores(np.nan, np.nan, np.nan)])], "knn_error") == np.inf
 
@@ -781,8 +781,8 @@ def test_a_learner_of_ones_own_can_be_compared():
 
 
 def test_a_similarity_is_judged_by_its_own_order():
-    from ocelad.baselines.oasis import Similarity
-    from ocelad.compare.judge import judged
+    from ocelad.lab.baselines.oasis import Similarity
+    from ocelad.lab.compare.scoring import judged
 
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1], 30)
@@ -790,9 +790,9 @@ def test_a_similarity_is_judged_by_its_own_order():
     points[:, 0] = np.where(labels, 5.0, -5.0) + 0.1 * points[:, 0]
     X, Z = points[rng.permutation(60)], points
     y = np.where(X[:, 0] * Z[:, 0] > 0, 1.0, -1.0)
-    from ocelad.compare.streams import Scene
+    from ocelad.lab.compare.comparison_streams import EvalSet
 
-    block = Block(1, "", "", X, Z, y, Scene(points, labels))
+    block = Block(1, "", "", X, Z, y, EvalSet(points, labels))
     right, wrong = (Similarity(sign * np.diag([1.0, 0.0, 0.0])) for sign in (1, -1))
     assert judged(right, block)[::2] == (0.0, 0.0)
     assert judged(wrong, block)[::2] == (1.0, 1.0)

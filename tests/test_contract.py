@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from ocelad import Metric, MetricTracker
-from ocelad.estimators.calibration import Calibration
+from ocelad.estimators.threshold_calibration import Calibration
 
 
 def some_pairs(count=600, seed=0):

@@ -15,14 +15,14 @@ import pytest
 from scipy import sparse
 
 from ocelad import Comid, LearnerError, Metric, MetricTracker, Ocelad, Pair, track_metric
-from ocelad.online.bank import Turn
-from ocelad.online.diagonal import DiagonalComid
-from ocelad.online.diagonal_bank import DiagonalBank
-from ocelad.online.dyadic import Schedule
-from ocelad.online.kernels import diagonal
-from ocelad.online.losses import LOSSES
-from ocelad.online.rice import DiagonalRice
-from ocelad.online.warm import warm
+from ocelad.adaptive.precompile import precompile_engines
+from ocelad.engines.diagonal_bank import DiagonalBank
+from ocelad.engines.kernels import diagonal
+from ocelad.engines.rice_bank import DiagonalRiceBank
+from ocelad.ensemble.bank import RoundState
+from ocelad.ensemble.schedule import Schedule
+from ocelad.learners.diagonal_comid import DiagonalComid
+from ocelad.learners.losses import LOSSES
 from ocelad.pairs import Event, Events
 from ocelad.testing import check_bank, check_learner
 
@@ -71,7 +71,7 @@ def definition_and_fast(n, shortest=1, n_scales=None, settle_every=None, **chang
     if settle_every is not None:
         bank.check_up_every = settle_every
     shape = {"shortest_interval": shortest, "n_scales": n_scales}
-    return Ocelad(DiagonalRice(start, **settings), **shape), Ocelad(bank, **shape)
+    return Ocelad(DiagonalRiceBank(start, **settings), **shape), Ocelad(bank, **shape)
 
 
 def assert_same(fast, definition):
@@ -80,7 +80,7 @@ def assert_same(fast, definition):
     assert one.threshold == pytest.approx(other.threshold, rel=RTOL)
     assert one.round == other.round
     assert one.is_diagonal
-    np.testing.assert_allclose(fast.turn.weights, definition.turn.weights, rtol=RTOL)
+    np.testing.assert_allclose(fast.round_state.weights, definition.round_state.weights, rtol=RTOL)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -131,9 +131,9 @@ def test_a_stream_at_once_gives_the_same_bits_as_pair_by_pair(finest, shortest_i
         parts.replay(Events(events.U[first : first + 29], events.y[first : first + 29]))
     for other in (whole, parts, full):
         assert other.play() == one.play()
-        assert (other.turn.weights == one.turn.weights).all()
-        assert (other.turn.before == one.turn.before).all()
-        assert other.turn.starting == one.turn.starting
+        assert (other.round_state.weights == one.round_state.weights).all()
+        assert (other.round_state.before == one.round_state.before).all()
+        assert other.round_state.starting == one.round_state.starting
 
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
@@ -143,7 +143,7 @@ def test_more_scales_than_there_is_room_for_at_first():
     events = sparse_events(2, 12, 600)
     fast.replay(events)
     definition.replay(events)
-    assert fast.turn.active > diagonal.LANES
+    assert fast.round_state.active > diagonal.LANES
     assert_same(fast, definition)
 
 
@@ -193,9 +193,9 @@ def test_takes_over_metrics():
     rng = np.random.default_rng(0)
     metrics = [Metric.from_diagonal(rng.random(5), 1.0 + rng.random()) for _ in range(10)]
     bank = make_bank(shrinkage=0.0).taking_over(metrics)
-    turn = Turn(600, (), np.eye(10)[7] + 1e-300, np.ones(10))
-    assert bank.mix(turn).diagonal.tolist() == pytest.approx(metrics[7].diagonal.tolist())
-    assert bank.mix(turn).threshold == pytest.approx(metrics[7].threshold)
+    round_state = RoundState(600, (), np.eye(10)[7] + 1e-300, np.ones(10))
+    assert bank.mix(round_state).diagonal.tolist() == pytest.approx(metrics[7].diagonal.tolist())
+    assert bank.mix(round_state).threshold == pytest.approx(metrics[7].threshold)
     assert track_metric(3, diagonal=True).bank.engine == "diagonal"
 
 
@@ -299,7 +299,7 @@ def test_a_hundred_thousand_features_take_little_memory():
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
 def test_each_kernel_is_compiled_for_one_signature_only():
-    warm()
+    precompile_engines()
     for finest in ("carry", "ensemble", "reset"):
         tracker = track_metric(4, diagonal=True, loss="hinge", shrinkage=0.1, finest=finest)
         for event in sparse_events(1, 4, 40):

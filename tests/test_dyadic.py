@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from ocelad.online.dyadic import Schedule
+from ocelad.ensemble.schedule import Schedule
 
 
 def explicit_intervals(shortest: int, levels: int, rounds: int) -> dict[int, list[range]]:

@@ -10,7 +10,6 @@ import pickle
 import subprocess
 import sys
 from copy import deepcopy
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,13 +30,12 @@ from engine_cases import (
 )
 from scipy import sparse
 
-from ocelad import LearnerError, Metric, MetricTracker, Ocelad, track_metric
-from ocelad.online import compiled
-from ocelad.online.dyadic import Schedule
-from ocelad.online.kernels import cholesky, diagonal, eigenform, fullrank, lowrank, rounds, secular
-from ocelad.online.rice import Rice
-from ocelad.online.track import PRELUDE_FEATURES, PRELUDE_ROUNDS, Prelude, choose_engine, compiled_bank
-from ocelad.online.warm import warm
+from ocelad import LearnerError, Metric, MetricTracker, Ocelad, _compile, track_metric
+from ocelad.adaptive.precompile import precompile_engines
+from ocelad.engines.kernels import cholesky, diagonal, eigenform, fullrank, lowrank, rounds, secular
+from ocelad.engines.rice_bank import RiceBank
+from ocelad.engines.track import PRELUDE_FEATURES, PRELUDE_ROUNDS, WarmupBank, choose_engine, compiled_bank
+from ocelad.ensemble.schedule import Schedule
 from ocelad.pairs import Event, Events
 from ocelad.testing import check_bank
 
@@ -526,7 +524,7 @@ def test_auto_begins_with_the_definition_and_hands_over(shrinkage, finest, short
     definition, auto = (track_metric(4, engine=engine, **shared) for engine in ("dense", "auto"))
     engine = "lowrank" if shrinkage else "fullrank"
     for t, event in enumerate(awkward_events(8, 4, ROUNDS + PRELUDE_ROUNDS), start=1):
-        assert isinstance(auto.bank, Prelude) == (t <= PRELUDE_ROUNDS)
+        assert isinstance(auto.bank, WarmupBank) == (t <= PRELUDE_ROUNDS)
         assert auto.bank.engine == engine
         np.testing.assert_allclose(auto.step(event).losses, definition.step(event).losses, rtol=RTOL, atol=RTOL)
         if t == PRELUDE_ROUNDS - 1:
@@ -537,11 +535,11 @@ def test_auto_begins_with_the_definition_and_hands_over(shrinkage, finest, short
 
 
 def test_what_has_no_prelude():
-    assert isinstance(track_metric(PRELUDE_FEATURES).bank, Prelude)
-    assert not isinstance(track_metric(PRELUDE_FEATURES + 1).bank, Prelude)
-    assert not isinstance(track_metric(3, engine="fullrank").bank, Prelude)
-    assert not isinstance(track_metric(3, max_rank=2).bank, Prelude)
-    assert isinstance(track_metric(3, divergence="burg").bank, Rice)
+    assert isinstance(track_metric(PRELUDE_FEATURES).bank, WarmupBank)
+    assert not isinstance(track_metric(PRELUDE_FEATURES + 1).bank, WarmupBank)
+    assert not isinstance(track_metric(3, engine="fullrank").bank, WarmupBank)
+    assert not isinstance(track_metric(3, max_rank=2).bank, WarmupBank)
+    assert isinstance(track_metric(3, divergence="burg").bank, RiceBank)
 
 
 def test_a_few_pairs_import_no_compiler():
@@ -556,7 +554,7 @@ def test_a_few_pairs_import_no_compiler():
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
 def test_each_kernel_is_compiled_for_one_signature_only():
-    warm()
+    precompile_engines()
     for engine in ENGINES:
         for finest in ("carry", "ensemble", "reset"):
             shrinkage = 0.1 if takes(engine, 0.1) else 0.0
@@ -569,7 +567,7 @@ def test_each_kernel_is_compiled_for_one_signature_only():
     for kernel in (lowrank.play, lowrank.start, fullrank.play, fullrank.start):
         assert len(kernel.signatures) == 1, kernel
     # Those that are only called by others have none when the others come from the disk.
-    for kernel in (eigenform.turn, eigenform.deflate, secular.solve, rounds.next_round):
+    for kernel in (eigenform.round_state, eigenform.deflate, secular.solve, rounds.next_round):
         assert len(kernel.signatures) <= 1, kernel
 
 
@@ -596,21 +594,21 @@ def test_the_stamp_of_the_sources_is_another_one_when_any_of_them_is_changed(tmp
     files = [tmp_path / "one.py", tmp_path / "deep" / "two.py"]
     for path in files:
         path.write_text("x = 1\n")
-    stamps = {compiled.sources_stamp(tmp_path)}
-    assert compiled.sources_stamp(tmp_path) in stamps
+    stamps = {_compile.sources_stamp(tmp_path)}
+    assert _compile.sources_stamp(tmp_path) in stamps
     for path in files:
         path.write_text("x = 2\n")
-        stamps.add(compiled.sources_stamp(tmp_path))
+        stamps.add(_compile.sources_stamp(tmp_path))
     (tmp_path / "three.py").write_text("x = 3\n")
-    stamps.add(compiled.sources_stamp(tmp_path))
+    stamps.add(_compile.sources_stamp(tmp_path))
     assert len(stamps) == 4
     (tmp_path / "notes.txt").write_text("of no importance")
-    assert compiled.sources_stamp(tmp_path) in stamps
+    assert _compile.sources_stamp(tmp_path) in stamps
 
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
 def test_every_kernel_on_the_disk_has_the_stamp_of_all_sources():
-    stamp = compiled.sources_stamp(Path(compiled.__file__).parent)
+    stamp = _compile.sources_stamp(*_compile.SHARED_SOURCES)
     kernels = [
         kernel
         for module in (cholesky, diagonal, eigenform, fullrank, lowrank, rounds, secular)
@@ -628,7 +626,7 @@ def test_the_compiler_is_left_as_it_was_set(theirs, tmp_path):
     statement = """
 import numba
 from numba.core import event
-from ocelad.online.kernels import rounds
+from ocelad.engines.kernels import rounds
 
 class Record(event.Listener):
     def on_start(self, event): print(event.data["dispatcher"].py_func.__name__, numba.config.SLP_VECTORIZE)

@@ -11,9 +11,10 @@ from safetensors import safe_open
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from ocelad import LabelMetricTracker, Metric, MetricTracker, QuadrupletTracker, saved
-from ocelad.saved_metric import load_metric
-from ocelad.tracking import Tracking
+from ocelad import LabelMetricTracker, Metric, MetricTracker, QuadrupletTracker
+from ocelad.estimators.file_tracking import Tracking
+from ocelad.estimators.saved_metric import load_metric
+from ocelad.io import state_files
 
 
 def some_pairs(count=60, n_features=4, seed=0):
@@ -78,10 +79,10 @@ def test_names_and_a_fixed_threshold_are_in_the_file(tmp_path):
 def test_the_file_says_what_it_is(tmp_path):
     MetricTracker().fit(*some_pairs()).save(tmp_path / "tracker")
     with safe_open(tmp_path / "tracker", framework="numpy") as file:
-        about = json.loads(file.metadata()["ocelad"])
-    assert about["format"] == "ocelad.tracker/1"
-    assert about["estimator"] == "MetricTracker"
-    assert about["core"]["n_rounds"] == 60
+        metadata = json.loads(file.metadata()["ocelad"])
+    assert metadata["format"] == "ocelad.tracker/1"
+    assert metadata["estimator"] == "MetricTracker"
+    assert metadata["core"]["n_rounds"] == 60
 
 
 def test_what_has_seen_nothing_can_be_saved_once_it_is_started(tmp_path):
@@ -169,7 +170,7 @@ def test_labelled_points_keep_the_settings_they_were_learned_with(tmp_path):
     ],
 )
 def test_a_reservoir_that_cannot_be_is_refused(tmp_path, name, wrong):
-    arrays, about = LabelMetricTracker(random_state=0).fit(*some_points("text")).state()
-    saved.write(tmp_path / "tracker", saved.TRACKER, {**arrays, name: wrong(arrays[name])}, about)
+    arrays, metadata = LabelMetricTracker(random_state=0).fit(*some_points("text")).state()
+    state_files.write(tmp_path / "tracker", state_files.TRACKER, {**arrays, name: wrong(arrays[name])}, metadata)
     with pytest.raises(ValueError, match="is not a whole tracker file"):
         LabelMetricTracker.load(tmp_path / "tracker")

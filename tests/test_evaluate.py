@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ocelad import Comid, Metric
-from ocelad.evaluate import Alone, Frozen, clustering_nmi, knn_error, prequential
-from ocelad.streams import DriftingClusters, Phase
+from ocelad.evaluation.prequential import Alone, Frozen, clustering_nmi, knn_error, prequential
+from ocelad.evaluation.streams import DriftingClusters, Phase
 
 
 def test_knn_error_by_brute_force():

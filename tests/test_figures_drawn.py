@@ -13,16 +13,16 @@ from hypothesis.extra.numpy import arrays
 from matplotlib.text import Text
 
 from ocelad import Metric, Ocelad, track_metric
-from ocelad.baselines.saol import saol
-from ocelad.demo import phases_of
-from ocelad.experiments.intervals import BLOCK, Watched
-from ocelad.experiments.margins import POINTS_PER_CLASS, in_place, is_violated, scattered
-from ocelad.experiments.regret import fitted_scale, told_lengths
-from ocelad.figures import FIGURES, Rows
-from ocelad.figures.intervals import Interval, all_intervals, lineage
-from ocelad.plots import pyplot
-from ocelad.runner import Runner
-from ocelad.streams import DriftingClusters, Phase
+from ocelad.evaluation.plots import pyplot
+from ocelad.evaluation.streams import DriftingClusters, Phase
+from ocelad.lab.baselines.saol import saol
+from ocelad.lab.demo import phases_of
+from ocelad.lab.experiments.intervals import BLOCK, Watched
+from ocelad.lab.experiments.margins import POINTS_PER_CLASS, in_place, is_violated, scattered
+from ocelad.lab.experiments.regret import fitted_scale, told_lengths
+from ocelad.lab.figures import FIGURES, Rows
+from ocelad.lab.figures.intervals import Interval, all_intervals, lineage
+from ocelad.lab.runner import Runner
 
 SMALL = {
     "1": {"trials": 5, "first_seed": 1, "pairs": 200},
@@ -44,7 +44,7 @@ def name(request):
 
 def doctored(rows, table, **changes):
     """The same rows with other columns in one table."""
-    return Rows(rows.about, {**rows.tables, table: {**rows.tables[table], **changes}})
+    return Rows(rows.metadata, {**rows.tables, table: {**rows.tables[table], **changes}})
 
 
 def drawn_numbers(figure):

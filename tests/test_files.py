@@ -22,9 +22,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ocelad.files import FileError, RowError, open_comparisons, open_items, sources
-from ocelad.files.prefetch import Prefetch
-from ocelad.files.text import TextBlock
+from ocelad.io import FileError, RowError, open_comparisons, open_items
+from ocelad.io.tabular import sources
+from ocelad.io.tabular.prefetch import Prefetch
+from ocelad.io.tabular.text import TextBlock
 
 # Differences of larger numbers overflow when squared, which makes a row bad.
 NUMBERS = st.floats(-1e150, 1e150) | st.floats(-1, 1) | st.integers(-5, 5).map(float)
@@ -1002,7 +1003,7 @@ def test_standard_input_is_a_pipe():
     """Rows come as soon as they are written, and the program can end while the pipe is open."""
     program = """
 import sys
-from ocelad.files import open_comparisons
+from ocelad.io import open_comparisons
 with open_comparisons("-", chunk_size=1) as stream:
     print(next(stream).pairs.tolist(), flush=True)
 """
@@ -1029,7 +1030,7 @@ def test_a_line_without_end_is_refused(fresh, monkeypatch):
 
 
 def test_the_extra_is_named_where_it_is_missing(fresh, monkeypatch):
-    from ocelad.files import arrow
+    from ocelad.io.tabular import arrow
 
     path = fresh(".csv")
     path.write_text("x_a,z_a,y\n1,2,1\n")
@@ -1070,7 +1071,7 @@ def test_reading_ahead_is_bounded_and_passes_errors_on():
 
 MEASURE = """
 import resource, sys
-from ocelad.files import open_comparisons
+from ocelad.io import open_comparisons
 with open_comparisons(sys.argv[1]) as stream:
     rows = sum(len(chunk.pairs) for chunk in stream)
 print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
@@ -1083,7 +1084,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path, suffix):
     X = np.random.default_rng(0).normal(size=(1000, 2, 25))
     y = np.ones(1000)
     peaks = []
-    # About as many megabytes. Of each column of a Parquet file a page is in memory, which the smaller file has to fill.
+    # Metadata as many megabytes. Of each column of a Parquet file a page is in memory, which the smaller file has to fill.
     for repeats in (100, 300) if suffix == ".parquet" else (20, 200):
         path = tmp_path / f"{repeats}{suffix}"
         if suffix == ".parquet":

@@ -9,23 +9,23 @@ import pytest
 from engine_cases import COMPILED, assert_same_bits, awkward_events, awkward_relatives, together
 
 from ocelad import Events, LearnerBank, Ocelad
-from ocelad.baselines.cbce import Cbce
-from ocelad.baselines.saol import Saol
-from ocelad.online.bank import LearnerError
-from ocelad.online.draw import BLOCK, drawn_one, uniforms
-from ocelad.online.dyadic import Schedule
-from ocelad.online.track import comid_bank
-from ocelad.online.weighing import Rescaled
+from ocelad.engines.track import comid_bank
+from ocelad.ensemble.bank import LearnerError
+from ocelad.ensemble.sampling import BLOCK, drawn_one, uniforms
+from ocelad.ensemble.schedule import Schedule
+from ocelad.ensemble.weighting import RescaledRegret
+from ocelad.lab.baselines.cbce import Cbce
+from ocelad.lab.baselines.saol import Saol
 
 N = 3
 ROUNDS = 150 if COMPILED else 20
-WEIGHINGS = {"rescaled": Rescaled(), "saol": Saol(0.7), "cbce": Cbce(2.0)}
+WEIGHINGS = {"rescaled": RescaledRegret(), "saol": Saol(0.7), "cbce": Cbce(2.0)}
 
 
-def ensemble(weighing, *, engine="fullrank", shortest=1, drawn=None, loss="hinge", **more):
+def ensemble(weighting, *, engine="fullrank", shortest=1, drawn=None, loss="hinge", **more):
     schedule = Schedule(shortest, 6)
     bank, settings = comid_bank(N, schedule, engine=engine, step_size=0.2, loss=loss, **more)
-    return Ocelad(bank, schedule=schedule, weighing=weighing, drawn=drawn, settings=settings)
+    return Ocelad(bank, schedule=schedule, weighting=weighting, drawn=drawn, settings=settings)
 
 
 def assert_replays_are_steps(events, make):
@@ -40,46 +40,46 @@ def assert_replays_are_steps(events, make):
     np.testing.assert_allclose(margins, expected, rtol=1e-9, atol=1e-12)
     for other in (parts, steps):
         assert_same_bits(whole, other)
-        assert np.array_equal(whole.turn.records, other.turn.records)
+        assert np.array_equal(whole.round_state.records, other.round_state.records)
 
 
 @pytest.mark.parametrize("drawn", [None, 11])
-@pytest.mark.parametrize("weighing", WEIGHINGS)
-def test_full_matrices_with_every_start(weighing, drawn):
+@pytest.mark.parametrize("weighting", WEIGHINGS)
+def test_full_matrices_with_every_start(weighting, drawn):
     for starts, finest in product(("below", "ensemble", "scratch"), ("carry", "ensemble", "reset")):
         more = {"starts": starts, "finest": finest, "drawn": drawn, "shortest": 1 if finest == "carry" else 3}
         events = awkward_events(len(starts), N, ROUNDS)
-        assert_replays_are_steps(events, lambda: ensemble(WEIGHINGS[weighing], **more))  # noqa: B023
+        assert_replays_are_steps(events, lambda: ensemble(WEIGHINGS[weighting], **more))  # noqa: B023
 
 
 @pytest.mark.parametrize("drawn", [None, 5])
-@pytest.mark.parametrize("weighing", ["saol", "cbce"])
+@pytest.mark.parametrize("weighting", ["saol", "cbce"])
 @pytest.mark.parametrize("more", [{"engine": "lowrank", "shrinkage": 0.01}, {"engine": "auto", "diagonal": True}])
-def test_other_engines_with_starts_from_below(weighing, drawn, more):
+def test_other_engines_with_starts_from_below(weighting, drawn, more):
     events = awkward_events(4, N, ROUNDS)
-    assert_replays_are_steps(events, lambda: ensemble(WEIGHINGS[weighing], drawn=drawn, **more))
+    assert_replays_are_steps(events, lambda: ensemble(WEIGHINGS[weighting], drawn=drawn, **more))
 
 
-@pytest.mark.parametrize("weighing", ["saol", "cbce"])
-def test_blocks_agree_but_for_how_blas_rounds(weighing):
+@pytest.mark.parametrize("weighting", ["saol", "cbce"])
+def test_blocks_agree_but_for_how_blas_rounds(weighting):
     events = awkward_events(5, N, ROUNDS)
-    blocked, low = (ensemble(WEIGHINGS[weighing], engine=engine, drawn=2) for engine in ("blocked", "lowrank"))
+    blocked, low = (ensemble(WEIGHINGS[weighting], engine=engine, drawn=2) for engine in ("blocked", "lowrank"))
     np.testing.assert_allclose(blocked.replay(together(events)), low.replay(together(events)), rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(blocked.turn.weights, low.turn.weights, rtol=1e-9)
+    np.testing.assert_allclose(blocked.round_state.weights, low.round_state.weights, rtol=1e-9)
 
 
-@pytest.mark.parametrize("weighing", ["saol", "cbce"])
-def test_relative_comparisons(weighing):
+@pytest.mark.parametrize("weighting", ["saol", "cbce"])
+def test_relative_comparisons(weighting):
     more = {"starts": "ensemble", "finest": "ensemble", "events": "relatives"}
-    assert_replays_are_steps(awkward_relatives(6, N, ROUNDS), lambda: ensemble(WEIGHINGS[weighing], **more))
+    assert_replays_are_steps(awkward_relatives(6, N, ROUNDS), lambda: ensemble(WEIGHINGS[weighting], **more))
 
 
-@pytest.mark.parametrize("weighing", WEIGHINGS)
-def test_a_replay_that_is_refused_has_passed_up_to_there(weighing):
+@pytest.mark.parametrize("weighting", WEIGHINGS)
+def test_a_replay_that_is_refused_has_passed_up_to_there(weighting):
     good = together(awkward_events(7, N, 20))
     U, y, more = np.array(good.U), np.array(good.y), {"starts": "scratch", "finest": "reset", "drawn": 1}
     U[13], y[13] = 1e149, 1.0
-    replayed, stepped = (ensemble(WEIGHINGS[weighing], loss="squared_hinge", **more) for _ in range(2))
+    replayed, stepped = (ensemble(WEIGHINGS[weighting], loss="squared_hinge", **more) for _ in range(2))
     with pytest.raises(LearnerError, match="in round 14 the learner of scale 0"):
         replayed.replay(Events(U, y))
     stepped.replay(good[:13])
@@ -99,7 +99,7 @@ def test_a_weighing_made_of_a_known_one_is_not_taken_for_it():
     one, other = ensemble(Contrary()), ensemble(Saol())
     one.replay(together(events))
     other.replay(together(events))
-    assert not np.array_equal(one.turn.weights, other.turn.weights)
+    assert not np.array_equal(one.round_state.weights, other.round_state.weights)
 
 
 def test_banks_that_are_not_compiled_know_nothing_of_it():
@@ -116,8 +116,11 @@ def test_banks_that_are_not_compiled_know_nothing_of_it():
         def update(self, event):
             self.value += self.step * (event - self.value)
 
-    for weighing in WEIGHINGS.values():
-        replayed, stepped = Ocelad(LearnerBank(Mean), weighing=weighing), Ocelad(LearnerBank(Mean), weighing=weighing)
+    for weighting in WEIGHINGS.values():
+        replayed, stepped = (
+            Ocelad(LearnerBank(Mean), weighting=weighting),
+            Ocelad(LearnerBank(Mean), weighting=weighting),
+        )
         replayed.replay([0.3, 0.7, 0.1] * 5)
         for event in [0.3, 0.7, 0.1] * 5:
             stepped.step(event)

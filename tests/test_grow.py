@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ocelad import LearnerBank, Ocelad, track_metric
-from ocelad.online.grow import grown
+from ocelad.engines.grow import grown
 from ocelad.pairs import Event, Events
 
 SETTINGS = [
@@ -34,8 +34,8 @@ def stream(rounds, sizes, seed):
 
 def assert_same_state(tracker, other):
     assert tracker.n_rounds == other.n_rounds
-    np.testing.assert_allclose(tracker.turn.weights, other.turn.weights, rtol=1e-9)
-    pairs = zip(tracker.bank.held(tracker.turn), other.bank.held(other.turn), strict=True)
+    np.testing.assert_allclose(tracker.round_state.weights, other.round_state.weights, rtol=1e-9)
+    pairs = zip(tracker.bank.held(tracker.round_state), other.bank.held(other.round_state), strict=True)
     for mine, theirs in [*pairs, (tracker.play(), other.play())]:
         np.testing.assert_allclose(mine.matrix, theirs.matrix, rtol=1e-9, atol=1e-9 * np.linalg.norm(theirs.matrix))
         assert mine.threshold == pytest.approx(theirs.threshold, rel=1e-9)

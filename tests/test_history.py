@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocelad.history import MOST_ROWS, History
+from ocelad.estimators.history import MOST_ROWS, History
 
 
 def filled(n_chunks, seed=0):

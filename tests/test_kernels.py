@@ -13,8 +13,8 @@ from engine_cases import COMPILED, awkward_events, make, together
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ocelad.online.kernels import cholesky, eigenform, row_cholesky, secular
-from ocelad.online.metric_bank import MetricBank
+from ocelad.engines.kernels import cholesky, eigenform, row_cholesky, secular
+from ocelad.engines.lowrank_bank import LowRankBank
 from ocelad.testing import strategies
 
 
@@ -106,7 +106,7 @@ def test_directions_stay_orthonormal_and_eigenvalues_above_zero(engine, events, 
     for event in events:
         tracker.step(event)
     bank, state = tracker.bank, tracker.bank._state
-    for slot in state.slots[: tracker.turn.active]:
+    for slot in state.slots[: tracker.round_state.active]:
         V, lam = bank._directions(slot), state.lam[slot, : state.rank[slot]]
         np.testing.assert_allclose(V @ V.T, np.eye(len(V)), atol=1e-12 if engine == "lowrank" else 1e-9)
         assert (lam >= 0).all()
@@ -134,11 +134,11 @@ def test_directions_that_have_become_oblique_are_made_orthonormal_again(engine):
 
 @pytest.mark.parametrize("engine", ["lowrank", "blocked, 4"])
 def test_the_health_check_comes_at_the_same_moment_however_it_is_run(engine, monkeypatch):
-    monkeypatch.setattr("ocelad.online.metric_bank.HEALTHY", 0.0)
-    monkeypatch.setattr(MetricBank, "check_up_every", 16)
+    monkeypatch.setattr("ocelad.engines.lowrank_bank.HEALTHY", 0.0)
+    monkeypatch.setattr(LowRankBank, "check_up_every", 16)
     check_ups = []
-    plain = MetricBank._check_up
-    monkeypatch.setattr(MetricBank, "_check_up", lambda bank: check_ups.append(plain(bank)))
+    plain = LowRankBank._check_up
+    monkeypatch.setattr(LowRankBank, "_check_up", lambda bank: check_ups.append(plain(bank)))
     events = awkward_events(7, 4, 100 if COMPILED else 40)
     one, whole, parts = (make(engine, 4, step_size=0.05) for _ in range(3))
     for event in events:

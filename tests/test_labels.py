@@ -23,9 +23,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from ocelad import LabelMetricTracker, LearnerError, MetricTracker, track_metric
+from ocelad.estimators.reservoir import Reservoir
+from ocelad.estimators.scaling import DistanceScaler
 from ocelad.pairs import SparseVector
-from ocelad.reservoir import Reservoir
-from ocelad.yardstick import Yardstick
 
 # What scikit-learn skips by itself, and why. Nothing is expected to fail.
 SKIPPED = {"check_array_api_input": "needs SCIPY_ARRAY_API to be set before SciPy is imported"}
@@ -60,7 +60,7 @@ def test_learns_from_the_pairs_that_the_reservoir_draws():
         MetricTracker(method="rice", step_size=0.02), reservoir_size=30, pairs_per_point=3, random_state=7
     )
     seed = int(np.random.RandomState(7).randint(2**31 - 1))
-    reservoir, yardstick, tracker = Reservoir(30, seed), Yardstick(), MetricTracker(method="rice", step_size=0.02)
+    reservoir, yardstick, tracker = Reservoir(30, seed), DistanceScaler(), MetricTracker(method="rice", step_size=0.02)
     for x, label in zip(X, y.tolist(), strict=True):
         for partner, similar in reservoir.partners(label, 3):
             u = yardstick.measured((x - partner)[None])[0]
@@ -87,7 +87,7 @@ def test_any_chunking_gives_the_same_bits(sizes, pairs_per_point, sparse):
 def test_long_calls_are_learned_in_parts(monkeypatch):
     X, y = some_points(100)
     whole = LabelMetricTracker(random_state=0).fit(X, y)
-    monkeypatch.setattr("ocelad.estimators.labels.PART", 7)
+    monkeypatch.setattr("ocelad.estimators.label_tracker.PART", 7)
     assert state(LabelMetricTracker(random_state=0).fit(X, y)) == state(whole)
 
 
@@ -289,7 +289,7 @@ def test_a_refused_call_changes_nothing(X, y, sentence):
 
 
 def test_points_that_overflow_half_way_leave_everything_as_it_was(monkeypatch):
-    monkeypatch.setattr("ocelad.estimators.labels.FARTHEST", np.inf)
+    monkeypatch.setattr("ocelad.estimators.label_tracker.FARTHEST", np.inf)
     good, labels = some_points(150, n_features=2)
     tracker = LabelMetricTracker(MetricTracker(method="rice", loss="squared_hinge"), random_state=0).fit(good, labels)
     before = state(tracker)

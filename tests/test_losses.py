@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocelad.online.losses import LOSSES
+from ocelad.learners.losses import LOSSES
 
 margins = st.floats(-50, 50)
 every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)

@@ -141,25 +141,25 @@ def test_only_the_adaptive_method_tells_of_changes():
 def test_what_was_saved_before_there_was_a_choice_is_of_rice():
     pairs, y = some_pairs(50)
     tracker = MetricTracker(method="rice", step_size=0.05).fit(pairs, y)
-    arrays, about = tracker.state()
-    del about["settings"]["method"]
-    loaded = MetricTracker.of_state(arrays, about)
+    arrays, metadata = tracker.state()
+    del metadata["settings"]["method"]
+    loaded = MetricTracker.of_state(arrays, metadata)
     assert loaded.get_params() == tracker.get_params()
     assert loaded.partial_fit(pairs, y).metric_ == tracker.partial_fit(pairs, y).metric_
 
     X, kind = pairs[:, 0], (pairs[:, 0, 0] > 0).astype(int)
     labels = LabelMetricTracker(MetricTracker(method="rice", step_size=0.05), random_state=0).fit(X, kind)
-    arrays, about = labels.state()
-    del about["tracker_settings"]["method"], about["tracker"]["settings"]["method"]
-    loaded = LabelMetricTracker.of_state(arrays, about)
+    arrays, metadata = labels.state()
+    del metadata["tracker_settings"]["method"], metadata["tracker"]["settings"]["method"]
+    loaded = LabelMetricTracker.of_state(arrays, metadata)
     assert loaded.partial_fit(X, kind).metric_ == labels.partial_fit(X, kind).metric_
 
 
 def test_a_file_must_say_the_method_that_it_has_learned_by():
-    arrays, about = MetricTracker(method="rice").fit(*some_pairs(20)).state()
-    about["settings"] = {"method": "adaptive"}
+    arrays, metadata = MetricTracker(method="rice").fit(*some_pairs(20)).state()
+    metadata["settings"] = {"method": "adaptive"}
     with pytest.raises(ValueError, match="it has learned by the method 'rice', and says it is 'adaptive'"):
-        MetricTracker.of_state(arrays, about)
+        MetricTracker.of_state(arrays, metadata)
 
 
 @both_methods

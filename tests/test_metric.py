@@ -142,7 +142,7 @@ def test_files_that_are_not_metrics_are_refused(tmp_path):
         path.write_bytes(broken)
         with pytest.raises(ValueError, match="is not a whole metric file"):
             Metric.load(path)
-    for arrays, about in (
+    for arrays, metadata in (
         ({"matrix": np.eye(2)}, None),
         ({"matrix": np.eye(2)}, {"ocelad": "{"}),
         ({"matrix": np.eye(2)}, {"ocelad": '{"format": "ocelad.metric/0", "threshold": 1, "round": 0}'}),
@@ -151,7 +151,7 @@ def test_files_that_are_not_metrics_are_refused(tmp_path):
         ({"matrix": np.eye(2)}, {"ocelad": '{"format": "ocelad.metric/1", "threshold": "x", "round": 0}'}),
         ({"matrix": np.eye(2)}, {"ocelad": "[1]"}),
     ):
-        save_file(arrays, path, metadata=about)
+        save_file(arrays, path, metadata=metadata)
         with pytest.raises(ValueError, match="is not a whole metric file"):
             Metric.load(path)
     with pytest.raises(FileNotFoundError, match="no file at"):
@@ -373,8 +373,8 @@ def test_every_form_is_saved_pickled_compared_and_read_only(form, tmp_path):
 
 def test_a_file_of_factors_as_they_were_first_written_is_still_read(tmp_path):
     L = np.random.default_rng(0).normal(size=(2, 5))
-    about = {"ocelad": '{"format": "ocelad.metric/1", "threshold": 2.0, "round": 3}'}
-    save_file({"factors": L}, tmp_path / "old.safetensors", metadata=about)
+    metadata = {"ocelad": '{"format": "ocelad.metric/1", "threshold": 2.0, "round": 3}'}
+    save_file({"factors": L}, tmp_path / "old.safetensors", metadata=metadata)
     assert Metric.load(tmp_path / "old.safetensors") == Metric.from_factors(L, 2.0, 3)
 
 
@@ -395,8 +395,8 @@ def test_a_file_of_factors_as_they_were_first_written_is_still_read(tmp_path):
 def test_a_file_whose_parts_are_no_metric_is_refused(change, sentence, tmp_path):
     path = tmp_path / "metric.safetensors"
     Metric.low_rank(*some_parts("base, more and less"), 1.5).save(path)
-    about = {"ocelad": '{"format": "ocelad.metric/1", "threshold": 2.0, "round": 3}'}
-    save_file({**load_file(path), **change}, path, metadata=about)
+    metadata = {"ocelad": '{"format": "ocelad.metric/1", "threshold": 2.0, "round": 3}'}
+    save_file({**load_file(path), **change}, path, metadata=metadata)
     with pytest.raises(ValueError, match=f"is not a whole metric file .*{sentence}"):
         Metric.load(path)
 
@@ -490,7 +490,7 @@ def test_places_have_the_distances_of_the_embedding(n, rank, seed, scale):
     rng = np.random.default_rng(seed)
     factors, X = rng.normal(size=(rank, n)), rng.normal(size=(5, n))
     metric = Metric(scale * (factors.T @ factors))
-    places, embedded = metric.places(X), metric.embed(X)
+    places, embedded = metric.coordinates(X), metric.embed(X)
     assert places.shape[1] <= min(n, rank)
     for i in range(5):
         expected = np.square(embedded - embedded[i]).sum(axis=1)

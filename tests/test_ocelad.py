@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ocelad import Ocelad, Pair, track_metric
-from ocelad.online.weights import reweigh as reweigh_in_place
+from ocelad.ensemble.weight_updates import reweigh as reweigh_in_place
+from ocelad.evaluation.regret import margin_loss
 from ocelad.pairs import Event
-from ocelad.regret import margin_loss
 from ocelad.testing import strategies
 
 
@@ -26,14 +26,14 @@ def reweigh(weights, rates, losses):
 class ScriptedBank:
     """A bank that loses what it is told and plays the turn."""
 
-    def start(self, turn):
+    def start(self, round_state):
         return self
 
-    def observe(self, event, turn):
-        return np.asarray(event, dtype=float)[: turn.active], self
+    def observe(self, event, round_state):
+        return np.asarray(event, dtype=float)[: round_state.active], self
 
-    def mix(self, turn):
-        return turn
+    def mix(self, round_state):
+        return round_state
 
 
 def test_play_is_what_the_next_round_is_judged_on_its_starts_included():
@@ -45,11 +45,11 @@ def test_play_is_what_the_next_round_is_judged_on_its_starts_included():
             event = Event(rng.normal(size=3), float(rng.choice([-1, 1])))
             play = tracker.play()
             metrics = [learner.play() for learner in tracker.bank.learners]
-            assert len(metrics) == tracker.turn.active
+            assert len(metrics) == tracker.round_state.active
             if finest == "carry":  # then every learner knows all that came before, those that just started included
                 assert {metric.round for metric in metrics} == {tracker.n_rounds}
             judged = [loss(metric, event) for metric in metrics]
-            mixed = sum(p * m.matrix for p, m in zip(tracker.turn.probabilities, metrics, strict=True))
+            mixed = sum(p * m.matrix for p, m in zip(tracker.round_state.probabilities, metrics, strict=True))
             np.testing.assert_array_equal(play.matrix, mixed)
             round_ = tracker.step(event)
             np.testing.assert_allclose(round_.losses, judged, rtol=1e-12)
@@ -62,7 +62,7 @@ def test_reading_is_pure(events):
     read, unread = track_metric(2, step_size=0.1), track_metric(2, step_size=0.1)
     for event in events:
         assert read.play() == read.play()
-        _ = read.turn.probabilities
+        _ = read.round_state.probabilities
         read.step(event)
         unread.step(event)
     assert read.play() == unread.play()
@@ -71,21 +71,21 @@ def test_reading_is_pure(events):
 def test_weights_by_hand():
     bank = ScriptedBank()
     ocelad = Ocelad(bank)
-    assert ocelad.turn.weights.tolist() == [0.5]
+    assert ocelad.round_state.weights.tolist() == [0.5]
     ocelad.step([1.0])
     # Round 2 starts scales 0 and 1, of lengths 1 and 2: weights min(1/2, 1) and min(1/2, 1/sqrt 2).
-    assert ocelad.turn.weights.tolist() == [0.5, 0.5]
+    assert ocelad.round_state.weights.tolist() == [0.5, 0.5]
     ocelad.step([3.0, 1.0])
     # Regrets 2 - 3 = -1 and 2 - 1 = 1, largest 1: weights 0.5 (1 -+ 0.5); then round 3 resets scale 0.
-    assert ocelad.turn.before.tolist() == [0.25, 0.75]
-    assert ocelad.turn.weights.tolist() == [0.5, 0.75]
+    assert ocelad.round_state.before.tolist() == [0.25, 0.75]
+    assert ocelad.round_state.weights.tolist() == [0.5, 0.75]
     result = ocelad.step([0.0, 0.0])
     assert result.loss == 0.0
     assert result.probabilities.tolist() == [0.4, 0.6]
     # Round 4 starts scales 0, 1 and 2; equal losses had left the weights as they were.
-    assert ocelad.turn.before.tolist() == [0.5, 0.75]
-    assert ocelad.turn.weights.tolist() == [0.5, 0.5, 0.5]
-    assert [scale.length for scale in ocelad.turn.starting] == [1, 2, 4]
+    assert ocelad.round_state.before.tolist() == [0.5, 0.75]
+    assert ocelad.round_state.weights.tolist() == [0.5, 0.5, 0.5]
+    assert [scale.length for scale in ocelad.round_state.starting] == [1, 2, 4]
 
 
 def test_rounding_noise_does_not_move_the_weights():
@@ -102,10 +102,10 @@ def test_the_largest_losses_there_are():
 
 
 def test_a_turn_cannot_be_written_to():
-    turn = track_metric(2).turn
+    round_state = track_metric(2).round_state
     with pytest.raises(ValueError, match="read-only"):
-        turn.weights[0] = np.nan
-    assert turn == turn
+        round_state.weights[0] = np.nan
+    assert round_state == round_state
     assert repr(track_metric(2, engine="dense")) == "Ocelad(Rice, n_rounds=0, n_active_scales=1)"
 
 
@@ -114,9 +114,9 @@ def test_weights_stay_positive_and_their_total_bounded(losses):
     ocelad = Ocelad(ScriptedBank())
     for event in losses:
         ocelad.step(event)
-        turn = ocelad.turn
-        assert (turn.weights > 0).all()
-        assert turn.probabilities.sum() == pytest.approx(1.0)
+        round_state = ocelad.round_state
+        assert (round_state.weights > 0).all()
+        assert round_state.probabilities.sum() == pytest.approx(1.0)
 
 
 def test_a_scale_that_always_loses_keeps_a_weight():

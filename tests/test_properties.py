@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ocelad import track_metric
-from ocelad.online.losses import LOSSES
-from ocelad.online.mirror import DIVERGENCES
+from ocelad.learners.losses import LOSSES
+from ocelad.learners.mirror_maps import DIVERGENCES
 from ocelad.pairs import Event, Pair
 from ocelad.testing import strategies
 

@@ -12,11 +12,11 @@ from engine_cases import COMPILED, ENGINES, RTOL, SAME_BITS, awkward_events, awk
 from scipy.sparse import csr_array
 
 from ocelad import Events, Metric
-from ocelad.baselines.comid import RatedComid, inverse_root, rated_comid
-from ocelad.baselines.saol import Saol
-from ocelad.online.dyadic import Schedule
-from ocelad.online.ocelad import Ocelad
-from ocelad.online.track import comid_bank
+from ocelad.engines.track import comid_bank
+from ocelad.ensemble.ocelad import Ocelad
+from ocelad.ensemble.schedule import Schedule
+from ocelad.lab.baselines.comid_variants import RatedComid, inverse_root, rated_comid
+from ocelad.lab.baselines.saol import Saol
 from ocelad.pairs import Event
 
 N = 4
@@ -96,12 +96,16 @@ def test_several_scales_go_at_one_pace(engine):
     events = together(awkward_events(7, N, ROUNDS))
     schedule = Schedule(2)
     fast, slow = (
-        Ocelad(comid_bank(N, schedule, pace=RATES["up and down"], engine=e)[0], schedule=schedule, weighing=Saol())
+        Ocelad(
+            comid_bank(N, schedule, step_schedule=RATES["up and down"], engine=e)[0],
+            schedule=schedule,
+            weighting=Saol(),
+        )
         for e in (engine, "dense")
     )
     fast.replay(events)
     slow.replay(events)
-    for j in range(slow.turn.active):
+    for j in range(slow.round_state.active):
         assert_near(fast.bank.learner(j), slow.bank.learners[j].play().at(0))
 
 
@@ -128,8 +132,8 @@ def test_what_is_kept_of_it_fits_into_json(rate):
     events = together(awkward_events(10, N, 20))
     one, other = (rated_comid(N, rate=RATES[rate], engine="lowrank") for _ in range(2))
     one.replay(events[:9])
-    arrays, about = one.state()
-    other.restore(arrays, json.loads(json.dumps(about)))
+    arrays, metadata = one.state()
+    other.restore(arrays, json.loads(json.dumps(metadata)))
     one.replay(events[9:])
     other.replay(events[9:])
     assert one.play() == other.play()

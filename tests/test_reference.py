@@ -43,7 +43,7 @@ def assert_plays(tracker, events: list[Event], states: list[reference.State]) ->
         scale = max(np.linalg.norm(state.matrix), 1e-12)
         assert np.linalg.norm(metric.matrix - state.matrix) <= RTOL * scale, f"matrix before round {t + 1}"
         assert metric.threshold == pytest.approx(state.threshold, rel=RTOL), f"threshold before round {t + 1}"
-        np.testing.assert_allclose(tracker.turn.weights, state.weights, rtol=RTOL)
+        np.testing.assert_allclose(tracker.round_state.weights, state.weights, rtol=RTOL)
         if t < len(events):
             losses = tracker.step(events[t]).losses
             np.testing.assert_allclose(losses, state.losses, rtol=RTOL, atol=RTOL)
@@ -57,13 +57,13 @@ def combinations():
     """
     finests = ["carry", "ensemble", "reset"]
     for case in product(LOSSES, DIVERGENCES, REGULARIZERS, finests):
-        turn = sum(
+        round_state = sum(
             each.index(value) for each, value in zip((LOSSES, DIVERGENCES, REGULARIZERS, finests), case, strict=True)
         )
         *first, finest = case
         yield *first, 1, finest
         yield *first, 3, finest
-        yield pytest.param(*first, 64, finest, marks=pytest.mark.slow if turn % 3 else ())
+        yield pytest.param(*first, 64, finest, marks=pytest.mark.slow if round_state % 3 else ())
 
 
 @pytest.mark.parametrize(("loss", "divergence", "regularizer", "shortest_interval", "finest"), [*combinations()])

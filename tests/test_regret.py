@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ocelad import Metric, regret, track_metric
-from ocelad.evaluate import Frozen
+from ocelad import Metric, track_metric
+from ocelad.evaluation import regret
+from ocelad.evaluation.prequential import Frozen
+from ocelad.evaluation.streams import DriftingClusters, Phase
 from ocelad.pairs import Event, Pair
-from ocelad.streams import DriftingClusters, Phase
 
 T = 12
 losses = arrays(np.float64, T, elements=st.floats(0, 10))

@@ -26,14 +26,14 @@ from engine_cases import (
 from scipy import sparse
 
 from ocelad import Comid, LearnerError, Metric, Pair, track_metric
-from ocelad.online.blocked_bank import BlockedBank
-from ocelad.online.dyadic import Schedule
-from ocelad.online.kernels import fullrank, lowrank
-from ocelad.online.losses import LOSSES
-from ocelad.online.mirror import DIVERGENCES
-from ocelad.online.rice import Rice
-from ocelad.online.track import PRELUDE_ROUNDS, Prelude, choose_engine
-from ocelad.online.warm import warm
+from ocelad.adaptive.precompile import precompile_engines
+from ocelad.engines.blocked_bank import BlockedBank
+from ocelad.engines.kernels import fullrank, lowrank
+from ocelad.engines.rice_bank import RiceBank
+from ocelad.engines.track import PRELUDE_ROUNDS, WarmupBank, choose_engine
+from ocelad.ensemble.schedule import Schedule
+from ocelad.learners.losses import LOSSES
+from ocelad.learners.mirror_maps import DIVERGENCES
 from ocelad.pairs import Event, Relative, Relatives, as_relative, as_sparse
 from ocelad.testing import check_bank, check_learner
 
@@ -117,7 +117,7 @@ def test_the_definition_keeps_the_contracts():
     events = awkward_relatives(0, 3, 12)
     check_learner(lambda: Comid(Metric(np.eye(3)), step_size=0.1), events)
     check_bank(
-        lambda: Rice(Metric(np.eye(3)), step_size=0.1, events="relatives"),
+        lambda: RiceBank(Metric(np.eye(3)), step_size=0.1, events="relatives"),
         events,
         refused=Relative(np.full(3, np.nan), np.ones(3)),
     )
@@ -254,9 +254,9 @@ def test_equal_differences_change_nothing(engine):
     tracker.replay(together(awkward_relatives(1, 3, 11)))
     before, u = tracker.play().matrix, np.array([3.0, 1.0, -2.0])
     for other in (u, -u):
-        losses, bank = tracker.bank.observe(Relative(u, other), tracker.turn)
+        losses, bank = tracker.bank.observe(Relative(u, other), tracker.round_state)
         np.testing.assert_allclose(losses, 1.0, rtol=1e-12)
-        np.testing.assert_allclose(bank.mix(tracker.turn).matrix, before, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(bank.mix(tracker.round_state).matrix, before, rtol=1e-12, atol=1e-15)
 
 
 def test_equal_differences_make_no_directions():
@@ -292,7 +292,7 @@ def test_a_bounded_rank_is_cut_once_at_the_end(finest, max_norm):
         cut = base * np.eye(n) + (vectors[:, kept] * (eigenvalues[kept] - base)) @ vectors[:, kept].T
         if max_norm is not None:
             cut *= max_norm / max(np.linalg.norm(cut), max_norm)
-        bounded.bank.observe(Relative(near, far), bounded.turn)
+        bounded.bank.observe(Relative(near, far), bounded.round_state)
         np.testing.assert_allclose(bounded.bank.learner(2).matrix, cut, rtol=RTOL, atol=RTOL)
 
 
@@ -303,7 +303,7 @@ def test_auto_begins_with_the_definition_and_hands_over(shrinkage, finest):
     definition, auto = (track(engine, 4, **shared) for engine in ("dense", "auto"))
     engine = "lowrank" if shrinkage else "fullrank"
     for t, event in enumerate(awkward_relatives(8, 4, ROUNDS // 3 + PRELUDE_ROUNDS), start=1):
-        assert isinstance(auto.bank, Prelude) == (t <= PRELUDE_ROUNDS)
+        assert isinstance(auto.bank, WarmupBank) == (t <= PRELUDE_ROUNDS)
         assert auto.bank.engine == engine
         np.testing.assert_allclose(auto.step(event).losses, definition.step(event).losses, rtol=RTOL, atol=RTOL)
     assert_same(auto, definition)
@@ -388,7 +388,7 @@ def test_arrays_of_any_kind_give_the_same_bits(engine, n):
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
 def test_each_kernel_is_compiled_for_one_signature_only():
-    warm()
+    precompile_engines()
     for engine in ENGINES:
         for finest in ("carry", "ensemble", "reset"):
             tracker = track(engine, 4, max_norm=3.0, finest=finest)

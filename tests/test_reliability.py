@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.special import expit
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
-from ocelad.reliability import N_BINS, reliability
+from ocelad.evaluation.reliability import N_BINS, reliability
 
 log_odds_and_labels = st.integers(1, 200).flatmap(
     lambda n: st.tuples(

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from ocelad.estimators.reservoir import Reservoir, stacked
+from ocelad.estimators.scaling import DistanceScaler
 from ocelad.pairs import as_sparse
-from ocelad.reservoir import Reservoir, stacked
-from ocelad.yardstick import Yardstick
 
 LABELS = st.lists(st.sampled_from(["a", "b", "c"]), max_size=60)
 
@@ -85,9 +85,9 @@ def test_saved_and_restored_it_draws_the_same(labels, sparse):
     dense = lambda i: np.array([float(i), 0.0, 1.5])  # noqa: E731
     reservoir = filled(labels, point=(lambda i: as_sparse(dense(i))) if sparse else dense)
     reservoir.partners("a", 3)
-    arrays, about = reservoir.arrays(), json.loads(json.dumps(reservoir.about()))
+    arrays, metadata = reservoir.arrays(), json.loads(json.dumps(reservoir.metadata()))
     assert all(isinstance(array, np.ndarray) for array in arrays.values())
-    again = Reservoir.restored({name: array.copy() for name, array in arrays.items()}, about)
+    again = Reservoir.restored({name: array.copy() for name, array in arrays.items()}, metadata)
     if labels:
         assert (abs(stacked(again.points) - stacked(reservoir.points))).max() == 0.0
     assert again.labels == reservoir.labels
@@ -123,20 +123,20 @@ def test_refuses():
         Reservoir(0)
     reservoir = filled([("a", 1)])
     with pytest.raises(TypeError, match=r"the class \('a', 1\) cannot be written; accepted: text"):
-        reservoir.about()
+        reservoir.metadata()
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=6), st.booleans())
 def test_a_yardstick_measures_the_same_however_pairs_are_cut(sizes, sparse):
     U = np.random.default_rng(0).normal(size=(sum(sizes), 5)) * np.logspace(0, 2, sum(sizes))[:, None]
     U[0] = 0.0
-    whole, parts = Yardstick(), Yardstick()
+    whole, parts = DistanceScaler(), DistanceScaler()
     expected = whole.measured(U)
     got = []
     for size, end in zip(sizes, np.cumsum(sizes), strict=True):
         part = U[end - size : end]
         got.append(parts.measured(csr_array(part)).toarray() if sparse else parts.measured(part))
-        parts = Yardstick.restored(json.loads(json.dumps(parts.state())))
+        parts = DistanceScaler.restored(json.loads(json.dumps(parts.state())))
     if sparse:
         np.testing.assert_allclose(np.concatenate(got), expected, rtol=1e-12)
     else:
@@ -146,7 +146,7 @@ def test_a_yardstick_measures_the_same_however_pairs_are_cut(sizes, sparse):
 
 def test_a_yardstick_knows_no_unit_and_stops_after_100_pairs():
     U = np.random.default_rng(0).normal(size=(300, 3))
-    one, other = Yardstick(), Yardstick()
+    one, other = DistanceScaler(), DistanceScaler()
     assert np.array_equal(one.measured(U), other.measured(1024.0 * U))
     assert other.length == 1024.0 * one.length
     assert one.length**2 == pytest.approx(np.sort(np.square(U[:100]).sum(axis=1))[50] / 10.0)
@@ -157,7 +157,7 @@ def test_a_yardstick_knows_no_unit_and_stops_after_100_pairs():
 
 def test_a_yardstick_does_not_mind_points_far_out_nor_the_same_point_twice():
     U = np.random.default_rng(0).normal(size=(100, 3))
-    plain, wild = Yardstick(), Yardstick()
+    plain, wild = DistanceScaler(), DistanceScaler()
     plain.measured(U)
     wild.measured(np.vstack([1e100 * U[:5], 0.0 * U, U]))
     assert wild.length == pytest.approx(plain.length, rel=0.2)
@@ -165,7 +165,7 @@ def test_a_yardstick_does_not_mind_points_far_out_nor_the_same_point_twice():
 
 def test_a_yardstick_that_is_given():
     U = np.random.default_rng(0).normal(size=(5, 3))
-    assert np.array_equal(Yardstick(2.0).measured(U), U / 2.0)
+    assert np.array_equal(DistanceScaler(2.0).measured(U), U / 2.0)
     for scale, sentence in ((0.0, "scale must be a finite number above 0"), ("best", "scale must be one of 'auto'")):
         with pytest.raises(ValueError, match=sentence):
-            Yardstick(scale)
+            DistanceScaler(scale)

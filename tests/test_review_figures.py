@@ -9,15 +9,15 @@ import pytest
 from made_reviews import write_top5000
 from scipy.sparse import csr_array
 
-from ocelad.experiments import embeddings, review_drift
-from ocelad.experiments.columns import columns
-from ocelad.experiments.embeddings import LEARNED, ORIGINAL, PCA, PERMUTED
-from ocelad.experiments.review_drift import FROZEN, ORACLE, RICE
-from ocelad.figures import FIGURES, Rows
-from ocelad.plots import pyplot
-from ocelad.runner import Runner
-from ocelad.scores import knn_error
-from ocelad.streams import Reviews, load_reviews
+from ocelad.evaluation.plots import pyplot
+from ocelad.evaluation.scores import knn_error
+from ocelad.evaluation.streams import Reviews, load_reviews
+from ocelad.lab.experiments import embeddings, review_drift
+from ocelad.lab.experiments.columns import columns
+from ocelad.lab.experiments.embeddings import LEARNED, ORIGINAL, PCA, PERMUTED
+from ocelad.lab.experiments.review_drift import FROZEN, ORACLE, RICE
+from ocelad.lab.figures import FIGURES, Rows
+from ocelad.lab.runner import Runner
 
 REAL = os.environ.get("OCELAD_DATA")
 real = pytest.mark.skipif(not REAL, reason="OCELAD_DATA does not name a folder with the reviews")
@@ -46,7 +46,7 @@ def _rows(name, folder, **settings):
 @pytest.mark.parametrize("name", SMALL)
 def test_the_same_rows_come_every_time(rows, folder, name):
     again = _rows(name, folder)
-    assert again.about == rows[name].about
+    assert again.metadata == rows[name].metadata
     for table, of_table in rows[name].tables.items():
         for column, values in of_table.items():
             assert (values == again.tables[table][column]).all(), (table, column)

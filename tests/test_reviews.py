@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from made_reviews import DOMAINS, SENTIMENTS, WORDS, made_counts, write_original, write_stars, write_top5000
 from scipy.sparse import issparse
 
-from ocelad.streams import Reviews, download_reviews, load_reviews
-from ocelad.streams.reviews import QUESTIONS, draw_pairs
-from ocelad.streams.reviews.download import MEMBER_DIGESTS
-from ocelad.streams.reviews.reviews import PREPROCESSINGS
+from ocelad.evaluation.streams import Reviews, download_reviews, load_reviews
+from ocelad.evaluation.streams.reviews import QUESTIONS, draw_pairs
+from ocelad.evaluation.streams.reviews.download import MEMBER_DIGESTS
+from ocelad.evaluation.streams.reviews.reviews import PREPROCESSINGS
 
 REAL = os.environ.get("OCELAD_DATA")
 real = pytest.mark.skipif(not REAL, reason="OCELAD_DATA does not name a folder with the reviews")

@@ -16,10 +16,10 @@ from river import checks, datasets, evaluate, linear_model, metrics, neighbors, 
 
 import ocelad.river
 from ocelad import LearnerError, track_metric
+from ocelad.estimators.reservoir import Partner
+from ocelad.estimators.scaling import DistanceScaler
 from ocelad.pairs import Event
-from ocelad.reservoir import Partner
 from ocelad.river import LabelMetric, MetricKNNClassifier, PairMetric
-from ocelad.yardstick import Yardstick
 
 
 def some_points(count=200, names=("a", "b", "c", "d"), seed=0, telling=0, gap=4.0):
@@ -59,7 +59,7 @@ def test_a_pair_metric_is_track_metric_on_columns():
     metric, core, yardstick = (
         PairMetric(step_size=0.02),
         track_metric(4, step_size=0.02, initial_scale=0.1),
-        Yardstick(),
+        DistanceScaler(),
     )
     rng = np.random.default_rng(1)
     for x, z in zip(points[::2], points[1::2], strict=True):

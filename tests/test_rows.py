@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocelad.figures.rows import Rows
+from ocelad.lab.figures.rows import Rows
 
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(lambda text: text.strip() == text)
 names = texts.map(lambda text: f"x{text}")
@@ -25,13 +25,13 @@ def table():
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 class TestFiles:
-    @given(about=st.dictionaries(names, st.integers() | names), columns=st.dictionaries(names, columns, min_size=1))
-    def test_what_was_saved_comes_back(self, tmp_path_factory, format, about, columns):
+    @given(metadata=st.dictionaries(names, st.integers() | names), columns=st.dictionaries(names, columns, min_size=1))
+    def test_what_was_saved_comes_back(self, tmp_path_factory, format, metadata, columns):
         folder = tmp_path_factory.mktemp("rows")
-        rows = Rows(about, {"one": columns, "two": table()})
+        rows = Rows(metadata, {"one": columns, "two": table()})
         first = [path.read_bytes() for path in rows.save(folder, format)]
         again = Rows.load(folder)
-        assert again.about == about
+        assert again.metadata == metadata
         assert {name: list(each) for name, each in again.tables.items()} == {
             name: list(each) for name, each in rows.tables.items()
         }
@@ -44,7 +44,7 @@ class TestFiles:
         Rows({}, {"one": table()}).save(tmp_path, other)
         Rows({"now": 1}, {"one": table()}).save(tmp_path, format)
         assert [path.name for path in tmp_path.iterdir()] == [f"one.{format}"]
-        assert Rows.load(tmp_path).about == {"now": 1}
+        assert Rows.load(tmp_path).metadata == {"now": 1}
 
     @pytest.mark.parametrize("content", [b"", b"a,b\n1,2\n", b"# ocelad figure {broken\na\n1\n", b"\xff\xfe\x00"])
     def test_other_files_are_refused_by_name(self, tmp_path, format, content):

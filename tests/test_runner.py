@@ -13,13 +13,13 @@ from types import ModuleType
 
 import pytest
 
-from ocelad import cluster
-from ocelad.experiments import tracking
-from ocelad.figures import FIGURES
-from ocelad.figures.folder import Folder
-from ocelad.journal import Journal, key, program
-from ocelad.runner import Runner, _answer, _source
-from ocelad.trials import each_trial, map_trials
+from ocelad.lab import cluster
+from ocelad.lab.experiments import tracking
+from ocelad.lab.figures import FIGURES
+from ocelad.lab.figures.folder import Folder
+from ocelad.lab.journal import Journal, key, program
+from ocelad.lab.runner import Runner, _answer, _source
+from ocelad.lab.trials import each_trial, map_trials
 
 SMALL = {"trials": 3, "every": 3000, "methods": "comid saol"}
 
@@ -57,7 +57,7 @@ class TestRunner:
     def test_another_source_of_the_trial_is_another_answer(self, tmp_path, monkeypatch):
         with Journal(tmp_path / "j") as journal:
             Runner(journal, engine="threads").run("", square, self.tasks, given="first")
-            monkeypatch.setattr("ocelad.runner._source", lambda trial: "changed")
+            monkeypatch.setattr("ocelad.lab.runner._source", lambda trial: "changed")
             answers = Runner(journal, engine="threads").run("", square, self.tasks, given="second")
         assert {answer["with"] for answer in answers} == {"second"}
 
@@ -67,7 +67,7 @@ class TestRunner:
         assert (tmp_path / "j").read_bytes() == b""
 
     def test_an_experiment_changes_the_keys_of_its_own_trials_only(self, tmp_path, monkeypatch):
-        from ocelad import journal
+        from ocelad.lab import journal
 
         (tmp_path / "experiments").mkdir()
         (tmp_path / "figures").mkdir()
@@ -111,7 +111,7 @@ class TestRunner:
 
 def test_keys_differ_where_anything_does():
     asked = [("a", 1), ("a", 2), ("b", 1), ("a", "1"), ("a",)]
-    assert len({key(*about) for about in asked}) == len(asked)
+    assert len({key(*metadata) for metadata in asked}) == len(asked)
 
 
 def files_of(folder):

@@ -21,9 +21,10 @@ from safetensors.numpy import load as bytes_to_arrays
 from safetensors.numpy import save as arrays_to_bytes
 from test_blocked import sparse_events
 
-from ocelad import LearnerBank, LearnerError, Metric, Ocelad, saved, track_metric
-from ocelad.online import track
-from ocelad.online.track import resume_metric
+from ocelad import LearnerBank, LearnerError, Metric, Ocelad, track_metric
+from ocelad.engines import track
+from ocelad.engines.track import resume_metric
+from ocelad.io import state_files
 from ocelad.pairs import Event, Events
 
 N = 4
@@ -64,14 +65,14 @@ def tracker_of(case, n=N, **changes):
 
 
 def through_a_file(tracker, fresh, path):
-    saved.write(path, saved.TRACKER, *tracker.state())
-    fresh.restore(*saved.read(path, saved.TRACKER))
+    state_files.write(path, state_files.TRACKER, *tracker.state())
+    fresh.restore(*state_files.read(path, state_files.TRACKER))
     return fresh
 
 
 def assert_same_state(one, other):
-    (arrays, about), (others, about_other) = one.state(), other.state()
-    assert about == about_other
+    (arrays, metadata), (others, about_other) = one.state(), other.state()
+    assert metadata == about_other
     assert arrays.keys() == others.keys()
     for name, array in arrays.items():
         assert (array.dtype, array.shape) == (others[name].dtype, others[name].shape)
@@ -168,8 +169,8 @@ def test_after_a_pair_that_was_refused(case, tmp_path):
 def test_it_is_made_anew_by_what_was_kept_alone(case, tmp_path):
     unbroken = learned(case, n_scales=4, max_norm=None)
     for _ in range(2):
-        saved.write(tmp_path / "file", saved.TRACKER, *unbroken.state())
-        resumed = resume_metric(*saved.read(tmp_path / "file", saved.TRACKER))
+        state_files.write(tmp_path / "file", state_files.TRACKER, *unbroken.state())
+        resumed = resume_metric(*state_files.read(tmp_path / "file", state_files.TRACKER))
         assert resumed.settings == unbroken.settings
         assert resumed.bank.engine == unbroken.bank.engine
         assert_same_state(resumed, unbroken)
@@ -224,11 +225,11 @@ def test_what_is_kept_and_the_tracker_know_nothing_of_each_other(case):
     ],
 )
 def test_a_tracker_with_other_settings_is_refused(changes, sentence):
-    arrays, about = learned("lowrank", shrinkage=0.0).state()
+    arrays, metadata = learned("lowrank", shrinkage=0.0).state()
     other = tracker_of("lowrank", **{"shrinkage": 0.0, **changes})
     before = other.play()
     with pytest.raises(ValueError, match=sentence):
-        other.restore(arrays, about)
+        other.restore(arrays, metadata)
     assert (other.n_rounds, other.play()) == (0, before)
 
 
@@ -247,16 +248,16 @@ def test_banks_and_trackers_that_cannot():
     tracker = learned("auto")
     with pytest.raises(ValueError, match="this tracker has passed 22 rounds; accepted: one fresh"):
         tracker.restore(*tracker.state())
-    for about in ({}, {"settings": None}, {"settings": {"n_features": 2}, "bank": {}}):
+    for metadata in ({}, {"settings": None}, {"settings": {"n_features": 2}, "bank": {}}):
         with pytest.raises(ValueError, match="its settings are not those of track_metric"):
-            resume_metric({}, about)
+            resume_metric({}, metadata)
 
 
-def damaged(arrays, about):
+def damaged(arrays, metadata):
     """(what is wrong, arrays, about): each array and each value in every way that is never right."""
     for name, array in arrays.items():
         others = {other: each for other, each in arrays.items() if other != name}
-        yield f"no {name}", others, about
+        yield f"no {name}", others, metadata
         wrong = {
             "another type": array.astype(np.float32),
             "one more": np.concatenate([array, array[-1:]]) if len(array) else np.zeros((7, *array.shape[1:])),
@@ -268,29 +269,29 @@ def damaged(arrays, about):
                 wrong[f"{number} in it"] = array.copy()
                 wrong[f"{number} in it"].flat[array.size // 2] = number
         for what, each in wrong.items():
-            yield f"{name}: {what}", {**others, name: each}, about
-    yield "one more array", {**arrays, "bank.more": np.zeros(1)}, about
-    yield "no arrays", None, about
+            yield f"{name}: {what}", {**others, name: each}, metadata
+    yield "one more array", {**arrays, "bank.more": np.zeros(1)}, metadata
+    yield "no arrays", None, metadata
     yield "nothing about it", arrays, None
-    yield "one more value", arrays, {**about, "more": 1}
-    for name in about:
-        yield f"no {name}", arrays, {other: each for other, each in about.items() if other != name}
-        yield f"{name}: None", arrays, {**about, name: None}
-    yield "more rounds", arrays, {**about, "n_rounds": 2**40}
-    yield "fewer rounds", arrays, {**about, "n_rounds": 1}
-    for name in about["bank"]:
-        yield f"no {name}", arrays, {**about, "bank": {k: v for k, v in about["bank"].items() if k != name}}
+    yield "one more value", arrays, {**metadata, "more": 1}
+    for name in metadata:
+        yield f"no {name}", arrays, {other: each for other, each in metadata.items() if other != name}
+        yield f"{name}: None", arrays, {**metadata, name: None}
+    yield "more rounds", arrays, {**metadata, "n_rounds": 2**40}
+    yield "fewer rounds", arrays, {**metadata, "n_rounds": 1}
+    for name in metadata["bank"]:
+        yield f"no {name}", arrays, {**metadata, "bank": {k: v for k, v in metadata["bank"].items() if k != name}}
         for value in (None, -1, 2**50, "x", []):
-            yield f"{name}: {value}", arrays, {**about, "bank": {**about["bank"], name: value}}
+            yield f"{name}: {value}", arrays, {**metadata, "bank": {**metadata["bank"], name: value}}
 
 
 # Anchors that no slot has any more are nothing wrong, and about dense vectors there is nothing to say.
 HARMLESS = [("blocked, 4", "bank.vectors.anchors: one more"), ("blocked, 4", "no vectors")]
 
 
-def refused(tracker, arrays, about):
+def refused(tracker, arrays, metadata):
     try:
-        tracker.restore(arrays, about)
+        tracker.restore(arrays, metadata)
     except ValueError:
         return True
     return False
@@ -299,14 +300,14 @@ def refused(tracker, arrays, about):
 @pytest.mark.parametrize("case", ["auto", "dense", "dense, diagonal", *KERNELS])
 def test_what_is_damaged_is_refused_and_changes_nothing(case):
     for rounds in (6, 22):
-        arrays, about = learned(case, rounds).state()
+        arrays, metadata = learned(case, rounds).state()
         fresh = tracker_of(case)
         untouched = tracker_of(case)
-        for what, wrong_arrays, wrong_about in damaged(arrays, about):
+        for what, wrong_arrays, wrong_about in damaged(arrays, metadata):
             if (case, what) not in HARMLESS:
                 assert refused(fresh, wrong_arrays, wrong_about), what
         assert_same_state(fresh, untouched)
-        fresh.restore(arrays, about)
+        fresh.restore(arrays, metadata)
         assert_same_state(fresh, learned(case, rounds))
 
 
@@ -334,17 +335,17 @@ def test_what_is_damaged_is_refused_and_changes_nothing(case):
     ],
 )
 def test_numbers_that_would_lead_a_kernel_astray_are_refused(case, name, numbers, sentence):
-    arrays, about = learned(case).state()
+    arrays, metadata = learned(case).state()
     arrays[f"bank.{name}"][...] = numbers
     with pytest.raises(ValueError, match=sentence):
-        tracker_of(case).restore(arrays, about)
+        tracker_of(case).restore(arrays, metadata)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # overflows; the learners tell
 @pytest.mark.parametrize("case", KERNELS)
 def test_numbers_that_are_accepted_do_no_worse_than_a_learner_that_fails(case):
     rng, accepted = np.random.default_rng(0), 0
-    arrays, about = learned(case).state()
+    arrays, metadata = learned(case).state()
     for _ in range(100 if COMPILED else 10):
         wrong = deepcopy(arrays)
         array = wrong[rng.choice(list(wrong))]
@@ -355,7 +356,7 @@ def test_numbers_that_are_accepted_do_no_worse_than_a_learner_that_fails(case):
             array[where] = rng.integers(-1, 12, size=array.shape)[where]
         tracker = tracker_of(case)
         with suppress(LearnerError):
-            if not refused(tracker, wrong, about):
+            if not refused(tracker, wrong, metadata):
                 accepted += 1
                 tracker.replay(EVENTS[22:50])
     assert accepted > 0
@@ -378,29 +379,29 @@ names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=5).filter(lam
 @example({"none": np.zeros((0, 3)), "one": np.array(0.1), "swapped": np.arange(3.0).astype(">f8")}, {})
 @example({}, {"format": "ocelad.thing/4"})
 @example({"across": np.arange(12.0).reshape(3, 4).T, "every other": np.arange(9)[::2], "back": np.eye(3)[::-1]}, {})
-def test_a_file_gives_back_what_was_written(tmp_path, arrays, about):
+def test_a_file_gives_back_what_was_written(tmp_path, arrays, metadata):
     path = tmp_path / "file"
-    if about.keys() & {"format", "checksum"}:
+    if metadata.keys() & {"format", "checksum"}:
         with pytest.raises(ValueError, match="which the file needs for itself"):
-            saved.write(path, "ocelad.thing/3", arrays, about)
+            state_files.write(path, "ocelad.thing/3", arrays, metadata)
         return
-    saved.write(path, "ocelad.thing/3", arrays, about)
+    state_files.write(path, "ocelad.thing/3", arrays, metadata)
     content = path.read_bytes()
-    read, about_read = saved.read(path, "ocelad.thing/3")
-    assert about_read == about
+    read, about_read = state_files.read(path, "ocelad.thing/3")
+    assert about_read == metadata
     assert read.keys() == arrays.keys()
     for name, array in arrays.items():
         assert read[name].dtype == array.dtype.newbyteorder("=")
         assert read[name].shape == array.shape
         assert read[name].tobytes() == array.astype(array.dtype.newbyteorder("=")).tobytes()
-    saved.write(path, "ocelad.thing/3", dict(reversed(arrays.items())), dict(reversed(about.items())))
+    state_files.write(path, "ocelad.thing/3", dict(reversed(arrays.items())), dict(reversed(metadata.items())))
     assert path.read_bytes() == content
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
 
 
 def test_the_same_tracker_makes_the_same_file(tmp_path):
     for name in ("one", "other"):
-        saved.write(tmp_path / name, saved.TRACKER, *learned("blocked, 4").state())
+        state_files.write(tmp_path / name, state_files.TRACKER, *learned("blocked, 4").state())
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
 
 
@@ -408,7 +409,7 @@ SMALL = {"matrix": np.eye(2), "rounds": np.arange(3)}, {"threshold": 1.5, "setti
 
 
 def small_file(path):
-    saved.write(path, saved.TRACKER, *SMALL)
+    state_files.write(path, state_files.TRACKER, *SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -418,8 +419,8 @@ def whole(tmp_path_factory):
     return path.read_bytes()
 
 
-def assert_small(arrays, about):
-    assert about == SMALL[1]
+def assert_small(arrays, metadata):
+    assert metadata == SMALL[1]
     assert {name: (array.dtype.str, array.tolist()) for name, array in arrays.items()} == {
         name: (array.dtype.str, array.tolist()) for name, array in SMALL[0].items()
     }
@@ -430,10 +431,10 @@ def test_cut_off_anywhere_it_is_refused(whole, tmp_path):
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
         with pytest.raises(ValueError, match="is not a whole tracker file"):
-            saved.read(path, saved.TRACKER)
+            state_files.read(path, state_files.TRACKER)
     path.write_bytes(whole + b"\0")
     with pytest.raises(ValueError, match="is not a whole tracker file"):
-        saved.read(path, saved.TRACKER)
+        state_files.read(path, state_files.TRACKER)
 
 
 @examples(1000)
@@ -444,7 +445,7 @@ def test_with_other_bytes_anywhere_it_is_refused_or_still_the_same(whole, tmp_pa
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     path.write_bytes(content)
     try:
-        read = saved.read(path, saved.TRACKER)
+        read = state_files.read(path, state_files.TRACKER)
     except ValueError:
         return
     assert_small(*read)
@@ -467,18 +468,26 @@ def test_every_bit_of_a_metric_file_counts(tmp_path):
 @pytest.mark.parametrize(
     ("written", "wanted", "sentence"),
     [
-        ("ocelad.tracker/2", saved.TRACKER, "was written by a newer ocelad, as ocelad.tracker/2; this one reads oce"),
-        ("ocelad.tracker/0", saved.TRACKER, "is not a whole tracker file .its format is 'ocelad.tracker/0'.; accepted"),
-        (saved.METRIC, saved.TRACKER, "holds a metric, not a tracker; accepted: ocelad.tracker/1"),
-        (saved.TRACKER, saved.METRIC, "holds a tracker, not a metric; accepted: ocelad.metric/1"),
-        ("ocelad.metric/7", saved.TRACKER, "holds a metric, not a tracker"),
-        ("other/1", saved.TRACKER, "is not a whole tracker file .its format is 'other/1'."),
+        (
+            "ocelad.tracker/2",
+            state_files.TRACKER,
+            "was written by a newer ocelad, as ocelad.tracker/2; this one reads oce",
+        ),
+        (
+            "ocelad.tracker/0",
+            state_files.TRACKER,
+            "is not a whole tracker file .its format is 'ocelad.tracker/0'.; accepted",
+        ),
+        (state_files.METRIC, state_files.TRACKER, "holds a metric, not a tracker; accepted: ocelad.tracker/1"),
+        (state_files.TRACKER, state_files.METRIC, "holds a tracker, not a metric; accepted: ocelad.metric/1"),
+        ("ocelad.metric/7", state_files.TRACKER, "holds a metric, not a tracker"),
+        ("other/1", state_files.TRACKER, "is not a whole tracker file .its format is 'other/1'."),
     ],
 )
 def test_other_kinds_and_versions_are_called_by_their_name(written, wanted, sentence, tmp_path):
-    saved.write(tmp_path / "file", written, *SMALL)
+    state_files.write(tmp_path / "file", written, *SMALL)
     with pytest.raises(ValueError, match=sentence):
-        saved.read(tmp_path / "file", wanted)
+        state_files.read(tmp_path / "file", wanted)
 
 
 @pytest.mark.parametrize(
@@ -499,31 +508,31 @@ def test_other_kinds_and_versions_are_called_by_their_name(written, wanted, sent
 def test_what_somebody_else_wrote_is_refused(content, sentence, tmp_path):
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(ValueError, match=f"is not a whole tracker file .*{sentence}"):
-        saved.read(tmp_path / "file", saved.TRACKER)
+        state_files.read(tmp_path / "file", state_files.TRACKER)
 
 
 def test_paths_where_no_file_is(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no file at '.*nowhere'; accepted: a file of the format ocelad.tr"):
-        saved.read(tmp_path / "nowhere", saved.TRACKER)
+        state_files.read(tmp_path / "nowhere", state_files.TRACKER)
     with pytest.raises(IsADirectoryError, match=r"is a folder; accepted: a file of the format ocelad.tracker/1"):
-        saved.read(tmp_path, saved.TRACKER)
+        state_files.read(tmp_path, state_files.TRACKER)
     with pytest.raises(IsADirectoryError, match="is a folder; accepted: the path of a file"):
-        saved.write(tmp_path, saved.TRACKER, {}, {})
+        state_files.write(tmp_path, state_files.TRACKER, {}, {})
     with pytest.raises(FileNotFoundError, match=r"the folder '.*nowhere' does not exist"):
-        saved.write(tmp_path / "nowhere" / "file", saved.TRACKER, {}, {})
+        state_files.write(tmp_path / "nowhere" / "file", state_files.TRACKER, {}, {})
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="is not a plain file"):
-        saved.write(tmp_path / "pipe", saved.TRACKER, {}, {})
+        state_files.write(tmp_path / "pipe", state_files.TRACKER, {}, {})
 
 
 def test_a_metric_without_a_checksum_is_read_and_one_with_a_wrong_one_is_not(tmp_path):
     path, metric = tmp_path / "file", Metric(np.diag([1.0, 2.0]), 1.5, 7)
     metric.save(path)
     arrays = bytes_to_arrays(path.read_bytes())
-    about = {"format": saved.METRIC, "threshold": 1.5, "round": 7}
-    path.write_bytes(arrays_to_bytes(arrays, {"ocelad": json.dumps(about)}))
+    metadata = {"format": state_files.METRIC, "threshold": 1.5, "round": 7}
+    path.write_bytes(arrays_to_bytes(arrays, {"ocelad": json.dumps(metadata)}))
     assert Metric.load(path) == metric
-    path.write_bytes(arrays_to_bytes(arrays, {"ocelad": json.dumps({**about, "checksum": "0" * 64})}))
+    path.write_bytes(arrays_to_bytes(arrays, {"ocelad": json.dumps({**metadata, "checksum": "0" * 64})}))
     with pytest.raises(ValueError, match="it is damaged"):
         Metric.load(path)
 
@@ -546,11 +555,11 @@ def test_whatever_fails_the_old_file_is_whole_and_nothing_else_is_left(function,
     with monkeypatch.context() as during:
         during.setattr(function, fail)
         with pytest.raises(type(failure)):
-            saved.write(path, saved.TRACKER, {}, {"other": 1})
-    assert_small(*saved.read(path, saved.TRACKER))
+            state_files.write(path, state_files.TRACKER, {}, {"other": 1})
+    assert_small(*state_files.read(path, state_files.TRACKER))
     assert list(tmp_path.iterdir()) == [path]
-    saved.write(path, saved.TRACKER, {}, {"other": 1})
-    assert saved.read(path, saved.TRACKER) == ({}, {"other": 1})
+    state_files.write(path, state_files.TRACKER, {}, {"other": 1})
+    assert state_files.read(path, state_files.TRACKER) == ({}, {"other": 1})
 
 
 @pytest.mark.parametrize(("number", "told"), [(22, False), (95, False), (5, True)])
@@ -569,7 +578,7 @@ def test_a_folder_that_cannot_be_flushed(number, told, tmp_path, monkeypatch):
             small_file(path)
     else:
         small_file(path)
-    assert_small(*saved.read(path, saved.TRACKER))  # whole in any case
+    assert_small(*state_files.read(path, state_files.TRACKER))  # whole in any case
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -581,21 +590,21 @@ def test_a_link_stays_a_link_and_a_file_keeps_its_permissions(tmp_path):
     small_file(link)
     assert link.is_symlink()
     assert path.stat().st_mode & 0o777 == 0o604
-    assert_small(*saved.read(link, saved.TRACKER))
+    assert_small(*state_files.read(link, state_files.TRACKER))
 
 
 def test_who_reads_while_it_is_written_sees_the_old_or_the_new(tmp_path):
     path, done, seen = tmp_path / "file", threading.Event(), set()
     contents = [np.full(20_000, float(k)) for k in range(40)]
-    saved.write(path, saved.TRACKER, {"x": contents[0]}, {"k": 0})
+    state_files.write(path, state_files.TRACKER, {"x": contents[0]}, {"k": 0})
     wrong = []
 
     def read():
         try:
             while not done.is_set():
-                arrays, about = saved.read(path, saved.TRACKER)
-                assert (arrays["x"] == about["k"]).all()
-                seen.add(about["k"])
+                arrays, metadata = state_files.read(path, state_files.TRACKER)
+                assert (arrays["x"] == metadata["k"]).all()
+                seen.add(metadata["k"])
         except Exception as error:
             wrong.append(error)
 
@@ -603,7 +612,7 @@ def test_who_reads_while_it_is_written_sees_the_old_or_the_new(tmp_path):
     for reader in readers:
         reader.start()
     for k, content in enumerate(contents):
-        saved.write(path, saved.TRACKER, {"x": content}, {"k": k})
+        state_files.write(path, state_files.TRACKER, {"x": content}, {"k": k})
     done.set()
     for reader in readers:
         reader.join()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ocelad.compare import compare
+from ocelad.lab.compare import compare
 
 METHODS = ("rice", "rice-hinge", "itml-online", "comid-decaying", "lmnn-start", "saol", "euclidean", "truth")
 

@@ -18,14 +18,14 @@ from sklearn.metrics import normalized_mutual_info_score, roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
-from ocelad.online import compiled
-from ocelad.scores import clustering_nmi, knn_error, knn_error_and_nmi, knn_error_by_closeness, pair_auc
-from ocelad.scores.clustering import k_means, nmi
-from ocelad.scores.kernels import blocks, neighbors, screen
-from ocelad.scores.kernels import k_means as lloyd
-from ocelad.scores.labelled import classes_of, ready
-from ocelad.scores.warm import warm
-from ocelad.streams import SCENARIOS
+from ocelad import _compile
+from ocelad.evaluation.scores import clustering_nmi, knn_error, knn_error_and_nmi, knn_error_by_closeness, pair_auc
+from ocelad.evaluation.scores.clustering import k_means, nmi
+from ocelad.evaluation.scores.kernels import blocks, neighbors, screen
+from ocelad.evaluation.scores.kernels import k_means as lloyd
+from ocelad.evaluation.scores.labelled import classes_of, ready
+from ocelad.evaluation.scores.precompile import precompile_scores
+from ocelad.evaluation.streams import SCENARIOS
 
 EXAMPLES = settings(max_examples=100 if COMPILED else 5)
 SIZES = (2, 7, 127, 128, 129, 300) if COMPILED else (2, 7, 129)
@@ -179,8 +179,8 @@ def test_the_screen_leaves_the_nearest_what_they_are(kind, seed, n, n_features, 
     for made, themselves in ((ready(X), True), (ready(X, T), False)):
         few = min(k, n - themselves)
         packed = blocks.packed(made.points)
-        found = neighbors.nearest_few(made.places, packed, made.centred_places, *made.screen, few, themselves)
-        expected = neighbors.nearest(made.places, packed, few, themselves)
+        found = neighbors.nearest_few(made.coordinates, packed, made.centred_places, *made.screen, few, themselves)
+        expected = neighbors.nearest(made.coordinates, packed, few, themselves)
         assert (np.sort(found, axis=1) == np.sort(expected, axis=1)).all()
 
 
@@ -438,15 +438,15 @@ def kernels_of_scores():
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
 def test_kernels_on_the_disk_have_the_stamp_of_the_core_and_of_their_own_folder():
-    core, own = (compiled.sources_stamp(Path(module.__file__).parent) for module in (compiled, blocks))
+    stamp = _compile.sources_stamp(*_compile.SHARED_SOURCES, Path(blocks.__file__).parent)
     assert len(kernels_of_scores()) > 20
     for kernel in kernels_of_scores():
-        assert kernel._cache._cache_file._source_stamp == core + own, kernel
+        assert kernel._cache._cache_file._source_stamp == stamp, kernel
 
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
 def test_each_kernel_is_compiled_for_one_signature_only():
-    warm()
+    precompile_scores()
     compiled_by_warm = {kernel: len(kernel.signatures) for kernel in kernels_of_scores()}
     X, labels = np.asfortranarray(np.arange(12).reshape(6, 2)), np.array([0, 1, 2] * 2, dtype=np.uint8)
     knn_error(X[::2], labels[::2], 1)

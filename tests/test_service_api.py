@@ -13,7 +13,7 @@ import pytest
 from serving import served, some_items
 
 from ocelad import Metric, MetricTracker
-from ocelad.service.beacon import Beacon
+from ocelad.service.notifier import Notifier
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +186,7 @@ class TestHistory:
     def test_is_exported_as_ocelad_track_reads_it(self, client, tmp_path):
         import pyarrow.parquet as pq
 
-        from ocelad.files import open_comparisons
+        from ocelad.io import open_comparisons
 
         for i, answer in enumerate(("same", "different", "skip", "same"), start=1):
             compare(client, 0, i, answer)
@@ -385,7 +385,7 @@ class TestEvents:
 
     def test_beacon_wakes_all_who_wait_and_nobody_later(self):
         async def trying():
-            beacon = Beacon()
+            beacon = Notifier()
             beacon.attach(asyncio.get_running_loop())
             waiting = [asyncio.create_task(beacon.wait(5)) for _ in range(3)]
             await asyncio.sleep(0)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from ocelad import Metric, MetricTracker
-from ocelad.checks import Floats
+from ocelad._typing import Floats
 from ocelad.service.choice import Choice, Chooser, NothingToAsk
 from ocelad.service.choice.chooser import HELD
-from ocelad.service.choice.pairs import code_of, draw, n_pairs, pair_of
+from ocelad.service.choice.pair_codes import code_of, draw, n_pairs, pair_of
 from ocelad.service.choice.rule import most_wanted
 
 
@@ -262,10 +262,10 @@ def test_threads_are_never_handed_the_same_pair() -> None:
     handed: list[list[frozenset[int]]] = [[] for _ in range(8)]
 
     def ask(pairs: list[frozenset[int]]) -> None:
-        for turn in range(40):
+        for round_state in range(40):
             choice = chooser.next(view)
             pairs.append(asked(choice))
-            if turn % 2:
+            if round_state % 2:
                 chooser.note(choice.left, choice.right, "different")
 
     threads = [Thread(target=ask, args=(pairs,)) for pairs in handed]
@@ -286,7 +286,7 @@ def test_a_view_of_a_tracker_will_do() -> None:
     for _ in range(30):
         ocelad = tracker._tracked.ocelad
         learners = [learner.play() for learner in ocelad.bank.learners]
-        choice = chooser.next(Seen(points, learners, ocelad.turn.probabilities))
+        choice = chooser.next(Seen(points, learners, ocelad.round_state.probabilities))
         kinds.add(choice.asked)
         x, z = points[choice.left], points[choice.right]
         assert choice.distance == pytest.approx(tracker.metric_.distance(x, z))

@@ -20,10 +20,10 @@ from starlette.routing import Route
 
 from ocelad.service.refusal import Refusal
 from ocelad.service.secret import hash_of, new_secret
-from ocelad.service.security import Authenticator, Caller, Doors, Guard, Limits, SlowHeaders, connections
+from ocelad.service.security import Authentication, Authenticator, Caller, Guard, Limits, SlowHeaders, connections
 from ocelad.service.security import authenticator as authenticating
 from ocelad.service.security.guard import SECURITY_HEADERS
-from ocelad.service.security.rates import Rates
+from ocelad.service.security.token_buckets import Rates
 
 # What a secret looks like; made once, because tests have their names from it.
 A_SECRET = "ocelad_" + "A" * 43
@@ -93,7 +93,7 @@ def small_app():
 LIMITS = {"max_body": 1000, "max_items_body": 3000, "max_upload": 5000, "body_timeout": 0.4, "request_timeout": 0.4}
 
 
-class Kept:
+class StateReader:
     """A store of tokens, each known by its secret; it can be away."""
 
     def __init__(self, *rights):
@@ -114,13 +114,13 @@ class Away(Exception):
 
 def authenticator(kept=None, **settings):
     """Of these tokens; without any, one that asks for none."""
-    return Authenticator(kept or Kept(), kept is not None, unavailable=Away, **settings)
+    return Authenticator(kept or StateReader(), kept is not None, unavailable=Away, **settings)
 
 
 def guarded(
     app=None, *, allowed_hosts=(), kept=None, cache_for=2.0, rate=None, max_streams=2, streams_each=32, **limits
 ):
-    doors = Doors(
+    doors = Authentication(
         Limits(app or small_app(), **LIMITS | limits),
         authenticate=authenticator(kept, cache_for=cache_for),
         known=[(Away, 503, "store_unavailable")],
@@ -457,21 +457,21 @@ def bearer(secret):
 
 
 def test_a_token_has_the_same_limit_wherever_it_is_used():
-    kept = Kept({"*": "read"})
+    kept = StateReader({"*": "read"})
     app = guarded(kept=kept, rate=1.0)
     clients = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "127.0.0.1"]  # behind a proxy all are of this machine
     assert [asked(app, client=client, **bearer(kept.secrets[0]))[0] for client in clients] == [200, 200, 429, 429]
 
 
 def test_tokens_behind_one_address_do_not_count_together():
-    kept = Kept(*[{"*": "read"}] * 20)
+    kept = StateReader(*[{"*": "read"}] * 20)
     app = guarded(kept=kept, rate=1.0)
     assert {asked(app, client="192.0.2.1", **bearer(secret))[0] for secret in kept.secrets * 2} == {200}
     assert {asked(app, client="192.0.2.1", **bearer(secret))[0] for secret in kept.secrets} == {429}
 
 
 def test_who_has_no_token_is_counted_by_address():
-    app = guarded(kept=Kept(), rate=1.0)
+    app = guarded(kept=StateReader(), rate=1.0)
     assert [asked(app, client="192.0.2.1", path="/v1/projects")[0] for _ in range(3)] == [401, 401, 429]
     assert asked(app, client="192.0.2.1")[0] == 429  # the page, too
     assert asked(app, client="192.0.2.1", path="/v1/health")[0] == 200
@@ -480,7 +480,7 @@ def test_who_has_no_token_is_counted_by_address():
 
 def test_addresses_that_keep_sending_unknown_tokens_have_to_wait_and_nobody_else_has(monkeypatch):
     monkeypatch.setattr(authenticating, "_FAILURES_PER_SECOND", 1e-6)
-    kept = Kept({"*": "read"})
+    kept = StateReader({"*": "read"})
     app = guarded(kept=kept, cache_for=0.0)
     assert asked(app, client="2001:db8::1", **bearer(kept.secrets[0]))[0] == 200
     statuses = [asked(app, client="2001:db8::1", **bearer(new_secret()))[0] for _ in range(25)]
@@ -500,7 +500,7 @@ def test_nothing_is_read_before_it_is_known_who_sends_it():
     async def send(message):
         statuses.append(message.get("status"))
 
-    app, statuses = guarded(kept=Kept()), []
+    app, statuses = guarded(kept=StateReader()), []
     for path in ("/v1/projects", "/v1/projects/digits/items", "/v1/projects/digits/comparisons", "/metrics"):
         scope = {
             "type": "http",
@@ -514,7 +514,7 @@ def test_nothing_is_read_before_it_is_known_who_sends_it():
 
 
 def test_one_token_has_only_so_many_streams():
-    kept = Kept({"*": "read"}, {"*": "read"})
+    kept = StateReader({"*": "read"}, {"*": "read"})
     stream = "GET /v1/projects/digits/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n".format
     app = guarded(kept=kept, streams_each=1, max_streams=5, request_timeout=60.0)
     with serving(app, http=SlowHeaders) as port, Connection(port) as first:
@@ -559,7 +559,7 @@ def request_with(**headers):
     [None, "", "Bearer", "Bearer x", "Basic YTpi", "{}", "Bearer {}x", "Bearer {} {}", f"Bearer {A_SECRET}"],
 )
 def test_who_names_no_known_token_is_nobody(authorization):
-    kept = Kept({"*": "read"})
+    kept = StateReader({"*": "read"})
     (secret,) = kept.secrets
     headers = {} if authorization is None else {"authorization": authorization.format(secret, secret)}
     with pytest.raises(Refusal) as refused:
@@ -570,7 +570,7 @@ def test_who_names_no_known_token_is_nobody(authorization):
 
 
 def test_a_token_is_looked_up_now_and_then_and_ends_when_it_is_revoked():
-    kept = Kept({"digits": "answer"})
+    kept = StateReader({"digits": "answer"})
     forgets, remembers = authenticator(kept, cache_for=0.0), authenticator(kept, cache_for=60.0)
     for authenticate in (forgets, remembers, remembers):
         assert caller(authenticate, authorization=f"bearer {kept.secrets[0]}") == Caller("t0", {"digits": "answer"})
@@ -583,7 +583,7 @@ def test_a_token_is_looked_up_now_and_then_and_ends_when_it_is_revoked():
 
 
 def test_who_was_known_is_believed_for_a_while_when_the_store_is_away():
-    kept = Kept({"digits": "answer"}, {"digits": "read"})
+    kept = StateReader({"digits": "answer"}, {"digits": "read"})
     known, unknown = ({"authorization": f"Bearer {secret}"} for secret in kept.secrets)
     authenticate, strict = (authenticator(kept, cache_for=0.0, believe_for=seconds) for seconds in (60.0, 0.0))
     for each in (authenticate, strict):
@@ -600,7 +600,7 @@ def test_who_was_known_is_believed_for_a_while_when_the_store_is_away():
 
 
 def test_a_store_that_does_not_answer_is_asked_once_at_a_time_and_holds_up_nobody_who_was_known():
-    kept, answers = Kept({"*": "read"}), threading.Event()
+    kept, answers = StateReader({"*": "read"}), threading.Event()
     found = kept.find_token
 
     def slowly(hash):

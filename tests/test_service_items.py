@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
 
-from ocelad.files import open_items
+from ocelad.io import open_items
 from ocelad.service.items import (
     ItemsError,
     Limits,
@@ -41,10 +41,10 @@ from ocelad.service.items import (
     scaled,
     write_items,
 )
-from ocelad.service.items.limits import FIELD_CHARACTERS, TEXT_CHARACTERS
-from ocelad.service.items.read import parse_upload
+from ocelad.service.items.read_upload import parse_upload
 from ocelad.service.items.scaling import FARTHEST
 from ocelad.service.items.texts import text_features
+from ocelad.service.items.upload_limits import FIELD_CHARACTERS, TEXT_CHARACTERS
 from ocelad.service.itemset import ItemSet
 from ocelad.service.wire import NewItem
 
@@ -399,7 +399,7 @@ def test_uploads_are_read_one_after_another(monkeypatch):
             at_once.pop()
         return subprocess.CompletedProcess(args, 1)
 
-    monkeypatch.setattr("ocelad.service.items.apart.subprocess.run", run)
+    monkeypatch.setattr("ocelad.service.items.sandbox.subprocess.run", run)
 
     def read():
         with pytest.raises(ItemsError):
@@ -422,13 +422,13 @@ def test_the_reader_is_the_first_to_go_when_memory_runs_out(tmp_path):
 
 
 def test_a_reader_that_dies_is_no_harm(monkeypatch):
-    monkeypatch.setattr("ocelad.service.items.apart.sys.executable", "/bin/false")
+    monkeypatch.setattr("ocelad.service.items.sandbox.sys.executable", "/bin/false")
     with pytest.raises(ItemsError, match="its reader stopped with status 1"):
         read_upload(as_csv(ROWS), "csv")
 
 
 def test_an_upload_has_its_time(monkeypatch):
-    monkeypatch.setattr("ocelad.service.items.apart.MOST_SECONDS", 0.01)
+    monkeypatch.setattr("ocelad.service.items.sandbox.MOST_SECONDS", 0.01)
     with pytest.raises(ItemsError, match=r"more than 0\.01 seconds"):
         read_upload(as_csv(ROWS), "csv")
 

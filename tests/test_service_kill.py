@@ -55,7 +55,7 @@ class Address:
 
 
 @dataclass(frozen=True)
-class Kept:
+class StateReader:
     """A request that was acknowledged; ``who`` is its alone, so that its entries are known among all others."""
 
     who: str
@@ -70,7 +70,7 @@ class Client(threading.Thread):
     def __init__(self, name, address, seed):
         super().__init__(daemon=True)
         self.name, self._address, self._random = name, address, random.Random(seed)
-        self.kept: list[Kept] = []  # grows only
+        self.kept: list[StateReader] = []  # grows only
         self.n_repeated = 0
         self.error = None
 
@@ -109,7 +109,7 @@ class Client(threading.Thread):
 
     def _keep(self, who, entries, first, last, repeated):
         self.n_repeated += repeated
-        self.kept.append(Kept(who, entries, first, last))
+        self.kept.append(StateReader(who, entries, first, last))
 
     def _until_answered(self, what, body, who):
         headers = {"Content-Type": "application/json", "Idempotency-Key": who, "Ocelad-Person": who}

@@ -20,10 +20,10 @@ from ocelad.service.entries import Entry
 from ocelad.service.itemset import ItemSet, Scaling
 from ocelad.service.learning import Learner, View, default_settings
 from ocelad.service.learning import learner as learner_file
-from ocelad.service.learning.cloud import Cloud
+from ocelad.service.learning.answer_log import Log
 from ocelad.service.learning.clusters import Clusters
 from ocelad.service.learning.course import Answers, Checkpoints, Course
-from ocelad.service.learning.log import Log
+from ocelad.service.learning.item_points import ItemPoints
 from ocelad.service.learning.nearest import Nearest
 from ocelad.service.learning.plane import MOST_TURN, Plane, _turned
 from ocelad.service.learning.timeline import next_row_end
@@ -471,7 +471,7 @@ def test_neighbors_are_those_of_brute_force(
     features += 1e6 * far_away
     rows = rng.normal(size=(2, n_features))
     metric = Metric.low_rank(0.1, rows, np.ones(2), 1.0) if low_rank else Metric.from_factors(rows)
-    cloud, position = Cloud(item_set(features)), int(rng.integers(n_items))
+    cloud, position = ItemPoints(item_set(features)), int(rng.integers(n_items))
     found, distances = Nearest(cloud, metric).neighbors(position, k)
     brute = metric.distance(cloud.points, cloud.points[position])
     others = np.delete(np.arange(n_items), position)
@@ -498,7 +498,7 @@ def test_neighbors_that_single_precision_cannot_tell_apart() -> None:
     directions = rng.normal(size=(300, 5))
     order = rng.permutation(300)
     away = directions / np.linalg.norm(directions, axis=1)[:, None] * (1 + 1e-9 * order)[:, None]
-    cloud = Cloud(item_set(np.vstack([np.zeros(5), away]), np.ones(5)))
+    cloud = ItemPoints(item_set(np.vstack([np.zeros(5), away]), np.ones(5)))
     found, _ = Nearest(cloud, Metric(np.eye(5))).neighbors(0, 10)
     np.testing.assert_array_equal(found, 1 + np.argsort(order)[:10])
 
@@ -569,7 +569,7 @@ def test_a_view_holds_still_while_learning_goes_on() -> None:
 # The plane.
 
 
-def spread_plane(cloud: Cloud, metric: Metric) -> np.ndarray:
+def spread_plane(cloud: ItemPoints, metric: Metric) -> np.ndarray:
     """The oracle: principal components of the places, by eigenvectors."""
     places = metric.embed(cloud.points - cloud.points.mean(axis=0))
     _, _, directions = np.linalg.svd(places, full_matrices=False)
@@ -579,7 +579,7 @@ def spread_plane(cloud: Cloud, metric: Metric) -> np.ndarray:
 @pytest.mark.parametrize("n_features", [2, 5, 40])
 def test_the_plane_shows_the_heaviest_directions(n_features: int) -> None:
     rng = np.random.default_rng(1)
-    cloud = Cloud(item_set(rng.normal(size=(200, n_features)) * np.linspace(3, 0.1, n_features)))
+    cloud = ItemPoints(item_set(rng.normal(size=(200, n_features)) * np.linspace(3, 0.1, n_features)))
     metric = Metric.from_factors(rng.normal(size=(n_features, n_features)))
     coordinates, xy = Plane().follow(cloud, metric)
     oracle = spread_plane(cloud, metric)
@@ -595,7 +595,7 @@ def test_the_plane_shows_the_heaviest_directions(n_features: int) -> None:
 def test_the_plane_moves_little_with_an_answer_and_never_flips() -> None:
     items = random_items(60, 8)
     rng = np.random.default_rng(3)
-    cloud, plane, course = Cloud(items), Plane(), Course(8, {})
+    cloud, plane, course = ItemPoints(items), Plane(), Course(8, {})
     planes = [plane.follow(cloud, course.ocelad.play())[1]]
     for seq in range(1, 200):
         left, right = rng.choice(60, 2, replace=False).tolist()
@@ -612,7 +612,7 @@ def test_the_plane_moves_little_with_an_answer_and_never_flips() -> None:
 
 
 def test_the_plane_turns_little_by_little_to_a_direction_that_has_become_heavier() -> None:
-    cloud = Cloud(item_set(np.random.default_rng(0).normal(size=(300, 3)), np.ones(3)))
+    cloud = ItemPoints(item_set(np.random.default_rng(0).normal(size=(300, 3)), np.ones(3)))
     plane = Plane()
     _, before = plane.follow(cloud, Metric.from_diagonal([9.0, 4.0, 1.0]))
     metric = Metric.from_diagonal([9.0, 1.0, 4.0])
@@ -645,7 +645,7 @@ def test_a_turn_is_orthonormal_and_no_longer_than_allowed(seed: int, n: int) -> 
     "features", [[[1.0, 2.0]], [[1.0], [2.0], [4.0]], [[0.0, 0.0]] * 3, [[1.0, 0.0], [2.0, 0.0], [5.0, 0.0]]]
 )
 def test_a_plane_of_hardly_anything(features: list[list[float]]) -> None:
-    cloud, plane = Cloud(item_set(features)), Plane()
+    cloud, plane = ItemPoints(item_set(features)), Plane()
     n = cloud.n_features
     for metric in (Metric(np.eye(n)), Metric(np.zeros((n, n))), Metric(np.eye(n))):
         coordinates, xy = plane.follow(cloud, metric)
@@ -671,8 +671,8 @@ def test_clusters_are_found_and_keep_their_numbers() -> None:
     first = clusters.of(coordinates, 4)
     assert first.dtype == np.uint8
     assert len({(a, b) for a, b in zip(first.tolist(), truth.tolist(), strict=True)}) == 4
-    turn = np.linalg.qr(np.random.default_rng(1).normal(size=(4, 4)))[0].astype(np.float32)
-    np.testing.assert_array_equal(clusters.of(coordinates @ turn, 4), first)
+    round_state = np.linalg.qr(np.random.default_rng(1).normal(size=(4, 4)))[0].astype(np.float32)
+    np.testing.assert_array_equal(clusters.of(coordinates @ round_state, 4), first)
     np.testing.assert_array_equal(clusters.of(np.vstack([coordinates, coordinates[:5]]), 4), [*first, *first[:5]])
 
 

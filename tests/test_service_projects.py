@@ -151,9 +151,9 @@ def test_the_log_is_read_once_before_the_service_is_there(tmp_path, monkeypatch,
     """Where there is a snapshot; and what was noted of it is all of it."""
     caplog.set_level(logging.WARNING)
     settings = Settings(folder=tmp_path / "data")
-    monkeypatch.setattr("ocelad.service.live._PAGE", 50)
-    monkeypatch.setattr("ocelad.service.learning.log._AT_A_TIME", 50)
-    monkeypatch.setattr("ocelad.service.learning.log._AT_HAND", 50)
+    monkeypatch.setattr("ocelad.service.served_project._PAGE", 50)
+    monkeypatch.setattr("ocelad.service.learning.answer_log._AT_A_TIME", 50)
+    monkeypatch.setattr("ocelad.service.learning.answer_log._AT_HAND", 50)
     service = Service.open(settings)
     live = service.create("some", "Some", some_items(M))
     rng = np.random.default_rng(0)

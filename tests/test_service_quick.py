@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from serving import some_items
 
 from ocelad.service.app import KNOWN, create_app
-from ocelad.service.routes.quick import Quick
-from ocelad.service.security import Doors
+from ocelad.service.fast_path import Quick
+from ocelad.service.security import Authentication
 from ocelad.service.service import Service
 from ocelad.service.settings import Settings
 from ocelad.service.store import open_tokens
@@ -41,8 +41,8 @@ def ways(service):
         tokens = {right: kept.create(right, {"some": right}) for right in ("read", "answer")}
     return (
         app,
-        Doors(quick, **doors),
-        Doors(quick._app, **doors),
+        Authentication(quick, **doors),
+        Authentication(quick._app, **doors),
         {**tokens, "none": None, "unknown": "ocelad_" + 43 * "x"},
     )
 

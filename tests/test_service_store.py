@@ -51,7 +51,7 @@ from ocelad.service.store import (
     restore,
     writer,
 )
-from ocelad.service.store import items as items_of_store
+from ocelad.service.store import item_rows as items_of_store
 from ocelad.service.store.database import Database
 from ocelad.service.store.disk import make_folder
 from ocelad.service.store.tables import metadata
@@ -258,7 +258,7 @@ def test_items_come_back_bit_for_bit(store):
         items.fields,
         None,
     )
-    assert back.about() == items.about() == row.about
+    assert back.metadata() == items.metadata() == row.metadata
     assert (row.title, row.settings, row.digest) == ("Its title", {"step_size": 0.1, "max_rank": None}, "digest")
     assert (row.n_items, row.seq, store.projects()) == (2, 0, [row])
 
@@ -788,7 +788,7 @@ def test_a_connection_that_is_lost_while_nothing_is_written_is_noticed(
 
 
 def test_answers_get_in_between_the_pieces_of_many_items(store, project, monkeypatch):
-    monkeypatch.setattr("ocelad.service.store.items.PIECE_ROWS", 10)
+    monkeypatch.setattr("ocelad.service.store.item_rows.PIECE_ROWS", 10)
     seen, futures, insert = [], [], items_of_store.Piece.insert
 
     def answering(piece, connection):
@@ -810,7 +810,7 @@ def test_answers_get_in_between_the_pieces_of_many_items(store, project, monkeyp
 
 
 def test_pieces_are_bounded_in_bytes_as_well(monkeypatch):
-    monkeypatch.setattr("ocelad.service.store.items.PIECE_BYTES", 1000)
+    monkeypatch.setattr("ocelad.service.store.item_rows.PIECE_BYTES", 1000)
     items = some_items(8, shown="picture", pictures=[b"x" * 400] * 7 + [b"y" * 5000])
     made = list(items_of_store.pieces(1, [], 0, items))
     assert [len(piece.rows) for piece in made] == [2, 2, 2, 1, 1]
@@ -818,7 +818,7 @@ def test_pieces_are_bounded_in_bytes_as_well(monkeypatch):
 
 
 def test_what_a_died_attempt_left_is_neither_seen_nor_in_the_way(tmp_path, url, monkeypatch):
-    monkeypatch.setattr("ocelad.service.store.items.PIECE_ROWS", 2)
+    monkeypatch.setattr("ocelad.service.store.item_rows.PIECE_ROWS", 2)
     folder = tmp_path / "data"
     more = some_items(6, "more ", shown="picture", pictures=[b"new"] * 6)
     with Store.open(folder, url) as store:
@@ -856,7 +856,7 @@ def failing_after(n_works, run):
 
 
 def test_items_are_refused_as_a_whole_when_one_of_the_last_is_known(store, project, monkeypatch):
-    monkeypatch.setattr("ocelad.service.store.items.PIECE_ROWS", 2)
+    monkeypatch.setattr("ocelad.service.store.item_rows.PIECE_ROWS", 2)
     more = some_items(6, "more ")
     known = ItemSet((*more.ids[:5], "item 0"), more.features, more.feature_names, more.scaling)
     with pytest.raises(DuplicateItem, match="'item 0'"):

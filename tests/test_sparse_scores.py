@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import coo_array, csc_array, csr_array, csr_matrix
 
-from ocelad.scores import knn_error
-from ocelad.scores.sparse import sparse_knn_error
+from ocelad.evaluation.scores import knn_error
+from ocelad.evaluation.scores.sparse import sparse_knn_error
 
 
 @given(seed=st.integers(0, 2**40), k=st.integers(1, 11), n_classes=st.integers(1, 4))

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ocelad.evaluation.streams import PAPER_PHASES, SCENARIOS, DriftingClusters, Phase
+from ocelad.evaluation.streams.drifting_clusters import SUBSPACES, points_of_pairs
 from ocelad.metric import Metric
-from ocelad.streams import PAPER_PHASES, SCENARIOS, DriftingClusters, Phase
-from ocelad.streams.clusters import SUBSPACES, points_of_pairs
 
 
 def test_phases_of_the_paper():
@@ -193,7 +193,7 @@ def test_a_first_round_is_drawn_without_the_others():
 def test_turned_streams_are_the_same_streams_in_other_directions():
     phases = [Phase("a", "A", 0.0, 5), Phase("b", "B", 0.1, 100)]
     plain, turned, again = (
-        list(DriftingClusters(phases, n_points=50, turned=turn, seed=3)) for turn in (False, True, True)
+        list(DriftingClusters(phases, n_points=50, turned=round_state, seed=3)) for round_state in (False, True, True)
     )
     Q = turned[0].rotation
     np.testing.assert_allclose(Q @ Q.T, np.eye(25), atol=1e-13)

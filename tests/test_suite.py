@@ -12,17 +12,17 @@ from command import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ocelad.compare import METHODS, STREAMS, Method, compare
-from ocelad.compare.contenders import Fixed
-from ocelad.compare.judge import Scores
-from ocelad.compare.run import FIRST_SEED
-from ocelad.compare.suite import FIRST_FRESH_SEED, HINDSIGHT, OPPONENTS, OURS, ROWS, Row, run_suite
-from ocelad.compare.suite import run as running
-from ocelad.compare.suite.recovery import WATCHED, WITHIN, recovered
-from ocelad.compare.suite.summary import HINDSIGHT_NAME, Outcome, SuiteResult, best_in_hindsight
-from ocelad.compare.summary import Comparison
-from ocelad.compare.tables import TableStream
-from ocelad.compare.trial import Record
+from ocelad.lab.compare import METHODS, STREAMS, Method, compare
+from ocelad.lab.compare.contestants import Fixed
+from ocelad.lab.compare.point_streams import TableStream
+from ocelad.lab.compare.run_comparison import FIRST_SEED
+from ocelad.lab.compare.scoring import Scores
+from ocelad.lab.compare.suite import FIRST_FRESH_SEED, HINDSIGHT, OPPONENTS, OURS, ROWS, Row, run_suite
+from ocelad.lab.compare.suite import run_suite as running
+from ocelad.lab.compare.suite.recovery import WATCHED, WITHIN, recovered
+from ocelad.lab.compare.suite.suite_summary import HINDSIGHT_NAME, Outcome, SuiteResult, best_in_hindsight
+from ocelad.lab.compare.summary import Comparison
+from ocelad.lab.compare.trial import Record
 
 NAMED = tuple(dict.fromkeys((OURS, *OPPONENTS)))
 
@@ -177,7 +177,7 @@ class TestAims:
 
     @pytest.mark.parametrize(("ours", "met"), [(3.19, True), (3.21, False), (1.0, True)])
     def test_on_real_data_it_does_no_harm(self, ours, met, monkeypatch):
-        monkeypatch.setattr("ocelad.compare.suite.summary.OURS", "cbce")
+        monkeypatch.setattr("ocelad.lab.compare.suite.suite_summary.OURS", "cbce")
         errors = {"cbce": [[ours]] * 2, "rice": [[3.0]] * 2, "euclidean": [[8.0]] * 2, "others": [[0.1]] * 2}
         comparison = replace(made_up(errors), reference="cbce")
         outcome = Outcome(ROWS["wine"], comparison)
@@ -216,7 +216,7 @@ class TestRun:
         }
         monkeypatch.setattr(running, "ROWS", rows)
         monkeypatch.setattr(running, "HINDSIGHT", HINDSIGHT[:2])
-        monkeypatch.setattr("ocelad.compare.suite.summary.HINDSIGHT", HINDSIGHT[:2])
+        monkeypatch.setattr("ocelad.lab.compare.suite.suite_summary.HINDSIGHT", HINDSIGHT[:2])
         return rows
 
     def test_rows_whose_data_are_missing_are_left_out_with_the_reason(self, rows):
@@ -237,20 +237,20 @@ class TestRun:
         lines = journal.read_bytes().splitlines()
         run_suite(["one", "two"], seeds=1, n_jobs=1, journal=journal, restart=True)
         assert len(journal.read_bytes().splitlines()) == len(lines) == 2 * (len(NAMED) + 2)
-        monkeypatch.setattr("ocelad.compare.run.run_trial", lambda *_: pytest.fail("it ran"))
+        monkeypatch.setattr("ocelad.lab.compare.run_comparison.run_trial", lambda *_: pytest.fail("it ran"))
         again = run_suite(["one", "two"], seeds=1, n_jobs=1, journal=journal)
         means = [[o.mean(label).mean for o in result.outcomes for label in o.methods] for result in (first, again)]
         assert means[0] == means[1]
 
     def test_recovery_is_measured_where_there_are_switches(self, rows, monkeypatch):
-        from ocelad.compare.streams import DriftingStream
-        from ocelad.streams import DriftingClusters, Phase
+        from ocelad.evaluation.streams import DriftingClusters, Phase
+        from ocelad.lab.compare.comparison_streams import DriftingStream
 
         phases = [Phase("A, static", "A", 0.0, 200), Phase("B, static", "B", 0.0, 300)]
         stream = DriftingStream("s", "", lambda seed: DriftingClusters(phases, n_points=60, n_features=6, seed=seed))
         monkeypatch.setitem(rows, "s", Row("s", lambda: stream, switches=(200,)))
         told = []
-        result = run_suite(["s"], seeds=1, n_jobs=1, progress=lambda *about: told.append(about))
+        result = run_suite(["s"], seeds=1, n_jobs=1, progress=lambda *metadata: told.append(metadata))
         (outcome,) = result.outcomes
         assert outcome.recovering.every == 25
         assert len(outcome.recovery(OURS)) == 1
@@ -317,7 +317,7 @@ class TestCommand:
         def interrupted(*rows, **settings):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("ocelad.compare.suite.run_suite", interrupted)
+        monkeypatch.setattr("ocelad.lab.compare.suite.run_suite", interrupted)
         told = run(*self.command, cwd=tmp_path, code=130).stderr
         assert "trials.jsonl: run the same command again to go on" in told
 

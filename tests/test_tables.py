@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_reviews import write_top5000
 
-from ocelad.compare import METHODS, datasets
-from ocelad.compare.records import Records
-from ocelad.compare.tables import NEARBY, SCENE_AROUND, TableStream
-from ocelad.compare.trial import Record, run_trial
-from ocelad.streams import load_reviews
-from ocelad.streams.reviews import SwitchingReviews
+from ocelad.evaluation.streams import load_reviews
+from ocelad.evaluation.streams.reviews import SwitchingReviews
+from ocelad.lab.compare import METHODS, datasets
+from ocelad.lab.compare.point_streams import NEARBY, SCENE_AROUND, TableStream
+from ocelad.lab.compare.records import Records
+from ocelad.lab.compare.trial import Record, run_trial
 
 shapes = st.fixed_dictionaries(
     {

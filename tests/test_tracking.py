@@ -18,11 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ocelad import LearnerError, Metric, MetricTracker, track_metric
-from ocelad.files import RowError, open_comparisons
-from ocelad.online.dyadic import Schedule
-from ocelad.online.losses import LOSSES
+from ocelad.ensemble.schedule import Schedule
+from ocelad.estimators.file_tracking import CHUNK, PIPE_CHUNK, Tracking
+from ocelad.io import RowError, open_comparisons
+from ocelad.learners.losses import LOSSES
 from ocelad.pairs import Event
-from ocelad.tracking import CHUNK, PIPE_CHUNK, Tracking
 
 N = 4
 

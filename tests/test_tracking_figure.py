@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ocelad.compare import METHODS, STREAMS
-from ocelad.compare.trial import run_trial
-from ocelad.experiments import tracking
-from ocelad.figures import FIGURES, Rows
-from ocelad.runner import Runner
+from ocelad.lab.compare import METHODS, STREAMS
+from ocelad.lab.compare.trial import run_trial
+from ocelad.lab.experiments import tracking
+from ocelad.lab.figures import FIGURES, Rows
+from ocelad.lab.runner import Runner
 
 FIGURE = FIGURES["3"]
 PHASES = ["A, static", "B, moderate drift", "B, fast drift", "B, moderate again", "A, slow drift"]
@@ -61,7 +61,7 @@ class TestRows:
         assert overall["trials"] == [2, 1, 1]
 
     def test_the_drift_is_that_of_the_true_metric(self):
-        from ocelad.streams import DriftingClusters
+        from ocelad.evaluation.streams import DriftingClusters
 
         moved = tracking.drift_trial({"seed": 5}, None)["moved"]
         truths = [moment.true_metric().matrix for moment in DriftingClusters(seed=5)]

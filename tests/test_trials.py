@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from ocelad import Events, track_metric
-from ocelad.trials import map_trials
+from ocelad.lab.trials import map_trials
 
 
 def trial(seed):
     U = np.random.default_rng(seed).normal(size=(80, 4))
     tracker = track_metric(4, step_size=0.05)
     tracker.replay(Events(U, np.abs(U[:, 0]) < 1))
-    return tracker.play(), tracker.turn.weights.tolist()
+    return tracker.play(), tracker.round_state.weights.tolist()
 
 
 @pytest.mark.parametrize("backend", ["threads", "processes"])

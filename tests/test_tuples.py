@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ocelad import MetricTracker
 from ocelad.estimators.tuples import points_of
-from ocelad.tables import rows
+from ocelad.io.dataframes import rows
 
 NAMES = ["width", "height", "depth"]
 

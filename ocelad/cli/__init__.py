@@ -11,10 +11,10 @@ import ocelad
 from ocelad.cli.backup import backup, restore
 from ocelad.cli.compare import compare
 from ocelad.cli.demo import demo
+from ocelad.cli.distance import distance, embed
 from ocelad.cli.evaluate import evaluate
 from ocelad.cli.figure import figure
 from ocelad.cli.inspect import inspect
-from ocelad.cli.measure import distance, embed
 from ocelad.cli.plot import plot
 from ocelad.cli.reproduce import reproduce
 from ocelad.cli.serve import serve
@@ -66,7 +66,7 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("OCELAD_TRACEBACK"):
             raise
-        from ocelad.online.bank import LearnerError
+        from ocelad.ensemble.bank import LearnerError
 
         known = ValueError, OSError, LearnerError
         if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _OF_SERVE:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ocelad.cli.comparison import JOURNAL, notes, print_list, score_lines, tables
+from ocelad.cli.comparison_report import JOURNAL, notes, print_list, score_lines, tables
 from ocelad.cli.progress import tell_of_interrupt, trial_progress
 from ocelad.cli.shared import (
     PICTURES,
@@ -26,7 +26,7 @@ from ocelad.cli.shared import (
 from ocelad.cli.suite import compare_suite
 
 if TYPE_CHECKING:
-    from ocelad.compare import Comparison, Method, Stream
+    from ocelad.lab.compare import Comparison, Method, Stream
 
 RESULT, SCORES, PICTURE = "comparison.json", "scores.csv", "comparison"
 # Options that say how a file is read.
@@ -116,9 +116,9 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
       ocelad compare rice itml-online euclidean --stream pairs.csv --tune 10
       ocelad compare --suite adaptivity --rows S1,wine
     """
-    from ocelad.compare import FIGURE
-    from ocelad.compare import compare as run
-    from ocelad.compare.run import FIRST_SEED
+    from ocelad.lab.compare import FIGURE
+    from ocelad.lab.compare import compare as run
+    from ocelad.lab.compare.run_comparison import FIRST_SEED
 
     if list_:
         print_list(as_json)
@@ -171,7 +171,7 @@ def _shown(option: str) -> str:
 
 def _stream(options: dict[str, Any]) -> tuple[Stream, int]:
     """The stream that is meant, and how many rows of its file were skipped."""
-    from ocelad.compare import STREAMS, PairStream
+    from ocelad.lab.compare import STREAMS, PairStream
 
     name: str = options["stream"]
     if name in STREAMS:
@@ -202,8 +202,8 @@ def _scene(options: dict[str, Any], features: Sequence[str]) -> tuple[Any, Any]:
     """Items with their classes, at most so many, by which metrics are judged."""
     import numpy as np
 
-    from ocelad.compare.streams import SCENE_POINTS
-    from ocelad.files import open_items
+    from ocelad.io import open_items
+    from ocelad.lab.compare.comparison_streams import SCENE_POINTS
 
     points, labels = [], []
     with open_items(options["items"], label=options["class_"], id=options["id_"], features=features) as items:
@@ -222,8 +222,8 @@ def _scene(options: dict[str, Any], features: Sequence[str]) -> tuple[Any, Any]:
 
 def _chosen(names: Sequence[str], stream: Stream) -> list[Method]:
     """The methods that are meant; a group's are those that can take the stream."""
-    from ocelad.compare import GROUPS, METHODS
-    from ocelad.compare.methods import parsed
+    from ocelad.lab.compare import GROUPS, METHODS
+    from ocelad.lab.compare.methods import parsed
 
     chosen: dict[str, Method] = {}
     for name in names:
@@ -241,8 +241,8 @@ def _chosen(names: Sequence[str], stream: Stream) -> list[Method]:
 
 def _write(result: Comparison, output: Path, picture: str, as_json: bool) -> None:
     """The result as JSON and as a picture in the folder, and on the terminal."""
-    from ocelad.compare.picture import draw
-    from ocelad.saved import replace_whole
+    from ocelad.io.state_files import replace_whole
+    from ocelad.lab.compare.plot import draw
 
     content = json_line(result.to_json())
     replace_whole(output / RESULT, f"{content}\n".encode())

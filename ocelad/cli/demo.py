@@ -13,7 +13,7 @@ from ocelad.cli.shared import check_picture, why_no_picture
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ocelad.demo import Demo, Snapshot
+    from ocelad.lab.demo import Demo, Snapshot
 
 
 @click.command(short_help="Track the paper's drifting stream live.")
@@ -48,7 +48,7 @@ def demo(seed: int, rounds: int, output: Path, quiet: bool) -> None:
     """
     from rich.console import Console
 
-    from ocelad.demo import Demo
+    from ocelad.lab.demo import Demo
 
     check_picture(output)
     no_picture = why_no_picture()
@@ -100,7 +100,7 @@ def _demo_table(run: Demo) -> Any:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from ocelad.demo import COLORS
+    from ocelad.lab.demo import COLORS
 
     table = Table(title="5-NN error in %/NMI of k-means (1 is perfect), by phase", box=SIMPLE_HEAD)
     table.add_column("phase", no_wrap=True)

@@ -23,8 +23,8 @@ from ocelad.cli.shared import (
 )
 
 if TYPE_CHECKING:
-    from ocelad.reliability import Reliability
-    from ocelad.saved_metric import SavedMetric
+    from ocelad.estimators.saved_metric import SavedMetric
+    from ocelad.evaluation.reliability import Reliability
 
 LEARNED, EUCLIDEAN = "learned", "Euclidean"
 # k-NN and k-means of more points take minutes, and say the same.
@@ -70,7 +70,7 @@ def evaluate(
       ocelad evaluate pairs.tracker held_out.csv --plot reliability.png
       ocelad evaluate pairs.tracker --items items.csv --class genre --json
     """
-    from ocelad.saved_metric import load_metric
+    from ocelad.estimators.saved_metric import load_metric
 
     if file is None and not (options["items"] and class_):
         raise click.UsageError("nothing to evaluate on: give a FILE of pairs, or --items with --class")
@@ -99,7 +99,7 @@ def evaluate(
         if agreement is not None:
             _print_reliability(agreement, saved)
     if plot is not None and agreement is not None:
-        from ocelad import plots
+        from ocelad.evaluation import plots
 
         plots.save(plots.reliability(agreement.bins), plot)
         click.echo(f"Picture: {plot}", err=as_json)
@@ -135,9 +135,9 @@ def _on_pairs(
 ) -> tuple[dict[str, dict[str, float]], Reliability, int]:
     import numpy as np
 
-    from ocelad.estimators.calibration import Calibration
-    from ocelad.reliability import reliability
-    from ocelad.scores import pair_auc
+    from ocelad.estimators.threshold_calibration import Calibration
+    from ocelad.evaluation.reliability import reliability
+    from ocelad.evaluation.scores import pair_auc
 
     learned, euclidean, log_odds, right, labels = [], [], [], [], []
     with opened_pairs(file, options, saved.feature_names) as stream:
@@ -171,7 +171,7 @@ def _on_items(
 ) -> dict[str, dict[str, float]]:
     import numpy as np
 
-    from ocelad.evaluate import clustering_nmi, embedded, knn_error
+    from ocelad.evaluation.prequential import clustering_nmi, embedded, knn_error
 
     X, labels = labelled_items(saved, options["items"], class_, seed, MOST_POINTS, id=options["id_"])
     places = {LEARNED: embedded(saved.metric, X), EUCLIDEAN: X}
@@ -189,7 +189,7 @@ def labelled_items(
     """At most so many items, drawn at random, with their labels."""
     import numpy as np
 
-    from ocelad.files import open_items
+    from ocelad.io import open_items
 
     points, labels = [], []
     with open_items(file, label=label, id=id or "id", features=saved.feature_names) as rows:

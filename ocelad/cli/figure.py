@@ -13,7 +13,7 @@ from ocelad.cli.progress import duration, tell_of_interrupt, trial_progress
 from ocelad.cli.shared import PICTURES, as_json, print_json, print_tables, table, why_no_picture
 
 if TYPE_CHECKING:
-    from ocelad.figures import Figure, Rows
+    from ocelad.lab.figures import Figure, Rows
 
 Command = Callable[..., None]
 
@@ -87,7 +87,7 @@ def figure(name: str | None, list_: bool, as_json: bool, **options: Any) -> None
       ocelad figure 5 --data ~/multi-domain-sentiment --set features=raw
       ocelad figure 3 --redraw --picture svg
     """
-    from ocelad.figures import FIGURES
+    from ocelad.lab.figures import FIGURES
 
     if list_:
         _print_list(as_json)
@@ -143,7 +143,7 @@ def computed(figure: Figure, settings: Mapping[str, Any], options: dict[str, Any
 def _tell_of_other_rows(folder: Any, settings: Mapping[str, Any]) -> None:
     """Say if rows of other settings are about to be replaced."""
     try:
-        before = folder.rows().about["settings"]
+        before = folder.rows().metadata["settings"]
     except (OSError, ValueError, KeyError):
         return
     changed = [f"{name} was {before.get(name)}" for name, value in settings.items() if before.get(name) != value]
@@ -190,11 +190,11 @@ def claims_table(figure: Figure, rows: Rows) -> Any:
 def as_plain(figure: Figure, rows: Rows, picture: Path | None) -> dict[str, Any]:
     """What JSON can hold of it."""
     claims = [claim._asdict() for claim in figure.claims(rows)]
-    return {**rows.about, "title": figure.title, "claims": claims, "picture": picture and str(picture)}
+    return {**rows.metadata, "title": figure.title, "claims": claims, "picture": picture and str(picture)}
 
 
 def _folder(figure: Figure, options: dict[str, Any]) -> Any:
-    from ocelad.figures.folder import Folder
+    from ocelad.lab.figures.folder import Folder
 
     return Folder(options["output"], figure)
 
@@ -236,7 +236,7 @@ def _value(key: str, value: str, usual: Any) -> Any:
 
 def _downloaded() -> Path:
     """The folder of the reviews, which are fetched if they are not there."""
-    from ocelad.streams.reviews import download_reviews
+    from ocelad.evaluation.streams.reviews import download_reviews
 
     tenths: set[int] = set()
 
@@ -250,7 +250,7 @@ def _downloaded() -> Path:
 
 
 def _print_list(as_json: bool) -> None:
-    from ocelad.figures import FIGURES
+    from ocelad.lab.figures import FIGURES
 
     if as_json:
         print_json({name: {"title": each.title, "settings": dict(each.settings)} for name, each in FIGURES.items()})

@@ -11,8 +11,8 @@ from ocelad.cli.shared import as_json, print_json, print_tables, saved_tracker, 
 
 if TYPE_CHECKING:
     from ocelad.estimators import MetricTracker
+    from ocelad.estimators.file_tracking import Tracking
     from ocelad.metric import Metric
-    from ocelad.tracking import Tracking
 
 
 @click.command(short_help="What is in a saved file.")
@@ -29,13 +29,13 @@ def inspect(tracker: Path, features: int, as_json: bool) -> None:
       ocelad inspect pairs.tracker
       ocelad inspect pairs.tracker --features 30 --json
     """
-    from ocelad import saved
     from ocelad.estimators import MetricTracker
+    from ocelad.estimators.file_tracking import Tracking
+    from ocelad.estimators.saved_metric import load_estimator
+    from ocelad.io import state_files
     from ocelad.metric import Metric
-    from ocelad.saved_metric import load_estimator
-    from ocelad.tracking import Tracking
 
-    if saved.kind(tracker) == "metric":
+    if state_files.kind(tracker) == "metric":
         content = {"kind": "metric", **_of_metric(Metric.load(tracker))}
     else:
         estimator = load_estimator(tracker)

@@ -43,9 +43,9 @@ def plot(
     if no_picture := why_no_picture():
         raise click.ClickException(no_picture)
 
-    from ocelad import plots
-    from ocelad.saved_metric import load_estimator, load_metric
-    from ocelad.tracking import Tracking
+    from ocelad.estimators.file_tracking import Tracking
+    from ocelad.estimators.saved_metric import load_estimator, load_metric
+    from ocelad.evaluation import plots
 
     if kind in ("history", "weights"):
         tracking = Tracking.load(tracker)

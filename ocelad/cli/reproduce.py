@@ -33,10 +33,10 @@ def reproduce(only: str | None, as_json: bool, **options: Any) -> None:
       ocelad reproduce --data ~/multi-domain-sentiment
       ocelad reproduce --only 1,2,3 --output results
     """
-    from ocelad.figures import FIGURES
-    from ocelad.figures.folder import Folder
-    from ocelad.figures.report import Part, report
-    from ocelad.saved import replace_whole
+    from ocelad.io.state_files import replace_whole
+    from ocelad.lab.figures import FIGURES
+    from ocelad.lab.figures.folder import Folder
+    from ocelad.lab.figures.report import Part, report
 
     chosen = _chosen(only)
     if (no_picture := why_no_picture()) is not None:
@@ -80,7 +80,7 @@ def reproduce(only: str | None, as_json: bool, **options: Any) -> None:
 
 
 def _chosen(only: str | None) -> list[str]:
-    from ocelad.figures import FIGURES
+    from ocelad.lab.figures import FIGURES
 
     names = list(FIGURES) if only is None else [name.strip() for name in only.split(",")]
     for name in names:

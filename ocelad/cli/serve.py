@@ -91,8 +91,8 @@ def serve(items: Path | None, **options: Any) -> None:
 
 def _serve(name: str | None, items: Path | None, options: dict[str, Any]) -> None:
     from ocelad.service import logs
-    from ocelad.service.learning import warm
-    from ocelad.service.run import Server, bound
+    from ocelad.service.learning import precompile_learning
+    from ocelad.service.server import Server, bound
     from ocelad.service.service import Service
     from ocelad.service.store import without_leftovers
 
@@ -107,7 +107,7 @@ def _serve(name: str | None, items: Path | None, options: dict[str, Any]) -> Non
                 raise click.UsageError(
                     f"{str(settings.folder)!r} has no projects yet; name a file of items, or try --demo"
                 )
-            warm(live.view.metric.n_features for live in service)
+            precompile_learning(live.view.metric.n_features for live in service)
         except BaseException:
             service.close()
             raise

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from ocelad.files import ComparisonStream
-    from ocelad.files.stream import FileStream
+    from ocelad.io import ComparisonStream
+    from ocelad.io.tabular.chunks import FileStream
 
 PICTURES = (".png", ".pdf", ".svg")
 #: Exit codes beside 0 (done), 1 (failed) and 2 (wrong usage).
@@ -136,7 +136,7 @@ def opened_pairs(
     file: str, options: dict[str, Any], features: Sequence[str] | None = None, **more: Any
 ) -> ComparisonStream:
     """The comparisons of a file, by the options of ``reading_pairs`` and ``skipping``; of items with these features."""
-    from ocelad.files import open_comparisons, open_items
+    from ocelad.io import open_comparisons, open_items
 
     names = ("label", "id_a", "id_b", "time", "on_error")
     arguments = {name: options[name] for name in names} | {"format": options["format_"]}
@@ -192,7 +192,7 @@ def check_folder(path: Path, *, option: str = "--output") -> None:
 
 def why_no_picture() -> str | None:
     """Why no picture can be drawn here, if so."""
-    from ocelad.plots import pyplot
+    from ocelad.evaluation.plots import pyplot
 
     try:
         pyplot().switch_backend("agg")  # a file, on machines without a screen too

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocelad.cli.comparison import JOURNAL, MARKS, number_of, with_error
+from ocelad.cli.comparison_report import JOURNAL, MARKS, number_of, with_error
 from ocelad.cli.progress import tell_of_interrupt, trial_progress
 from ocelad.cli.shared import json_line, print_tables, table, why_no_picture
 
 if TYPE_CHECKING:
-    from ocelad.compare.suite import Outcome, SuiteResult
+    from ocelad.lab.compare.suite import Outcome, SuiteResult
 
 RESULT, LINES, PICTURE = "suite.json", "suite.csv", "suite"
 
 
 def compare_suite(options: dict[str, Any], as_json: bool) -> None:
     """Run the suite that is meant, and tell what came of it."""
-    from ocelad.compare.suite import FIRST_FRESH_SEED, ROWS, run_suite
-    from ocelad.compare.suite.run import SEEDS
+    from ocelad.lab.compare.suite import FIRST_FRESH_SEED, ROWS, run_suite
+    from ocelad.lab.compare.suite.run_suite import SEEDS
 
     output: Path = options["output"]
     rows = [name.strip() for name in options["rows"].split(",")] if options["rows"] else list(ROWS)
@@ -46,8 +46,8 @@ def compare_suite(options: dict[str, Any], as_json: bool) -> None:
 
 def _write(result: SuiteResult, output: Path, picture: str, as_json: bool) -> None:
     """The result as JSON, as CSV and as a picture in the folder, and on the terminal."""
-    from ocelad.compare.suite.picture import draw
-    from ocelad.saved import replace_whole
+    from ocelad.io.state_files import replace_whole
+    from ocelad.lab.compare.suite.suite_plot import draw
 
     content = json_line(result.to_json())
     replace_whole(output / RESULT, f"{content}\n".encode())
@@ -95,7 +95,7 @@ def _cell(outcome: Outcome, label: str) -> str:
 
 
 def _differences(result: SuiteResult) -> Any:
-    from ocelad.compare.suite import OURS
+    from ocelad.lab.compare.suite import OURS
 
     columns = [name for name in _columns(result) if name != OURS]
     rows = []
@@ -116,7 +116,7 @@ def _aims(result: SuiteResult) -> Any:
 
 def _notes(result: SuiteResult) -> Iterator[str]:
     """What the tables do not say by themselves."""
-    from ocelad.compare.suite import OURS
+    from ocelad.lab.compare.suite import OURS
 
     yield from (f"The error is: {kind}, on {', '.join(rows)}." for kind, rows in _kinds_of_error(result).items())
     for outcome in result.outcomes:
@@ -152,7 +152,7 @@ def _notes(result: SuiteResult) -> Iterator[str]:
 
 def _kinds_of_error(result: SuiteResult) -> dict[str, list[str]]:
     """What the error is, and on which rows."""
-    from ocelad.compare.summary import MEASURES
+    from ocelad.lab.compare.summary import MEASURES
 
     kinds: dict[str, list[str]] = {}
     for outcome in result.outcomes:
@@ -161,7 +161,7 @@ def _kinds_of_error(result: SuiteResult) -> dict[str, list[str]]:
 
 
 def _recovery(outcome: Outcome, label: str) -> str:
-    from ocelad.compare.suite.recovery import WATCHED
+    from ocelad.lab.compare.suite.recovery import WATCHED
 
     return "/".join(f">{WATCHED}" if steps is None else str(steps) for steps in outcome.recovery(label))
 

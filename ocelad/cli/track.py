@@ -32,8 +32,8 @@ from ocelad.cli.shared import (
 
 if TYPE_CHECKING:
     from ocelad.estimators import MetricTracker
-    from ocelad.files import ComparisonStream
-    from ocelad.tracking import Tracking
+    from ocelad.estimators.file_tracking import Tracking
+    from ocelad.io import ComparisonStream
 
 # The squared length of pairs that the default step size suits (see track_metric), and how far off goes unremarked.
 SUITS_SQUARED_LENGTH, FAR_OFF = 40.0, 8.0
@@ -98,7 +98,7 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
       zcat pairs.jsonl.gz | ocelad track - --format jsonl -o pairs.tracker --json
     """
     from ocelad.estimators import MetricTracker
-    from ocelad.tracking import CHUNK, PIPE_CHUNK
+    from ocelad.estimators.file_tracking import CHUNK, PIPE_CHUNK
 
     output = output or _default_output(file)
     check_output(output, file, options["items"], options["skipped"], options["from_"])
@@ -159,16 +159,16 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
 
 def _begun(output: Path, options: dict[str, Any]) -> Tracking:
     """A new tracking, or the one that was saved."""
-    from ocelad import saved
-    from ocelad.tracking import Tracking
+    from ocelad.estimators.file_tracking import Tracking
+    from ocelad.io import state_files
 
     settings = _settings(options)
     if options["resume"] and options["restart"]:
         raise click.UsageError("--resume goes on and --restart begins anew; only one of them can be")
-    if output.exists() and options["restart"] and saved.kind(output) != "tracker":
+    if output.exists() and options["restart"] and state_files.kind(output) != "tracker":
         raise click.UsageError(f"{str(output)!r} holds no tracker; --restart replaces only those")
     if not output.exists() or options["restart"]:
-        saved.remove_leftovers(output)
+        state_files.remove_leftovers(output)
         if options["from_"] is None:
             return Tracking(_made(settings))
         tracking = Tracking.load(options["from_"])
@@ -177,7 +177,7 @@ def _begun(output: Path, options: dict[str, Any]) -> Tracking:
     if not options["resume"]:
         raise click.UsageError(f"{str(output)!r} is there; --resume goes on from it, --restart replaces it")
     tracking = Tracking.load(output)
-    saved.remove_leftovers(output)
+    state_files.remove_leftovers(output)
     if tracking.position is None and tracking.tracker.n_rounds_:
         raise click.UsageError(
             f"{str(output)!r} was saved from Python and does not know where in a file it is; "

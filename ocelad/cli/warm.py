@@ -19,11 +19,11 @@ def warm() -> None:
     from time import perf_counter
 
     start = perf_counter()
-    from ocelad.baselines.warm import warm as warm_baselines
-    from ocelad.online.warm import warm as warm_engines
-    from ocelad.scores.warm import warm as warm_scores
+    from ocelad.adaptive.precompile import precompile_engines
+    from ocelad.evaluation.scores.precompile import precompile_scores
+    from ocelad.lab.baselines.precompile import precompile_baselines
 
-    warm_engines()
-    warm_scores()
-    warm_baselines()
+    precompile_engines()
+    precompile_scores()
+    precompile_baselines()
     click.echo(f"The kernels are compiled ({perf_counter() - start:.1f} s).")

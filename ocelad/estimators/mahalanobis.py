@@ -10,22 +10,23 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from ocelad import checks, tables
-from ocelad.checks import About, Arrays, Floats
-from ocelad.estimators.features import FeatureWeight, heaviest_features
-from ocelad.estimators.in_files import InFiles, part, plain
+from ocelad._typing import Arrays, Floats, Metadata
+from ocelad._validation import check_array, check_integer, is_sparse
+from ocelad.adaptive.track import resume
+from ocelad.engines.track import EngineName, choose_engine, track_metric
+from ocelad.ensemble.bank import Finest
+from ocelad.ensemble.ocelad import Ocelad
+from ocelad.ensemble.state_reader import prefixed
+from ocelad.estimators.feature_weights import FeatureWeight, heaviest_features
+from ocelad.estimators.saveable import Saveable, part, plain
 from ocelad.estimators.tuples import WORDS, Points, points_of
+from ocelad.io import dataframes
+from ocelad.learners.comid import DivergenceName, LossName, RegularizerName
 from ocelad.metric import Metric
-from ocelad.online.adaptive import resume
-from ocelad.online.bank import Finest
-from ocelad.online.comid import DivergenceName, LossName, RegularizerName
-from ocelad.online.kept import prefixed
-from ocelad.online.ocelad import Ocelad
-from ocelad.online.track import EngineName, choose_engine, track_metric
 from ocelad.pairs import EventsName, subtract
 
 
-class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
+class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
     """Holds a tracker with its settings, and tells distances, an embedding and what features count.
 
     The parameters are those of ``MetricTracker``; what it holds is RICE-OCELAD, unless a subclass knows better.
@@ -77,7 +78,7 @@ class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
 
         For who must tell distances before the first answer, or knows the features' names only by themselves.
         """
-        n = checks.whole(n_features, "n_features", at_least=1)
+        n = check_integer(n_features, "n_features", at_least=1)
         names = None if feature_names is None else tuple(feature_names)
         if names is not None and (len(names) != n or not all(isinstance(name, str) for name in names)):
             raise ValueError(f"feature_names must be {n} words, one for each feature; got {len(names)}")
@@ -101,25 +102,25 @@ class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
             engine = engine if engine == "sparse" else "auto"
         return track_metric(n_features, **{**self._rice_settings(), "engine": engine}, events=self._learns_from)
 
-    def state(self) -> tuple[Arrays, About]:
+    def state(self) -> tuple[Arrays, Metadata]:
         """All of it as arrays and values that JSON can hold."""
         tracked = self._tracked
-        arrays, about = tracked.ocelad.state()
+        arrays, metadata = tracked.ocelad.state()
         return prefixed("core", arrays), {
             "estimator": type(self).__name__,
             "settings": {name: plain(value) for name, value in tracked.settings.items()},
             "feature_names": None if tracked.names is None else list(tracked.names),
-            "core": about,
+            "core": metadata,
         }
 
     @classmethod
-    def of_state(cls, arrays: Arrays, about: About) -> Self:
+    def of_state(cls, arrays: Arrays, metadata: Metadata) -> Self:
         """The tracker that ``state`` was called on; checked."""
-        ocelad, names = resume(part(arrays, "core"), about["core"]), about["feature_names"]
+        ocelad, names = resume(part(arrays, "core"), metadata["core"]), metadata["feature_names"]
         n = int(ocelad.settings["n_features"])
         if names is not None and (len(names) != n or not all(isinstance(name, str) for name in names)):
             raise ValueError(f"it does not have a name for each of its {n} features")
-        tracker = cls(**about["settings"])
+        tracker = cls(**metadata["settings"])
         return tracker._keep(Tracked(ocelad, n, tracker._settings(), None if names is None else tuple(names)))
 
     def transform(self, X: Any) -> Floats:
@@ -128,10 +129,10 @@ class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
         X is an array-like, a SciPy sparse matrix or a table of shape (n_rows, n_features). The rank of the metric, and
         so the number of columns, can change from one pair to the next.
         """
-        metric, (values, names) = self.metric_, tables.rows(X, "X")
-        tables.same_names(names, self._tracked.names, "X")
+        metric, (values, names) = self.metric_, dataframes.rows(X, "X")
+        dataframes.same_names(names, self._tracked.names, "X")
         n = metric.n_features
-        return metric.embed(values if checks.is_sparse(values) else checks.array(values, "X", 2, n_features=n))
+        return metric.embed(values if is_sparse(values) else check_array(values, "X", 2, n_features=n))
 
     def pair_distance(self, pairs: Any) -> Floats:
         """The tracked distance between the two points of each pair. Takes pairs as ``MetricTracker.fit`` does."""
@@ -184,17 +185,17 @@ class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
     def components_(self, components: Any) -> None:
         # Played until the next pair is learned from: the learners know nothing of it.
         tracked = self._tracked
-        rows = checks.array(components, "components_", 2, n_features=tracked.n_features)
+        rows = check_array(components, "components_", 2, n_features=tracked.n_features)
         self._state = tracked.playing(Metric.from_factors(rows, self.metric_.threshold, tracked.ocelad.n_rounds))
 
     @property
     def weights_(self) -> Floats:
-        return self._tracked.ocelad.turn.probabilities
+        return self._tracked.ocelad.round_state.probabilities
 
     @property
     def experts_(self) -> tuple[str, ...]:
         ocelad = self._tracked.ocelad
-        lengths = (str(ocelad.schedule.scale(j).length) for j in range(ocelad.turn.active))
+        lengths = (str(ocelad.schedule.scale(j).length) for j in range(ocelad.round_state.active))
         return tuple(getattr(ocelad.bank, "experts", lengths))
 
     @property
@@ -213,7 +214,7 @@ class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
         """The points of tuples that are read, not learned from."""
         tracked = self._tracked
         points = points_of(tuples, size, self.preprocessor, tracked.n_features)
-        tables.same_names(points.names, tracked.names, "the table")
+        dataframes.same_names(points.names, tracked.names, "the table")
         return points
 
     def _settings(self) -> dict[str, Any]:
@@ -230,9 +231,9 @@ class MahalanobisTracker(InFiles, BaseEstimator):  # type: ignore[misc]
         points = points_of(tuples, self._size, self.preprocessor, None if tracked is None else tracked.n_features)
         events = events_of(*points.parts)
         if tracked is None:
-            tracked = self._begun(points.n_features, checks.is_sparse(points.parts[0]), points.names)
+            tracked = self._begun(points.n_features, is_sparse(points.parts[0]), points.names)
         else:
-            tables.same_names(points.names, tracked.names, "the table")
+            dataframes.same_names(points.names, tracked.names, "the table")
             # On a copy, so that a pair that cannot be learned from leaves everything as it was. A shallow one will
             # do: a replay puts other values into the place of those it finds.
             tracked = tracked.copy()

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ocelad import checks, tables
+from ocelad._validation import check_array, check_sparse, is_sparse
+from ocelad.io import dataframes
 
 WORDS = {2: "pairs", 3: "triplets", 4: "quadruplets"}
 
@@ -45,19 +46,19 @@ def points_of(tuples: Any, size: int, preprocessor: Any = None, n_features: int 
     """
     word = WORDS[size]
     accepted = _accepted(size, preprocessor)
-    if checks.is_sparse(tuples):
+    if is_sparse(tuples):
         raise TypeError(f"{word} is one sparse matrix; accepted: {size} of them, ({', '.join('XZVW'[:size])})")
     if isinstance(tuples, (tuple, list)) and len(tuples) == size and any(map(_has_rows, tuples)):
-        named = [tables.rows(part, letter) for part, letter in zip(tuples, "XZVW", strict=False)]
+        named = [dataframes.rows(part, letter) for part, letter in zip(tuples, "XZVW", strict=False)]
         names = named[0].names
         for part, letter in zip(named[1:], "ZVW", strict=False):
-            tables.same_names(part.names, names, letter)
+            dataframes.same_names(part.names, names, letter)
         return Points(_alike([part.values for part in named], "XZVW", n_features), names)
-    if tables.is_table(tuples):
-        tuples = np.column_stack(tables.columns(tuples))
+    if dataframes.is_table(tuples):
+        tuples = np.column_stack(dataframes.columns(tuples))
     if preprocessor is not None and np.ndim(tuples) == 2:
         return _fetched(np.asarray(tuples), size, preprocessor, n_features)
-    rows = checks.array(tuples, word, 3, n_features=n_features, shapes={3: accepted})
+    rows = check_array(tuples, word, 3, n_features=n_features, shapes={3: accepted})
     if rows.shape[1] != size:
         raise ValueError(f"{word} has shape {rows.shape}; accepted: {accepted}")
     return Points(tuple(rows[:, k] for k in range(size)), None)
@@ -70,20 +71,20 @@ def _accepted(size: int, preprocessor: Any) -> str:
 
 
 def _has_rows(part: Any) -> bool:
-    return checks.is_sparse(part) or tables.is_table(part)
+    return is_sparse(part) or dataframes.is_table(part)
 
 
 def _alike(parts: list[Any], letters: Sequence[str], n_features: int | None) -> tuple[Any, ...]:
     """All sparse or none of them, with as many rows and features."""
-    sparse = checks.is_sparse(parts[0])
+    sparse = is_sparse(parts[0])
     checked: list[Any] = []
     for part, letter in zip(parts, letters, strict=False):
-        if checks.is_sparse(part) != sparse:
+        if is_sparse(part) != sparse:
             one, other = (letters[0], letter) if sparse else (letter, letters[0])
             raise TypeError(f"{one} is sparse and {other} is not; accepted: all of them sparse, or none")
         n = checked[0].shape[1] if checked else n_features
         checked.append(
-            checks.sparse(part, letter, n_features=n) if sparse else checks.array(part, letter, 2, n_features=n)
+            check_sparse(part, letter, n_features=n) if sparse else check_array(part, letter, 2, n_features=n)
         )
         if checked[-1].shape[0] != checked[0].shape[0]:
             raise ValueError(
@@ -102,15 +103,15 @@ def _fetched(indices: Any, size: int, preprocessor: Any, n_features: int | None)
         parts = [_called(preprocessor, indices[:, k]) for k in range(size)]
     else:
         table: Any = preprocessor if _has_rows(preprocessor) else np.asarray(preprocessor)
-        table = table.tocsr() if checks.is_sparse(table) else table
+        table = table.tocsr() if is_sparse(table) else table
         if len(table.shape) != 2:
             raise ValueError(
                 f"the preprocessor has shape {table.shape}; accepted: one point per row, shape (n_points, n_features), "
                 "or a function of indices"
             )
         _check_indices(indices, word, table.shape[0])
-        parts = [tables.taken(table, indices[:, k].astype(np.int64)) for k in range(size)]
-    named = [tables.rows(part, "the preprocessor") for part in parts]
+        parts = [dataframes.taken(table, indices[:, k].astype(np.int64)) for k in range(size)]
+    named = [dataframes.rows(part, "the preprocessor") for part in parts]
     values = _alike([part.values for part in named], ["the preprocessor"] * size, n_features)
     return Points(values, named[0].names)
 

@@ -13,14 +13,14 @@ from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 
 from ocelad.service import store as stored
+from ocelad.service.fast_path import Quick
 from ocelad.service.items import ItemsError
 from ocelad.service.logs import logger
-from ocelad.service.observed import Measures, Observed
 from ocelad.service.problems import Known, tell_problems
+from ocelad.service.request_logging import Measures, Observed
 from ocelad.service.routes import answers, operations, projects, questions
 from ocelad.service.routes.access import only_known_parameters
-from ocelad.service.routes.quick import Quick
-from ocelad.service.security import Authenticator, Doors, Guard, Limits, needs_token
+from ocelad.service.security import Authentication, Authenticator, Guard, Limits, needs_token
 from ocelad.service.service import Service
 
 log = logger("ocelad.service")
@@ -92,7 +92,7 @@ def create_app(service: Service) -> FastAPI:
         request_timeout=settings.request_timeout,
     )
     app.add_middleware(
-        Doors, authenticate=authenticate, known=KNOWN, rate=settings.rate, max_streams=settings.max_streams
+        Authentication, authenticate=authenticate, known=KNOWN, rate=settings.rate, max_streams=settings.max_streams
     )
     app.add_middleware(Guard, allowed_hosts=(settings.host, *settings.allow_hosts))
     app.add_middleware(Observed, measures=measures)

@@ -11,7 +11,7 @@ from typing import Any
 from fastapi.sse import format_sse_event
 from starlette.concurrency import run_in_threadpool
 
-from ocelad.service.live import Live
+from ocelad.service.served_project import ServedProject
 from ocelad.service.service import Service
 
 MOST_ENTRIES = 200
@@ -23,7 +23,7 @@ PAUSE = 0.1
 
 
 async def events(
-    service: Service, live: Live, after: int | None, may_read: Callable[[], Awaitable[bool]]
+    service: Service, live: ServedProject, after: int | None, may_read: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[bytes]:
     """Messages for one reader, who has seen the log up to an entry; None: who begins at its end.
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from ocelad.service import items as reading
 from ocelad.service.entries import Entry
-from ocelad.service.live import Live
+from ocelad.service.served_project import ServedProject
 
 What = Literal["comparisons", "log", "items"]
 Format = Literal["parquet", "jsonl"]
@@ -21,7 +21,7 @@ TYPES: dict[str, str] = {"parquet": "application/vnd.apache.parquet", "jsonl": "
 _PAGE, _BYTES = 5000, 2**18
 
 
-def chunks(live: Live, what: What, format: Format) -> Iterator[bytes]:
+def chunks(live: ServedProject, what: What, format: Format) -> Iterator[bytes]:
     """The file, in pieces; as the project is when it is asked for."""
     if what == "items":
         return _items(live, format)
@@ -29,7 +29,7 @@ def chunks(live: Live, what: What, format: Format) -> Iterator[bytes]:
     return _parquet(tables) if format == "parquet" else _json_lines(tables)
 
 
-def _items(live: Live, format: Format) -> Iterator[bytes]:
+def _items(live: ServedProject, format: Format) -> Iterator[bytes]:
     with TemporaryDirectory() as folder:
         path = Path(folder, f"items.{format}")
         reading.write_items(live.items, path)
@@ -37,7 +37,7 @@ def _items(live: Live, format: Format) -> Iterator[bytes]:
             yield from iter(partial(file.read, _BYTES), b"")
 
 
-def _entries(live: Live, what: What) -> Iterator[Any]:
+def _entries(live: ServedProject, what: What) -> Iterator[Any]:
     """Tables of entries up to the one that is the last now, as of that one: what is undone later is not yet."""
     import pyarrow as pa
 
@@ -56,7 +56,7 @@ def _entries(live: Live, what: What) -> Iterator[Any]:
         yield pa.Table.from_pylist(rows, schema=schema)
 
 
-def _row(live: Live, entry: Entry, last: int) -> dict[str, Any]:
+def _row(live: ServedProject, entry: Entry, last: int) -> dict[str, Any]:
     told = live.told(entry, last)
     return {
         "id_a": told.left,

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ocelad.checks import Floats
+from ocelad._typing import Floats
 
 Shown: TypeAlias = Literal["picture", "text", "features"]
 Field: TypeAlias = str | float | int | bool | None
@@ -72,7 +72,7 @@ class ItemSet:
         """The scaled features, which the metric is learned on."""
         return np.asarray(self.features * self.scaling.factors)
 
-    def about(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """What is the same for all items, as JSON can hold it."""
         return {
             "feature_names": list(self.feature_names),

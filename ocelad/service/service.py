@@ -11,9 +11,9 @@ from ocelad.service import items as reading
 from ocelad.service.entries import Entry
 from ocelad.service.itemset import ItemSet
 from ocelad.service.learning import checked_settings
-from ocelad.service.live import Live
 from ocelad.service.logs import logger
 from ocelad.service.refusal import Refusal
+from ocelad.service.served_project import ServedProject
 from ocelad.service.settings import Settings
 from ocelad.service.store import DuplicateItem, ProjectExists, Store, StoreUnavailable
 from ocelad.service.wire import NewItem, Readiness
@@ -35,7 +35,7 @@ class Service:
     def __init__(self, settings: Settings, store: Store) -> None:
         self.settings, self.store = settings, store
         self.stopping = False
-        self._live: dict[str, Live] = {}
+        self._live: dict[str, ServedProject] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changing = Lock()  # of projects and their items; entries have the store's writer
 
@@ -71,13 +71,13 @@ class Service:
         for live in self:
             live.beacon.ring()
 
-    def __iter__(self) -> Iterator[Live]:
+    def __iter__(self) -> Iterator[ServedProject]:
         return iter(list(self._live.values()))
 
     def __contains__(self, id: str) -> bool:
         return id in self._live
 
-    def project(self, id: str) -> Live:
+    def project(self, id: str) -> ServedProject:
         """The project of this name."""
         try:
             return self._live[id]
@@ -91,7 +91,7 @@ class Service:
         items: ItemSet,
         settings: Mapping[str, Any] | None = None,
         digest: str | None = None,
-    ) -> Live:
+    ) -> ServedProject:
         """A new project of these items.
 
         ``settings`` are the tracker's, where they are not the usual ones; ``digest`` is what the items are known by
@@ -111,16 +111,16 @@ class Service:
         log.info("project made", project=id, items=len(items), features=len(items.feature_names))
         return live
 
-    def _serve(self, id: str) -> Live:
+    def _serve(self, id: str) -> ServedProject:
         row = self.store.project(id)
         snapshots = self.settings.folder / "snapshots"
         snapshots.mkdir(exist_ok=True)
-        live = Live(self.store, row, snapshots, self.settings.random_share)
+        live = ServedProject(self.store, row, snapshots, self.settings.random_share)
         live.beacon.attach(self._loop)
         self._live[id] = live
         return live
 
-    def add_items(self, live: Live, new: Sequence[NewItem]) -> int:
+    def add_items(self, live: ServedProject, new: Sequence[NewItem]) -> int:
         """Append items to a project; how many it has then."""
         with self._changing:
             more = reading.append(live.items, new)

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ocelad.online.bank import Bank, is_finite
-from ocelad.online.learner import Learner
-from ocelad.online.ocelad import Ocelad
+from ocelad.ensemble.bank import Bank, is_finite
+from ocelad.ensemble.learner import Learner
+from ocelad.ensemble.ocelad import Ocelad
 
 Event = TypeVar("Event")
 Play = TypeVar("Play")
@@ -93,9 +93,9 @@ def check_bank(
     --------
     >>> import numpy as np
     >>> from ocelad import Metric, Pair
-    >>> from ocelad.online.rice import Rice
+    >>> from ocelad.engines.rice_bank import RiceBank
     >>> event = Pair([1.0, 2.0], [0.0, 0.0], similar=True).event()
-    >>> check_bank(lambda: Rice(Metric(np.eye(2)), step_size=0.1), [event] * 10)
+    >>> check_bank(lambda: RiceBank(Metric(np.eye(2)), step_size=0.1), [event] * 10)
     """
     events = list(events)
     _need(callable(make), f"make must be a function that makes a bank; it is a {type(make).__name__}")
@@ -119,11 +119,11 @@ def check_bank(
 
 
 def _check_refusal(ocelad: Ocelad[Event, Play], refused: Event, at: str) -> None:
-    before, turn = deepcopy(ocelad.play()), ocelad.turn
+    before, round_state = deepcopy(ocelad.play()), ocelad.round_state
     try:
         ocelad.step(refused)
     except Exception:
-        unchanged = ocelad.turn is turn and _same(ocelad.play(), before)
+        unchanged = ocelad.round_state is round_state and _same(ocelad.play(), before)
         _need(unchanged, f"an event that is refused must change nothing; {at} it did")
     else:
         raise AssertionError(f"the event that must be refused was taken {at}")

@@ -22,7 +22,7 @@ try:
 except ImportError:
     raise ImportError("strategies need hypothesis: pip install 'ocelad[testing]'") from None
 
-from ocelad.checks import Floats
+from ocelad._typing import Floats
 from ocelad.metric import Metric
 from ocelad.pairs import Event, Pair
 

@@ -11,8 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from ocelad import checks
-from ocelad.service.choice.pairs import code_of, draw, n_pairs, pair_of
+from ocelad._validation import check_integer, check_number
+from ocelad.service.choice.pair_codes import code_of, draw, n_pairs, pair_of
 from ocelad.service.choice.rule import Positions, Ranked, Seen, most_wanted
 from ocelad.service.entries import Kind
 
@@ -81,7 +81,7 @@ class Chooser:
         seed: int | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._random_share = checks.number(random_share, "random_share", at_least=0, at_most=1)
+        self._random_share = check_number(random_share, "random_share", at_least=0, at_most=1)
         self._generator = np.random.default_rng(seed)
         self._clock = clock
         self._lock = Lock()
@@ -91,7 +91,7 @@ class Chooser:
         self._handed: dict[int, float] = {}
         self._lately: deque[int] = deque(maxlen=LATELY)
         #: By item, how many entries about it stand.
-        self._times = np.zeros(checks.whole(n_items, "n_items", at_least=0), dtype=np.int64)
+        self._times = np.zeros(check_integer(n_items, "n_items", at_least=0), dtype=np.int64)
 
     def grow(self, n_items: int) -> None:
         """There are so many items now; those that there were keep their positions."""

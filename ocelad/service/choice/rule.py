@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ocelad.checks import Floats
+from ocelad._typing import Floats
 from ocelad.metric import Metric
 
 Positions = npt.NDArray[np.int64]

@@ -6,12 +6,12 @@ from typing import Literal
 
 import numpy as np
 
-from ocelad import checks
-from ocelad.service.items.folder import pixel_names
+from ocelad._validation import check_choice
+from ocelad.evaluation.streams.drifting_clusters import SUBSPACES, DriftingClusters, Phase
+from ocelad.service.items.picture_files import pixel_names
 from ocelad.service.items.pictures import pillow, png
 from ocelad.service.items.scaling import scaled
 from ocelad.service.itemset import ItemSet
-from ocelad.streams.clusters import SUBSPACES, DriftingClusters, Phase
 
 BUILT_IN = ("digits", "synthetic")
 # How many pixels a pixel of a digit is shown as, each way.
@@ -27,7 +27,7 @@ def built_in(name: Literal["digits", "synthetic"]) -> ItemSet:
     >>> built_in("synthetic").features.shape
     (2000, 25)
     """
-    checks.choice(name, "name", BUILT_IN)
+    check_choice(name, "name", BUILT_IN)
     return _digits() if name == "digits" else _synthetic()
 
 

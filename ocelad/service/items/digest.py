@@ -19,7 +19,7 @@ def digest(items: ItemSet) -> str:
     next; ``fingerprint`` is of what was read, and does not.
     """
     total = sha256()
-    parts = [items.about(), items.ids, items.features.shape, items.text, list(items.fields.items())]
+    parts = [items.metadata(), items.ids, items.features.shape, items.text, list(items.fields.items())]
     total.update(json.dumps(parts, separators=(",", ":"), default=np.generic.item).encode())
     total.update(np.ascontiguousarray(items.features, dtype="<f8").tobytes())
     for picture in items.pictures or ():

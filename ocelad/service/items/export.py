@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ocelad.files import open_output
+from ocelad.io import open_output
 from ocelad.service.itemset import ItemSet
 
 _ROWS = 1_000_000

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ocelad.service.items.limits import (
+from ocelad.service.items.scaling import FARTHEST
+from ocelad.service.items.upload_limits import (
     FIELD_CHARACTERS,
     LARGEST_NUMBER,
     MOST_NUMBERS,
@@ -18,7 +19,6 @@ from ocelad.service.items.limits import (
     cut,
     wrong_with_id,
 )
-from ocelad.service.items.scaling import FARTHEST
 from ocelad.service.itemset import Field, ItemSet
 from ocelad.service.wire import NewItem
 

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ocelad.checks import Floats
-from ocelad.service.items.limits import MOST_PIXELS, PICTURE_SIDE, ItemsError
+from ocelad._typing import Floats
+from ocelad.service.items.upload_limits import MOST_PIXELS, PICTURE_SIDE, ItemsError
 
 #: The only decoders that are tried; others that Pillow has run programs, or are seldom looked after.
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")

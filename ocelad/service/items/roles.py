@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-from ocelad.files import columns
-from ocelad.files.blocks import Table
-from ocelad.files.errors import BadRowError, FileError, listed, shown
-from ocelad.files.items import nested_points
-from ocelad.files.points import Points, Record, Scalars
-from ocelad.service.items.limits import MOST_FIELDS, NAME_CHARACTERS, ItemsError, is_plain
+from ocelad.io.item_files import nested_points
+from ocelad.io.tabular import columns
+from ocelad.io.tabular.blocks import Table
+from ocelad.io.tabular.errors import BadRowError, FileError, listed, shown
+from ocelad.io.tabular.points import Points, Record, Scalars
+from ocelad.service.items.upload_limits import MOST_FIELDS, NAME_CHARACTERS, ItemsError, is_plain
 
 # So many first rows say what a column holds.
 _SAMPLE = 1_000

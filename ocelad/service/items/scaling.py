@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from ocelad.checks import Floats
-from ocelad.service.items.limits import LARGEST_NUMBER, ItemsError
+from ocelad._typing import Floats
+from ocelad.estimators.scaling import SQUARED_LENGTH
+from ocelad.service.items.upload_limits import LARGEST_NUMBER, ItemsError
 from ocelad.service.itemset import Scaling
-from ocelad.yardstick import SQUARED_LENGTH
 
 # So many random pairs say how far apart items are; a median needs no more.
 _N_PAIRS = 10_000
@@ -25,7 +25,7 @@ def scaled(features: Floats, kind: Literal["features", "all", "none"]) -> Scalin
 
     With "features" each feature is divided by its standard deviation, with "all" none is; then all are multiplied by
     one number, so that the squared length of the difference of two items has the median 10 over random pairs that are
-    apart (see ``Yardstick``). A few items far out do not matter to a median; where they would be further than
+    apart (see ``DistanceScaler``). A few items far out do not matter to a median; where they would be further than
     ``FARTHEST`` from others, that number is smaller. A feature that is constant has the factor 0: nothing says what
     its unit is worth, and what later items bring in it is not looked at. ("all" leaves it the factor of the others.)
 

@@ -8,15 +8,18 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ocelad.checks import Floats
-from ocelad.files import cells
-from ocelad.files.blocks import Ints, Values, Wanted
-from ocelad.files.errors import BadRowError, RowError, shown
-from ocelad.files.points import AsNumber, Record, Scalars, cell
-from ocelad.files.sources import Source
-from ocelad.files.stream import FileStream
-from ocelad.files.tables import open_table
-from ocelad.service.items.limits import (
+from ocelad._typing import Floats
+from ocelad.io.tabular import cells
+from ocelad.io.tabular.blocks import Ints, Values, Wanted
+from ocelad.io.tabular.chunks import FileStream
+from ocelad.io.tabular.errors import BadRowError, RowError, shown
+from ocelad.io.tabular.open_table import open_table
+from ocelad.io.tabular.points import AsNumber, Record, Scalars, cell
+from ocelad.io.tabular.sources import Source
+from ocelad.service.items.roles import Columns, Roles, find_roles
+from ocelad.service.items.scaling import scaled
+from ocelad.service.items.texts import text_features
+from ocelad.service.items.upload_limits import (
     FIELD_CHARACTERS,
     LARGEST_NUMBER,
     TEXT_CHARACTERS,
@@ -25,12 +28,9 @@ from ocelad.service.items.limits import (
     cut,
     wrong_with_id,
 )
-from ocelad.service.items.roles import Columns, Roles, find_roles
-from ocelad.service.items.scaling import scaled
-from ocelad.service.items.texts import text_features
 from ocelad.service.itemset import Field, ItemSet
 
-# About how many numbers are handed over at a time.
+# Metadata how many numbers are handed over at a time.
 _CHUNK_NUMBERS = 1_000_000
 # Before the names of columns, which may be anything, where a stream has names of its own.
 _KEPT = "kept "

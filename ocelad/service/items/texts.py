@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ocelad.checks import Floats
-from ocelad.service.items.limits import ItemsError, cut
+from ocelad._typing import Floats
+from ocelad.service.items.upload_limits import ItemsError, cut
 
 N_DIRECTIONS = 64
 _MOST_WORDS = 50_000

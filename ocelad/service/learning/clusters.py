@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
-from ocelad import checks
-from ocelad.scores.clustering import k_means
-from ocelad.service.learning.cloud import Singles
+from ocelad._validation import check_integer
+from ocelad.evaluation.scores.clustering import k_means
+from ocelad.service.learning.item_points import Singles
 
 Labels = npt.NDArray[np.uint8]
 
@@ -33,7 +33,7 @@ class Clusters:
 
     def of(self, coordinates: Singles, k: int) -> Labels:
         """The cluster of each item, 0 to k - 1, by k-means; from the last ones, unless new ones are much tighter."""
-        k = min(checks.whole(k, "k", at_least=1, at_most=MOST_CLUSTERS), len(coordinates))
+        k = min(check_integer(k, "k", at_least=1, at_most=MOST_CLUSTERS), len(coordinates))
         with self._lock:
             last = self._last.get(k)
         labels = _gone_on(coordinates, last, k) if last is not None else _anew(coordinates, k)

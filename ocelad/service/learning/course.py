@@ -9,15 +9,15 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from ocelad.checks import About, Arrays, Floats
-from ocelad.estimators.in_files import part
+from ocelad._typing import Arrays, Floats, Metadata
+from ocelad.ensemble.ocelad import Ocelad
+from ocelad.ensemble.state_reader import prefixed
+from ocelad.estimators.saveable import part
 from ocelad.metric import Metric
-from ocelad.online.kept import prefixed
-from ocelad.online.ocelad import Ocelad
 from ocelad.pairs import Events, subtract
 from ocelad.service.entries import Entry
-from ocelad.service.learning.settings import tracker_of
 from ocelad.service.learning.timeline import Recording, Timeline, next_row_end
+from ocelad.service.learning.tracker_settings import tracker_of
 
 
 class Answers(NamedTuple):
@@ -86,30 +86,30 @@ class Course:
     @property
     def shares(self) -> Floats:
         """The share of each scale in the metric, the finest first."""
-        return self.ocelad.turn.probabilities
+        return self.ocelad.round_state.probabilities
 
     @property
     def lengths(self) -> tuple[int, ...]:
         """The length of the intervals of each scale, in answers."""
-        turn, schedule = self.ocelad.turn, self.ocelad.schedule
-        return tuple(schedule.scale(j).length for j in range(turn.active))
+        round_state, schedule = self.ocelad.round_state, self.ocelad.schedule
+        return tuple(schedule.scale(j).length for j in range(round_state.active))
 
     def timeline(self, metric: Metric) -> Timeline:
         """What happened, up to the metric that is played now."""
         return self.recording.timeline(metric, self.shares, self.lengths)
 
-    def state(self) -> tuple[Arrays, About]:
+    def state(self) -> tuple[Arrays, Metadata]:
         """All of it as arrays and values that JSON can hold."""
         core, about_core = self.ocelad.state()
         timeline, about_timeline = self.recording.state()
         arrays = prefixed("core", core) | prefixed("timeline", timeline)
         return arrays, {"core": about_core, "timeline": about_timeline}
 
-    def restored(self, arrays: Arrays, about: About) -> Self:
+    def restored(self, arrays: Arrays, metadata: Metadata) -> Self:
         """A course with the settings of this one, which has learned nothing, that goes on from a ``state``; checked."""
         course = self.copy()
-        course.ocelad.restore(part(arrays, "core"), about["core"])
-        course.recording = self.recording.restored(part(arrays, "timeline"), about["timeline"])
+        course.ocelad.restore(part(arrays, "core"), metadata["core"])
+        course.recording = self.recording.restored(part(arrays, "timeline"), metadata["timeline"])
         if course.recording.n_answers != course.n_answers:
             raise ValueError(f"its timeline has {course.recording.n_answers} answers, its tracker {course.n_answers}")
         return course
@@ -120,7 +120,7 @@ class Checkpoint(NamedTuple):
 
     seq: int
     recording: Recording
-    core: tuple[Arrays, About]
+    core: tuple[Arrays, Metadata]
 
     @property
     def size(self) -> int:

@@ -12,14 +12,14 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from ocelad import saved
+from ocelad.io import state_files
 from ocelad.service.entries import Entry
 from ocelad.service.itemset import ItemSet
 from ocelad.service.learning import snapshot
-from ocelad.service.learning.cloud import Cloud
+from ocelad.service.learning.answer_log import NONE, Log
 from ocelad.service.learning.clusters import Clusters
 from ocelad.service.learning.course import Answers, Checkpoints, Course
-from ocelad.service.learning.log import NONE, Log
+from ocelad.service.learning.item_points import ItemPoints
 from ocelad.service.learning.nearest import Nearest
 from ocelad.service.learning.plane import Plane
 from ocelad.service.learning.view import View
@@ -83,7 +83,7 @@ class Learner:
         #: Why it does not learn at present; None: it does. It tries again by itself.
         self.failure: str | None = None
 
-        self._cloud, self._plane, self._clusters = Cloud(items), Plane(), Clusters()
+        self._cloud, self._plane, self._clusters = ItemPoints(items), Plane(), Clusters()
         self._log = Log(read)
         self._course = Course(self._cloud.n_features, settings)
         self._checkpoints = Checkpoints(self._course)
@@ -128,7 +128,7 @@ class Learner:
     def _resume(self) -> None:
         if self._path is None:
             return
-        saved.remove_leftovers(self._path)
+        state_files.remove_leftovers(self._path)
         kept = snapshot.read(self._path, self._course, self._log, self._cloud)
         if kept is not None:
             self._seq, self._course = kept
@@ -181,7 +181,7 @@ class Learner:
             unread, self._unread = self._unread, False
             items, self._new_items = self._new_items, None
         if items is not None:
-            self._cloud = Cloud(items)
+            self._cloud = ItemPoints(items)
         self._log.take(entries)
         if unread:
             self._log.fetch()

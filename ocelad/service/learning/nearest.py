@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ocelad.checks import Floats
+from ocelad._typing import Floats
+from ocelad.estimators.file_tracking import directions
 from ocelad.metric import Metric
-from ocelad.service.learning.cloud import Cloud, Singles
-from ocelad.tracking import directions
+from ocelad.service.learning.item_points import ItemPoints, Singles
 
 # Rounding errors of sums of n terms grow as the root of n; so many times that is left as room for them.
 _ROOM = 8.0
@@ -23,7 +23,7 @@ class Nearest:
     With ``x`` for centred points, ``d^2 = x'Mx - 2 x'Mq + q'Mq``; the first part is computed here, once.
     """
 
-    def __init__(self, cloud: Cloud, metric: Metric) -> None:
+    def __init__(self, cloud: ItemPoints, metric: Metric) -> None:
         self._cloud, self._metric = cloud, metric
         # A little more than the metric's size, by a few of its products.
         self._size = 1.5 * float(np.linalg.norm(metric.times(directions(cloud.n_features)))) or 1.0

@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ocelad.checks import Floats
+from ocelad._typing import Floats
 from ocelad.metric import Metric
-from ocelad.service.learning.cloud import Cloud, Singles
+from ocelad.service.learning.item_points import ItemPoints, Singles
 
 # Of how many heaviest directions there are coordinates.
 LEADING = 10
@@ -38,7 +38,7 @@ class Plane:
         self._shown: Floats | None = None
         self._zoom = np.inf
 
-    def follow(self, cloud: Cloud, metric: Metric) -> tuple[Singles, Singles]:
+    def follow(self, cloud: ItemPoints, metric: Metric) -> tuple[Singles, Singles]:
         """Coordinates along the leading directions, (n_items, k), and in the plane, (n_items, 2), within -1 and 1."""
         n = cloud.n_features
         old = np.empty((n, 0)) if self._leading is None else self._leading
@@ -61,7 +61,7 @@ class Plane:
             xy *= np.float32(self._zoom)
         return coordinates, xy
 
-    def _before(self, cloud: Cloud, values: Floats, leading: Floats) -> Floats:
+    def _before(self, cloud: ItemPoints, values: Floats, leading: Floats) -> Floats:
         """The plane shown before, as two orthonormal columns of coefficients of the leading directions."""
         assert self._shown is not None
         covariances = leading.T @ cloud.spread(self._shown)

@@ -12,11 +12,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from ocelad import tracking
-from ocelad.checks import About, Arrays, Floats
+from ocelad._typing import Arrays, Floats, Metadata
+from ocelad.ensemble.schedule import MOST_SCALES
+from ocelad.estimators import file_tracking
+from ocelad.learners.comid import LossName
 from ocelad.metric import Metric
-from ocelad.online.comid import LossName
-from ocelad.online.dyadic import MOST_SCALES
 from ocelad.service import wire
 
 # A row for each of the first so many answers; then half as many rows as that for every doubling of their number.
@@ -107,7 +107,7 @@ class Recording:
     @classmethod
     def begun(cls, metric: Metric, loss: LossName) -> Self:
         """Before the first answer."""
-        directions = tracking.directions(metric.n_features)
+        directions = file_tracking.directions(metric.n_features)
         return cls(loss, directions, metric.times(directions), [])
 
     def copy(self) -> Self:
@@ -116,7 +116,7 @@ class Recording:
 
     def add(self, y: Floats, margins: Floats, random: np.ndarray) -> None:
         """Some answers, at most up to the end of the row, with the margins that they were judged with before."""
-        losses, right = tracking.judged(y, margins, self.loss)
+        losses, right = file_tracking.judged(y, margins, self.loss)
         # One after the other: NumPy's sum would depend on how many come at a time.
         self.loss_in_row = float(np.add.accumulate([self.loss_in_row, *losses])[-1])
         self.right_in_row += int(right.sum())
@@ -144,26 +144,26 @@ class Recording:
             self.n_answers,
             self.loss_in_row / n,
             self.right_in_row / n,
-            tracking.moved(self.before, applied) / n,
+            file_tracking.moved(self.before, applied) / n,
         )
         row[_SHARES : _SHARES + len(shares)] = shares
         return row
 
-    def state(self) -> tuple[Arrays, About]:
+    def state(self) -> tuple[Arrays, Metadata]:
         """All of it as arrays and values that JSON can hold."""
         rows = np.array(self.rows).reshape(len(self.rows), _SHARES + MOST_SCALES)
-        about = {name: getattr(self, name) for name in _COUNTS}
-        return {"rows": rows, "before": self.before}, {**about, "loss_in_row": self.loss_in_row}
+        metadata = {name: getattr(self, name) for name in _COUNTS}
+        return {"rows": rows, "before": self.before}, {**metadata, "loss_in_row": self.loss_in_row}
 
-    def restored(self, arrays: Mapping[str, Any], about: Mapping[str, Any]) -> Self:
+    def restored(self, arrays: Mapping[str, Any], metadata: Mapping[str, Any]) -> Self:
         """One of the same kind that goes on from what ``state`` gave; checked."""
         rows, before = arrays["rows"], arrays["before"]
-        counts: dict[str, Any] = {name: int(about[name]) for name in _COUNTS}
+        counts: dict[str, Any] = {name: int(metadata[name]) for name in _COUNTS}
         if rows.ndim != 2 or rows.shape[1] != _SHARES + MOST_SCALES or before.shape != self.before.shape:
             raise ValueError(f"its timeline has the shapes {rows.shape} and {before.shape}")
         if not np.isfinite(rows).all() or not np.isfinite(before).all() or min(counts.values()) < 0:
             raise ValueError("its timeline holds what is not a finite number, or counts below 0")
-        return replace(self, before=before, rows=list(rows), loss_in_row=float(about["loss_in_row"]), **counts)
+        return replace(self, before=before, rows=list(rows), loss_in_row=float(metadata["loss_in_row"]), **counts)
 
 
 _COUNTS = ("n_answers", "n_in_row", "right_in_row", "n_honest", "honest_right")

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ocelad.checks import Floats
+from ocelad._typing import Floats
+from ocelad.ensemble.ocelad import Ocelad
 from ocelad.metric import Metric
-from ocelad.online.ocelad import Ocelad
 from ocelad.service import wire
 from ocelad.service.itemset import ItemSet
-from ocelad.service.learning.cloud import Cloud, Singles
 from ocelad.service.learning.clusters import Clusters, Labels
+from ocelad.service.learning.item_points import ItemPoints, Singles
 from ocelad.service.learning.nearest import Nearest
 from ocelad.service.learning.timeline import Timeline
 
@@ -57,7 +57,7 @@ class View:
     shares: Floats
     timeline: Timeline
     plane: Singles
-    _cloud: Cloud
+    _cloud: ItemPoints
     _coordinates: Singles
     _nearest: Nearest
     _clusters: Clusters
@@ -107,7 +107,7 @@ class View:
     @cached_property
     def learners(self) -> list[Metric]:
         """The metric of each scale's learner; the metric is their average by the shares."""
-        held: list[Metric] = self._ocelad.bank.held(self._ocelad.turn)  # type: ignore[attr-defined]
+        held: list[Metric] = self._ocelad.bank.held(self._ocelad.round_state)  # type: ignore[attr-defined]
         return held
 
     @property

@@ -12,9 +12,9 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
-from ocelad.service.live import Live
 from ocelad.service.refusal import Refusal
 from ocelad.service.security import Caller, known_caller
+from ocelad.service.served_project import ServedProject
 from ocelad.service.service import Service
 from ocelad.service.store import StoreUnavailable
 from ocelad.service.wire import Problem, Right
@@ -44,7 +44,7 @@ class Access:
     """
 
     service: Service
-    live: Live
+    live: ServedProject
     right: Right
     caller: str
     who: str

@@ -12,9 +12,9 @@ from starlette.concurrency import run_in_threadpool
 from ocelad.service import exports
 from ocelad.service.entries import NewEntry
 from ocelad.service.events import events as messages
-from ocelad.service.live import Live
 from ocelad.service.refusal import Refusal
 from ocelad.service.routes.access import REFUSALS, Answerer, Key, Reader, is_of, told, told_by
+from ocelad.service.served_project import ServedProject
 from ocelad.service.store import Appended
 from ocelad.service.wire import Acknowledged, HistoryPage, NewComparison, OneOrMany, Seq, Undo, Undone
 
@@ -29,7 +29,7 @@ async def compare(access: Answerer, new: OneOrMany, key: Key = None) -> Response
     return acknowledged(kept)
 
 
-def entries_of(live: Live, new: OneOrMany) -> list[NewEntry]:
+def entries_of(live: ServedProject, new: OneOrMany) -> list[NewEntry]:
     """What is to be kept of one answer, or of many."""
     if isinstance(new, NewComparison):
         return [_entry(live, new, "body")]
@@ -42,7 +42,7 @@ def acknowledged(kept: Appended) -> Response:
     return told(Acknowledged(first=first, last=last, repeated=kept.repeated), 200 if kept.repeated else 201)
 
 
-def _entry(live: Live, new: NewComparison, where: str) -> NewEntry:
+def _entry(live: ServedProject, new: NewComparison, where: str) -> NewEntry:
     left, right = live.position(new.left, f"{where}.left"), live.position(new.right, f"{where}.right")
     if left == right:
         raise Refusal(422, f"{new.left!r} is compared with itself; accepted: two items", where=f"{where}.right")
@@ -77,7 +77,7 @@ async def history(
     return await told_by(_page, access.live, after, limit)
 
 
-def _page(live: Live, after: int, limit: int) -> HistoryPage:
+def _page(live: ServedProject, after: int, limit: int) -> HistoryPage:
     entries = live.entries(after, limit)
     following = entries[-1].seq if entries and entries[-1].seq < live.seq else None
     return HistoryPage(entries=[live.told(entry) for entry in entries], next=following)

@@ -11,11 +11,11 @@ from starlette.concurrency import run_in_threadpool
 
 from ocelad.service import items as reading
 from ocelad.service.items import ItemsError
-from ocelad.service.live import Live
 from ocelad.service.problems import is_json, not_json, refusal_of_validation
 from ocelad.service.refusal import Refusal
 from ocelad.service.routes.access import REFUSALS, Admin, Reader, service_of, told, told_by
 from ocelad.service.security import known_caller
+from ocelad.service.served_project import ServedProject
 from ocelad.service.wire import (
     ColumnValues,
     Item,
@@ -70,7 +70,7 @@ async def create_project(
         raise Refusal(403, f"making the project {id!r} needs the right 'admin' on it, or on all")
     data = await request.body()
 
-    def make() -> Live:
+    def make() -> ServedProject:
         try:
             read = reading.read_upload(data, format, id=item_id, text=text, features=features, fields=fields)
         except ValueError as error:
@@ -96,7 +96,7 @@ async def items(
     return await told_by(_page, access.live, after, limit)
 
 
-def _page(live: Live, after: int, limit: int) -> ItemPage:
+def _page(live: ServedProject, after: int, limit: int) -> ItemPage:
     last = min(after + limit, len(live.items) - 1)
     page = [live.item(position) for position in range(after + 1, last + 1)]
     return ItemPage(items=page, next=last if page and last + 1 < len(live.items) else None)

@@ -12,13 +12,13 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
-from ocelad.checks import Floats
+from ocelad._typing import Floats
 from ocelad.service import items as reading
 from ocelad.service.choice import NothingToAsk
 from ocelad.service.learning import View
-from ocelad.service.live import Live
 from ocelad.service.refusal import Refusal
 from ocelad.service.routes.access import REFUSALS, Answerer, Reader, told_by
+from ocelad.service.served_project import ServedProject
 from ocelad.service.wire import (
     DistanceQuery,
     Distances,
@@ -92,7 +92,7 @@ async def distance(access: Reader, query: DistanceQuery) -> Response:
     return await told_by(_distances, access.live, query)
 
 
-def _distances(live: Live, query: DistanceQuery) -> Distances:
+def _distances(live: ServedProject, query: DistanceQuery) -> Distances:
     view = live.view
     left = _points(live, [pair.left for pair in query.pairs], "body.pairs", ".left")
     right = _points(live, [pair.right for pair in query.pairs], "body.pairs", ".right")
@@ -109,14 +109,14 @@ async def embed(access: Reader, query: EmbedQuery) -> Response:
     return await told_by(_embedding, access.live, query)
 
 
-def _embedding(live: Live, query: EmbedQuery) -> Embedding:
+def _embedding(live: ServedProject, query: EmbedQuery) -> Embedding:
     view = live.view
     places = view.metric.embed(_points(live, query.points, "body.points"), query.n_components)
     _refuse_infinite(places)
     return Embedding(seq=view.seq, places=places.tolist())
 
 
-def _points(live: Live, points: Sequence[Point], where: str, part: str = "") -> Floats:
+def _points(live: ServedProject, points: Sequence[Point], where: str, part: str = "") -> Floats:
     """Scaled points of items' ids or of features, one per row."""
     items = live.items
     n = len(items.feature_names)
@@ -160,7 +160,7 @@ async def neighbors(
     return await told_by(_neighbors, access.live, item, k)
 
 
-def _neighbors(live: Live, id: str, k: int) -> Neighbors:
+def _neighbors(live: ServedProject, id: str, k: int) -> Neighbors:
     view, place = live.view, live.position(id, "query.item")
     if place >= len(view.items):
         raise Refusal(503, f"{id!r} has just been added; try again", headers={"Retry-After": "1"})
@@ -179,7 +179,7 @@ async def next_pair(access: Answerer) -> Response:
     return await told_by(_next_pair, access.live)
 
 
-def _next_pair(live: Live) -> NextPair:
+def _next_pair(live: ServedProject) -> NextPair:
     view = live.view
     try:
         choice = live.chooser.next(view)

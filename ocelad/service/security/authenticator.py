@@ -14,7 +14,7 @@ from ocelad.service.refusal import Refusal
 from ocelad.service.secret import hash_of, is_secret
 from ocelad.service.security.addresses import far_address
 from ocelad.service.security.callers import EVERYONE, Caller
-from ocelad.service.security.rates import Rates, too_many
+from ocelad.service.security.token_buckets import Rates, too_many
 from ocelad.service.wire import Right
 
 # What a proxy adds to what it passes on.

@@ -1,6 +1,7 @@
 """The store: the durable truth of a service, in SQLite or PostgreSQL."""
 
 from ocelad.service.store.backups import backup, restore
+from ocelad.service.store.entry_log import Appended
 from ocelad.service.store.errors import (
     AlreadyUndone,
     DuplicateItem,
@@ -19,8 +20,7 @@ from ocelad.service.store.errors import (
     UnknownProject,
     UnknownToken,
 )
-from ocelad.service.store.log import Appended
-from ocelad.service.store.rows import ProjectRow
+from ocelad.service.store.project_rows import ProjectRow
 from ocelad.service.store.store import Store, open_tokens
 from ocelad.service.store.tokens import Token, Tokens
 from ocelad.service.store.unused import without_leftovers

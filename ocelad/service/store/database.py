@@ -161,7 +161,7 @@ def _postgresql(url: URL, *, pooled: bool) -> Engine:
     options = " ".join(
         [given if isinstance(given, str) else " ".join(given), *(f"-c {k}={v}" for k, v in settings.items())]
     )
-    about = {
+    connect_args = {
         "options": options.strip(),
         "application_name": f"ocelad on {socket.gethostname()}, process {os.getpid()}"[:63],
         "connect_timeout": CONNECT_S,
@@ -172,4 +172,4 @@ def _postgresql(url: URL, *, pooled: bool) -> Engine:
         "tcp_user_timeout": 20_000,
     }
     pool: dict[str, Any] = {"pool_pre_ping": True} if pooled else {"poolclass": NullPool}
-    return create_engine(url, hide_parameters=True, connect_args=about, **pool)
+    return create_engine(url, hide_parameters=True, connect_args=connect_args, **pool)

@@ -16,6 +16,7 @@ from ocelad.service.entries import Answer, Asked, Entry, NewEntry
 from ocelad.service.itemset import ItemSet
 from ocelad.service.store.database import Database
 from ocelad.service.store.disk import make_folder
+from ocelad.service.store.entry_log import Appended, Request, read_entries
 from ocelad.service.store.errors import (
     ProjectExists,
     Refused,
@@ -25,7 +26,7 @@ from ocelad.service.store.errors import (
     UnknownItem,
     UnknownProject,
 )
-from ocelad.service.store.items import (
+from ocelad.service.store.item_rows import (
     Piece,
     check_alike,
     check_items,
@@ -35,8 +36,7 @@ from ocelad.service.store.items import (
     remove_leftovers,
 )
 from ocelad.service.store.lock import FolderLock
-from ocelad.service.store.log import Appended, Request, read_entries
-from ocelad.service.store.rows import ProjectRow, now, storable
+from ocelad.service.store.project_rows import ProjectRow, now, storable
 from ocelad.service.store.schema import is_current
 from ocelad.service.store.tables import projects
 from ocelad.service.store.tokens import Token, Tokens
@@ -142,7 +142,7 @@ class Store:
             "title": title,
             "created_at": now(),
             "settings": json.dumps(dict(settings)),
-            "about": json.dumps(items.about()),
+            "about": json.dumps(items.metadata()),
             "digest": digest,
             "n_items": 0,
         }
@@ -173,7 +173,7 @@ class Store:
         with self._adding:
             self._run(Work(remove_leftovers))
             project = self.project(project_id)
-            self._add(project_id, pieces(project.number, project.about["fields"], project.n_items, items))
+            self._add(project_id, pieces(project.number, project.metadata["fields"], project.n_items, items))
             return self.project(project_id).n_items
 
     def _add(self, project_id: str, several: Iterator[Piece]) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from ocelad.service.secret import hash_of, new_secret
 from ocelad.service.store.database import Database
 from ocelad.service.store.errors import Refused, TokenExists, UnknownToken
-from ocelad.service.store.rows import now
+from ocelad.service.store.project_rows import now
 from ocelad.service.store.tables import tokens as table
 from ocelad.service.wire import Right
 

@@ -16,10 +16,10 @@ from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
 from ocelad.service.entries import Entry
 from ocelad.service.store.database import Database
+from ocelad.service.store.entry_log import Appended, Group, Request, read_entries
 from ocelad.service.store.errors import Overloaded, Refused, StoreError, StoreUnavailable
 from ocelad.service.store.lock import lock_database
-from ocelad.service.store.log import Appended, Group, Request, read_entries
-from ocelad.service.store.rows import ProjectRow, now, read_projects
+from ocelad.service.store.project_rows import ProjectRow, now, read_projects
 from ocelad.service.store.schema import migrate
 
 Listener: TypeAlias = Callable[[str, Sequence[Entry]], None]

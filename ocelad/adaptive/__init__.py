@@ -1,0 +1,1 @@
+"""The default method: an ensemble of calibrated experts of several kinds."""

@@ -1,0 +1,1 @@
+"""The meta-algorithm: which learners run when, and how they are weighted."""

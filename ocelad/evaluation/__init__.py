@@ -1,0 +1,1 @@
+"""Streams to learn from, and measures of how well a metric does on them."""

@@ -1,0 +1,19 @@
+"""Drifting streams of pairs, seeded, and product reviews to draw pairs from."""
+
+from ocelad.evaluation.streams.drifting_clusters import PAPER_PHASES, DriftingClusters, Moment, Phase
+from ocelad.evaluation.streams.reviews import Reviews, download_reviews, load_reviews
+from ocelad.evaluation.streams.scenarios import SCENARIOS, Scenario
+from ocelad.evaluation.streams.switching_words import SwitchingWords
+
+__all__ = [
+    "PAPER_PHASES",
+    "SCENARIOS",
+    "DriftingClusters",
+    "Moment",
+    "Phase",
+    "Reviews",
+    "Scenario",
+    "SwitchingWords",
+    "download_reviews",
+    "load_reviews",
+]

@@ -1,0 +1,254 @@
+"""Reviews: word counts with labels, as points, pairs, and reviews that are held out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array, diags_array
+
+from ocelad._typing import Floats
+from ocelad._validation import check_choice, check_integer, check_number, check_sparse
+
+Question: TypeAlias = Literal["type", "sentiment", "both", "star"]
+#: What can be asked of two reviews: are they of the same ...
+QUESTIONS: tuple[Question, ...] = get_args(Question)
+Rows: TypeAlias = npt.NDArray[np.int64]
+
+_VALUES, _PARTS = ("raw", "bin"), ("idf", "l2")
+PREPROCESSINGS = tuple(
+    ".".join([value, *parts]) for value in _VALUES for parts in ((), ("idf",), ("l2",), ("idf", "l2"))
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Reviews:
+    """Reviews as word counts, with what is known of each. Arrays are read-only.
+
+    Attributes
+    ----------
+    counts : csr_array of shape (n_reviews, n_words)
+        How often each word is in each review; no review is without a word.
+    words : tuple of str
+        The name of each column; ``of_the`` is a pair of words.
+    domains : array of str
+        The product type of each review, such as "books".
+    sentiment : array of str
+        "positive" or "negative".
+    stars : array of int, or None
+        Where they are known.
+    source : str
+        Which set it is: "top5000", "processed_acl", "processed_stars".
+
+    Examples
+    --------
+    >>> reviews = Reviews([[2, 0, 1], [0, 1, 0], [2, 0, 1]], ("plot", "battery", "good"),
+    ...                   ["books", "electronics", "books"], ["positive", "negative", "negative"])
+    >>> reviews.labels("both").tolist()
+    ['books, positive', 'electronics, negative', 'books, negative']
+    >>> reviews.groups
+    array([0, 1, 0])
+    >>> reviews.points("bin.l2").toarray().round(2)
+    array([[0.71, 0.  , 0.71],
+           [0.  , 1.  , 0.  ],
+           [0.71, 0.  , 0.71]])
+    """
+
+    counts: Any
+    words: tuple[str, ...]
+    domains: Any
+    sentiment: Any
+    stars: Any = None
+    source: str = "given"
+
+    def __post_init__(self) -> None:
+        counts = check_sparse(csr_array(self.counts), "counts")
+        if counts.nnz and (counts.data.min() < 0 or (counts.data != np.round(counts.data)).any()):
+            raise ValueError("counts holds a number that counts nothing; accepted: whole numbers of 0 or above")
+        empty = np.flatnonzero(np.diff(counts.indptr) == 0)
+        if len(empty):
+            raise ValueError(f"the review at position {empty[0]} has no word; accepted: at least one in each review")
+        words = tuple(self.words)
+        if len(words) != counts.shape[1]:
+            raise ValueError(f"words has {len(words)} names for {counts.shape[1]} columns of counts; accepted: as many")
+        known: dict[str, npt.NDArray[Any]] = {
+            "domains": np.array(self.domains, dtype=str),
+            "sentiment": np.array(self.sentiment, dtype=str),
+        }
+        if self.stars is not None:
+            known["stars"] = np.array(self.stars, dtype=np.int64)
+        for name, values in known.items():
+            if values.shape != (counts.shape[0],):
+                raise ValueError(f"{name} has shape {values.shape} for {counts.shape[0]} reviews; accepted: one each")
+        parts: list[npt.NDArray[Any]] = [counts.data, counts.indices, counts.indptr, *known.values()]
+        for part in parts:
+            part.setflags(write=False)
+        for name, value in {"counts": counts, "words": words, **known}.items():
+            object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return int(self.counts.shape[0])
+
+    def __repr__(self) -> str:
+        return f"Reviews({len(self)} of {', '.join(np.unique(self.domains))}; {len(self.words)} words; {self.source})"
+
+    @cached_property
+    def groups(self) -> Rows:
+        """The duplicate group of each review, 0, 1, 2, ...: reviews of one group have the same counts."""
+        counts, seen = self.counts, dict[bytes, int]()
+        ends = counts.indptr.tolist()
+        rows = (counts.indices[a:b].tobytes() + counts.data[a:b].tobytes() for a, b in pairwise(ends))
+        groups = np.array([seen.setdefault(row, len(seen)) for row in rows])
+        groups.setflags(write=False)
+        return groups
+
+    def fingerprint(self) -> str:
+        """A digest of the numbers, names and labels: equal for equal reviews, on every machine."""
+        digest = sha256("\n".join(self.words).encode())
+        for array in (self.counts.indptr, self.counts.indices, self.counts.data):
+            digest.update(array.astype("<i8").tobytes())
+        for labels in (self.domains, self.sentiment, [] if self.stars is None else self.stars):
+            digest.update("\n".join(map(str, labels)).encode() + b"\0")
+        return digest.hexdigest()
+
+    def described(self) -> dict[str, Any]:
+        """How many there are, and what they are known by."""
+        counted = {"reviews": len(self), "words": len(self.words)}
+        return {**counted, "source": self.source, "fingerprint": self.fingerprint()}
+
+    def labels(self, question: str) -> npt.NDArray[np.str_]:
+        """The class of each review, by what is asked: "type", "sentiment", "both" (four classes) or "star"."""
+        check_choice(question, "question", QUESTIONS)
+        if question == "star" and self.stars is None:
+            raise ValueError(
+                f"the reviews of {self.source} come without stars; accepted: 'type', 'sentiment' or 'both', "
+                "or the reviews of processed_stars"
+            )
+        if question == "both":
+            return np.char.add(np.char.add(self.domains, ", "), self.sentiment)
+        return np.array({"type": self.domains, "sentiment": self.sentiment, "star": self.stars}[question], dtype=str)
+
+    def points(self, preprocessing: str = "bin.idf.l2", *, idf_from: Any = None) -> Any:
+        """The reviews as points, a ``csr_array``.
+
+        Parameters
+        ----------
+        preprocessing : str
+            "raw" counts or "bin" (1 for every word that is there), and then, each after a dot, "idf" (times
+            ``1 + log((1 + n) / (1 + n_with_word))``: rare words count for more) and "l2" (rows of length 1).
+        idf_from : array of int, or None
+            Of which rows the shares of words are taken, so that others stay unseen; None: of all.
+        """
+        parts = check_choice(preprocessing, "preprocessing", PREPROCESSINGS).split(".")
+        points = self.counts.copy()
+        if "bin" in parts:
+            points.data = np.ones_like(points.data)
+        if "idf" in parts:
+            seen = self.counts if idf_from is None else self.counts[self._rows(idf_from, "idf_from")]
+            with_word = np.bincount(seen.indices, minlength=len(self.words))
+            points = csr_array(points @ diags_array(1.0 + np.log((1 + seen.shape[0]) / (1 + with_word))))
+        if "l2" in parts:
+            points = csr_array(diags_array(1.0 / np.sqrt(points.multiply(points).sum(axis=1))) @ points)
+        return points
+
+    def points_for(self, train: Any, preprocessing: str = "bin.idf.l2") -> Any:
+        """``points`` for a learner that sees only some rows: the shares of words, and the scale, are of those.
+
+        All points are divided by one number, so that the mean squared length of the training rows is 1 and the same
+        step size suits any preprocessing; which points are near each other does not change by it.
+        """
+        train = self._rows(train, "train")
+        points = self.points(preprocessing, idf_from=train)
+        seen = points[train]
+        return csr_array(points / np.sqrt(seen.multiply(seen).sum() / len(train)))
+
+    def split(self, held_out: float = 0.3, seed: int = 0) -> tuple[Rows, Rows]:
+        """Training rows and held-out rows, at random; a duplicate group is on one side as a whole.
+
+        Parameters
+        ----------
+        held_out : float
+            Metadata which share of the reviews is held out, above 0 and below 1.
+        seed : int
+        """
+        share = check_number(held_out, "held_out", above=0)
+        sizes = np.bincount(self.groups)
+        order = np.random.default_rng(check_integer(seed, "seed", at_least=0)).permutation(len(sizes))
+        taken = order[np.cumsum(sizes[order]) <= share * len(self)]
+        if share >= 1 or not 0 < len(taken) < len(sizes):
+            raise ValueError(
+                f"held_out must leave reviews on both sides; got {held_out!r} of {len(self)} reviews "
+                f"in {len(sizes)} groups"
+            )
+        is_held_out = np.isin(self.groups, taken)
+        return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
+
+    def pairs(
+        self, rows: Any, question: str, n_pairs: int, seed: int = 0, *, balanced: bool = False
+    ) -> tuple[Rows, Rows, Floats]:
+        """Random pairs of the given rows; see ``draw_pairs``."""
+        return draw_pairs(self.labels(question), self._rows(rows, "rows"), n_pairs, seed, balanced=balanced)
+
+    def _rows(self, rows: Any, name: str) -> Rows:
+        given = np.asarray(rows)
+        if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
+            raise ValueError(f"{name} must be the numbers of some reviews, whole and in one row; got {rows!r}")
+        if given.min() < 0 or given.max() >= len(self):
+            raise ValueError(f"{name} goes from {given.min()} to {given.max()}; accepted: 0 to {len(self) - 1}")
+        return given.astype(np.int64)
+
+
+def draw_pairs(
+    labels: Sequence[Any] | npt.NDArray[Any], rows: Rows, n_pairs: int, seed: int = 0, *, balanced: bool = False
+) -> tuple[Rows, Rows, Floats]:
+    """Pairs of different rows at random, all equally likely, and whether their labels are the same.
+
+    Parameters
+    ----------
+    labels : array of shape (n_reviews,)
+    rows : array of int
+        Which reviews are paired; two at least.
+    n_pairs, seed : int
+    balanced : bool
+        Whether half of the pairs, by the toss of a coin, are similar. Then each label needs two rows or more.
+
+    Returns
+    -------
+    left, right : arrays of int
+        Reviews, of ``rows``.
+    y : array of float
+        +1 same label, -1 another.
+
+    Examples
+    --------
+    >>> left, right, y = draw_pairs(["a", "a", "b"], np.array([0, 1, 2]), 100, seed=1)
+    >>> bool((left != right).all()), bool((y[(left < 2) & (right < 2)] == 1).all())
+    (True, True)
+    """
+    n_pairs = check_integer(n_pairs, "n_pairs", at_least=1)
+    draw = np.random.default_rng(check_integer(seed, "seed", at_least=0))
+    _, classes, sizes = np.unique(np.asarray(labels)[rows], return_inverse=True, return_counts=True)
+    if len(sizes) < 2:
+        raise ValueError("all reviews that are to be paired have the same label; accepted: two labels or more")
+    n = len(rows)
+    if not check_choice(balanced, "balanced", (False, True)):
+        left, right = draw.integers(n, size=n_pairs), draw.integers(n - 1, size=n_pairs)
+        right += right >= left  # any other one
+        return rows[left], rows[right], np.where(classes[left] == classes[right], 1.0, -1.0)
+    if sizes.min() < 2:
+        raise ValueError("a label is that of one review only; accepted for balanced pairs: two or more of each label")
+    # One label's rows after another's, so that those of the same label, and those of others, are easy to count.
+    order = np.argsort(classes, kind="stable")
+    begin, size = (np.cumsum(sizes) - sizes)[classes[order]], sizes[classes[order]]
+    left = draw.integers(n, size=n_pairs)
+    similar = draw.random(n_pairs) < 0.5
+    begin, size = begin[left], size[left]
+    right = draw.integers(np.where(similar, size - 1, n - size))
+    right = np.where(similar, begin + right + (begin + right >= left), right + np.where(right >= begin, size, 0))
+    return rows[order[left]], rows[order[right]], np.where(similar, 1.0, -1.0)

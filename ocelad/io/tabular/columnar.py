@@ -1,0 +1,216 @@
+"""Parquet and Arrow files: columns with types, in batches of rows; rows are counted from 1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ocelad.io.tabular import cells, sources
+from ocelad.io.tabular.arrow import arrow, arrow_errors
+from ocelad.io.tabular.blocks import Ints, Wanted
+from ocelad.io.tabular.errors import BadRowError, FileError, shown
+from ocelad.io.tabular.points import Record
+from ocelad.io.tabular.sources import Source
+
+PARQUET_MAGIC, ARROW_MAGIC = b"PAR1", b"ARROW1"
+_BUFFER = 1 << 16  # of each column of a Parquet file
+
+
+@dataclass(frozen=True)
+class ColumnarBlock:
+    """Some rows of a Parquet or Arrow file."""
+
+    batch: Any
+    first_row: int
+    bytes_read: int
+    ends: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ends", self.first_row + np.arange(self.batch.num_rows, dtype=np.int64))
+
+    @property
+    def lines(self) -> Ints:
+        return self.ends
+
+    @property
+    def next_lines(self) -> Ints:
+        return self.ends + 1
+
+    def part(self, first: int, last: int) -> ColumnarBlock:
+        return ColumnarBlock(self.batch.slice(first, last - first), self.first_row + first, self.bytes_read)
+
+    def table(self) -> Any:
+        return self.batch
+
+    def record(self, i: int) -> Record:
+        record: Record = self.batch.slice(i, 1).to_pylist()[0]
+        return record
+
+    def text(self, i: int) -> str:
+        return json.dumps(self.record(i), ensure_ascii=False, default=str)
+
+
+# A batch, the row that it begins with (the first is 0), and how far the file is read with it.
+Batches = Iterator[tuple[Any, int, int]]
+
+
+class ColumnarTable:
+    """A Parquet or Arrow file as a table.
+
+    ``batches(columns, rows, start)`` reads it from the row ``start`` on, some rows at a time where the file allows it.
+    """
+
+    unit = "row"
+    typed = True
+    as_number = staticmethod(cells.number_in_value)
+
+    def __init__(self, name: str, format: str, schema: Any, batches: Callable[[list[str], int, int], Batches]) -> None:
+        self.name, self.format, self._batches = name, format, batches
+        for column in schema.names:
+            if schema.names.count(column) > 1:
+                raise FileError(f"{name} has the column {shown(column)} twice; every column needs a name of its own")
+        if not schema.names:
+            raise FileError(f"{name} is empty: it has no columns")
+        self.kinds = {field.name: _kind(field.type) for field in schema}
+
+    def sample(self, count: int) -> list[tuple[int, Record | BadRowError]]:
+        found: list[tuple[int, Record | BadRowError]] = []
+        with _damage(self.name):
+            for batch, first, _ in self._batches(list(self.kinds), count, 0):
+                rows = _ready(batch.slice(0, count - len(found)), list(self.kinds)).to_pylist()
+                found += [(first + i + 1, row) for i, row in enumerate(rows)]
+                if len(found) >= count:
+                    break
+        return found
+
+    def blocks(self, wanted: Wanted, start: Mapping[str, Any] | None) -> Iterator[ColumnarBlock]:
+        columns = list(wanted.columns)
+        rows = max(1, sources.BLOCK_BYTES // (8 * wanted.width))
+        begin = 0 if start is None else int(start["offset"])
+        with _damage(self.name):
+            for batch, first, bytes_read in self._batches(columns, rows, begin):
+                for at in range(max(0, begin - first), batch.num_rows, rows):
+                    yield ColumnarBlock(_ready(batch.slice(at, rows), columns), first + at + 1, bytes_read)
+
+
+def open_parquet(source: Source, format: str) -> ColumnarTable:
+    """A Parquet file."""
+    parquet = arrow("parquet")
+    if not source.head(4).startswith(PARQUET_MAGIC):
+        raise FileError(
+            f"{source.name} is not a Parquet file: its first bytes are {source.head(4)!r}, not {PARQUET_MAGIC!r}"
+        )
+    with _damage(source.name):
+        # Without pre_buffer a row group is not read whole: memory does not grow with the file.
+        file = parquet.ParquetFile(source.for_arrow(), pre_buffer=False, buffer_size=_BUFFER)
+        groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
+        schema = file.schema_arrow
+    total = sum(groups)
+    size = source.total_bytes or 0
+
+    def batches(columns: list[str], rows: int, start: int) -> Batches:
+        _refuse_shorter(source.name, total, start)
+        ends = np.cumsum(groups, dtype=np.int64)
+        group = int(np.searchsorted(ends, start, side="right"))
+        first = int(ends[group - 1]) if group else 0
+        for batch in file.iter_batches(rows, row_groups=range(group, len(groups)), columns=columns, use_threads=False):
+            yield batch, first, size * (first + batch.num_rows) // total
+            first += batch.num_rows
+
+    return ColumnarTable(source.name, format, schema, batches)
+
+
+def open_arrow(source: Source, format: str) -> ColumnarTable:
+    """An Arrow IPC file, or a stream of Arrow IPC messages in a file."""
+    pa, ipc = arrow(), arrow("ipc")
+    size = source.total_bytes or 0
+    # Mapped, not read: one batch may be as large as the file, and only the pages in use need memory.
+    with _damage(source.name):
+        mapped = pa.memory_map(source.name)
+        if source.head(6).startswith(ARROW_MAGIC):
+            file = ipc.open_file(mapped)
+
+            def batches(columns: list[str], rows: int, start: int) -> Batches:
+                first = 0
+                for i in range(file.num_record_batches):
+                    batch = file.get_batch(i)
+                    if first + batch.num_rows > start:
+                        yield batch, first, size * (i + 1) // file.num_record_batches
+                    first += batch.num_rows
+                _refuse_shorter(source.name, first, start)
+
+            return ColumnarTable(source.name, format, file.schema, batches)
+
+        schema = ipc.open_stream(mapped).schema
+
+    def stream_batches(columns: list[str], rows: int, start: int) -> Batches:
+        mapped.seek(0)
+        first = 0
+        for batch in ipc.open_stream(mapped):
+            if first + batch.num_rows > start:
+                yield batch, first, mapped.tell()
+            first += batch.num_rows
+        _refuse_shorter(source.name, first, start)
+
+    return ColumnarTable(source.name, format, schema, stream_batches)
+
+
+def _refuse_shorter(name: str, rows: int, start: int) -> None:
+    if rows < start:
+        raise FileError(f"{name} has {rows} rows and was read up to row {start}; it is not the file begun")
+
+
+@contextmanager
+def _damage(name: str) -> Iterator[None]:
+    """What pyarrow raises within, as one sentence about the file."""
+    try:
+        yield
+    except (FileError, GeneratorExit):
+        raise
+    except MemoryError:
+        raise FileError(f"{name} needs more memory than there is; are its texts very long, or is it damaged?") from None
+    except arrow_errors() as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise FileError(f"{name} is truncated or damaged, or of another format: {lines[0][:200]}") from None
+
+
+def _ready(batch: Any, columns: list[str]) -> Any:
+    """The columns of a batch, safe to read, as plain types."""
+    pa, types = arrow(), arrow("types")
+    arrays = []
+    for name in columns:
+        column = batch.column(name)
+        column.validate(full=True)
+        if types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if types.is_temporal(column.type) or _is_text(column.type):
+            column = column.cast(pa.string())
+        arrays.append(column)
+    return pa.RecordBatch.from_arrays(arrays, names=columns)
+
+
+def _kind(type: Any) -> str:
+    types = arrow("types")
+    if types.is_dictionary(type):
+        return _kind(type.value_type)
+    if types.is_boolean(type):
+        return "flag"
+    if types.is_integer(type) or types.is_floating(type) or types.is_decimal(type):
+        return "number"
+    if _is_text(type) or types.is_temporal(type):
+        return "text"
+    if types.is_list(type) or types.is_large_list(type) or types.is_fixed_size_list(type):
+        return "list" if _kind(type.value_type) == "number" else "other"
+    if types.is_struct(type):
+        return "object" if all(_kind(member.type) == "number" for member in type) else "other"
+    return "other"
+
+
+def _is_text(type: Any) -> bool:
+    types = arrow("types")
+    return bool(types.is_string(type) or types.is_large_string(type) or types.is_string_view(type))

@@ -1,0 +1,1 @@
+"""The laboratory: baselines, comparisons, and the figures of the paper."""

@@ -1,0 +1,124 @@
+"""AdaGrad on the margin loss of pairs: steps that become smaller where gradients have been large.
+
+Duchi, Hazan and Singer, "Adaptive subgradient methods for online learning and stochastic optimization", JMLR 2011,
+section 1.1 (the diagonal case); the rate of the whole gradient is that of Streeter and McMahan, 2010.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from ocelad._typing import Floats
+from ocelad._validation import check_choice, check_number
+from ocelad.lab.baselines.held import HeldMetric, finite, positive_part
+from ocelad.learners.comid import Comid, LossName
+from ocelad.learners.losses import LOSSES
+from ocelad.metric import Metric
+from ocelad.pairs import Event, Pair
+
+RateOf: TypeAlias = Literal["entry", "matrix"]
+
+
+class AdaGrad(HeldMetric):
+    """Gradient steps with the rate ``eta / (delta + root of the sum of the squares of all gradients so far)``.
+
+    On a pair, with ``g = -l'(m)`` at the margin ``m = y (mu - u'Mu)``, the gradient is ``G = g y uu'`` in M and
+    ``-g y`` in mu. Per "entry" each entry of M and the threshold have a sum of their own::
+
+        S <- S + G * G,   M <- positive semidefinite part of  M - eta (G + rho I) / (delta + sqrt(S))
+        s <- s + g^2,     mu <- max(1, mu + eta g y / (delta + sqrt(s)))
+
+    Per "matrix" all share the sum ``||G||_F^2 + g^2``, and the step is ``Comid``'s with that rate.
+
+    Parameters
+    ----------
+    start : Metric
+        Where it starts, with a threshold of 1 or more.
+    step_size : float
+        eta, above 0: about how far the first step takes each entry, or the whole metric. So per matrix about n_features
+        times as much as per entry is right.
+    per : {"entry", "matrix"}
+        What has a rate of its own.
+    loss : {"hinge", "squared_hinge", "logistic"}
+        l.
+    shrinkage : float
+        rho, of the sum of the eigenvalues; 0 or above.
+    delta : float
+        Above 0; the rate is ``eta / delta`` at most. With a shrinkage it should be about as large as an entry of a
+        gradient: an entry without any gradient yet is shrunk by ``eta rho / delta``.
+
+    Examples
+    --------
+    >>> from ocelad.pairs import Event
+    >>> learner = AdaGrad(Metric(np.eye(2)), step_size=0.1, delta=1e-9)
+    >>> learner.update(Event(u=np.array([5.0, 0.0]), y=1.0))  # by 0.1, however large the difference
+    >>> learner.play().matrix.round(6)
+    array([[0.9, 0. ],
+           [0. , 1. ]])
+
+    Notes
+    -----
+    Per matrix the projection is exact. Per entry the method asks for the nearest positive semidefinite matrix in the
+    norm ``sum of (delta + sqrt(S)) * entry^2``, which has no closed form. What is taken is the nearest in the Frobenius
+    norm: negative eigenvalues become 0. Where nothing is negative both are the same; where something is, the paper's
+    regret bound is not claimed.
+
+    Per entry the metric depends on the axes: turning the data does not merely turn it.
+    """
+
+    def __init__(
+        self,
+        start: Metric,
+        *,
+        step_size: float = 0.03,
+        per: RateOf = "entry",
+        loss: LossName = "hinge",
+        shrinkage: float = 0.0,
+        delta: float = 1e-8,
+    ) -> None:
+        super().__init__(start)
+        self._step_size = check_number(step_size, "step_size", above=0)
+        self._per = check_choice(per, "per", get_args(RateOf))
+        self._delta = check_number(delta, "delta", above=0)
+        # The step per matrix, the loss, and the checks of what both share.
+        self._comid = Comid(start, step_size=self._step_size, loss=loss, shrinkage=shrinkage)
+        self._loss, self._shrinkage = LOSSES[loss], float(shrinkage)
+        n = start.n_features
+        self._squares: Floats = np.zeros((n, n) if per == "entry" else ())
+        self._threshold_squares = 0.0
+
+    def loss(self, event: Event | Pair) -> float:
+        """``l(m)``."""
+        return finite(self._loss.value(self._margin(*self._seen(event))))
+
+    def update(self, event: Event | Pair) -> None:
+        """One step, at the rate that the gradients up to this one give."""
+        u, y = self._seen(event)
+        g = self._loss.slope(self._margin(u, y))
+        if g == 0.0 and self._shrinkage == 0.0:
+            self._wait()
+            return
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self._per == "entry":
+                self._step_by_entry(g * y * np.outer(u, u), g * y)
+            else:
+                self._step_by_matrix(Event(u, y), g * float(u @ u), g)
+
+    def _step_by_matrix(self, event: Event, norm: float, g: float) -> None:
+        squares = finite(np.asarray(self._squares + (norm * norm + g * g)))
+        rate = self._step_size / (self._delta + float(np.sqrt(squares)))
+        comid = self._comid.started(self._metric, rate)
+        comid.update(event)
+        self._metric, self._squares = comid.play(), squares
+
+    def _step_by_entry(self, G: Floats, pull: float) -> None:
+        squares = finite(self._squares + G * G)
+        threshold_squares = self._threshold_squares + pull * pull
+        step = G.copy()
+        step[np.diag_indices(len(G))] += self._shrinkage
+        M = finite(self._metric.matrix - self._step_size * step / (self._delta + np.sqrt(squares)))
+        rate = self._step_size / (self._delta + float(np.sqrt(threshold_squares)))
+        self._hold(positive_part(M), max(1.0, self._metric.threshold + rate * pull))
+        self._squares, self._threshold_squares = squares, threshold_squares

@@ -1,0 +1,126 @@
+"""CBCE, coin betting for changing environments (Jun, Orabona, Willett and Wright, AISTATS 2017, Algorithm 1).
+
+The intervals are SAOL's. On each interval J, which begins with round J1, a bettor stakes the Krichevsky-Trofimov share
+of what it has on the learner of J being better than the ensemble. With g the loss of the ensemble minus that of the
+learner, in [-1, 1], and only its positive part where w is not above 0, the next stake is
+
+    w = (sum of g since J1) / (rounds since J1 + 1) * (1 + sum of g w since J1).
+
+A learner's probability is proportional to ``pi_J max(w, 0)``, where the prior pi_J is proportional to
+``1 / (J1^2 (1 + floor(log2 J1)))``; where that is 0 for all, to the prior alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ocelad._typing import Floats
+from ocelad._validation import check_number
+from ocelad.engines.track import comid_bank
+from ocelad.ensemble.ocelad import Ocelad
+from ocelad.ensemble.schedule import Scale, Schedule
+from ocelad.ensemble.weight_updates import CBCE, NONE_DRAWN, bet, clip, interval_prior, played, weigh_stakes
+from ocelad.ensemble.weighting import KernelWeighting, RoundInfo
+from ocelad.learners.comid import LossName
+from ocelad.metric import Metric
+
+
+class Cbce:
+    """CBCE's weighing, for ``Ocelad`` over any learners.
+
+    Parameters
+    ----------
+    largest_loss : float
+        Losses are clipped to [0, largest_loss] and divided by it, because the method needs them in [0, 1].
+
+    Examples
+    --------
+    >>> weighting = Cbce()
+    >>> start, halves = np.transpose([weighting.begin(Scale(j, 2**j), t=4) for j in (1, 2)]), np.full(2, 0.5)
+    >>> info = RoundInfo(round=4, started=2, losses=np.array([1.0, 0.0]), probabilities=halves)
+    >>> weighting.weights(weighting.learn(start, info, rates=halves)) > 0  # a stake on the better one
+    array([False,  True])
+
+    Notes
+    -----
+    The loss of the ensemble is the mean of the learners' losses (or that of the drawn one). A convex loss of their
+    average is at most that, so that the bound holds; but a learner that has just been started from the average looks a
+    little better than the ensemble where the learners disagree. A g of at most 1e-12 is taken as 0: learners that have
+    just been started hold the same, and a stake on rounding would be all the stake there is.
+    """
+
+    def __init__(self, largest_loss: float = 1.0) -> None:
+        self._largest = check_number(largest_loss, "largest_loss", above=0)
+
+    @property
+    def kernel_weighting(self) -> KernelWeighting:
+        """How kernels know it."""
+        return KernelWeighting(CBCE, self._largest)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Its name and the largest loss."""
+        return {"name": "cbce", "largest_loss": self._largest}
+
+    def begin(self, scale: Scale, t: int) -> Sequence[float]:
+        """Nothing gained, a wealth of 1, the prior of an interval that begins with round t, and no stake."""
+        return 0.0, 1.0, 0.0, interval_prior(t), 0.0
+
+    def learn(self, records: Floats, info: RoundInfo, rates: Floats) -> Floats:
+        """Every bettor is paid ``g w``."""
+        after, losses, n = records.copy(), info.losses.copy(), len(info.losses)
+        clip(losses, self._largest, n)
+        mean = played(self.weights(records), losses, n, NONE_DRAWN if info.drawn is None else info.drawn)
+        bet(after, losses, mean, n)
+        return after
+
+    def weights(self, records: Floats) -> Floats:
+        """``pi_J max(w, 0)``, or the prior where that is 0 for all."""
+        weights = np.empty(records.shape[1])
+        weigh_stakes(records, weights, len(weights))
+        return weights
+
+
+def cbce(
+    n_features: int,
+    *,
+    loss: LossName = "hinge",
+    step_size: float = 1e-2,
+    seed: int | None = None,
+    largest_loss: float = 3.0,
+    shortest_interval: int = 1,
+    n_scales: int | None = None,
+    **learners: Any,
+) -> Ocelad[Any, Metric]:
+    """CBCE over COMID metric learners, each of which takes over what the ensemble has come to.
+
+    Parameters
+    ----------
+    n_features : int
+    loss, step_size, shortest_interval, n_scales
+        As in ``track_metric``: the step size of an interval is ``step_size / sqrt(length)``.
+    seed : int or None
+        None: the learners are averaged. A number: one is drawn, by random numbers of which this is the seed.
+    largest_loss : float
+        See ``Cbce``; the default and that of the step size did best on the drifting clusters.
+    **learners
+        More of ``track_metric``: ``shrinkage``, ``initial_scale``, ``max_norm``, ``engine`` and so on.
+
+    Examples
+    --------
+    >>> from ocelad import Pair
+    >>> tracker = cbce(n_features=2, step_size=0.1, engine="dense")
+    >>> for _ in range(50):
+    ...     _ = tracker.step(Pair([0.0, 2.0], [0.0, 0.0], similar=True))
+    ...     _ = tracker.step(Pair([2.0, 0.0], [0.0, 0.0], similar=False))
+    >>> metric = tracker.play()
+    >>> metric.similar([0.0, 2.0], [0.0, 0.0]), metric.similar([2.0, 0.0], [0.0, 0.0])
+    (True, False)
+    """
+    schedule, weighting = Schedule(shortest_interval, n_scales), Cbce(largest_loss)
+    ours: dict[str, Any] = {"starts": "ensemble", "finest": "ensemble", "loss": loss, "step_size": step_size}
+    bank, settings = comid_bank(n_features, schedule, **ours, **learners)
+    return Ocelad(bank, schedule=schedule, weighting=weighting, drawn=seed, settings=settings)

@@ -1,0 +1,255 @@
+"""COMID as it is used without an ensemble: with a step size that follows a schedule, or told when the world changed.
+
+Greenewald, Kelley and Hero, "Dynamic metric learning from pairwise comparisons", equation (4) and section VI; the
+nonadaptive learners there are those of Kunapuli and Shavlik, "Mirror descent for metric learning", 2012.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy, deepcopy
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from ocelad._validation import check_array, check_number
+from ocelad.engines.track import comid_bank
+from ocelad.ensemble.ocelad import Ocelad
+from ocelad.ensemble.schedule import Schedule
+from ocelad.learners import l1_prox
+from ocelad.learners.comid import Comid, DivergenceName, LossName, RegularizerName
+from ocelad.metric import Metric
+from ocelad.pairs import Event, Pair, Relative, as_dense, as_event, as_relative
+
+#: A step size: one for all rounds, one for each, or a function of the round t = 1, 2, 3, ...
+Rate: TypeAlias = float | Sequence[float] | Callable[[int], float]
+
+SeenEvent = TypeVar("SeenEvent")
+ContraEvent = TypeVar("ContraEvent", contravariant=True)
+CoPlay = TypeVar("CoPlay", covariant=True)
+Play = TypeVar("Play")
+
+
+@dataclass(frozen=True)
+class inverse_root:  # noqa: N801  it is used as the function t -> eta that it makes
+    """The step size ``eta0 / sqrt(1 + (t - 1) / after)`` of round t; ``eta0 / sqrt(t)``, unless told otherwise.
+
+    That is what static worlds ask for. The larger ``after`` is, the longer steps stay as large as the first.
+
+    >>> rate = inverse_root(0.5)
+    >>> rate(1), rate(4)
+    (0.5, 0.25)
+    >>> slower = inverse_root(0.5, after=1000)
+    >>> slower(1), slower(3001)
+    (0.5, 0.25)
+    >>> slower
+    inverse_root(eta0=0.5, after=1000.0)
+    """
+
+    eta0: float
+    after: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "eta0", check_number(self.eta0, "eta0", above=0))
+        object.__setattr__(self, "after", check_number(self.after, "after", above=0))
+
+    def __call__(self, t: int) -> float:
+        return self.eta0 / sqrt(1.0 + (t - 1) / self.after)
+
+
+class RatedComid:
+    """``Comid`` with the step size ``eta_t`` in its round t = 1, 2, 3, ...
+
+    Parameters
+    ----------
+    start : Metric
+        Where it starts.
+    rate : float, sequence of floats, or callable t -> float
+        eta_t; above 0. A sequence that has come to its end stays at its last number.
+    loss, divergence, regularizer, shrinkage, max_norm, l1_tolerance
+        As of ``Comid``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> learner = RatedComid(Metric(np.eye(2)), rate=inverse_root(0.1))
+    >>> for _ in range(2):
+    ...     learner.update(Event(u=np.array([1.0, 0.0]), y=1.0))
+    >>> round(float(1.0 - learner.play().matrix[0, 0]), 6)  # 0.1 (1 + 1 / sqrt(2))
+    0.170711
+    """
+
+    def __init__(
+        self,
+        start: Metric,
+        *,
+        rate: Rate,
+        loss: LossName = "hinge",
+        divergence: DivergenceName = "frobenius",
+        regularizer: RegularizerName | None = "nuclear",
+        shrinkage: float = 0.0,
+        max_norm: float | None = None,
+        l1_tolerance: float = l1_prox.RELATIVE_GAP,
+    ) -> None:
+        self._rate = _as_function(rate)
+        self._t = 1
+        self._comid = Comid(
+            start,
+            step_size=self._eta(),
+            loss=loss,
+            divergence=divergence,
+            regularizer=regularizer,
+            shrinkage=shrinkage,
+            max_norm=max_norm,
+            l1_tolerance=l1_tolerance,
+        )
+
+    @property
+    def step_size(self) -> float:
+        """eta of the next round."""
+        return self._eta()
+
+    def play(self) -> Metric:
+        """The metric it holds."""
+        return self._comid.play()
+
+    def loss(self, event: Event | Pair | Relative) -> float:
+        """``l(m)``."""
+        return self._comid.loss(self._seen(event))
+
+    def update(self, event: Event | Pair | Relative) -> None:
+        """One step of equation (4), with this round's step size."""
+        comid = self._comid.started(self._comid.play(), self._eta())
+        comid.update(self._seen(event))
+        self._comid = comid
+        self._t += 1
+
+    def _eta(self) -> float:
+        return check_number(self._rate(self._t), f"the rate of round {self._t}", above=0)
+
+    def _seen(self, event: Event | Pair | Relative) -> Event | Relative:
+        n = self._comid.play().n_features
+        if isinstance(event, Relative):
+            return as_relative(event, n)
+        u, y = as_event(event, n)
+        return Event(as_dense(u), y)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RatedComid:
+        return copy(self)
+
+
+def rated_comid(n_features: int, *, rate: Rate, loss: LossName = "hinge", **learner: Any) -> Ocelad[Any, Metric]:
+    """One COMID metric learner with the step size ``eta_t`` in round t: ``RatedComid``, computed by any engine.
+
+    It is an ensemble of one, so that ``replay``, ``state`` and ``restore`` are those of ``Ocelad``.
+
+    Parameters
+    ----------
+    n_features : int
+    rate : float, sequence of floats, or callable t -> float
+        As of ``RatedComid``; a function of the round and nothing else.
+    loss : {"hinge", "squared_hinge", "logistic"}
+    **learner
+        More of ``track_metric``: ``shrinkage``, ``initial_scale``, ``max_norm``, ``engine``, ``max_rank`` and so on.
+
+    Examples
+    --------
+    >>> from ocelad import Events
+    >>> learner = rated_comid(2, rate=inverse_root(0.1), initial_scale=1.0)
+    >>> _ = learner.replay(Events([[1.0, 0.0], [1.0, 0.0]], [1, 1]))
+    >>> round(float(1.0 - learner.play().matrix[0, 0]), 6)  # 0.1 (1 + 1 / sqrt(2))
+    0.170711
+    >>> rated_comid(5000, rate=inverse_root(5.0, after=1000), engine="sparse", max_rank=30).bank.engine
+    'sparse'
+    """
+    schedule, step_schedule = Schedule(n_scales=1), _as_function(rate)
+    check_number(step_schedule(1), "the rate of round 1", above=0)
+    bank, settings = comid_bank(n_features, schedule, step_size=1.0, loss=loss, step_schedule=step_schedule, **learner)
+    # What is kept of it is known again by how the rate reads: of a function, its name and its place in memory.
+    return Ocelad(bank, schedule=schedule, settings={**settings, "rate": repr(step_schedule)})
+
+
+@dataclass(frozen=True)
+class _Constant:
+    eta: float
+
+    def __call__(self, t: int) -> float:
+        return self.eta
+
+
+@dataclass(frozen=True)
+class _Listed:
+    etas: tuple[float, ...]
+
+    def __call__(self, t: int) -> float:
+        return self.etas[min(t, len(self.etas)) - 1]
+
+
+def _as_function(rate: Any) -> Callable[[int], float]:
+    if callable(rate):
+        function: Callable[[int], float] = rate
+        return function
+    if hasattr(rate, "__len__") and not isinstance(rate, (str, bytes)):
+        etas = tuple(float(eta) for eta in check_array(rate, "rate", 1, shapes={1: "one step size for each round"}))
+        if min(etas) <= 0:
+            raise ValueError(f"rate holds {min(etas):g} at position {etas.index(min(etas))}; accepted: numbers above 0")
+        return _Listed(etas)
+    return _Constant(check_number(rate, "rate", above=0))
+
+
+class Forgetful(Protocol[ContraEvent, CoPlay]):
+    """What can be made afresh: a ``Learner``, or what lets out its loss."""
+
+    def play(self) -> CoPlay: ...
+
+    def update(self, event: ContraEvent) -> None: ...
+
+
+class Reinitialised(Generic[SeenEvent, Play]):
+    """The oracle: a learner that is made afresh whenever it is told that the world has changed (section VI-B).
+
+    Nobody knows that in earnest. It says how well a learner would do that forgets at the right moments.
+
+    Parameters
+    ----------
+    make : callable () -> Learner
+        Makes the learner, now and after every change.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> oracle = Reinitialised(lambda: Comid(Metric(np.eye(2)), step_size=0.1))
+    >>> oracle.update(Event(u=np.array([1.0, 0.0]), y=1.0))
+    >>> oracle.changed()
+    >>> oracle.play().matrix
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    def __init__(self, make: Callable[[], Forgetful[SeenEvent, Play]]) -> None:
+        if not callable(make):
+            raise TypeError(f"make must be a function that makes a learner; it is a {type(make).__name__}")
+        self._make = make
+        self._learner = make()
+
+    def changed(self) -> None:
+        """Forget everything: what was learned is of another world."""
+        self._learner = self._make()
+
+    def play(self) -> Play:
+        """What the learner plays."""
+        return self._learner.play()
+
+    def loss(self, event: SeenEvent) -> float:
+        """What the learner loses."""
+        learner: Any = self._learner
+        return float(learner.loss(event))
+
+    def update(self, event: SeenEvent) -> None:
+        """Let the learner learn."""
+        self._learner.update(event)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Reinitialised[SeenEvent, Play]:
+        oracle = copy(self)  # the factory stays the same one
+        oracle._learner = deepcopy(self._learner, memo)
+        return oracle

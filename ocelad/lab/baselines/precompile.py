@@ -1,0 +1,12 @@
+"""Compile the kernels of the baselines ahead of their use."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ocelad.lab.baselines.lmnn import Lmnn
+
+
+def precompile_baselines() -> None:
+    """Compile every kernel of the baselines, or load it from the disk."""
+    Lmnn(k=1, max_iter=1).fit_points(np.array([[0.0], [1.0], [3.0], [4.0]]), [0, 0, 1, 1])

@@ -1,0 +1,127 @@
+"""SAOL, strongly adaptive online learning (Daniely, Gonen and Shalev-Shwartz, ICML 2015, Algorithm 1).
+
+One learner per dyadic interval, each begun from scratch. One learner is drawn with probability ``w_I / sum w``, and
+
+    w_I <- w_I (1 + eta_I r_I),   r_I = (loss of what was played) - (loss of the learner of I),
+
+with ``eta_I = min(1/2, 1/sqrt|I|)``, which is the weight that an interval begins with, too. Losses are in [0, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ocelad._typing import Floats
+from ocelad._validation import check_number
+from ocelad.engines.track import comid_bank
+from ocelad.ensemble.ocelad import Ocelad
+from ocelad.ensemble.schedule import Scale, Schedule
+from ocelad.ensemble.weight_updates import NONE_DRAWN, SAOL, clip, played, reweigh_by_regret
+from ocelad.ensemble.weighting import KernelWeighting, RoundInfo
+from ocelad.learners.comid import LossName
+from ocelad.metric import Metric
+
+
+class Saol:
+    """SAOL's weighing, for ``Ocelad`` over any learners.
+
+    Parameters
+    ----------
+    largest_loss : float
+        Losses are clipped to [0, largest_loss] and divided by it, because the method needs them in [0, 1].
+
+    Examples
+    --------
+    >>> from ocelad import LearnerBank, Ocelad
+    >>> class Guess:
+    ...     def __init__(self, scale, start):
+    ...         self.value, self.step = 0.0 if start is None else start, scale.rate
+    ...     def play(self):
+    ...         return self.value
+    ...     def loss(self, event):
+    ...         return abs(self.value - event)
+    ...     def update(self, event):
+    ...         self.value += self.step * (event - self.value)
+    >>> bank = LearnerBank(Guess, starts="scratch", finest="reset")
+    >>> saol = Ocelad(bank, weighting=Saol(), drawn=0)
+    >>> for _ in range(100):
+    ...     last = saol.step(0.5)
+    >>> saol.play() in [learner.value for learner in saol.bank.learners]  # one of them, and no average
+    True
+
+    Notes
+    -----
+    With ``drawn=None``, where the learners are averaged, what was played has lost the mean of the learners' losses,
+    which is also what the drawn one loses on average. A weight stays above zero in the longest intervals too.
+    """
+
+    def __init__(self, largest_loss: float = 1.0) -> None:
+        self._largest = check_number(largest_loss, "largest_loss", above=0)
+
+    @property
+    def kernel_weighting(self) -> KernelWeighting:
+        """How kernels know it."""
+        return KernelWeighting(SAOL, self._largest)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Its name and the largest loss."""
+        return {"name": "saol", "largest_loss": self._largest}
+
+    def begin(self, scale: Scale, t: int) -> Sequence[float]:
+        """``eta_I``."""
+        return (scale.weight_rate,)
+
+    def learn(self, records: Floats, info: RoundInfo, rates: Floats) -> Floats:
+        """``w <- w (1 + eta_I r)``."""
+        after, losses, n = records.copy(), info.losses.copy(), len(info.losses)
+        clip(losses, self._largest, n)
+        mean = played(records[0], losses, n, NONE_DRAWN if info.drawn is None else info.drawn)
+        reweigh_by_regret(after[0], rates, losses, mean, n)
+        return after
+
+    def weights(self, records: Floats) -> Floats:
+        """The records are the weights."""
+        weights: Floats = records[0]
+        return weights
+
+
+def saol(
+    n_features: int,
+    *,
+    loss: LossName = "hinge",
+    step_size: float = 3e-2,
+    seed: int | None = 0,
+    largest_loss: float = 1.0,
+    shortest_interval: int = 1,
+    n_scales: int | None = None,
+    **learners: Any,
+) -> Ocelad[Any, Metric]:
+    """SAOL over COMID metric learners, each begun from the first metric when its interval begins.
+
+    Parameters
+    ----------
+    n_features : int
+    loss, step_size, shortest_interval, n_scales
+        As in ``track_metric``: the step size of an interval is ``step_size / sqrt(length)``.
+    seed : int or None
+        Of the draws. None: the learners are averaged instead, which a convex loss allows.
+    largest_loss : float
+        See ``Saol``.
+    **learners
+        More of ``track_metric``: ``shrinkage``, ``initial_scale``, ``max_norm``, ``engine`` and so on.
+
+    Examples
+    --------
+    >>> from ocelad import Pair
+    >>> tracker = saol(n_features=2, step_size=0.1, engine="dense")
+    >>> tracker.step(Pair([1.0, 0.0], [0.0, 0.0], similar=False)).drawn
+    0
+    >>> tracker.play()
+    Metric(n_features=2, threshold=1, round=1)
+    """
+    schedule, weighting = Schedule(shortest_interval, n_scales), Saol(largest_loss)
+    ours: dict[str, Any] = {"starts": "scratch", "finest": "reset", "loss": loss, "step_size": step_size}
+    bank, settings = comid_bank(n_features, schedule, **ours, **learners)
+    return Ocelad(bank, schedule=schedule, weighting=weighting, drawn=seed, settings=settings)

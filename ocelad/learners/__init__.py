@@ -1,0 +1,1 @@
+"""Online learners of one metric, and the parts that they are made of."""

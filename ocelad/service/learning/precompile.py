@@ -1,0 +1,18 @@
+"""Compiles what a service needs ahead of its first use, or loads it from the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ocelad.estimators import MetricTracker
+from ocelad.service.learning.clusters import Clusters
+from ocelad.service.learning.tracker_settings import default_settings
+
+
+def precompile_learning(n_features: Iterable[int]) -> None:
+    """Nobody who reads a map, or answers, has to wait until kernels for so many features are compiled."""
+    for engine in {default_settings(n).get("engine", "fullrank") for n in n_features}:
+        MetricTracker(method="rice", engine=engine).start(3).partial_fit(np.arange(36.0).reshape(6, 2, 3), [1, -1] * 3)
+    Clusters().of(np.eye(20, 2, dtype=np.float32), 2)
