@@ -19,7 +19,7 @@ from made_reviews import DOMAINS, SENTIMENTS, WORDS, made_counts, write_original
 from scipy.sparse import issparse
 
 from ocelad.evaluation.streams import Reviews, download_reviews, load_reviews
-from ocelad.evaluation.streams.reviews import QUESTIONS, draw_pairs
+from ocelad.evaluation.streams.reviews import QUESTIONS
 from ocelad.evaluation.streams.reviews.download import MEMBER_DIGESTS
 from ocelad.evaluation.streams.reviews.reviews import PREPROCESSINGS
 
@@ -305,33 +305,6 @@ def test_a_split_needs_both_sides(reviews, share):
         reviews.split(share)
 
 
-@given(seed=st.integers(0, 2**40), balanced=st.booleans())
-def test_pairs_are_of_the_given_rows_and_labelled_right(seed, balanced):
-    labels = np.random.default_rng(seed).permutation([*"aaaaaaabbbcc"])
-    rows = np.sort(np.random.default_rng(seed).choice(12, 11, replace=False))
-    if balanced and min(np.unique(labels[rows], return_counts=True)[1]) < 2:
-        return
-    left, right, y = draw_pairs(labels, rows, 300, seed, balanced=balanced)
-    assert set(left) | set(right) <= set(rows)
-    assert (left != right).all()
-    assert ((labels[left] == labels[right]) == (y > 0)).all()
-    assert set(y) <= {1.0, -1.0}
-    for one, two in zip((left, right, y), draw_pairs(labels, rows, 300, seed, balanced=balanced), strict=True):
-        assert (one == two).all()
-
-
-@pytest.mark.parametrize("balanced", [False, True])
-def test_pairs_are_drawn_as_often_as_they_should(balanced):
-    labels = np.array([*"aaab", *"bb"])
-    left, right, _ = draw_pairs(labels, np.arange(6), 90_000, 1, balanced=balanced)
-    seen = np.zeros((6, 6))
-    np.add.at(seen, (left, right), 1 / 90_000)
-    same = labels[:, None] == labels[None]
-    expected = np.where(same, 1 / 24, 1 / 36) if balanced else np.full((6, 6), 1 / 30)
-    np.fill_diagonal(expected, 0)
-    np.testing.assert_allclose(seen, expected, atol=0.003)
-
-
 def test_wrong_pairs_are_refused(reviews):
     rows = np.arange(10)
     for wrong, why in (([], "rows must be"), ([0.5], "rows must be"), ([0, 10**6], "rows goes from 0 to 1000000")):
@@ -341,8 +314,6 @@ def test_wrong_pairs_are_refused(reviews):
         reviews.pairs(rows, "sentiment", 0)
     with pytest.raises(ValueError, match="the same label"):
         reviews.pairs(np.flatnonzero(reviews.domains == "books"), "type", 5)
-    with pytest.raises(ValueError, match="two or more of each label"):
-        draw_pairs([0, 0, 1], np.arange(3), 5, balanced=True)
 
 
 @pytest.mark.parametrize(

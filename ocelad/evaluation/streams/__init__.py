@@ -1,6 +1,7 @@
 """Drifting streams of pairs, seeded, and product reviews to draw pairs from."""
 
 from ocelad.evaluation.streams.drifting_clusters import PAPER_PHASES, DriftingClusters, Moment, Phase
+from ocelad.evaluation.streams.pair_sampling import draw_pairs
 from ocelad.evaluation.streams.reviews import Reviews, download_reviews, load_reviews
 from ocelad.evaluation.streams.scenarios import SCENARIOS, Scenario
 from ocelad.evaluation.streams.switching_words import SwitchingWords
@@ -15,5 +16,6 @@ __all__ = [
     "Scenario",
     "SwitchingWords",
     "download_reviews",
+    "draw_pairs",
     "load_reviews",
 ]

@@ -14,9 +14,10 @@ from ocelad._typing import Floats
 from ocelad._validation import check_choice, check_integer, check_number
 from ocelad.evaluation.scores import knn_error
 from ocelad.evaluation.scores.sparse import sparse_knn_error
-from ocelad.evaluation.streams.reviews import PREPROCESSINGS, draw_pairs, find_reviews, load_reviews, reviews_known
+from ocelad.evaluation.streams import draw_pairs
+from ocelad.evaluation.streams.reviews import PREPROCESSINGS, find_reviews, load_reviews, reviews_known
 from ocelad.lab.baselines.comid_variants import inverse_root, rated_comid
-from ocelad.lab.experiments.columns import columns
+from ocelad.lab.experiments.to_columns import columns
 from ocelad.lab.runner import Answer, Runner, Task
 from ocelad.pairs import Events
 
@@ -56,7 +57,7 @@ def trial(task: Task, folder: str) -> Answer:
 
 def learned(points: Any, labels: npt.NDArray[Any], train: npt.NDArray[np.int64], task: Task) -> Floats:
     """The first two directions of the metric that a single COMID learner finds from random pairs of training rows."""
-    left, right, y = draw_pairs(labels, train, task["pairs"], task["seed"])
+    left, right, y = draw_pairs(labels, task["pairs"], task["seed"], rows=train)
     rate = inverse_root(task["step_size"], after=DECAY)
     learner = rated_comid(points.shape[1], rate=rate, engine="sparse", max_rank=MAX_RANK)
     learner.replay(Events(points[left] - points[right], y))

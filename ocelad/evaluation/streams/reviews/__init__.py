@@ -2,7 +2,7 @@
 
 from ocelad.evaluation.streams.reviews.download import download_reviews
 from ocelad.evaluation.streams.reviews.load import PAPER_WORDS, find_reviews, load_reviews, reviews_known
-from ocelad.evaluation.streams.reviews.reviews import PREPROCESSINGS, QUESTIONS, Reviews, draw_pairs
+from ocelad.evaluation.streams.reviews.reviews import PREPROCESSINGS, QUESTIONS, Reviews
 from ocelad.evaluation.streams.reviews.switching_reviews import SwitchingReviews
 
 __all__ = [
@@ -12,7 +12,6 @@ __all__ = [
     "Reviews",
     "SwitchingReviews",
     "download_reviews",
-    "draw_pairs",
     "find_reviews",
     "load_reviews",
     "reviews_known",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -15,11 +14,11 @@ from scipy.sparse import csr_array, diags_array
 
 from ocelad._typing import Floats
 from ocelad._validation import check_choice, check_integer, check_number, check_sparse
+from ocelad.evaluation.streams.pair_sampling import Rows, draw_pairs
 
 Question: TypeAlias = Literal["type", "sentiment", "both", "star"]
 #: What can be asked of two reviews: are they of the same ...
 QUESTIONS: tuple[Question, ...] = get_args(Question)
-Rows: TypeAlias = npt.NDArray[np.int64]
 
 _VALUES, _PARTS = ("raw", "bin"), ("idf", "l2")
 PREPROCESSINGS = tuple(
@@ -193,7 +192,7 @@ class Reviews:
         self, rows: Any, question: str, n_pairs: int, seed: int = 0, *, balanced: bool = False
     ) -> tuple[Rows, Rows, Floats]:
         """Random pairs of the given rows; see ``draw_pairs``."""
-        return draw_pairs(self.labels(question), self._rows(rows, "rows"), n_pairs, seed, balanced=balanced)
+        return draw_pairs(self.labels(question), n_pairs, seed, rows=self._rows(rows, "rows"), balanced=balanced)
 
     def _rows(self, rows: Any, name: str) -> Rows:
         given = np.asarray(rows)
@@ -202,53 +201,3 @@ class Reviews:
         if given.min() < 0 or given.max() >= len(self):
             raise ValueError(f"{name} goes from {given.min()} to {given.max()}; accepted: 0 to {len(self) - 1}")
         return given.astype(np.int64)
-
-
-def draw_pairs(
-    labels: Sequence[Any] | npt.NDArray[Any], rows: Rows, n_pairs: int, seed: int = 0, *, balanced: bool = False
-) -> tuple[Rows, Rows, Floats]:
-    """Pairs of different rows at random, all equally likely, and whether their labels are the same.
-
-    Parameters
-    ----------
-    labels : array of shape (n_reviews,)
-    rows : array of int
-        Which reviews are paired; two at least.
-    n_pairs, seed : int
-    balanced : bool
-        Whether half of the pairs, by the toss of a coin, are similar. Then each label needs two rows or more.
-
-    Returns
-    -------
-    left, right : arrays of int
-        Reviews, of ``rows``.
-    y : array of float
-        +1 same label, -1 another.
-
-    Examples
-    --------
-    >>> left, right, y = draw_pairs(["a", "a", "b"], np.array([0, 1, 2]), 100, seed=1)
-    >>> bool((left != right).all()), bool((y[(left < 2) & (right < 2)] == 1).all())
-    (True, True)
-    """
-    n_pairs = check_integer(n_pairs, "n_pairs", at_least=1)
-    draw = np.random.default_rng(check_integer(seed, "seed", at_least=0))
-    _, classes, sizes = np.unique(np.asarray(labels)[rows], return_inverse=True, return_counts=True)
-    if len(sizes) < 2:
-        raise ValueError("all reviews that are to be paired have the same label; accepted: two labels or more")
-    n = len(rows)
-    if not check_choice(balanced, "balanced", (False, True)):
-        left, right = draw.integers(n, size=n_pairs), draw.integers(n - 1, size=n_pairs)
-        right += right >= left  # any other one
-        return rows[left], rows[right], np.where(classes[left] == classes[right], 1.0, -1.0)
-    if sizes.min() < 2:
-        raise ValueError("a label is that of one review only; accepted for balanced pairs: two or more of each label")
-    # One label's rows after another's, so that those of the same label, and those of others, are easy to count.
-    order = np.argsort(classes, kind="stable")
-    begin, size = (np.cumsum(sizes) - sizes)[classes[order]], sizes[classes[order]]
-    left = draw.integers(n, size=n_pairs)
-    similar = draw.random(n_pairs) < 0.5
-    begin, size = begin[left], size[left]
-    right = draw.integers(np.where(similar, size - 1, n - size))
-    right = np.where(similar, begin + right + (begin + right >= left), right + np.where(right >= begin, size, 0))
-    return rows[order[left]], rows[order[right]], np.where(similar, 1.0, -1.0)
