@@ -5,8 +5,8 @@
     python tools/mutation.py run --room io --faults 40 --seed 7
 
 A fault swaps a comparison, a sign, a boolean or ``min``/``max``, shifts a number, negates a condition, or drops a
-statement. The words of messages and the looks of pictures are left out. Faults are drawn by a seed, as many from each room as from any other. Each one is made in a copy of the
-repository, never in the checkout. The tests that run the faulty line are run, the fastest first, until one fails.
+statement; the words of messages and the looks of pictures are left out. Faults are drawn by a seed, as many from each
+room as from any other. Each one is made in a copy of the repository, never in the checkout. The tests that run the faulty line are run, the fastest first, until one fails.
 Compiled kernels are tested as plain Python (NUMBA_DISABLE_JIT=1), because a changed kernel would recompile all of them.
 
 The result is a table of killed faults per room and a list of survivors; ``--output`` writes both as JSON.
@@ -34,7 +34,10 @@ from queue import Queue
 ROOT = Path(__file__).parent.parent
 MAP = ROOT / ".mutation"
 # The tests that run the kernels as plain Python; the Makefile has the same list.
-PLAIN_TESTS = "engines kernels blocked diagonal margins relatives rated fused scores adaptive".split()
+PLAIN_TESTS = (
+    *("engines", "kernels", "blocked", "diagonal", "margins"),
+    *("relatives", "rated", "fused", "scores", "adaptive"),
+)
 # Sources that kernels are compiled from.
 KERNEL_SOURCES = (
     "ocelad/ensemble/schedule.py",
