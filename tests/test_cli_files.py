@@ -173,7 +173,7 @@ BAD_TRACKS = [
     (["pairs.parquet", "--resume", "--restart"], 2, "only one of them"),
     (["pairs.parquet", "--format", "csv"], 1, "pairs.parquet"),
     (["-"], 2, "say with --output"),
-    (["pairs.jsonl", "--resume", "-o", "items.csv"], 1, "is not a whole tracker file"),
+    (["pairs.jsonl", "--resume", "-o", "items.csv"], 1, "is not a valid tracker file"),
 ]
 
 
@@ -326,7 +326,7 @@ def test_inspect(folder, tmp_path):
     assert json.loads(run("inspect", tmp_path / "metric", "--json").stdout)["kind"] == "metric"
     assert "no file at" in run("inspect", tmp_path / "nothing", code=1).stderr
     (tmp_path / "text").write_text("hello")
-    assert "is not a whole tracker file" in run("inspect", tmp_path / "text", code=1).stderr
+    assert "is not a valid tracker file" in run("inspect", tmp_path / "text", code=1).stderr
 
 
 @pytest.mark.parametrize("kind", ["history", "weights", "spectrum", "features", "embedding"])

@@ -172,5 +172,5 @@ def test_labelled_points_keep_the_settings_they_were_learned_with(tmp_path):
 def test_a_reservoir_that_cannot_be_is_refused(tmp_path, name, wrong):
     arrays, metadata = LabelMetricTracker(random_state=0).fit(*some_points("text")).state()
     state_files.write(tmp_path / "tracker", state_files.TRACKER, {**arrays, name: wrong(arrays[name])}, metadata)
-    with pytest.raises(ValueError, match="is not a whole tracker file"):
+    with pytest.raises(ValueError, match="is not a valid tracker file"):
         LabelMetricTracker.load(tmp_path / "tracker")

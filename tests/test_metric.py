@@ -140,7 +140,7 @@ def test_files_that_are_not_metrics_are_refused(tmp_path):
     whole = path.read_bytes()
     for broken in (whole[:-8], whole[:20], b"", b"not a metric"):
         path.write_bytes(broken)
-        with pytest.raises(ValueError, match="is not a whole metric file"):
+        with pytest.raises(ValueError, match="is not a valid metric file"):
             Metric.load(path)
     for arrays, metadata in (
         ({"matrix": np.eye(2)}, None),
@@ -152,7 +152,7 @@ def test_files_that_are_not_metrics_are_refused(tmp_path):
         ({"matrix": np.eye(2)}, {"ocelad": "[1]"}),
     ):
         save_file(arrays, path, metadata=metadata)
-        with pytest.raises(ValueError, match="is not a whole metric file"):
+        with pytest.raises(ValueError, match="is not a valid metric file"):
             Metric.load(path)
     with pytest.raises(FileNotFoundError, match="no file at"):
         Metric.load(tmp_path / "nowhere")
@@ -397,7 +397,7 @@ def test_a_file_whose_parts_are_no_metric_is_refused(change, sentence, tmp_path)
     Metric.low_rank(*some_parts("base, more and less"), 1.5).save(path)
     metadata = {"ocelad": '{"format": "ocelad.metric/1", "threshold": 2.0, "round": 3}'}
     save_file({**load_file(path), **change}, path, metadata=metadata)
-    with pytest.raises(ValueError, match=f"is not a whole metric file .*{sentence}"):
+    with pytest.raises(ValueError, match=f"is not a valid metric file .*{sentence}"):
         Metric.load(path)
 
 

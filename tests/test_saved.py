@@ -17,6 +17,7 @@ from engine_cases import COMPILED, assert_same_bits, awkward_events, make, toget
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
+from safetensors import safe_open
 from safetensors.numpy import load as bytes_to_arrays
 from safetensors.numpy import save as arrays_to_bytes
 from test_blocked import sparse_events
@@ -382,7 +383,7 @@ names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=5).filter(lam
 def test_a_file_gives_back_what_was_written(tmp_path, arrays, metadata):
     path = tmp_path / "file"
     if metadata.keys() & {"format", "checksum"}:
-        with pytest.raises(ValueError, match="which the file needs for itself"):
+        with pytest.raises(ValueError, match="metadata holds the reserved keys"):
             state_files.write(path, "ocelad.thing/3", arrays, metadata)
         return
     state_files.write(path, "ocelad.thing/3", arrays, metadata)
@@ -430,10 +431,10 @@ def test_cut_off_anywhere_it_is_refused(whole, tmp_path):
     path = tmp_path / "file"
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match="is not a whole tracker file"):
+        with pytest.raises(ValueError, match="is not a valid tracker file"):
             state_files.read(path, state_files.TRACKER)
     path.write_bytes(whole + b"\0")
-    with pytest.raises(ValueError, match="is not a whole tracker file"):
+    with pytest.raises(ValueError, match="is not a valid tracker file"):
         state_files.read(path, state_files.TRACKER)
 
 
@@ -471,17 +472,17 @@ def test_every_bit_of_a_metric_file_counts(tmp_path):
         (
             "ocelad.tracker/2",
             state_files.TRACKER,
-            "was written by a newer ocelad, as ocelad.tracker/2; this one reads oce",
+            "has the format ocelad.tracker/2 of a newer version of ocelad; this version reads ocelad.tracker/1",
         ),
         (
             "ocelad.tracker/0",
             state_files.TRACKER,
-            "is not a whole tracker file .its format is 'ocelad.tracker/0'.; accepted",
+            "is not a valid tracker file .its format is 'ocelad.tracker/0'.; accepted",
         ),
         (state_files.METRIC, state_files.TRACKER, "holds a metric, not a tracker; accepted: ocelad.tracker/1"),
         (state_files.TRACKER, state_files.METRIC, "holds a tracker, not a metric; accepted: ocelad.metric/1"),
         ("ocelad.metric/7", state_files.TRACKER, "holds a metric, not a tracker"),
-        ("other/1", state_files.TRACKER, "is not a whole tracker file .its format is 'other/1'."),
+        ("other/1", state_files.TRACKER, "is not a valid tracker file .its format is 'other/1'."),
     ],
 )
 def test_other_kinds_and_versions_are_called_by_their_name(written, wanted, sentence, tmp_path):
@@ -498,7 +499,7 @@ def test_other_kinds_and_versions_are_called_by_their_name(written, wanted, sent
         (arrays_to_bytes({"weight": np.ones(2)}), "no 'ocelad'"),
         (arrays_to_bytes({"weight": np.ones(2)}, {"format": "pt"}), "no 'ocelad'"),
         (arrays_to_bytes({}, {"ocelad": "{}"}), "no 'format'"),
-        (arrays_to_bytes({}, {"ocelad": "[]"}), "'ocelad' in it is"),
+        (arrays_to_bytes({}, {"ocelad": "[]"}), "its metadata 'ocelad' is"),
         (arrays_to_bytes({}, {"ocelad": "[" * 100_000}), "recursion"),
         (arrays_to_bytes({}, {"ocelad": '{"format": "ocelad.tracker/1", "x": NaN}'}), "JSON"),
         (arrays_to_bytes({}, {"ocelad": '{"format": "ocelad.tracker/1"}'}), "checksum"),
@@ -507,7 +508,7 @@ def test_other_kinds_and_versions_are_called_by_their_name(written, wanted, sent
 )
 def test_what_somebody_else_wrote_is_refused(content, sentence, tmp_path):
     (tmp_path / "file").write_bytes(content)
-    with pytest.raises(ValueError, match=f"is not a whole tracker file .*{sentence}"):
+    with pytest.raises(ValueError, match=f"is not a valid tracker file .*{sentence}"):
         state_files.read(tmp_path / "file", state_files.TRACKER)
 
 
@@ -533,7 +534,7 @@ def test_a_metric_without_a_checksum_is_read_and_one_with_a_wrong_one_is_not(tmp
     path.write_bytes(arrays_to_bytes(arrays, {"ocelad": json.dumps(metadata)}))
     assert Metric.load(path) == metric
     path.write_bytes(arrays_to_bytes(arrays, {"ocelad": json.dumps({**metadata, "checksum": "0" * 64})}))
-    with pytest.raises(ValueError, match="it is damaged"):
+    with pytest.raises(ValueError, match="its content does not match its checksum"):
         Metric.load(path)
 
 
@@ -541,6 +542,28 @@ def test_the_smallest_numbers_of_a_metric_survive(tmp_path):
     tiny = np.full((2, 2), 5e-324)
     Metric.trusted(tiny, 1.0).save(tmp_path / "file")
     assert Metric.load(tmp_path / "file") == Metric.trusted(tiny, 1.0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.reshape(3, 2),
+        lambda x: x.reshape(6),
+        lambda x: x.reshape(2, 3, 1),
+        lambda x: x.view(np.int64),
+        lambda x: np.where(x == 5, np.nextafter(5, 6), x),
+    ],
+)
+def test_the_checksum_covers_the_shape_the_type_and_the_bytes_of_an_array(change, tmp_path):
+    path, x = tmp_path / "file", np.arange(6.0).reshape(2, 3)
+    state_files.write(path, state_files.TRACKER, {"x": x}, {"k": 1})
+    with safe_open(path, framework="numpy") as file:
+        metadata = file.metadata()
+    path.write_bytes(arrays_to_bytes({"x": change(x)}, metadata))
+    with pytest.raises(ValueError, match="its content does not match its checksum"):
+        state_files.read(path, state_files.TRACKER)
+    path.write_bytes(arrays_to_bytes({"x": x}, metadata))
+    np.testing.assert_array_equal(state_files.read(path, state_files.TRACKER)[0]["x"], x)
 
 
 @pytest.mark.parametrize("function", ["os.fsync", "os.replace", "os.chmod"])

@@ -29,7 +29,7 @@ from ocelad.cli.backup import backup as backup_command
 from ocelad.cli.backup import restore as restore_command
 from ocelad.service.entries import Entry, NewEntry
 from ocelad.service.itemset import ItemSet, Scaling
-from ocelad.service.secret import hash_of
+from ocelad.service.token_secret import hash_secret
 from ocelad.service.store import (
     AlreadyUndone,
     DuplicateItem,
@@ -37,7 +37,7 @@ from ocelad.service.store import (
     NothingToUndo,
     Overloaded,
     ProjectExists,
-    Refused,
+    InvalidRequest,
     Store,
     StoreInUse,
     StoreUnavailable,
@@ -51,9 +51,9 @@ from ocelad.service.store import (
     restore,
     writer,
 )
-from ocelad.service.store import item_rows as items_of_store
+from ocelad.service.store import item_table as items_of_store
 from ocelad.service.store.database import Database
-from ocelad.service.store.disk import make_folder
+from ocelad.service.store.durable_files import make_folder
 from ocelad.service.store.tables import metadata
 
 N_ITEMS = 5
@@ -128,7 +128,7 @@ class Model:
             return (numbers, True) if known == content else KeyConflict
         before = len(self.log)
         if new:
-            self.log += [(entry.answer, entry.left, entry.right, entry.asked, who, None) for entry in new]
+            self.log += [(entry.answer, entry.left, entry.right, entry.source, who, None) for entry in new]
         else:
             if seq is None:
                 standing = [n for n in range(1, before + 1) if self.log[n - 1][4] == who and self.stands(n)]
@@ -224,7 +224,7 @@ def machine(folder, url):
 
 
 def told(entry: Entry):
-    return entry.kind, entry.left, entry.right, entry.asked, entry.who, entry.undoes
+    return entry.kind, entry.left, entry.right, entry.source, entry.person, entry.undoes
 
 
 @pytest.mark.parametrize(("n_examples", "n_steps"), [(5, 12), pytest.param(30, 40, marks=pytest.mark.slow)])
@@ -243,7 +243,7 @@ def test_items_come_back_bit_for_bit(store):
         extreme,
         ("x", "y\0", "half \ud800"),
         Scaling("features", np.array([1 / 3, 1e-300, 2.0])),
-        shown="text",
+        display="text",
         text=["zero \0, half \udfff, '\"", ""],
         fields={"n": [1, None], "f": [0.1, 1e300], "b": [True, False], "s": ["", "\0"]},
     )
@@ -272,16 +272,16 @@ def test_items_are_appended_all_or_none(store, project):
         store.add_items(project, ItemSet(("new", "more 1"), np.ones((2, 3)), ("x", "y", "z"), more.scaling))
     with pytest.raises(DuplicateItem, match="'twice' is there 2 times"):
         store.add_items(project, ItemSet(("twice", "twice"), np.ones((2, 3)), ("x", "y", "z"), more.scaling))
-    with pytest.raises(Refused, match="features that are not those"):
+    with pytest.raises(InvalidRequest, match="features that are not those"):
         store.add_items(project, ItemSet(("new",), np.ones((1, 3)), ("x", "y", "w"), more.scaling))
-    with pytest.raises(Refused, match="no column 'colour'"):
+    with pytest.raises(InvalidRequest, match="no column 'colour'"):
         store.add_items(project, some_items(1, "other ", fields={"colour": ["red"]}))
     assert len(store.items(project)) == N_ITEMS + 3
 
 
 def test_pictures_are_read_when_they_are_asked_for(store):
     pictures = [bytes([i]) * 10 for i in range(4)]
-    store.create_project("seen", "", some_items(4, shown="picture", pictures=pictures), {}, "")
+    store.create_project("seen", "", some_items(4, display="picture", pictures=pictures), {}, "")
     back = store.items("seen").pictures
     assert list(back) == pictures
     assert (back[-1], back[1:3], len(back)) == (pictures[3], pictures[1:3], 4)
@@ -296,7 +296,7 @@ def test_a_project_is_made_once(store, project):
     assert [row.title for row in store.projects()] == ["It"]
     with pytest.raises(UnknownProject, match="'else'"):
         store.items("else")
-    with pytest.raises(Refused, match="shape"):
+    with pytest.raises(InvalidRequest, match="shape"):
         store.create_project("odd", "", ItemSet(("a",), np.ones((1, 2)), ("x",), Scaling("none", np.ones(1))), {}, "")
 
 
@@ -306,16 +306,16 @@ def test_what_is_no_entry_is_refused_and_nothing_is_kept(store, project):
         (NewEntry(-1, 0, "same"), UnknownItem),
         (NewEntry(1, 1, "same"), UnknownItem),
         (NewEntry(np.int64(1), 0, "same"), UnknownItem),
-        (NewEntry(0, 1, "undo"), Refused),
-        (NewEntry(0, 1, "same", "guessed"), Refused),
+        (NewEntry(0, 1, "undo"), InvalidRequest),
+        (NewEntry(0, 1, "same", "guessed"), InvalidRequest),
     ]
     for entry, error in wrong:
         with pytest.raises(error, match=r"entry 1 .*accepted"):
             store.append(project, [NewEntry(0, 1, "same"), entry])
     for text_ in ("a\0b", "\ud800", "x" * 201):  # which a database cannot keep
-        with pytest.raises(Refused, match="accepted"):
+        with pytest.raises(InvalidRequest, match="accepted"):
             store.append(project, some_entries(1), text_)
-        with pytest.raises(Refused, match="accepted"):
+        with pytest.raises(InvalidRequest, match="accepted"):
             store.undo(project, 1, "", text_)
     with pytest.raises(UnknownEntry):
         store.undo(project, 2**70)
@@ -375,7 +375,7 @@ def test_many_at_once_lose_nothing_and_mix_nothing(store, project):
     assert heard == log
     for name, batches in acknowledged.items():
         mine = [entry for batch in batches for entry in batch]
-        assert mine == [entry for entry in log if entry.who == name]
+        assert mine == [entry for entry in log if entry.person == name]
         assert all(after.seq == before.seq + 1 for batch in batches for before, after in pairwise(batch))
 
 
@@ -431,22 +431,22 @@ def test_tokens_are_kept_hashed_and_names_are_given_once(tmp_path, store, url):
         other = tokens.create("bob", {"*": "admin"})
     assert secret.startswith("ocelad_")
     assert len(secret) == 50
-    assert store.find_token(hash_of(secret)).rights == {"digits": "answer", "*": "read"}
-    assert store.find_token(hash_of(other)).name == "bob"
-    assert store.find_token(hash_of(secret + "x")) is None
+    assert store.find_token(hash_secret(secret)).rights == {"digits": "answer", "*": "read"}
+    assert store.find_token(hash_secret(other)).name == "bob"
+    assert store.find_token(hash_secret(secret + "x")) is None
     with open_tokens(tmp_path / "data", url) as tokens:
         revoked = tokens.revoke("ann")
-        assert revoked == tokens.revoke("ann") == store.find_token(hash_of(secret))
+        assert revoked == tokens.revoke("ann") == store.find_token(hash_secret(secret))
         assert revoked.revoked_at is not None
         assert [(token.name, token.revoked_at is None) for token in tokens.all()] == [("ann", False), ("bob", True)]
         with pytest.raises(TokenExists, match="'ann'"):
             tokens.create("ann", {"*": "read"})
         with pytest.raises(UnknownToken, match="'eve'"):
             tokens.revoke("eve")
-        with pytest.raises(Refused, match="accepted: read, answer, admin"):
+        with pytest.raises(InvalidRequest, match="accepted: read, answer, admin"):
             tokens.create("eve", {"*": "everything"})
         for name in ("", "alice/bob", "a\nb", "ann\n", "a\0b", "\ud800", "x" * 65):
-            with pytest.raises(Refused, match="accepted: 1 to 64 letters"):
+            with pytest.raises(InvalidRequest, match="accepted: 1 to 64 letters"):
                 tokens.create(name, {"*": "read"})
     assert all(secret.encode() not in path.read_bytes() for path in (tmp_path / "data").iterdir())
 
@@ -455,7 +455,7 @@ def test_tokens_can_be_made_before_a_service_ran(tmp_path, url):
     with open_tokens(tmp_path / "new", url) as tokens:
         secret = tokens.create("ann", {"*": "read"})
     with Store.open(tmp_path / "new", url) as store:
-        assert store.find_token(hash_of(secret)).name == "ann"
+        assert store.find_token(hash_secret(secret)).name == "ann"
 
 
 def test_the_migrations_make_the_tables_that_queries_name(tmp_path, store, url):
@@ -631,7 +631,7 @@ def test_a_backup_while_writing_is_one_state_that_restores(tmp_path):
     """Everything that was acknowledged before it began, and whole requests only."""
     stop = threading.Event()
     with Store.open(tmp_path / "data") as store:
-        store.create_project("it", "", some_items(shown="picture", pictures=[b"png"] * N_ITEMS), {"a": 1}, "digest")
+        store.create_project("it", "", some_items(display="picture", pictures=[b"png"] * N_ITEMS), {"a": 1}, "digest")
         with open_tokens(tmp_path / "data") as tokens:
             secret = tokens.create("ann", {"*": "read"})
 
@@ -664,7 +664,7 @@ def test_a_backup_while_writing_is_one_state_that_restores(tmp_path):
                 assert kept == log[: len(kept)]
                 assert again.items("it").features.tobytes() == items.features.tobytes()
                 assert list(again.items("it").pictures) == [b"png"] * N_ITEMS
-                assert again.find_token(hash_of(secret)).name == "ann"
+                assert again.find_token(hash_secret(secret)).name == "ann"
                 assert again.append("it", some_entries(7), "t0", "t00").result().repeated
 
 
@@ -687,18 +687,18 @@ def test_what_cannot_be_backed_up_or_restored_is_told(tmp_path):
         backup(data, copy)
     Store.open(data).close()
     backup(data, copy)
-    with pytest.raises(Refused, match="is there already"):
+    with pytest.raises(InvalidRequest, match="is there already"):
         backup(data, copy)
-    with pytest.raises(Refused, match="does not exist"):
+    with pytest.raises(InvalidRequest, match="does not exist"):
         backup(data, tmp_path / "no" / "copy")
-    with pytest.raises(Refused, match="not empty"):
+    with pytest.raises(InvalidRequest, match="not empty"):
         restore(copy, data)
     with pytest.raises(StoreUnavailable, match="there is no file"):
         restore(tmp_path / "nothing", tmp_path / "new")
     other = sqlite3.connect(tmp_path / "other")
     other.execute("CREATE TABLE something (x)")
     other.close()
-    with pytest.raises(Refused, match="no database of ocelad's"):
+    with pytest.raises(InvalidRequest, match="no database of ocelad's"):
         restore(tmp_path / "other", tmp_path / "new")
     newer = sqlite3.connect(copy)
     newer.execute("UPDATE ocelad_schema SET version_num = '9999'")
@@ -788,8 +788,8 @@ def test_a_connection_that_is_lost_while_nothing_is_written_is_noticed(
 
 
 def test_answers_get_in_between_the_pieces_of_many_items(store, project, monkeypatch):
-    monkeypatch.setattr("ocelad.service.store.item_rows.PIECE_ROWS", 10)
-    seen, futures, insert = [], [], items_of_store.Piece.insert
+    monkeypatch.setattr("ocelad.service.store.item_table.MAX_BATCH_ROWS", 10)
+    seen, futures, insert = [], [], items_of_store.ItemBatch.insert
 
     def answering(piece, connection):
         insert(piece, connection)
@@ -797,7 +797,7 @@ def test_answers_get_in_between_the_pieces_of_many_items(store, project, monkeyp
             futures.append(store.append(project, some_entries(1)))
 
     store.listen(lambda name, entries: seen.append((store.project(project).n_items, len(store.projects()))))
-    monkeypatch.setattr(items_of_store.Piece, "insert", answering)
+    monkeypatch.setattr(items_of_store.ItemBatch, "insert", answering)
     assert store.add_items(project, some_items(45, "more ")) == N_ITEMS + 45
     wait(futures)
     assert seen == [(N_ITEMS, 1)] * 4  # none of the new ones was there yet
@@ -810,19 +810,19 @@ def test_answers_get_in_between_the_pieces_of_many_items(store, project, monkeyp
 
 
 def test_pieces_are_bounded_in_bytes_as_well(monkeypatch):
-    monkeypatch.setattr("ocelad.service.store.item_rows.PIECE_BYTES", 1000)
-    items = some_items(8, shown="picture", pictures=[b"x" * 400] * 7 + [b"y" * 5000])
+    monkeypatch.setattr("ocelad.service.store.item_table.MAX_BATCH_BYTES", 1000)
+    items = some_items(8, display="picture", pictures=[b"x" * 400] * 7 + [b"y" * 5000])
     made = list(items_of_store.pieces(1, [], 0, items))
     assert [len(piece.rows) for piece in made] == [2, 2, 2, 1, 1]
     assert [row for piece in made for row in piece.pictures] == [(1, i, png) for i, png in enumerate(items.pictures)]
 
 
 def test_what_a_died_attempt_left_is_neither_seen_nor_in_the_way(tmp_path, url, monkeypatch):
-    monkeypatch.setattr("ocelad.service.store.item_rows.PIECE_ROWS", 2)
+    monkeypatch.setattr("ocelad.service.store.item_table.MAX_BATCH_ROWS", 2)
     folder = tmp_path / "data"
-    more = some_items(6, "more ", shown="picture", pictures=[b"new"] * 6)
+    more = some_items(6, "more ", display="picture", pictures=[b"new"] * 6)
     with Store.open(folder, url) as store:
-        store.create_project("it", "", some_items(shown="picture", pictures=[b"png"] * N_ITEMS), {}, "")
+        store.create_project("it", "", some_items(display="picture", pictures=[b"png"] * N_ITEMS), {}, "")
         # Nothing of it gets to tidy up after itself.
         monkeypatch.setattr(Store, "_run", failing_after(3, Store._run))
         for add in (lambda: store.add_items("it", more), lambda: store.create_project("new", "", more, {}, "")):
@@ -856,7 +856,7 @@ def failing_after(n_works, run):
 
 
 def test_items_are_refused_as_a_whole_when_one_of_the_last_is_known(store, project, monkeypatch):
-    monkeypatch.setattr("ocelad.service.store.item_rows.PIECE_ROWS", 2)
+    monkeypatch.setattr("ocelad.service.store.item_table.MAX_BATCH_ROWS", 2)
     more = some_items(6, "more ")
     known = ItemSet((*more.ids[:5], "item 0"), more.features, more.feature_names, more.scaling)
     with pytest.raises(DuplicateItem, match="'item 0'"):
@@ -874,10 +874,10 @@ def test_a_commit_whose_answer_was_lost_is_recognized(store, project, monkeypatc
             store._writer, "_read_projects", lambda connection: (monkeypatch.undo(), losing(connection))
         )
 
-    last = items_of_store.Piece.insert_last
-    monkeypatch.setattr(items_of_store.Piece, "insert_last", lost_once)
+    last = items_of_store.ItemBatch.insert_last
+    monkeypatch.setattr(items_of_store.ItemBatch, "insert_last", lost_once)
     assert store.add_items(project, some_items(3, "more ")) == N_ITEMS + 3
-    monkeypatch.setattr(items_of_store.Piece, "insert_last", lost_once)
+    monkeypatch.setattr(items_of_store.ItemBatch, "insert_last", lost_once)
     assert store.create_project("new", "", some_items(), {}, "").n_items == N_ITEMS
     assert store.failure is None
 
@@ -895,11 +895,11 @@ def test_sqlite_waits_for_the_disk(tmp_path):
 
 def test_each_level_of_a_new_folder_is_flushed(tmp_path, monkeypatch):
     flushed = []
-    monkeypatch.setattr("ocelad.service.store.disk.flush", flushed.append)
+    monkeypatch.setattr("ocelad.service.store.durable_files.fsync_folder", flushed.append)
     make_folder(tmp_path / "a" / "b" / "c")
     assert set(flushed) == {tmp_path, tmp_path / "a", tmp_path / "a" / "b"}
 
 
 def test_a_project_without_items_is_refused(store):
-    with pytest.raises(Refused, match="accepted: at least one"):
+    with pytest.raises(InvalidRequest, match="accepted: at least one"):
         store.create_project("none", "", some_items(0), {}, "")

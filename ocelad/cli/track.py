@@ -160,15 +160,15 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
 def _begun(output: Path, options: dict[str, Any]) -> Tracking:
     """A new tracking, or the one that was saved."""
     from ocelad.estimators.file_tracking import Tracking
-    from ocelad.io import state_files
+    from ocelad.io import atomic, state_files
 
     settings = _settings(options)
     if options["resume"] and options["restart"]:
         raise click.UsageError("--resume goes on and --restart begins anew; only one of them can be")
-    if output.exists() and options["restart"] and state_files.kind(output) != "tracker":
+    if output.exists() and options["restart"] and state_files.read_kind(output) != "tracker":
         raise click.UsageError(f"{str(output)!r} holds no tracker; --restart replaces only those")
     if not output.exists() or options["restart"]:
-        state_files.remove_leftovers(output)
+        atomic.remove_leftovers(output)
         if options["from_"] is None:
             return Tracking(_made(settings))
         tracking = Tracking.load(options["from_"])
@@ -177,7 +177,7 @@ def _begun(output: Path, options: dict[str, Any]) -> Tracking:
     if not options["resume"]:
         raise click.UsageError(f"{str(output)!r} is there; --resume goes on from it, --restart replaces it")
     tracking = Tracking.load(output)
-    state_files.remove_leftovers(output)
+    atomic.remove_leftovers(output)
     if tracking.position is None and tracking.tracker.n_rounds_:
         raise click.UsageError(
             f"{str(output)!r} was saved from Python and does not know where in a file it is; "

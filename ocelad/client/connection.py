@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
-from uuid import uuid4
 
 import httpx
 from pydantic import BaseModel, ValidationError
 
 from ocelad.client.errors import ServiceError, refused
+from ocelad.io.atomic import replace_atomically
 
 Model = TypeVar("Model", bound=BaseModel)
 Value = TypeVar("Value")
@@ -97,9 +96,8 @@ class Connection:
 
     def download(self, path: str, target: Path, **params: Any) -> None:
         """Put what is at a path into a file, whole or not at all."""
-        temporary = target.with_name(f".{target.name[:100]}.{uuid4().hex}.part")
 
-        def once() -> None:
+        def once(temporary: Path) -> None:
             with self._http.stream("GET", path, params=_given(params)) as response, open(temporary, "wb") as file:
                 if response.is_error:
                     response.read()
@@ -107,11 +105,8 @@ class Connection:
                 for chunk in response.iter_bytes():
                     file.write(chunk)
 
-        try:
-            self._persist(once)
-            os.replace(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replace_atomically(target) as temporary:
+            self._persist(lambda: once(temporary))
 
     @property
     def place(self) -> str:

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
-from uuid import uuid4
 
 import numpy as np
 
+from ocelad.io.atomic import open_atomically
 from ocelad.io.tabular.arrow import arrow, arrow_errors
 
 #: What a column holds: floats, whole numbers, or values as they come (ids, labels; some may be None). The latter are
@@ -47,17 +47,11 @@ def open_output(path: str | os.PathLike[str] | None, columns: Mapping[str, Colum
     suffix = path.suffix.lower()
     if suffix not in OUTPUTS:
         raise ValueError(f"{str(path)!r} does not end in {', '.join(OUTPUTS)}")
-    temporary = path.with_name(f".{uuid4().hex}.part")
-    try:
-        with open(temporary, "xb") as file:
-            with _closed(_JsonLines(file) if suffix == ".jsonl" else _Arrow(file, suffix, columns)) as out:
-                yield out
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with (
+        open_atomically(path) as file,
+        _closed(_JsonLines(file) if suffix == ".jsonl" else _Arrow(file, suffix, columns)) as out,
+    ):
+        yield out
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from ocelad.io import state_files
+from ocelad.io import atomic
 from ocelad.service.entries import Entry
 from ocelad.service.itemset import ItemSet
 from ocelad.service.learning import snapshot
@@ -128,7 +128,7 @@ class Learner:
     def _resume(self) -> None:
         if self._path is None:
             return
-        state_files.remove_leftovers(self._path)
+        atomic.remove_leftovers(self._path)
         kept = snapshot.read(self._path, self._course, self._log, self._cloud)
         if kept is not None:
             self._seq, self._course = kept

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import uuid4
 
-from ocelad.service.store.database import FILE, sqlite_sentence
-from ocelad.service.store.disk import flush, make_folder
-from ocelad.service.store.errors import Refused, StoreUnavailable
+from ocelad.io.atomic import replace_atomically
+from ocelad.service.store.database import FILE, describe_sqlite_error
+from ocelad.service.store.durable_files import make_folder
+from ocelad.service.store.errors import InvalidRequest, StoreUnavailable
 from ocelad.service.store.lock import FILE as LOCK
 from ocelad.service.store.lock import folder_lock
 from ocelad.service.store.schema import VERSION_TABLE
@@ -20,14 +19,14 @@ from ocelad.service.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class BackupSummary:
     """What is in a copy that was just made and checked."""
 
     n_projects: int
     n_entries: int
 
 
-def backup(folder: Path, target: Path) -> Copied:
+def backup(folder: Path, target: Path) -> BackupSummary:
     """Copy what a data folder keeps into one new file; who writes to it meanwhile is not held up.
 
     The copy holds everything that was acknowledged before this was called. Snapshots are left out: they are computed
@@ -41,12 +40,12 @@ def backup(folder: Path, target: Path) -> Copied:
     return _copy(source, target)
 
 
-def restore(source: Path, folder: Path) -> Copied:
+def restore(source: Path, folder: Path) -> BackupSummary:
     """Make a new data folder from a backup; one that is not empty is refused."""
     if not source.is_file():
         raise StoreUnavailable(f"there is no file {str(source)!r}; accepted: a file that `ocelad backup` made")
     if folder.exists() and (not folder.is_dir() or any(path.name != LOCK for path in folder.iterdir())):
-        raise Refused(f"{str(folder)!r} is there and not empty; accepted: a new folder")
+        raise InvalidRequest(f"{str(folder)!r} is there and not empty; accepted: a new folder")
     make_folder(folder)
     with folder_lock(folder):
         copied = _copy(source, folder / FILE)
@@ -58,39 +57,36 @@ def restore(source: Path, folder: Path) -> Copied:
     return copied
 
 
-def _copy(source: Path, target: Path) -> Copied:
+def _copy(source: Path, target: Path) -> BackupSummary:
     """A checked copy, there whole or not at all."""
     if target.exists():
-        raise Refused(f"{str(target)!r} is there already; accepted: the name of a new file")
+        raise InvalidRequest(f"{str(target)!r} is there already; accepted: the name of a new file")
     if not target.parent.is_dir():
-        raise Refused(f"the folder {str(target.parent)!r} does not exist")
-    part = target.with_name(f".{target.name[:100]}.{uuid4().hex}.part")
+        raise InvalidRequest(f"the folder {str(target.parent)!r} does not exist")
     try:
-        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        with _telling(target), closing(sqlite3.connect(part)) as copy:
+        with (
+            replace_atomically(target, mode=0o600) as part,
+            _telling(target),
+            closing(sqlite3.connect(part)) as copy,
+        ):
             with _telling(source), closing(_opened(source)) as original:
                 original.backup(copy)  # in one step, from one state: a writer goes on beside it
             copied = _check(copy, source)
-        flush(part)
-        os.rename(part, target)
-        flush(target.parent)
     except OSError as error:
         if isinstance(error, StoreUnavailable):
             raise
         raise StoreUnavailable(f"{str(target)!r} cannot be written ({error.strerror})") from None
-    finally:
-        part.unlink(missing_ok=True)
     return copied
 
 
-def _check(copy: sqlite3.Connection, source: Path) -> Copied:
+def _check(copy: sqlite3.Connection, source: Path) -> BackupSummary:
     """What is in a copy; all of its pages are read."""
     copy.execute("PRAGMA journal_mode = DELETE").close()  # one file, with nothing beside it
     if (found := copy.execute("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
         raise StoreUnavailable(f"{str(source)!r} is damaged ({found}); use another backup")
     if not copy.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [VERSION_TABLE]).fetchone():
-        raise Refused(f"{str(source)!r} is no database of ocelad's; accepted: a file that `ocelad backup` made")
-    return Copied(*(copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("projects", "entries")))
+        raise InvalidRequest(f"{str(source)!r} is no database of ocelad's; accepted: a file that `ocelad backup` made")
+    return BackupSummary(*(copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("projects", "entries")))
 
 
 def _opened(path: Path) -> sqlite3.Connection:
@@ -102,4 +98,4 @@ def _telling(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise StoreUnavailable(sqlite_sentence(repr(str(path)), error)) from error
+        raise StoreUnavailable(describe_sqlite_error(repr(str(path)), error)) from error
