@@ -6,8 +6,9 @@
 
 A fault swaps a comparison, a sign, a boolean or ``min``/``max``, shifts a number, negates a condition, or drops a
 statement; the words of messages and the looks of pictures are left out. Faults are drawn by a seed, as many from each
-room as from any other. Each one is made in a copy of the repository, never in the checkout. The tests that run the faulty line are run, the fastest first, until one fails.
-Compiled kernels are tested as plain Python (NUMBA_DISABLE_JIT=1), because a changed kernel would recompile all of them.
+room as from any other. Each one is made in a copy of the repository, never in the checkout. The tests that run the
+faulty line are run, the fastest first, until one fails. Compiled kernels are tested as plain Python
+(NUMBA_DISABLE_JIT=1), because a changed kernel would recompile all of them.
 
 The result is a table of killed faults per room and a list of survivors; ``--output`` writes both as JSON.
 """
