@@ -1,17 +1,17 @@
-"""Streams of comparisons and tables of items from files, in chunks."""
+"""Files: streams of comparisons and of items, tables as output, and saved state."""
 
-from ocelad.io.comparisons import Chunk, ComparisonStream, open_comparisons
-from ocelad.io.item_files import Items, ItemStream, open_items
-from ocelad.io.output import OUTPUTS, open_output
-from ocelad.io.tabular.errors import FileError, RowError
+from ocelad.io.comparison_files import ComparisonChunk, ComparisonStream, open_comparisons
+from ocelad.io.item_files import ItemChunk, ItemStream, open_items
+from ocelad.io.output import OUTPUT_SUFFIXES, open_output
+from ocelad.io.tabular.file_errors import FileError, RowError
 
 __all__ = [
-    "OUTPUTS",
-    "Chunk",
+    "OUTPUT_SUFFIXES",
+    "ComparisonChunk",
     "ComparisonStream",
     "FileError",
+    "ItemChunk",
     "ItemStream",
-    "Items",
     "RowError",
     "open_comparisons",
     "open_items",

@@ -1,4 +1,4 @@
-"""Tables of pandas, polars and Arrow (whatever narwhals knows) as rows of numbers with the names of their columns."""
+"""Dataframes of pandas, polars, Arrow and other libraries that narwhals supports, as arrays with column names."""
 
 from __future__ import annotations
 
@@ -7,63 +7,62 @@ from typing import Any, NamedTuple
 import numpy as np
 
 
-class Rows(NamedTuple):
-    """One point per row: an array-like or a SciPy sparse matrix, not checked yet, and the names of its columns."""
+class FrameRows(NamedTuple):
+    """Points, one per row, that are not validated yet: an array-like or SciPy sparse matrix, and the column names."""
 
     values: Any
     names: tuple[str, ...] | None
 
 
-def rows(value: Any, name: str) -> Rows:
-    """The rows of a table and the names of its columns; anything else as it is, without names.
+def to_rows(value: Any, name: str) -> FrameRows:
+    """Return the rows and the column names of a dataframe. Other values are returned unchanged, without names.
 
     >>> import polars as pl
-    >>> values, names = rows(pl.DataFrame({"height": [1.5, 2.0], "width": [3, 4]}), "X")
+    >>> values, names = to_rows(pl.DataFrame({"height": [1.5, 2.0], "width": [3, 4]}), "X")
     >>> names
     ('height', 'width')
     >>> values
     array([[1.5, 3. ],
            [2. , 4. ]])
     """
-    frame = _frame(value)
+    frame = _to_narwhals(value)
     if frame is None:
-        return Rows(value, None)
-    # As scikit-learn has it, numbers that pandas puts in the place of names are none.
+        return FrameRows(value, None)
+    # As in scikit-learn, pandas columns that are not all strings count as unnamed.
     named = not hasattr(value, "set_axis") or all(isinstance(column, str) for column in value.columns)
-    known = tuple(frame.columns) if named else None
+    names = tuple(frame.columns) if named else None
     if any(str(dtype).startswith("Sparse") for dtype in getattr(value, "dtypes", ())):
-        return Rows(_from_sparse_columns(value, name), known)
-    return Rows(_numbers(frame, name), known)
+        return FrameRows(_from_sparse_columns(value, name), names)
+    return FrameRows(_to_numpy(frame, name), names)
 
 
-def is_table(value: Any) -> bool:
-    """Whether it has rows and named columns."""
-    return _frame(value) is not None
+def is_dataframe(value: Any) -> bool:
+    """Return whether the value is a dataframe."""
+    return _to_narwhals(value) is not None
 
 
-def columns(table: Any) -> list[Any]:
-    """The columns of a table as arrays."""
-    frame = _frame(table)
+def column_arrays(table: Any) -> list[Any]:
+    """Return the columns of a dataframe as arrays."""
+    frame = _to_narwhals(table)
     return [frame[column].to_numpy() for column in frame.columns]
 
 
-def taken(value: Any, at: Any) -> Any:
-    """Some rows of a table or array, as what it is."""
-    if hasattr(value, "iloc"):  # pandas, whose names must stay as they are
-        return value.iloc[at]
-    frame = _frame(value)
-    return value[at] if frame is None else frame[at.tolist()].to_native()
+def take_rows(value: Any, indices: Any) -> Any:
+    """Return rows of a dataframe or array by their indices, in the same type."""
+    if hasattr(value, "iloc"):  # narwhals would rename pandas columns that are not strings
+        return value.iloc[indices]
+    frame = _to_narwhals(value)
+    return value[indices] if frame is None else frame[indices.tolist()].to_native()
 
 
-def _frame(value: Any) -> Any:
-    """The value as a narwhals DataFrame, or None; narwhals is imported only for what may be one."""
+def _to_narwhals(value: Any) -> Any:
+    """Return a narwhals DataFrame, or None for other values; narwhals is imported only if the value may be one."""
     if type(value).__module__.partition(".")[0] in ("builtins", "numpy", "scipy", "ocelad"):
         return None
     import narwhals as nw
 
-    if (
-        type(value).__module__ == "pyarrow.lib" and type(value).__name__ == "RecordBatch"
-    ):  # which narwhals does not know
+    # narwhals does not support record batches.
+    if type(value).__module__ == "pyarrow.lib" and type(value).__name__ == "RecordBatch":
         from pyarrow import Table
 
         value = Table.from_batches([value])
@@ -71,13 +70,14 @@ def _frame(value: Any) -> Any:
         value = value.set_axis([f"column {i}" for i in range(value.shape[1])], axis=1)
     try:
         frame = nw.from_native(value, eager_only=True, pass_through=True)
-        frame = frame.select(frame.columns) if isinstance(frame, nw.DataFrame) else frame  # pandas checks nothing
+        # The selection raises DuplicateError; pandas accepts duplicate names.
+        frame = frame.select(frame.columns) if isinstance(frame, nw.DataFrame) else frame
     except nw.exceptions.DuplicateError:
-        raise ValueError("a table has two columns of one name; accepted: columns with names of their own") from None
+        raise ValueError("a table has two columns of one name; accepted: columns with different names") from None
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def _numbers(frame: Any, name: str) -> Any:
+def _to_numpy(frame: Any, name: str) -> Any:
     for column in frame.columns:
         dtype = frame[column].dtype
         if not dtype.is_numeric() and str(dtype) != "Boolean":
@@ -94,27 +94,27 @@ def _from_sparse_columns(value: Any, name: str) -> Any:
         return value.sparse.to_coo().tocsr()
     except (AttributeError, ValueError):
         raise TypeError(
-            f"{name} has sparse columns beside others, or fills them with something else than 0; accepted: "
-            "columns that are all dense, or all sparse and filled with 0"
+            f"{name} mixes sparse and dense columns, or has sparse columns with a fill value other than 0; accepted: "
+            "all columns dense, or all sparse with the fill value 0"
         ) from None
 
 
-def same_names(names: tuple[str, ...] | None, expected: tuple[str, ...] | None, name: str) -> None:
-    """Refuse features by other names, or in another order, than those that were learned from."""
+def check_feature_names(names: tuple[str, ...] | None, expected: tuple[str, ...] | None, name: str) -> None:
+    """Raise ValueError unless the feature names equal the expected names in the same order. None matches any names."""
     if names is None or expected is None or names == expected:
         return
     if set(names) == set(expected):
         at = next(i for i, (one, other) in enumerate(zip(names, expected, strict=True)) if one != other)
         raise ValueError(
             f"{name} has its features in another order: {names[at]!r} where {expected[at]!r} is expected; "
-            "accepted: the columns in the order in which they were learned from"
+            "accepted: the columns in the order of the training data"
         )
-    new, gone = sorted(set(names) - set(expected)), sorted(set(expected) - set(names))
-    words = [f"has {_some(new)}, which were not learned from"] if new else []
-    words += [f"lacks {_some(gone)}"] if gone else []
-    raise ValueError(f"{name} {' and '.join(words)}; accepted: the features that were learned from")
+    unknown, missing = sorted(set(names) - set(expected)), sorted(set(expected) - set(names))
+    parts = [f"has the unknown features {_quote_some(unknown)}"] if unknown else []
+    parts += [f"lacks {_quote_some(missing)}"] if missing else []
+    raise ValueError(f"{name} {' and '.join(parts)}; accepted: the features of the training data")
 
 
-def _some(names: list[str], most: int = 5) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(repr, names[:most])) + more
+def _quote_some(names: list[str], max_names: int = 5) -> str:
+    more = f" and {len(names) - max_names} more" if len(names) > max_names else ""
+    return ", ".join(map(repr, names[:max_names])) + more

@@ -1,4 +1,4 @@
-"""Tables of items from files: an id and numbers per row."""
+"""Streams of items from files: each row holds an id and a point."""
 
 from __future__ import annotations
 
@@ -10,30 +10,41 @@ import numpy as np
 
 from ocelad._typing import Floats
 from ocelad._validation import check_choice
-from ocelad.io.tabular import cells, columns
-from ocelad.io.tabular.blocks import Ints, Table, Values, Wanted
-from ocelad.io.tabular.chunks import FileStream
-from ocelad.io.tabular.errors import BadRowError, FileError, RowError, listed, shown
-from ocelad.io.tabular.open_table import open_table
-from ocelad.io.tabular.points import AsNumber, ItemTable, Members, Points, Record, Scalars, Vector, cell
+from ocelad.io.tabular import cells
+from ocelad.io.tabular.column_selection import find_column, find_feature_columns
+from ocelad.io.tabular.file_errors import BadRowError, FileError, RowError, quote, quote_all
+from ocelad.io.tabular.file_formats import open_table
+from ocelad.io.tabular.file_stream import FileStream
+from ocelad.io.tabular.point_columns import (
+    AsNumber,
+    ItemTable,
+    ListColumn,
+    ObjectColumn,
+    PointColumns,
+    Record,
+    ScalarColumns,
+    get_cell,
+)
+from ocelad.io.tabular.record_blocks import Ints, Selection, Table, Values
 from ocelad.io.tabular.sources import Source
 
-_USUAL_ID = "id"
-_SAMPLE = 100
+_DEFAULT_ID = "id"
+# The number of first rows that determine whether a column holds numbers, and the features of a nested column.
+_N_SAMPLE_ROWS = 100
 
 
 @dataclass(frozen=True)
-class Items:
-    """Some items in a row.
+class ItemChunk:
+    """Consecutive items of a file.
 
     Attributes
     ----------
     ids : list
-        Their ids, as in the file; numbers from 0 when there is no such column.
+        The ids as in the file; numbers from 0 if the file has no column of ids.
     X : array of shape (m, n_features)
-        Their points.
+        The points.
     labels : list, or None
-        Their labels, as in the file.
+        The labels as in the file; None without a column of labels.
     lines : int64 array of shape (m,)
         The line of each row, or its row number in Parquet and Arrow files, counted from 1.
     """
@@ -46,15 +57,15 @@ class Items:
 
 @dataclass(frozen=True)
 class ItemSchema:
-    """How a row becomes an item."""
+    """The conversion of rows to items."""
 
-    points: Points
+    points: PointColumns
     id: str | None
     label: str | None
 
     @property
-    def wanted(self) -> Wanted:
-        return Wanted((self.points,), tuple(name for name in (self.id, self.label) if name is not None))
+    def selection(self) -> Selection:
+        return Selection((self.points,), tuple(name for name in (self.id, self.label) if name is not None))
 
     def columns(self, table: Any) -> Values | None:
         X = np.empty((table.num_rows, self.points.width))
@@ -63,11 +74,11 @@ class ItemSchema:
         ids = labels = None
         try:
             if self.id is not None:
-                ids = [cells.plain(entry) for entry in table.column(self.id).to_pylist()]
-                if any(cells.identity(entry) is None for entry in ids):
+                ids = [cells.normalize_value(entry) for entry in table.column(self.id).to_pylist()]
+                if any(cells.normalize_id(entry) is None for entry in ids):
                     return None
             if self.label is not None:
-                labels = [cells.plain(entry) for entry in table.column(self.label).to_pylist()]
+                labels = [cells.normalize_value(entry) for entry in table.column(self.label).to_pylist()]
         except TypeError:
             return None
         return {"X": X, "ids": ids, "labels": labels}
@@ -75,11 +86,11 @@ class ItemSchema:
     def row(self, record: Record, as_number: AsNumber) -> Values:
         values: Values = {"X": self.points.point(record, as_number), "ids": None, "labels": None}
         if self.id is not None:
-            entry = cell(record, self.id)
-            cells.expect(self.id, entry, cells.identity, "an id is expected: text or a whole number")
-            values["ids"] = cells.plain(entry)
+            entry = get_cell(record, self.id)
+            cells.require(self.id, entry, cells.normalize_id, "an id is expected: text or a whole number")
+            values["ids"] = cells.normalize_value(entry)
         if self.label is not None:
-            values["labels"] = cells.keep(self.label, cell(record, self.label))
+            values["labels"] = cells.require_value(self.label, get_cell(record, self.label))
         return values
 
     def stack(self, rows: list[Values]) -> Values:
@@ -90,29 +101,29 @@ class ItemSchema:
         }
 
 
-class ItemStream(FileStream[Items]):
-    """The items of a file, in chunks; made by ``open_items``."""
+class ItemStream(FileStream[ItemChunk]):
+    """The items of a file, in chunks; returned by ``open_items``."""
 
     @property
     def name(self) -> str:
-        """What messages call the file."""
+        """The name of the file in messages."""
         return self._source.name
 
     @property
     def unit(self) -> str:
-        """What ``lines`` counts: "line" or "row"."""
+        """The unit that ``lines`` counts: "line" or "row"."""
         return self._table.unit
 
-    def _piece(self, values: Values, lines: Ints, numbers: Ints) -> Items:
+    def _make_chunk(self, values: Values, lines: Ints, numbers: Ints) -> ItemChunk:
         ids = numbers.tolist() if values["ids"] is None else values["ids"]
-        return Items(ids, values["X"], values["labels"], lines)
+        return ItemChunk(ids, values["X"], values["labels"], lines)
 
 
 def open_items(
     source: Any,
     *,
     format: str | None = None,
-    id: str = _USUAL_ID,
+    id: str = _DEFAULT_ID,
     label: str | bool | None = None,
     features: str | Sequence[str] | None = None,
     on_error: str = "stop",
@@ -126,20 +137,21 @@ def open_items(
     source : path, or "-" for standard input
         CSV, TSV, JSON lines (each may be gzipped), Parquet or Arrow IPC.
     format : {"csv", "tsv", "jsonl", "parquet", "arrow"}, optional
-        Default: by the suffix, or by the first bytes.
+        Default: detected from the suffix, or from the first bytes.
     id : str, default "id"
-        The column of ids. Without a column ``id`` the items are numbered from 0.
+        The column of ids. If the file has no column ``id``, the items are numbered from 0.
     label : str or False, optional
-        The column of labels, kept as they are. Default: ``label``, if there is one.
+        The column of labels; False: read no labels. Default: ``label``, if the file has it.
     features : str or sequence of str, optional
-        The columns of the features, as names or patterns; or one column of lists or objects. Default: all others.
+        The columns of the features, as names or patterns, or one column of lists or objects. Default: all other
+        columns.
     on_error, skipped, chunk_size
         As in ``open_comparisons``.
 
     Returns
     -------
     ItemStream
-        To be iterated over once, in a ``with`` block; yields ``Items``.
+        An iterator over ``ItemChunk`` objects and a context manager. It can be iterated over once.
 
     Examples
     --------
@@ -155,11 +167,11 @@ def open_items(
     try:
         stop = on_error == "stop"
         table = open_table(opened, format, stop)
-        asked = None if id == _USUAL_ID else id
-        id_column = columns.find(opened.name, table.kinds, asked, (_USUAL_ID,), "id", needed=False)
-        label_column = columns.find(opened.name, table.kinds, label, ("label",), "label", needed=False)
-        taken = [column for column in (id_column, label_column) if column is not None]
-        points, names = _points(opened.name, table, features, taken, stop)
+        requested = None if id == _DEFAULT_ID else id
+        id_column = find_column(opened.name, table.kinds, requested, (_DEFAULT_ID,), "id", required=False)
+        label_column = find_column(opened.name, table.kinds, label, ("label",), "label", required=False)
+        used = [column for column in (id_column, label_column) if column is not None]
+        points, names = _point_columns(opened.name, table, features, used, stop)
         schema = ItemSchema(points, id_column, label_column)
         return ItemStream(
             opened, table, schema, names, on_error=on_error, skipped=skipped, chunk_size=chunk_size, resume=None
@@ -169,19 +181,19 @@ def open_items(
         raise
 
 
-def read_items(stream: ItemStream) -> ItemTable:
-    """All items of a stream, in memory, each id once."""
+def load_item_table(stream: ItemStream) -> ItemTable:
+    """Read all items of a stream into memory. Raises RowError if an id occurs twice."""
     rows: dict[str, int] = {}
     lines: list[int] = []
     parts = []
     for items in stream:
         for line, entry in zip(items.lines.tolist(), items.ids, strict=True):
-            key = cells.identity(entry)
+            key = cells.normalize_id(entry)
             assert key is not None
             if key in rows:
-                before = lines[rows[key]]
+                first = lines[rows[key]]
                 where = f"{stream.name}, {stream.unit} {line}"
-                raise RowError(f"{where}: the id {shown(entry)} was given in {stream.unit} {before} already", line)
+                raise RowError(f"{where}: the id {quote(entry)} occurs already in {stream.unit} {first}", line)
             rows[key] = len(rows)
             lines.append(line)
         parts.append(items.X)
@@ -190,39 +202,41 @@ def read_items(stream: ItemStream) -> ItemTable:
     return ItemTable(rows, np.concatenate(parts), stream.name)
 
 
-def _points(name: str, table: Table, features: Any, taken: list[str], stop: bool) -> tuple[Points, tuple[str, ...]]:
-    free = [column for column in table.kinds if column not in taken]
-    chosen = tuple(free) if features is None else columns.find_features(name, table.kinds, features, taken)
+def _point_columns(
+    name: str, table: Table, features: Any, used: list[str], stop: bool
+) -> tuple[PointColumns, tuple[str, ...]]:
+    unused = [column for column in table.kinds if column not in used]
+    chosen = tuple(unused) if features is None else find_feature_columns(name, table.kinds, features, used)
     if not chosen:
-        raise FileError(f"{name} has no columns of features; it has {listed(table.kinds)}")
+        raise FileError(f"{name} has no columns of features; it has {quote_all(table.kinds)}")
     if features is None and "" in chosen:
         raise FileError(
-            f"{name} has a column without a name, perhaps an index; name it, or choose columns with features="
+            f"{name} has a column without a name, perhaps an index; name it, or select columns with features="
         )
-    found = table.sample(_SAMPLE)
+    found = table.sample(_N_SAMPLE_ROWS)
     if len(chosen) == 1 and table.kinds[chosen[0]] in ("list", "object"):
-        return nested_points(name, table, chosen[0], found, stop)
+        return nested_point_column(name, table, chosen[0], found, stop)
     for column in chosen:
-        held = [record[column] for _, record in found if not isinstance(record, BadRowError) and column in record]
-        numeric = any(table.as_number(entry) is not None for entry in held)
-        if (table.kinds[column] != "number" and table.typed) or (held and not numeric):
-            what = f"{shown(held[0])} in its first row" if held else f"values of the kind {table.kinds[column]!r}"
+        entries = [record[column] for _, record in found if not isinstance(record, BadRowError) and column in record]
+        numeric = any(table.as_number(entry) is not None for entry in entries)
+        if (table.kinds[column] != "number" and table.typed) or (entries and not numeric):
+            what = f"{quote(entries[0])} in its first row" if entries else f"values of the kind {table.kinds[column]!r}"
             raise FileError(
-                f"{name}: the column {shown(column)} holds {what}; numbers are expected; features= chooses columns"
+                f"{name}: the column {quote(column)} holds {what}; numbers are expected; features= selects columns"
             )
-    return Scalars(chosen), chosen
+    return ScalarColumns(chosen), chosen
 
 
-def nested_points(
+def nested_point_column(
     name: str, table: Table, column: str, found: list[tuple[int, Record | BadRowError]], stop: bool
-) -> tuple[Points, tuple[str, ...]]:
-    """The points in a column of lists or objects and the names of their features, by the first rows, ``found``."""
+) -> tuple[PointColumns, tuple[str, ...]]:
+    """Return the reader of a column of lists or objects, and its feature names, from the first rows ``found``."""
     for line, record in found:
         value = record if isinstance(record, BadRowError) else record.get(column)
         if isinstance(value, list) and value:
-            return Vector(column, len(value)), tuple(map(str, range(len(value))))
+            return ListColumn(column, len(value)), tuple(map(str, range(len(value))))
         if isinstance(value, dict) and value:
-            return Members(column, tuple(value)), tuple(value)
+            return ObjectColumn(column, tuple(value)), tuple(value)
         if stop:
-            raise RowError(f"{name}, {table.unit} {line}: the column {shown(column)} holds no numbers", line)
-    raise FileError(f"{name} has no rows that would say how many features the column {shown(column)} has")
+            raise RowError(f"{name}, {table.unit} {line}: the column {quote(column)} holds no numbers", line)
+    raise FileError(f"{name}: none of the first rows holds numbers in the column {quote(column)}")

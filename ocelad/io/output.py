@@ -1,4 +1,4 @@
-"""Tables that are written piece by piece: CSV, JSON lines, Parquet, Arrow, or CSV onto standard output."""
+"""Tables written in parts: CSV, JSON lines, Parquet or Arrow files, or CSV on standard output."""
 
 from __future__ import annotations
 
@@ -13,24 +13,28 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 
 from ocelad.io.atomic import open_atomically
-from ocelad.io.tabular.arrow import arrow, arrow_errors
+from ocelad.io.tabular.arrow import arrow, pyarrow_exceptions
 
-#: What a column holds: floats, whole numbers, or values as they come (ids, labels; some may be None). The latter are
-#: whole numbers where the first piece has nothing else, and text otherwise; JSON lines keep each as it is.
-ColumnKind: TypeAlias = Literal["float", "whole", "value"]
+#: The content of a column: floats, integers, or mixed values such as ids and labels, including None. A column of mixed
+#: values is written as integers if the first part holds only integers, and otherwise as text. JSON lines keep the type
+#: of each value.
+ColumnKind: TypeAlias = Literal["float", "integer", "value"]
 
 
-class Output(Protocol):
-    """Where pieces of a table go; all with the same columns."""
+class TableWriter(Protocol):
+    """Writes a table in parts, which all have the same columns."""
 
     def write(self, columns: Mapping[str, Any]) -> None:
-        """Some more rows, column by column."""
+        """Append rows, given as columns by name."""
         ...
 
 
 @contextmanager
-def open_output(path: str | os.PathLike[str] | None, columns: Mapping[str, ColumnKind]) -> Iterator[Output]:
-    """A table to be written: to the file, which appears whole or not at all; None: as CSV onto standard output.
+def open_output(path: str | os.PathLike[str] | None, columns: Mapping[str, ColumnKind]) -> Iterator[TableWriter]:
+    """Open a table for writing. The format follows from the suffix of the path.
+
+    The file is written atomically: it appears when the ``with`` block ends without an exception. If ``path`` is None,
+    the table is written to standard output as CSV.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -45,8 +49,8 @@ def open_output(path: str | os.PathLike[str] | None, columns: Mapping[str, Colum
         return
     path = Path(path)
     suffix = path.suffix.lower()
-    if suffix not in OUTPUTS:
-        raise ValueError(f"{str(path)!r} does not end in {', '.join(OUTPUTS)}")
+    if suffix not in OUTPUT_SUFFIXES:
+        raise ValueError(f"{str(path)!r} does not end in {', '.join(OUTPUT_SUFFIXES)}")
     with (
         open_atomically(path) as file,
         _closed(_JsonLines(file) if suffix == ".jsonl" else _Arrow(file, suffix, columns)) as out,
@@ -59,7 +63,7 @@ def _closed(out: Any) -> Iterator[Any]:
     try:
         yield out
     except BaseException:
-        with suppress(Exception):  # what went wrong before is what matters
+        with suppress(Exception):  # the first exception is the one to report
             out.close()
         raise
     out.close()
@@ -71,7 +75,7 @@ class _JsonLines:
 
     def write(self, columns: Mapping[str, Any]) -> None:
         names = list(columns)
-        for row in zip(*(_listed(column) for column in columns.values()), strict=True):
+        for row in zip(*(_to_list(column) for column in columns.values()), strict=True):
             self._file.write((json.dumps(dict(zip(names, row, strict=True))) + "\n").encode())
 
     def close(self) -> None:
@@ -79,7 +83,7 @@ class _JsonLines:
 
 
 class _Arrow:
-    """What pyarrow writes. The types of its columns are fixed with the first piece."""
+    """Writes with pyarrow. The first part determines the types of the columns."""
 
     def __init__(self, file: Any, suffix: str, columns: Mapping[str, ColumnKind]) -> None:
         self._file = file
@@ -101,28 +105,28 @@ class _Arrow:
 
     def _begin(self, columns: Mapping[str, Any]) -> None:
         pa = arrow()
-        plain = {"float": pa.float64(), "whole": pa.int64()}
+        types = {"float": pa.float64(), "integer": pa.int64()}
         for name, kind in self._kinds.items():
-            whole = [type(value) is int for value in columns[name] if value is not None] if kind == "value" else []
-            self._types[name] = plain.get(kind) or (pa.int64() if whole and all(whole) else pa.string())
+            is_int = [type(value) is int for value in columns[name] if value is not None] if kind == "value" else []
+            self._types[name] = types.get(kind) or (pa.int64() if is_int and all(is_int) else pa.string())
         self._writer = _WRITERS[self._suffix](self._file, pa.schema(list(self._types.items())))
 
     def _column(self, name: str, values: Any) -> Any:
-        kind, wanted = self._kinds[name], self._types[name]
+        kind, column_type = self._kinds[name], self._types[name]
         if kind != "value":
-            return arrow().array(np.asarray(values), wanted)
-        if wanted == arrow().string():
-            return arrow().array([None if value is None else str(value) for value in values], wanted)
+            return arrow().array(np.asarray(values), column_type)
+        if column_type == arrow().string():
+            return arrow().array([None if value is None else str(value) for value in values], column_type)
         for value in values:
             if value is not None and type(value) is not int:
                 raise ValueError(
-                    f"the column {name!r} holds {value!r} after thousands of whole numbers only; a table has one type "
-                    "for a column; accepted: a .jsonl file, or all of them as text"
+                    f"the column {name!r} holds {value!r}, but its first rows hold only integers; accepted: a .jsonl "
+                    "file, or a column with one type"
                 )
         try:
-            return arrow().array(values, wanted)
-        except arrow_errors():
-            raise ValueError(f"the column {name!r} holds a number that is too large for 64 bits") from None
+            return arrow().array(values, column_type)
+        except pyarrow_exceptions():
+            raise ValueError(f"the column {name!r} holds an integer that does not fit in 64 bits") from None
 
 
 def _csv(file: Any, schema: Any) -> Any:
@@ -139,9 +143,9 @@ def _ipc(file: Any, schema: Any) -> Any:
 
 
 _WRITERS = {".csv": _csv, ".parquet": _parquet, ".arrow": _ipc}
-#: The endings of files that can be written.
-OUTPUTS = (".csv", ".jsonl", ".parquet", ".arrow")
+#: The suffixes of the files that ``open_output`` writes.
+OUTPUT_SUFFIXES = (".csv", ".jsonl", ".parquet", ".arrow")
 
 
-def _listed(column: Any) -> list[Any]:
+def _to_list(column: Any) -> list[Any]:
     return column.tolist() if isinstance(column, np.ndarray) else list(column)

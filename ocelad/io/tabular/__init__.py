@@ -1,1 +1,1 @@
-"""Tables in files: CSV, TSV, JSON lines, Parquet and Arrow, read in chunks."""
+"""Readers for tables in files: CSV, TSV, JSON lines, Parquet and Arrow, in chunks of rows."""

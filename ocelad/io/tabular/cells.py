@@ -1,7 +1,7 @@
-"""What one cell says: a number, a label, an id, or something to keep as it is.
+"""Conversion of one cell to a number, a label or an id.
 
-This is the definition. Columns are read by pyarrow where it accepts the same cells with the same values, and cell by
-cell from here where something is wrong with a block.
+These functions define which cells are valid. pyarrow reads whole columns where it gives the same values; a block with
+an invalid cell is read cell by cell with these functions.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ocelad.io.tabular.arrow import whole
-from ocelad.io.tabular.errors import BadRowError, shown
+from ocelad.io.tabular.arrow import combine_chunks
+from ocelad.io.tabular.file_errors import BadRowError, quote
 
-Meaning = TypeVar("Meaning")
+Converted = TypeVar("Converted")
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
@@ -29,17 +29,17 @@ LABELS = {
 ACCEPTED_LABELS = "accepted: 1/-1, 1/0, true/false, same/different, similar/dissimilar, yes/no"
 
 
-class Twice:
-    """Stands for the value of a JSON key that is given twice."""
+class DuplicateKey:
+    """Placeholder for the value of a JSON key that occurs twice in one object."""
 
     def __repr__(self) -> str:
         return "two values"
 
 
-def number_in_text(cell: Any) -> float | None:
-    """The finite number that a cell of text holds, or None.
+def parse_number(cell: Any) -> float | None:
+    """Parse the finite number in a cell of text; None if the cell holds no such number.
 
-    >>> number_in_text(" 1.5e3 "), number_in_text("1_000"), number_in_text("nan")
+    >>> parse_number(" 1.5e3 "), parse_number("1_000"), parse_number("nan")
     (1500.0, None, None)
     """
     text = cell.strip(" \t")
@@ -49,10 +49,10 @@ def number_in_text(cell: Any) -> float | None:
     return value if isfinite(value) else None
 
 
-def number_in_value(cell: Any) -> float | None:
-    """The finite number that a typed cell holds, or None; text and booleans are no numbers.
+def to_number(cell: Any) -> float | None:
+    """Convert a typed cell to a finite float; None for other cells, including text and booleans.
 
-    >>> number_in_value(2), number_in_value(True), number_in_value("2")
+    >>> to_number(2), to_number(True), to_number("2")
     (2.0, None, None)
     """
     if isinstance(cell, (bool, np.bool_)) or not isinstance(cell, (int, float, Decimal, np.number)):
@@ -64,80 +64,80 @@ def number_in_value(cell: Any) -> float | None:
     return value if isfinite(value) else None
 
 
-def label(cell: Any) -> float | None:
-    """+1.0 for similar and -1.0 for dissimilar, or None.
+def parse_label(cell: Any) -> float | None:
+    """Return +1.0 for similar and -1.0 for dissimilar; None if the cell holds no label.
 
-    >>> label("Same"), label(0), label("1.0"), label("perhaps")
+    >>> parse_label("Same"), parse_label(0), parse_label("1.0"), parse_label("perhaps")
     (1.0, -1.0, 1.0, None)
     """
     if isinstance(cell, (bool, np.bool_)):
         return 1.0 if cell else -1.0
     if isinstance(cell, str):
-        word = LABELS.get(cell.strip(" \t").lower())
-        if word is not None:
-            return word
-        number = number_in_text(cell)
+        value = LABELS.get(cell.strip(" \t").lower())
+        if value is not None:
+            return value
+        number = parse_number(cell)
     else:
-        number = number_in_value(cell)
+        number = to_number(cell)
     return {1.0: 1.0, -1.0: -1.0, 0.0: -1.0}.get(number) if number is not None else None
 
 
-def identity(cell: Any) -> str | None:
-    """The id that a cell holds, as text, so that 17 in one file is "17" in another; or None.
+def normalize_id(cell: Any) -> str | None:
+    """Return an id as text, so that the number 17 and the text "17" are the same id; None if the cell holds no id.
 
-    >>> identity("a"), identity(17), identity(17.0), identity("")
+    >>> normalize_id("a"), normalize_id(17), normalize_id(17.0), normalize_id("")
     ('a', '17', '17', None)
     """
     if isinstance(cell, str):
         return cell or None
-    number = number_in_value(cell)
+    number = to_number(cell)
     if number is None or number != int(number):
         return None
     return str(int(cell))
 
 
-def plain(cell: Any) -> str | int | float | bool | None:
-    """A cell to keep as it is, text or number, or None where it is empty; a whole number is an int.
+def normalize_value(cell: Any) -> str | int | float | bool | None:
+    """Return the text or number of a cell, whole numbers as int, and None for an empty cell; otherwise TypeError.
 
-    >>> plain("2024-01-01"), plain(3.0), plain("")
+    >>> normalize_value("2024-01-01"), normalize_value(3.0), normalize_value("")
     ('2024-01-01', 3, None)
     """
     if cell is None or cell == "" or (isinstance(cell, float) and cell != cell):
         return None
     if isinstance(cell, (str, bool, int)):
         return cell
-    number = number_in_value(cell)
+    number = to_number(cell)
     if number is None:
         raise TypeError
     return int(number) if number == int(number) else number
 
 
-def expect(column: str, cell: Any, meaning: Callable[[Any], Meaning | None], expected: str) -> Meaning:
-    """What a cell of a column means; refused with a sentence where it means nothing."""
-    value = meaning(cell)
+def require(column: str, cell: Any, convert: Callable[[Any], Converted | None], expected: str) -> Converted:
+    """Convert a cell, or raise ``BadRowError`` with the message ``expected`` if ``convert`` returns None."""
+    value = convert(cell)
     if value is None:
-        holds = "is empty" if cell is None or cell == "" else f"holds {shown(cell)}"
-        raise BadRowError(f"column {shown(column)} {holds}; {expected}")
+        holds = "is empty" if cell is None or cell == "" else f"holds {quote(cell)}"
+        raise BadRowError(f"column {quote(column)} {holds}; {expected}")
     return value
 
 
-def keep(column: str, cell: Any) -> str | int | float | bool | None:
-    """``plain``, refused with a sentence."""
+def require_value(column: str, cell: Any) -> str | int | float | bool | None:
+    """Apply ``normalize_value``, or raise ``BadRowError``."""
     try:
-        return plain(cell)
+        return normalize_value(cell)
     except TypeError:
-        raise BadRowError(f"column {shown(column)} holds {shown(cell)}; text or a number is expected") from None
+        raise BadRowError(f"column {quote(column)} holds {quote(cell)}; text or a number is expected") from None
 
 
-def each_distinct(column: Any, meaning: Callable[[Any], float | None]) -> npt.NDArray[np.float64] | None:
-    """``meaning`` of every cell of a column, asked once per distinct value; None where a cell has none."""
-    column = whole(column)
+def map_distinct(column: Any, convert: Callable[[Any], float | None]) -> npt.NDArray[np.float64] | None:
+    """Convert all cells of a column, with one call per distinct value; None if a cell cannot be converted."""
+    column = combine_chunks(column)
     if column.null_count:
         return None
     if not len(column):
         return np.empty(0)
     encoded = column.dictionary_encode()
-    meanings = [meaning(value) for value in encoded.dictionary.to_pylist()]
-    table = np.array([np.nan if value is None else value for value in meanings])
-    values: npt.NDArray[np.float64] = table[encoded.indices.to_numpy(zero_copy_only=False)]
+    converted = [convert(value) for value in encoded.dictionary.to_pylist()]
+    lookup = np.array([np.nan if value is None else value for value in converted])
+    values: npt.NDArray[np.float64] = lookup[encoded.indices.to_numpy(zero_copy_only=False)]
     return None if np.isnan(values).any() else values

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files: columns with types, in batches of rows; rows are counted from 1."""
+"""Parquet and Arrow files: typed columns, read in batches of rows. Rows are counted from 1."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 
 from ocelad.io.tabular import cells, sources
-from ocelad.io.tabular.arrow import arrow, arrow_errors
-from ocelad.io.tabular.blocks import Ints, Wanted
-from ocelad.io.tabular.errors import BadRowError, FileError, shown
-from ocelad.io.tabular.points import Record
+from ocelad.io.tabular.arrow import arrow, pyarrow_exceptions
+from ocelad.io.tabular.file_errors import BadRowError, FileError, quote
+from ocelad.io.tabular.point_columns import Record
+from ocelad.io.tabular.record_blocks import Ints, Selection
 from ocelad.io.tabular.sources import Source
 
 PARQUET_MAGIC, ARROW_MAGIC = b"PAR1", b"ARROW1"
-_BUFFER = 1 << 16  # of each column of a Parquet file
+_BUFFER_BYTES = 1 << 16  # per column of a Parquet file
 
 
 @dataclass(frozen=True)
 class ColumnarBlock:
-    """Some rows of a Parquet or Arrow file."""
+    """Consecutive rows of a Parquet or Arrow file."""
 
     batch: Any
     first_row: int
@@ -55,66 +55,67 @@ class ColumnarBlock:
         return json.dumps(self.record(i), ensure_ascii=False, default=str)
 
 
-# A batch, the row that it begins with (the first is 0), and how far the file is read with it.
+# Triples of a batch, the index of its first row (from 0), and the number of bytes of the file read with it.
 Batches = Iterator[tuple[Any, int, int]]
 
 
 class ColumnarTable:
     """A Parquet or Arrow file as a table.
 
-    ``batches(columns, rows, start)`` reads it from the row ``start`` on, some rows at a time where the file allows it.
+    ``batches(columns, rows, start)`` reads the file from the row ``start`` in batches of about ``rows`` rows. Files in
+    the Arrow format determine the size of their batches themselves.
     """
 
     unit = "row"
     typed = True
-    as_number = staticmethod(cells.number_in_value)
+    as_number = staticmethod(cells.to_number)
 
     def __init__(self, name: str, format: str, schema: Any, batches: Callable[[list[str], int, int], Batches]) -> None:
         self.name, self.format, self._batches = name, format, batches
         for column in schema.names:
             if schema.names.count(column) > 1:
-                raise FileError(f"{name} has the column {shown(column)} twice; every column needs a name of its own")
+                raise FileError(f"{name} has the column {quote(column)} twice; accepted: columns with different names")
         if not schema.names:
             raise FileError(f"{name} is empty: it has no columns")
         self.kinds = {field.name: _kind(field.type) for field in schema}
 
     def sample(self, count: int) -> list[tuple[int, Record | BadRowError]]:
         found: list[tuple[int, Record | BadRowError]] = []
-        with _damage(self.name):
+        with _pyarrow_errors(self.name):
             for batch, first, _ in self._batches(list(self.kinds), count, 0):
-                rows = _ready(batch.slice(0, count - len(found)), list(self.kinds)).to_pylist()
+                rows = _decode(batch.slice(0, count - len(found)), list(self.kinds)).to_pylist()
                 found += [(first + i + 1, row) for i, row in enumerate(rows)]
                 if len(found) >= count:
                     break
         return found
 
-    def blocks(self, wanted: Wanted, start: Mapping[str, Any] | None) -> Iterator[ColumnarBlock]:
-        columns = list(wanted.columns)
-        rows = max(1, sources.BLOCK_BYTES // (8 * wanted.width))
+    def blocks(self, selection: Selection, start: Mapping[str, Any] | None) -> Iterator[ColumnarBlock]:
+        columns = list(selection.columns)
+        rows = max(1, sources.BLOCK_BYTES // (8 * selection.width))
         begin = 0 if start is None else int(start["offset"])
-        with _damage(self.name):
+        with _pyarrow_errors(self.name):
             for batch, first, bytes_read in self._batches(columns, rows, begin):
                 for at in range(max(0, begin - first), batch.num_rows, rows):
-                    yield ColumnarBlock(_ready(batch.slice(at, rows), columns), first + at + 1, bytes_read)
+                    yield ColumnarBlock(_decode(batch.slice(at, rows), columns), first + at + 1, bytes_read)
 
 
 def open_parquet(source: Source, format: str) -> ColumnarTable:
-    """A Parquet file."""
+    """Open a Parquet file."""
     parquet = arrow("parquet")
     if not source.head(4).startswith(PARQUET_MAGIC):
         raise FileError(
             f"{source.name} is not a Parquet file: its first bytes are {source.head(4)!r}, not {PARQUET_MAGIC!r}"
         )
-    with _damage(source.name):
-        # Without pre_buffer a row group is not read whole: memory does not grow with the file.
-        file = parquet.ParquetFile(source.for_arrow(), pre_buffer=False, buffer_size=_BUFFER)
+    with _pyarrow_errors(source.name):
+        # pre_buffer would read whole row groups; without it memory does not grow with their size.
+        file = parquet.ParquetFile(source.to_arrow(), pre_buffer=False, buffer_size=_BUFFER_BYTES)
         groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
         schema = file.schema_arrow
     total = sum(groups)
     size = source.total_bytes or 0
 
     def batches(columns: list[str], rows: int, start: int) -> Batches:
-        _refuse_shorter(source.name, total, start)
+        _check_n_rows(source.name, total, start)
         ends = np.cumsum(groups, dtype=np.int64)
         group = int(np.searchsorted(ends, start, side="right"))
         first = int(ends[group - 1]) if group else 0
@@ -126,11 +127,11 @@ def open_parquet(source: Source, format: str) -> ColumnarTable:
 
 
 def open_arrow(source: Source, format: str) -> ColumnarTable:
-    """An Arrow IPC file, or a stream of Arrow IPC messages in a file."""
+    """Open an Arrow IPC file, or a file with a stream of Arrow IPC messages."""
     pa, ipc = arrow(), arrow("ipc")
     size = source.total_bytes or 0
-    # Mapped, not read: one batch may be as large as the file, and only the pages in use need memory.
-    with _damage(source.name):
+    # One batch may be as large as the file. With a memory map only the pages in use occupy memory.
+    with _pyarrow_errors(source.name):
         mapped = pa.memory_map(source.name)
         if source.head(6).startswith(ARROW_MAGIC):
             file = ipc.open_file(mapped)
@@ -142,7 +143,7 @@ def open_arrow(source: Source, format: str) -> ColumnarTable:
                     if first + batch.num_rows > start:
                         yield batch, first, size * (i + 1) // file.num_record_batches
                     first += batch.num_rows
-                _refuse_shorter(source.name, first, start)
+                _check_n_rows(source.name, first, start)
 
             return ColumnarTable(source.name, format, file.schema, batches)
 
@@ -155,32 +156,32 @@ def open_arrow(source: Source, format: str) -> ColumnarTable:
             if first + batch.num_rows > start:
                 yield batch, first, mapped.tell()
             first += batch.num_rows
-        _refuse_shorter(source.name, first, start)
+        _check_n_rows(source.name, first, start)
 
     return ColumnarTable(source.name, format, schema, stream_batches)
 
 
-def _refuse_shorter(name: str, rows: int, start: int) -> None:
+def _check_n_rows(name: str, rows: int, start: int) -> None:
     if rows < start:
-        raise FileError(f"{name} has {rows} rows and was read up to row {start}; it is not the file begun")
+        raise FileError(f"{name} has {rows} rows but was read up to row {start}; resume with the same file")
 
 
 @contextmanager
-def _damage(name: str) -> Iterator[None]:
-    """What pyarrow raises within, as one sentence about the file."""
+def _pyarrow_errors(name: str) -> Iterator[None]:
+    """Convert the exceptions of pyarrow to a FileError."""
     try:
         yield
     except (FileError, GeneratorExit):
         raise
     except MemoryError:
-        raise FileError(f"{name} needs more memory than there is; are its texts very long, or is it damaged?") from None
-    except arrow_errors() as error:
+        raise FileError(f"{name} does not fit in memory; are its texts very long, or is it damaged?") from None
+    except pyarrow_exceptions() as error:
         lines = str(error).splitlines() or [type(error).__name__]
-        raise FileError(f"{name} is truncated or damaged, or of another format: {lines[0][:200]}") from None
+        raise FileError(f"{name} is truncated, damaged or in another format: {lines[0][:200]}") from None
 
 
-def _ready(batch: Any, columns: list[str]) -> Any:
-    """The columns of a batch, safe to read, as plain types."""
+def _decode(batch: Any, columns: list[str]) -> Any:
+    """Return the columns of a batch, validated, without dictionaries, and with times as text."""
     pa, types = arrow(), arrow("types")
     arrays = []
     for name in columns:
@@ -199,7 +200,7 @@ def _kind(type: Any) -> str:
     if types.is_dictionary(type):
         return _kind(type.value_type)
     if types.is_boolean(type):
-        return "flag"
+        return "boolean"
     if types.is_integer(type) or types.is_floating(type) or types.is_decimal(type):
         return "number"
     if _is_text(type) or types.is_temporal(type):

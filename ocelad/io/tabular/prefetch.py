@@ -1,4 +1,4 @@
-"""Reads ahead in a thread: what comes next is parsed while the caller learns from what came."""
+"""Reading ahead in a thread, so that parsing and learning overlap."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
-_AHEAD = 2
+_N_AHEAD = 2
 
 
 class Prefetch(Generic[Item]):
-    """An iterator whose next few items are made in a thread; errors come out where their item would have.
+    """An iterator whose next items are computed in a thread. An exception is raised in place of its item.
 
     >>> list(Prefetch(iter("abc")))
     ['a', 'b', 'c']
     """
 
-    def __init__(self, items: Iterator[Item], *, may_wait: bool = False) -> None:
+    def __init__(self, items: Iterator[Item], *, may_block: bool = False) -> None:
         self._queue: SimpleQueue[tuple[Item | None, BaseException | None]] = SimpleQueue()
-        self._room = threading.Semaphore(_AHEAD)
+        self._slots = threading.Semaphore(_N_AHEAD)
         self._closed = threading.Event()
-        # A thread that waits for a pipe can be left there, never be stopped.
-        self._may_wait = may_wait
-        # The thread holds no reference to self, so that one that is dropped is closed.
-        parts = (items, self._queue, self._room, self._closed)
-        self._thread = threading.Thread(target=_produce, args=parts, name="ocelad-files", daemon=True)
+        # A thread that is blocked in a read from a pipe cannot be stopped; ``close`` does not wait for it.
+        self._may_block = may_block
+        # The thread holds no reference to self, so that an abandoned iterator is garbage-collected and closed.
+        arguments = (items, self._queue, self._slots, self._closed)
+        self._thread = threading.Thread(target=_produce, args=arguments, name="ocelad-files", daemon=True)
         self._thread.start()
 
     def __iter__(self) -> Iterator[Item]:
@@ -42,40 +42,40 @@ class Prefetch(Generic[Item]):
         if item is None:
             self.close()
             raise StopIteration
-        self._room.release()
+        self._slots.release()
         return item
 
     def stop(self) -> None:
-        """No item comes any more, not even one that is waited for; a signal handler may call it."""
+        """End the iteration, also for a caller that waits for an item. A signal handler may call this."""
         self._closed.set()
         self._queue.put((None, None))
 
     def close(self) -> None:
-        """Stop reading ahead; waits for the item that is being made."""
+        """Stop reading ahead, and wait until the current item is finished."""
         self._closed.set()
-        self._room.release()
-        if not self._may_wait:
+        self._slots.release()
+        if not self._may_block:
             self._thread.join()
 
     def __del__(self) -> None:
         self._closed.set()
-        self._room.release()
+        self._slots.release()
 
 
 def _produce(
     items: Iterator[Item],
     queue: SimpleQueue[tuple[Item | None, BaseException | None]],
-    room: threading.Semaphore,
+    slots: threading.Semaphore,
     closed: threading.Event,
 ) -> None:
     try:
         while True:
-            room.acquire()
+            slots.acquire()
             if closed.is_set():
                 return
             item = next(items, None)
             queue.put((item, None))
             if item is None:
                 return
-    except BaseException as error:  # whatever it is, it belongs to the caller
+    except BaseException as error:  # raised again in the thread of the caller
         queue.put((None, error))

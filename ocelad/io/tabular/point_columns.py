@@ -1,4 +1,4 @@
-"""Where the numbers of a point are: in columns of their own, in a list, in an object, or in a table of items."""
+"""Points in tables: one column per feature, one column of lists or objects, or a column of item ids."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ import numpy as np
 
 from ocelad._typing import Floats
 from ocelad.io.tabular import cells
-from ocelad.io.tabular.arrow import floats, whole
-from ocelad.io.tabular.errors import BadRowError, shown
+from ocelad.io.tabular.arrow import combine_chunks, to_float64
+from ocelad.io.tabular.file_errors import BadRowError, quote
 
 Record: TypeAlias = Mapping[str, Any]
 AsNumber: TypeAlias = Callable[[Any], float | None]
 _FINITE = "a finite number is expected"
 
 
-class Points(Protocol):
-    """The points of one side, read from a block of columns at once or from one record."""
+class PointColumns(Protocol):
+    """Reads points from a table of columns, or one point from a record."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns it reads."""
+        """The columns that are read."""
 
     @property
     def width(self) -> int:
-        """How many numbers a point has."""
+        """The number of features."""
 
     def fill(self, table: Any, out: Floats) -> bool:
-        """Write all points of a table to the rows of ``out``; False where one is wrong."""
+        """Write the points of a table to the rows of ``out``; return False if one is invalid."""
 
     def point(self, record: Record, as_number: AsNumber) -> list[float]:
-        """The point of one record."""
+        """Return the point of one record. Raises ``BadRowError`` if it is invalid."""
 
 
 @dataclass(frozen=True)
-class Scalars:
-    """Every number has a column of its own."""
+class ScalarColumns:
+    """One column per feature."""
 
     columns: tuple[str, ...]
 
@@ -48,7 +48,7 @@ class Scalars:
 
     def fill(self, table: Any, out: Floats) -> bool:
         for j, column in enumerate(self.columns):
-            values = floats(table.column(column))
+            values = to_float64(table.column(column))
             if values is None:
                 return False
             out[:, j] = values
@@ -59,14 +59,14 @@ class Scalars:
         for column in self.columns:
             number = as_number(record.get(column, ""))
             if number is None:
-                number = cells.expect(column, cell(record, column), as_number, _FINITE)  # says what is wrong
+                number = cells.require(column, get_cell(record, column), as_number, _FINITE)  # raises the reason
             found.append(number)
         return found
 
 
 @dataclass(frozen=True)
-class Vector:
-    """A column of lists, all of the same length."""
+class ListColumn:
+    """A column of lists of equal length."""
 
     column: str
     width: int
@@ -76,29 +76,29 @@ class Vector:
         return (self.column,)
 
     def fill(self, table: Any, out: Floats) -> bool:
-        lists = whole(table.column(self.column))
+        lists = combine_chunks(table.column(self.column))
         if lists.null_count:
             return False
         lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
-        values = floats(lists.flatten()) if (lengths == self.width).all() else None
+        values = to_float64(lists.flatten()) if (lengths == self.width).all() else None
         if values is None:
             return False
         out[:] = values.reshape(len(lists), self.width)
         return True
 
     def point(self, record: Record, as_number: AsNumber) -> list[float]:
-        entries = cell(record, self.column)
+        entries = get_cell(record, self.column)
         if not isinstance(entries, list):
-            raise BadRowError(f"column {shown(self.column)} holds {shown(entries)}; a list of numbers is expected")
+            raise BadRowError(f"column {quote(self.column)} holds {quote(entries)}; a list of numbers is expected")
         if len(entries) != self.width:
-            raise BadRowError(f"column {shown(self.column)} holds {len(entries)} numbers; {self.width} are expected")
+            raise BadRowError(f"column {quote(self.column)} holds {len(entries)} numbers; {self.width} are expected")
         name = self.column
-        return [cells.expect(f"{name}[{i}]", entry, as_number, _FINITE) for i, entry in enumerate(entries)]
+        return [cells.require(f"{name}[{i}]", entry, as_number, _FINITE) for i, entry in enumerate(entries)]
 
 
 @dataclass(frozen=True)
-class Members:
-    """A column of objects, or structs, with the same keys."""
+class ObjectColumn:
+    """A column of objects or structs with the same keys."""
 
     column: str
     keys: tuple[str, ...]
@@ -112,30 +112,30 @@ class Members:
         return len(self.keys)
 
     def fill(self, table: Any, out: Floats) -> bool:
-        objects = whole(table.column(self.column))
+        objects = combine_chunks(table.column(self.column))
         if objects.null_count:
             return False
         members = dict(zip((field.name for field in objects.type), objects.flatten(), strict=True))
         for j, key in enumerate(self.keys):
-            values = floats(members[key])
+            values = to_float64(members[key])
             if values is None:
                 return False
             out[:, j] = values
         return True
 
     def point(self, record: Record, as_number: AsNumber) -> list[float]:
-        members = cell(record, self.column)
+        members = get_cell(record, self.column)
         if not isinstance(members, dict):
-            raise BadRowError(f"column {shown(self.column)} holds {shown(members)}; an object of numbers is expected")
+            raise BadRowError(f"column {quote(self.column)} holds {quote(members)}; an object of numbers is expected")
         return [
-            cells.expect(f"{self.column}.{key}", cell(members, key, self.column), as_number, _FINITE)
+            cells.require(f"{self.column}.{key}", get_cell(members, key, self.column), as_number, _FINITE)
             for key in self.keys
         ]
 
 
 @dataclass(frozen=True)
 class ItemTable:
-    """Items in memory: which row an id has, and the rows."""
+    """Items in memory: the points ``X``, and the row of each id in it."""
 
     rows: dict[str, int]
     X: Floats
@@ -143,8 +143,8 @@ class ItemTable:
 
 
 @dataclass(frozen=True)
-class References:
-    """A column of ids, whose points are in a table of items."""
+class IdColumn:
+    """A column of ids of items; an ``ItemTable`` holds their points."""
 
     column: str
     items: ItemTable
@@ -158,33 +158,33 @@ class References:
         return int(self.items.X.shape[1])
 
     def fill(self, table: Any, out: Floats) -> bool:
-        rows = cells.each_distinct(table.column(self.column), self._row)
+        rows = cells.map_distinct(table.column(self.column), self._row)
         if rows is None:
             return False
         out[:] = self.items.X[rows.astype(np.int64)]
         return True
 
     def point(self, record: Record, as_number: AsNumber) -> list[float]:
-        entry = cell(record, self.column)
-        key = cells.expect(self.column, entry, cells.identity, "an id is expected")
+        entry = get_cell(record, self.column)
+        key = cells.require(self.column, entry, cells.normalize_id, "an id is expected")
         if key not in self.items.rows:
             raise BadRowError(
-                f"column {shown(self.column)} holds the id {shown(entry)}; {self.items.name} has no such item"
+                f"column {quote(self.column)} holds the id {quote(entry)}; {self.items.name} has no such item"
             )
         point: list[float] = self.items.X[self.items.rows[key]].tolist()
         return point
 
     def _row(self, entry: Any) -> int | None:
-        key = cells.identity(entry)
+        key = cells.normalize_id(entry)
         return None if key is None else self.items.rows.get(key)
 
 
-def cell(record: Record, column: str, of: str = "") -> Any:
-    """The cell of a column, or a sentence where the record lacks it or has it twice."""
-    where = f"{of}.{column}" if of else column
+def get_cell(record: Record, column: str, parent: str = "") -> Any:
+    """Return the cell of a column. Raises ``BadRowError`` if the record lacks the column or has it twice."""
+    where = f"{parent}.{column}" if parent else column
     if column not in record:
-        raise BadRowError(f"{shown(where)} is missing")
+        raise BadRowError(f"{quote(where)} is missing")
     value = record[column]
-    if isinstance(value, cells.Twice):
-        raise BadRowError(f"{shown(where)} is given twice")
+    if isinstance(value, cells.DuplicateKey):
+        raise BadRowError(f"{quote(where)} occurs twice")
     return value

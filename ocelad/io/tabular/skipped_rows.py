@@ -1,4 +1,4 @@
-"""The side file: every row that was skipped, with its line and the reason."""
+"""The file of skipped rows, each with its line and the reason."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ocelad.io.tabular.errors import FileError
+from ocelad.io.tabular.file_errors import FileError
 
 
-class SideFile:
-    """Bad rows, one JSON object each: ``line``, ``reason`` and ``row``, the row's own text.
+class SkippedRowsFile:
+    """Skipped rows as JSON lines with the keys ``line``, ``reason`` and ``row``, the text of the row.
 
-    The file is made with the first bad row. What is there from an earlier run is dropped: all of it, or what lies
-    beyond ``length``, the length that a position recorded.
+    The file is created with the first skipped row. An existing file of an earlier run is truncated to ``length`` bytes:
+    0 for a new run, and otherwise the length recorded in the position that is resumed.
     """
 
     def __init__(self, path: Path, length: int) -> None:
@@ -26,20 +26,20 @@ class SideFile:
             size = path.stat().st_size if path.exists() else 0
             if size < length:
                 raise FileError(
-                    f"{path} has {size} bytes and had {length} when the position was recorded; skipped rows are lost"
+                    f"{path} has {size} bytes, but had {length} when the position was recorded; skipped rows are lost"
                 )
-            if size and not length and not _is_side_file(path):
-                raise FileError(f"{path} is there and holds something else; skipped rows need a file of their own")
+            if size and not length and not _holds_skipped_rows(path):
+                raise FileError(f"{path} exists and does not hold skipped rows; name another file with skipped=")
             if size > length:
                 os.truncate(path, length)
             folder = path.parent
             if not os.access(path if path.exists() else folder, os.W_OK):
-                raise FileError(f"{path} cannot be written; say where skipped rows go with skipped=")
+                raise FileError(f"{path} cannot be written; name the file for skipped rows with skipped=")
         except OSError as error:
             raise FileError(f"{path} cannot be written: {error.strerror or error}") from None
 
     def write(self, line: int, reason: str, text: str) -> None:
-        """Add a row."""
+        """Append a row."""
         entry = json.dumps({"line": line, "reason": reason, "row": text}) + "\n"
         try:
             if self._file is None:
@@ -50,12 +50,12 @@ class SideFile:
         self._synced = False
 
     def sync(self) -> None:
-        """Everything written so far is on the disk when this returns."""
+        """Flush all written rows to the disk."""
         if self._synced:
             return
         try:
             self._file.flush()
-            if self.path.is_file():  # a device such as /dev/null has no disk to reach
+            if self.path.is_file():  # devices such as /dev/null cannot be flushed
                 os.fsync(self._file.fileno())
         except OSError as error:
             raise FileError(f"{self.path} cannot be written: {error.strerror or error}") from None
@@ -68,8 +68,8 @@ class SideFile:
             self._file = None
 
 
-def _is_side_file(path: Path) -> bool:
-    """Whether the first line is one that ``SideFile.write`` writes."""
+def _holds_skipped_rows(path: Path) -> bool:
+    """Return whether the first line has the form that ``SkippedRowsFile.write`` writes."""
     with open(path, "rb") as file:
         try:
             return set(json.loads(file.readline())) == {"line", "reason", "row"}

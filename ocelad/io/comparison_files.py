@@ -1,0 +1,328 @@
+"""Streams of comparisons from files: each row holds two points, or the ids of two items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ocelad._typing import Floats
+from ocelad._validation import check_choice, check_integer
+from ocelad.io.item_files import ItemStream, load_item_table, open_items
+from ocelad.io.tabular import cells
+from ocelad.io.tabular.column_selection import (
+    LABEL_COLUMNS,
+    TIME_COLUMNS,
+    explicit_names,
+    find_column,
+    find_pair_columns,
+)
+from ocelad.io.tabular.file_errors import BadRowError, FileError, RowError, quote
+from ocelad.io.tabular.file_formats import open_table
+from ocelad.io.tabular.file_stream import FileStream
+from ocelad.io.tabular.point_columns import (
+    AsNumber,
+    IdColumn,
+    ListColumn,
+    ObjectColumn,
+    PointColumns,
+    Record,
+    ScalarColumns,
+    get_cell,
+)
+from ocelad.io.tabular.record_blocks import Ints, Selection, Table, Values
+from ocelad.io.tabular.sources import Source
+
+ON_ERROR = ("stop", "skip")
+# The number of first rows that are searched for the features of nested columns.
+_N_SAMPLE_ROWS = 100
+
+
+@dataclass(frozen=True)
+class ComparisonChunk:
+    """Consecutive comparisons of a file.
+
+    Attributes
+    ----------
+    pairs : array of shape (m, 2, n_features)
+        The points x and z of each comparison.
+    y : array of shape (m,), or None
+        +1 similar, -1 dissimilar; None when no labels are read.
+    lines : int64 array of shape (m,)
+        The line of each row (the header is line 1), or its row number in Parquet and Arrow files, counted from 1.
+    times : list, or None
+        The timestamps as in the file, None for an empty cell; None without a time column.
+    position : dict
+        The position after this chunk, for ``resume=``. It can be written as JSON.
+    """
+
+    pairs: Floats
+    y: Floats | None
+    lines: Ints
+    times: list[Any] | None
+    position: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ComparisonSchema:
+    """The conversion of rows to comparisons."""
+
+    x: PointColumns
+    z: PointColumns
+    label: str | None
+    time: str | None
+
+    @property
+    def selection(self) -> Selection:
+        return Selection((self.x, self.z), tuple(name for name in (self.label, self.time) if name is not None))
+
+    def columns(self, table: Any) -> Values | None:
+        pairs = np.empty((table.num_rows, 2, self.x.width))
+        if not self.x.fill(table, pairs[:, 0]) or not self.z.fill(table, pairs[:, 1]):
+            return None
+        if not np.isfinite(pairs).all() or not _has_finite_distance(pairs).all():
+            return None
+        y = None
+        if self.label is not None:
+            y = cells.map_distinct(table.column(self.label), cells.parse_label)
+            if y is None:
+                return None
+        times = None
+        if self.time is not None:
+            try:
+                times = [cells.normalize_value(entry) for entry in table.column(self.time).to_pylist()]
+            except TypeError:
+                return None
+        return {"pairs": pairs, "y": y, "times": times}
+
+    def row(self, record: Record, as_number: AsNumber) -> Values:
+        pair = np.array([self.x.point(record, as_number), self.z.point(record, as_number)])
+        if not _has_finite_distance(pair[None]).all():
+            raise BadRowError(
+                "x and z are too far apart: their squared distance overflows; differences up to 1e150 are accepted"
+            )
+        label = time = None
+        if self.label is not None:
+            label = cells.require(self.label, get_cell(record, self.label), cells.parse_label, cells.ACCEPTED_LABELS)
+        if self.time is not None:
+            time = cells.require_value(self.time, get_cell(record, self.time))
+        return {"pairs": pair, "y": label, "times": time}
+
+    def stack(self, rows: list[Values]) -> Values:
+        pairs = np.array([row["pairs"] for row in rows], dtype=np.float64).reshape(-1, 2, self.x.width)
+        y = None if self.label is None else np.array([row["y"] for row in rows], dtype=np.float64)
+        times = None if self.time is None else [row["times"] for row in rows]
+        return {"pairs": pairs, "y": y, "times": times}
+
+
+class ComparisonStream(FileStream[ComparisonChunk]):
+    """The comparisons of a file, in chunks; returned by ``open_comparisons``.
+
+    ``n_out_of_order`` counts the rows whose time is earlier than the time of the row before.
+    """
+
+    n_out_of_order: int = 0
+    _last_time: Any = None
+
+    def _current_position(self) -> dict[str, Any]:
+        return {**super()._current_position(), "out_of_order": self.n_out_of_order, "last_time": self._last_time}
+
+    def _restore(self, position: Mapping[str, Any]) -> None:
+        super()._restore(position)
+        self.n_out_of_order = check_integer(position.get("out_of_order", 0), "out_of_order", at_least=0)
+        self._last_time = position.get("last_time")
+
+    def _observe(self, values: Values) -> None:
+        for time in values["times"] or ():
+            if time is not None:
+                self.n_out_of_order += _is_earlier(time, self._last_time)
+                self._last_time = time
+
+    def _make_chunk(self, values: Values, lines: Ints, numbers: Ints) -> ComparisonChunk:
+        return ComparisonChunk(values["pairs"], values["y"], lines, values["times"], self.position)
+
+
+def open_comparisons(
+    source: Any,
+    *,
+    items: Any = None,
+    format: str | None = None,
+    x: str | Sequence[str] | None = None,
+    z: str | Sequence[str] | None = None,
+    label: str | bool | None = None,
+    id: str = "id",
+    id_a: str = "id_a",
+    id_b: str = "id_b",
+    time: str | bool | None = None,
+    on_error: str = "stop",
+    skipped: Any = None,
+    chunk_size: int = 1024,
+    resume: Mapping[str, Any] | None = None,
+) -> ComparisonStream:
+    """Read comparisons from a file in chunks, in the order of the file, with little memory.
+
+    Parameters
+    ----------
+    source : path, or "-" for standard input
+        CSV, TSV, JSON lines (each may be gzipped), Parquet or Arrow IPC. CSV and TSV files need a header.
+    items : path or ItemStream, optional
+        A table of items, which is loaded into memory. The rows of ``source`` then hold the ids of two items. An invalid
+        row of the table raises an exception; to skip such rows, pass ``open_items(..., on_error="skip")``.
+    format : {"csv", "tsv", "jsonl", "parquet", "arrow"}, optional
+        Default: detected from the suffix, or from the first bytes.
+    x, z : str or sequence of str, optional
+        The columns of the two points: names, or a pattern such as ``"left_*"``. With patterns, columns of x and z match
+        if the parts of their names under the wildcard are equal; two sequences match by their order. Default: ``x_*``
+        and ``z_*``, ``x.*`` and ``z.*``, ``*_x`` and ``*_z``, ``x0``, ``x1``, ... and ``z0``, ``z1``, ..., or columns
+        ``x`` and ``z`` of lists or objects.
+    label : str or False, optional
+        The column of labels; False: read no labels. Default: ``similar``, ``same``, ``label`` or ``y``. Accepted
+        labels: 1/-1, 1/0, true/false, same/different, similar/dissimilar, yes/no.
+    id : str, default "id"
+        The column of ids in ``items``.
+    id_a, id_b : str, default "id_a" and "id_b"
+        The columns of ids in ``source``.
+    time : str or False, optional
+        The column of timestamps; False: read no timestamps. Default: ``timestamp`` or ``time``, if the file has one.
+    on_error : {"stop", "skip"}, default "stop"
+        "stop" raises a ``RowError`` for an invalid row; "skip" counts the row and writes it to the file ``skipped``.
+    skipped : path, optional
+        The file of skipped rows. Default: the name of the file with ".skipped.jsonl" appended.
+    chunk_size : int, default 1024
+        Rows per chunk.
+    resume : dict, optional
+        The ``position`` of a chunk of this file. Reading continues right after that chunk.
+
+    Returns
+    -------
+    ComparisonStream
+        An iterator over ``ComparisonChunk`` objects and a context manager. It can be iterated over once.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "pairs.csv")
+    >>> _ = path.write_text("x_a,x_b,z_a,z_b,similar\\n1,2,1,3,yes\\n0,0,5,5,no\\n")
+    >>> with open_comparisons(path) as stream:
+    ...     [(chunk.pairs.shape, chunk.y.tolist()) for chunk in stream]
+    [((2, 2, 2), [1.0, -1.0])]
+    """
+    check_choice(on_error, "on_error", ON_ERROR)
+    head_bytes = resume.get("head_bytes") if isinstance(resume, Mapping) else None
+    opened = Source(source, head_bytes if isinstance(head_bytes, int) else 0)
+    try:
+        table = open_table(opened, format, stop=on_error == "stop")
+        name = opened.name
+        named = explicit_names(x, z, *((id_a, id_b) if items is not None else ()))
+        label_column = find_column(name, table.kinds, label, LABEL_COLUMNS, "label", required=True, used=named)
+        time_column = find_column(name, table.kinds, time, TIME_COLUMNS, "time", required=False, used=named)
+        used = [column for column in (label_column, time_column) if column is not None]
+        if items is not None:
+            sides, features = _id_columns(name, table, items, id, (id_a, id_b))
+        else:
+            sides, features = _pair_columns(name, table, x, z, used, stop=on_error == "stop")
+        _check_column_kinds(name, table, sides, used)
+        schema = ComparisonSchema(*sides, label_column, time_column)
+        return ComparisonStream(
+            opened, table, schema, features, on_error=on_error, skipped=skipped, chunk_size=chunk_size, resume=resume
+        )
+    except BaseException:
+        opened.close()
+        raise
+
+
+def _id_columns(
+    name: str, table: Table, items: Any, id: str, ids: tuple[str, str]
+) -> tuple[tuple[PointColumns, PointColumns], tuple[str, ...]]:
+    for option, column in zip(("id_a", "id_b"), ids, strict=True):
+        find_column(name, table.kinds, column, (), option, required=True)
+    stream = items if isinstance(items, ItemStream) else open_items(items, id=id)
+    with stream:
+        item_table = load_item_table(stream)
+    return (IdColumn(ids[0], item_table), IdColumn(ids[1], item_table)), stream.feature_names
+
+
+def _pair_columns(
+    name: str, table: Table, x: Any, z: Any, used: list[str], stop: bool
+) -> tuple[tuple[PointColumns, PointColumns], tuple[str, ...]]:
+    x_columns, z_columns, features = find_pair_columns(name, table.kinds, x, z, used)
+    kinds = [table.kinds[column] for column in (*x_columns, *z_columns)]
+    if not {"list", "object"} & set(kinds):
+        return (ScalarColumns(x_columns), ScalarColumns(z_columns)), features
+    if len(kinds) > 2:
+        raise FileError(f"{name}: columns of lists or objects are accepted only as one for x and one for z")
+    # The first row in which x and z have the same features defines the features of the file.
+    for count in (1, _N_SAMPLE_ROWS):
+        found = table.sample(count)
+        for line, record in found:
+            reason: BadRowError
+            try:
+                if isinstance(record, BadRowError):
+                    raise record
+                return _nested_columns(record, x_columns[0], z_columns[0])
+            except BadRowError as error:
+                reason = error
+            if stop:
+                raise RowError(f"{name}, {table.unit} {line}: {reason}", line)
+    if not found:
+        raise FileError(f"{name} has no rows, so the number of features is unknown; accepted: at least one row")
+    raise FileError(f"{name}: x and z have different features in each of the first {len(found)} rows")
+
+
+def _nested_columns(record: Record, x: str, z: str) -> tuple[tuple[PointColumns, PointColumns], tuple[str, ...]]:
+    one, other = get_cell(record, x), get_cell(record, z)
+    if isinstance(one, list) and isinstance(other, list):
+        if len(one) != len(other) or not one:
+            raise BadRowError(f"x has {len(one)} numbers and z has {len(other)}; accepted: equally many, at least one")
+        return (ListColumn(x, len(one)), ListColumn(z, len(one))), tuple(map(str, range(len(one))))
+    if isinstance(one, dict) and isinstance(other, dict):
+        if set(one) != set(other) or not one:
+            only = sorted(set(one) ^ set(other))
+            raise BadRowError(f"{quote(only[0])} occurs in only one of x and z" if only else "x and z are empty")
+        keys = tuple(one)
+        return (ObjectColumn(x, keys), ObjectColumn(z, keys)), keys
+    raise BadRowError(f"x holds {quote(one)} and z {quote(other)}; two lists of numbers are expected, or two objects")
+
+
+def _check_column_kinds(
+    name: str, table: Table, sides: tuple[PointColumns, PointColumns], other_columns: list[str]
+) -> None:
+    """Raise FileError for a typed column whose type makes every row invalid."""
+    if not table.typed:
+        return
+    for points in sides:
+        for column in points.columns:
+            kind = table.kinds[column]
+            accepted = {ScalarColumns: ("number",), IdColumn: ("number", "text")}.get(type(points), ("list", "object"))
+            if kind not in accepted:
+                raise FileError(
+                    f"{name}: the column {quote(column)} holds no {accepted[0]}s; {accepted[0]}s are expected"
+                )
+    for column in other_columns:
+        if table.kinds[column] not in ("number", "text", "boolean"):
+            raise FileError(f"{name}: the column {quote(column)} holds neither text nor numbers nor booleans")
+
+
+def _has_finite_distance(pairs: Floats) -> Any:
+    """Return for each pair whether its squared distance is finite. Trackers raise an exception for other pairs."""
+    with np.errstate(over="ignore"):
+        u = pairs[:, 0] - pairs[:, 1]
+        return np.isfinite(np.einsum("ij,ij->i", u, u))
+
+
+def _is_earlier(time: Any, previous: Any) -> bool:
+    """Compare two times as numbers if both are numbers, otherwise as text."""
+    if previous is None:
+        return False
+    one, other = _as_number(time), _as_number(previous)
+    if one is None or other is None:
+        return str(time) < str(previous)
+    return one < other
+
+
+def _as_number(time: Any) -> int | float | None:
+    if isinstance(time, str):
+        return cells.parse_number(time)
+    return time if isinstance(time, (int, float)) else None
