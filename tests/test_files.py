@@ -1,4 +1,4 @@
-"""Files are read to the bit, in chunks that depend on nothing but the rows, and what is bad is said and kept."""
+"""File readers: exact values, chunks that depend only on the rows, positions, and invalid rows and files."""
 
 from __future__ import annotations
 
@@ -24,28 +24,29 @@ from hypothesis import strategies as st
 
 from ocelad.io import FileError, RowError, open_comparisons, open_items
 from ocelad.io.tabular import sources
+from ocelad.io.tabular.file_errors import quote, quote_all
 from ocelad.io.tabular.prefetch import Prefetch
 from ocelad.io.tabular.text import TextBlock
 
-# Differences of larger numbers overflow when squared, which makes a row bad.
+# Differences of larger numbers overflow when squared, which makes a row invalid.
 NUMBERS = st.floats(-1e150, 1e150) | st.floats(-1, 1) | st.integers(-5, 5).map(float)
 LABEL_WORDS = {1: ["1", "true", "Same", "SIMILAR", "yes", "1.0", "+1"], -1: ["-1", "0", "False", "different", "no"]}
 
 
 @contextmanager
 def block_bytes(count: int) -> Iterator[None]:
-    """Read so many bytes at a time."""
-    usual = sources.BLOCK_BYTES
+    """Set the number of bytes that are read at a time."""
+    default = sources.BLOCK_BYTES
     sources.BLOCK_BYTES = count
     try:
         yield
     finally:
-        sources.BLOCK_BYTES = usual
+        sources.BLOCK_BYTES = default
 
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory) -> Callable[[str], Path]:
-    """A path that nobody used before, which hypothesis needs anew for every example."""
+    """Return a function that makes new paths, one for every example of hypothesis."""
     folder = tmp_path_factory.mktemp("files")
     count = itertools.count()
 
@@ -56,7 +57,7 @@ def fresh(tmp_path_factory) -> Callable[[str], Path]:
 
 
 class Outcome:
-    """All that a stream gave."""
+    """The chunks of a stream, and its exception."""
 
     def __init__(self, path: Any, **options: Any) -> None:
         self.error: ValueError | None = None
@@ -101,12 +102,12 @@ class Outcome:
             assert self.y == other.y
 
 
-def side_file(path: Path) -> list[dict[str, Any]]:
-    side = path.with_name(path.name + ".skipped.jsonl")
-    return [json.loads(line) for line in side.read_text().splitlines()] if side.exists() else []
+def skipped_rows(path: Path) -> list[dict[str, Any]]:
+    skipped = path.with_name(path.name + ".skipped.jsonl")
+    return [json.loads(line) for line in skipped.read_text().splitlines()] if skipped.exists() else []
 
 
-# ---- tables written in every format, and read back equal to the bit
+# ---- every format: the values read are bit by bit those written
 
 
 def names(n: int) -> tuple[list[str], list[str]]:
@@ -186,7 +187,7 @@ def comparisons(draw) -> tuple[np.ndarray, np.ndarray]:
 @given(
     data=comparisons(), block=st.sampled_from([1, 7, 64, 1 << 20]), chunk_size=st.integers(1, 10), zipped=st.booleans()
 )
-def test_what_was_written_is_read_to_the_bit(fresh, kind, data, block, chunk_size, zipped):
+def test_every_format_is_read_exactly(fresh, kind, data, block, chunk_size, zipped):
     X, y = data
     suffix, write = WRITERS[kind]
     path = fresh(suffix)
@@ -216,7 +217,7 @@ def test_items_and_comparisons_of_them(fresh, data, chunk_size, block):
     points = X.reshape(-1, X.shape[2])
     features = {f"f{j}": column for j, column in enumerate(points.T)}
     pq.write_table(pa.table({"id": np.arange(len(points)), **features}), items)
-    # Ids are whole numbers in one file and text in the other.
+    # Ids are integers in one file and text in the other.
     rows = [{"id_a": str(2 * i), "id_b": 2 * i + 1, "label": int(label)} for i, label in enumerate(y)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with block_bytes(block):
@@ -228,7 +229,7 @@ def test_items_and_comparisons_of_them(fresh, data, chunk_size, block):
 
 
 @given(data=comparisons(), kind=st.sampled_from(["csv", "jsonl, lists", "jsonl, objects", "jsonl, flat"]))
-def test_row_by_row_gives_the_same_bits(fresh, data, kind):
+def test_reading_row_by_row_gives_the_same_bits(fresh, data, kind):
     suffix, write = WRITERS[kind]
     path = fresh(suffix)
     write(path, *data)
@@ -250,18 +251,18 @@ def test_times_do_not_depend_on_how_a_block_is_read(fresh):
     assert repr(one_by_one.times) == repr(at_once.times)
 
 
-def test_without_bad_rows_nothing_is_read_row_by_row(fresh, monkeypatch):
-    def refuse(self, i):
+def test_a_block_without_invalid_rows_is_not_read_row_by_row(fresh, monkeypatch):
+    def fail(self, i):
         raise AssertionError
 
     path = fresh(".csv")
     path.write_text('x_a,z_a,similar,note\n1,2,1,"a, ""quoted""\nnote"\n\n3,4,0,b\r\n')
-    monkeypatch.setattr(TextBlock, "record", refuse)
+    monkeypatch.setattr(TextBlock, "record", fail)
     read = Outcome(path)
     assert read.lines == [2, 5]
 
 
-# ---- an oracle for text: one character after another, one row after another
+# ---- a slow reference reader for text files, character by character
 
 
 def is_number(text: str) -> bool:
@@ -290,11 +291,11 @@ def label_of(cell: Any) -> float | None:
 
 
 def records(text: str) -> list[tuple[int, list[str] | None]]:
-    """The records of a CSV text with their lines; None for cells that are not well quoted. Blank lines are none."""
+    """Return the records of a CSV text with their lines; None for a record with wrong quotes. Skips blank lines."""
     found: list[tuple[int, list[str] | None]] = []
     line, at = 1, 0
     while at < len(text):
-        first_line, begin, state, sound, cells = line, at, "start", True, [""]
+        first_line, begin, state, valid, cells = line, at, "start", True, [""]
         while at < len(text):
             character = text[at]
             at += 1
@@ -317,16 +318,16 @@ def records(text: str) -> list[tuple[int, list[str] | None]]:
             elif character == "\r" and text[at : at + 1] in ("\n", ""):
                 continue
             else:
-                sound = sound and state != "closed" and character != "\r"
+                valid = valid and state != "closed" and character != "\r"
                 cells[-1] += character
                 state = "bare"
         if text[begin:at] not in ("\n", "\r\n", "\r"):
-            found.append((first_line, cells if sound and state != "quoted" else None))
+            found.append((first_line, cells if valid and state != "quoted" else None))
     return found
 
 
 class Expected:
-    """The rows that are good, with what they hold, and those that are bad."""
+    """The valid rows with their values, and the lines of the invalid rows."""
 
     def __init__(self) -> None:
         self.lines: list[int] = []
@@ -335,12 +336,12 @@ class Expected:
         self.y: list[float] = []
 
     def add(self, line: int, numbers: list[float] | None, label: float | None) -> None:
-        good = numbers is not None and label is not None
-        if good:
+        valid = numbers is not None and label is not None
+        if valid:
             one, other = np.array(numbers).reshape(2, -1)
             with np.errstate(over="ignore"):
-                good = bool(np.isfinite(((one - other) ** 2).sum()))
-        if not good:
+                valid = bool(np.isfinite(((one - other) ** 2).sum()))
+        if not valid:
             self.bad.append(line)
             return
         self.lines.append(line)
@@ -348,8 +349,8 @@ class Expected:
         self.y.append(label)
 
 
-def expected_of_csv(text: str) -> Expected:
-    """With the header x_a,x_b,z_b,z_a,similar,note."""
+def expected_from_csv(text: str) -> Expected:
+    """Read a CSV text with the header x_a,x_b,z_b,z_a,similar,note."""
     expected = Expected()
     for line, cells in records(text)[1:]:
         if cells is None or len(cells) != 6 or not all(map(is_number, cells[:4])):
@@ -360,23 +361,23 @@ def expected_of_csv(text: str) -> Expected:
     return expected
 
 
-def expected_of_json(text: str) -> Expected:
-    """Of objects with lists of two numbers."""
+def expected_from_json(text: str) -> Expected:
+    """Read JSON lines with lists of two numbers."""
     expected = Expected()
     for line, row in enumerate(text.split("\n"), 1):
         if row in ("", "\r"):
             continue
         numbers = label = None
         try:
-            twice: list[str] = []
+            duplicates: list[str] = []
 
-            def unique(members, twice=twice):
+            def unique(members, duplicates=duplicates):
                 keys = [key for key, _ in members]
-                twice += [key for key in keys if keys.count(key) > 1]
+                duplicates += [key for key in keys if keys.count(key) > 1]
                 return dict(members)
 
             record = json.loads(row.removesuffix("\r"), object_pairs_hook=unique)
-            if isinstance(record, dict) and not {"x", "z", "similar"} & set(twice):
+            if isinstance(record, dict) and not {"x", "z", "similar"} & set(duplicates):
                 numbers = [*record["x"], *record["z"]] if len(record["x"]) == len(record["z"]) == 2 else None
                 label = label_of(record["similar"])
                 if not all(type(number) in (int, float) and np.isfinite(float(number)) for number in numbers or ()):
@@ -389,7 +390,7 @@ def expected_of_json(text: str) -> Expected:
 
 
 @given(st.lists(st.lists(st.text('ab ,"\n\t', max_size=5), min_size=2, max_size=4), min_size=1, max_size=4))
-def test_the_oracle_reads_what_the_csv_module_writes(rows):
+def test_the_reference_reader_reads_what_the_csv_module_writes(rows):
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(rows)
     assert [cells for _, cells in records(text.getvalue())] == rows
@@ -409,7 +410,7 @@ JSON_ROWS = [
     '{"x": [1, 1], "z": [1, 1], "similar": 0, "more": {"a": [1, {}]}}\n',
     "\n",
 ]
-SCRAPS = [
+FRAGMENTS = [
     *[
         "\r\n",
         "\n",
@@ -453,13 +454,13 @@ SCRAPS = [
 
 
 @st.composite
-def mangled(draw, rows: list[str], scraps: list[str]) -> str:
-    """Rows with scraps put in, and parts cut out or written twice."""
+def mangled(draw, rows: list[str], fragments: list[str]) -> str:
+    """Draw rows with fragments inserted, and parts deleted or duplicated."""
     text = "".join(draw(st.lists(st.sampled_from(rows), min_size=1, max_size=6)))
     for _ in range(draw(st.integers(0, 4))):
         at = draw(st.integers(0, len(text)))
         end = draw(st.integers(at, min(len(text), at + 6)))
-        text = text[:at] + draw(st.sampled_from(["", text[at:end] * 2, *scraps])) + text[end:]
+        text = text[:at] + draw(st.sampled_from(["", text[at:end] * 2, *fragments])) + text[end:]
     return text
 
 
@@ -471,7 +472,7 @@ def assert_as_expected(path: Path, expected: Expected, block: int, chunk_size: i
         assert read.bits == np.array(expected.numbers).tobytes()
         assert read.y == expected.y
         assert all(size == chunk_size for size in read.sizes[:-1])
-        assert [row["line"] for row in side_file(path)] == expected.bad
+        assert [row["line"] for row in skipped_rows(path)] == expected.bad
         assert read.stream.n_skipped == len(expected.bad)
         stopped = Outcome(path, chunk_size=chunk_size, **options)
     Outcome(path, on_error="skip", chunk_size=chunk_size, **options).same_as(read)
@@ -481,35 +482,35 @@ def assert_as_expected(path: Path, expected: Expected, block: int, chunk_size: i
     assert stopped.lines == (before[: len(before) // chunk_size * chunk_size] if expected.bad else before)
 
 
-@given(mangled(CSV_ROWS, SCRAPS), st.sampled_from([1, 5, 33, 1 << 20]), st.integers(1, 4), st.booleans())
+@given(mangled(CSV_ROWS, FRAGMENTS), st.sampled_from([1, 5, 33, 1 << 20]), st.integers(1, 4), st.booleans())
 @example('1,2,3,4,1,"\n', 1, 1, False)
 @example('1,2,3,4,1,"a"b\n1,2,3,4,1,c"d"\n', 1 << 20, 1, False)
 @example('1,2,3,4,1,a"b\n1,2,3,4,1,c"d\n', 1 << 20, 1, False)
 @example("1,2,3,4,1,a\rb\n1,2,3,4,1,a\r", 1 << 20, 1, False)
 @example("\r1,2,3,4,1,a\n", 1 << 20, 1, False)
 @example("1,2,3,4,1,a\n\ufeff1,2,3,4,1,a\n", 1, 1, False)
-def test_mangled_csv_is_read_as_the_oracle_reads_it(fresh, rows, block, chunk_size, mark):
+def test_mangled_csv_is_read_like_the_reference(fresh, rows, block, chunk_size, mark):
     path = fresh(".csv")
     path.write_bytes(b"\xef\xbb\xbf" * mark + (CSV_HEADER + rows).encode())
-    assert_as_expected(path, expected_of_csv(CSV_HEADER + rows), block, chunk_size)
+    assert_as_expected(path, expected_from_csv(CSV_HEADER + rows), block, chunk_size)
 
 
-@given(mangled(JSON_ROWS, SCRAPS), st.sampled_from([1, 5, 33, 1 << 20]), st.integers(1, 4), st.booleans())
+@given(mangled(JSON_ROWS, FRAGMENTS), st.sampled_from([1, 5, 33, 1 << 20]), st.integers(1, 4), st.booleans())
 @example(f"{JSON_ROWS[0][:-1]} {JSON_ROWS[0]}\n", 1 << 20, 2, False)
 @example(f'{{"x": [1, 1],\n"z": [1, 1], "similar": true}} {JSON_ROWS[0]}', 1 << 20, 2, False)
 @example('{"x": [1, 1], "z": [1, 1], "similar": true, "similar": false}\n', 1 << 20, 2, False)
 @example(f"null\n{JSON_ROWS[0]}null", 5, 2, False)
 @example(f"{JSON_ROWS[0][:-1]} null {JSON_ROWS[0]}\n", 1 << 20, 2, False)
-def test_mangled_json_lines_are_read_as_the_oracle_reads_them(fresh, rows, block, chunk_size, mark):
+def test_mangled_json_lines_are_read_like_the_reference(fresh, rows, block, chunk_size, mark):
     path = fresh(".jsonl")
     text = JSON_ROWS[0] + rows
     path.write_bytes(b"\xef\xbb\xbf" * mark + text.encode())
-    assert_as_expected(path, expected_of_json(text), block, chunk_size)
+    assert_as_expected(path, expected_from_json(text), block, chunk_size)
 
 
 @given(st.data())
-def test_bytes_flipped_cut_or_put_in_give_a_sentence_or_rows(fresh, data):
-    """Whatever the format: never another exception, and every row is good or in the side file."""
+def test_damaged_bytes_give_a_file_error_or_rows(fresh, data):
+    """In every format: no other exception, and every row is either valid or skipped."""
     kind = data.draw(st.sampled_from(sorted(WRITERS)))
     suffix, write = WRITERS[kind]
     path = fresh(suffix)
@@ -518,12 +519,12 @@ def test_bytes_flipped_cut_or_put_in_give_a_sentence_or_rows(fresh, data):
     content = bytearray(path.read_bytes())
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(content) - 1))
-        match data.draw(st.sampled_from(["flip", "cut", "put", "end"])):
+        match data.draw(st.sampled_from(["flip", "delete", "insert", "truncate"])):
             case "flip":
                 content[at] ^= data.draw(st.integers(1, 255))
-            case "cut":
+            case "delete":
                 del content[at : at + data.draw(st.integers(1, 9))]
-            case "put":
+            case "insert":
                 content[at:at] = data.draw(
                     st.binary(max_size=4) | st.sampled_from([b"\n", b'"', b"\xef\xbb\xbf", b"\0"])
                 )
@@ -540,9 +541,9 @@ def test_bytes_flipped_cut_or_put_in_give_a_sentence_or_rows(fresh, data):
             read = Outcome(path, on_error="skip", chunk_size=3, **options)
         outcomes.append(read)
         if read.error is None:
-            assert len(side_file(path)) == read.stream.n_skipped
+            assert len(skipped_rows(path)) == read.stream.n_skipped
             assert np.isfinite(np.frombuffer(read.bits)).all()
-            lines = [*read.lines, *(row["line"] for row in side_file(path))]
+            lines = [*read.lines, *(row["line"] for row in skipped_rows(path))]
             assert len(set(lines)) == len(lines)
     if kind.startswith(("csv", "tsv", "jsonl")):
         outcomes[0].same_as(outcomes[1])
@@ -551,43 +552,43 @@ def test_bytes_flipped_cut_or_put_in_give_a_sentence_or_rows(fresh, data):
 # ---- positions
 
 
-def bad_and_good_rows(kind: str) -> bytes:
-    good = (
+def valid_and_invalid_rows(kind: str) -> bytes:
+    csv_rows = (
         CSV_HEADER
         + "".join(f"{i},2,3,4,yes,{'é' * (i % 3)}\n" + ("x,2,3,4,1,\n\n" * (i % 3 == 1)) for i in range(9))
         + "bad"
     )
-    rows = "".join(
+    json_rows = "".join(
         json.dumps({"x": [i, 2], "z": [3, 4], "similar": True, "time": 10 - i}) + "\n" + "{]\n" * (i % 4 == 1)
         for i in range(9)
     )
-    return (good if kind == "csv" else rows + "bad").encode()
+    return (csv_rows if kind == "csv" else json_rows + "bad").encode()
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 @pytest.mark.parametrize("zipped", [False, True])
 @pytest.mark.parametrize("chunk_size", [1, 2, 3, 9])
-def test_resuming_anywhere_is_as_if_nothing_had_happened(fresh, kind, zipped, chunk_size):
-    content = bad_and_good_rows(kind)
+def test_a_resumed_stream_equals_an_uninterrupted_one(fresh, kind, zipped, chunk_size):
+    content = valid_and_invalid_rows(kind)
     path = fresh(f".{kind}.gz" if zipped else f".{kind}")
     path.write_bytes(gzip.compress(content) if zipped else content)
     whole = Outcome(path, on_error="skip", chunk_size=chunk_size)
     assert whole.error is None
-    skipped = side_file(path)
+    skipped = skipped_rows(path)
     assert skipped
     for after in range(len(whole.chunks)):
         position = json.loads(json.dumps(whole.chunks[after].position))
-        # The side file is as it was when the position was handed out, with more that was written since.
+        # The file of skipped rows holds rows after the position, which are dropped.
         rest = Outcome(path, on_error="skip", chunk_size=chunk_size, resume=position)
         assert rest.bits == b"".join(chunk.pairs.tobytes() for chunk in whole.chunks[after + 1 :])
         assert [chunk.position for chunk in rest.chunks] == [chunk.position for chunk in whole.chunks[after + 1 :]]
         assert rest.stream.position == whole.stream.position
         assert rest.stream.n_out_of_order == whole.stream.n_out_of_order
-        assert side_file(path) == skipped
+        assert skipped_rows(path) == skipped
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "arrow, stream"])
-def test_resuming_by_rows(fresh, kind):
+def test_columnar_files_are_resumed_by_row(fresh, kind):
     suffix, write = WRITERS[kind]
     path = fresh(suffix)
     X = np.arange(60.0).reshape(10, 2, 3)
@@ -600,7 +601,7 @@ def test_resuming_by_rows(fresh, kind):
             rest = Outcome(path, on_error="skip", chunk_size=chunk_size, resume=chunk.position)
             assert rest.error is None
             assert rest.lines == [line for chunk in whole.chunks[after + 1 :] for line in chunk.lines.tolist()]
-            assert [row["line"] for row in side_file(path)] == [5]
+            assert [row["line"] for row in skipped_rows(path)] == [5]
     assert "row 5" in str(Outcome(path).error)
 
 
@@ -618,7 +619,7 @@ def test_a_position_holds_when_the_file_grows(fresh):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda content: content[:-12], "not the file"),
+        (lambda content: content[:-12], "resume with the same file"),
         (lambda content: content.replace(b"1", b"2", 1), "begins with other bytes"),
         (lambda content: b"", "empty"),
     ],
@@ -637,43 +638,46 @@ def test_a_position_is_checked(fresh):
     position = Outcome(path).chunks[-1].position
     for wrong in ({}, {**position, "offset": "1"}, {**position, "rows": -1}, {**position, "head_sha256": None}):
         assert "resume=" in str(Outcome(path, resume=wrong).error)
-    assert "begun as jsonl" in str(Outcome(path, resume={**position, "format": "jsonl"}).error)
+    assert "the position is of a jsonl file" in str(Outcome(path, resume={**position, "format": "jsonl"}).error)
     lost = {**position, "skipped": 1, "side_bytes": 100}
     assert "skipped rows are lost" in str(Outcome(path, on_error="skip", resume=lost).error)
 
 
-# ---- the side file
+# ---- the file of skipped rows
 
 
-def test_the_side_file_is_written_before_its_position_is_handed_out(fresh):
-    path, side = fresh(".csv"), fresh(".jsonl")
+def test_skipped_rows_are_written_before_the_position_is_available(fresh):
+    path, skipped = fresh(".csv"), fresh(".jsonl")
     path.write_text("x_a,z_a,y\n1,2,1\nx,2,1\n3,4,1\n5,6,perhaps\n")
-    with open_comparisons(path, on_error="skip", skipped=side, chunk_size=1) as stream:
+    with open_comparisons(path, on_error="skip", skipped=skipped, chunk_size=1) as stream:
         next(stream)
-        assert not side.exists()
+        assert not skipped.exists()
         chunk = next(stream)
-        assert side.stat().st_size == chunk.position["side_bytes"] > 0
+        assert skipped.stat().st_size == chunk.position["side_bytes"] > 0
         assert stream.n_skipped == chunk.position["skipped"] == 1
         assert list(stream) == []
         assert stream.n_skipped == 2
-    rows = [json.loads(line) for line in side.read_text().splitlines()]
+    rows = [json.loads(line) for line in skipped.read_text().splitlines()]
     assert rows[0] == {"line": 3, "reason": "column 'x_a' holds 'x'; a finite number is expected", "row": "x,2,1"}
     assert rows[1]["line"] == 5
     assert "yes/no" in rows[1]["reason"]
-    # A run from the start writes it anew.
+    # A new run truncates the file.
     path.write_text("x_a,z_a,y\n1,2,1\n")
-    assert Outcome(path, on_error="skip", skipped=side).error is None
-    assert side.read_text() == ""
+    assert Outcome(path, on_error="skip", skipped=skipped).error is None
+    assert skipped.read_text() == ""
 
 
-def test_the_side_file_is_not_the_file_itself(fresh):
-    path = fresh(".csv")
+def test_skipped_rows_never_overwrite_another_file(fresh):
+    path, other = fresh(".csv"), fresh(".txt")
     path.write_text("x_a,z_a,y\n1,2,1\n")
-    assert "file of their own" in str(Outcome(path, on_error="skip", skipped=path).error)
+    other.write_text("a letter\n")
+    assert "the file that is read; accepted: another file" in str(Outcome(path, on_error="skip", skipped=path).error)
+    assert "does not hold skipped rows" in str(Outcome(path, on_error="skip", skipped=other).error)
     assert path.read_text() == "x_a,z_a,y\n1,2,1\n"
+    assert other.read_text() == "a letter\n"
 
 
-# ---- which columns are what
+# ---- selection of columns
 
 
 @pytest.mark.parametrize(
@@ -711,15 +715,19 @@ def test_columns_are_found_by_their_names(fresh, header, options, features):
 @pytest.mark.parametrize(
     ("content", "options", "words"),
     [
-        ("x_a,x_b,z_a,y\n1,2,3,1\n", {}, "'x_b' and no 'z_b'"),
-        ("x_a,z_a,z_c,y\n1,2,3,1\n", {}, "'z_c' and no 'x_c'"),
+        ("x_a,x_b,z_a,y\n1,2,3,1\n", {}, "'x_b' but no column 'z_b'"),
+        ("x_a,z_a,z_c,y\n1,2,3,1\n", {}, "'z_c' but no column 'x_c'"),
         ("a,b,y\n1,2,1\n", {}, "it has 'a', 'b', 'y'"),
         ("x_a,z_a\n1,2\n", {}, "label=False"),
         ("x_a,z_a,y\n1,2,1\n", {"label": "nice"}, "no column 'nice'"),
         ("x_a,z_a,y\n1,2,1\n", {"time": "when"}, "no column 'when'"),
         ("x_a,z_a,y\n1,2,1\n", {"x": "x_*"}, "without z="),
         ("x_a,z_a,y\n1,2,1\n", {"x": "left_*", "z": "right_*"}, "no column like 'left_*'"),
-        ("x_a,z_a,y\n1,2,1\n", {"x": ["x_a"], "z": ["z_a", "y"], "label": False}, "as many"),
+        ("x_a,z_a,y\n1,2,1\n", {"x": ["x_a"], "z": ["z_a", "y"], "label": False}, "equally many"),
+        ("x_a,z_a,y\n1,2,1\n", {"x": [], "z": []}, "at least 1"),
+        ("x_a,z_a,y\n1,2,1\n", {"x": ["x_a", "x_a"], "z": ["z_a", "y"], "label": False}, "'x_a' twice"),
+        ("x_a_z,y\n1,1\n", {"x": "x_a_*", "z": "*_a_z"}, "but no column"),
+        ("x_x,z_z,y\n1,2,1\n", {"x": "?_*", "z": "*_?"}, "matches both x='?_*' and z='*_?'"),
         ("x_a,z_a,x_a,y\n1,2,1,1\n", {}, "'x_a' twice"),
         ("1,2,3\n4,5,6\n", {}, "no header"),
         ("", {}, "empty"),
@@ -733,7 +741,7 @@ def test_columns_are_found_by_their_names(fresh, header, options, features):
         ("x_a\tz_a\ty\n1\t2\t1\n", {}, "format='tsv'"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(fresh, content, options, words):
+def test_the_message_names_the_problem_of_a_file(fresh, content, options, words):
     path = fresh(".csv")
     path.write_text(content, newline="")
     error = Outcome(path, **options).error
@@ -759,11 +767,11 @@ def test_what_is_wrong_with_a_file_is_said(fresh, content, options, words):
         (gzip.compress(b"", mtime=0), ".csv", "empty"),
         (b'[{"x": [1], "z": [2], "y": 1}]', ".json", "one object per line"),
         (b'{"x": [1], "z": [2, 3], "y": 1}', ".json", "x has 1 numbers and z has 2"),
-        (b'{"x": {"a": 1}, "z": {"b": 1}, "y": 1}', ".json", "'a' is given for x or z only"),
+        (b'{"x": {"a": 1}, "z": {"b": 1}, "y": 1}', ".json", "'a' occurs in only one of x and z"),
         (b'{"x": [1], "z": {"b": 1}, "y": 1}', ".json", "two lists"),
     ],
 )
-def test_what_is_wrong_with_bytes_is_said(fresh, content, suffix, words):
+def test_the_message_names_the_problem_of_the_bytes(fresh, content, suffix, words):
     path = fresh(suffix)
     path.write_bytes(content)
     error = Outcome(path).error
@@ -771,10 +779,10 @@ def test_what_is_wrong_with_bytes_is_said(fresh, content, suffix, words):
     assert words in str(error)
 
 
-def test_files_that_are_none(fresh, tmp_path):
-    assert "no file" in str(Outcome(fresh(".csv")).error)
+def test_invalid_sources_and_options(fresh, tmp_path):
+    assert "does not exist" in str(Outcome(fresh(".csv")).error)
     assert "folder" in str(Outcome(tmp_path).error)
-    assert "given by its path" in str(Outcome(5).error)
+    assert "source must be a path" in str(Outcome(5).error)
     with pytest.raises(ValueError, match="on_error must be one of 'stop', 'skip'"):
         open_comparisons(fresh(".csv"), on_error="ignore")
     path = fresh(".csv")
@@ -793,15 +801,15 @@ def test_files_that_are_none(fresh, tmp_path):
         ("1,-inf,1", "column 'z_a' holds '-inf'"),
         ("1e999,1,1", "column 'x_a' holds '1e999'"),
         (",1,1", "column 'x_a' is empty"),
-        ("1,1", "2 cells; 3 are expected"),
-        ("1,1,1,1", "4 cells; 3 are expected"),
+        ("1,1", "2 cells; the header has 3"),
+        ("1,1,1,1", "4 cells; the header has 3"),
         ("1,1,2", "column 'y' holds '2'; accepted: 1/-1"),
         ("1,1,", "column 'y' is empty"),
         ("1e300,1,1", "too far apart"),
         ('1,1,"1', "a quote that is not closed"),
     ],
 )
-def test_a_bad_row_stops_with_its_line(fresh, row, reason):
+def test_an_invalid_row_raises_an_error_with_its_line(fresh, row, reason):
     path = fresh(".csv")
     path.write_text(f"x_a,z_a,y\n1,2,1\n\n{row}\n")
     error = Outcome(path).error
@@ -817,7 +825,7 @@ def test_a_bad_row_stops_with_its_line(fresh, row, reason):
         ('{"x": {"a": 1, "b": true}, "z": {"a": 1, "b": 2}, "same": true}', "column 'x.b' holds True"),
         ('{"x": {"a": 1, "b": "2"}, "z": {"a": 1, "b": 2}, "same": true}', "column 'x.b' holds '2'"),
         ('{"x": {"a": 1, "b": null}, "z": {"a": 1, "b": 2}, "same": true}', "column 'x.b' is empty"),
-        ('{"x": {"a": 1, "b": 2, "b": 3}, "z": {"a": 1, "b": 2}, "same": true}', "'x.b' is given twice"),
+        ('{"x": {"a": 1, "b": 2, "b": 3}, "z": {"a": 1, "b": 2}, "same": true}', "'x.b' occurs twice"),
         ('{"x": [1, 2], "z": {"a": 1, "b": 2}, "same": true}', "column 'x' holds [1, 2]"),
         ('{"z": {"a": 1, "b": 2}, "same": true}', "'x' is missing"),
         ('{"x": {"a": 1, "b": 2}, "z": {"a": 1, "b": 2}}', "'same' is missing"),
@@ -825,7 +833,7 @@ def test_a_bad_row_stops_with_its_line(fresh, row, reason):
         ("{", "not JSON"),
     ],
 )
-def test_a_bad_object_stops_with_its_line(fresh, row, reason):
+def test_an_invalid_object_raises_an_error_with_its_line(fresh, row, reason):
     path = fresh(".jsonl")
     path.write_text('{"x": {"a": 1, "b": 2}, "z": {"b": 1, "a": 2}, "same": true}\n' + row)
     error = Outcome(path).error
@@ -842,7 +850,7 @@ def test_labels(fresh, words):
 
 
 @pytest.mark.parametrize("values", [[1, 0, -1], [1.0, 0.0, -1.0], [True, False, False], ["Yes", "no", "0"]])
-def test_labels_with_types(fresh, values):
+def test_labels_in_typed_columns(fresh, values):
     path = fresh(".parquet")
     pq.write_table(pa.table({"x_a": [1, 2, 3], "z_a": [1.0, 2.0, 3.0], "y": values}), path)
     assert Outcome(path).y == [1.0, -1.0, -1.0]
@@ -862,17 +870,17 @@ def test_types_of_columns(fresh):
     pq.write_table(pa.table(columns | {"x_a": pa.array([1, None, 3])}), path)
     assert "row 2: column 'x_a' is empty" in str(Outcome(path).error)
     assert Outcome(path, on_error="skip").lines == [1, 3]
-    assert json.loads(side_file(path)[0]["row"])["x_a"] is None
+    assert json.loads(skipped_rows(path)[0]["row"])["x_a"] is None
 
 
-def test_columns_that_hold_what_they_must_not(fresh):
-    """An Arrow file has no checksums: text that is not UTF-8, and a list that ends beyond its values."""
+def test_damaged_columns_of_arrow_files_are_detected(fresh):
+    """Arrow files have no checksums. One column holds text that is not UTF-8, one a list that ends after its values."""
     offsets = pa.py_buffer(np.array([0, 1, 2], dtype=np.int32))
     text = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"1\xff")])
     far = pa.py_buffer(np.array([0, 2**30, 2], dtype=np.int32))
     lists = pa.Array.from_buffers(pa.list_(pa.float64()), 2, [None, far], children=[pa.array([1.0, 2.0])])
-    sound = pa.array([[1.0], [2.0]])
-    for columns in ({"x": sound, "z": sound, "y": text}, {"x": sound, "z": lists, "y": pa.array([1, 1])}):
+    valid = pa.array([[1.0], [2.0]])
+    for columns in ({"x": valid, "z": valid, "y": text}, {"x": valid, "z": lists, "y": pa.array([1, 1])}):
         path = fresh(".arrow")
         write_arrow(path, pa.table(columns), False, 2)
         assert "damaged" in str(Outcome(path).error)
@@ -884,7 +892,7 @@ def test_without_labels(fresh):
     assert Outcome(path, label=False).chunks[0].y is None
 
 
-def test_times_are_kept_and_disorder_is_counted(fresh):
+def test_times_are_returned_and_disorder_is_counted(fresh):
     path = fresh(".csv")
     path.write_text(
         "x_a,z_a,y,timestamp\n" + "".join(f"1,2,1,{time}\n" for time in ["9", "10", "", "9.5", "11", "2024", "2023-01"])
@@ -892,8 +900,11 @@ def test_times_are_kept_and_disorder_is_counted(fresh):
     for chunk_size in (1, 2, 7):
         read = Outcome(path, chunk_size=chunk_size)
         assert read.times == ["9", "10", None, "9.5", "11", "2024", "2023-01"]
-        # 9.5 after 10; and "2023-01" is no number, so it stands as text before "2024"
+        # 9.5 follows 10. "2023-01" is not a number, and as text it precedes "2024".
         assert read.stream.n_out_of_order == 2
+    equal = fresh(".csv")
+    equal.write_text("x_a,z_a,y,time\n" + "1,2,1,5\n" * 3)
+    assert Outcome(equal).stream.n_out_of_order == 0
     path = fresh(".parquet")
     times = pa.array([3, 1, None, 2], pa.timestamp("ms"))
     pq.write_table(pa.table({"x_a": [1.0] * 4, "z_a": [1.0] * 4, "y": [1] * 4, "when": times}), path)
@@ -923,18 +934,18 @@ def test_items(fresh):
     assert (ids, X.tolist()) == (["red", "blue"], [[2], [4]])
     with pytest.raises(FileError, match=r"'label' holds 'red' in its first row.*features="):
         open_items(path, label=False)
-    with pytest.raises(FileError, match="no column 'key', which id= names"):
+    with pytest.raises(FileError, match=r"no column 'key' \(id=\)"):
         open_items(path, id="key")
     assert items_of(path, label=False, features=["h*", "w*"])[1].tolist() == [[1, 2], [3, 4]]
     index = fresh(".csv")
     index.write_text(",a\n0,5\n")
     with pytest.raises(FileError, match="without a name"):
         open_items(index)
-    with pytest.raises(FileError, match="no column 'depth', which features= names"):
+    with pytest.raises(FileError, match=r"no column 'depth' \(features=\)"):
         open_items(path, features="depth")
 
 
-def test_items_without_ids_are_numbered_with_the_bad_ones(fresh):
+def test_items_without_ids_are_numbered_including_skipped_rows(fresh):
     path = fresh(".csv")
     path.write_text("a,b\n1,2\nx,4\n5,6\n,\n7,8\n")
     ids, X, _, stream = items_of(path, on_error="skip", chunk_size=2)
@@ -953,26 +964,86 @@ def test_items_as_lists(fresh, suffix):
     assert (ids, X.tolist(), stream.feature_names) == ([7, 8], [[1, 2], [3, 4]], ("0", "1"))
 
 
-def test_ids_that_are_unknown_or_twice_there(fresh):
+def test_unknown_and_duplicate_ids(fresh):
     items, path = fresh(".csv"), fresh(".csv")
     items.write_text("id,f\na,1\nb,2\n")
     path.write_text("id_a,id_b,y\na,b,1\na,c,1\n,a,1\nb,a,0\n")
     assert "line 3: column 'id_b' holds the id 'c'" in str(Outcome(path, items=items).error)
     read = Outcome(path, items=items, on_error="skip")
     assert read.lines == [2, 5]
-    assert [row["line"] for row in side_file(path)] == [3, 4]
-    assert "no column 'left', which id_a= names" in str(Outcome(path, items=items, id_a="left").error)
+    assert [row["line"] for row in skipped_rows(path)] == [3, 4]
+    assert "no column 'left' (id_a=)" in str(Outcome(path, items=items, id_a="left").error)
     items.write_text("id,f\na,1\nb,2\na,3\n")
-    assert "line 4: the id 'a' was given in line 2 already" in str(Outcome(path, items=items).error)
+    assert "line 4: the id 'a' occurs already in line 2" in str(Outcome(path, items=items).error)
     items.write_text("id,f\na,1\nb,x\n")
     assert f"{items}, line 3" in str(Outcome(path, items=items).error)
-    side = fresh(".jsonl")
-    read = Outcome(path, items=open_items(items, on_error="skip", skipped=side), on_error="skip")
+    skipped = fresh(".jsonl")
+    read = Outcome(path, items=open_items(items, on_error="skip", skipped=skipped), on_error="skip")
     assert read.lines == []
-    assert [row["line"] for row in side_file(path)] == [2, 3, 4, 5]
+    assert [row["line"] for row in skipped_rows(path)] == [2, 3, 4, 5]
 
 
-# ---- standard input, memory, threads
+def test_features_of_nested_columns_come_from_the_first_valid_row(fresh):
+    path = fresh(".jsonl")
+    rows = [{"x": [1], "z": [2, 3], "y": 1}, {"x": [1, 2], "z": [3, 4], "y": 1}, {"x": [5, 6], "z": [7, 8], "y": 0}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    read = Outcome(path, on_error="skip")
+    assert read.lines == [2, 3]
+    assert read.stream.feature_names == ("0", "1")
+    path.write_text(json.dumps(rows[0]) + "\n")
+    assert "x and z have different features in each of the first 1 rows" in str(Outcome(path, on_error="skip").error)
+    path.write_text(json.dumps({**rows[1], "w": [1]}) + "\n")
+    assert "only as one for x and one for z" in str(Outcome(path, x=["x", "w"], z=["z", "w"]).error)
+
+
+def test_a_typed_column_that_cannot_hold_labels_is_an_error(fresh):
+    path = fresh(".parquet")
+    pq.write_table(pa.table({"x_a": [1.0], "z_a": [1.0], "y": [[1.0]]}), path)
+    assert "'y' holds neither text nor numbers nor booleans" in str(Outcome(path).error)
+
+
+@pytest.mark.parametrize("n_rows", [32, 33, 200])
+def test_one_invalid_row_in_a_block_is_found(fresh, n_rows):
+    path = fresh(".csv")
+    for bad in (0, n_rows // 2, n_rows - 1):
+        rows = ["1,2,x\n" if i == bad else f"{i},2,1\n" for i in range(n_rows)]
+        path.write_text("x_a,z_a,y\n" + "".join(rows))
+        read = Outcome(path, on_error="skip")
+        assert read.lines == [i + 2 for i in range(n_rows) if i != bad]
+        assert [row["line"] for row in skipped_rows(path)] == [bad + 2]
+
+
+# ---- gzip, standard input, memory, threads
+
+
+def test_gzip_members_are_concatenated_and_padding_is_ignored(fresh):
+    path = fresh(".csv.gz")
+    content = [b"x_a,z_a,y\n1,2,1\n", b"3,4,", b"0\n5,6,1\n"]
+    path.write_bytes(b"".join(map(gzip.compress, content)) + b"\0" * 1000)
+    for block in (1, 7, 1 << 20):
+        with block_bytes(block):
+            assert Outcome(path).bits == np.arange(1.0, 7.0).tobytes()
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_source_holds_at_most_max_bytes(zipped):
+    content = b"x" * 5000
+    data = gzip.compress(content) if zipped else content
+
+    def read_all(max_bytes):
+        source = sources.Source(io.BytesIO(data), max_bytes=max_bytes)
+        return b"".join(iter(lambda: source.read(1000), b""))
+
+    assert read_all(5000) == content
+    with pytest.raises(FileError, match="the upload holds more than 0 MiB when unzipped, which is the maximum"):
+        read_all(4999)
+
+
+def test_long_values_and_names_are_shortened_in_messages():
+    assert quote("a" * 58) == repr("a" * 58)
+    assert quote("a" * 59) == "'" + "a" * 56 + "..."
+    assert quote_all("abc", 3) == "'a', 'b', 'c'"
+    assert quote_all("abcd", 3) == "'a', 'b', 'c', ... (4 in all)"
 
 
 @pytest.mark.parametrize(
@@ -1000,7 +1071,7 @@ def test_standard_input(monkeypatch, content, options):
 
 
 def test_standard_input_is_a_pipe():
-    """Rows come as soon as they are written, and the program can end while the pipe is open."""
+    """Rows are available as soon as they are written, and the program can end while the pipe is open."""
     program = """
 import sys
 from ocelad.io import open_comparisons
@@ -1016,20 +1087,20 @@ with open_comparisons("-", chunk_size=1) as stream:
         assert process.stderr.read() == b""
 
 
-def test_columns_cannot_come_from_a_pipe(monkeypatch):
+def test_columnar_files_cannot_be_read_from_a_pipe(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"PAR1........")))
-    assert "cannot come from a pipe" in str(Outcome("-").error)
+    assert "cannot be read from a pipe" in str(Outcome("-").error)
 
 
-def test_a_line_without_end_is_refused(fresh, monkeypatch):
-    monkeypatch.setattr(sources, "LINE_BYTES", 1000)
+def test_a_line_that_is_too_long_is_an_error(fresh, monkeypatch):
+    monkeypatch.setattr(sources, "MAX_LINE_BYTES", 1000)
     monkeypatch.setattr(sources, "BLOCK_BYTES", 100)
     path = fresh(".csv")
     path.write_text("x_a,z_a,y\n1,2,1\n" + "1" * 5000)
     assert "line 3: the row is longer" in str(Outcome(path).error)
 
 
-def test_the_extra_is_named_where_it_is_missing(fresh, monkeypatch):
+def test_the_message_names_the_missing_extra(fresh, monkeypatch):
     from ocelad.io.tabular import arrow
 
     path = fresh(".csv")
@@ -1053,18 +1124,18 @@ def test_closing_early_leaves_no_thread(fresh):
 
 
 def test_reading_ahead_is_bounded_and_passes_errors_on():
-    made = []
+    produced = []
 
     def numbers() -> Iterator[int]:
         for i in range(5):
-            made.append(i)
+            produced.append(i)
             yield i
         raise FileError("the end is near")
 
     ahead = Prefetch(numbers())
     assert next(ahead) == 0
     ahead.close()
-    assert len(made) <= 4
+    assert len(produced) <= 4
     with pytest.raises(FileError, match="near"):
         list(Prefetch(numbers()))
 
@@ -1084,7 +1155,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path, suffix):
     X = np.random.default_rng(0).normal(size=(1000, 2, 25))
     y = np.ones(1000)
     peaks = []
-    # Metadata as many megabytes. Of each column of a Parquet file a page is in memory, which the smaller file has to fill.
+    # About as many megabytes. One page of each column of a Parquet file is in memory; the smaller file fills it, too.
     for repeats in (100, 300) if suffix == ".parquet" else (20, 200):
         path = tmp_path / f"{repeats}{suffix}"
         if suffix == ".parquet":

@@ -67,7 +67,7 @@ def read_items(
     limits = limits or Limits()
     if Path(source).is_dir():
         return read_folder(Path(source), limits, progress=progress, skip=skip)
-    opened = Source(source, most_bytes=limits.unzipped_bytes)
+    opened = Source(source, max_bytes=limits.unzipped_bytes)
     return read_table(opened, format, limits, id=id, text=text, features=features, fields=fields)
 
 
@@ -80,5 +80,5 @@ def parse_upload(
     ('0', '1')
     """
     check_choice(format, "format", get_args(UploadFormat))
-    source = Source(io.BytesIO(data), most_bytes=limits.unzipped_bytes)
+    source = Source(io.BytesIO(data), max_bytes=limits.unzipped_bytes)
     return read_table(source, format, limits, **columns)

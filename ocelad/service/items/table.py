@@ -10,11 +10,11 @@ import numpy as np
 
 from ocelad._typing import Floats
 from ocelad.io.tabular import cells
-from ocelad.io.tabular.blocks import Ints, Values, Wanted
-from ocelad.io.tabular.chunks import FileStream
-from ocelad.io.tabular.errors import BadRowError, RowError, shown
-from ocelad.io.tabular.open_table import open_table
-from ocelad.io.tabular.points import AsNumber, Record, Scalars, cell
+from ocelad.io.tabular.file_errors import BadRowError, RowError, quote
+from ocelad.io.tabular.file_formats import open_table
+from ocelad.io.tabular.file_stream import FileStream
+from ocelad.io.tabular.point_columns import AsNumber, Record, ScalarColumns, get_cell
+from ocelad.io.tabular.record_blocks import Ints, Selection, Values
 from ocelad.io.tabular.sources import Source
 from ocelad.service.items.roles import Columns, Roles, find_roles
 from ocelad.service.items.scaling import scaled
@@ -28,7 +28,7 @@ from ocelad.service.items.upload_limits import (
     cut,
     wrong_with_id,
 )
-from ocelad.service.itemset import Field, ItemSet
+from ocelad.service.itemset import FieldValue, ItemSet
 
 # Metadata how many numbers are handed over at a time.
 _CHUNK_NUMBERS = 1_000_000
@@ -80,10 +80,10 @@ class _RowSchema:
     roles: Roles
 
     @property
-    def wanted(self) -> Wanted:
+    def selection(self) -> Selection:
         named = (self.roles.id, self.roles.text, self.roles.words, *self.roles.fields)
         points = () if self.roles.points is None else (self.roles.points,)
-        return Wanted(points, tuple(dict.fromkeys(column for column in named if column is not None)))
+        return Selection(points, tuple(dict.fromkeys(column for column in named if column is not None)))
 
     def columns(self, table: Any) -> Values | None:
         X = np.empty((table.num_rows, len(self.roles.feature_names)))
@@ -93,7 +93,7 @@ class _RowSchema:
             return None
         values: Values = {"X": X}
         try:
-            for column in self.wanted.kept:
+            for column in self.selection.others:
                 values[_KEPT + column] = [self._kept(column, entry) for entry in table.column(column).to_pylist()]
         except BadRowError:
             return None
@@ -106,34 +106,34 @@ class _RowSchema:
                 values["X"] = self.roles.points.point(record, as_number)
             except BadRowError as wrong:
                 out = " in a feature; what is named in fields= is not learned from"
-                raise BadRowError(f"{wrong}{out if isinstance(self.roles.points, Scalars) else ''}") from None
+                raise BadRowError(f"{wrong}{out if isinstance(self.roles.points, ScalarColumns) else ''}") from None
             for feature, number in zip(self.roles.feature_names, values["X"], strict=True):
                 if abs(number) > LARGEST_NUMBER:
                     raise BadRowError(
-                        f"{shown(feature)} is {number:g}; numbers of at most {LARGEST_NUMBER:g} are accepted"
+                        f"{quote(feature)} is {number:g}; numbers of at most {LARGEST_NUMBER:g} are accepted"
                     )
-        for column in self.wanted.kept:
-            entry = cell(record, column) if column in record else None
+        for column in self.selection.others:
+            entry = get_cell(record, column) if column in record else None
             values[_KEPT + column] = self._kept(column, entry)
         return values
 
     def stack(self, rows: list[Values]) -> Values:
         X = np.array([row["X"] for row in rows], dtype=np.float64).reshape(len(rows), len(self.roles.feature_names))
-        return {"X": X, **{key: [row[key] for row in rows] for key in (_KEPT + name for name in self.wanted.kept)}}
+        return {"X": X, **{key: [row[key] for row in rows] for key in (_KEPT + name for name in self.selection.others)}}
 
-    def _kept(self, column: str, entry: Any) -> Field:
+    def _kept(self, column: str, entry: Any) -> FieldValue:
         if column == self.roles.id:
-            key = cells.expect(column, entry, cells.identity, "an id is expected: text or a whole number")
+            key = cells.require(column, entry, cells.normalize_id, "an id is expected: text or a whole number")
             if wrong := wrong_with_id(key):
-                raise BadRowError(f"the id {shown(key)} {wrong}")
+                raise BadRowError(f"the id {quote(key)} {wrong}")
             return key
-        value = cells.keep(column, entry)
+        value = cells.require_value(column, entry)
         most = TEXT_CHARACTERS if column in (self.roles.text, self.roles.words) else FIELD_CHARACTERS
         return cut(value, most) if isinstance(value, str) else value
 
 
 class _RowStream(FileStream[_Rows]):
-    def _piece(self, values: Values, lines: Ints, numbers: Ints) -> _Rows:
+    def _make_chunk(self, values: Values, lines: Ints, numbers: Ints) -> _Rows:
         kept = {key.removeprefix(_KEPT): cells for key, cells in values.items() if key.startswith(_KEPT)}
         return _Rows(values["X"], kept, lines)
 
@@ -155,7 +155,7 @@ def _items(name: str, unit: str, roles: Roles, stream: _RowStream, limits: Limit
             for key, line in zip(rows.kept[roles.id], rows.lines.tolist(), strict=True):
                 if key in lines:
                     at = f"{name}, {unit} {line}"
-                    raise RowError(f"{at}: the id {shown(key)} was given in {unit} {lines[key]} already", line)
+                    raise RowError(f"{at}: the id {quote(key)} was given in {unit} {lines[key]} already", line)
                 lines[key] = line
     if count < 2:
         raise ItemsError(f"{name} has {'no items' if not count else 'one item'}; at least 2 are expected")
@@ -170,28 +170,28 @@ def _items(name: str, unit: str, roles: Roles, stream: _RowStream, limits: Limit
         features=X,
         feature_names=feature_names,
         scaling=scaled(X, roles.scaling),
-        shown="features" if shown_text is None else "text",
+        display="features" if shown_text is None else "text",
         text=shown_text,
         fields={column: field_values(kept[column], as_number) for column in roles.fields},
     )
 
 
-def field_values(found: Sequence[Field], as_number: AsNumber) -> list[Field]:
+def field_values(found: Sequence[FieldValue], as_number: AsNumber) -> list[FieldValue]:
     """A field's values: all numbers, all true or false, or all text, whatever the format says of them.
 
-    >>> field_values(["1", "2.5", None], cells.number_in_text), field_values(["True", "false"], cells.number_in_text)
+    >>> field_values(["1", "2.5", None], cells.parse_number), field_values(["True", "false"], cells.parse_number)
     ([1, 2.5, None], [True, False])
     """
     there = [value for value in found if value is not None]
     if all(isinstance(value, bool) or (isinstance(value, str) and value.lower() in _FLAGS) for value in there):
         return [value if value is None else _FLAGS[str(value).lower()] for value in found]
     numbers = {
-        value: as_number(value) if isinstance(value, str) else cells.number_in_value(value) for value in set(there)
+        value: as_number(value) if isinstance(value, str) else cells.to_number(value) for value in set(there)
     }
     if all(number is not None for number in numbers.values()):
-        return [None if value is None else cells.plain(numbers[value]) for value in found]
+        return [None if value is None else cells.normalize_value(numbers[value]) for value in found]
     return [None if value is None else str(value) for value in found]
 
 
-def _as_text(value: Field) -> str:
+def _as_text(value: FieldValue) -> str:
     return "" if value is None else str(value)
