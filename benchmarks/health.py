@@ -32,14 +32,14 @@ OBJECTIVE = ("step_size", "shrinkage", "loss")
 
 def watched() -> tuple[dict[str, float], Any]:
     """What the check-ups see: the bank's own, with somebody who writes it down."""
-    seen, own = {"oblique": 0.0, "mended": 0}, lowrank_bank.LowRankBank._check_up
+    seen, own = {"oblique": 0.0, "mended": 0}, lowrank_bank.LowRankBank._repair_rounding
 
     def check_up(bank: lowrank_bank.LowRankBank) -> None:
         for slot in range(len(bank._state.slots)):
             V = bank._directions(slot)
             off = float(np.abs(V @ V.T - np.eye(len(V))).max()) if len(V) else 0.0
             seen["oblique"] = max(seen["oblique"], off)
-            seen["mended"] += off > lowrank_bank.HEALTHY
+            seen["mended"] += off > lowrank_bank.MAX_ORTHOGONALITY_LOSS
         own(bank)
 
     return seen, check_up
@@ -54,7 +54,7 @@ def drifting_blobs(chunk: int) -> Events:
 
 def run(name: str, rounds: int, settings: dict[str, Any], twin: str | None, progress: Progress) -> dict[str, Any]:
     seen, check_up = watched()
-    own, lowrank_bank.LowRankBank._check_up = lowrank_bank.LowRankBank._check_up, check_up
+    own, lowrank_bank.LowRankBank._repair_rounding = lowrank_bank.LowRankBank._repair_rounding, check_up
     task = progress.add_task(name, total=rounds)
     trackers = [track_metric(25, engine=e, n_scales=SCALES, **settings) for e in ("lowrank", twin) if e]
     worst, done = 0.0, 0
@@ -71,7 +71,7 @@ def run(name: str, rounds: int, settings: dict[str, Any], twin: str | None, prog
             done += CHUNK
             progress.update(task, completed=min(done, rounds))
     finally:
-        lowrank_bank.LowRankBank._check_up = own
+        lowrank_bank.LowRankBank._repair_rounding = own
     last = trackers[-1].bank
     apart = [distance(trackers[0], j, last.learner(j).matrix) for j in range(SCALES)] if twin else [0.0]
     return {

@@ -1,9 +1,10 @@
-"""Tracked distances for River: from pairs (PairMetric), from class labels (LabelMetric), and k-NN under one."""
+"""Tracked metrics for River: learned from pairs (PairMetric) or from class labels (LabelMetric), and a k-NN classifier."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from math import inf, isfinite
 from numbers import Real
 from typing import Any, TypeAlias
@@ -16,13 +17,14 @@ except ImportError:
     raise ImportError("ocelad.river needs River: pip install 'ocelad[river]'") from None
 
 from ocelad._typing import Floats
-from ocelad._validation import check_choice, check_integer, check_label, check_number
-from ocelad.engines.grow import grown
-from ocelad.engines.track import track_metric
+from ocelad._validation import check_choice, check_integer, check_label
+from ocelad.engines.grow import add_features
+from ocelad.engines.rice import track_metric
+from ocelad.engines.rice_settings import Rice
 from ocelad.ensemble.ocelad import Ocelad
-from ocelad.estimators.reservoir import FARTHEST, Partner, Reservoir
+from ocelad.estimators.methods import Method, check_method
+from ocelad.estimators.reservoir import MAX_COORDINATE, Partner, Reservoir
 from ocelad.estimators.scaling import SQUARED_LENGTH, DistanceScaler, ScaleSetting
-from ocelad.learners.comid import LossName
 from ocelad.metric import Metric
 from ocelad.pairs import Events, subtract
 
@@ -33,32 +35,27 @@ Point: TypeAlias = dict[Hashable, float]
 
 
 class PairMetric(base.Base):
-    """Learns a distance between dicts from pairs that are similar or not, and follows it when it changes.
+    """Learns a metric on dicts from similar and dissimilar pairs, and keeps tracking it when it changes.
 
-    Features may come and go: an absent one counts as 0, and a new one starts with the initial weight, while what is
-    known of the others is kept. What is refused changes nothing.
+    Features may appear at any time: an absent feature counts as 0, and a new one starts with the initial weight without
+    changing the others. A call that raises an error has no effect.
 
     Parameters
     ----------
-    loss : {"logistic", "hinge", "squared_hinge"}
-        Of the margin.
-    step_size : float
-        eta0; see ``ocelad.track_metric``.
-    shrinkage : float
-        rho, how strongly weights are pulled to zero. Room for features is made ahead of them, and what waits there is
-        shrunk as well.
-    diagonal : bool
-        Whether there is one weight per feature and no correlations: for very many features.
-    initial_scale : float
-        The weight of a feature at first, of points divided by the scale; with "auto", a pair of average distance is
-        then at the threshold.
+    method : "rice" or Rice
+        The settings of RICE-OCELAD; "rice" means ``Rice()``. ``initial_scale`` is the initial weight of a feature,
+        after scaling; None means 0.1, which puts a pair of typical distance at the threshold. ``max_norm`` and
+        ``max_rank`` must be None, because the number of features grows. With ``shrinkage``, the weights of features
+        that have not appeared yet shrink as well. ``diagonal=True`` suits very many features.
     scale : "auto" or float
-        The length that points are divided by. "auto": found from the first 100 pairs (``ocelad.estimators.scaling.DistanceScaler``).
+        The length by which points are divided. "auto": estimated from the first 100 pairs (see
+        ``ocelad.estimators.scaling.DistanceScaler``).
 
     Examples
     --------
+    >>> from ocelad import Rice
     >>> from ocelad.river import PairMetric
-    >>> metric = PairMetric(step_size=0.05)
+    >>> metric = PairMetric(method=Rice(step_size=0.05))
     >>> for i in range(200):
     ...     metric.learn_pair({"size": i % 7, "noise": i % 5}, {"size": i % 7, "noise": i % 3}, similar=True)
     ...     metric.learn_pair({"size": i % 7, "noise": i % 5}, {"size": i % 7 + 3, "noise": i % 5}, similar=False)
@@ -68,69 +65,56 @@ class PairMetric(base.Base):
     False
     """
 
-    def __init__(
-        self,
-        *,
-        loss: LossName = "logistic",
-        step_size: float = 1e-2,
-        shrinkage: float = 0.0,
-        diagonal: bool = False,
-        initial_scale: float = 1.0 / SQUARED_LENGTH,
-        scale: ScaleSetting = "auto",
-    ) -> None:
-        self.loss = loss
-        self.step_size = step_size
-        self.shrinkage = shrinkage
-        self.diagonal = diagonal
-        self.initial_scale = initial_scale
+    def __init__(self, *, method: Method = "rice", scale: ScaleSetting = "auto") -> None:
+        self.method = method
         self.scale = scale
-        self._tracked = _Tracked(self)
+        self._tracker = _GrowingTracker(method, scale)
 
     @property
     def n_rounds(self) -> int:
-        """How many pairs it has learned from."""
-        return self._tracked.n_rounds
+        """The number of pairs learned from."""
+        return self._tracker.n_rounds
 
     @property
     def threshold(self) -> float:
-        """On the distance: points at most this far apart are similar."""
-        return self._tracked.metric().distance_threshold
+        """The threshold on the distance: points at most this far apart are similar."""
+        return self._tracker.metric().distance_threshold
 
     def learn_pair(self, x: Features, z: Features, similar: Any) -> None:
         """Learn that two points are similar (True or +1) or not (False or -1)."""
         y = check_label(similar, "similar")
-        one, other = checked_point(x, "x"), checked_point(z, "z")
-        self._tracked.learn(one, [Partner(other, y > 0)])
+        point, other = check_point(x, "x"), check_point(z, "z")
+        self._tracker.learn(point, [Partner(other, y > 0)])
 
     def distance(self, x: Features, z: Features) -> float:
-        """The tracked distance between two points."""
-        return self._tracked.distance(checked_point(x, "x"), checked_point(z, "z"))
+        """Return the tracked distance between two points."""
+        return self._tracker.distance(check_point(x, "x"), check_point(z, "z"))
 
     def similar(self, x: Features, z: Features) -> bool:
-        """Whether two points are at most ``threshold`` apart."""
+        """Return whether two points are at most ``threshold`` apart."""
         return self.distance(x, z) <= self.threshold
 
 
 class LabelMetric(base.SupervisedTransformer):
-    """Maps points to where Euclidean distance is a distance tracked from class labels: near within a class.
+    """Maps points to a space where Euclidean distance is a metric learned from class labels: small within a class.
 
-    Every point is compared with past ones: by turns with one of its class, a similar pair, and with one of another
-    class, a dissimilar pair. Points are mapped by the symmetric root of the metric, ``x -> M^(1/2) x``, the one root
-    that turns nothing. It moves little when M does, and each feature out goes with the feature in of the same name.
-    Principal axes could change signs and places from one point to the next, while what comes after in a pipeline learns
-    by the names.
+    Every point is compared with past points, alternately with one of its class (a similar pair) and with one of another
+    class (a dissimilar pair). Points are mapped by the symmetric square root of the metric, ``x -> M^(1/2) x``. It
+    changes little when M does, and each output feature belongs to the input feature of the same name. Principal axes,
+    in contrast, could change signs and order from one point to the next, which would mislead the next model of a
+    pipeline.
 
     Parameters
     ----------
     reservoir_size : int
-        How many past points are kept as partners; see ``ocelad.estimators.reservoir.Reservoir``. After a change, partners from
-        before it mislead, for about as many points as this.
+        The number of past points that are kept as partners; see ``ocelad.estimators.reservoir.Reservoir``. After a
+        change, partners from before it mislead for about this many points.
     pairs_per_point : int
-        How many partners a point gets; 0: it learns nothing, and distances are Euclidean but for a factor.
-    loss, step_size, shrinkage, diagonal, initial_scale, scale
-        As of ``PairMetric``.
+        The number of partners of a point; 0: nothing is learned, and distances are Euclidean up to a factor.
+    method, scale
+        As in ``PairMetric``.
     seed : int or None
-        Of the drawing of partners.
+        The seed of the draws of partners.
 
     Examples
     --------
@@ -143,8 +127,8 @@ class LabelMetric(base.SupervisedTransformer):
 
     Notes
     -----
-    What is absent from a point counts as 0 and may still have a value where it is mapped to: there are as many names
-    out as are known, those of the point first.
+    A feature that is absent from a point counts as 0 but can have a nonzero output. The output has all features seen so
+    far, those of the point first.
     """
 
     def __init__(
@@ -152,65 +136,56 @@ class LabelMetric(base.SupervisedTransformer):
         *,
         reservoir_size: int = 100,
         pairs_per_point: int = 2,
-        loss: LossName = "logistic",
-        step_size: float = 1e-2,
-        shrinkage: float = 0.0,
-        diagonal: bool = False,
-        initial_scale: float = 1.0 / SQUARED_LENGTH,
+        method: Method = "rice",
         scale: ScaleSetting = "auto",
         seed: int | None = None,
     ) -> None:
         self.reservoir_size = reservoir_size
         self.pairs_per_point = pairs_per_point
-        self.loss = loss
-        self.step_size = step_size
-        self.shrinkage = shrinkage
-        self.diagonal = diagonal
-        self.initial_scale = initial_scale
+        self.method = method
         self.scale = scale
         self.seed = seed
-        self._drawn = _Drawn(self)
+        self._learner = _LabelLearner(reservoir_size, pairs_per_point, method, scale, seed)
 
     @property
     def n_rounds(self) -> int:
-        """How many pairs it has learned from."""
-        return self._drawn.tracked.n_rounds
+        """The number of pairs learned from."""
+        return self._learner.tracker.n_rounds
 
     def distance(self, x: Features, z: Features) -> float:
-        """The tracked distance between two points."""
-        return self._drawn.tracked.distance(checked_point(x, "x"), checked_point(z, "z"))
+        """Return the tracked distance between two points."""
+        return self._learner.tracker.distance(check_point(x, "x"), check_point(z, "z"))
 
     def learn_one(self, x: Features, y: Any) -> None:
-        """Learn that point x is of class y."""
-        self._drawn.learn(checked_point(x, "x"), y)
+        """Learn that point x has class y."""
+        self._learner.learn(check_point(x, "x"), y)
 
     def transform_one(self, x: Features) -> dict[Any, float]:
-        """The point where Euclidean distance is the tracked distance, with the same names."""
-        point, tracked = checked_point(x, "x"), self._drawn.tracked
-        root = tracked.weight_of_the_unknown() ** 0.5
+        """Map a point to the space where Euclidean distance equals the tracked distance, with the same names."""
+        point, tracker = check_point(x, "x"), self._learner.tracker
+        root = tracker.initial_weight() ** 0.5
         mapped: dict[Any, float] = {name: root * value for name, value in point.items()}
-        if tracked.columns:
-            values = tracked.mapped(tracked.vector(point)).tolist()
-            mapped |= {name: values[column] for name, column in tracked.columns.items()}
+        if tracker.columns:
+            values = tracker.apply_root(tracker.vector(point)).tolist()
+            mapped |= {name: values[column] for name, column in tracker.columns.items()}
         return mapped
 
 
 class MetricKNNClassifier(base.Classifier):
-    """k nearest neighbours among recent points, under a distance tracked from their classes.
+    """A k-nearest-neighbours classifier over recent points, under a metric learned from their classes.
 
-    The last ``window_size`` points are kept as they came. Their distances are those of the metric as it is now, so that
-    old points are seen with today's eyes.
+    The last ``window_size`` points are stored unmapped, so that their distances always follow the current metric.
 
     Parameters
     ----------
     n_neighbors : int
-        How many neighbours vote.
+        The number of neighbours that vote.
     window_size : int
-        Among how many recent points they are looked for.
+        The number of recent points among which neighbours are searched.
     weighted : bool
-        Whether a neighbour's vote counts by one over its distance; those at distance 0, if any, then decide alone.
-    reservoir_size, pairs_per_point, loss, step_size, shrinkage, diagonal, initial_scale, scale, seed
-        As of ``LabelMetric``; with ``pairs_per_point=0`` it is plain k-NN.
+        Whether votes are weighted by the inverse distance. Neighbours at distance 0, if any, then share all votes.
+    reservoir_size, pairs_per_point, method, scale, seed
+        As in ``LabelMetric``; with ``pairs_per_point=0`` it is Euclidean k-NN.
 
     Examples
     --------
@@ -230,11 +205,7 @@ class MetricKNNClassifier(base.Classifier):
         *,
         reservoir_size: int = 100,
         pairs_per_point: int = 2,
-        loss: LossName = "logistic",
-        step_size: float = 1e-2,
-        shrinkage: float = 0.0,
-        diagonal: bool = False,
-        initial_scale: float = 1.0 / SQUARED_LENGTH,
+        method: Method = "rice",
         scale: ScaleSetting = "auto",
         seed: int | None = None,
     ) -> None:
@@ -243,14 +214,10 @@ class MetricKNNClassifier(base.Classifier):
         self.weighted = check_choice(weighted, "weighted", (False, True))
         self.reservoir_size = reservoir_size
         self.pairs_per_point = pairs_per_point
-        self.loss = loss
-        self.step_size = step_size
-        self.shrinkage = shrinkage
-        self.diagonal = diagonal
-        self.initial_scale = initial_scale
+        self.method = method
         self.scale = scale
         self.seed = seed
-        self._drawn = _Drawn(self)
+        self._learner = _LabelLearner(reservoir_size, pairs_per_point, method, scale, seed)
         self._window = np.zeros((0, 0))
         self._labels: list[Hashable] = []
         self._n_points = 0
@@ -262,50 +229,51 @@ class MetricKNNClassifier(base.Classifier):
 
     @property
     def n_rounds(self) -> int:
-        """How many pairs it has learned from."""
-        return self._drawn.tracked.n_rounds
+        """The number of pairs learned from."""
+        return self._learner.tracker.n_rounds
 
     def learn_one(self, x: Features, y: Any) -> None:
-        """Learn that point x is of class y."""
-        point = checked_point(x, "x")
-        self._drawn.learn(point, y)
+        """Learn that point x has class y."""
+        point = check_point(x, "x")
+        self._learner.learn(point, y)
         at = self._n_points % self.window_size
-        self._have_room(at + 1, self._drawn.tracked.room)
-        self._window[at] = self._drawn.tracked.vector(point)
+        self._reserve_window(at + 1, self._learner.tracker.capacity)
+        self._window[at] = self._learner.tracker.vector(point)
         self._labels[at : at + 1] = [y]
         self._n_points += 1
         self._classes[y] = None
 
     def predict_proba_one(self, x: Features, **kwargs: Any) -> dict[Any, float]:
-        """The share of each class that was ever learned in the votes of the nearest neighbours."""
-        point, tracked = checked_point(x, "x"), self._drawn.tracked
+        """Return the fraction of the nearest neighbours' votes for each class learned so far."""
+        point, tracker = check_point(x, "x"), self._learner.tracker
         votes: dict[Any, float] = dict.fromkeys(self._classes, 0.0)
         if not self._labels:
             return votes
-        # A feature that was never learned is as far from all, and says nothing.
-        differences = self._window[: len(self._labels)] - tracked.vector(point)
-        squares = tracked.metric().squared_length(differences)
+        # Features that were never learned add the same to all distances and are left out.
+        differences = self._window[: len(self._labels)] - tracker.vector(point)
+        squares = tracker.metric().squared_length(differences)
         k = min(self.n_neighbors, len(squares))
         nearest = np.argpartition(squares, k - 1)[:k]
         distances = np.sqrt(squares[nearest])
-        for at, share in zip(nearest.tolist(), _shares(distances, self.weighted).tolist(), strict=True):
-            votes[self._labels[at]] += share
+        for at, weight in zip(nearest.tolist(), _vote_weights(distances, self.weighted).tolist(), strict=True):
+            votes[self._labels[at]] += weight
         return votes
 
-    def _have_room(self, count: int, width: int) -> None:
+    def _reserve_window(self, count: int, width: int) -> None:
+        """Enlarge the window to at least ``count`` rows and ``width`` columns."""
         rows, columns = self._window.shape
         if count > rows or width > columns:
-            # Doubled, so that a point costs the same on average, and no more than is needed.
+            # Doubling keeps the average cost per point constant.
             rows = rows if count <= rows else min(max(2 * rows, 16), self.window_size)
             window = np.zeros((rows, max(width, columns)))
             window[: self._window.shape[0], :columns] = self._window
             self._window = window
 
 
-def checked_point(x: Features, name: str) -> Point:
-    """The features as finite floats; refused otherwise.
+def check_point(x: Features, name: str) -> Point:
+    """Return the features as floats; refuse values that are not finite numbers.
 
-    >>> checked_point({"height": "tall"}, "x")
+    >>> check_point({"height": "tall"}, "x")
     Traceback (most recent call last):
         ...
     TypeError: feature 'height' of x is 'tall'; accepted: finite numbers
@@ -323,81 +291,74 @@ def checked_point(x: Features, name: str) -> Point:
                 value = inf
         if not isfinite(value):
             raise ValueError(f"feature {feature!r} of {name} is {value!r}; accepted: finite numbers")
-        if abs(value) > FARTHEST:
-            raise ValueError(f"feature {feature!r} of {name} is {value!r}; accepted: numbers up to {FARTHEST:g}")
+        if abs(value) > MAX_COORDINATE:
+            raise ValueError(f"feature {feature!r} of {name} is {value!r}; accepted: numbers up to {MAX_COORDINATE:g}")
         point[feature] = value
     return point
 
 
-class _Tracked:
-    """A tracker of points with names: each feature has a column, and it grows with the features."""
+class _GrowingTracker:
+    """A tracker of points with named features: each feature has a column, and columns are added for new features."""
 
-    def __init__(self, wanted: Any) -> None:
-        self._settings = {
-            "loss": wanted.loss,
-            "step_size": wanted.step_size,
-            "shrinkage": wanted.shrinkage,
-            "diagonal": wanted.diagonal,
-            "initial_scale": check_number(wanted.initial_scale, "initial_scale", at_least=0),
-        }
-        track_metric(1, **self._settings)  # refuses what has no meaning
-        self._yardstick = DistanceScaler(wanted.scale)
+    def __init__(self, method: Method, scale: ScaleSetting) -> None:
+        self._rice = _check_rice(method)
+        self._scaler = DistanceScaler(scale)
         self._ocelad: Ocelad[Any, Metric] | None = None
         self._metric: Metric | None = None
         self._root: Floats | None = None
         self.columns: dict[Hashable, int] = {}
-        self.room = 0
+        self.capacity = 0
 
     @property
     def n_rounds(self) -> int:
         return 0 if self._ocelad is None else self._ocelad.n_rounds
 
     def learn(self, point: Point, partners: Sequence[Partner]) -> None:
-        """Rounds pass on the point and each of its partners: all of them, or none where one is refused."""
+        """Learn from the pairs of a point and each of its partners; an error in one has no effect at all."""
         columns = self._with_columns(point, *(partner.point for partner in partners))
-        ocelad, room = self._with_room(len(columns))
-        yardstick = self._yardstick.copy()
+        ocelad, capacity = self._with_capacity(len(columns))
+        scaler = self._scaler.copy()
         if partners:
-            x = _vector(point, columns, room)
-            U = np.array([subtract(x, _vector(partner.point, columns, room)) for partner in partners])
-            ocelad = copy(ocelad)  # a replay puts other values into the place of those it finds
-            ocelad.replay(Events(yardstick.measured(U), [partner.similar for partner in partners]))
-        self._ocelad, self.columns, self.room, self._yardstick = ocelad, columns, room, yardstick
+            x = _vector(point, columns, capacity)
+            U = np.array([subtract(x, _vector(partner.point, columns, capacity)) for partner in partners])
+            ocelad = copy(ocelad)  # a replay replaces the attributes of the copy only
+            ocelad.replay(Events(scaler.rescale(U), [partner.similar for partner in partners]))
+        self._ocelad, self.columns, self.capacity, self._scaler = ocelad, columns, capacity, scaler
         self._metric = self._root = None
 
     def _with_columns(self, *points: Point) -> dict[Hashable, int]:
-        """The columns of the features, new ones behind the others in an order that does not depend on the dicts'."""
+        """Return the columns of all features; the order of new ones does not depend on the order of the dicts."""
         new = {name for point in points for name in point if name not in self.columns}
         if not new:
             return self.columns
         names = sorted(new, key=lambda name: (type(name).__name__, str(name)))
         return self.columns | {name: len(self.columns) + i for i, name in enumerate(names)}
 
-    def _with_room(self, count: int) -> tuple[Ocelad[Any, Metric], int]:
-        """A tracker with room for so many features: this one, or one that has grown."""
+    def _with_capacity(self, n_features: int) -> tuple[Ocelad[Any, Metric], int]:
+        """Return a tracker for at least this many features, and its capacity."""
         if self._ocelad is None:
-            room = max(count, 1)
-            return track_metric(room, **self._settings), room
-        if count <= self.room:
-            return self._ocelad, self.room
-        # Twice the room, so that many features that come one by one cost little each; what waits holds zeros.
-        room = max(count, 2 * self.room)
-        return grown(self._ocelad, room), room
+            capacity = max(n_features, 1)
+            return track_metric(capacity, self._rice), capacity
+        if n_features <= self.capacity:
+            return self._ocelad, self.capacity
+        # Doubling keeps the average cost per new feature small; unused columns hold zeros.
+        capacity = max(n_features, 2 * self.capacity)
+        return add_features(self._ocelad, capacity), capacity
 
     def vector(self, point: Point) -> Floats:
-        """The point's values in their columns; those of features without a column are left out."""
-        return _vector(point, self.columns, self.room)
+        """Return the values of a point in their columns, without features that have no column."""
+        return _vector(point, self.columns, self.capacity)
 
     def metric(self) -> Metric:
-        """The metric of points as they are given; mixed once in a round."""
+        """Return the metric of the unscaled points; it is computed once per round."""
         if self._ocelad is None:
-            return Metric.from_diagonal([self.weight_of_the_unknown()])
+            return Metric.from_diagonal([self.initial_weight()])
         if self._metric is None:
-            self._metric = self._ocelad.play().scaled(self._yardstick.length**-2)
+            self._metric = self._ocelad.play().scaled(self._scaler.length**-2)
         return self._metric
 
-    def mapped(self, vector: Floats) -> Floats:
-        """``M^(1/2) v``, by the symmetric root of the metric."""
+    def apply_root(self, vector: Floats) -> Floats:
+        """Return ``M^(1/2) v``, with the symmetric root of the metric."""
         metric = self.metric()
         if metric.is_diagonal:
             return np.asarray(np.sqrt(metric.diagonal) * vector)
@@ -406,19 +367,33 @@ class _Tracked:
             self._root = (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T
         return np.asarray(self._root @ vector)
 
-    def weight_of_the_unknown(self) -> float:
-        """What a feature that was never met would start with."""
-        return float(self._settings["initial_scale"] * self._yardstick.length**-2)
+    def initial_weight(self) -> float:
+        """Return the weight of a feature that has not appeared yet."""
+        assert self._rice.initial_scale is not None
+        return float(self._rice.initial_scale * self._scaler.length**-2)
 
     def distance(self, x: Point, z: Point) -> float:
         unknown = (x.keys() | z.keys()) - self.columns.keys()
-        rest = self.weight_of_the_unknown() * sum((x.get(name, 0.0) - z.get(name, 0.0)) ** 2 for name in unknown)
-        inside = self.metric().squared_length(self.vector(x) - self.vector(z)) if self.room else 0.0
+        rest = self.initial_weight() * sum((x.get(name, 0.0) - z.get(name, 0.0)) ** 2 for name in unknown)
+        inside = self.metric().squared_length(self.vector(x) - self.vector(z)) if self.capacity else 0.0
         return float(np.sqrt(inside + rest))
 
 
-def _vector(point: Point, columns: Mapping[Hashable, int], room: int) -> Floats:
-    vector = np.zeros(room)
+def _check_rice(method: Method) -> Rice:
+    """Return valid settings with ``initial_scale`` filled in; refuse those that a growing metric does not support."""
+    rice = check_method(method)
+    if not isinstance(rice, Rice):
+        raise ValueError(f"the models for River learn by RICE-OCELAD; method must be 'rice' or a Rice, got {method!r}")
+    for name in ("max_norm", "max_rank"):
+        if getattr(rice, name) is not None:
+            raise ValueError(f"{name} must be None in models for River, because their number of features grows")
+    if rice.initial_scale is None:
+        rice = replace(rice, initial_scale=1.0 / SQUARED_LENGTH)
+    return rice.validate(n_features=1)
+
+
+def _vector(point: Point, columns: Mapping[Hashable, int], capacity: int) -> Floats:
+    vector = np.zeros(capacity)
     for name, value in point.items():
         column = columns.get(name)
         if column is not None:
@@ -426,32 +401,36 @@ def _vector(point: Point, columns: Mapping[Hashable, int], room: int) -> Floats:
     return vector
 
 
-class _Drawn:
-    """A tracker of points with names, and the past points that it compares new ones with."""
+class _LabelLearner:
+    """A growing tracker, and the reservoir of past points that it compares new ones with."""
 
-    def __init__(self, wanted: Any) -> None:
-        self.tracked = _Tracked(wanted)
-        self._per_point = check_integer(wanted.pairs_per_point, "pairs_per_point", at_least=0)
-        self._reservoir = Reservoir(wanted.reservoir_size, wanted.seed)
+    def __init__(
+        self, reservoir_size: int, pairs_per_point: int, method: Method, scale: ScaleSetting, seed: int | None
+    ) -> None:
+        self.tracker = _GrowingTracker(method, scale)
+        self._pairs_per_point = check_integer(pairs_per_point, "pairs_per_point", at_least=0)
+        self._reservoir = Reservoir(reservoir_size, seed)
 
     def learn(self, point: Point, label: Any) -> None:
-        if label is None or not isinstance(label, Hashable) or label != label:  # which NaN is not
-            raise TypeError(f"y is {label!r}; accepted: a class, such as text, a number or a boolean")
-        before = self._reservoir.mark()
+        """Learn that a point has a class."""
+        is_nan = isinstance(label, Hashable) and label != label
+        if label is None or not isinstance(label, Hashable) or is_nan:
+            raise TypeError(f"y is {label!r}; accepted: a class, such as a string, a number or a boolean")
+        before = self._reservoir.random_state()
         try:
-            self.tracked.learn(point, self._reservoir.partners(label, self._per_point))
+            self.tracker.learn(point, self._reservoir.draw_partners(label, self._pairs_per_point))
         except BaseException:
-            self._reservoir.rewind(before)
+            self._reservoir.set_random_state(before)
             raise
-        if self._per_point:
-            self._reservoir.put(point, label)
+        if self._pairs_per_point:
+            self._reservoir.add(point, label)
 
 
-def _shares(distances: Floats, weighted: bool) -> Floats:
-    """The share of each neighbour in the vote."""
+def _vote_weights(distances: Floats, weighted: bool) -> Floats:
+    """Return the weight of each neighbour's vote; they sum to 1."""
     if not weighted:
         return np.full(len(distances), 1.0 / len(distances))
     nearest = distances.min()
-    # Relative to the nearest, which keeps tiny distances from overflowing; where it is zero, those at zero decide.
+    # Relative to the nearest one, so that tiny distances do not overflow.
     votes = (distances == 0.0).astype(np.float64) if nearest == 0.0 else nearest / distances
     return np.asarray(votes / votes.sum())

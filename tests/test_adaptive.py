@@ -20,7 +20,7 @@ from ocelad.adaptive.kernels import experts, platt
 from ocelad.adaptive.metric_regularization import played_matrix
 from ocelad.adaptive.track import MOST_FEATURES, resume, track_adaptive
 from ocelad.ensemble.schedule import Scale
-from ocelad.ensemble.weight_updates import FAINTEST
+from ocelad.ensemble.weight_updates import MIN_LOG_WEIGHT
 from ocelad.ensemble.weighting import DiscountedHedge, RoundInfo
 from ocelad.pairs import Event, Events
 
@@ -120,7 +120,7 @@ def test_a_stream_can_be_cut_anywhere(data):
     margins = whole.replay(events)
     parts = [cut.replay(events[a:b]) for a, b in zip([0, *cuts], [*cuts, rounds], strict=True)]
     assert (np.concatenate(parts) == margins).all()
-    own = [stepped.step(event).played(stepped.bank.last_margins) for event in events]
+    own = [stepped.step(event).ensemble_value(stepped.bank.last_margins) for event in events]
     np.testing.assert_allclose(own, margins, rtol=1e-12, atol=1e-12)  # weights are divided first, or sums
     for other in (cut, stepped):
         assert_same_bits(whole, other)
@@ -182,7 +182,7 @@ def test_damaged_arrays_are_refused(rounds):
             continue  # no column can be taken from an array without any
         with pytest.raises(ValueError, match=name.removeprefix("bank.").removeprefix("comid.")):
             resume(damaged, metadata)
-    with pytest.raises(ValueError, match="'more' was kept, which is not known here"):
+    with pytest.raises(ValueError, match="saved state holds 'more', which is unknown"):
         resume({**arrays, "more": np.zeros(1)}, metadata)
 
 
@@ -359,7 +359,7 @@ def test_played_matrices_are_positive_semidefinite(seed, n, trust):
 
 RECORDS = st.integers(1, 6).flatmap(
     lambda k: st.tuples(
-        st.lists(st.floats(FAINTEST, 0.0), min_size=k, max_size=k),
+        st.lists(st.floats(MIN_LOG_WEIGHT, 0.0), min_size=k, max_size=k),
         st.lists(st.floats(0.0, 20.0), min_size=k, max_size=k),
     )
 )
@@ -375,13 +375,13 @@ def test_discounted_weights(case, shift):
     assert (records == before).all()
     weights = weighting.weights(after)
     assert weights.max() == 1.0
-    assert weights.min() >= np.exp(FAINTEST) * (1.0 - 1e-12)
+    assert weights.min() >= np.exp(MIN_LOG_WEIGHT) * (1.0 - 1e-12)
     # What all lose alike does not matter.
     moved = weighting.weights(weighting.learn(records, RoundInfo(2, 0, losses + shift, halves), halves))
     np.testing.assert_allclose(moved, weights, rtol=1e-9)
     # By the definition, written out.
     logs = (1.0 - 1.0 / DiscountedHedge.horizon) * logarithms - losses
-    np.testing.assert_allclose(np.log(weights), np.maximum(logs - logs.max(), FAINTEST), atol=1e-9)
+    np.testing.assert_allclose(np.log(weights), np.maximum(logs - logs.max(), MIN_LOG_WEIGHT), atol=1e-9)
 
 
 def test_discounted_weights_let_anyone_come_back():
@@ -389,7 +389,7 @@ def test_discounted_weights_let_anyone_come_back():
     records = np.transpose([weighting.begin(Scale(j, 1), t=1) for j in (0, 1)])
     for t in range(1000):
         records = weighting.learn(records, RoundInfo(t + 1, 0, np.array([0.0, 1.0]), halves), halves)
-    assert weighting.weights(records)[1] == pytest.approx(np.exp(FAINTEST))
+    assert weighting.weights(records)[1] == pytest.approx(np.exp(MIN_LOG_WEIGHT))
     for t in range(20):
         records = weighting.learn(records, RoundInfo(t + 1, 0, np.array([1.0, 0.0]), halves), halves)
     assert weighting.weights(records)[1] == 1.0
@@ -461,7 +461,7 @@ def test_which_engine_there_is():
 
 def test_experts_have_names():
     bank = AdaptiveBank(3, windows=(10, 20))
-    assert len(set(bank.experts)) == len(bank.experts) == track_adaptive(3).round_state.active - len(WINDOWS) + 2
+    assert len(set(bank.expert_names)) == len(bank.expert_names) == track_adaptive(3).round_state.n_active - len(WINDOWS) + 2
 
 
 # -- Changes, one by one --

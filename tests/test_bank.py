@@ -65,7 +65,7 @@ def test_what_the_finest_scale_starts_from(finest):
     plays = np.array([learner.play()[0] for learner in after.learners])
     made.clear()
     ocelad.step(event)
-    before = ocelad.round_state.before
+    before = ocelad.round_state.previous_weights
     if finest == "carry":
         assert made == []
         assert ocelad.bank.learners[0].play() == plays[0]
@@ -140,9 +140,9 @@ class Broken(Mean):
     [
         ("loss nan", r"returned the loss nan"),
         ("loss inf", r"returned the loss inf"),
-        ("loss raises", r"could not judge the event \(ZeroDivisionError: by zero\)"),
+        ("loss raises", r"could not compute its loss \(ZeroDivisionError: by zero\)"),
         ("update raises", r"could not learn from the event \(RuntimeError: cannot learn\)"),
-        ("plays nan", r"came to play array\(\[nan\]\), where finite numbers are needed"),
+        ("plays nan", r"returned the play array\(\[nan\]\), which is not finite"),
     ],
 )
 def test_a_learner_that_fails_is_named_and_nothing_has_changed(how, sentence):
@@ -168,7 +168,7 @@ def test_a_learner_that_cannot_be_started_is_named():
     ocelad.step(np.ones(1))
     ocelad.step(np.ones(1))
     round_state, play = ocelad.round_state, ocelad.play()
-    with pytest.raises(LearnerError, match=r"in round 4 .* scale 2 .* could not be started \(KeyError: 'no room'\)"):
+    with pytest.raises(LearnerError, match=r"in round 4 .* scale 2 .* could not start \(KeyError: 'no room'\)"):
         ocelad.step(np.ones(1))
     assert ocelad.round_state is round_state
     assert ocelad.play() == play
@@ -178,10 +178,10 @@ def test_a_learner_that_cannot_be_started_is_named():
     ("play", "sentence"),
     [
         (lambda: 1 / 0, r"scale 0 .* could not play \(ZeroDivisionError"),
-        (lambda: float("inf"), "scale 0 .* came to play inf"),
-        (lambda: None, "scale 0 .* came to play None"),
-        (lambda: {"a": np.array([1.0, np.nan])}, "scale 0 .* came to play"),
-        (lambda: (1.0, complex("nan")), "scale 0 .* came to play"),
+        (lambda: float("inf"), "scale 0 .* returned the play inf"),
+        (lambda: None, "scale 0 .* returned the play None"),
+        (lambda: {"a": np.array([1.0, np.nan])}, "scale 0 .* returned the play"),
+        (lambda: (1.0, complex("nan")), "scale 0 .* returned the play"),
         (lambda: [1.0, 2.0], r"plays of type list could not be averaged .* LearnerBank\(make, mix\)"),
         (lambda: "left", "plays of type str could not be averaged"),
     ],
@@ -225,7 +225,7 @@ def test_plays_of_any_kind_with_a_mix_of_ones_own(finest):
     assert fit.play()["line"].slope == mean.play()
 
 
-@pytest.mark.parametrize("stage", ["reweigh", "_next_turn"])
+@pytest.mark.parametrize("stage", ["learn", "_next_round_state"])
 def test_an_interrupt_between_learning_and_weighing_changes_nothing(monkeypatch, stage):
     ocelad = steps(Ocelad(LearnerBank(Mean)), 5)
     before = ocelad.play().copy()
@@ -234,10 +234,10 @@ def test_an_interrupt_between_learning_and_weighing_changes_nothing(monkeypatch,
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        if stage == "reweigh":
-            patch.setattr("ocelad.ensemble.weighting.reweigh", interrupt)
+        if stage == "learn":
+            patch.setattr("ocelad.ensemble.weighting.rescaled_regret_update", interrupt)
         else:
-            patch.setattr(Ocelad, "_next_turn", interrupt)
+            patch.setattr(Ocelad, "_next_round_state", interrupt)
         with pytest.raises(KeyboardInterrupt):
             ocelad.step(np.ones(1))
     assert ocelad.n_rounds == 5
@@ -252,14 +252,14 @@ def test_a_bank_that_returns_something_else_than_losses_is_refused(losses):
 
     ocelad = Ocelad(Odd(Mean))
     before = ocelad.play()
-    with pytest.raises(ValueError, match="a bank must return 1 finite losses in round 1"):
+    with pytest.raises(ValueError, match="observe must return 1 finite losses in round 1"):
         ocelad.step(np.ones(1))
     assert ocelad.play() == before
 
 
 @pytest.mark.parametrize("bank", [None, Mean, [1]])
 def test_what_is_no_bank_is_refused(bank):
-    with pytest.raises(TypeError, match="bank must have start, observe and mix"):
+    with pytest.raises(TypeError, match="bank must have the methods start, observe and mix"):
         Ocelad(bank)
 
 
@@ -467,7 +467,7 @@ class MixesNan(LearnerBank):
     [
         (ReadingChanges, "mix must give the same twice"),
         (ReadingChangesLater, "reading must change nothing"),
-        (OneLossTooMany, "a bank must return 1 finite losses"),
+        (OneLossTooMany, "observe must return 1 finite losses"),
         (TakesAnything, "the event that must be refused was taken"),
         (HalfARound, "an event that is refused must change nothing"),
         (MixesNan, "mix must give finite numbers; in round 3"),

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ocelad import LearnerBank, Ocelad, track_metric
-from ocelad.engines.grow import grown
-from ocelad.engines.track import comid_bank
-from ocelad.ensemble.sampling import drawn_one
+from ocelad import LearnerBank, Ocelad, Rice, track_metric
+from ocelad.engines.build import build_bank
+from ocelad.engines.grow import add_features
+from ocelad.engines.kernels.baseline_updates import PRIOR, WEALTH
+from ocelad.ensemble.sampling import sample_learner
 from ocelad.ensemble.schedule import Expert, FixedExperts, Scale, Schedule
-from ocelad.ensemble.weight_updates import PRIOR, WEALTH
 from ocelad.lab.baselines.ader import Ader, ader, step_sizes
 from ocelad.lab.baselines.cbce import Cbce, cbce
 from ocelad.lab.baselines.hedge import Hedge, hedge
@@ -41,7 +41,7 @@ class ScriptedBank:
         return self
 
     def observe(self, event, round_state):
-        return np.asarray(event, dtype=float)[: round_state.active], self
+        return np.asarray(event, dtype=float)[: round_state.n_active], self
 
     def mix(self, round_state):
         return round_state.probabilities
@@ -79,11 +79,12 @@ def test_saol_by_hand():
     # weights 0.5 (1 - 0.5 * 0.3) and 0.5 (1 + 0.5 * 0.3).
     assert ocelad.round_state.weights.tolist() == [0.5, 0.5]
     ocelad.step([0.8, 0.2])
-    np.testing.assert_allclose(ocelad.round_state.before, [0.425, 0.575], rtol=1e-15)
+    np.testing.assert_allclose(ocelad.round_state.previous_weights, [0.425, 0.575], rtol=1e-15)
     # Round 3: [3, 3] begins. 3 is clipped to 1. The mean is 0.5 / 1.075 = 20/43, regrets -23/43 and 20/43.
     np.testing.assert_allclose(ocelad.round_state.weights, [0.5, 0.575], rtol=1e-15)
     ocelad.step([3.0, -1.0])
-    np.testing.assert_allclose(ocelad.round_state.before, [0.5 * (1 - 11.5 / 43), 0.575 * (1 + 10 / 43)], rtol=1e-15)
+    expected = [0.5 * (1 - 11.5 / 43), 0.575 * (1 + 10 / 43)]
+    np.testing.assert_allclose(ocelad.round_state.previous_weights, expected, rtol=1e-15)
     # Round 4: [4, 4], [4, 5] and [4, 7] begin, the last with min(1/2, 1/sqrt 4).
     assert ocelad.round_state.weights.tolist() == [0.5, 0.5, 0.5]
 
@@ -97,12 +98,12 @@ def test_cbce_by_hand():
     # positive part counts where there is no stake, and 0.3. So w = 0.3 / 2 * (1 + 0.3 * 0) for [2, 3].
     assert ocelad.round_state.weights.tolist() == [1 / 8, 1 / 8]
     ocelad.step([0.8, 0.2])
-    np.testing.assert_allclose(ocelad.round_state.before, [0.0, 0.15 / 8], rtol=1e-15)
+    np.testing.assert_allclose(ocelad.round_state.previous_weights, [0.0, 0.15 / 8], rtol=1e-15)
     # Round 3: [3, 3] has no stake: all is on [2, 3], which loses what the ensemble loses, g = 0; its w becomes
     # 0.3 / 3. The other one gains 1: w = 1 / 2, with the prior 1 / (3^2 (1 + 1)).
     np.testing.assert_allclose(ocelad.round_state.probabilities, [0.0, 1.0], rtol=1e-15)
     ocelad.step([0.0, 1.0])
-    np.testing.assert_allclose(ocelad.round_state.before, [0.5 / 18, 0.1 / 8], rtol=1e-15)
+    np.testing.assert_allclose(ocelad.round_state.previous_weights, [0.5 / 18, 0.1 / 8], rtol=1e-15)
     # Round 4: [4, 4], [4, 5], [4, 7], prior 1 / (4^2 (1 + 2)).
     np.testing.assert_allclose(ocelad.round_state.weights, [1 / 48] * 3, rtol=1e-15)
 
@@ -151,7 +152,7 @@ def brute_force(method, losses, shortest, largest=1.0, drawn=None):
         if drawn is None:
             meta = sum(a * b for a, b in zip(p, lost, strict=True))
         else:
-            meta = lost[drawn_one(np.array(p), drawn, t)]
+            meta = lost[sample_learner(np.array(p), drawn, t)]
         for i, own in zip(active, lost, strict=True):
             if method == "saol":
                 i.w *= 1.0 + min(0.5, 1.0 / math.sqrt(i.length)) * (meta - own)
@@ -174,7 +175,7 @@ def test_weights_are_those_of_the_definition(method, seed, shortest, largest, dr
     losses = rng.uniform(-0.2, 1.2, size=(50, 8)) * largest
     losses[:, int(rng.integers(4))] *= 0.3  # one scale is better, so that stakes and wealth grow
     weighting = {"saol": Saol, "cbce": Cbce}[method](largest_loss=largest)
-    ocelad = Ocelad(ScriptedBank(), shortest_interval=shortest, weighting=weighting, drawn=drawn)
+    ocelad = Ocelad(ScriptedBank(), shortest_interval=shortest, weighting=weighting, seed=drawn)
     expected = brute_force(method, losses, shortest, largest, drawn)
     for got, wanted in zip(play_all(ocelad, losses), expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-15)
@@ -262,12 +263,12 @@ def test_cbce_follows_a_scale_that_is_better_and_saol_does_too():
 
 def test_draws_follow_the_probabilities_and_are_repeatable():
     p = np.array([0.1, 0.0, 0.6, 0.3, 0.0])
-    draws = np.array([drawn_one(p, 5, t) for t in range(1, 20001)])
+    draws = np.array([sample_learner(p, 5, t) for t in range(1, 20001)])
     counts = np.bincount(draws, minlength=5)
     assert counts[1] == counts[4] == 0
     np.testing.assert_allclose(counts / 20000, p, atol=4 * 0.5 / math.sqrt(20000))
-    assert draws.tolist() == [drawn_one(p, 5, t) for t in range(1, 20001)]
-    assert draws.tolist() != [drawn_one(p, 6, t) for t in range(1, 20001)]
+    assert draws.tolist() == [sample_learner(p, 5, t) for t in range(1, 20001)]
+    assert draws.tolist() != [sample_learner(p, 6, t) for t in range(1, 20001)]
     assert draws[:1000].tolist() != draws[1024:2024].tolist()  # random numbers are made for 1024 rounds at a time
     # One round says nothing of the next.
     same = np.mean(draws[1:] == draws[:-1])
@@ -275,11 +276,11 @@ def test_draws_follow_the_probabilities_and_are_repeatable():
 
 
 def test_probabilities_that_rounding_leaves_below_one():
-    assert drawn_one(np.array([0.0, 1e-300, 0.0]), 0, 1) == 1
+    assert sample_learner(np.array([0.0, 1e-300, 0.0]), 0, 1) == 1
 
 
 def test_what_is_played_is_the_drawn_learner_and_playing_is_pure():
-    ocelad = Ocelad(ScriptedBank(), weighting=Saol(), drawn=1)
+    ocelad = Ocelad(ScriptedBank(), weighting=Saol(), seed=1)
     for t in range(100):
         j = ocelad.play()
         assert ocelad.play() == j
@@ -304,7 +305,7 @@ def test_draws_need_no_average():
             pass
 
     bank = LearnerBank(Word, starts="scratch", finest="reset")
-    assert Ocelad(bank, weighting=Saol(), drawn=0).play() == {"word": "a"}
+    assert Ocelad(bank, weighting=Saol(), seed=0).play() == {"word": "a"}
     with pytest.raises(TypeError, match="could not be averaged"):
         Ocelad(bank, weighting=Saol())
 
@@ -344,7 +345,7 @@ def test_what_scales_start_from():
         together.step(0.1 * (t % 3))
         round_state = together.round_state
         learned = before.observe(0.1 * (t % 3), round_state)[1]
-        mean = learned._average(round_state.before / round_state.before.sum(), t)
+        mean = learned._average(round_state.previous_weights / round_state.previous_weights.sum(), t)
         for scale in round_state.starting[1:]:
             assert together.bank.learners[scale.index].start == pytest.approx(mean, rel=1e-12)
         assert together.bank.learners[0].value == pytest.approx(sum(0.1 * (s % 3) for s in range(1, t + 1)))
@@ -370,13 +371,14 @@ def test_what_the_learners_of_each_method_start_from():
 @pytest.mark.parametrize("engine", ["fullrank", "lowrank", "blocked", "diagonal"])
 def test_compiled_banks_start_as_the_definition_does(engine, starts, finest):
     n, rounds = 3, 40
-    schedule, more = Schedule(1), {"starts": starts, "finest": finest, "step_size": 0.2, "loss": "logistic"}
+    schedule, more = Schedule(1), {"finest": finest, "step_size": 0.2, "loss": "logistic"}
     if engine == "diagonal":
         more |= {"diagonal": True, "shrinkage": 0.01}
     elif engine != "fullrank":
         more |= {"shrinkage": 0.01}
-    fast = comid_bank(n, schedule, engine="auto" if engine == "diagonal" else engine, **more)[0]
-    slow = comid_bank(n, schedule, engine="dense", **more)[0]
+    engine = "auto" if engine == "diagonal" else engine
+    fast = build_bank(n, Rice(engine=engine, **more), schedule, starts=starts)[0]
+    slow = build_bank(n, Rice(engine="dense", **more), schedule, starts=starts)[0]
     for weighting in (Cbce(), Saol()):
         one, other = (Ocelad(deepcopy(bank), schedule=schedule, weighting=weighting) for bank in (fast, slow))
         for event in events_of(1, n, rounds):
@@ -389,7 +391,9 @@ def test_compiled_banks_start_as_the_definition_does(engine, starts, finest):
 
 def test_a_replay_by_equation_5_keeps_to_other_starts():
     schedule, events = Schedule(1), events_of(2, 3, 60)
-    banks = [comid_bank(3, schedule, starts="scratch", finest="reset", engine=e)[0] for e in ("fullrank", "dense")]
+    banks = [
+        build_bank(3, Rice(finest="reset", engine=e), schedule, starts="scratch")[0] for e in ("fullrank", "dense")
+    ]
     fast, slow = (Ocelad(bank, schedule=schedule) for bank in banks)
     np.testing.assert_allclose(fast.replay(events), slow.replay(events), rtol=1e-9)
     np.testing.assert_allclose(fast.play().matrix, slow.play().matrix, rtol=1e-9)
@@ -447,7 +451,7 @@ def test_an_ensemble_goes_on_from_what_was_kept(name, engine):
 def test_what_was_kept_of_something_else_is_refused():
     arrays, metadata = saol(2, engine="dense").state()
     for other in (cbce(2, engine="dense"), saol(2, engine="dense", seed=1), track_metric(2, engine="dense")):
-        with pytest.raises(ValueError, match="it was kept of a tracker with"):
+        with pytest.raises(ValueError, match="the saved tracker has"):
             other.restore(arrays, metadata)
         assert other.n_rounds == 0
     tracker = cbce(2, engine="dense")
@@ -468,7 +472,7 @@ def test_what_was_kept_of_something_else_is_refused():
 def test_only_what_track_metric_made_can_grow():
     for make in ENSEMBLES.values():
         with pytest.raises(TypeError, match="accepted: what track_metric made"):
-            grown(make(2, engine="dense"), 3)
+            add_features(make(2, engine="dense"), 3)
 
 
 @pytest.mark.parametrize("starts", ["ensemble", "scratch"])
@@ -476,7 +480,7 @@ def test_banks_keep_their_contract(starts):
     events = list(events_of(7, 2, 30))
     for engine in ("fullrank", "dense"):
         refused = Event(np.array([1e200, 0.0]), -1.0)
-        check_bank(lambda: comid_bank(2, Schedule(), starts=starts, engine=engine)[0], events, refused=refused)  # noqa: B023
+        check_bank(lambda: build_bank(2, Rice(engine=engine), Schedule(), starts=starts)[0], events, refused=refused)  # noqa: B023
 
 
 def test_losses_of_any_size():
@@ -513,11 +517,11 @@ def test_a_weight_of_saol_stays_above_zero_in_the_longest_interval():
 def test_what_has_no_meaning_is_refused():
     bank = ScriptedBank()
     for error, words, make in (
-        (TypeError, "weighing must have begin, learn and weights", lambda: Ocelad(bank, weighting=Saol)),
-        (TypeError, "weighing must have begin, learn and weights", lambda: Ocelad(bank, weighting="saol")),
-        (TypeError, "drawn must be a whole number", lambda: Ocelad(bank, drawn=True)),
-        (ValueError, "drawn must be a whole number of at least 0", lambda: Ocelad(bank, drawn=-1)),
-        (TypeError, "start, observe and pick", lambda: Ocelad(track_metric, drawn=0)),
+        (TypeError, "weighting must have settings, begin, learn and weights", lambda: Ocelad(bank, weighting=Saol)),
+        (TypeError, "weighting must have settings, begin, learn and weights", lambda: Ocelad(bank, weighting="saol")),
+        (TypeError, "seed must be a whole number", lambda: Ocelad(bank, seed=True)),
+        (ValueError, "seed must be a whole number of at least 0", lambda: Ocelad(bank, seed=-1)),
+        (TypeError, "start, observe, mix and pick", lambda: Ocelad(track_metric, seed=0)),
         (TypeError, "schedule must be a Schedule or a Grid", lambda: Ocelad(bank, schedule=3)),
         (ValueError, "one or the other", lambda: Ocelad(bank, schedule=FixedExperts([1.0]), n_scales=2)),
         (ValueError, r"rates\[1\] must be a finite number above 0", lambda: FixedExperts([1.0, 0.0])),
@@ -533,7 +537,7 @@ def test_what_has_no_meaning_is_refused():
         (ValueError, "gradient_bound must be", lambda: ader(2, horizon=9, gradient_bound=0.0)),
         (ValueError, "loss_range must be", lambda: ader(2, horizon=9, loss_range=0.0)),
         (ValueError, "starts must be one of 'below', 'ensemble', 'scratch'", lambda: LearnerBank(Tally, starts="new")),
-        (ValueError, "starts must be one of", lambda: comid_bank(2, Schedule(), starts="above")),
+        (ValueError, "starts must be one of", lambda: build_bank(2, Rice(), Schedule(), starts="above")),
     ):
         with pytest.raises(error, match=words):
             make()

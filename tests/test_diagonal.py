@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ocelad import Comid, LearnerError, Metric, MetricTracker, Ocelad, Pair, track_metric
+from ocelad import Comid, LearnerError, Metric, MetricTracker, Ocelad, Pair, Rice, track_metric
 from ocelad.adaptive.precompile import precompile_engines
 from ocelad.engines.diagonal_bank import DiagonalBank
 from ocelad.engines.kernels import diagonal
@@ -69,7 +69,7 @@ def definition_and_fast(n, shortest=1, n_scales=None, settle_every=None, **chang
     start = Metric.from_diagonal(np.full(n, 1 / n))
     bank = make_bank(n, Schedule(shortest, n_scales), **settings)
     if settle_every is not None:
-        bank.check_up_every = settle_every
+        bank.repair_interval = settle_every
     shape = {"shortest_interval": shortest, "n_scales": n_scales}
     return Ocelad(DiagonalRiceBank(start, **settings), **shape), Ocelad(bank, **shape)
 
@@ -132,7 +132,7 @@ def test_a_stream_at_once_gives_the_same_bits_as_pair_by_pair(finest, shortest_i
     for other in (whole, parts, full):
         assert other.play() == one.play()
         assert (other.round_state.weights == one.round_state.weights).all()
-        assert (other.round_state.before == one.round_state.before).all()
+        assert (other.round_state.previous_weights == one.round_state.previous_weights).all()
         assert other.round_state.starting == one.round_state.starting
 
 
@@ -143,7 +143,7 @@ def test_more_scales_than_there_is_room_for_at_first():
     events = sparse_events(2, 12, 600)
     fast.replay(events)
     definition.replay(events)
-    assert fast.round_state.active > diagonal.LANES
+    assert fast.round_state.n_active > diagonal.LANES
     assert_same(fast, definition)
 
 
@@ -192,8 +192,8 @@ def test_takes_over_metrics():
     # Those of ten scales, which there is no room for at first; each learner goes on from its own.
     rng = np.random.default_rng(0)
     metrics = [Metric.from_diagonal(rng.random(5), 1.0 + rng.random()) for _ in range(10)]
-    bank = make_bank(shrinkage=0.0).taking_over(metrics)
     round_state = RoundState(600, (), np.eye(10)[7] + 1e-300, np.ones(10))
+    bank = make_bank(shrinkage=0.0).with_metrics(metrics, round_state)
     assert bank.mix(round_state).diagonal.tolist() == pytest.approx(metrics[7].diagonal.tolist())
     assert bank.mix(round_state).threshold == pytest.approx(metrics[7].threshold)
     assert track_metric(3, diagonal=True).bank.engine == "diagonal"
@@ -222,9 +222,9 @@ def test_copies_and_pickles_go_on_alike():
 )
 def test_a_pair_that_overflows_is_refused_and_nothing_has_changed(what, settings, y):
     good, far = [[0.0, 0.1], [0.0, 0.0]], [[1e149, 0.0], [0.0, 0.0]]
-    tracker = MetricTracker(method="rice", diagonal=True, loss="squared_hinge", **settings).fit([good] * 5, [y] * 5)
+    tracker = MetricTracker(method=Rice(diagonal=True, loss="squared_hinge", **settings)).fit([good] * 5, [y] * 5)
     before = tracker.metric_
-    with pytest.raises(LearnerError, match=f"in round 7 .*{what}; a smaller step_size or data of a smaller scale"):
+    with pytest.raises(LearnerError, match=f"in round 7 .*{what}; use a smaller step_size or rescale the data"):
         tracker.partial_fit([good, far], [y, y])
     with pytest.raises(LearnerError, match="in round 6"):
         tracker.learn_one(*far, y)
@@ -267,7 +267,7 @@ def test_the_estimator_on_sparse_and_dense_pairs():
     y = np.where(np.abs(X[:, 2] - Z[:, 2]) < 0.7, 1, -1)  # the third feature tells
     pairs, rows = np.stack([X, Z], axis=1), (sparse.csr_matrix(X), sparse.coo_array(Z))
     settings = {"diagonal": True, "step_size": 0.3, "shrinkage": 0.02}
-    tracker, other, single = (MetricTracker(method="rice", **settings) for _ in range(3))
+    tracker, other, single = (MetricTracker(method=Rice(**settings)) for _ in range(3))
     tracker.fit(pairs, y)
     for first in range(0, ROUNDS, 31):
         part = slice(first, first + 31)

@@ -27,8 +27,8 @@ def test_starts_and_active_scales_are_those_of_the_explicit_intervals(shortest):
     for t in range(1, 700):
         starting = [level for level, parts in intervals.items() if any(part.start == t for part in parts)]
         active = [level for level, parts in intervals.items() if any(t in part for part in parts)]
-        assert starting == list(range(schedule.starting(t)))
-        assert active == list(range(schedule.active(t)))
+        assert starting == list(range(schedule.n_starting(t)))
+        assert active == list(range(schedule.n_active(t)))
 
 
 def test_every_interval_follows_the_last_without_a_gap():
@@ -38,12 +38,12 @@ def test_every_interval_follows_the_last_without_a_gap():
 
 def test_scales_are_capped():
     schedule = Schedule(1, n_scales=3)
-    assert {schedule.active(t) for t in range(4, 200)} == {3}
-    assert max(schedule.starting(t) for t in range(1, 200)) == 3
+    assert {schedule.n_active(t) for t in range(4, 200)} == {3}
+    assert max(schedule.n_starting(t) for t in range(1, 200)) == 3
 
 
 def test_number_of_scales_grows_with_the_logarithm_of_time():
-    assert [Schedule(1).active(10**k) for k in (0, 3, 6, 12)] == [1, 10, 20, 40]
+    assert [Schedule(1).n_active(10**k) for k in (0, 3, 6, 12)] == [1, 10, 20, 40]
 
 
 @pytest.mark.parametrize("shortest", [0, -1, 1.5, "1", True, None])

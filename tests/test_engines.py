@@ -30,11 +30,13 @@ from engine_cases import (
 )
 from scipy import sparse
 
-from ocelad import LearnerError, Metric, MetricTracker, Ocelad, _compile, track_metric
+from ocelad import LearnerError, Metric, MetricTracker, Ocelad, Rice, _compile, track_metric
 from ocelad.adaptive.precompile import precompile_engines
+from ocelad.engines.build import build_compiled
+from ocelad.engines.choose import choose_engine
 from ocelad.engines.kernels import cholesky, diagonal, eigenform, fullrank, lowrank, rounds, secular
 from ocelad.engines.rice_bank import RiceBank
-from ocelad.engines.track import PRELUDE_FEATURES, PRELUDE_ROUNDS, WarmupBank, choose_engine, compiled_bank
+from ocelad.engines.warmup_bank import MAX_WARMUP_FEATURES, WARMUP_ROUNDS, WarmupBank
 from ocelad.ensemble.schedule import Schedule
 from ocelad.pairs import Event, Events
 from ocelad.testing import check_bank
@@ -104,7 +106,7 @@ def test_the_estimator_on_every_engine(engine):
     rng = np.random.default_rng(0)
     pairs, y = rng.normal(size=(ROUNDS, 2, 4)), rng.choice([-1, 1], size=ROUNDS)
     dense, fast = (
-        MetricTracker(method="rice", engine=each, step_size=0.05).fit(pairs, y)
+        MetricTracker(method=Rice(engine=each, step_size=0.05)).fit(pairs, y)
         for each in ("dense", engine.split(",")[0])
     )
     np.testing.assert_allclose(fast.get_mahalanobis_matrix(), dense.get_mahalanobis_matrix(), rtol=1e-8, atol=1e-10)
@@ -117,7 +119,7 @@ def test_the_estimator_on_every_engine(engine):
 def test_the_estimator_however_its_pairs_are_cut_into_calls(engine):
     rng = np.random.default_rng(0)
     pairs, y = rng.normal(size=(ROUNDS, 2, 4)), rng.choice([-1, 1], size=ROUNDS)
-    whole, chunks, single = (MetricTracker(method="rice", engine=engine, step_size=0.05) for _ in range(3))
+    whole, chunks, single = (MetricTracker(method=Rice(engine=engine, step_size=0.05)) for _ in range(3))
     whole.fit(pairs, y)
     for first in range(0, ROUNDS, 17):
         chunks.partial_fit(pairs[first : first + 17], y[first : first + 17])
@@ -158,7 +160,7 @@ def test_a_pair_that_overflows_is_refused_and_nothing_has_changed(engine):
     tracker = make(engine, 2, loss="squared_hinge")
     tracker.replay(Events(np.ones((5, 2)), np.ones(5)))
     before = tracker.play()
-    with pytest.raises(LearnerError, match=r"in round 6 .* a smaller step_size or data of a smaller scale"):
+    with pytest.raises(LearnerError, match=r"in round 6 .* use a smaller step_size or rescale the data"):
         tracker.step(Event(np.array([1e149, 0.0]), 1.0))
     with pytest.raises(LearnerError, match="in round 6"):
         tracker.replay(Events([[1e149, 0.0], [1.0, 0.0]], [1, 1]))
@@ -413,7 +415,7 @@ def test_a_bank_is_for_one_ocelad_and_its_schedule(engine):
     with pytest.raises(ValueError, match=f"this {name} was made for intervals of 1 rounds and up, not of 4"):
         Ocelad(make_bank(engine), shortest_interval=4)
     with pytest.raises(ValueError, match="finest must be one of"):
-        compiled_bank(
+        build_compiled(
             engine.split(",")[0],
             3,
             Schedule(),
@@ -447,8 +449,8 @@ def test_memory_grows_with_the_logarithm_of_time(engine):
         ({"engine": "blocked", "divergence": "von_neumann"}, "engine 'blocked' needs the divergence 'frobenius'"),
         ({"regularizer": "l1", "shrinkage": 0.1}, "engine 'lowrank' needs"),
         ({"engine": "fullrank", "shrinkage": 0.1}, "engine 'fullrank' needs shrinkage 0; 'lowrank'"),
-        ({"engine": "dense", "max_rank": 3}, "max_rank is of the engines .*; 'dense' keeps every direction"),
-        ({"engine": "fullrank", "max_rank": 3}, "max_rank is of the engines .*; 'fullrank' keeps every direction"),
+        ({"engine": "dense", "max_rank": 3}, "max_rank needs the engine .*; engine 'dense' keeps the full rank"),
+        ({"engine": "fullrank", "max_rank": 3}, "max_rank needs the engine .*; engine 'fullrank' keeps the full rank"),
         ({"engine": "quick"}, "engine must be one of 'auto', 'dense', 'fullrank', 'lowrank', 'blocked', 'sparse'"),
         ({"max_rank": 0}, "max_rank must be a whole number of at least 1"),
         ({"regularizer": None, "shrinkage": 0.1}, "nothing to shrink"),
@@ -483,10 +485,11 @@ def test_refuses(changes, sentence):
     ],
 )
 def test_which_engine_is_chosen(n, changes, chosen):
-    settings = {"divergence": "frobenius", "regularizer": "nuclear", "shrinkage": 0.0, **changes}
-    assert choose_engine(n, **settings) == chosen
-    if not changes.get("sparse"):
-        assert track_metric(n, **changes).bank.engine == chosen
+    settings = dict(changes)
+    sparse = settings.pop("sparse", False)
+    assert choose_engine(n, Rice(**settings), sparse=sparse) == chosen
+    if not sparse:
+        assert track_metric(n, **settings).bank.engine == chosen
 
 
 @pytest.mark.parametrize(
@@ -504,7 +507,7 @@ def test_which_engine_is_chosen(n, changes, chosen):
 def test_the_estimator_chooses_by_its_first_pairs(n, sparse_pairs, settings, engine):
     X, Z = np.eye(2, n), np.zeros((2, n))
     pairs = (sparse.csr_array(X), sparse.csr_array(Z)) if sparse_pairs else np.stack([X, Z], axis=1)
-    tracker = MetricTracker(method="rice", **settings).fit(pairs, [1, -1])
+    tracker = MetricTracker(method=Rice(**settings)).fit(pairs, [1, -1])
     assert tracker.engine_ == engine
     tracker.partial_fit(pairs, [-1, 1])
     assert tracker.engine_ == engine
@@ -523,20 +526,20 @@ def test_auto_begins_with_the_definition_and_hands_over(shrinkage, finest, short
     }
     definition, auto = (track_metric(4, engine=engine, **shared) for engine in ("dense", "auto"))
     engine = "lowrank" if shrinkage else "fullrank"
-    for t, event in enumerate(awkward_events(8, 4, ROUNDS + PRELUDE_ROUNDS), start=1):
-        assert isinstance(auto.bank, WarmupBank) == (t <= PRELUDE_ROUNDS)
+    for t, event in enumerate(awkward_events(8, 4, ROUNDS + WARMUP_ROUNDS), start=1):
+        assert isinstance(auto.bank, WarmupBank) == (t <= WARMUP_ROUNDS)
         assert auto.bank.engine == engine
         np.testing.assert_allclose(auto.step(event).losses, definition.step(event).losses, rtol=RTOL, atol=RTOL)
-        if t == PRELUDE_ROUNDS - 1:
+        if t == WARMUP_ROUNDS - 1:
             assert_same_bits(auto, definition)  # it is the definition
-        if t >= PRELUDE_ROUNDS and t % 8 == 0:
+        if t >= WARMUP_ROUNDS and t % 8 == 0:
             assert_same(auto, definition)
     assert_same(auto, definition)
 
 
 def test_what_has_no_prelude():
-    assert isinstance(track_metric(PRELUDE_FEATURES).bank, WarmupBank)
-    assert not isinstance(track_metric(PRELUDE_FEATURES + 1).bank, WarmupBank)
+    assert isinstance(track_metric(MAX_WARMUP_FEATURES).bank, WarmupBank)
+    assert not isinstance(track_metric(MAX_WARMUP_FEATURES + 1).bank, WarmupBank)
     assert not isinstance(track_metric(3, engine="fullrank").bank, WarmupBank)
     assert not isinstance(track_metric(3, max_rank=2).bank, WarmupBank)
     assert isinstance(track_metric(3, divergence="burg").bank, RiceBank)
@@ -545,7 +548,7 @@ def test_what_has_no_prelude():
 def test_a_few_pairs_import_no_compiler():
     statement = (
         "import sys; from ocelad import Pair, track_metric; tracker = track_metric(3)\n"
-        f"for _ in range({PRELUDE_ROUNDS - 1}): tracker.step(Pair([1, 0, 0], [0, 0, 0], True))\n"
+        f"for _ in range({WARMUP_ROUNDS - 1}): tracker.step(Pair([1, 0, 0], [0, 0, 0], True))\n"
         "print('numba' in sys.modules); tracker.step(Pair([1, 0, 0], [0, 0, 0], True)); print('numba' in sys.modules)"
     )
     output = subprocess.run([sys.executable, "-c", statement], capture_output=True, text=True, check=True).stdout
@@ -659,7 +662,7 @@ def test_the_scale_that_cannot_learn_is_named_and_nothing_has_changed(engine):
     for event in awkward_events(1, 3, 6):
         tracker.step(event)
     bank = tracker.bank
-    bank._hold(int(bank._state.slots[1]), Metric(1e200 * np.eye(3)))
+    bank._set_metric(int(bank._state.slots[1]), Metric(1e200 * np.eye(3)))
     before, far = tracker.play(), Event(np.full(3, 1e60), 1.0)  # only a metric of that size makes it infinitely far
     for refuse in (lambda: tracker.step(far), lambda: tracker.replay(Events([far.u], [far.y]))):
         with pytest.raises(LearnerError, match=r"the learner of scale 1 .*its loss is not finite") as error:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from engine_cases import COMPILED, assert_same_bits, awkward_events, awkward_relatives, together
 
-from ocelad import Events, LearnerBank, Ocelad
-from ocelad.engines.track import comid_bank
+from ocelad import Events, LearnerBank, Ocelad, Rice
+from ocelad.engines.build import build_bank
 from ocelad.ensemble.bank import LearnerError
-from ocelad.ensemble.sampling import BLOCK, drawn_one, uniforms
+from ocelad.ensemble.sampling import BLOCK, sample_learner, uniforms
 from ocelad.ensemble.schedule import Schedule
 from ocelad.ensemble.weighting import RescaledRegret
 from ocelad.lab.baselines.cbce import Cbce
@@ -22,10 +22,13 @@ ROUNDS = 150 if COMPILED else 20
 WEIGHINGS = {"rescaled": RescaledRegret(), "saol": Saol(0.7), "cbce": Cbce(2.0)}
 
 
-def ensemble(weighting, *, engine="fullrank", shortest=1, drawn=None, loss="hinge", **more):
+def ensemble(
+    weighting, *, engine="fullrank", shortest=1, drawn=None, loss="hinge", starts="below", events="pairs", **more
+):
     schedule = Schedule(shortest, 6)
-    bank, settings = comid_bank(N, schedule, engine=engine, step_size=0.2, loss=loss, **more)
-    return Ocelad(bank, schedule=schedule, weighting=weighting, drawn=drawn, settings=settings)
+    rice = Rice(engine=engine, step_size=0.2, loss=loss, **more)
+    bank, settings = build_bank(N, rice, schedule, starts=starts, events=events)
+    return Ocelad(bank, schedule=schedule, weighting=weighting, seed=drawn, settings=settings)
 
 
 def assert_replays_are_steps(events, make):
@@ -133,4 +136,4 @@ def test_the_numbers_that_draw_are_those_of_the_rounds(first, count):
     assert len(numbers) == count
     cumulative = np.cumsum(weights)
     expected = np.searchsorted(cumulative, numbers, side="right")
-    assert expected.tolist() == [drawn_one(weights, 9, first + i) for i in range(count)]
+    assert expected.tolist() == [sample_learner(weights, 9, first + i) for i in range(count)]

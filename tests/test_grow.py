@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ocelad import LearnerBank, Ocelad, track_metric
-from ocelad.engines.grow import grown
+from ocelad.engines.grow import add_features
 from ocelad.pairs import Event, Events
 
 SETTINGS = [
@@ -35,7 +35,7 @@ def stream(rounds, sizes, seed):
 def assert_same_state(tracker, other):
     assert tracker.n_rounds == other.n_rounds
     np.testing.assert_allclose(tracker.round_state.weights, other.round_state.weights, rtol=1e-9)
-    pairs = zip(tracker.bank.held(tracker.round_state), other.bank.held(other.round_state), strict=True)
+    pairs = zip(tracker.bank.metrics(tracker.round_state), other.bank.metrics(other.round_state), strict=True)
     for mine, theirs in [*pairs, (tracker.play(), other.play())]:
         np.testing.assert_allclose(mine.matrix, theirs.matrix, rtol=1e-9, atol=1e-9 * np.linalg.norm(theirs.matrix))
         assert mine.threshold == pytest.approx(theirs.threshold, rel=1e-9)
@@ -54,7 +54,7 @@ def test_late_features_are_as_if_they_had_been_zero_before(settings, sizes):
     tracker, other = track_metric(sizes[0], **settings), track_metric(sizes[-1], **settings)
     for u, label, n in zip(U, y, appeared, strict=True):
         if n > tracker.play().n_features:
-            tracker = grown(tracker, int(n))
+            tracker = add_features(tracker, int(n))
         tracker.step(Event(u[:n], label))
         other.step(Event(u, label))
     assert tracker.bank.engine == other.bank.engine
@@ -68,10 +68,10 @@ def test_whenever_they_come(sizes, rounds, seed):
     U, y, appeared = stream(max(rounds, len(sizes)), sizes, seed)
     tracker, other = track_metric(sizes[0], **settings), track_metric(sizes[-1], **settings)
     for u, label, n in zip(U, y, appeared, strict=True):
-        tracker = grown(tracker, int(n))  # to no more than it has is allowed too
+        tracker = add_features(tracker, int(n))  # to no more than it has is allowed too
         tracker.step(Event(u[:n], label))
         other.step(Event(u, label))
-    tracker = grown(tracker, sizes[-1])
+    tracker = add_features(tracker, sizes[-1])
     assert_same_state(tracker, other)
 
 
@@ -81,7 +81,7 @@ def test_the_smaller_one_stays_as_it_was():
     tracker = track_metric(3, **settings)
     tracker.replay(Events(U, y))
     before = tracker.play()
-    wider = grown(tracker, 4)
+    wider = add_features(tracker, 4)
     wider.replay(Events(np.pad(U, ((0, 0), (0, 1)), constant_values=1.0), y))
     assert tracker.play() == before
     assert tracker.n_rounds == 50
@@ -93,7 +93,7 @@ def test_a_new_feature_starts_with_the_initial_weight_under_shrinkage_too():
     U, y, _ = stream(50, (3,), seed=3)
     tracker = track_metric(3, **settings)
     tracker.replay(Events(U, y))
-    M = grown(tracker, 5).play().matrix
+    M = add_features(tracker, 5).play().matrix
     np.testing.assert_allclose(M[3:, 3:], 0.4 * np.eye(2), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(M[:3, :3], tracker.play().matrix, rtol=1e-12, atol=1e-12)
     assert not M[:3, 3:].any()
@@ -108,7 +108,7 @@ def test_a_new_feature_starts_with_the_initial_weight_under_shrinkage_too():
 )
 def test_refuses(n_features, settings, sentence):
     with pytest.raises(ValueError, match=sentence):
-        grown(track_metric(3, initial_scale=0.4, **settings), n_features)
+        add_features(track_metric(3, initial_scale=0.4, **settings), n_features)
 
 
 def test_refuses_what_tracks_no_metric():
@@ -121,4 +121,4 @@ def test_refuses_what_tracks_no_metric():
 
     for tracker in (Ocelad(LearnerBank(Mean)), None):
         with pytest.raises(TypeError, match=r"tracker is .*; accepted: what track_metric made"):
-            grown(tracker, 3)
+            add_features(tracker, 3)

@@ -106,7 +106,7 @@ def test_directions_stay_orthonormal_and_eigenvalues_above_zero(engine, events, 
     for event in events:
         tracker.step(event)
     bank, state = tracker.bank, tracker.bank._state
-    for slot in state.slots[: tracker.round_state.active]:
+    for slot in state.slots[: tracker.round_state.n_active]:
         V, lam = bank._directions(slot), state.lam[slot, : state.rank[slot]]
         np.testing.assert_allclose(V @ V.T, np.eye(len(V)), atol=1e-12 if engine == "lowrank" else 1e-9)
         assert (lam >= 0).all()
@@ -126,7 +126,7 @@ def test_directions_that_have_become_oblique_are_made_orthonormal_again(engine):
     V += 1e-9 * np.where(V != 0.0, np.random.default_rng(0).normal(size=V.shape), 0.0)
     oblique = bank._directions(slot)
     assert np.abs(oblique @ oblique.T - np.eye(r)).max() > 1e-11
-    bank._check_up()
+    bank._repair_rounding()
     straight = bank._directions(slot)
     np.testing.assert_allclose(straight @ straight.T, np.eye(r), atol=1e-13)
     np.testing.assert_allclose(tracker.play().matrix, before.matrix, atol=1e-8)
@@ -134,11 +134,11 @@ def test_directions_that_have_become_oblique_are_made_orthonormal_again(engine):
 
 @pytest.mark.parametrize("engine", ["lowrank", "blocked, 4"])
 def test_the_health_check_comes_at_the_same_moment_however_it_is_run(engine, monkeypatch):
-    monkeypatch.setattr("ocelad.engines.lowrank_bank.HEALTHY", 0.0)
-    monkeypatch.setattr(LowRankBank, "check_up_every", 16)
+    monkeypatch.setattr("ocelad.engines.lowrank_bank.MAX_ORTHOGONALITY_LOSS", 0.0)
+    monkeypatch.setattr(LowRankBank, "repair_interval", 16)
     check_ups = []
-    plain = LowRankBank._check_up
-    monkeypatch.setattr(LowRankBank, "_check_up", lambda bank: check_ups.append(plain(bank)))
+    plain = LowRankBank._repair_rounding
+    monkeypatch.setattr(LowRankBank, "_repair_rounding", lambda bank: check_ups.append(plain(bank)))
     events = awkward_events(7, 4, 100 if COMPILED else 40)
     one, whole, parts = (make(engine, 4, step_size=0.05) for _ in range(3))
     for event in events:

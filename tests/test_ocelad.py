@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ocelad import Ocelad, Pair, track_metric
-from ocelad.ensemble.weight_updates import reweigh as reweigh_in_place
+from ocelad.ensemble.weight_updates import rescaled_regret_update
 from ocelad.evaluation.regret import margin_loss
 from ocelad.pairs import Event
 from ocelad.testing import strategies
@@ -19,7 +19,7 @@ from ocelad.testing import strategies
 
 def reweigh(weights, rates, losses):
     weights = np.array(weights)
-    reweigh_in_place(weights, rates, losses, len(weights))
+    rescaled_regret_update(weights, rates, losses, len(weights))
     return weights
 
 
@@ -30,7 +30,7 @@ class ScriptedBank:
         return self
 
     def observe(self, event, round_state):
-        return np.asarray(event, dtype=float)[: round_state.active], self
+        return np.asarray(event, dtype=float)[: round_state.n_active], self
 
     def mix(self, round_state):
         return round_state
@@ -45,7 +45,7 @@ def test_play_is_what_the_next_round_is_judged_on_its_starts_included():
             event = Event(rng.normal(size=3), float(rng.choice([-1, 1])))
             play = tracker.play()
             metrics = [learner.play() for learner in tracker.bank.learners]
-            assert len(metrics) == tracker.round_state.active
+            assert len(metrics) == tracker.round_state.n_active
             if finest == "carry":  # then every learner knows all that came before, those that just started included
                 assert {metric.round for metric in metrics} == {tracker.n_rounds}
             judged = [loss(metric, event) for metric in metrics]
@@ -77,13 +77,13 @@ def test_weights_by_hand():
     assert ocelad.round_state.weights.tolist() == [0.5, 0.5]
     ocelad.step([3.0, 1.0])
     # Regrets 2 - 3 = -1 and 2 - 1 = 1, largest 1: weights 0.5 (1 -+ 0.5); then round 3 resets scale 0.
-    assert ocelad.round_state.before.tolist() == [0.25, 0.75]
+    assert ocelad.round_state.previous_weights.tolist() == [0.25, 0.75]
     assert ocelad.round_state.weights.tolist() == [0.5, 0.75]
     result = ocelad.step([0.0, 0.0])
     assert result.loss == 0.0
     assert result.probabilities.tolist() == [0.4, 0.6]
     # Round 4 starts scales 0, 1 and 2; equal losses had left the weights as they were.
-    assert ocelad.round_state.before.tolist() == [0.5, 0.75]
+    assert ocelad.round_state.previous_weights.tolist() == [0.5, 0.75]
     assert ocelad.round_state.weights.tolist() == [0.5, 0.5, 0.5]
     assert [scale.length for scale in ocelad.round_state.starting] == [1, 2, 4]
 
@@ -106,7 +106,7 @@ def test_a_turn_cannot_be_written_to():
     with pytest.raises(ValueError, match="read-only"):
         round_state.weights[0] = np.nan
     assert round_state == round_state
-    assert repr(track_metric(2, engine="dense")) == "Ocelad(Rice, n_rounds=0, n_active_scales=1)"
+    assert repr(track_metric(2, engine="dense")) == "Ocelad(RiceBank, n_rounds=0, n_active_scales=1)"
 
 
 @given(st.lists(st.lists(st.floats(0, 1e12), min_size=8, max_size=8), min_size=1, max_size=60))

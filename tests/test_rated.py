@@ -1,4 +1,4 @@
-"""One COMID learner whose step size changes from round to round: each engine against ``RatedComid``, the definition."""
+"""One COMID learner whose step size changes from round to round: each engine against ``ScheduledComid``, the definition."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from engine_cases import COMPILED, ENGINES, RTOL, SAME_BITS, awkward_events, awkward_relatives, takes, together
 from scipy.sparse import csr_array
 
-from ocelad import Events, Metric
-from ocelad.engines.track import comid_bank
+from ocelad import Events, Metric, Rice
+from ocelad.engines.build import build_bank
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.ensemble.schedule import Schedule
-from ocelad.lab.baselines.comid_variants import RatedComid, inverse_root, rated_comid
+from ocelad.lab.baselines.comid_variants import ScheduledComid, inverse_root, scheduled_comid
 from ocelad.lab.baselines.saol import Saol
 from ocelad.pairs import Event
 
@@ -32,7 +32,7 @@ RATES = {
 
 
 def definition(events, n=N, rate=None, **settings):
-    learner = RatedComid(Metric(np.eye(n) / n), rate=rate, **settings)
+    learner = ScheduledComid(Metric(np.eye(n) / n), rate=rate, **settings)
     for event in events:
         learner.update(event)
     return learner.play()
@@ -54,7 +54,7 @@ def test_every_engine_agrees_with_the_definition(rate, loss, shrinkage, max_norm
     expected = definition(events, **settings)
     for engine in ["auto", "dense", *PLAIN]:
         if takes(engine, shrinkage):
-            learner = rated_comid(N, engine=engine, **settings)
+            learner = scheduled_comid(N, engine=engine, **settings)
             learner.replay(together(events))
             assert_near(learner.play(), expected)
 
@@ -65,7 +65,7 @@ def test_a_diagonal_metric_too(shrinkage):
     events = [
         Event(u, 1.0 if abs(u).max() < 0.7 else -1.0) for u in along_axes
     ]  # of these a full matrix stays diagonal
-    learner = rated_comid(N, rate=RATES["slower"], diagonal=True, shrinkage=shrinkage)
+    learner = scheduled_comid(N, rate=RATES["slower"], diagonal=True, shrinkage=shrinkage)
     learner.replay(together(events))
     assert_near(learner.play(), definition(events, rate=RATES["slower"], shrinkage=shrinkage))
 
@@ -73,7 +73,7 @@ def test_a_diagonal_metric_too(shrinkage):
 @pytest.mark.parametrize("engine", ["dense", "fullrank", "lowrank"])
 def test_relative_comparisons_too(engine):
     events = awkward_relatives(5, N, ROUNDS)
-    learner = rated_comid(N, rate=RATES["inverse root"], engine=engine, events="relatives")
+    learner = scheduled_comid(N, rate=RATES["inverse root"], engine=engine, events="relatives")
     learner.replay(together(events))
     assert_near(learner.play(), definition(events, rate=RATES["inverse root"]))
 
@@ -84,7 +84,7 @@ def test_sparse_pairs_of_bounded_rank():
     U = np.where(rng.random((ROUNDS, n)) < 0.1, rng.normal(size=(ROUNDS, n)), 0.0)
     y = np.where(rng.random(ROUNDS) < 0.5, 1, -1)
     settings = {"rate": inverse_root(0.5, after=10), "max_rank": rank, "initial_scale": 0.0}
-    sparse, low = rated_comid(n, engine="sparse", **settings), rated_comid(n, engine="lowrank", **settings)
+    sparse, low = scheduled_comid(n, engine="sparse", **settings), scheduled_comid(n, engine="lowrank", **settings)
     sparse.replay(Events(csr_array(U), y))
     low.replay(Events(U, y))
     assert_near(sparse.play(), low.play())
@@ -97,7 +97,7 @@ def test_several_scales_go_at_one_pace(engine):
     schedule = Schedule(2)
     fast, slow = (
         Ocelad(
-            comid_bank(N, schedule, step_schedule=RATES["up and down"], engine=e)[0],
+            build_bank(N, Rice(engine=e), schedule, step_schedule=RATES["up and down"])[0],
             schedule=schedule,
             weighting=Saol(),
         )
@@ -105,17 +105,17 @@ def test_several_scales_go_at_one_pace(engine):
     )
     fast.replay(events)
     slow.replay(events)
-    for j in range(slow.round_state.active):
+    for j in range(slow.round_state.n_active):
         assert_near(fast.bank.learner(j), slow.bank.learners[j].play().at(0))
 
 
 @pytest.mark.parametrize("engine", [*SAME_BITS, "blocked", "sparse", "dense"])
 def test_pair_by_pair_copied_pickled_and_restored(engine):
     events = together(awkward_events(8, N, 40))
-    whole, steps = (rated_comid(N, rate=RATES["slower"], engine=engine) for _ in range(2))
+    whole, steps = (scheduled_comid(N, rate=RATES["slower"], engine=engine) for _ in range(2))
     for event in events[:17]:
         steps.step(event)
-    other = rated_comid(N, rate=RATES["slower"], engine=engine)
+    other = scheduled_comid(N, rate=RATES["slower"], engine=engine)
     other.restore(*steps.state())
     again = [steps, other, deepcopy(steps), pickle.loads(pickle.dumps(steps))]
     whole.replay(events)
@@ -130,7 +130,7 @@ def test_pair_by_pair_copied_pickled_and_restored(engine):
 @pytest.mark.parametrize("rate", ["inverse root", "slower", "constant", "listed"])
 def test_what_is_kept_of_it_fits_into_json(rate):
     events = together(awkward_events(10, N, 20))
-    one, other = (rated_comid(N, rate=RATES[rate], engine="lowrank") for _ in range(2))
+    one, other = (scheduled_comid(N, rate=RATES[rate], engine="lowrank") for _ in range(2))
     one.replay(events[:9])
     arrays, metadata = one.state()
     other.restore(arrays, json.loads(json.dumps(metadata)))
@@ -140,10 +140,10 @@ def test_what_is_kept_of_it_fits_into_json(rate):
 
 
 def test_what_was_kept_of_another_rate_is_refused():
-    one = rated_comid(N, rate=RATES["slower"])
+    one = scheduled_comid(N, rate=RATES["slower"])
     for rate in (RATES["inverse root"], 0.2, [0.2, 0.1], lambda t: 0.2):
-        other = rated_comid(N, rate=rate)
-        with pytest.raises(ValueError, match="it was kept of a tracker with rate="):
+        other = scheduled_comid(N, rate=rate)
+        with pytest.raises(ValueError, match="the saved tracker has rate="):
             other.restore(*one.state())
         assert other.n_rounds == 0
 
@@ -152,7 +152,7 @@ def test_what_was_kept_of_another_rate_is_refused():
 @pytest.mark.parametrize("wrong", [np.nan, 0.0, -1.0, np.inf, 10**400, None, "0.1", True])
 def test_a_rate_that_fails_later_is_refused_and_nothing_has_changed(engine, wrong):
     events = together(awkward_events(9, N, 5))
-    learner = rated_comid(N, rate=lambda t: 0.1 if t < 4 else wrong, engine=engine)
+    learner = scheduled_comid(N, rate=lambda t: 0.1 if t < 4 else wrong, engine=engine)
     learner.replay(events[:3])
     before = learner.play()
     for refuse in (lambda: learner.replay(events[3:]), lambda: learner.step(events[3])):
@@ -165,7 +165,7 @@ def test_a_rate_that_fails_later_is_refused_and_nothing_has_changed(engine, wron
 @pytest.mark.parametrize("wrong", [0.0, np.nan, [], [0.1, -0.1], "fast", None, lambda t: -1.0])
 def test_a_rate_without_a_meaning_is_refused_at_once(wrong):
     with pytest.raises((ValueError, TypeError), match="rate"):
-        rated_comid(N, rate=wrong)
+        scheduled_comid(N, rate=wrong)
 
 
 def test_rates_that_stay_large_for_a_while():

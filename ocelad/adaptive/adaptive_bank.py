@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from math import inf
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,13 +17,14 @@ from ocelad.adaptive.kernels.experts import State
 from ocelad.adaptive.metric_regularization import played_matrix, trust_in_prior
 from ocelad.engines.fullrank_bank import FullRankBank
 from ocelad.engines.kernels import rounds
-from ocelad.ensemble.bank import LearnerError, RoundState
+from ocelad.engines.metric_bank import MetricBank
+from ocelad.ensemble.bank import LearnerError, ReplayBank, RoundState
 from ocelad.ensemble.schedule import FixedExperts
-from ocelad.ensemble.state_reader import StateReader, prefixed
-from ocelad.ensemble.weight_updates import WEIGHT
+from ocelad.ensemble.state_reader import StateReader, add_prefix
+from ocelad.ensemble.weight_updates import DISCOUNTED, WEIGHT
 from ocelad.ensemble.weighting import EnsembleConfig
 from ocelad.metric import Metric
-from ocelad.pairs import Event, Events, Pair, as_dense, as_event
+from ocelad.pairs import Event, Pair, as_dense, as_event
 
 #: How many rounds the windows of the moment learners span.
 WINDOWS = (32, 64, 128, 256, 512, 1024, 2048)
@@ -54,7 +55,7 @@ _KEPT: dict[str, tuple[float, float]] = {
 }
 
 
-class AdaptiveBank:
+class AdaptiveBank(ReplayBank, MetricBank):
     """Moment learners over windows, COMID learners, priors and memories: the experts of ``track_adaptive``.
 
     Each holds a squared distance, and an own logistic fit that makes of it log odds of "same". What an expert loses is
@@ -67,19 +68,17 @@ class AdaptiveBank:
         How many rounds the windows of the moment learners span, the shortest first.
     """
 
-    engine: ClassVar[str] = "adaptive"
-    #: It plays many rounds at once on a grid.
-    fused_grid: ClassVar[bool] = True
+    engine = "adaptive"
+    expert_names: tuple[str, ...]
 
     def __init__(self, n_features: int, windows: Sequence[int] = WINDOWS) -> None:
-        #: The experts by their names, in the order of their weights.
-        self.experts = (
+        self.expert_names = (
             *(f"window {length}" for length in windows),
             *(f"COMID {step:g}" for step in COMID_STEPS),
             *PRIORS,
             *(f"memory {j + 1}" for j in range(N_MEMORIES)),
         )
-        n, n_windows, n_experts = n_features, len(windows), len(self.experts)
+        n, n_windows, n_experts = n_features, len(windows), len(self.expert_names)
         self._n = n
         grid = FixedExperts(COMID_STEPS)
         self._comid = FullRankBank(
@@ -92,7 +91,9 @@ class AdaptiveBank:
             max_norm=None,
             finest="reset",
             starts="scratch",
-        ).start(RoundState(1, tuple(grid.scale(j) for j in range(grid.most)), np.ones(grid.most), np.empty(0)))
+        ).start(
+            RoundState(1, tuple(grid.scale(j) for j in range(grid.max_scales)), np.ones(grid.max_scales), np.empty(0))
+        )
         self._state = State(
             keeps=1.0 - 2.0 / (np.array(windows) + 1.0),
             numbers=np.zeros(experts.N_NUMBERS),
@@ -133,9 +134,9 @@ class AdaptiveBank:
 
     def start(self, round_state: RoundState) -> Self:
         """Nothing: all experts run from the first round on."""
-        if round_state.active != len(self.experts):
+        if round_state.n_active != len(self.expert_names):
             raise ValueError(
-                f"this AdaptiveBank has {len(self.experts)} experts; the ensemble has {round_state.active}"
+                f"this AdaptiveBank has {len(self.expert_names)} experts; the ensemble has {round_state.n_active}"
             )
         if round_state.round == 1 and self._learned:
             raise ValueError("this AdaptiveBank has learned already; every Ocelad needs one of its own")
@@ -145,7 +146,7 @@ class AdaptiveBank:
         """What each expert lost on the event; each has learned from it."""
         event = as_event(event, self._n)
         row, y = as_dense(event.u).reshape(1, -1).copy(), np.array([event.y])
-        lost, margin, none = np.zeros(round_state.active), np.zeros(round_state.active), np.zeros(1)
+        lost, margin, none = np.zeros(round_state.n_active), np.zeros(round_state.n_active), np.zeros(1)
         self._learned = True
         _, outcome = self._play(row, y, 0, round_state.round, round_state.records.copy(), 1.0, lost, margin, none, True)
         if outcome != rounds.PLAYED:
@@ -153,15 +154,19 @@ class AdaptiveBank:
         self.last_margins = margin
         return lost, self
 
+    def can_replay(self, config: EnsembleConfig) -> bool:
+        """Return whether the ensemble has fixed experts and the weighting that the kernel implements."""
+        return isinstance(config.schedule, FixedExperts) and config.kernel_weighting.code == DISCOUNTED
+
     def replay(
-        self, events: Events, round_state: RoundState, rules: EnsembleConfig
+        self, events: Any, round_state: RoundState, config: EnsembleConfig
     ) -> tuple[RoundState, Floats, LearnerError | None]:
         """Play a round on each of the events without coming back to Python; the turn after them, and the margins."""
         if len(events):
             as_event(events[0], self._n)
         rows = events.U.toarray() if events.sparse else events.U
         rows = rows if rows.flags.c_contiguous and rows.flags.writeable else rows.copy(order="C")
-        lost, margin = np.zeros(round_state.active), np.zeros(round_state.active)
+        lost, margin = np.zeros(round_state.n_active), np.zeros(round_state.n_active)
         margins, records = np.empty(len(events)), round_state.records.copy()
         self._learned = True
         done, outcome = self._play(
@@ -170,7 +175,7 @@ class AdaptiveBank:
             0,
             round_state.round,
             records,
-            rules.kernel_weighting.largest_loss,
+            config.kernel_weighting.horizon,
             lost,
             margin,
             margins,
@@ -300,18 +305,18 @@ class AdaptiveBank:
         """All that later rounds depend on."""
         arrays, metadata = self._comid.state()
         own = {name: getattr(self._state, name).copy() for name in _KEPT}
-        return {**own, **prefixed("comid", arrays)}, {"engine": self.engine, "comid": metadata}
+        return {**own, **add_prefix("comid", arrays)}, {"engine": self.engine, "comid": metadata}
 
-    def restored(self, saved: StateReader, round_state: RoundState) -> Self:
+    def with_state(self, saved: StateReader, round_state: RoundState) -> Self:
         """A bank as it was when ``state`` was called; this one, which has not learned yet, stays as it is."""
         bank = deepcopy(self)
-        saved.same("engine", self.engine)
+        saved.expect("engine", self.engine)
         for name, limits in _KEPT.items():
             array = getattr(bank._state, name)
-            array[...] = saved.like(name, array, *limits)
+            array[...] = saved.array_like(name, array, *limits)
         _check(bank._state)
         learners = RoundState(round_state.round, (), np.ones(len(COMID_STEPS)), np.ones(len(COMID_STEPS)))
-        bank._comid = bank._comid.restored(saved.part("comid"), learners)
+        bank._comid = bank._comid.with_state(saved.section("comid"), learners)
         bank._learned = True
         return bank
 

@@ -12,12 +12,15 @@ from ocelad._typing import Arrays, Floats, Metadata
 from ocelad.adaptive.change_detection import MOST_CHANGES, Change, changes_of
 from ocelad.adaptive.kernels import platt
 from ocelad.adaptive.kernels.cusum import N_EVIDENCE, look_for_change
-from ocelad.engines.track import choose_engine, comid_bank
-from ocelad.ensemble.bank import LearnerError, RoundState
+from ocelad.engines.build import build_bank
+from ocelad.engines.choose import choose_engine
+from ocelad.engines.metric_bank import MetricBank
+from ocelad.engines.rice_settings import Rice
+from ocelad.ensemble.bank import LearnerError, MarginBank, ReplayBank, RoundState
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.ensemble.schedule import Schedule
-from ocelad.ensemble.state_reader import StateReader, prefixed
-from ocelad.ensemble.weight_updates import NONE_DRAWN, played
+from ocelad.ensemble.state_reader import StateReader, add_prefix
+from ocelad.ensemble.weight_updates import NONE_DRAWN, ensemble_value
 from ocelad.ensemble.weighting import EnsembleConfig
 from ocelad.metric import Metric
 from ocelad.pairs import Event, Events, Pair, SparseVector, as_event, as_sparse
@@ -38,12 +41,12 @@ _KEPT: dict[str, tuple[float, float]] = {
 
 def wide_tracker(n_features: int, sparse: bool, settings: dict[str, Any]) -> Ocelad[Event | Pair, Metric]:
     """The tracker that ``track_adaptive`` makes for many features."""
-    engine = choose_engine(n_features, "frobenius", "nuclear", 0.0, MOST_DIRECTIONS, sparse=sparse)
-    bank, _ = comid_bank(n_features, Schedule(), engine=engine, max_rank=MOST_DIRECTIONS)
+    engine = choose_engine(n_features, Rice(max_rank=MOST_DIRECTIONS), sparse=sparse)
+    bank, _ = build_bank(n_features, Rice(engine=engine, max_rank=MOST_DIRECTIONS), Schedule())
     return Ocelad(Watching(bank, n_features), settings=settings)
 
 
-class Watching:
+class Watching(MarginBank, MetricBank):
     """While the first pairs are only watched; then a ``WideBank`` takes over.
 
     Parameters
@@ -79,8 +82,8 @@ class Watching:
                 round_state.starting[0] if round_state.starting else Schedule().scale(0), round_state.round, _TOO_FAR
             )
         self._watched = (*self._watched[1 - WATCHED :], event)
-        self.last_margins = np.zeros(round_state.active)
-        return np.zeros(round_state.active), self
+        self.last_margins = np.zeros(round_state.n_active)
+        return np.zeros(round_state.n_active), self
 
     def mix(self, round_state: RoundState) -> Metric:
         """What learning starts from."""
@@ -109,13 +112,13 @@ class Watching:
             "watched_column": np.concatenate([np.empty(0, np.int64), *(u.indices for u in watched)]).astype(np.int64),
             "watched_value": np.concatenate([np.empty(0), *(u.values for u in watched)]),
         }
-        return {**own, **prefixed("rice", arrays)}, {"engine": self.engine, "rice": metadata}
+        return {**own, **add_prefix("rice", arrays)}, {"engine": self.engine, "rice": metadata}
 
-    def restored(self, saved: StateReader, round_state: RoundState) -> Any:
+    def with_state(self, saved: StateReader, round_state: RoundState) -> Any:
         """A bank as it was when ``state`` was called: this one, or the one that follows."""
-        saved.same("engine", self.engine)
+        saved.expect("engine", self.engine)
         if saved.size("factor"):
-            return WideBank(self._learners, self._n, 1.0).restored(saved, round_state)
+            return WideBank(self._learners, self._n, 1.0).with_state(saved, round_state)
         bank = copy(self)
         y = saved.floats("watched_y", (None,), -1.0, 1.0)
         size = saved.size("watched_value")
@@ -124,11 +127,11 @@ class Watching:
         U = np.zeros((len(y), self._n))
         U[rows, columns] = saved.floats("watched_value", (size,))
         bank._watched = tuple(Event(as_sparse(u, self._n), label) for u, label in zip(U, y.tolist(), strict=True))
-        bank._learners = self._learners.restored(saved.part("rice"), round_state)
+        bank._learners = self._learners.with_state(saved.section("rice"), round_state)
         return bank
 
 
-class WideBank:
+class WideBank(ReplayBank, MetricBank):
     """RICE's learners on differences of the usual length; its log odds are calibrated as those of any expert.
 
     Parameters
@@ -158,21 +161,25 @@ class WideBank:
         event, factor = as_event(event, self._n), float(self._factor[0])
         u = event.u._replace(values=factor * event.u.values) if isinstance(event.u, SparseVector) else factor * event.u
         losses, self._learners = self._learners.observe(Event(u, event.y), round_state)
-        margin = played(
-            round_state.weights, self._learners.last_margins, round_state.active, NONE_DRAWN
+        margin = ensemble_value(
+            round_state.weights, self._learners.last_margins, round_state.n_active, NONE_DRAWN
         )  # as in a replay, to the bit
         calibrated = self._calibrate(np.array([margin]), np.array([event.y]), round_state.round)
         self.last_margins = np.full(
-            round_state.active, calibrated[0]
+            round_state.n_active, calibrated[0]
         )  # there is one calibration, of what is said together
         return losses, self
 
+    def can_replay(self, config: EnsembleConfig) -> bool:
+        """Return whether the learners can play many rounds at once."""
+        return bool(self._learners.can_replay(config))
+
     def replay(
-        self, events: Events, round_state: RoundState, rules: EnsembleConfig
+        self, events: Any, round_state: RoundState, config: EnsembleConfig
     ) -> tuple[RoundState, Floats, LearnerError | None]:
         """Play a round on each of the events; the turn after them, and the margins in calibrated log odds."""
         scaled = Events(events.U * float(self._factor[0]), events.y)
-        after, margins, error = self._learners.replay(scaled, round_state, rules)
+        after, margins, error = self._learners.replay(scaled, round_state, config)
         done = after.round - round_state.round
         margins[:done] = self._calibrate(margins[:done], events.y[:done], round_state.round)
         return after, margins, error
@@ -216,13 +223,13 @@ class WideBank:
         """All that later rounds depend on."""
         arrays, metadata = self._learners.state()
         own = {name: array.copy() for name, array in self._own().items()}
-        return {**own, **prefixed("rice", arrays)}, {"engine": self.engine, "rice": metadata}
+        return {**own, **add_prefix("rice", arrays)}, {"engine": self.engine, "rice": metadata}
 
-    def restored(self, saved: StateReader, round_state: RoundState) -> Self:
+    def with_state(self, saved: StateReader, round_state: RoundState) -> Self:
         """A bank as it was when ``state`` was called."""
-        bank = type(self)(self._learners.restored(saved.part("rice"), round_state), self._n, 1.0)
+        bank = type(self)(self._learners.with_state(saved.section("rice"), round_state), self._n, 1.0)
         for name, array in bank._own().items():
-            array[...] = saved.like(name, array, *_KEPT[name])
+            array[...] = saved.array_like(name, array, *_KEPT[name])
         return bank
 
 

@@ -17,7 +17,7 @@ from ocelad._typing import Arrays, Floats, Metadata
 from ocelad.ensemble.state_reader import StateReader
 from ocelad.pairs import Events, SparseVector, as_dense, as_sparse
 
-# Anchors that are as near to orthonormal as this need no straightening.
+# Anchors that are as near to orthonormal as this need no orthonormalizeing.
 ROUNDING = 4e-15
 
 
@@ -48,7 +48,7 @@ class Vectors(Protocol):
         """More anchors, behind the others: the place of the first."""
         ...
 
-    def straighten(self, first: int, count: int) -> None:
+    def orthonormalize(self, first: int, count: int) -> None:
         """Make some anchors that are nearly orthonormal so, as far as they are not."""
         ...
 
@@ -125,7 +125,7 @@ class DenseVectors:
         self._anchors[at : self._count] = rows
         return at
 
-    def straighten(self, first: int, count: int) -> None:
+    def orthonormalize(self, first: int, count: int) -> None:
         rows = self._anchors[first : first + count]
         off = rows @ rows.T - np.eye(count)
         if count and np.abs(off).max() > ROUNDING:
@@ -251,7 +251,7 @@ class SparseVectors:
         self._anchors[places, at : self._count] = rows[:, features].T
         return at
 
-    def straighten(self, first: int, count: int) -> None:
+    def orthonormalize(self, first: int, count: int) -> None:
         columns = self._anchors[: self._n_seen, first : first + count]
         off = columns.T @ columns - np.eye(count)
         if count and np.abs(off).max() > ROUNDING:
@@ -277,7 +277,7 @@ class SparseVectors:
         return {name: array.copy() for name, array in arrays.items()}, {"width": self._anchors.shape[1]}
 
     def restore(self, saved: StateReader, used: int) -> int:
-        features = saved.distinct("features", self._n - 1)
+        features = saved.distinct_integers("features", self._n - 1)
         n = len(features)
         anchors = saved.floats("anchors", (n, None))
         count = int(anchors.shape[1])
@@ -285,7 +285,7 @@ class SparseVectors:
         places = saved.integers("places", (None,), 0, n - 1)
         if indptr[0] != 0 or (np.diff(indptr) < 0).any() or indptr[-1] != len(places):
             raise ValueError("what was kept as 'indptr' does not say where rows begin and end")
-        width = saved.whole("width", max(8, count), 2**24)
+        width = saved.integer("width", max(8, count), 2**24)
         self._anchors = np.zeros((max(64, n), width))
         self._anchors[:n, :count], self._count = anchors, count
         self._features = np.zeros(max(64, n), dtype=np.int64)

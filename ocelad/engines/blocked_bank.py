@@ -1,4 +1,4 @@
-"""BlockedBank: the learners of ``LowRankBank`` in many dimensions, by blocks of pairs."""
+"""BlockedBank and SparseBank: the learners of ``LowRankBank`` in many dimensions, updated by blocks of pairs."""
 
 from __future__ import annotations
 
@@ -15,68 +15,68 @@ from ocelad.engines.kernels.lowrank import MOST_OBLIQUE, Basis
 from ocelad.engines.kernels.secular import padded
 from ocelad.engines.lowrank_bank import LowRankBank
 from ocelad.ensemble.bank import RoundState
-from ocelad.ensemble.state_reader import StateReader, prefixed
+from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.pairs import EventsName
 
-# Beside |u|, what u has outside some directions that is only rounding.
-NOTHING = 1e-12
-# How far from orthonormal anchors may be before they are straightened, and how far they are then; new ones are as much
-# farther than what they were made of.
-OBLIQUE, STRAIGHT = 1e-13, 5e-15
+# A component of u outside some directions up to this size, relative to |u|, is a rounding error.
+MAX_ROUNDING = 1e-12
+# Anchors with a larger loss of orthogonality are orthonormalised again.
+MAX_ORTHOGONALITY_LOSS = 1e-13
+# The loss of orthogonality after that, and the loss that each renewal of the anchors adds.
+ROUNDING_LOSS = 5e-15
 
 
 class BlockedBank(LowRankBank):
-    """The learners of ``LowRankBank``, whose directions are known by coefficients in a frame (``frames.py``).
+    """A ``LowRankBank`` that represents directions by coefficients in a basis (``ocelad.engines.basis``).
 
-    A round then costs little that depends on the number of features: inner products come for many pairs at once,
-    and directions are put together anew only when the block is full. Where what a pair has outside a learner's
-    directions is too small to be known from inner products, it is computed, and made an anchor.
+    Little of a round's work depends on the number of features: the inner products are computed for a block of pairs at
+    once, and the directions are computed only when the block is full. If a pair's component outside a learner's
+    directions is too small to be computed from inner products, it is computed from the vectors and becomes an anchor.
     """
 
     engine: ClassVar[str] = "blocked"
-    takes: ClassVar[tuple[EventsName, ...]] = ("pairs",)
-    #: How many pairs a block has.
+    supported_events: ClassVar[tuple[EventsName, ...]] = ("pairs",)
+    #: The number of pairs in a block.
     block: ClassVar[int] = 32
 
     def __init__(self, n_features: int, *arguments: Any, **settings: Any) -> None:
         self._used = 0
         self._y, self._margins = np.zeros(self.block), np.zeros(self.block)
         self._no_rows = np.zeros((0, 0))
-        self._vectors: DenseVectors | SparseVectors = self._no_vectors(n_features)
+        self._vectors: DenseVectors | SparseVectors = self._new_vectors(n_features)
         super().__init__(n_features, *arguments, **settings)
 
-    def _no_vectors(self, n_features: int) -> DenseVectors | SparseVectors:
+    def _new_vectors(self, n_features: int) -> DenseVectors | SparseVectors:
         return DenseVectors(n_features, self.block)
 
     def state(self) -> tuple[Arrays, Metadata]:
-        """All that later rounds depend on: the frame too, and the pairs of the block at hand."""
+        """Return everything that later rounds depend on, including the basis and the pairs of the current block."""
         arrays, metadata = super().state()
-        frame, used = self._frame, self._used
-        for name in ("offset", "n_anchors", "oblique"):
-            arrays[name] = getattr(frame, name).copy()
-        arrays["squares"] = np.diag(frame.gram)[:used].copy()  # other products are of use to the pair at hand alone
+        basis, used = self._basis, self._used
+        arrays |= {"offset": basis.offset.copy(), "n_anchors": basis.n_anchors.copy(), "oblique": basis.oblique.copy()}
+        arrays["squares"] = np.diag(basis.gram)[:used].copy()  # later pairs need no other products
         vectors, metadata["vectors"] = self._vectors.state(used)
-        return {**arrays, **prefixed("vectors", vectors)}, {**metadata, "used": used}
+        return {**arrays, **add_prefix("vectors", vectors)}, {**metadata, "used": used}
 
     def _restore(self, saved: StateReader, round_state: RoundState) -> None:
         super()._restore(saved, round_state)
-        state, used = self._state, saved.whole("used", 0, self.block - 1)
+        state, used = self._state, saved.integer("used", 0, self.block - 1)
         n_slots, capacity = state.lam.shape
-        n_anchors = self._vectors.restore(saved.part("vectors"), used)
-        self._have_room_for(n_anchors)
-        frame = self._frame
-        frame.offset[:] = saved.integers("offset", (n_slots,), 0, n_anchors)
-        frame.n_anchors[:] = saved.integers("n_anchors", (n_slots,), 0, capacity)
-        frame.oblique[:] = saved.floats("oblique", (n_slots,), at_least=0.0)
-        np.fill_diagonal(frame.gram[:used, :used], saved.floats("squares", (used,), at_least=0.0))
-        if (frame.offset + frame.n_anchors).max() > n_anchors:
-            raise ValueError(f"what was kept as 'offset' points behind the last of {n_anchors} anchors")
+        n_anchors = self._vectors.restore(saved.section("vectors"), used)
+        self._reserve_anchors(n_anchors)
+        basis = self._basis
+        basis.offset[:] = saved.integers("offset", (n_slots,), 0, n_anchors)
+        basis.n_anchors[:] = saved.integers("n_anchors", (n_slots,), 0, capacity)
+        basis.oblique[:] = saved.floats("oblique", (n_slots,), at_least=0.0)
+        np.fill_diagonal(basis.gram[:used, :used], saved.floats("squares", (used,), at_least=0.0))
+        if (basis.offset + basis.n_anchors).max() > n_anchors:
+            raise ValueError(f"saved array 'offset' points beyond the last of {n_anchors} anchors")
         self._used = used
-        places = np.arange(state.V.shape[2])
+        column = np.arange(state.V.shape[2])
         for slot in range(n_slots):
-            is_there = (places < frame.n_anchors[slot]) | ((places >= capacity) & (places < capacity + used))
-            if state.V[state.buffer[slot], : state.rank[slot], ~is_there].any():
-                raise ValueError(f"what was kept as 'V' has coefficients of anchors or pairs that slot {slot} has not")
+            exists = (column < basis.n_anchors[slot]) | ((column >= capacity) & (column < capacity + used))
+            if state.V[state.buffer[slot], : state.rank[slot], ~exists].any():
+                raise ValueError(f"saved array 'V' has coefficients of anchors or pairs that slot {slot} does not have")
 
     def _rows(self, events: Any) -> Any:
         return self._vectors.rows(events)
@@ -87,79 +87,79 @@ class BlockedBank(LowRankBank):
     def _row_width(self, capacity: int) -> int:
         return capacity + padded(self.block)
 
-    def _play(self, rows: Any, stretch: KernelArgs) -> tuple[int, int]:
-        done, t, outcome, frame = stretch.first, stretch.t, rounds.PLAYED, self._frame
-        while done < stretch.last and outcome == rounds.PLAYED:
-            resolved = frame.anchor.max() >= 0  # what is known of one pair's part outside is of no use for the next
+    def _play(self, rows: Any, args: KernelArgs) -> tuple[int, int]:
+        done, t, outcome, basis = args.first, args.t, rounds.PLAYED, self._basis
+        while done < args.last and outcome == rounds.PLAYED:
+            resolved = basis.anchor.max() >= 0  # _resolve has computed the residual of the next pair only
             now = self._used
-            end = now + 1 if resolved else min(now + stretch.last - done, self.block)
-            self._vectors.add(rows, done, done + end - now, frame.products, frame.gram, now)
-            self._y[now:end] = stretch.y[done : done + end - now]
-            part = stretch._replace(
+            end = now + 1 if resolved else min(now + args.last - done, self.block)
+            self._vectors.add(rows, done, done + end - now, basis.products, basis.gram, now)
+            self._y[now:end] = args.y[done : done + end - now]
+            part = args._replace(
                 y=self._y,
                 margins=self._margins,
                 first=now,
                 last=end,
                 t=t,
-                step_factors=stretch.step_factors[done - stretch.first :],
-                uniforms=stretch.uniforms[done - stretch.first :],
+                step_factors=args.step_factors[done - args.first :],
+                uniforms=args.uniforms[done - args.first :],
             )
             self._used, outcome = super()._play(self._no_rows, part)
-            if not stretch.alone:
-                stretch.margins[done : done + self._used - now] = self._margins[now : self._used]
+            if not args.observe_only:
+                args.margins[done : done + self._used - now] = self._margins[now : self._used]
             done, t = done + self._used - now, t + self._used - now
             if resolved:
-                frame.anchor[:] = -1
+                basis.anchor[:] = -1
             if self._used == self.block:
                 self._renew()
-                frame = self._frame
+                basis = self._basis
             if outcome == rounds.DEGENERATE:
-                self._resolve(self._schedule.active(t))
-                frame, outcome = self._frame, rounds.PLAYED
+                self._resolve(self._schedule.n_active(t))
+                basis, outcome = self._basis, rounds.PLAYED
         return done, outcome
 
     def _resolve(self, n_active: int) -> None:
-        """Compute what the pair at hand has outside the learners' directions, where that is little.
+        """Compute the residual of the current pair outside the learners' directions, where it is small.
 
-        Where it is nothing but rounding, the frame says so. Where it is more, anchors are renewed, and the pair comes
-        again; if that was no help, it becomes an anchor of that learner, too.
+        A residual that is a rounding error is recorded in the basis as zero. Otherwise the anchors are renewed, and the
+        pair is played again. If that has already been done, the residual becomes an anchor of the learner.
         """
-        state, frame, row = self._state, self._frame, self._used
-        norm2, extra = frame.gram[row, row], {}
+        state, basis, row = self._state, self._basis, self._used
+        norm2, extra = basis.gram[row, row], {}
         for slot in state.slots[:n_active]:
-            r, offset, count = state.rank[slot], frame.offset[slot], frame.n_anchors[slot]
+            r, offset, count = state.rank[slot], basis.offset[slot], basis.n_anchors[slot]
             shift, base = state.shift[slot], state.base[slot]
             C = state.V[state.buffer[slot], :r]
-            z = C[:, :count] @ frame.products[row, offset : offset + count]
-            z += C[:, frame.width : frame.width + row] @ frame.gram[row, :row]
+            z = C[:, :count] @ basis.products[row, offset : offset + count]
+            z += C[:, basis.width : basis.width + row] @ basis.gram[row, :row]
             counts = (state.lam[slot, :r] > shift) | (base > shift)
             z[~counts] = 0.0
             parts = z @ C
-            parts[frame.width :][:row] *= np.sqrt(np.diag(frame.gram)[:row])
-            oblique = oblique_next(frame.oblique[slot], norm2, float(norm2 - z @ z), float(parts @ parts))
+            parts[basis.width :][:row] *= np.sqrt(np.diag(basis.gram)[:row])
+            oblique = oblique_next(basis.oblique[slot], norm2, float(norm2 - z @ z), float(parts @ parts))
             if counts.sum() == self._n or oblique < 0.5 * MOST_OBLIQUE:
                 continue
-            pairs = np.append(-(z @ C[:, frame.width : frame.width + row]), 1.0)
+            pairs = np.append(-(z @ C[:, basis.width : basis.width + row]), 1.0)
             part = Combination(offset, -(z @ C[:, :count])[None], pairs[None])
             length = float(np.linalg.norm(self._vectors.combine(part, row + 1)))
-            if length <= NOTHING * np.sqrt(norm2):
-                frame.anchor[slot], frame.length[slot] = 0, 0.0
+            if length <= MAX_ROUNDING * np.sqrt(norm2):
+                basis.anchor[slot], basis.length[slot] = 0, 0.0
             else:
                 extra[int(slot)] = part
         if extra and row > 0:
-            frame.anchor[:] = -1
+            basis.anchor[:] = -1
             self._renew()
         elif extra:
             u = self._vectors.combine(Combination(0, np.zeros((1, 0)), np.eye(row + 1)[row:]), row + 1)[0]
-            self._used += 1  # the pair itself is in the combinations
+            self._used += 1  # the combinations contain the pair itself
             self._renew(extra)
             for slot in extra:
                 self._refine(slot, u)
 
     def _refine(self, slot: int, u: Floats) -> None:
-        """Make the last anchor of a slot orthogonal to its directions, to all digits, and of length 1."""
-        state, frame = self._state, self._frame
-        at = int(frame.offset[slot] + frame.n_anchors[slot]) - 1
+        """Make the last anchor of a slot orthogonal to its directions, to full accuracy, and normalise it."""
+        state, basis = self._state, self._basis
+        at = int(basis.offset[slot] + basis.n_anchors[slot]) - 1
         shift = state.shift[slot]
         counts = (state.lam[slot, : state.rank[slot]] > shift) | (state.base[slot] > shift)
         directions, q = self._directions(slot)[counts], self._vectors.get(at)
@@ -168,87 +168,88 @@ class BlockedBank(LowRankBank):
         q /= np.linalg.norm(q)
         length = float(q @ u)
         self._vectors.put(at, q if length > 0.0 else -q)
-        frame.anchor[slot], frame.length[slot] = frame.n_anchors[slot] - 1, abs(length)
+        basis.anchor[slot], basis.length[slot] = basis.n_anchors[slot] - 1, abs(length)
 
     def _renew(self, extra: dict[int, Combination] | None = None) -> None:
-        """Let each slot's directions be its anchors, with one more where it is given; the block is empty."""
-        state, frame, used, width = self._state, self._frame, self._used, self._frame.width
+        """Make each slot's directions its anchors, append the extra anchors, and empty the block."""
+        state, basis, used, width = self._state, self._basis, self._used, self._basis.width
         parts, at = [], 0
         for slot in range(len(state.slots)):
-            r, offset, count = state.rank[slot], frame.offset[slot], frame.n_anchors[slot]
+            r, offset, count = state.rank[slot], basis.offset[slot], basis.n_anchors[slot]
             C = state.V[state.buffer[slot], :r]
             anchors, pairs = C[:, :count], C[:, width : width + used]
             if extra and slot in extra:
                 anchors = np.concatenate([anchors, extra[slot].anchors])
                 pairs = np.concatenate([pairs, extra[slot].pairs])
             parts.append(Combination(int(offset), anchors, pairs))
-            frame.offset[slot], frame.n_anchors[slot] = at, len(anchors)
+            basis.offset[slot], basis.n_anchors[slot] = at, len(anchors)
             at += len(anchors)
         self._vectors.renew(parts, used)
-        frame.oblique[:] += STRAIGHT
-        for oblique in np.flatnonzero(frame.oblique > OBLIQUE):
-            self._vectors.straighten(int(frame.offset[oblique]), int(state.rank[oblique]))
-            frame.oblique[oblique] = STRAIGHT
+        basis.oblique[:] += ROUNDING_LOSS
+        for slot in np.flatnonzero(basis.oblique > MAX_ORTHOGONALITY_LOSS):
+            self._vectors.orthonormalize(int(basis.offset[slot]), int(state.rank[slot]))
+            basis.oblique[slot] = ROUNDING_LOSS
         state.V[:] = 0.0
         for slot in range(len(state.slots)):
             np.fill_diagonal(state.V[state.buffer[slot], : state.rank[slot]], 1.0)
         state.filled[:] = width
         self._used = 0
-        self._have_room_for(at)
+        self._reserve_anchors(at)
 
-    def _have_room_for(self, n_anchors: int) -> None:
-        if n_anchors > self._frame.products.shape[1]:
-            self._frame = self._frame._replace(products=np.zeros((self.block, 2 * n_anchors)))
+    def _reserve_anchors(self, n_anchors: int) -> None:
+        if n_anchors > self._basis.products.shape[1]:
+            self._basis = self._basis._replace(products=np.zeros((self.block, 2 * n_anchors)))
 
     def _directions(self, slot: int) -> Floats:
-        state, frame, used = self._state, self._frame, self._used
+        state, basis, used = self._state, self._basis, self._used
         C = state.V[state.buffer[slot], : state.rank[slot]]
-        anchors, pairs = C[:, : frame.n_anchors[slot]], C[:, frame.width : frame.width + used]
-        return self._vectors.combine(Combination(int(frame.offset[slot]), anchors, pairs), used)
+        anchors, pairs = C[:, : basis.n_anchors[slot]], C[:, basis.width : basis.width + used]
+        return self._vectors.combine(Combination(int(basis.offset[slot]), anchors, pairs), used)
 
-    def _put(self, slot: int, directions: Floats, eigenvalues: Floats) -> None:
+    def _set_directions(self, slot: int, directions: Floats, eigenvalues: Floats) -> None:
         self._renew()
-        state, frame, r = self._state, self._frame, len(directions)
-        frame.offset[slot], frame.n_anchors[slot] = self._vectors.append(directions), r
-        self._have_room_for(int(frame.offset[slot]) + r)
+        state, basis, r = self._state, self._basis, len(directions)
+        basis.offset[slot], basis.n_anchors[slot] = self._vectors.append(directions), r
+        self._reserve_anchors(int(basis.offset[slot]) + r)
         state.V[state.buffer[slot]] = 0.0
         np.fill_diagonal(state.V[state.buffer[slot], :r], 1.0)
         state.lam[slot, :r], state.rank[slot] = eigenvalues, r
 
     def _resize(self, n_scales: int, capacity: int) -> None:
-        if hasattr(self, "_state") and capacity > self._state.lam.shape[1]:
-            self._renew()  # pairs come behind the anchors, which shall have more room
+        if capacity > self._state.lam.shape[1]:
+            self._renew()  # the columns of the pairs follow those of the anchors, of which there will be more
         super()._resize(n_scales, capacity)
 
-    def _new_frame(self, n_slots: int, capacity: int) -> Basis:
-        old: Basis | None = getattr(self, "_frame", None)
-        frame = Basis(
+    def _new_basis(self, n_slots: int, capacity: int) -> Basis:
+        return Basis(
             width=capacity,
             offset=np.zeros(n_slots, dtype=np.int64),
             n_anchors=np.zeros(n_slots, dtype=np.int64),
-            products=np.zeros((self.block, 8)) if old is None else old.products,
-            gram=np.zeros((padded(self.block), padded(self.block))) if old is None else old.gram,
+            products=np.zeros((self.block, 8)),
+            gram=np.zeros((padded(self.block), padded(self.block))),
             inner=np.zeros((n_slots, self._row_width(capacity))),
             anchor=np.full(n_slots, -1),
             length=np.zeros(n_slots),
-            oblique=np.full(n_slots, STRAIGHT),
+            oblique=np.full(n_slots, ROUNDING_LOSS),
             next_oblique=np.zeros(n_slots),
         )
-        if old is not None:
-            for name in ("offset", "n_anchors", "anchor", "length", "oblique"):
-                getattr(frame, name)[: len(old.offset)] = getattr(old, name)
-        return frame
+
+    def _copy_basis(self, old: Basis) -> None:
+        new = self._basis = self._basis._replace(products=old.products, gram=old.gram)
+        n_old = len(old.offset)
+        new.offset[:n_old], new.n_anchors[:n_old] = old.offset, old.n_anchors
+        new.anchor[:n_old], new.length[:n_old], new.oblique[:n_old] = old.anchor, old.length, old.oblique
 
 
 class SparseBank(BlockedBank):
-    """The learners of ``LowRankBank`` for pairs that are mostly zeros, up to hundreds of thousands of features.
+    """A ``LowRankBank`` for sparse pairs with up to hundreds of thousands of features.
 
-    Memory is taken for features that have been seen, one number per learner and direction; no matrix of features by
-    features is ever made.
+    Only features that have occurred need memory, one number per learner and direction. No matrix of size n_features x
+    n_features is ever allocated.
     """
 
     engine: ClassVar[str] = "sparse"
     block: ClassVar[int] = 256
 
-    def _no_vectors(self, n_features: int) -> SparseVectors:
+    def _new_vectors(self, n_features: int) -> SparseVectors:
         return SparseVectors(n_features, self.block)

@@ -1,8 +1,11 @@
-"""What the banks of compiled learners share: rounds played one by one or a whole stream at once, to the same bits."""
+"""CompiledBank, the base class of the banks whose learners are compiled.
+
+It plays rounds one by one or many at once, with the same bits.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any, ClassVar, NamedTuple, Self, get_args
@@ -12,11 +15,12 @@ import numpy as np
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad._validation import check_choice
 from ocelad.engines.kernels import rounds
-from ocelad.ensemble.bank import Finest, LearnerError, RoundState, Starts
+from ocelad.engines.metric_bank import MetricLearnerBank
+from ocelad.ensemble.bank import Finest, LearnerError, ReplayBank, RoundState, Starts
 from ocelad.ensemble.sampling import uniforms
-from ocelad.ensemble.schedule import MOST_SCALES, Schedule
+from ocelad.ensemble.schedule import MAX_SCALES, FixedExperts, Schedule
 from ocelad.ensemble.state_reader import StateReader
-from ocelad.ensemble.weight_updates import CBCE, RESCALED
+from ocelad.ensemble.weight_updates import CBCE, RESCALED, SAOL
 from ocelad.ensemble.weighting import EnsembleConfig
 from ocelad.learners.comid import LossName
 from ocelad.learners.step_schedule import StepSchedule, step_factors
@@ -29,101 +33,98 @@ LOSS_CODES: dict[LossName, int] = {
     "logistic": rounds.LOGISTIC,
 }
 
-# How many pairs are prepared at a time.
-PART = 4096
+# The number of events that are prepared at a time; it bounds the memory for their prepared form.
+PREPARED_EVENTS = 4096
 
 
 class KernelArgs(NamedTuple):
-    """Rounds t, t + 1, ... to be played on rows first, ..., last - 1; in the order in which kernels take it."""
+    """The arguments of a kernel that plays rounds t, t + 1, ... on rows first .. last - 1, in the kernels' order."""
 
-    y: Floats  # the labels of all rows; 1 of relative comparisons
+    y: Floats  # the labels of all rows; 1 for relative comparisons
     first: int
     last: int
     t: int
-    shortest: int  # of the schedule, as the next
-    most: int
-    weights: Floats  # those of the round about to be played (row 0), and those before its starts (row 1)
+    shortest_interval: int  # with t and max_scales, it determines which scales are active and which start
+    max_scales: int
+    weights: Floats  # the weights of the next round (row 0) and those before its starts (row 1)
+    rates: Floats  # eta_I of every scale
+    losses: Floats  # output: each learner's loss in the last round
+    learner_margins: Floats  # output: each learner's margin in the last round
+    margins: Floats  # output: the ensemble's margin on each row, unless observe_only
+    observe_only: bool  # play one round and leave the weights and the starts to the caller
+    step_factors: Floats  # the factor of all step sizes in rounds t, t + 1, ...
+    records: Floats  # the records of the weighting, unless they are the weights
+    weighting: int  # the code of the weighting
+    largest_loss: float  # a parameter of the weighting
+    uniforms: Floats  # the random numbers that draw a learner in rounds t, t + 1, ...; empty if learners are averaged
+
+
+class EnsembleArrays(NamedTuple):
+    """The weighting of the scales in the form that kernels update from round to round."""
+
+    weights: Floats  # the weights of the next round (row 0) and those before its starts (row 1)
+    records: Floats  # empty if the records are the weights
     rates: Floats
-    lost: Floats  # what each learner lost in the last round comes here
-    margin: Floats  # and its margin
-    margins: Floats  # the ensemble's own margin on each row; not where it is ``alone``
-    alone: bool  # only judge and learn; somebody else keeps the weights and starts the scales
-    step_factors: Floats  # what all step sizes are multiplied by in round t, t + 1, ...
-    records: Floats  # what the weights follow from, where that is more than themselves
-    weighing: int  # how scales are weighed
-    largest_loss: float  # of the weighing
-    uniforms: Floats  # what one learner is drawn by in round t, t + 1, ...; empty where they are averaged
-
-
-class Ensemble(NamedTuple):
-    """How the scales are weighed, as kernels change it from round to round."""
-
-    weights: Floats  # those of the round about to be played (row 0), and those before its starts (row 1)
-    records: Floats  # empty where they are the weights themselves
-    rates: Floats
-    weighing: int
+    weighting: int
     largest_loss: float
     seed: int | None
 
     @classmethod
-    def of(cls, round_state: RoundState, rules: EnsembleConfig) -> Ensemble:
-        """The ensemble in a turn."""
-        n_scales, own = len(rules.rates), rules.kernel_weighting.code == CBCE
-        weights, records = np.zeros((2, n_scales)), np.zeros((len(round_state.records), n_scales) if own else (0, 0))
-        weights[0, : round_state.active], weights[1, : len(round_state.before)] = (
-            round_state.weights,
-            round_state.before,
-        )
-        if own:
-            records[:, : round_state.active] = round_state.records
-        return cls(weights, records, rules.rates, *rules.kernel_weighting, rules.seed)
+    def from_round_state(cls, round_state: RoundState, config: EnsembleConfig) -> EnsembleArrays:
+        """Create the arrays at the beginning of a round."""
+        n_scales, weighting = len(config.rates), config.kernel_weighting
+        weights, records = np.zeros((2, n_scales)), np.zeros((0, 0))
+        weights[0, : round_state.n_active] = round_state.weights
+        weights[1, : len(round_state.previous_weights)] = round_state.previous_weights
+        if weighting.code == CBCE:
+            records = np.zeros((len(round_state.records), n_scales))
+            records[:, : round_state.n_active] = round_state.records
+        return cls(weights, records, config.rates, weighting.code, weighting.largest_loss, config.seed)
 
     def round_state(self, t: int, schedule: Schedule) -> RoundState:
-        """The turn of round t, which is the one about to be played."""
-        starting, active = tuple(schedule.scale(j) for j in range(schedule.starting(t))), schedule.active(t)
-        weights, before = self.weights[0, :active].copy(), self.weights[1, : schedule.active(t - 1)].copy()
-        return RoundState(t, starting, weights, before, self.records[:, :active].copy())
+        """Return the state of round t, the next round."""
+        starting, n_active = tuple(schedule.scale(j) for j in range(schedule.n_starting(t))), schedule.n_active(t)
+        weights, previous = self.weights[0, :n_active].copy(), self.weights[1, : schedule.n_active(t - 1)].copy()
+        return RoundState(t, starting, weights, previous, self.records[:, :n_active].copy())
 
 
-class Prepared(NamedTuple):
-    """An event of a stream that was checked as a whole: a row of what kernels want."""
+class PreparedEvent(NamedTuple):
+    """An event of a stream that has been checked as a whole: a row of the kernel's input."""
 
     rows: Any
     labels: Floats
     row: int
 
 
-class CompiledBank(ABC):
-    """The COMID learners of all scales behind one kernel, ``_play``, which plays any number of rounds.
+class CompiledBank(ReplayBank, MetricLearnerBank):
+    """The COMID learners of all scales, updated by one kernel, ``_play``, that plays any number of rounds.
 
-    It changes in place. A pair that is refused changes nothing; an interrupt in the middle of a step may leave
-    it one round ahead of the weights. (``Ocelad.replay`` works on a copy.)
+    The bank changes in place. An event that is rejected changes nothing. An interrupt during ``observe`` may leave the
+    bank one round ahead of the weights; ``Ocelad.replay`` works on a copy.
 
     Parameters
     ----------
     n_features : int
     schedule : Schedule
-        Of the ``Ocelad`` that it is for; it gives the step sizes.
+        The schedule of the ``Ocelad``; it determines the step sizes.
     initial_scale, initial_threshold, step_size, finest, events
         As in ``track_metric``.
     starts : {"below", "ensemble", "scratch"}
         As in ``LearnerBank``.
-    pace : callable t -> float, or None
-        What all step sizes are multiplied by in round t; None: by 1.
+    step_schedule : callable t -> float, or None
+        The factor of all step sizes in round t; None: 1.
     """
 
-    #: What it can be made to learn from.
-    takes: ClassVar[tuple[EventsName, ...]] = get_args(EventsName)
-    #: What ``track_metric`` calls it.
-    engine: ClassVar[str]
-    #: With which ``starts`` many rounds can be played at once.
-    fused_starts: ClassVar[tuple[Starts, ...]] = ("below",)
-    #: Every so many rounds ``_check_up`` is called.
-    check_up_every: int = 1 << 62
-    #: The learners, as the kernel has them; ``slots[j]`` says where the one of scale j is.
+    #: The kinds of events that the engine supports.
+    supported_events: ClassVar[tuple[EventsName, ...]] = get_args(EventsName)
+    #: The values of ``starts`` with which ``replay`` works.
+    replayable_starts: ClassVar[tuple[Starts, ...]] = ("below",)
+    #: ``_repair_rounding`` is called after every this many rounds.
+    repair_interval: int = 1 << 62
+    #: The learners as the kernel holds them; ``slots[j]`` is the slot of the learner of scale j.
     _state: Any
-    #: Which of their arrays, beside the slots, later rounds depend on, and between what limits; the others are scratch.
-    _kept: ClassVar[dict[str, tuple[float, float]]]
+    #: The arrays of ``_state``, besides the slots, that later rounds depend on, and their limits.
+    _saved_arrays: ClassVar[dict[str, tuple[float, float]]]
 
     def __init__(
         self,
@@ -138,277 +139,280 @@ class CompiledBank(ABC):
         starts: Starts = "below",
         step_schedule: StepSchedule | None = None,
     ) -> None:
-        self._events = check_choice(events, "events", self.takes)
+        self._events = check_choice(events, "events", self.supported_events)
         self._n = n_features
         self._schedule = schedule
         self._initial = (float(initial_scale), float(initial_threshold))
         self._step_size = float(step_size)
-        self._pace = step_schedule
+        self._step_schedule = step_schedule
         self._finest = check_choice(finest, "finest", get_args(Finest))
-        self.starts = check_choice(starts, "starts", get_args(Starts))
-        self._learned = False
-        #: The learners' margins on the event that was observed last, by what they held before it.
+        self._starts = check_choice(starts, "starts", get_args(Starts))
+        self._has_learned = False
         self.last_margins = np.empty(0)
 
     @abstractmethod
     def mix(self, round_state: RoundState) -> Metric:
-        """The weighted average of the learners' metrics."""
+        """Return the weighted average of the learners' metrics."""
 
     @abstractmethod
     def learner(self, j: int) -> Metric:
-        """The metric that the learner of scale j holds."""
+        """Return the metric of the learner of scale j."""
 
     @abstractmethod
     def _rows(self, events: Events) -> Any:
-        """The events' differences as the kernel wants them."""
+        """Return the events' differences in the kernel's form."""
 
     @abstractmethod
     def _row(self, u: Any) -> Any:
-        """The same of one difference."""
+        """Return one difference in the kernel's form."""
 
     @abstractmethod
     def _relative_rows(self, near: Floats, far: Floats) -> Any:
-        """Relative comparisons as the kernel wants them, where it learns from those."""
+        """Return relative comparisons in the kernel's form."""
 
     @abstractmethod
-    def _play(self, rows: Any, stretch: KernelArgs) -> tuple[int, int]:
-        """Play the rounds of a stretch: how many rows are done, counted from the first of all, and the outcome."""
+    def _play(self, rows: Any, args: KernelArgs) -> tuple[int, int]:
+        """Play the rounds of ``args``; return the first row that was not played, and the outcome."""
 
     @abstractmethod
-    def _start(self, round_state: RoundState) -> None:
-        """Give the scales that start with this round, which is not the first, the metrics of the scales below them."""
+    def _start_from_below(self, round_state: RoundState) -> None:
+        """Give the scales that start after round 1 the metrics of the next finer scales."""
 
     @abstractmethod
-    def _make_room(self, n_active: int) -> None:
-        """Have slots for so many scales; what is held is kept."""
+    def _reserve_slots(self, n_active: int) -> None:
+        """Make sure that this many scales have slots; the learners keep their metrics."""
 
     @abstractmethod
-    def _hold(self, slot: int, metric: Metric) -> None:
-        """Let the learner in a slot hold this metric."""
+    def _reserve_saved(self, n_slots: int, saved: StateReader) -> None:
+        """Allocate this many slots, and the same capacity as the saved bank had."""
 
     @abstractmethod
-    def _make_same_room(self, n_slots: int, saved: StateReader) -> None:
-        """Have so many slots, and otherwise as much room as there was where it was kept."""
+    def _set_metric(self, slot: int, metric: Metric) -> None:
+        """Set the metric of the learner in a slot."""
 
     @abstractmethod
-    def _hold_first(self, slots: np.ndarray) -> None:
-        """Let the learners in these slots hold what learning starts from."""
+    def _set_initial(self, slots: np.ndarray) -> None:
+        """Set the learners in these slots to the initial metric."""
 
-    def _hold_average(self, slots: np.ndarray, weights: Floats) -> None:
-        """Let the learners in these slots hold the weighted average of all that are held by the first scales."""
+    def _set_average(self, slots: np.ndarray, weights: Floats) -> None:
+        """Set the learners in these slots to the weighted average of the first ``len(weights)`` scales."""
         average = self.mix(RoundState(1, (), weights.copy(), weights))
         for slot in slots:
-            self._hold(int(slot), average)
+            self._set_metric(int(slot), average)
 
-    def _widen(self) -> None:
-        """Have room for more directions."""
+    def _grow_capacity(self) -> None:
+        """Allocate room for more directions."""
         raise NotImplementedError
 
-    def _check_up(self) -> None:  # noqa: B027  (most banks need none)
-        """See to it that rounding has not spoiled anything."""
+    def _repair_rounding(self) -> None:
+        """Remove accumulated rounding errors."""
 
     def pick(self, j: int, round_state: RoundState) -> Metric:
-        """The metric of the learner of scale j, with the number of rounds that have passed."""
+        """Return the metric of the learner of scale j, with the number of rounds played."""
         return self.learner(j).at(round_state.round - 1)
 
-    def held(self, round_state: RoundState) -> list[Metric]:
-        """The metrics that the active learners hold, the finest scale's first."""
-        return [self.learner(j) for j in range(round_state.active)]
+    def metrics(self, round_state: RoundState) -> list[Metric]:
+        """Return the metrics of the active learners, the finest scale first."""
+        return [self.learner(j) for j in range(round_state.n_active)]
 
-    def taking_over(self, metrics: Sequence[Metric]) -> Self:
-        """This bank, with learners that hold these metrics, the finest scale's first."""
-        self._make_room(len(metrics))
+    def with_metrics(self, metrics: Sequence[Metric], round_state: RoundState) -> Self:
+        """Set the learners' metrics, the finest scale first, and return this bank."""
+        self._reserve_slots(len(metrics))
         for slot, metric in zip(self._state.slots[: len(metrics)].tolist(), metrics, strict=True):
-            self._hold(slot, metric)
-        self._learned = True
+            self._set_metric(slot, metric)
+        self._has_learned = True
         return self
 
     def state(self) -> tuple[Arrays, Metadata]:
-        """All that later rounds depend on: copies of arrays, and values that JSON can hold."""
-        return {name: getattr(self._state, name).copy() for name in ("slots", *self._kept)}, {"engine": self.engine}
+        """Return everything that later rounds depend on: copies of arrays, and JSON values."""
+        arrays = self._state._asdict()
+        return {name: arrays[name].copy() for name in ("slots", *self._saved_arrays)}, {"engine": self.engine}
 
-    def restored(self, saved: StateReader, round_state: RoundState) -> Self:
-        """A bank as it was when ``state`` was called; this one, which has not learned yet, stays as it is."""
+    def with_state(self, saved: StateReader, round_state: RoundState) -> Self:
+        """Return a bank with a saved state; this bank, which must not have learned yet, does not change."""
         bank = deepcopy(self)
         bank._restore(saved, round_state)
-        bank._learned = True
+        bank._has_learned = True
         return bank
 
     def _restore(self, saved: StateReader, round_state: RoundState) -> None:
-        saved.same("engine", self.engine)
+        saved.expect("engine", self.engine)
         n_slots = saved.size("slots")
-        if not round_state.active <= n_slots <= 2 * MOST_SCALES:
-            raise ValueError(f"it has {n_slots} slots for {round_state.active} scales")
-        self._make_same_room(n_slots, saved)
-        state = self._state
-        state.slots[:] = saved.permutation("slots", len(state.slots))
-        for name, limits in self._kept.items():
-            array = getattr(state, name)
-            array[...] = saved.like(name, array, *limits)
+        if not round_state.n_active <= n_slots <= 2 * MAX_SCALES:
+            raise ValueError(f"saved array 'slots' has {n_slots} numbers for {round_state.n_active} active scales")
+        self._reserve_saved(n_slots, saved)
+        arrays = self._state._asdict()
+        arrays["slots"][:] = saved.permutation("slots", len(arrays["slots"]))
+        for name, limits in self._saved_arrays.items():
+            arrays[name][...] = saved.array_like(name, arrays[name], *limits)
 
     def start(self, round_state: RoundState) -> Self:
-        """Give the scales that start with this round the metrics that they start from."""
+        """Give the scales that start in this round their initial metrics."""
         name = type(self).__name__
-        if round_state.starting and round_state.starting[0].length != self._schedule.shortest:
+        if round_state.starting and round_state.starting[0].length != self._schedule.shortest_interval:
             raise ValueError(
-                f"this {name} was made for intervals of {self._schedule.shortest} rounds and up, "
-                f"not of {round_state.starting[0].length}"
+                f"this {name} was created for a shortest interval of {self._schedule.shortest_interval} rounds; "
+                f"the ensemble has {round_state.starting[0].length}"
             )
-        if round_state.round == 1 and self._learned:
-            raise ValueError(f"this {name} has learned already; every Ocelad needs one of its own")
-        self._make_room(round_state.active)
+        if round_state.round == 1 and self._has_learned:
+            raise ValueError(f"this {name} has already learned; create a new one for every Ocelad")
+        self._reserve_slots(round_state.n_active)
         if round_state.round > 1:
-            if round_state.starting and self.starts == "below":
-                self._start(round_state)
+            if round_state.starting and self._starts == "below":
+                self._start_from_below(round_state)
             elif round_state.starting:
-                self._start_alike(round_state)
-            if round_state.round % self.check_up_every == 0:
-                self._check_up()
+                self._start_from_ensemble_or_scratch(round_state)
+            if round_state.round % self.repair_interval == 0:
+                self._repair_rounding()
         return self
 
-    def _start_alike(self, round_state: RoundState) -> None:
-        """The same where no scale starts from the one below it: from the ensemble, or from scratch."""
-        sources = [self._finest, *[self.starts] * (len(round_state.starting) - 1)]
+    def _start_from_ensemble_or_scratch(self, round_state: RoundState) -> None:
+        """Start scales when ``starts`` is "ensemble" or "scratch"."""
+        sources = [self._finest, *[self._starts] * (len(round_state.starting) - 1)]
         slots = self._state.slots[: len(sources)].copy()
         averaged = [source == "ensemble" for source in sources]
-        anew = [source in ("reset", "scratch") for source in sources]
-        if any(averaged):  # first of all, as it is of what was held before any start
-            self._hold_average(slots[averaged], round_state.before)
-        if any(anew):
-            self._hold_first(slots[anew])
+        initial = [source in ("reset", "scratch") for source in sources]
+        if any(averaged):  # first, because the average is that of the metrics before any start
+            self._set_average(slots[averaged], round_state.previous_weights)
+        if any(initial):
+            self._set_initial(slots[initial])
 
-    def prepared(self, events: Events | Relatives) -> Iterator[Prepared]:
-        """The events as ``observe`` takes them without looking at each again."""
+    def prepare(self, events: Events | Relatives) -> Iterator[PreparedEvent]:
+        """Iterate over the events in a form that ``observe`` need not check again."""
         if len(events):
-            self._checked(events[0])  # all of them are of its kind, and have as many features
-        for first in range(0, len(events), PART):
-            part = events[first : first + PART]
-            rows, labels = self._prepared_rows(part)
+            self._check_event(events[0])  # all events have the same kind and number of features
+        for first in range(0, len(events), PREPARED_EVENTS):
+            part = events[first : first + PREPARED_EVENTS]
+            rows, labels = self._prepare_rows(part)
             for row in range(len(part)):
-                yield Prepared(rows, labels, row)
+                yield PreparedEvent(rows, labels, row)
 
-    def observe(self, event: Event | Pair | Relative | Prepared, round_state: RoundState) -> tuple[Floats, Self]:
-        """What each learner lost on the event; each has learned from it."""
-        rows, labels, row = event if isinstance(event, Prepared) else self._prepared(event)
-        lost, margin, none = np.zeros(round_state.active), np.zeros(round_state.active), np.empty((2, 0))
-        only = Ensemble(none, none, none[0], RESCALED, 1.0, None)
-        stretch = self._stretch(labels, row, row + 1, round_state.round, only, lost, margin, none[0], True)
-        self._learned = True
+    def observe(self, event: Event | Pair | Relative | PreparedEvent, round_state: RoundState) -> tuple[Floats, Self]:
+        """Return each learner's loss on the event, after which each has learned from it."""
+        rows, labels, row = event if isinstance(event, PreparedEvent) else self._prepare_event(event)
+        losses, margins, none = np.zeros(round_state.n_active), np.zeros(round_state.n_active), np.empty((2, 0))
+        unused = EnsembleArrays(none, none, none[0], RESCALED, 1.0, None)
+        args = self._kernel_args(labels, row, row + 1, round_state.round, unused, losses, margins, none[0], True)
+        self._has_learned = True
         while True:
-            _, outcome = self._played(rows, stretch)
+            _, outcome = self._run_kernel(rows, args)
             if outcome != rounds.NO_ROOM:
                 break
-            self._widen()
+            self._grow_capacity()
         if outcome != rounds.PLAYED:
             raise self._error(outcome, round_state.round)
-        self.last_margins = margin
-        return lost, self
+        self.last_margins = margins
+        return losses, self
+
+    def can_replay(self, config: EnsembleConfig) -> bool:
+        """Return whether kernels implement the ensemble's starts, schedule and weighting."""
+        return (
+            self._starts in self.replayable_starts
+            and not isinstance(config.schedule, FixedExperts)
+            and config.kernel_weighting.code in (RESCALED, SAOL, CBCE)
+        )
 
     def replay(
-        self, events: Events | Relatives, round_state: RoundState, rules: EnsembleConfig
+        self, events: Events | Relatives, round_state: RoundState, config: EnsembleConfig
     ) -> tuple[RoundState, Floats, LearnerError | None]:
-        """Play a round on each of the events without coming back to Python; the turn after them.
-
-        With it the ensemble's margin on each event, by what it played before. Where an event is refused, the turn is
-        the one of that event, and the error says why.
-        """
+        """Play one round on each event in compiled code; see ``ReplayBank``."""
         if len(events):
-            self._checked(events[0])  # all of them are of its kind, and have as many features
-        schedule, ensemble = rules.schedule, Ensemble.of(round_state, rules)
-        lost, margin, margins = np.zeros(MOST_SCALES), np.zeros(MOST_SCALES), np.empty(len(events))
+            self._check_event(events[0])  # all events have the same kind and number of features
+        schedule, ensemble = config.schedule, EnsembleArrays.from_round_state(round_state, config)
+        losses, learner_margins, margins = np.zeros(MAX_SCALES), np.zeros(MAX_SCALES), np.empty(len(events))
         done, t, error = 0, round_state.round, None
-        self._learned = True
+        self._has_learned = True
         while done < len(events) and error is None:
-            # A part at a time, so that what rows are made into takes little memory.
-            part = events[done : done + min(PART, self.check_up_every - t % self.check_up_every)]
-            (rows, labels), of_part, first = self._prepared_rows(part), margins[done:], 0
+            part = events[done : done + min(PREPARED_EVENTS, self.repair_interval - t % self.repair_interval)]
+            (rows, labels), part_margins, first = self._prepare_rows(part), margins[done:], 0
             while first < len(part) and error is None:
-                self._make_room(schedule.active(t))
-                stretch = self._stretch(labels, first, len(part), t, ensemble, lost, margin, of_part, False)
-                now, outcome = self._played(rows, stretch)
-                t, done, first = t + now - first, done + now - first, now
+                self._reserve_slots(schedule.n_active(t))
+                args = self._kernel_args(
+                    labels, first, len(part), t, ensemble, losses, learner_margins, part_margins, False
+                )
+                following, outcome = self._run_kernel(rows, args)
+                t, done, first = t + following - first, done + following - first, following
                 if outcome == rounds.NO_ROOM:
-                    self._widen()
+                    self._grow_capacity()
                 elif outcome == rounds.NO_SCALE:
                     self.start(ensemble.round_state(t, schedule))
                 elif outcome != rounds.PLAYED:
                     error = self._error(outcome, t)
-                elif t % self.check_up_every == 0:
-                    self._check_up()
+                elif t % self.repair_interval == 0:
+                    self._repair_rounding()
         return ensemble.round_state(t, schedule) if t > round_state.round else round_state, margins, error
 
-    def _checked(self, event: Event | Pair | Relative) -> Event | Relative:
-        """An event of the kind that it learns from."""
+    def _check_event(self, event: Event | Pair | Relative) -> Event | Relative:
         return as_relative(event, self._n) if self._events == "relatives" else as_event(event, self._n)
 
-    def _prepared(self, event: Event | Pair | Relative) -> Prepared:
-        """An event, checked, as the kernel wants it, and its label."""
-        event = self._checked(event)
+    def _prepare_event(self, event: Event | Pair | Relative) -> PreparedEvent:
+        event = self._check_event(event)
         if isinstance(event, Relative):
             near, far = event.near.reshape(1, -1), event.far.reshape(1, -1)
-            return Prepared(self._relative_rows(near, far), np.ones(1), 0)
-        return Prepared(self._row(event.u), np.array([event.y]), 0)
+            return PreparedEvent(self._relative_rows(near, far), np.ones(1), 0)
+        return PreparedEvent(self._row(event.u), np.array([event.y]), 0)
 
-    def _prepared_rows(self, events: Events | Relatives) -> tuple[Any, Floats]:
-        """The same of many events."""
+    def _prepare_rows(self, events: Events | Relatives) -> tuple[Any, Floats]:
+        """Return the events in the kernel's form, and their labels."""
         if isinstance(events, Relatives):
             return self._relative_rows(events.near, events.far), np.ones(len(events))
         return self._rows(events), events.y
 
-    def _stretch(
+    def _kernel_args(
         self,
         y: Floats,
         first: int,
         last: int,
         t: int,
-        ensemble: Ensemble,
-        lost: Floats,
-        margin: Floats,
+        ensemble: EnsembleArrays,
+        losses: Floats,
+        learner_margins: Floats,
         margins: Floats,
-        alone: bool,
+        observe_only: bool,
     ) -> KernelArgs:
-        weights, records, rates, weighing, largest, seed = ensemble
+        weights, records, rates, weighting, largest_loss, seed = ensemble
         return KernelArgs(
             y,
             first,
             last,
-            *self._schedule.clock(t),
+            *self._schedule.kernel_schedule(t),
             weights,
             rates,
-            lost,
-            margin,
+            losses,
+            learner_margins,
             margins,
-            alone,
-            step_factors(self._pace, t, last - first),
+            observe_only,
+            step_factors(self._step_schedule, t, last - first),
             records,
-            weighing,
-            largest,
+            weighting,
+            largest_loss,
             np.empty(0) if seed is None else uniforms(seed, t, last - first),
         )
 
-    def _played(self, rows: Any, stretch: KernelArgs) -> tuple[int, int]:
-        with np.errstate(over="ignore", invalid="ignore"):  # where kernels run as plain Python; told by the outcome
-            return self._play(rows, stretch)
+    def _run_kernel(self, rows: Any, args: KernelArgs) -> tuple[int, int]:
+        # The outcome reports overflows; NumPy would warn of them where kernels run as plain Python.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._play(rows, args)
 
     def _error(self, outcome: int, t: int) -> LearnerError:
-        what = "loss is not finite" if outcome == rounds.INFINITE_LOSS else "metric overflows"
+        problem = "loss is not finite" if outcome == rounds.INFINITE_LOSS else "metric overflows"
         event = "comparison" if self._events == "relatives" else "pair"
-        words = (
-            f"could not learn from the {event} (its {what}; a smaller step_size or data of a smaller scale is needed)"
-        )
-        return LearnerError(self._schedule.scale(int(self._state.failed[0])), t, words)
+        remedy = "use a smaller step_size or rescale the data"
+        scale = self._schedule.scale(int(self._state.failed[0]))
+        return LearnerError(scale, t, f"could not learn from the {event} (its {problem}; {remedy})")
 
-    def _steps(self, n_scales: int) -> Floats:
-        """The step size of each scale."""
-        there = range(min(n_scales, self._schedule.most))  # slots beyond them are never those of a learner
-        rates = np.array([self._schedule.scale(j).rate for j in there])
-        return self._step_size * np.pad(rates, (0, n_scales - len(there)))
+    def _step_sizes(self, n_scales: int) -> Floats:
+        """Return the step size of each scale, and 0 for slots beyond the schedule's scales, which hold no learner."""
+        n_used = min(n_scales, self._schedule.max_scales)
+        rates = np.array([self._schedule.scale(j).rate for j in range(n_used)])
+        return self._step_size * np.pad(rates, (0, n_scales - n_used))
 
 
 def zero_cancellations(near: Floats, far: Floats) -> tuple[Floats, Floats]:
-    """Relative comparisons, with zeros where the two differences are the same, which changes nothing of what they say.
+    """Set both differences of a relative comparison to zero where they are equal up to sign.
 
-    To add what is then taken away again would leave rounding behind, and that has directions, too.
+    Such a comparison has no effect. Adding and subtracting the same rank-one matrix would leave rounding errors, which
+    the low-rank engine would treat as further directions.
     """
     same = (near == far).all(axis=1) | (near == -far).all(axis=1)
     if not same.any():

@@ -1,4 +1,4 @@
-"""DiagonalBank: the learners of diagonal metrics of all scales, compiled. The mathematics of ``DiagonalComid``."""
+"""DiagonalBank: compiled COMID learners of diagonal metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FINEST_CODES: dict[Finest, int] = {"carry": CARRY, "ensemble": ENSEMBLE, "reset"
 
 
 class Rows(NamedTuple):
-    """Sparse rows, squared: the entries of row i are those from ``indptr[i]`` up to ``indptr[i + 1]``."""
+    """The squared entries of sparse rows; those of row i are at ``indptr[i]`` .. ``indptr[i + 1] - 1``."""
 
     indptr: Any
     indices: Any
@@ -31,23 +31,23 @@ class Rows(NamedTuple):
 
 
 class DiagonalBank(CompiledBank):
-    """The learners of ``DiagonalRiceBank``, fast: a pair costs each learner what it has entries that are not zero.
+    """A fast ``DiagonalRiceBank``: a pair costs O(nnz) per learner.
 
-    Shrinkage is put off until a feature is touched. Starting a scale is a change of pointers and a copy of the
-    features that were touched since the two slots were the same, which per pair comes to no more than learning from
-    it does. Only ``finest="ensemble"`` costs every feature and scale whenever the finest scale starts.
+    Shrinkage of a feature is deferred until a pair touches the feature. Starting a scale rotates pointers and copies
+    the features that were touched since the two slots were equal; per pair this costs no more than the update. Only
+    ``finest="ensemble"`` costs O(n_features) per scale whenever the finest scale starts.
 
     Parameters
     ----------
-    n_features, schedule, initial_scale, initial_threshold, step_size, finest, events, starts, pace
-        As of every ``CompiledBank``.
+    n_features, schedule, initial_scale, initial_threshold, step_size, finest, events, starts, step_schedule
+        As in ``CompiledBank``.
     loss, shrinkage
         As in ``track_metric``.
     """
 
     engine: ClassVar[str] = "diagonal"
     _state: State
-    _kept: ClassVar[dict[str, tuple[float, float]]] = {
+    _saved_arrays: ClassVar[dict[str, tuple[float, float]]] = {
         "w": (0.0, inf),
         "s": (0.0, inf),
         "S": (0.0, inf),
@@ -93,18 +93,18 @@ class DiagonalBank(CompiledBank):
             weight=self._initial[0],
             threshold=self._initial[1],
         )
-        # Often enough for the digits of what is put off, seldom enough that it costs each pair a few features.
-        self.check_up_every = max(1024, n_features // 4)
-        self._make_room(LANES)
+        # Frequent enough for the accuracy of the deferred shrinkage, rare enough to cost each pair only a few features.
+        self.repair_interval = max(1024, n_features // 4)
+        self._state = self._allocate(LANES)
 
     def mix(self, round_state: RoundState) -> Metric:
-        """The weighted average of the learners' metrics."""
+        """Return the weighted average of the learners' metrics."""
         weights = np.empty(self._n)
-        threshold = diagonal.average(self._state, round_state.weights.copy(), round_state.active, weights)
+        threshold = diagonal.average(self._state, round_state.weights.copy(), round_state.n_active, weights)
         return Metric.low_rank(weights, np.zeros((0, self._n)), np.zeros(0), threshold, round_state.round - 1)
 
     def learner(self, j: int) -> Metric:
-        """The metric that the learner of scale j holds."""
+        """Return the metric of the learner of scale j."""
         only = np.zeros(len(self._state.slots))
         only[j] = 1.0
         weights = np.empty(self._n)
@@ -122,79 +122,85 @@ class DiagonalBank(CompiledBank):
 
     def _row(self, u: Any) -> Rows:
         indices, values, _ = as_sparse(u)
-        # Writable, as in a replay: kernels are compiled for that only.
+        # The kernels are compiled for writable arrays only, and those of a SparseVector are read-only.
         return Rows(np.array([0, len(indices)]), indices.copy(), np.square(values))
 
-    def _play(self, rows: Any, stretch: KernelArgs) -> tuple[int, int]:
+    def _play(self, rows: Any, args: KernelArgs) -> tuple[int, int]:
         return diagonal.play(
             self._state,
             self._settings,
             rows.indptr,
             rows.indices,
             rows.squares,
-            *stretch,
+            *args,
         )
 
-    def _start(self, round_state: RoundState) -> None:
+    def _start_from_below(self, round_state: RoundState) -> None:
         diagonal.start(
-            self._state, self._settings, len(round_state.starting), round_state.before.copy(), len(round_state.before)
+            self._state,
+            self._settings,
+            len(round_state.starting),
+            round_state.previous_weights.copy(),
+            len(round_state.previous_weights),
         )
 
-    def _check_up(self) -> None:
-        """Shrink every weight by what has been put off."""
+    def _repair_rounding(self) -> None:
+        """Apply the deferred shrinkage to every weight."""
         if self._settings.rho > 0.0:
             diagonal.settle(self._state)
 
-    def _hold(self, slot: int, metric: Metric) -> None:
+    def _set_metric(self, slot: int, metric: Metric) -> None:
         state, weights = self._state, metric.diagonal
         state.w[:, slot], state.s[:, slot], state.S[slot] = weights, 0.0, 0.0
         state.mu[slot], state.ceiling[slot], state.like[slot] = metric.threshold, weights.max(), UNKNOWN
 
-    def _hold_first(self, slots: np.ndarray) -> None:
+    def _set_initial(self, slots: np.ndarray) -> None:
         first = Metric.from_diagonal(np.full(self._n, self._initial[0]), self._initial[1])
         for slot in slots:
-            self._hold(int(slot), first)
+            self._set_metric(int(slot), first)
 
-    def _make_same_room(self, n_slots: int, saved: StateReader) -> None:
-        self._make_room(n_slots)
+    def _reserve_saved(self, n_slots: int, saved: StateReader) -> None:
+        self._reserve_slots(n_slots)
 
     def _restore(self, saved: StateReader, round_state: RoundState) -> None:
         super()._restore(saved, round_state)
         if self._state.touched.max() >= self._n or self._state.like.max() > self._state.n_touched[0]:
-            raise ValueError("what was kept as 'touched' or 'like' points behind the end")
+            raise ValueError("saved array 'touched' or 'like' holds an index beyond the end")
 
-    def _make_room(self, n_active: int) -> None:
-        old: State | None = getattr(self, "_state", None)
-        n_old = 0 if old is None else len(old.slots)
+    def _reserve_slots(self, n_active: int) -> None:
+        old, n_old = self._state, len(self._state.slots)
         if n_active <= n_old:
             return
-        n, K = self._n, (n_active + LANES - 1) // LANES * LANES
-        new = State(
-            w=np.full((n, K), self._settings.weight),
-            s=np.zeros((n, K)),
-            S=np.zeros(K),
-            mu=np.full(K, self._settings.threshold),
-            ceiling=np.full(K, self._settings.weight),
-            slots=np.arange(K),
-            # Copying more features than half of them one by one takes longer than copying all in their order.
-            touched=np.zeros(n // 2 + 1, dtype=np.int64) if old is None else old.touched,
-            n_touched=np.zeros(1, dtype=np.int64) if old is None else old.n_touched,
-            like=np.full(K, UNKNOWN),
-            distance=np.zeros(K),
-            slope=np.zeros(K),
-            step=np.zeros(K),
+        new = self._allocate(n_active)._replace(touched=old.touched, n_touched=old.n_touched)
+        new.w[:, :n_old], new.s[:, :n_old] = old.w, old.s
+        new.S[:n_old], new.mu[:n_old], new.ceiling[:n_old] = old.S, old.mu, old.ceiling
+        new.slots[:n_old], new.like[:n_old] = old.slots, old.like
+        self._state = new
+
+    def _allocate(self, n_active: int) -> State:
+        """Return the state of initial learners for at least this many scales; set the step sizes."""
+        n, n_slots = self._n, (n_active + LANES - 1) // LANES * LANES
+        self._settings = self._settings._replace(steps=self._step_sizes(n_slots))
+        return State(
+            w=np.full((n, n_slots), self._settings.weight),
+            s=np.zeros((n, n_slots)),
+            S=np.zeros(n_slots),
+            mu=np.full(n_slots, self._settings.threshold),
+            ceiling=np.full(n_slots, self._settings.weight),
+            slots=np.arange(n_slots),
+            # Copying more than half of the features one by one is slower than copying all of them in order.
+            touched=np.zeros(n // 2 + 1, dtype=np.int64),
+            n_touched=np.zeros(1, dtype=np.int64),
+            like=np.full(n_slots, UNKNOWN),
+            distance=np.zeros(n_slots),
+            slope=np.zeros(n_slots),
+            step=np.zeros(n_slots),
             failed=np.zeros(1, dtype=np.int64),
         )
-        if old is not None:
-            new.w[:, :n_old], new.s[:, :n_old] = old.w, old.s
-            for name in ("S", "mu", "ceiling", "slots", "like"):
-                getattr(new, name)[:n_old] = getattr(old, name)
-        self._state = new
-        self._settings = self._settings._replace(steps=self._steps(K))
 
 
-def _entries(squares: Floats, saved: Any) -> Rows:
-    """The entries that are kept, as sparse rows."""
-    rows, indices = np.nonzero(saved)
+def _entries(squares: Floats, mask: Any) -> Rows:
+    """Return the entries where the mask is true, as sparse rows."""
+    rows, indices = np.nonzero(mask)
     indptr = np.searchsorted(rows, np.arange(len(squares) + 1))
     return Rows(indptr, np.ascontiguousarray(indices), squares[rows, indices])

@@ -1,19 +1,34 @@
-"""The learners of all scales: what OCELAD asks of them (Bank), and a bank of any black boxes (LearnerBank)."""
+"""Banks, which hold the learners of all scales: the protocols that ``Ocelad`` uses, and ``LearnerBank``.
+
+Every bank implements ``Bank``. What else a bank can do is declared by these types:
+
+- ``SamplingBank``: it can play a single learner's play, which ``Ocelad(..., seed=...)`` needs;
+- ``StatefulBank``: its state can be saved and restored;
+- ``MarginBank``: it records the learners' margins on each event;
+- ``ReplayBank``: it can play many rounds at once.
+
+The first three names are protocols, satisfied by any object with their methods. The last two are base classes, because
+``Ocelad`` checks for them in every round.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, is_dataclass
 from math import isfinite
-from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
+from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar, get_args, runtime_checkable
 
 import numpy as np
 
-from ocelad._typing import Floats
+from ocelad._typing import Arrays, Floats, Metadata
 from ocelad._validation import check_choice
 from ocelad.ensemble.learner import Learner
 from ocelad.ensemble.schedule import Scale
+from ocelad.ensemble.state_reader import StateReader
+from ocelad.ensemble.weighting import EnsembleConfig
+from ocelad.pairs import Events, Relatives
 
 Event = TypeVar("Event")
 ContraEvent = TypeVar("ContraEvent", contravariant=True)
@@ -26,110 +41,172 @@ Starts: TypeAlias = Literal["below", "ensemble", "scratch"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundState:
-    """A round that is about to be played.
+    """The state of the ensemble at the beginning of a round.
 
     Attributes
     ----------
     round : int
-        Its number t = 1, 2, 3, ...
+        The round number t = 1, 2, 3, ...
     starting : tuple of Scale
-        The scales that begin a new interval with this round.
+        The scales that start a new interval in this round.
     weights : array of shape (n_active,)
-        The weight of each active scale, those that start included; read-only.
-    before : array
-        The weights as the last round left them, before any start; empty in round 1; read-only.
+        The weight of each active scale, including the starting ones; read-only.
+    previous_weights : array
+        The weights after the previous round, before any start; empty in round 1; read-only.
     records : array of shape (n_rows, n_active)
-        What the weights follow from (``Weighting``): one column per active scale. By default the weights themselves.
+        The records of the ``Weighting``, one column per active scale. By default the weights themselves.
     """
 
     round: int
     starting: tuple[Scale, ...]
     weights: Floats
-    before: Floats
+    previous_weights: Floats
     records: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
     def __post_init__(self) -> None:
         if not self.records.size:
             object.__setattr__(self, "records", self.weights.reshape(1, -1))
-        self.weights.flags.writeable = self.before.flags.writeable = self.records.flags.writeable = False
+        for array in (self.weights, self.previous_weights, self.records):
+            array.flags.writeable = False
 
     @property
-    def active(self) -> int:
-        """How many scales (0 .. n-1) are active."""
+    def n_active(self) -> int:
+        """The number of active scales (0 .. n-1)."""
         return len(self.weights)
 
     @property
     def probabilities(self) -> Floats:
-        """The weights scaled to sum to 1, by which the active learners' plays are averaged."""
+        """The weights divided by their sum: the coefficients of the average of the plays."""
         probabilities: Floats = self.weights / self.weights.sum()
         return probabilities
 
 
+@runtime_checkable
 class Bank(Protocol[ContraEvent, CoPlay]):
-    """The learners of all scales, one round after the other.
+    """The learners of all scales.
 
-    ``start`` and ``observe`` return the bank as it is afterwards. A bank that is not changed by them, such as
-    ``LearnerBank``, makes every round all or nothing, interrupts included. One that changes and returns
-    itself must see to it that a round which raises has changed nothing.
+    ``start`` and ``observe`` return the bank to use from then on, which may be another object. If they leave the
+    original unchanged, as those of ``LearnerBank`` do, an error or an interrupt cannot leave a round half done. If they
+    change the bank in place, a call that raises must leave it unchanged.
     """
 
-    def start(self, round_state: RoundState) -> Self:
-        """Give the scales that start with this round the learners that they start with."""
+    def start(self, round_state: RoundState) -> Bank[ContraEvent, CoPlay]:
+        """Start the learners of the scales that start in this round."""
         ...
 
-    def observe(self, event: ContraEvent, round_state: RoundState) -> tuple[Floats, Self]:
-        """Judge each active learner on the event, then let it learn.
+    def observe(self, event: ContraEvent, round_state: RoundState) -> tuple[Floats, Bank[ContraEvent, CoPlay]]:
+        """Return the losses of the active learners on the event, and the bank after they have learned from it.
 
-        Returns what each active learner lost, by the estimate it held before it saw the event.
+        The losses are those of the estimates that the learners held before they saw the event.
         """
         ...
 
     def mix(self, round_state: RoundState) -> CoPlay:
-        """What the ensemble plays in this round. Changes nothing."""
+        """Return the ensemble's play in this round. This must not change the bank."""
         ...
 
 
+@runtime_checkable
+class SamplingBank(Bank[ContraEvent, CoPlay], Protocol[ContraEvent, CoPlay]):
+    """A bank that can play a single learner's play."""
+
+    def pick(self, j: int, round_state: RoundState) -> CoPlay:
+        """Return the play of the learner of scale j in this round. This must not change the bank."""
+        ...
+
+
+@runtime_checkable
+class StatefulBank(Bank[ContraEvent, CoPlay], Protocol[ContraEvent, CoPlay]):
+    """A bank whose state can be saved and restored."""
+
+    def state(self) -> tuple[Arrays, Metadata]:
+        """Return everything that later rounds depend on: copies of arrays, and JSON values."""
+        ...
+
+    def with_state(self, saved: StateReader, round_state: RoundState) -> Bank[ContraEvent, CoPlay]:
+        """Return a bank with a saved state; ``self``, which must not have learned yet, does not change."""
+        ...
+
+
+class MarginBank(ABC):
+    """A bank that records the learners' margins.
+
+    Attributes
+    ----------
+    last_margins : array of shape (n_active,)
+        Each learner's margin on the last observed event, for the estimate that it held before it saw the event. The
+        ensemble's margin must be their weighted mean.
+    """
+
+    last_margins: Floats
+
+
+class ReplayBank(MarginBank):
+    """A bank that can play many rounds at once."""
+
+    @abstractmethod
+    def can_replay(self, config: EnsembleConfig) -> bool:
+        """Return whether ``replay`` supports these settings of the ensemble."""
+
+    @abstractmethod
+    def replay(
+        self, events: Events | Relatives, round_state: RoundState, config: EnsembleConfig
+    ) -> tuple[RoundState, Floats, LearnerError | None]:
+        """Play one round on each event, with the same bits as ``start`` and ``observe`` give.
+
+        Returns the next round's state, the ensemble's margin on each event before it was learned from, and None. If an
+        event is rejected, returns that event's round state and the error; the rounds before it have been played.
+        """
+
+    def prepare(self, events: Events | Relatives) -> Iterator[Any]:
+        """Iterate over the events in a form that ``observe`` accepts and need not check again."""
+        return iter(events)
+
+
 class LearnerError(RuntimeError):
-    """A learner failed; the ensemble is as it was before the round.
+    """The failure of a learner, after which the ensemble is in the state before the round.
 
     Attributes
     ----------
     scale : Scale
-        Whose learner it was.
+        The scale of the learner.
     round : int
-        In which round.
+        The round number.
+    problem : str
+        What went wrong.
     """
 
-    def __init__(self, scale: Scale, round: int, what: str) -> None:
-        super().__init__(f"in round {round} the learner of {scale} {what}; the ensemble is as it was")
+    def __init__(self, scale: Scale, round: int, problem: str) -> None:
+        super().__init__(f"in round {round} the learner of {scale} {problem}; the ensemble is unchanged")
         self.scale = scale
         self.round = round
-        self.what = what
+        self.problem = problem
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LearnerError, (self.scale, self.round, self.what)
+        return LearnerError, (self.scale, self.round, self.problem)
 
 
 def weighted_average(plays: Sequence[Any], probabilities: Floats) -> Any:
-    """The convex combination of plays that can be added and scaled: numbers or arrays (equation 6)."""
+    """Return the convex combination of plays that support addition and scaling, such as numbers and arrays (eq. 6)."""
     return sum(probability * play for probability, play in zip(probabilities, plays, strict=True))
 
 
 class LearnerBank(Generic[Event, Play]):
-    """A bank of any online learners; retro-initialised, unless told otherwise: each starts from the one below it.
+    """A bank of any online learners; by default each scale starts from the play of the next finer scale.
 
     Parameters
     ----------
     make : callable (Scale, Play or None) -> Learner
-        Makes the learner of a scale, which starts from the given play, or from scratch when it is None. A
-        larger scale should take smaller steps: ``scale.rate`` is ``1 / sqrt(scale.length)``.
+        Creates the learner of a scale. It starts from the given play, or from scratch if that is None. Coarser scales
+        should take smaller steps: ``scale.rate`` is ``1 / sqrt(scale.length)``.
     mix : callable (plays, probabilities) -> Play
-        How plays are averaged; the default fits numbers and arrays.
+        Averages plays; the default works for numbers and arrays.
     finest : {"carry", "ensemble", "reset"}
-        What the finest scale, which has none below it, starts from when an interval ends: it carries on,
-        takes over what the ensemble plays, or begins from scratch.
+        The start of the finest scale, which has no finer one, when its interval ends: "carry" keeps the learner,
+        "ensemble" starts from the average of all plays, and "reset" starts from scratch.
     starts : {"below", "ensemble", "scratch"}
-        What the other scales start from: the play of the scale below, what the ensemble plays on average, or nothing.
+        The start of the other scales: from the play of the next finer scale, from the average of all plays, or from
+        scratch.
 
     Examples
     --------
@@ -151,8 +228,8 @@ class LearnerBank(Generic[Event, Play]):
 
     Notes
     -----
-    The paper initialises every learner "besides the coarsest" from the next shorter scale, which must mean
-    the finest. What the finest does is left open there; to carry on measured best.
+    The paper initialises every learner "besides the coarsest" from the next finer scale; it must mean the finest. The
+    paper does not define the start of the finest scale; "carry" had the lowest errors in our measurements.
     """
 
     def __init__(
@@ -175,7 +252,7 @@ class LearnerBank(Generic[Event, Play]):
         return tuple(learner for _, learner in self._members)
 
     def start(self, round_state: RoundState) -> Self:
-        """A bank in which the scales that start have new learners."""
+        """Return a bank with new learners for the scales that start in this round."""
         members = list(self._members)
         for scale in round_state.starting:
             j = scale.index
@@ -185,32 +262,33 @@ class LearnerBank(Generic[Event, Play]):
             try:
                 learner = self._make(scale, start)
             except Exception as error:
-                raise LearnerError(scale, round_state.round, f"could not be started ({_in_words(error)})") from error
+                raise LearnerError(scale, round_state.round, f"could not start ({_describe(error)})") from error
             _play(scale, learner, round_state.round)
             members[j : j + 1] = [(scale, learner)]
-        return self._with(members)
+        return self._with_members(members)
 
     def observe(self, event: Event, round_state: RoundState) -> tuple[Floats, Self]:
-        """What each learner lost, and a bank in which each has learned."""
+        """Return the loss of each learner, and a bank of learners that have learned from the event."""
         losses = np.array([_loss(scale, learner, event, round_state.round) for scale, learner in self._members])
-        learned = [(scale, _updated(scale, learner, event, round_state.round)) for scale, learner in self._members]
-        return losses, self._with(learned)
+        members = [(scale, _update_copy(scale, learner, event, round_state.round)) for scale, learner in self._members]
+        return losses, self._with_members(members)
 
     def mix(self, round_state: RoundState) -> Play:
-        """What the ensemble plays in this round."""
+        """Return the average of the learners' plays."""
         return self._average(round_state.probabilities, round_state.round)
 
     def pick(self, j: int, round_state: RoundState) -> Play:
-        """What the learner of scale j plays in this round."""
+        """Return the play of the learner of scale j."""
         return _play(*self._members[j], round_state.round)
 
     def _start_value(self, j: int, round_state: RoundState) -> Play | None:
-        # self._members holds what was there before any start.
+        # start() leaves self._members alone, so all scales see the plays from before the first start.
         source = self._starts if j > 0 else self._finest
         if self._members and source == "below":
             return _play(*self._members[j - 1], round_state.round)
         if self._members and source == "ensemble":
-            return self._average(round_state.before / round_state.before.sum(), round_state.round)
+            weights = round_state.previous_weights
+            return self._average(weights / weights.sum(), round_state.round)
         return None
 
     def _average(self, probabilities: Floats, t: int) -> Play:
@@ -220,11 +298,11 @@ class LearnerBank(Generic[Event, Play]):
         except Exception as error:
             kind = type(plays[0]).__name__
             raise TypeError(
-                f"plays of type {kind} could not be averaged ({_in_words(error)}); "
-                "LearnerBank(make, mix) takes a function mix(plays, probabilities) that can"
+                f"plays of type {kind} could not be averaged ({_describe(error)}); "
+                "give LearnerBank(make, mix) a function mix(plays, probabilities) that averages them"
             ) from error
 
-    def _with(self, members: Sequence[tuple[Scale, Learner[Event, Play]]]) -> Self:
+    def _with_members(self, members: Sequence[tuple[Scale, Learner[Event, Play]]]) -> Self:
         bank = type(self).__new__(type(self))
         bank.__dict__.update(self.__dict__)
         bank._members = tuple(members)
@@ -235,19 +313,19 @@ def _loss(scale: Scale, learner: Learner[Event, Any], event: Event, t: int) -> f
     try:
         loss = float(learner.loss(event))
     except Exception as error:
-        raise LearnerError(scale, t, f"could not judge the event ({_in_words(error)})") from error
+        raise LearnerError(scale, t, f"could not compute its loss ({_describe(error)})") from error
     if not isfinite(loss):
-        raise LearnerError(scale, t, f"returned the loss {loss}, where a finite number is needed")
+        raise LearnerError(scale, t, f"returned the loss {loss}, which is not finite")
     return loss
 
 
-def _updated(scale: Scale, learner: Learner[Event, Play], event: Event, t: int) -> Learner[Event, Play]:
-    """The learner after the event, as a copy: the one before stays as it is."""
+def _update_copy(scale: Scale, learner: Learner[Event, Play], event: Event, t: int) -> Learner[Event, Play]:
+    """Return a copy of the learner that has learned from the event."""
     try:
         updated = deepcopy(learner)
         updated.update(event)
     except Exception as error:
-        raise LearnerError(scale, t, f"could not learn from the event ({_in_words(error)})") from error
+        raise LearnerError(scale, t, f"could not learn from the event ({_describe(error)})") from error
     _play(scale, updated, t)
     return updated
 
@@ -256,14 +334,17 @@ def _play(scale: Scale, learner: Learner[Any, Play], t: int) -> Play:
     try:
         play = learner.play()
     except Exception as error:
-        raise LearnerError(scale, t, f"could not play ({_in_words(error)})") from error
+        raise LearnerError(scale, t, f"could not play ({_describe(error)})") from error
     if not is_finite(play):
-        raise LearnerError(scale, t, f"came to play {play!r}, where finite numbers are needed")
+        raise LearnerError(scale, t, f"returned the play {play!r}, which is not finite")
     return play
 
 
 def is_finite(play: object) -> bool:
-    """Whether all numbers in a play are finite, as far as one can look into it; None is no play at all."""
+    """Return whether all numbers that can be found in a play are finite; False for None.
+
+    The search covers numbers, arrays, mappings, tuples, lists and dataclasses. Objects of other types pass.
+    """
     if play is None:
         return False
     if isinstance(play, (int, float, complex, np.number, np.ndarray)):
@@ -278,5 +359,5 @@ def is_finite(play: object) -> bool:
     return True
 
 
-def _in_words(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""What an online learner is, seen from outside."""
+"""The protocol of an online learner."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ Play = TypeVar("Play", covariant=True)
 
 
 class Learner(Protocol[Event, Play]):
-    """An online learner as a black box: it plays, is judged on what it played, and adapts.
+    """An online learner: it plays, computes the loss of its play on an event, and learns from the event.
 
-    Nothing else is asked of it, except that ``copy.deepcopy`` copies it: a round is taken on copies, so that
-    a learner that fails half-way leaves the ensemble as it was.
+    ``copy.deepcopy`` must be able to copy it. ``LearnerBank`` updates copies, so that a learner that fails in the
+    middle of a round leaves the ensemble unchanged.
     """
 
     def play(self) -> Play:
-        """What it would say now. Changes nothing."""
+        """Return the current estimate. This must not change the learner."""
         ...
 
     def loss(self, event: Event) -> float:
-        """What its current play loses on the event: any finite number, the smaller the better. Changes nothing."""
+        """Return the loss of the current play: a finite number, smaller is better. This must not change the learner."""
         ...
 
     def update(self, event: Event) -> None:

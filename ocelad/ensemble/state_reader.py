@@ -1,7 +1,7 @@
-"""What is kept of a tracker, looked at piece by piece before anything is made of it.
+"""StateReader validates saved state before any of it is used.
 
-A kernel believes its arrays: a wrong index in one of them would let it read and write anywhere. So nothing that comes
-from outside gets to one but through here.
+Kernels do not check array bounds, so a wrong index in a saved array could read or write any memory. Data from outside
+therefore reach kernels only through this reader.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Numbers = TypeVar("Numbers", bound=np.ndarray)
 
 
 class StateReader:
-    """Arrays and values, each of which is taken out once, by its name, and checked.
+    """Named arrays and metadata values; each method removes one entry, checks it and returns a copy.
 
     Examples
     --------
@@ -27,115 +27,116 @@ class StateReader:
     >>> saved.floats("mu", (2,), at_least=1.0)
     Traceback (most recent call last):
         ...
-    ValueError: what was kept as 'mu' holds 0.5; numbers of at least 1 are expected
+    ValueError: saved array 'mu' holds 0.5; expected numbers of at least 1
     """
 
     def __init__(self, arrays: Arrays, metadata: Metadata) -> None:
         if not isinstance(arrays, Mapping) or not isinstance(metadata, Mapping):
             kinds = f"{type(arrays).__name__} and {type(metadata).__name__}"
-            raise ValueError(f"arrays and values by their names are expected, two dicts; got {kinds}")
+            raise ValueError(f"saved state must be a dict of arrays and a dict of values; got {kinds}")
         self._arrays = dict(arrays)
-        self._about = dict(metadata)
-        self._parts: list[StateReader] = []
+        self._metadata = dict(metadata)
+        self._sections: list[StateReader] = []
 
     def floats(self, name: str, shape: tuple[int | None, ...], at_least: float = -inf, at_most: float = inf) -> Floats:
-        """Finite numbers, as an array of its own; None in the shape: any size."""
+        """Return a float64 array of finite numbers; None in the shape accepts any size."""
         numbers = self._array(name, shape, np.dtype(np.float64))
         if not np.isfinite(numbers).all():
-            raise ValueError(f"what was kept as {name!r} holds {numbers[~np.isfinite(numbers)][0]}; it must be finite")
-        return _within(numbers, name, at_least, at_most)
+            wrong = numbers[~np.isfinite(numbers)][0]
+            raise ValueError(f"saved array {name!r} holds {wrong}; expected finite numbers")
+        return _check_range(numbers, name, at_least, at_most)
 
     def integers(self, name: str, shape: tuple[int | None, ...], at_least: int, at_most: int) -> np.ndarray:
-        """Whole numbers within these limits, as an array of its own; None in the shape: any size."""
-        return _within(self._array(name, shape, np.dtype(np.int64)), name, at_least, at_most)
+        """Return an int64 array of numbers within these limits; None in the shape accepts any size."""
+        return _check_range(self._array(name, shape, np.dtype(np.int64)), name, at_least, at_most)
 
-    def distinct(self, name: str, at_most: int) -> np.ndarray:
-        """Whole numbers from 0 on, no two of them the same."""
+    def distinct_integers(self, name: str, at_most: int) -> np.ndarray:
+        """Return an int64 array of distinct numbers from 0 to ``at_most``."""
         numbers = self.integers(name, (None,), 0, at_most)
         if len(np.unique(numbers)) != len(numbers):
-            raise ValueError(f"what was kept as {name!r} holds a number twice")
+            raise ValueError(f"saved array {name!r} holds duplicates; expected distinct numbers")
         return numbers
 
     def permutation(self, name: str, size: int) -> np.ndarray:
-        """The numbers 0 .. size - 1 in some order."""
-        numbers = self.distinct(name, size - 1)
+        """Return a permutation of the numbers 0 .. size - 1."""
+        numbers = self.distinct_integers(name, size - 1)
         if len(numbers) != size:
-            raise ValueError(f"what was kept as {name!r} has {len(numbers)} numbers; {size} are expected")
+            raise ValueError(f"saved array {name!r} has {len(numbers)} numbers; expected {size}")
         return numbers
 
-    def like(self, name: str, array: np.ndarray, at_least: float, at_most: float) -> np.ndarray:
-        """Numbers of the type and shape that this array has, within these limits."""
+    def array_like(self, name: str, array: np.ndarray, at_least: float, at_most: float) -> np.ndarray:
+        """Return an array with the type and shape of ``array`` and numbers within these limits."""
         if array.dtype == np.int64:
             return self.integers(name, array.shape, int(at_least), int(at_most))
         return self.floats(name, array.shape, at_least, at_most)
 
     def size(self, name: str) -> int:
-        """How many numbers an array has, which is still to be taken."""
+        """Return the size of an array without removing it; 0 if it does not exist."""
         return int(np.size(self._arrays[name])) if name in self._arrays else 0
 
-    def whole(self, name: str, at_least: int, at_most: int) -> int:
-        """A whole number within these limits."""
+    def integer(self, name: str, at_least: int, at_most: int) -> int:
+        """Return an integer value within these limits."""
         value = self.value(name)
         try:
-            return check_integer(value, f"what was kept as {name!r}", at_least=at_least, at_most=at_most)
+            return check_integer(value, f"saved value {name!r}", at_least=at_least, at_most=at_most)
         except TypeError as error:
             raise ValueError(str(error)) from None
 
     def value(self, name: str) -> Any:
-        """Any value; it is for the caller to check."""
-        if name not in self._about:
-            raise ValueError(f"no {name!r} was kept")
-        return self._about.pop(name)
+        """Return a metadata value, unchecked."""
+        if name not in self._metadata:
+            raise ValueError(f"saved value {name!r} is missing")
+        return self._metadata.pop(name)
 
-    def same(self, name: str, here: object) -> None:
-        """Refuse what was kept of something else."""
-        there = self.value(name)
-        if there != here:
-            raise ValueError(f"{name} was {there!r} where it was kept, and is {here!r} here")
+    def expect(self, name: str, expected: object) -> None:
+        """Check that a metadata value equals the expected one."""
+        value = self.value(name)
+        if value != expected:
+            raise ValueError(f"saved value {name!r} is {value!r}; expected {expected!r}")
 
-    def part(self, name: str) -> StateReader:
-        """What was kept of a part: the arrays behind its name and a dot, and the values under its name, if any."""
+    def section(self, name: str) -> StateReader:
+        """Return a reader of the arrays whose names begin with ``name.``, and of the mapping of this name, if any."""
         names = [each for each in self._arrays if each.startswith(f"{name}.")]
         arrays = {each.removeprefix(f"{name}."): self._arrays.pop(each) for each in names}
-        self._parts.append(StateReader(arrays, self._about.pop(name, {})))
-        return self._parts[-1]
+        self._sections.append(StateReader(arrays, self._metadata.pop(name, {})))
+        return self._sections[-1]
 
-    def has(self, name: str) -> bool:
-        """Whether there is a value of this name."""
-        return name in self._about
+    def has_value(self, name: str) -> bool:
+        """Return whether a metadata value exists."""
+        return name in self._metadata
 
-    def rest(self) -> Arrays:
-        """All arrays that have not been taken yet, as arrays of their own."""
+    def remaining_arrays(self) -> Arrays:
+        """Remove all remaining arrays and return copies of them, unchecked."""
         arrays, self._arrays = self._arrays, {}
         return {name: np.array(array) for name, array in arrays.items()}
 
-    def nothing_left(self) -> None:
-        """Refuse what nobody has asked for, here or in a part: it would be lost."""
-        if left := [*self._arrays, *self._about]:
-            raise ValueError(f"{left[0]!r} was kept, which is not known here")
-        for part in self._parts:
-            part.nothing_left()
+    def expect_end(self) -> None:
+        """Check that no array or value remains, in this reader or in its sections."""
+        if left := [*self._arrays, *self._metadata]:
+            raise ValueError(f"saved state holds {left[0]!r}, which is unknown")
+        for section in self._sections:
+            section.expect_end()
 
     def _array(self, name: str, shape: tuple[int | None, ...], dtype: np.dtype[Any]) -> np.ndarray:
         if name not in self._arrays:
-            raise ValueError(f"no array {name!r} was kept")
+            raise ValueError(f"saved array {name!r} is missing")
         array = np.asarray(self._arrays.pop(name))
         if array.dtype != dtype:
-            raise ValueError(f"what was kept as {name!r} is of type {array.dtype}; {dtype} is expected")
+            raise ValueError(f"saved array {name!r} has type {array.dtype}; expected {dtype}")
         if array.ndim != len(shape) or any(m is not None and m != n for m, n in zip(shape, array.shape, strict=True)):
-            words = ", ".join("any" if size is None else str(size) for size in shape)
-            raise ValueError(f"what was kept as {name!r} has shape {array.shape}; ({words}) is expected")
+            sizes = ", ".join("any" if size is None else str(size) for size in shape)
+            raise ValueError(f"saved array {name!r} has shape {array.shape}; expected ({sizes})")
         return np.array(array, dtype, order="C")
 
 
-def prefixed(prefix: str, arrays: Arrays) -> Arrays:
-    """The same arrays, their names behind a prefix and a dot."""
+def add_prefix(prefix: str, arrays: Arrays) -> Arrays:
+    """Return the arrays under names that begin with the prefix and a dot."""
     return {f"{prefix}.{name}": array for name, array in arrays.items()}
 
 
-def _within(numbers: Numbers, name: str, at_least: float, at_most: float) -> Numbers:
+def _check_range(numbers: Numbers, name: str, at_least: float, at_most: float) -> Numbers:
     if numbers.size and not (numbers.min() >= at_least and numbers.max() <= at_most):
         wrong = numbers[(numbers < at_least) | (numbers > at_most)][0]
         limits = [f"at least {at_least:g}"] * (at_least > -inf) + [f"at most {at_most:g}"] * (at_most < inf)
-        raise ValueError(f"what was kept as {name!r} holds {wrong}; numbers of {' and '.join(limits)} are expected")
+        raise ValueError(f"saved array {name!r} holds {wrong}; expected numbers of {' and '.join(limits)}")
     return numbers

@@ -1,32 +1,33 @@
-"""What happened in a round, and how much each scale counts after it: ``Weighting``, OCELAD's own being ``RescaledRegret``."""
+"""The result of a round (``RoundInfo``) and the weightings: OCELAD's ``RescaledRegret``, and ``DiscountedHedge``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from math import inf
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from ocelad._typing import Floats
 from ocelad.ensemble.schedule import Scale, Schedule
-from ocelad.ensemble.weight_updates import DISCOUNTED, RESCALED, discount, reweigh
+from ocelad.ensemble.weight_updates import DISCOUNTED, RESCALED, WEIGHT, discounted_update, rescaled_regret_update
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundInfo:
-    """What happened in a round.
+    """The result of a round.
 
     Attributes
     ----------
     round : int
-        Its number t = 1, 2, 3, ...
+        The round number t = 1, 2, 3, ...
     started : int
-        How many scales (0 .. n-1) began a new interval with it.
+        The number of scales (0 .. n-1) that started a new interval in this round.
     losses : array of shape (n_active,)
-        What each active learner lost, by the estimate it held before it saw the event.
+        The loss of each active learner, for the estimate that it held before it saw the event.
     probabilities : array of shape (n_active,)
-        What the learners' plays were averaged with in this round, or one of them was drawn with.
+        The probabilities with which the learners' plays were averaged, or one learner was drawn.
     drawn : int or None
-        The scale whose learner was drawn; None where plays are averaged.
+        The scale of the drawn learner; None if the plays are averaged.
     """
 
     round: int
@@ -37,65 +38,81 @@ class RoundInfo:
 
     @property
     def loss(self) -> float:
-        """The weighted mean of the losses; where the loss is convex, the ensemble's own loss is at most this.
+        """The weighted mean of the losses, or the loss of the drawn learner.
 
-        Where one learner was drawn, what that one lost.
+        If the loss is convex, the loss of the averaged play is at most the weighted mean.
         """
-        return self.played(self.losses)
+        return self.ensemble_value(self.losses)
 
-    def played(self, values: Floats) -> float:
-        """Of one value per learner, the weighted mean, or that of the learner that was drawn."""
+    def ensemble_value(self, values: Floats) -> float:
+        """Return the weighted mean of the learners' values, or the value of the drawn learner."""
         return float(self.probabilities @ values if self.drawn is None else values[self.drawn])
 
 
 class KernelWeighting(NamedTuple):
-    """How kernels know a weighing: by its number in ``weights.py``, and the largest loss that it takes."""
+    """A weighting as kernels compute it: its code in ``weight_updates``, and its parameters."""
 
     code: int
-    largest_loss: float = 1.0
+    largest_loss: float = 1.0  # SAOL and CBCE clip losses to [0, largest_loss]
+    horizon: float = inf  # the number of rounds over which DISCOUNTED forgets losses
 
 
 class EnsembleConfig(NamedTuple):
-    """What a bank must know to play many rounds by itself."""
+    """The settings of an ensemble that a bank needs to play many rounds at once."""
 
     schedule: Schedule
-    rates: Floats  # ``eta_I`` of every scale
+    rates: Floats  # eta_I of every scale
     kernel_weighting: KernelWeighting
-    seed: int | None  # by which one learner is drawn; None: they are averaged
+    seed: int | None  # the seed of the draws; None: the learners are averaged
 
 
+@runtime_checkable
 class Weighting(Protocol):
-    """What is recorded of each active scale, and the weights that follow from the records.
+    """A rule that computes the weights of the active scales from their records.
 
-    Records are the columns of an array, one per active scale, the finest first. Nothing but them is remembered from one
-    round to the next, so that they are all that a saved ensemble must keep.
-
-    One whose class has ``kernel_weighting``, a ``KernelWeighting``, is what a kernel computes to the same bits, and faster.
+    The records are the columns of an array, one per active scale, the finest scale first. They are the only memory of a
+    weighting, so a saved ensemble needs nothing else.
     """
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Its name and what it was made with, as values that JSON can hold."""
+        """The name and the parameters of the weighting, as JSON values."""
         ...
 
     def begin(self, scale: Scale, t: int) -> Sequence[float]:
-        """The record of a scale that starts with round t."""
+        """Return the record of a scale that starts at round t."""
         ...
 
     def learn(self, records: Floats, info: RoundInfo, rates: Floats) -> Floats:
-        """The records after the round that has passed; those given stay as they are.
+        """Return the records after a round, as a new array.
 
-        ``rates`` are ``eta_I`` of each active scale, its ``weight_rate``.
+        ``rates`` holds the ``weight_rate`` of each active scale.
         """
         ...
 
     def weights(self, records: Floats) -> Floats:
-        """The weights, at least 0 and one of them above 0, of an array of their own or the records' own row."""
+        """Return the weights, as a new array or as a row of the records.
+
+        No weight is negative, and at least one is positive.
+        """
+        ...
+
+
+@runtime_checkable
+class CompiledWeighting(Weighting, Protocol):
+    """A weighting that kernels compute too, to the same bits."""
+
+    @property
+    def kernel_weighting(self) -> KernelWeighting | None:
+        """The parameters for kernels; None if kernels cannot compute the weighting.
+
+        A subclass that computes other weights must override this.
+        """
         ...
 
 
 class RescaledRegret:
-    """OCELAD's own weighing: a weight grows by the regret, relative to the largest of the round (equation 5).
+    """OCELAD's weighting: a weight grows with the regret relative to the largest regret of the round (equation 5).
 
     >>> import numpy as np
     >>> weighting, halves = RescaledRegret(), np.array([0.5, 0.5])
@@ -104,33 +121,36 @@ class RescaledRegret:
     array([0.25, 0.75])
     """
 
-    kernel_weighting = KernelWeighting(RESCALED)
+    @property
+    def kernel_weighting(self) -> KernelWeighting | None:
+        """The parameters for kernels; None for a subclass, which may compute other weights."""
+        return KernelWeighting(RESCALED) if type(self) is RescaledRegret else None
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Its name."""
+        """The name of the weighting."""
         return {"name": "rescaled"}
 
     def begin(self, scale: Scale, t: int) -> Sequence[float]:
-        """``eta_I``."""
+        """Return ``eta_I``."""
         return (scale.weight_rate,)
 
     def learn(self, records: Floats, info: RoundInfo, rates: Floats) -> Floats:
-        """``w <- w (1 + eta_I r / max|r|)``; r is the weighted mean of the losses minus the own one, drawn or not."""
+        """Compute ``w <- w (1 + eta_I r / max|r|)``; r is the weighted mean loss minus the own loss, drawn or not."""
         records = records.copy()
-        reweigh(records[0], rates, info.losses, len(info.losses))
+        rescaled_regret_update(records[0], rates, info.losses, len(info.losses))
         return records
 
     def weights(self, records: Floats) -> Floats:
-        """The records are the weights."""
+        """Return the only row of the records."""
         weights: Floats = records[0]
         return weights
 
 
 class DiscountedHedge:
-    """Exponential weights of losses that are forgotten over about 64 rounds: for experts that all run all the time.
+    """Exponential weights of discounted losses, for experts that are always active.
 
-    Who was best lately counts most, and nobody is ever lost sight of.
+    Losses are forgotten over about 64 rounds, and no weight falls below exp(-12) of the largest one.
 
     >>> import numpy as np
     >>> weighting = DiscountedHedge()
@@ -141,24 +161,28 @@ class DiscountedHedge:
     """
 
     horizon = 64.0
-    kernel_weighting = KernelWeighting(DISCOUNTED, horizon)
+
+    @property
+    def kernel_weighting(self) -> KernelWeighting | None:
+        """The parameters for kernels; None for a subclass, which may compute other weights."""
+        return KernelWeighting(DISCOUNTED, horizon=self.horizon) if type(self) is DiscountedHedge else None
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Its name and horizon."""
+        """The name and the horizon of the weighting."""
         return {"name": "discounted", "horizon": self.horizon}
 
     def begin(self, scale: Scale, t: int) -> Sequence[float]:
-        """Nothing lost, and a weight of 1."""
+        """Return a log weight of 0 and a weight of 1."""
         return 0.0, 1.0
 
     def learn(self, records: Floats, info: RoundInfo, rates: Floats) -> Floats:
-        """``log w <- (1 - 1/horizon) log w - loss``, relative to the best."""
+        """Compute ``log w <- (1 - 1/horizon) log w - loss``, relative to the largest log weight."""
         records = records.copy()
-        discount(records, info.losses, len(info.losses), self.horizon)
+        discounted_update(records, info.losses, len(info.losses), self.horizon)
         return records
 
     def weights(self, records: Floats) -> Floats:
-        """The weights are in the records: exponentials, made once, are the same wherever they are used."""
-        weights: Floats = records[1]
+        """Return the row of weights; the records hold them so that ``exp`` is evaluated in one place only."""
+        weights: Floats = records[WEIGHT]
         return weights

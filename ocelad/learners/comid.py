@@ -94,7 +94,7 @@ class Comid:
         self._metric = start
         _check_together(self, divergence)
 
-    def started(self, start: Metric, step_size: float) -> Comid:
+    def with_start(self, start: Metric, step_size: float) -> Comid:
         """A learner with the same objective that starts from another metric, with another step size."""
         learner = copy(self)
         learner._metric, learner._step_size = start, step_size
@@ -172,7 +172,7 @@ def _outer(u: Floats) -> Floats:
 
 def _finite(array: Floats) -> Floats:
     if not np.isfinite(array).all():
-        raise FloatingPointError("the metric overflows; a smaller step_size or data of a smaller scale is needed")
+        raise FloatingPointError("the metric overflows; use a smaller step_size or rescale the data")
     return array
 
 

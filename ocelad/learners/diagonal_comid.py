@@ -58,7 +58,7 @@ class DiagonalComid(Comid):
             w = self._metric.diagonal - step * event.gradient(np.square) - self._step_size * self._shrinkage
             w = np.maximum(w, 0.0)
         if not np.isfinite(w).all():
-            raise FloatingPointError("the metric overflows; a smaller step_size or data of a smaller scale is needed")
+            raise FloatingPointError("the metric overflows; use a smaller step_size or rescale the data")
         mu = max(1.0, self._metric.threshold + step * event.pull)
         self._metric = Metric.low_rank(w, np.zeros((0, len(w))), np.zeros(0), mu, self._metric.round + 1)
 

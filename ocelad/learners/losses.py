@@ -1,8 +1,8 @@
-"""The losses of a margin, and their slopes.
+"""The losses as functions of the margin, and their slopes.
 
-A pair with label y is told apart with margin ``m = y (mu - d2)``: positive when the squared distance d2 is
-on the right side of the threshold mu. The constraints of equation (2) ask for a margin of at least 1. Every
-loss is a convex, non-increasing function of the margin; ``slope`` is ``-dl/dm``, which is never negative.
+The margin of a pair with label y is ``m = y (mu - d2)``: it is positive if the squared distance d2 is on the correct
+side of the threshold mu. The constraints of equation (2) require a margin of at least 1. Every loss is a convex,
+non-increasing function of the margin; ``slope`` is ``-dl/dm``, which is never negative.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ class Loss(NamedTuple):
 
 
 def hinge(m: float) -> float:
-    """``max(0, 1 - m)``, the paper's."""
-    return 0.0 if m >= 1.0 else 1.0 - m  # not max(0, 1 - m), which would turn a NaN into 0
+    """Return ``max(0, 1 - m)``, the paper's loss."""
+    return 0.0 if m >= 1.0 else 1.0 - m  # max(0, 1 - m) would turn a NaN into 0
 
 
 def hinge_slope(m: float) -> float:
-    """1 inside the margin, 0 outside."""
+    """Return 1 for margins below 1, and 0 otherwise."""
     return 0.0 if m >= 1.0 else 1.0
 
 
 def squared_hinge(m: float) -> float:
-    """``(1 - m)^2 / 2`` inside the margin, 0 outside."""
+    """Return ``(1 - m)^2 / 2`` for margins below 1, and 0 otherwise."""
     return 0.0 if m >= 1.0 else 0.5 * (1.0 - m) * (1.0 - m)
 
 
 def squared_hinge_slope(m: float) -> float:
-    """``1 - m`` inside the margin, 0 outside."""
+    """Return ``1 - m`` for margins below 1, and 0 otherwise."""
     return 0.0 if m >= 1.0 else 1.0 - m
 
 
 def logistic(m: float) -> float:
-    """``log(1 + exp(-m))``, written so that no margin overflows."""
+    """Return ``log(1 + exp(-m))``, without overflow at any margin."""
     return (0.0 if m >= 0.0 else -m) + log1p(exp(-abs(m)))
 
 
 def logistic_slope(m: float) -> float:
-    """``1 / (1 + exp(m))``, written so that no margin overflows."""
+    """Return ``1 / (1 + exp(m))``, without overflow at any margin."""
     return 1.0 / (1.0 + exp(m)) if m < 0.0 else exp(-m) / (1.0 + exp(-m))
 
 

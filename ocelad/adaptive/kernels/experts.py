@@ -30,10 +30,11 @@ from ocelad.engines.kernels import fullrank
 from ocelad.engines.kernels.cholesky import entry
 from ocelad.engines.kernels.rounds import INFINITE_LOSS, PLAYED
 from ocelad.engines.kernels.secular import LANES
-from ocelad.ensemble import weight_updates as weighing
+from ocelad.ensemble import weight_updates
+from ocelad.ensemble.weight_updates import NONE_DRAWN, WEIGHT
 
-WEIGHT, NONE_DRAWN = weighing.WEIGHT, weighing.NONE_DRAWN
-discount, played = compiled_as_written(weighing.discount), compiled_as_written(weighing.played)
+discounted_update = compiled_as_written(weight_updates.discounted_update)
+ensemble_value = compiled_as_written(weight_updates.ensemble_value)
 
 # The first pairs are only watched, until it is known how far features spread.
 WATCHED = 8
@@ -491,7 +492,7 @@ def play(
             return row, outcome
         if alone:
             return row + 1, PLAYED
-        margins[row] = played(records[WEIGHT], margin, len(lost), NONE_DRAWN)
-        discount(records, lost, len(lost), horizon)
+        margins[row] = ensemble_value(records[WEIGHT], margin, len(lost), NONE_DRAWN)
+        discounted_update(records, lost, len(lost), horizon)
         t += 1
     return last, PLAYED

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from ocelad._compile import compiled, compiled_as_written
 from ocelad._typing import Floats
+from ocelad.engines.kernels import baseline_updates
+from ocelad.engines.kernels.baseline_updates import AGE, GAINS, PRIOR, STAKE, WEALTH
 from ocelad.ensemble import schedule, weight_updates
-from ocelad.ensemble.weight_updates import AGE, CBCE, GAINS, NONE_DRAWN, PRIOR, RESCALED, SAOL, STAKE, WEALTH
+from ocelad.ensemble.weight_updates import CBCE, NONE_DRAWN, RESCALED, SAOL
 from ocelad.learners import losses
 
 hinge, hinge_slope = compiled(losses.hinge), compiled(losses.hinge_slope)
 squared_hinge, squared_hinge_slope = compiled(losses.squared_hinge), compiled(losses.squared_hinge_slope)
 logistic, logistic_slope = compiled(losses.logistic), compiled(losses.logistic_slope)
 starting_scales, active_scales = compiled(schedule.starting_scales), compiled(schedule.active_scales)
-# OCELAD weighs by the same functions, step by step.
-reweigh = compiled_as_written(weight_updates.reweigh)
-reweigh_by_regret = compiled_as_written(weight_updates.reweigh_by_regret)
-clip, played, chosen = (
-    compiled_as_written(weight_updates.clip),
-    compiled_as_written(weight_updates.played),
-    compiled_as_written(weight_updates.chosen),
-)
-bet, weigh_stakes = compiled_as_written(weight_updates.bet), compiled_as_written(weight_updates.weigh_stakes)
-interval_prior = compiled_as_written(weight_updates.interval_prior)
+# Ocelad.step calls the same functions as plain Python.
+rescaled_regret_update = compiled_as_written(weight_updates.rescaled_regret_update)
+ensemble_value = compiled_as_written(weight_updates.ensemble_value)
+sample_index = compiled_as_written(weight_updates.sample_index)
+clip_losses = compiled_as_written(baseline_updates.clip_losses)
+saol_update = compiled_as_written(baseline_updates.saol_update)
+cbce_prior = compiled_as_written(baseline_updates.cbce_prior)
+cbce_update = compiled_as_written(baseline_updates.cbce_update)
+cbce_weights = compiled_as_written(baseline_updates.cbce_weights)
 
 HINGE, SQUARED_HINGE, LOGISTIC = 0, 1, 2
 CARRY, REPLACE = 0, 1
@@ -56,15 +57,15 @@ def weigh(
 ) -> None:
     """The weights after a round in which the first n learners have lost this; and ``lost`` as it was counted."""
     if weighing == RESCALED:
-        reweigh(round_state[0], rates, lost, n)
+        rescaled_regret_update(round_state[0], rates, lost, n)
         return
-    clip(lost, largest, n)
-    mean = played(round_state[0], lost, n, drawn)
+    clip_losses(lost, largest, n)
+    mean = ensemble_value(round_state[0], lost, n, drawn)
     if weighing == SAOL:
-        reweigh_by_regret(round_state[0], rates, lost, mean, n)
+        saol_update(round_state[0], rates, lost, mean, n)
     else:
-        bet(records, lost, mean, n)
-        weigh_stakes(records, round_state[0], n)
+        cbce_update(records, lost, mean, n)
+        cbce_weights(records, round_state[0], n)
 
 
 @compiled
@@ -78,8 +79,8 @@ def begin(
         return
     for level in range(n_starting):
         records[GAINS, level], records[WEALTH, level], records[AGE, level] = 0.0, 1.0, 0.0
-        records[PRIOR, level], records[STAKE, level] = interval_prior(t), 0.0
-    weigh_stakes(records, round_state[0], n_active)
+        records[PRIOR, level], records[STAKE, level] = cbce_prior(t), 0.0
+    cbce_weights(records, round_state[0], n_active)
 
 
 @compiled
@@ -106,8 +107,8 @@ def next_round(
     linear in the metric, so that it is the learners' weighted mean, or that of the one that was drawn.
     """
     n_active = active_scales(t, shortest, most)
-    drawn = chosen(round_state[0], n_active, uniforms[row - first]) if len(uniforms) > 0 else NONE_DRAWN
-    margins[row] = played(round_state[0], margin, n_active, drawn)
+    drawn = sample_index(round_state[0], n_active, uniforms[row - first]) if len(uniforms) > 0 else NONE_DRAWN
+    margins[row] = ensemble_value(round_state[0], margin, n_active, drawn)
     weigh(round_state, records, weighing, largest, rates, lost, n_active, drawn)
     for level in range(n_active):
         round_state[1, level] = round_state[0, level]

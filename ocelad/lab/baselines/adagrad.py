@@ -12,7 +12,7 @@ import numpy as np
 
 from ocelad._typing import Floats
 from ocelad._validation import check_choice, check_number
-from ocelad.lab.baselines.held import HeldMetric, finite, positive_part
+from ocelad.lab.baselines.metric_learner import MetricLearner, check_finite, project_psd
 from ocelad.learners.comid import Comid, LossName
 from ocelad.learners.losses import LOSSES
 from ocelad.metric import Metric
@@ -21,7 +21,7 @@ from ocelad.pairs import Event, Pair
 RateOf: TypeAlias = Literal["entry", "matrix"]
 
 
-class AdaGrad(HeldMetric):
+class AdaGrad(MetricLearner):
     """Gradient steps with the rate ``eta / (delta + root of the sum of the squares of all gradients so far)``.
 
     On a pair, with ``g = -l'(m)`` at the margin ``m = y (mu - u'Mu)``, the gradient is ``G = g y uu'`` in M and
@@ -91,14 +91,14 @@ class AdaGrad(HeldMetric):
 
     def loss(self, event: Event | Pair) -> float:
         """``l(m)``."""
-        return finite(self._loss.value(self._margin(*self._seen(event))))
+        return check_finite(self._loss.value(self._margin(*self._check_event(event))))
 
     def update(self, event: Event | Pair) -> None:
         """One step, at the rate that the gradients up to this one give."""
-        u, y = self._seen(event)
+        u, y = self._check_event(event)
         g = self._loss.slope(self._margin(u, y))
         if g == 0.0 and self._shrinkage == 0.0:
-            self._wait()
+            self._skip_round()
             return
         with np.errstate(over="ignore", invalid="ignore"):
             if self._per == "entry":
@@ -107,18 +107,18 @@ class AdaGrad(HeldMetric):
                 self._step_by_matrix(Event(u, y), g * float(u @ u), g)
 
     def _step_by_matrix(self, event: Event, norm: float, g: float) -> None:
-        squares = finite(np.asarray(self._squares + (norm * norm + g * g)))
+        squares = check_finite(np.asarray(self._squares + (norm * norm + g * g)))
         rate = self._step_size / (self._delta + float(np.sqrt(squares)))
-        comid = self._comid.started(self._metric, rate)
+        comid = self._comid.with_start(self._metric, rate)
         comid.update(event)
         self._metric, self._squares = comid.play(), squares
 
     def _step_by_entry(self, G: Floats, pull: float) -> None:
-        squares = finite(self._squares + G * G)
+        squares = check_finite(self._squares + G * G)
         threshold_squares = self._threshold_squares + pull * pull
         step = G.copy()
         step[np.diag_indices(len(G))] += self._shrinkage
-        M = finite(self._metric.matrix - self._step_size * step / (self._delta + np.sqrt(squares)))
+        M = check_finite(self._metric.matrix - self._step_size * step / (self._delta + np.sqrt(squares)))
         rate = self._step_size / (self._delta + float(np.sqrt(threshold_squares)))
-        self._hold(positive_part(M), max(1.0, self._metric.threshold + rate * pull))
+        self._set_metric(project_psd(M), max(1.0, self._metric.threshold + rate * pull))
         self._squares, self._threshold_squares = squares, threshold_squares

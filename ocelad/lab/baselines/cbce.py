@@ -19,13 +19,16 @@ import numpy as np
 
 from ocelad._typing import Floats
 from ocelad._validation import check_number
-from ocelad.engines.track import comid_bank
+from ocelad.engines.build import build_bank
+from ocelad.engines.kernels.baseline_updates import cbce_prior, cbce_update, cbce_weights, clip_losses
+from ocelad.engines.rice_settings import Rice
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.ensemble.schedule import Scale, Schedule
-from ocelad.ensemble.weight_updates import CBCE, NONE_DRAWN, bet, clip, interval_prior, played, weigh_stakes
+from ocelad.ensemble.weight_updates import CBCE, NONE_DRAWN, ensemble_value
 from ocelad.ensemble.weighting import KernelWeighting, RoundInfo
 from ocelad.learners.comid import LossName
 from ocelad.metric import Metric
+from ocelad.pairs import EventsName
 
 
 class Cbce:
@@ -56,9 +59,9 @@ class Cbce:
         self._largest = check_number(largest_loss, "largest_loss", above=0)
 
     @property
-    def kernel_weighting(self) -> KernelWeighting:
-        """How kernels know it."""
-        return KernelWeighting(CBCE, self._largest)
+    def kernel_weighting(self) -> KernelWeighting | None:
+        """The parameters for kernels; None for a subclass, which may compute other weights."""
+        return KernelWeighting(CBCE, largest_loss=self._largest) if type(self) is Cbce else None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -67,20 +70,20 @@ class Cbce:
 
     def begin(self, scale: Scale, t: int) -> Sequence[float]:
         """Nothing gained, a wealth of 1, the prior of an interval that begins with round t, and no stake."""
-        return 0.0, 1.0, 0.0, interval_prior(t), 0.0
+        return 0.0, 1.0, 0.0, cbce_prior(t), 0.0
 
     def learn(self, records: Floats, info: RoundInfo, rates: Floats) -> Floats:
         """Every bettor is paid ``g w``."""
         after, losses, n = records.copy(), info.losses.copy(), len(info.losses)
-        clip(losses, self._largest, n)
-        mean = played(self.weights(records), losses, n, NONE_DRAWN if info.drawn is None else info.drawn)
-        bet(after, losses, mean, n)
+        clip_losses(losses, self._largest, n)
+        mean = ensemble_value(self.weights(records), losses, n, NONE_DRAWN if info.drawn is None else info.drawn)
+        cbce_update(after, losses, mean, n)
         return after
 
     def weights(self, records: Floats) -> Floats:
         """``pi_J max(w, 0)``, or the prior where that is 0 for all."""
         weights = np.empty(records.shape[1])
-        weigh_stakes(records, weights, len(weights))
+        cbce_weights(records, weights, len(weights))
         return weights
 
 
@@ -93,6 +96,7 @@ def cbce(
     largest_loss: float = 3.0,
     shortest_interval: int = 1,
     n_scales: int | None = None,
+    events: EventsName = "pairs",
     **learners: Any,
 ) -> Ocelad[Any, Metric]:
     """CBCE over COMID metric learners, each of which takes over what the ensemble has come to.
@@ -100,7 +104,7 @@ def cbce(
     Parameters
     ----------
     n_features : int
-    loss, step_size, shortest_interval, n_scales
+    loss, step_size, shortest_interval, n_scales, events
         As in ``track_metric``: the step size of an interval is ``step_size / sqrt(length)``.
     seed : int or None
         None: the learners are averaged. A number: one is drawn, by random numbers of which this is the seed.
@@ -121,6 +125,6 @@ def cbce(
     (True, False)
     """
     schedule, weighting = Schedule(shortest_interval, n_scales), Cbce(largest_loss)
-    ours: dict[str, Any] = {"starts": "ensemble", "finest": "ensemble", "loss": loss, "step_size": step_size}
-    bank, settings = comid_bank(n_features, schedule, **ours, **learners)
-    return Ocelad(bank, schedule=schedule, weighting=weighting, drawn=seed, settings=settings)
+    rice = Rice(finest="ensemble", loss=loss, step_size=step_size, **learners)
+    bank, settings = build_bank(n_features, rice, schedule, starts="ensemble", events=events)
+    return Ocelad(bank, schedule=schedule, weighting=weighting, seed=seed, settings=settings)

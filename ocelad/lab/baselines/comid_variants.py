@@ -13,13 +13,14 @@ from math import sqrt
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from ocelad._validation import check_array, check_number
-from ocelad.engines.track import comid_bank
+from ocelad.engines.build import build_bank
+from ocelad.engines.rice_settings import Rice
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.ensemble.schedule import Schedule
 from ocelad.learners import l1_prox
 from ocelad.learners.comid import Comid, DivergenceName, LossName, RegularizerName
 from ocelad.metric import Metric
-from ocelad.pairs import Event, Pair, Relative, as_dense, as_event, as_relative
+from ocelad.pairs import Event, EventsName, Pair, Relative, as_dense, as_event, as_relative
 
 #: A step size: one for all rounds, one for each, or a function of the round t = 1, 2, 3, ...
 Rate: TypeAlias = float | Sequence[float] | Callable[[int], float]
@@ -57,7 +58,7 @@ class inverse_root:  # noqa: N801  it is used as the function t -> eta that it m
         return self.eta0 / sqrt(1.0 + (t - 1) / self.after)
 
 
-class RatedComid:
+class ScheduledComid:
     """``Comid`` with the step size ``eta_t`` in its round t = 1, 2, 3, ...
 
     Parameters
@@ -72,7 +73,7 @@ class RatedComid:
     Examples
     --------
     >>> import numpy as np
-    >>> learner = RatedComid(Metric(np.eye(2)), rate=inverse_root(0.1))
+    >>> learner = ScheduledComid(Metric(np.eye(2)), rate=inverse_root(0.1))
     >>> for _ in range(2):
     ...     learner.update(Event(u=np.array([1.0, 0.0]), y=1.0))
     >>> round(float(1.0 - learner.play().matrix[0, 0]), 6)  # 0.1 (1 + 1 / sqrt(2))
@@ -115,31 +116,38 @@ class RatedComid:
 
     def loss(self, event: Event | Pair | Relative) -> float:
         """``l(m)``."""
-        return self._comid.loss(self._seen(event))
+        return self._comid.loss(self._check_event(event))
 
     def update(self, event: Event | Pair | Relative) -> None:
         """One step of equation (4), with this round's step size."""
-        comid = self._comid.started(self._comid.play(), self._eta())
-        comid.update(self._seen(event))
+        comid = self._comid.with_start(self._comid.play(), self._eta())
+        comid.update(self._check_event(event))
         self._comid = comid
         self._t += 1
 
     def _eta(self) -> float:
         return check_number(self._rate(self._t), f"the rate of round {self._t}", above=0)
 
-    def _seen(self, event: Event | Pair | Relative) -> Event | Relative:
+    def _check_event(self, event: Event | Pair | Relative) -> Event | Relative:
         n = self._comid.play().n_features
         if isinstance(event, Relative):
             return as_relative(event, n)
         u, y = as_event(event, n)
         return Event(as_dense(u), y)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> RatedComid:
+    def __deepcopy__(self, memo: dict[int, Any]) -> ScheduledComid:
         return copy(self)
 
 
-def rated_comid(n_features: int, *, rate: Rate, loss: LossName = "hinge", **learner: Any) -> Ocelad[Any, Metric]:
-    """One COMID metric learner with the step size ``eta_t`` in round t: ``RatedComid``, computed by any engine.
+def scheduled_comid(
+    n_features: int,
+    *,
+    rate: Rate,
+    loss: LossName = "hinge",
+    events: EventsName = "pairs",
+    **learner: Any,
+) -> Ocelad[Any, Metric]:
+    """One COMID metric learner with the step size ``eta_t`` in round t: ``ScheduledComid``, computed by any engine.
 
     It is an ensemble of one, so that ``replay``, ``state`` and ``restore`` are those of ``Ocelad``.
 
@@ -147,7 +155,7 @@ def rated_comid(n_features: int, *, rate: Rate, loss: LossName = "hinge", **lear
     ----------
     n_features : int
     rate : float, sequence of floats, or callable t -> float
-        As of ``RatedComid``; a function of the round and nothing else.
+        As of ``ScheduledComid``; a function of the round and nothing else.
     loss : {"hinge", "squared_hinge", "logistic"}
     **learner
         More of ``track_metric``: ``shrinkage``, ``initial_scale``, ``max_norm``, ``engine``, ``max_rank`` and so on.
@@ -155,16 +163,17 @@ def rated_comid(n_features: int, *, rate: Rate, loss: LossName = "hinge", **lear
     Examples
     --------
     >>> from ocelad import Events
-    >>> learner = rated_comid(2, rate=inverse_root(0.1), initial_scale=1.0)
+    >>> learner = scheduled_comid(2, rate=inverse_root(0.1), initial_scale=1.0)
     >>> _ = learner.replay(Events([[1.0, 0.0], [1.0, 0.0]], [1, 1]))
     >>> round(float(1.0 - learner.play().matrix[0, 0]), 6)  # 0.1 (1 + 1 / sqrt(2))
     0.170711
-    >>> rated_comid(5000, rate=inverse_root(5.0, after=1000), engine="sparse", max_rank=30).bank.engine
+    >>> scheduled_comid(5000, rate=inverse_root(5.0, after=1000), engine="sparse", max_rank=30).bank.engine
     'sparse'
     """
     schedule, step_schedule = Schedule(n_scales=1), _as_function(rate)
     check_number(step_schedule(1), "the rate of round 1", above=0)
-    bank, settings = comid_bank(n_features, schedule, step_size=1.0, loss=loss, step_schedule=step_schedule, **learner)
+    rice = Rice(step_size=1.0, loss=loss, **learner)
+    bank, settings = build_bank(n_features, rice, schedule, step_schedule=step_schedule, events=events)
     # What is kept of it is known again by how the rate reads: of a function, its name and its place in memory.
     return Ocelad(bank, schedule=schedule, settings={**settings, "rate": repr(step_schedule)})
 
@@ -205,7 +214,7 @@ class Forgetful(Protocol[ContraEvent, CoPlay]):
     def update(self, event: ContraEvent) -> None: ...
 
 
-class Reinitialised(Generic[SeenEvent, Play]):
+class ResettingLearner(Generic[SeenEvent, Play]):
     """The oracle: a learner that is made afresh whenever it is told that the world has changed (section VI-B).
 
     Nobody knows that in earnest. It says how well a learner would do that forgets at the right moments.
@@ -218,7 +227,7 @@ class Reinitialised(Generic[SeenEvent, Play]):
     Examples
     --------
     >>> import numpy as np
-    >>> oracle = Reinitialised(lambda: Comid(Metric(np.eye(2)), step_size=0.1))
+    >>> oracle = ResettingLearner(lambda: Comid(Metric(np.eye(2)), step_size=0.1))
     >>> oracle.update(Event(u=np.array([1.0, 0.0]), y=1.0))
     >>> oracle.changed()
     >>> oracle.play().matrix
@@ -249,7 +258,7 @@ class Reinitialised(Generic[SeenEvent, Play]):
         """Let the learner learn."""
         self._learner.update(event)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Reinitialised[SeenEvent, Play]:
+    def __deepcopy__(self, memo: dict[int, Any]) -> ResettingLearner[SeenEvent, Play]:
         oracle = copy(self)  # the factory stays the same one
         oracle._learner = deepcopy(self._learner, memo)
         return oracle

@@ -14,13 +14,16 @@ from typing import Any
 
 from ocelad._typing import Floats
 from ocelad._validation import check_number
-from ocelad.engines.track import comid_bank
+from ocelad.engines.build import build_bank
+from ocelad.engines.kernels.baseline_updates import clip_losses, saol_update
+from ocelad.engines.rice_settings import Rice
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.ensemble.schedule import Scale, Schedule
-from ocelad.ensemble.weight_updates import NONE_DRAWN, SAOL, clip, played, reweigh_by_regret
+from ocelad.ensemble.weight_updates import NONE_DRAWN, SAOL, ensemble_value
 from ocelad.ensemble.weighting import KernelWeighting, RoundInfo
 from ocelad.learners.comid import LossName
 from ocelad.metric import Metric
+from ocelad.pairs import EventsName
 
 
 class Saol:
@@ -44,7 +47,7 @@ class Saol:
     ...     def update(self, event):
     ...         self.value += self.step * (event - self.value)
     >>> bank = LearnerBank(Guess, starts="scratch", finest="reset")
-    >>> saol = Ocelad(bank, weighting=Saol(), drawn=0)
+    >>> saol = Ocelad(bank, weighting=Saol(), seed=0)
     >>> for _ in range(100):
     ...     last = saol.step(0.5)
     >>> saol.play() in [learner.value for learner in saol.bank.learners]  # one of them, and no average
@@ -52,7 +55,7 @@ class Saol:
 
     Notes
     -----
-    With ``drawn=None``, where the learners are averaged, what was played has lost the mean of the learners' losses,
+    With ``seed=None``, where the learners are averaged, what was played has lost the mean of the learners' losses,
     which is also what the drawn one loses on average. A weight stays above zero in the longest intervals too.
     """
 
@@ -60,9 +63,9 @@ class Saol:
         self._largest = check_number(largest_loss, "largest_loss", above=0)
 
     @property
-    def kernel_weighting(self) -> KernelWeighting:
-        """How kernels know it."""
-        return KernelWeighting(SAOL, self._largest)
+    def kernel_weighting(self) -> KernelWeighting | None:
+        """The parameters for kernels; None for a subclass, which may compute other weights."""
+        return KernelWeighting(SAOL, largest_loss=self._largest) if type(self) is Saol else None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -76,9 +79,9 @@ class Saol:
     def learn(self, records: Floats, info: RoundInfo, rates: Floats) -> Floats:
         """``w <- w (1 + eta_I r)``."""
         after, losses, n = records.copy(), info.losses.copy(), len(info.losses)
-        clip(losses, self._largest, n)
-        mean = played(records[0], losses, n, NONE_DRAWN if info.drawn is None else info.drawn)
-        reweigh_by_regret(after[0], rates, losses, mean, n)
+        clip_losses(losses, self._largest, n)
+        mean = ensemble_value(records[0], losses, n, NONE_DRAWN if info.drawn is None else info.drawn)
+        saol_update(after[0], rates, losses, mean, n)
         return after
 
     def weights(self, records: Floats) -> Floats:
@@ -96,6 +99,7 @@ def saol(
     largest_loss: float = 1.0,
     shortest_interval: int = 1,
     n_scales: int | None = None,
+    events: EventsName = "pairs",
     **learners: Any,
 ) -> Ocelad[Any, Metric]:
     """SAOL over COMID metric learners, each begun from the first metric when its interval begins.
@@ -103,7 +107,7 @@ def saol(
     Parameters
     ----------
     n_features : int
-    loss, step_size, shortest_interval, n_scales
+    loss, step_size, shortest_interval, n_scales, events
         As in ``track_metric``: the step size of an interval is ``step_size / sqrt(length)``.
     seed : int or None
         Of the draws. None: the learners are averaged instead, which a convex loss allows.
@@ -122,6 +126,6 @@ def saol(
     Metric(n_features=2, threshold=1, round=1)
     """
     schedule, weighting = Schedule(shortest_interval, n_scales), Saol(largest_loss)
-    ours: dict[str, Any] = {"starts": "scratch", "finest": "reset", "loss": loss, "step_size": step_size}
-    bank, settings = comid_bank(n_features, schedule, **ours, **learners)
-    return Ocelad(bank, schedule=schedule, weighting=weighting, drawn=seed, settings=settings)
+    rice = Rice(finest="reset", loss=loss, step_size=step_size, **learners)
+    bank, settings = build_bank(n_features, rice, schedule, starts="scratch", events=events)
+    return Ocelad(bank, schedule=schedule, weighting=weighting, seed=seed, settings=settings)

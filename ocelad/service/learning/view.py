@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from ocelad._typing import Floats
+from ocelad.engines.metric_bank import MetricLearnerBank
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.metric import Metric
-from ocelad.service import wire
 from ocelad.service.itemset import ItemSet
 from ocelad.service.learning.clusters import Clusters, Labels
 from ocelad.service.learning.item_points import ItemPoints, Singles
@@ -23,11 +23,38 @@ from ocelad.service.learning.timeline import Timeline
 _MOST_EIGENVALUES, _MOST_FEATURES = 20, 100
 
 
+class FeatureShare(NamedTuple):
+    """The part of a feature in the metric.
+
+    Attributes
+    ----------
+    name : str
+    weight : float
+        The diagonal entry of the metric per unit of the feature, squared.
+    share : float
+        The share in the spread of the items under the metric; the shares of all features sum to 1.
+    initial_share : float
+        The share before any answer was learned from.
+    """
+
+    name: str
+    weight: float
+    share: float
+    initial_share: float
+
+
+class ScaleShare(NamedTuple):
+    """The interval length of a scale, in answers, and its share in the metric; the shares sum to 1."""
+
+    length: int
+    share: float
+
+
 class Summary(NamedTuple):
     """What is told of a metric: the heaviest features, and the share of each scale in it."""
 
-    features: list[wire.FeatureShare]
-    scales: list[wire.ScaleShare]
+    features: list[FeatureShare]
+    scales: list[ScaleShare]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +126,7 @@ class View:
         return Summary(
             features=self.feature_shares(_MOST_FEATURES),
             scales=[
-                wire.ScaleShare(length=length, share=float(share))
+                ScaleShare(length=length, share=float(share))
                 for length, share in zip(self.scales, self.shares, strict=True)
             ],
         )
@@ -107,8 +134,7 @@ class View:
     @cached_property
     def learners(self) -> list[Metric]:
         """The metric of each scale's learner; the metric is their average by the shares."""
-        held: list[Metric] = self._ocelad.bank.held(self._ocelad.round_state)  # type: ignore[attr-defined]
-        return held
+        return cast(MetricLearnerBank, self._ocelad.bank).metrics(self._ocelad.round_state)
 
     @property
     def coordinates(self) -> Singles:
@@ -138,7 +164,7 @@ class View:
             found.setdefault(k, self._clusters.of(self._coordinates, k))
         return found[k]
 
-    def feature_shares(self, most: int | None = None) -> list[wire.FeatureShare]:
+    def feature_shares(self, most: int | None = None) -> list[FeatureShare]:
         """What features weigh, those with the largest share of the items' spread first; only so many, where given.
 
         A feature's part in the spread is its variance times its entry on the diagonal of the metric.
@@ -147,11 +173,11 @@ class View:
         spread = _shares(weights * variances)
         before, own = _shares(variances), weights * np.square(self.items.scaling.factors)
         return [
-            wire.FeatureShare(
+            FeatureShare(
                 name=self.items.feature_names[i],
                 weight=float(own[i]),
                 share=float(spread[i]),
-                before=float(before[i]),
+                initial_share=float(before[i]),
             )
             for i in np.argsort(-spread, kind="stable")[:most].tolist()
         ]
