@@ -1,4 +1,4 @@
-"""k-means, and how well its clusters agree with labels."""
+"""k-means, and the agreement of its clusters with labels."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from ocelad._typing import Floats
 from ocelad._validation import check_integer
 from ocelad.evaluation.scores.kernels import k_means as kernels
-from ocelad.evaluation.scores.kernels.blocks import packed
-from ocelad.evaluation.scores.labelled import Ready, labelled, ready
+from ocelad.evaluation.scores.kernels.distance_blocks import pack_blocks
+from ocelad.evaluation.scores.prepared_points import PreparedPoints, check_labelled_points, prepare
 
-RESTARTS = 10
+N_RESTARTS = 10
 
 
 def clustering_nmi(points: Any, labels: Any, seed: int = 0) -> float:
-    """Normalised mutual information between the labels and k-means with as many clusters.
+    """Normalised mutual information between the labels and the clusters of k-means, with one cluster per label.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def clustering_nmi(points: Any, labels: Any, seed: int = 0) -> float:
     labels : array-like of shape (n_points,)
         Numbers or text.
     seed : int
-        Of the places where k-means starts; the same seed gives the same clusters.
+        Seed of the initial centres. The same seed gives the same clusters.
 
     Returns
     -------
@@ -38,47 +38,48 @@ def clustering_nmi(points: Any, labels: Any, seed: int = 0) -> float:
     >>> round(clustering_nmi([[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1]), 6)
     1.0
     """
-    X, classes = labelled(points, labels)
-    return nmi_of_k_means(ready(X), classes, check_integer(seed, "seed", at_least=0))
+    X, classes = check_labelled_points(points, labels)
+    return k_means_nmi(prepare(X), classes, check_integer(seed, "seed", at_least=0))
 
 
-def nmi_of_k_means(made: Ready, classes: np.ndarray, seed: int) -> float:
-    """``clustering_nmi`` of points that have been checked."""
-    return nmi(classes, _clusters(made, int(classes.max()) + 1, seed))
+def k_means_nmi(prepared: PreparedPoints, classes: np.ndarray, seed: int) -> float:
+    """Compute ``clustering_nmi`` of points that are prepared already."""
+    return nmi(classes, _cluster(prepared, int(classes.max()) + 1, seed))
 
 
 def k_means(X: Floats, n_clusters: int, seed: int = 0) -> np.ndarray:
-    """The cluster of each point: of ten runs, the one with the least sum of squared distances to the clusters' means.
+    """Return the cluster of each point: the best of ten runs by the sum of squared distances to the cluster means.
 
-    Each run is Lloyd's algorithm until no point changes its cluster, from a start by k-means++ (Arthur and
-    Vassilvitskii 2007, "k-means++: the advantages of careful seeding"), the greedy form, as in scikit-learn: the next
-    centre is the best of several candidates. Where there are fewer places than clusters, each place is a cluster.
+    Each run is Lloyd's algorithm until no point changes its cluster. Its initial centres are those of greedy k-means++
+    (Arthur and Vassilvitskii 2007, "k-means++: the advantages of careful seeding"), as in scikit-learn: the next
+    centre is the best of several candidates. If the points have fewer distinct values than clusters, each distinct
+    value is a cluster.
 
     >>> clusters = k_means(np.array([[0.0], [2.0], [7.0], [9.0]]), 2)
     >>> bool(clusters[0] == clusters[1] != clusters[2] == clusters[3])
     True
     """
-    return _clusters(ready(X), n_clusters, seed)
+    return _cluster(prepare(X), n_clusters, seed)
 
 
-def _clusters(made: Ready, n_clusters: int, seed: int) -> np.ndarray:
-    # Around the origin, so that sums of points lose no digits.
-    points, (blocks, _, slack, share, factor) = made.centred, made.screen
+def _cluster(prepared: PreparedPoints, n_clusters: int, seed: int) -> np.ndarray:
+    # Sums of centred points lose no digits.
+    points, (blocks, _, slack, relative_error, scale) = prepared.centred, prepared.screen
     clusters: np.ndarray = kernels.k_means(
-        points, packed(points), blocks, slack, share, factor, _draws(n_clusters, seed)
+        points, pack_blocks(points), blocks, slack, relative_error, scale, _draw_uniform(n_clusters, seed)
     )
     return clusters
 
 
 @lru_cache(maxsize=8)
-def _draws(n_clusters: int, seed: int) -> Floats:
-    return np.random.default_rng(seed).random((RESTARTS, n_clusters, 2 + int(log(n_clusters))))
+def _draw_uniform(n_clusters: int, seed: int) -> Floats:
+    return np.random.default_rng(seed).random((N_RESTARTS, n_clusters, 2 + int(log(n_clusters))))
 
 
 def nmi(one: np.ndarray, other: np.ndarray) -> float:
-    """Normalised mutual information of two labellings by whole numbers from 0.
+    """Normalised mutual information of two labellings by integers from 0.
 
-    It is 1 where neither splits the points, and 0 where one of the two does not.
+    It is 1 if both have one label only, and 0 if exactly one of them has.
 
     >>> nmi(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]))
     1.0
@@ -90,5 +91,5 @@ def nmi(one: np.ndarray, other: np.ndarray) -> float:
 
 def _entropy(labels: np.ndarray) -> float:
     counts = [count for count in np.bincount(labels).tolist() if count]
-    # The exact sum, so that the same counts have the same entropy in whatever order they come.
+    # The exact sum does not depend on the order of the counts.
     return log(len(labels)) - fsum(count * log(count) for count in counts) / len(labels)

@@ -1,4 +1,4 @@
-"""How well distances rank pairs."""
+"""The ranking of pairs by distance."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from ocelad._validation import check_array, check_labels
 
 
 def pair_auc(distances: Any, y: Any) -> float:
-    """The area under the ROC curve of "a small distance means similar".
+    """The area under the ROC curve of distances as a classifier of similar pairs.
 
-    It is the probability that a similar pair is nearer than a dissimilar one, where equally far counts one half.
+    It is the probability that a similar pair has a smaller distance than a dissimilar pair; ties count one half.
 
     Parameters
     ----------
     distances : array-like of shape (n_pairs,)
-        Or anything that grows with them, such as squared distances.
+        Or any increasing function of the distances, such as their squares.
     y : array-like of shape (n_pairs,)
         +1 (or True) for similar, -1 (or False) for dissimilar.
 
     Returns
     -------
     float
-        0.5 is chance, 1 perfect; NaN where all pairs have one label, since there is nothing to tell apart.
+        0.5 is chance, 1 perfect; NaN if all pairs have the same label.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""LMNN: neighbours of a class are pulled together, and points of other classes pushed out of their neighbourhood.
+"""LMNN: pull neighbours of the same class together, and push points of other classes out of the neighbourhood.
 
 Weinberger and Saul, "Distance metric learning for large margin nearest neighbor classification", JMLR 10 (2009).
 """
@@ -14,16 +14,16 @@ from scipy.sparse import csr_array
 
 from ocelad._typing import Floats
 from ocelad._validation import check_integer, check_number
-from ocelad.evaluation.scores.labelled import sized
+from ocelad.evaluation.scores.prepared_points import rescale
 from ocelad.lab.baselines import batch
-from ocelad.lab.baselines.batch import Solution, Whole
-from ocelad.lab.baselines.descent import descend
+from ocelad.lab.baselines.batch import Indices, Solution
+from ocelad.lab.baselines.lbfgs import minimize_lbfgs
 from ocelad.metric import Metric
 from ocelad.pairs import subtract
 
-# So many rows of inner products are made at a time: they fit into a core's cache.
+# The number of rows of inner products that are computed at a time; they fit into the cache of a core.
 _BLOCK = 64
-# It stops where five steps gained less than this share of the objective.
+# It stops if the objective decreases by less than this share over five steps.
 _TOLERANCE = 1e-5
 
 
@@ -35,17 +35,17 @@ class Lmnn:
 
         (1 - mu) sum over i, j of d2(i, j)  +  mu sum over i, j, l of max(0, 1 + d2(i, j) - d2(i, l))
 
-    j are the *target neighbours* of i, the k points of its class nearest to it by Euclidean distance, and l all
+    j are the *target neighbours* of i, the k points of its class that are nearest by Euclidean distance, and l are all
     points of other classes; those within the margin are *impostors*.
 
     Parameters
     ----------
     k : int
-        How many target neighbours a point has; all of its class, where that is smaller.
+        The number of target neighbours of a point; all other points of its class if those are fewer.
     weight : float
-        mu, between 0 and 1: how much pushing counts beside pulling.
+        mu, between 0 and 1: the weight of pushing against pulling.
     max_iter : int
-        At most so many iterations.
+        The maximum number of iterations.
 
     Examples
     --------
@@ -56,16 +56,15 @@ class Lmnn:
 
     Notes
     -----
-    The problem is convex in M. It is solved in the factor L with ``M = L'L``, a square one, which has no other local
-    minimum (a metric near M has a factor near L), by steps of L-BFGS that all fall; the paper takes projected gradient
-    steps in M. (A factor of less than full rank could be a saddle point; it starts from one of full rank.)
-    Impostors are looked for in every evaluation, so that none is missed; the paper keeps a list of them for some steps.
-    The margin is 1 whatever the scale of the data: M makes up for it, and the result is that of scaled data, scaled.
+    The problem is convex in M. It is solved for a square factor L with ``M = L'L``, which has no other local minimum (a
+    metric near M has a factor near L), by L-BFGS; the paper uses projected gradient steps in M. (A factor of lower rank
+    could be a saddle point; the start has full rank.) Every evaluation searches for all impostors; the paper keeps a
+    list of them for some steps. The margin is 1 for data of any scale, because M scales inversely to the data.
 
-    From pairs, the target neighbours are the similar pairs, and the impostors of a point are those that it is
-    dissimilar to. Points are the same where all their features are. Where fewer than half of the similar pairs have a
-    point in common with a dissimilar one, every dissimilar pair stands against every similar one, each with the weight
-    1 / (how many dissimilar ones there are). k has no meaning there.
+    From pairs, the target neighbours are the similar pairs, and the impostors of a point are its dissimilar partners.
+    Points are the same if all their features are equal. If fewer than half of the similar pairs have a point in common
+    with a dissimilar pair, every dissimilar pair counts against every similar pair, with the weight 1 / (number of
+    dissimilar pairs). k is not used.
     """
 
     k: int = 3
@@ -79,18 +78,18 @@ class Lmnn:
         check_integer(self.max_iter, "max_iter", at_least=1)
 
     def fit_points(self, X: Any, labels: Any) -> Metric:
-        """The metric learned from the rows of X and one label each."""
-        rows, classes = batch.labelled(X, labels)
-        return batch.of_points(self.solve(points_problem(rows, classes, self.k)).metric, rows, classes)
+        """Return the metric learned from the rows of X and their labels."""
+        rows, classes = batch.check_labelled_points(X, labels)
+        return batch.calibrate_on_points(self.solve(points_problem(rows, classes, self.k)).metric, rows, classes)
 
     def fit_pairs(self, X: Any, Z: Any, y: Any) -> Metric:
-        """The metric learned from the rows of X against the rows of Z."""
-        rows, others, kinds = batch.paired(X, Z, y)
-        solution = self.solve(pairs_problem(rows, others, kinds))
-        return batch.of_pairs(solution.metric, subtract(rows, others), kinds)
+        """Return the metric learned from the pairs (X[i], Z[i]) with the labels y."""
+        rows, others, y = batch.check_pairs(X, Z, y)
+        solution = self.solve(pairs_problem(rows, others, y))
+        return batch.calibrate_on_pairs(solution.metric, subtract(rows, others), y)
 
     def solve(self, problem: Problem) -> Solution:
-        """Minimise the objective from a multiple of Euclidean distance; the history is of the start and every step."""
+        """Minimise the objective from a multiple of Euclidean distance; the history holds it from the start on."""
         n, scale = problem.n_features, problem.scale
 
         def evaluate(flat: Floats) -> tuple[float, Floats]:
@@ -98,24 +97,24 @@ class Lmnn:
             value, gradient = problem.evaluate(L.T @ L, self.weight)
             return value, (2.0 / scale) * (L @ gradient).ravel()
 
-        x, history = descend(evaluate, np.eye(n).ravel(), max_iter=self.max_iter, tolerance=_TOLERANCE)
-        return Solution(batch.of_factors(x.reshape(n, n) / scale, "LMNN"), history)
+        x, history = minimize_lbfgs(evaluate, np.eye(n).ravel(), max_iter=self.max_iter, tolerance=_TOLERANCE)
+        return Solution(batch.metric_from_factors(x.reshape(n, n) / scale, "LMNN"), history)
 
 
 class Problem(Protocol):
-    """Targets to be pulled and impostors to be pushed; the objective is a function of M and the weight."""
+    """The targets and impostors of a data set, and the objective as a function of M and the weight."""
 
     n_features: int
     scale: float
 
     def evaluate(self, M: Floats, weight: float) -> tuple[float, Floats]:
-        """The objective, and its gradient."""
+        """Return the objective and its gradient."""
         ...
 
 
-def points_problem(X: Floats, classes: Whole, k: int) -> Problem:
-    """Labelled points: targets by Euclidean distance, impostors among all other classes."""
-    batch.both_alike_and_not(classes, "LMNN")
+def points_problem(X: Floats, classes: Indices, k: int) -> Problem:
+    """Return the problem of labelled points: targets by Euclidean distance, impostors among all other classes."""
+    batch.require_pairable_classes(classes, "LMNN")
     order = np.argsort(classes, kind="stable")
     rows = X[order] - X.mean(axis=0)
     ends = np.cumsum(np.bincount(classes))
@@ -123,42 +122,42 @@ def points_problem(X: Floats, classes: Whole, k: int) -> Problem:
     return _Points(rows, ends, first, second)
 
 
-def _targets(rows: Floats, ends: Whole, k: int) -> tuple[Whole, Whole]:
-    """Of each point the k nearest of its class: two arrays of indices, in the order of the first."""
-    from ocelad.evaluation.scores.kernels.blocks import packed  # imports numba
-    from ocelad.evaluation.scores.kernels.neighbors import nearest
+def _targets(rows: Floats, ends: Indices, k: int) -> tuple[Indices, Indices]:
+    """Return the k nearest points of the same class of each point: two arrays of indices, sorted by the first."""
+    from ocelad.evaluation.scores.kernels.distance_blocks import pack_blocks  # imports numba
+    from ocelad.evaluation.scores.kernels.nearest_neighbors import nearest_neighbors
 
     firsts, seconds = [], []
     for start, end in zip(ends - np.diff(ends, prepend=0), ends, strict=True):
         near = min(k, end - start - 1)
         if near == 0:
             continue
-        (of_class,) = sized(rows[start:end])
-        neighbors = nearest(of_class, packed(of_class), near, True)
+        (of_class,) = rescale(rows[start:end])
+        neighbors = nearest_neighbors(of_class, pack_blocks(of_class), near, True)
         firsts.append(np.repeat(np.arange(start, end), near))
         seconds.append(start + neighbors.ravel())
     return np.concatenate(firsts), np.concatenate(seconds)
 
 
 def _scale(U: Floats) -> float:
-    """The length in one feature by which these differences are measured: the start is Euclidean distance in it."""
+    """Return the root mean square of the entries of the differences, by which the start scales Euclidean distance."""
     with np.errstate(under="ignore"):
         square = float(np.square(U).mean())
     return float(np.sqrt(square)) if square > 0 else 1.0
 
 
 class _Points:
-    """Rows sorted by class, ``ends`` where each class ends; targets in the order of ``first``."""
+    """The problem of labelled points: rows sorted by class, ``ends`` of the classes, targets sorted by ``first``."""
 
-    def __init__(self, rows: Floats, ends: Whole, first: Whole, second: Whole) -> None:
-        from ocelad.lab.baselines.lmnn_kernels import push_apart  # imports numba
+    def __init__(self, rows: Floats, ends: Indices, first: Indices, second: Indices) -> None:
+        from ocelad.lab.baselines.lmnn_kernels import accumulate_hinges  # imports numba
 
-        self._push_apart = push_apart
+        self._accumulate_hinges = accumulate_hinges
         self._rows, self._differences = rows, rows[first] - rows[second]
         self._columns = np.ascontiguousarray(rows.T)
         self._target_starts = np.searchsorted(first, np.arange(len(rows) + 1))
         self._with_targets = np.unique(first)
-        # Blocks of points of one class, and where the points of later classes begin: every two points meet once.
+        # Blocks of points of one class, and the start of the later classes: every two points are compared once.
         self._blocks = [
             (slice(block, min(block + _BLOCK, end)), end)
             for start, end in zip(ends - np.diff(ends, prepend=0), ends, strict=True)
@@ -171,15 +170,15 @@ class _Points:
     def evaluate(self, M: Floats, weight: float) -> tuple[float, Floats]:
         rows = self._rows
         near = _squared_lengths(self._differences, M)
-        reach = np.full(len(rows), -np.inf)  # of a point without targets nobody is an impostor
+        reach = np.full(len(rows), -np.inf)  # a point without targets has no impostors
         reach[self._with_targets] = np.maximum.reduceat(near, self._target_starts[self._with_targets]) + 1.0
         half = rows @ M
         lengths = (half * rows).sum(axis=1)
         loss, per_target = 0.0, np.zeros(len(near))
-        # The sum of w (x_i - x_l)(x_i - x_l)' is made without the differences: X'diag(w's sums)X - X'WX - X'W'X.
+        # The sum of w (x_i - x_l)(x_i - x_l)' without the differences: X'diag(row sums of w)X - X'WX - X'W'X.
         sums, mixed = np.zeros(len(rows)), np.zeros_like(rows)
         for block, later in self._blocks:
-            loss += self._push_apart(
+            loss += self._accumulate_hinges(
                 half[block] @ self._columns[:, later:],
                 block.start,
                 later,
@@ -205,8 +204,8 @@ def _squared_lengths(U: Floats, M: Floats) -> Floats:
     return np.asarray(((U @ M) * U).sum(axis=1))
 
 
-def _hinges(near: Floats, far: Floats, target: Whole, impostor: Whole) -> tuple[float, Floats, Floats]:
-    """The sum of ``max(0, 1 + near - far)`` over triples, and how many are above 0 of each target and impostor."""
+def _hinges(near: Floats, far: Floats, target: Indices, impostor: Indices) -> tuple[float, Floats, Floats]:
+    """Return the sum of ``max(0, 1 + near - far)`` over triples, and the active ones per target and per impostor."""
     hinge = 1.0 + near[target] - far[impostor]
     active = hinge > 0.0
     per_target = np.bincount(target[active], minlength=len(near)).astype(np.float64)
@@ -215,7 +214,7 @@ def _hinges(near: Floats, far: Floats, target: Whole, impostor: Whole) -> tuple[
 
 
 def _sorted_hinges(near: Floats, far: Floats) -> tuple[float, Floats, Floats]:
-    """The same for every target against every impostor, each triple divided by how many impostors there are."""
+    """Return the same for all pairs of targets and impostors, divided by the number of impostors."""
     ascending = np.sort(far)
     per_target = np.searchsorted(ascending, near + 1.0, side="left")
     per_impostor = len(near) - np.searchsorted(np.sort(near), far - 1.0, side="right")
@@ -225,32 +224,32 @@ def _sorted_hinges(near: Floats, far: Floats) -> tuple[float, Floats, Floats]:
 
 
 def pairs_problem(X: Floats, Z: Floats, y: Floats) -> Problem:
-    """Pairs: similar ones are targets; dissimilar ones impostors, of those that they share a point with, or of all."""
-    batch.both_kinds(y, "LMNN")
+    """Return the problem of pairs: similar ones are targets; dissimilar ones with a common point, or all, impostors."""
+    batch.require_both_labels(y, "LMNN")
     U = subtract(X, Z)
     _, names = np.unique(np.concatenate([X, Z]), axis=0, return_inverse=True)
-    names = names.reshape(2, len(X))  # each point's number, at either end of each pair
-    target, impostor = _sharing(names[:, y > 0], names[:, y < 0])
+    names = names.reshape(2, len(X))  # the index of each point, for both points of each pair
+    target, impostor = _pairs_with_common_point(names[:, y > 0], names[:, y < 0])
     if 2 * len(np.unique(target)) < np.count_nonzero(y > 0):
         return _Pairs(U[y > 0], U[y < 0], _sorted_hinges)
     return _Pairs(U[y > 0], U[y < 0], lambda near, far: _hinges(near, far, target, impostor))
 
 
-def _sharing(similar: Whole, dissimilar: Whole) -> tuple[Whole, Whole]:
-    """All similar with all dissimilar pairs that have a point in common: two arrays of indices."""
+def _pairs_with_common_point(similar: Indices, dissimilar: Indices) -> tuple[Indices, Indices]:
+    """Return all couples of a similar and a dissimilar pair with a common point: two arrays of indices."""
     n_points = int(max(similar.max(), dissimilar.max())) + 1
-    ends = [
+    incidence = [
         csr_array(
             (np.ones(names.size), (np.tile(np.arange(names.shape[1]), 2), names.ravel())), (names.shape[1], n_points)
         )
         for names in (similar, dissimilar)
     ]
-    together = (ends[0] @ ends[1].T).tocoo()
-    return together.row.astype(np.intp), together.col.astype(np.intp)
+    common = (incidence[0] @ incidence[1].T).tocoo()
+    return common.row.astype(np.intp), common.col.astype(np.intp)
 
 
 class _Pairs:
-    """Differences of similar pairs and of dissimilar ones, and the hinge losses between them."""
+    """The problem of pairs: the differences of similar and of dissimilar pairs, and the hinge losses between them."""
 
     def __init__(
         self, near: Floats, far: Floats, hinges: Callable[[Floats, Floats], tuple[float, Floats, Floats]]

@@ -1,5 +1,5 @@
-"""Compiled loops of the scores.
+"""Compiled kernels of the scores.
 
-Arrays come whole with an index, because views cost atomic reference counts, and are filled by loops, because NumPy's
-ways to fill them take long to compile.
+Functions take whole arrays and an index, because views cost atomic reference counts. Loops fill arrays, because the
+functions of NumPy that do so take long to compile.
 """

@@ -6,91 +6,104 @@ import numpy as np
 
 from ocelad._compile import compiled, compiled_sums
 from ocelad._typing import Floats
-from ocelad.evaluation.scores.kernels.blocks import LANES, Ints, Narrow, distances_to
-from ocelad.evaluation.scores.kernels.screen import ABREAST, LOST, Singles, less_products, put_place
+from ocelad.evaluation.scores.kernels.distance_blocks import LANES, Int32s, Ints, squared_distances
+from ocelad.evaluation.scores.kernels.screen import (
+    QUERIES_PER_PASS,
+    UNDERFLOW_ERROR,
+    Float32s,
+    load_query,
+    subtract_products,
+)
 
-# Lloyd's algorithm ends by itself but for ties that rounding turns in a circle; scikit-learn's limit, too.
-MOST_ITERATIONS = 300
-# In the place of a centre, and of no cluster: the screen does not tell which one is nearest.
-IN_DOUBT = -2
+# Lloyd's algorithm terminates, except for cycles of ties caused by rounding. scikit-learn has the same limit.
+MAX_ITERATIONS = 300
+# Instead of the index of a centre: the screen cannot decide which centre is nearest.
+UNDECIDED = -2
 
 
 @compiled
 def k_means(
-    X: Floats, blocks: Floats, screen: Singles, slack: Singles, share: float, factor: float, draws: Floats
+    X: Floats, blocks: Floats, screen: Float32s, slack: Float32s, relative_error: float, scale: float, draws: Floats
 ) -> Ints:
-    """The clusters of the best run; one run for each table of draws, (n_clusters, n_candidates), from [0, 1)."""
+    """Return the clusters of the run with the lowest inertia.
+
+    ``draws`` holds for each run a table of shape (n_clusters, n_candidates) of random numbers in [0, 1).
+    """
     n, n_clusters = len(X), draws.shape[1]
     centres, sums = np.empty((n_clusters, X.shape[1])), np.empty((n_clusters, X.shape[1]))
     counts = np.empty(n_clusters, dtype=np.int64)
     clusters, best = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    # Of each point the squared distance to its nearest centre, and which that is.
-    left, nearest_centre = np.empty((len(blocks), LANES)), np.empty((len(blocks), LANES), dtype=np.int32)
-    out, running = np.empty((draws.shape[2] * len(blocks), LANES)), np.empty(n)
-    candidates, leaves = np.empty(draws.shape[2], dtype=np.int64), np.empty(draws.shape[2])
-    # Centres in single precision, and what the screen says of their distances.
-    doubled = np.zeros((n_clusters + -n_clusters % ABREAST, X.shape[1]), dtype=np.float32)
-    said = np.zeros((len(doubled), len(blocks), LANES), dtype=np.float32)
+    # The squared distance of each point to its nearest centre, and the index of this centre.
+    min_distances, nearest_centre = np.empty((len(blocks), LANES)), np.empty((len(blocks), LANES), dtype=np.int32)
+    out, cumulative = np.empty((draws.shape[2] * len(blocks), LANES)), np.empty(n)
+    candidates, costs = np.empty(draws.shape[2], dtype=np.int64), np.empty(draws.shape[2])
+    # The centres in single precision, and the screened distances.
+    doubled = np.zeros((n_clusters + -n_clusters % QUERIES_PER_PASS, X.shape[1]), dtype=np.float32)
+    screened = np.zeros((len(doubled), len(blocks), LANES), dtype=np.float32)
     nearer, moving = np.empty((2, LANES), dtype=np.float32), np.empty(n, dtype=np.int64)
-    least = np.inf
+    lowest_inertia = np.inf
     for run in range(len(draws)):
-        n_centres = start(X, blocks, draws, run, centres, left, running, out, candidates, leaves)
-        for iteration in range(MOST_ITERATIONS):
-            most_slack = 2 * share * place(centres, n_centres, factor, doubled, said) + LOST
-            sift(screen, doubled, slack, most_slack, n_centres, said, nearer, nearest_centre)
+        n_centres = init_centres(X, blocks, draws, run, centres, min_distances, cumulative, out, candidates, costs)
+        for iteration in range(MAX_ITERATIONS):
+            max_slack = (
+                2 * relative_error * load_centres(centres, n_centres, scale, doubled, screened) + UNDERFLOW_ERROR
+            )
+            screen_centres(screen, doubled, slack, max_slack, n_centres, screened, nearer, nearest_centre)
             if iteration == 0:
-                settle(X, blocks, centres, n_centres, left, nearest_centre, out, clusters, sums, counts, moving)
+                assign_all(
+                    X, blocks, centres, n_centres, min_distances, nearest_centre, out, clusters, sums, counts, moving
+                )
                 changed = True
             else:
-                changed = regroup(
-                    X, blocks, centres, n_centres, left, nearest_centre, out, clusters, sums, counts, moving
+                changed = reassign(
+                    X, blocks, centres, n_centres, min_distances, nearest_centre, out, clusters, sums, counts, moving
                 )
-            if not changed or iteration == MOST_ITERATIONS - 1 or least_count(counts, n_centres) == 0:
+            if not changed or iteration == MAX_ITERATIONS - 1 or min_count(counts, n_centres) == 0:
                 for b in range(len(blocks)):
-                    assign(blocks, b, centres, n_centres, left, nearest_centre, out)
+                    assign_block(blocks, b, centres, n_centres, min_distances, nearest_centre, out)
             if not changed:
                 break
-            recentre(X, left, clusters, sums, counts, centres, n_centres)
-        inertia = total(left, n)
-        if inertia < least:
-            least = inertia
+            update_centres(X, min_distances, clusters, sums, counts, centres, n_centres)
+        inertia = total(min_distances, n)
+        if inertia < lowest_inertia:
+            lowest_inertia = inertia
             for i in range(n):
                 best[i] = clusters[i]
     return best
 
 
 @compiled
-def start(
+def init_centres(
     X: Floats,
     blocks: Floats,
     draws: Floats,
     run: int,
     centres: Floats,
-    left: Floats,
-    running: Floats,
+    min_distances: Floats,
+    cumulative: Floats,
     out: Floats,
     candidates: Ints,
-    leaves: Floats,
+    costs: Floats,
 ) -> int:
-    """Greedy k-means++: the first centres, and how many there are: fewer where each point is at one of them."""
+    """Choose the initial centres by greedy k-means++, and return their number: fewer if every point is at a centre."""
     n_blocks = len(blocks)
     for c in range(len(centres)):
         if c == 0:
             chosen, at = int(draws[run, 0, 0] * len(X)), 0
             for b in range(n_blocks):
-                distances_to(blocks, b, X, chosen, out, b)
+                squared_distances(blocks, b, X, chosen, out, b)
                 for j in range(LANES):
-                    left[b, j] = np.inf
+                    min_distances[b, j] = np.inf
         else:
-            add_up(left, running)
-            if running[-1] == 0:
+            cumulate(min_distances, cumulative)
+            if cumulative[-1] == 0:
                 return c
-            chosen, at = best_candidate(X, blocks, draws, run, c, left, running, out, candidates, leaves)
+            chosen, at = best_candidate(X, blocks, draws, run, c, min_distances, cumulative, out, candidates, costs)
         for f in range(X.shape[1]):
             centres[c, f] = X[chosen, f]
         for b in range(n_blocks):
             for j in range(LANES):
-                left[b, j] = min(left[b, j], out[at + b, j])
+                min_distances[b, j] = min(min_distances[b, j], out[at + b, j])
     return len(centres)
 
 
@@ -101,143 +114,143 @@ def best_candidate(
     draws: Floats,
     run: int,
     c: int,
-    left: Floats,
-    running: Floats,
+    min_distances: Floats,
+    cumulative: Floats,
     out: Floats,
     candidates: Ints,
-    leaves: Floats,
+    costs: Floats,
 ) -> tuple[int, int]:
-    """Of some points, drawn by how much is left of them, the one that leaves least as the next centre.
+    """Draw candidates by their squared distances to the centres, and choose the one with the lowest cost.
 
-    Returns it, and the row from which on its distances are.
+    Returns the point, and the first row of its distances in ``out``.
     """
     n_blocks = len(blocks)
     for m in range(len(candidates)):
-        candidates[m] = point_at(running, draws[run, c, m] * running[-1])
-        leaves[m] = 0.0
-    for b in range(n_blocks):  # all candidates while the block is in the fastest cache
+        candidates[m] = sample_point(cumulative, draws[run, c, m] * cumulative[-1])
+        costs[m] = 0.0
+    for b in range(n_blocks):  # all candidates while the block is in the L1 cache
         for m in range(len(candidates)):
-            distances_to(blocks, b, X, candidates[m], out, m * n_blocks + b)
-            leaves[m] += sum_of_lesser(left, b, out, m * n_blocks + b, min(LANES, len(X) - b * LANES))
+            squared_distances(blocks, b, X, candidates[m], out, m * n_blocks + b)
+            costs[m] += sum_of_minima(min_distances, b, out, m * n_blocks + b, min(LANES, len(X) - b * LANES))
     best = 0
     for m in range(1, len(candidates)):
-        best = m if leaves[m] < leaves[best] else best
+        best = m if costs[m] < costs[best] else best
     return int(candidates[best]), best * n_blocks
 
 
 @compiled
-def add_up(left: Floats, running: Floats) -> None:
-    """The running sum of what is left."""
+def cumulate(min_distances: Floats, cumulative: Floats) -> None:
+    """Compute the cumulative sum of the squared distances to the nearest centres."""
     result = 0.0
-    for i in range(len(running)):
-        result += left[i // LANES, i % LANES]
-        running[i] = result
+    for i in range(len(cumulative)):
+        result += min_distances[i // LANES, i % LANES]
+        cumulative[i] = result
 
 
 @compiled
-def point_at(running: Floats, upto: float) -> int:
-    """The point at which the running sum comes to ``upto``, at most its last; one of which something is left."""
+def sample_point(cumulative: Floats, target: float) -> int:
+    """Return the first point with a positive cumulative sum of at least ``target``."""
     i = 0
-    while running[i] < upto or running[i] == 0:
+    while cumulative[i] < target or cumulative[i] == 0:
         i += 1
     return i
 
 
 @compiled
-def total(left: Floats, n: int) -> float:
+def total(min_distances: Floats, n: int) -> float:
     result = 0.0
     for i in range(n):
-        result += left[i // LANES, i % LANES]
+        result += min_distances[i // LANES, i % LANES]
     return result
 
 
 @compiled_sums
-def sum_of_lesser(left: Floats, b: int, out: Floats, row: int, count: int) -> float:
+def sum_of_minima(min_distances: Floats, b: int, out: Floats, row: int, count: int) -> float:
     result = 0.0
     for j in range(count):
-        result += min(left[b, j], out[row, j])
+        result += min(min_distances[b, j], out[row, j])
     return result
 
 
 @compiled
-def place(centres: Floats, n_centres: int, factor: float, doubled: Singles, said: Singles) -> float:
-    """Put the centres before the screen; the largest squared length of one, there."""
+def load_centres(centres: Floats, n_centres: int, scale: float, doubled: Float32s, screened: Float32s) -> float:
+    """Load the centres as queries of the screen, and return their largest squared length."""
     largest = 0.0
     for c in range(n_centres):
-        length = put_place(centres, c, factor, doubled, c)
+        length = load_query(centres, c, scale, doubled, c)
         largest = max(largest, length)
-        for b in range(said.shape[1]):
+        for b in range(screened.shape[1]):
             for j in range(LANES):
-                said[c, b, j] = length
+                screened[c, b, j] = length
     return largest
 
 
 @compiled
-def sift(
-    screen: Singles,
-    doubled: Singles,
-    slack: Singles,
-    most_slack: float,
+def screen_centres(
+    screen: Float32s,
+    doubled: Float32s,
+    slack: Float32s,
+    max_slack: float,
     n_centres: int,
-    said: Singles,
-    nearer: Singles,
-    nearest_centre: Narrow,
+    screened: Float32s,
+    nearer: Float32s,
+    nearest_centre: Int32s,
 ) -> None:
-    """What ``assign`` finds, by the screen; ``IN_DOUBT`` where another centre may be as near."""
-    beside = np.float32(most_slack)
+    """Find the nearest centre of each point with the screen; ``UNDECIDED`` if another centre may be as near."""
+    centre_slack = np.float32(max_slack)
     for b in range(len(screen)):
-        for c in range(0, n_centres, ABREAST):
-            less_products(screen, b, doubled, c, said)
+        for c in range(0, n_centres, QUERIES_PER_PASS):
+            subtract_products(screen, b, doubled, c, screened)
         for j in range(LANES):
-            nearer[0, j], nearer[1, j] = said[0, b, j], np.inf
+            nearer[0, j], nearer[1, j] = screened[0, b, j], np.inf
             nearest_centre[b, j] = 0
         for c in range(1, n_centres):
             for j in range(LANES):
-                this, first, second = said[c, b, j], nearer[0, j], nearer[1, j]
+                this, first, second = screened[c, b, j], nearer[0, j], nearer[1, j]
                 nearest_centre[b, j] = c if this < first else nearest_centre[b, j]
                 second = this if this < second else second
                 nearer[1, j] = first if this < first else second
                 nearer[0, j] = this if this < first else first
         for j in range(LANES):
-            zero_cancellations = nearer[1, j] - nearer[0, j] > slack[b, j] + beside
-            nearest_centre[b, j] = nearest_centre[b, j] if zero_cancellations else IN_DOUBT
+            is_certain = nearer[1, j] - nearer[0, j] > slack[b, j] + centre_slack
+            nearest_centre[b, j] = nearest_centre[b, j] if is_certain else UNDECIDED
 
 
 @compiled
-def assign(
-    blocks: Floats, b: int, centres: Floats, n_centres: int, left: Floats, nearest_centre: Narrow, out: Floats
+def assign_block(
+    blocks: Floats, b: int, centres: Floats, n_centres: int, min_distances: Floats, nearest_centre: Int32s, out: Floats
 ) -> None:
-    """The nearest centre of each point in a block, of several the first, and the squared distance to it."""
+    """Find the nearest centre of each point of a block, of several the first, and its squared distance."""
     for j in range(LANES):
-        left[b, j] = np.inf
+        min_distances[b, j] = np.inf
         nearest_centre[b, j] = 0
     for c in range(n_centres):
-        distances_to(blocks, b, centres, c, out, b)
+        squared_distances(blocks, b, centres, c, out, b)
         for j in range(LANES):
-            nearer = out[b, j] < left[b, j]
+            nearer = out[b, j] < min_distances[b, j]
             nearest_centre[b, j] = c if nearer else nearest_centre[b, j]
-            left[b, j] = out[b, j] if nearer else left[b, j]
+            min_distances[b, j] = out[b, j] if nearer else min_distances[b, j]
 
 
 @compiled
-def settle(
+def assign_all(
     X: Floats,
     blocks: Floats,
     centres: Floats,
     n_centres: int,
-    left: Floats,
-    nearest_centre: Narrow,
+    min_distances: Floats,
+    nearest_centre: Int32s,
     out: Floats,
     clusters: Ints,
     sums: Floats,
     counts: Ints,
     members: Ints,
 ) -> None:
-    """Put each point, of those that are in no cluster yet, into that of its nearest centre."""
+    """Assign every point to its nearest centre for the first time."""
     for i in range(len(X)):
         b, j = i // LANES, i % LANES
-        if nearest_centre[b, j] == IN_DOUBT:
-            assign(blocks, b, centres, n_centres, left, nearest_centre, out)
+        if nearest_centre[b, j] == UNDECIDED:
+            assign_block(blocks, b, centres, n_centres, min_distances, nearest_centre, out)
         clusters[i] = nearest_centre[b, j]
     for c in range(len(counts)):
         count = 0
@@ -250,7 +263,7 @@ def settle(
 
 @compiled
 def add_members(X: Floats, members: Ints, counts: Ints, sums: Floats, c: int) -> None:
-    """The sum of some points; eight features at a time, which stay in registers."""
+    """Sum the points of a cluster, eight features at a time, which stay in registers."""
     count, by_eight = counts[c], X.shape[1] - X.shape[1] % 8
     for f in range(0, by_eight, 8):
         s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
@@ -274,48 +287,48 @@ def add_members(X: Floats, members: Ints, counts: Ints, sums: Floats, c: int) ->
 
 
 @compiled
-def regroup(
+def reassign(
     X: Floats,
     blocks: Floats,
     centres: Floats,
     n_centres: int,
-    left: Floats,
-    nearest_centre: Narrow,
+    min_distances: Floats,
+    nearest_centre: Int32s,
     out: Floats,
     clusters: Ints,
     sums: Floats,
     counts: Ints,
     moving: Ints,
 ) -> bool:
-    """Put each point into the cluster of its nearest centre; whether any was in another one."""
+    """Assign every point to its nearest centre, and return whether a cluster has changed."""
     count = 0
-    for i in range(len(X)):  # without a branch, which nobody could foresee
+    for i in range(len(X)):  # without a branch, which would be unpredictable
         moving[count] = i
         count += nearest_centre[i // LANES, i % LANES] != clusters[i]
     changed = False
     for m in range(count):
         i = moving[m]
         b, j = i // LANES, i % LANES
-        if nearest_centre[b, j] == IN_DOUBT:
-            assign(blocks, b, centres, n_centres, left, nearest_centre, out)
-        c = 0 + nearest_centre[b, j]  # as wide as all other indices
+        if nearest_centre[b, j] == UNDECIDED:
+            assign_block(blocks, b, centres, n_centres, min_distances, nearest_centre, out)
+        c = 0 + nearest_centre[b, j]  # int64, as all other indices
         if c != clusters[i]:
             changed = True
-            move(X, i, c, clusters, sums, counts)
+            move_point(X, i, c, clusters, sums, counts)
     return changed
 
 
 @compiled
-def least_count(counts: Ints, n_centres: int) -> int:
-    least = counts[0]
+def min_count(counts: Ints, n_centres: int) -> int:
+    smallest = counts[0]
     for c in range(1, n_centres):
-        least = min(least, counts[c])
-    return int(least)
+        smallest = min(smallest, counts[c])
+    return int(smallest)
 
 
 @compiled
-def move(X: Floats, i: int, c: int, clusters: Ints, sums: Floats, counts: Ints) -> None:
-    """Put point i into cluster c."""
+def move_point(X: Floats, i: int, c: int, clusters: Ints, sums: Floats, counts: Ints) -> None:
+    """Move point i to cluster c."""
     before = clusters[i]
     clusters[i] = c
     counts[c] += 1
@@ -328,26 +341,26 @@ def move(X: Floats, i: int, c: int, clusters: Ints, sums: Floats, counts: Ints) 
 
 
 @compiled
-def recentre(
-    X: Floats, left: Floats, clusters: Ints, sums: Floats, counts: Ints, centres: Floats, n_centres: int
+def update_centres(
+    X: Floats, min_distances: Floats, clusters: Ints, sums: Floats, counts: Ints, centres: Floats, n_centres: int
 ) -> None:
-    """Put each centre at the mean of its points; one that has lost all of them gets the point with most left."""
+    """Move each centre to the mean of its points. An empty cluster gets the point farthest from its centre."""
     for c in range(n_centres):
         if counts[c] == 0:
-            farthest = most_left(left, clusters, counts)
-            left[farthest // LANES, farthest % LANES] = 0.0
-            move(X, farthest, c, clusters, sums, counts)
+            farthest = farthest_point(min_distances, clusters, counts)
+            min_distances[farthest // LANES, farthest % LANES] = 0.0
+            move_point(X, farthest, c, clusters, sums, counts)
     for c in range(n_centres):
         for f in range(X.shape[1]):
             centres[c, f] = sums[c, f] / counts[c]
 
 
 @compiled
-def most_left(left: Floats, clusters: Ints, counts: Ints) -> int:
-    """The point farthest from its centre, of those that are not alone in their cluster."""
-    farthest, most = 0, -1.0
+def farthest_point(min_distances: Floats, clusters: Ints, counts: Ints) -> int:
+    """Return the point farthest from its centre, among the clusters with two points or more."""
+    farthest, largest = 0, -1.0
     for i in range(len(clusters)):
-        if counts[clusters[i]] > 1 and left[i // LANES, i % LANES] > most:
+        if counts[clusters[i]] > 1 and min_distances[i // LANES, i % LANES] > largest:
             farthest = i
-            most = left[i // LANES, i % LANES]
+            largest = min_distances[i // LANES, i % LANES]
     return farthest

@@ -1,11 +1,14 @@
-"""Squared distances in single precision and a bound on their error: most of them need not be known any better.
+"""Squared distances in single precision with a bound on their error.
+
+Most comparisons of distances are decided by the screen: if two distances differ by more than their error bounds, double
+precision gives the same order. All others are computed in double precision, so that the result is the same as without
+the screen.
 
 With u = 2^-24, points y_i of m features and N_i = |y_i|^2, ``N_j - 2 y_i'y_j`` in single precision differs from
 ``|y_i - y_j|^2 - N_i`` by at most ``(2 m + 5) u (N_i + N_j)`` and terms of second order: ``2 (m + 1) u`` for the sum of
-products, ``2 u`` for the rounding of the points, ``u`` for that of N_j. ``share_of_error`` is nearly twice as much: it
-covers those terms, the roundings of what is compared, and those of distances in double precision. Two distances that
-differ by more than their bounds are in the order that double precision would find; all others are computed in double
-precision. So what is chosen does not depend on the screen.
+products, ``2 u`` for the rounding of the points, ``u`` for the rounding of N_j. ``relative_error_bound`` is nearly
+twice as large. It also covers the terms of second order, the roundings of the compared values, and the rounding errors
+of distances in double precision.
 """
 
 from __future__ import annotations
@@ -17,63 +20,65 @@ import numpy.typing as npt
 
 from ocelad._compile import compiled
 from ocelad._typing import Floats
-from ocelad.evaluation.scores.kernels.blocks import LANES
+from ocelad.evaluation.scores.kernels.distance_blocks import LANES
 
-Singles: TypeAlias = npt.NDArray[np.float32]
+Float32s: TypeAlias = npt.NDArray[np.float32]
 
-# How many places are screened at a time.
-ABREAST = 3
-# Of points of size 1, what is too small for single precision changes no distance by more than this.
-LOST = 2.0**-100
+# The number of queries that are screened at a time.
+QUERIES_PER_PASS = 3
+# A bound on the change of a distance by underflow in single precision, for points of size 1.
+UNDERFLOW_ERROR = 2.0**-100
 
 
 class Screen(NamedTuple):
-    """Points in single precision, around the origin and of size 1.
+    """Points in single precision, centred and scaled to size 1.
 
     Attributes
     ----------
     blocks : array of shape (n_blocks, n_features, LANES)
-        The points; what fills the last block is at the origin.
-    lowered : array of shape (n_blocks, LANES)
-        N_j less its share of the error; infinite where nothing is.
+        The points; padding in the last block is 0.
+    lower_norms : array of shape (n_blocks, LANES)
+        N_j minus its part of the error bound; infinite for padding.
     slack : array of shape (n_blocks, LANES)
-        Twice that share.
-    share : float
-        The error of a distance as a share of ``N_i + N_j``.
-    factor : float
-        What the points were multiplied by to have this size: a power of two.
+        Twice the part of the error bound that is due to N_j.
+    relative_error : float
+        The error bound of a distance relative to ``N_i + N_j``.
+    scale : float
+        The power of two by which the points were multiplied.
     """
 
-    blocks: Singles
-    lowered: Singles
-    slack: Singles
-    share: float
-    factor: float
+    blocks: Float32s
+    lower_norms: Float32s
+    slack: Float32s
+    relative_error: float
+    scale: float
 
 
-def share_of_error(n_features: int) -> float:
-    """The error of a distance in single precision is at most this times ``N_i + N_j``."""
+def relative_error_bound(n_features: int) -> float:
+    """Return the bound on the error of a distance in single precision, relative to ``N_i + N_j``."""
     return 4 * (n_features + 4) * 2.0**-24
 
 
-def screen_of(centred: Floats, largest: float) -> Screen:
-    """The screen of points around the origin; no number, here or in places to come, is larger than ``largest``."""
+def make_screen(centred: Floats, largest: float) -> Screen:
+    """Return the screen of centred points. ``largest`` bounds the absolute values of all points and later queries."""
     n, n_features = centred.shape
     n_blocks = -(-n // LANES)
     screen = Screen(
         np.zeros((n_blocks, n_features, LANES), dtype=np.float32),
         np.full((n_blocks, LANES), np.inf, dtype=np.float32),
         np.zeros((n_blocks, LANES), dtype=np.float32),
-        share_of_error(n_features),
+        relative_error_bound(n_features),
         2.0 ** -int(np.frexp(largest)[1]),
     )
-    fill(centred, *screen)
+    fill_screen(centred, *screen)
     return screen
 
 
 @compiled
-def fill(centred: Floats, blocks: Singles, lowered: Singles, slack: Singles, share: float, factor: float) -> None:
-    """Put the points where they belong."""
+def fill_screen(
+    centred: Floats, blocks: Float32s, lower_norms: Float32s, slack: Float32s, relative_error: float, scale: float
+) -> None:
+    """Store the points in the arrays of a screen."""
     n, n_features = centred.shape
     lengths = np.empty(LANES)
     for b in range(len(blocks)):
@@ -82,30 +87,30 @@ def fill(centred: Floats, blocks: Singles, lowered: Singles, slack: Singles, sha
             lengths[j] = 0.0
         for f in range(n_features):
             for j in range(count):
-                y = factor * centred[b * LANES + j, f]
+                y = scale * centred[b * LANES + j, f]
                 blocks[b, f, j] = y
                 lengths[j] += y * y
         for j in range(count):
-            lowered[b, j] = (1 - share) * lengths[j]
-            slack[b, j] = 2 * share * lengths[j]
+            lower_norms[b, j] = (1 - relative_error) * lengths[j]
+            slack[b, j] = 2 * relative_error * lengths[j]
 
 
 @compiled
-def put_place(centred: Floats, i: int, factor: float, doubled: Singles, row: int) -> float:
-    """Put ``2 y_i`` of a place into a row; its N_i."""
+def load_query(centred: Floats, i: int, scale: float, doubled: Float32s, row: int) -> float:
+    """Store ``2 y_i`` of a query in ``doubled[row]``, and return its N_i."""
     length = 0.0
     for f in range(centred.shape[1]):
-        y = factor * centred[i, f]
+        y = scale * centred[i, f]
         doubled[row, f] = 2 * y
         length += y * y
     return length
 
 
 @compiled
-def less_products(blocks: Singles, b: int, doubled: Singles, row: int, out: Singles) -> None:
-    """Take ``2 y_i'y_j`` from ``out[row, b]`` and the next two rows, for the points y_j of block b.
+def subtract_products(blocks: Float32s, b: int, doubled: Float32s, row: int, out: Float32s) -> None:
+    """Subtract ``2 y_i'y_j`` from ``out[row, b]`` and the next two rows, for the points y_j of block b.
 
-    ``ABREAST`` places at a time, and four features: points and sums are loaded less often.
+    It processes ``QUERIES_PER_PASS`` queries and four features at a time, which saves loads of points and sums.
     """
     second, third = row + 1, row + 2
     n_features = blocks.shape[1]

@@ -1,4 +1,4 @@
-"""The error of k nearest neighbours where points are sparse."""
+"""The error of k-nearest-neighbour classification of sparse points."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 from ocelad._compile import compiled
 from ocelad._typing import Floats
 from ocelad._validation import check_sparse, is_sparse
-from ocelad.evaluation.scores.kernels.blocks import Ints
-from ocelad.evaluation.scores.kernels.neighbors import keep, nobody_yet
-from ocelad.evaluation.scores.labelled import classes_of
-from ocelad.evaluation.scores.neighbors import both_classes, error_of, few
+from ocelad.evaluation.scores.kernels.distance_blocks import Ints
+from ocelad.evaluation.scores.kernels.nearest_neighbors import clear_neighbors, insert_neighbor
+from ocelad.evaluation.scores.knn import check_n_neighbors, encode_both, vote_error
+from ocelad.evaluation.scores.prepared_points import encode_labels
 
 
 def sparse_knn_error(
     points: Any, labels: Any, n_neighbors: int = 5, *, test_points: Any = None, test_labels: Any = None
 ) -> float:
-    """``knn_error`` of SciPy sparse rows, by their inner products.
+    """Compute ``knn_error`` of SciPy sparse rows, from inner products.
 
-    What it takes grows with the numbers that are not zero: two points cost as much as they have features in common.
+    The cost of a pair of points is proportional to the number of their common nonzero features.
 
     Parameters
     ----------
     points : sparse matrix of shape (n_points, n_features)
     labels, n_neighbors, test_labels
-        As of ``knn_error``.
+        As in ``knn_error``.
     test_points : sparse matrix of shape (n_test, n_features), optional
 
     Examples
@@ -37,24 +37,24 @@ def sparse_knn_error(
 
     Notes
     -----
-    The squared distance less ``|x|^2`` is ``|z|^2 - 2 x'z``, which is exact for counts, and loses digits for points
-    that are much nearer to each other than to the origin. Of others that are equally far those in earlier rows vote.
+    The squared distance minus ``|x|^2`` is computed as ``|z|^2 - 2 x'z``. This is exact for counts, and loses digits
+    for points that are much nearer to each other than to the origin. Of equally distant neighbours those in earlier
+    rows vote.
     """
     if not is_sparse(points):
         raise TypeError(f"points is a {type(points).__name__}; accepted: a SciPy sparse matrix of one point per row")
     X = check_sparse(points, "points")
-    n, classes = X.shape[0], classes_of(labels, X.shape[0])
-    alone = test_points is None
-    if alone != (test_labels is None):
-        raise ValueError("one of test_points and test_labels is given without the other; accepted: both or none")
+    n, classes = X.shape[0], encode_labels(labels, X.shape[0])
+    leave_one_out = test_points is None
+    if leave_one_out != (test_labels is None):
+        raise ValueError("one of test_points and test_labels is given without the other; accepted: both or neither")
     T, truth = X, classes
-    if not alone:
+    if not leave_one_out:
         T = check_sparse(test_points, "test_points", n_features=X.shape[1])
-        classes, truth = both_classes(labels, test_labels, n, T.shape[0])
-    k = few(n_neighbors, n - alone, n)
-    voters = X.T.tocsr()
+        classes, truth = encode_both(labels, test_labels, n, T.shape[0])
+    k = check_n_neighbors(n_neighbors, n - leave_one_out, n)
     squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64)
-    return error_of(_nearest(*_arrays(T), *_arrays(voters), squares, k, alone), classes, truth)
+    return vote_error(_nearest(*_arrays(T), *_arrays(X.T.tocsr()), squares, k, leave_one_out), classes, truth)
 
 
 def _arrays(rows: Any) -> tuple[Ints, Ints, Floats]:
@@ -71,11 +71,14 @@ def _nearest(
     feature_values: Floats,
     squares: Floats,
     k: int,
-    themselves: bool,
+    exclude_self: bool,
 ) -> Ints:
-    """The k points nearest to each row; rows feature by feature, and of each feature the points that have it."""
+    """Return the k points nearest to each row.
+
+    The rows come in CSR form, and the points in CSC form: for each feature the points that have it.
+    """
     n_rows, n_points = len(row_ends) - 1, len(squares)
-    kept, neighbors = np.empty((n_rows, k)), np.empty((n_rows, k), dtype=np.int64)
+    distances, neighbors = np.empty((n_rows, k)), np.empty((n_rows, k), dtype=np.int64)
     out = np.empty(n_points)
     for i in range(n_rows):
         for j in range(n_points):
@@ -84,8 +87,8 @@ def _nearest(
             twice, feature = 2.0 * row_values[at], row_features[at]
             for there in range(feature_ends[feature], feature_ends[feature + 1]):
                 out[feature_points[there]] -= twice * feature_values[there]
-        nobody_yet(kept, i)
+        clear_neighbors(distances, i)
         for j in range(n_points):
-            if out[j] < kept[i, k - 1] and not (themselves and i == j):
-                keep(out[j], j, kept, neighbors, i)
+            if out[j] < distances[i, k - 1] and not (exclude_self and i == j):
+                insert_neighbor(out[j], j, distances, neighbors, i)
     return neighbors

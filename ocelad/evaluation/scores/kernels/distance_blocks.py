@@ -1,4 +1,4 @@
-"""Points in blocks, ``LANES`` side by side, feature by feature: distances to a block are vector instructions."""
+"""Points in blocks of ``LANES`` points, feature by feature, so that distances to a block use vector instructions."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ocelad._compile import compiled
 from ocelad._typing import Floats
 
 Ints: TypeAlias = npt.NDArray[np.int64]
-# As wide as single precision, so that both go through the same vector lanes.
-Narrow: TypeAlias = npt.NDArray[np.int32]
+# As wide as single precision, so that both use the same number of vector lanes.
+Int32s: TypeAlias = npt.NDArray[np.int32]
 
-# A block of 25 features is 25 kB and stays in the fastest cache.
+# A block of 25 features has 25 kB and fits in the L1 cache.
 LANES = 128
 
 
 @compiled
-def packed(X: Floats) -> Floats:
-    """The points in blocks, of shape (n_blocks, n_features, LANES); what fills the last one is infinitely far."""
+def pack_blocks(X: Floats) -> Floats:
+    """Return the points in blocks of shape (n_blocks, n_features, LANES). Padding in the last block is infinite."""
     n, n_features = X.shape
     blocks = np.empty((-(-n // LANES), n_features, LANES))
     for b in range(len(blocks)):
@@ -34,14 +34,14 @@ def packed(X: Floats) -> Floats:
 
 
 @compiled
-def distances_to(blocks: Floats, b: int, places: Floats, i: int, out: Floats, row: int) -> None:
-    """Squared distances of the points in block b to place i, put into a row."""
+def squared_distances(blocks: Floats, b: int, queries: Floats, i: int, out: Floats, row: int) -> None:
+    """Compute the squared distances between the points of block b and query i, and store them in ``out[row]``."""
     n_features = blocks.shape[1]
     for j in range(LANES):
         out[row, j] = 0.0
     by_four = n_features - n_features % 4
-    for f in range(0, by_four, 4):  # four at a time: the sums are loaded and stored less often
-        p, q, r, s = places[i, f], places[i, f + 1], places[i, f + 2], places[i, f + 3]
+    for f in range(0, by_four, 4):  # four features at a time save loads and stores of the sums
+        p, q, r, s = queries[i, f], queries[i, f + 1], queries[i, f + 2], queries[i, f + 3]
         for j in range(LANES):
             one, two = blocks[b, f, j] - p, blocks[b, f + 1, j] - q
             three, four = blocks[b, f + 2, j] - r, blocks[b, f + 3, j] - s
@@ -50,7 +50,7 @@ def distances_to(blocks: Floats, b: int, places: Floats, i: int, out: Floats, ro
             result += three * three
             out[row, j] = result + four * four
     for f in range(by_four, n_features):
-        p = places[i, f]
+        p = queries[i, f]
         for j in range(LANES):
             one = blocks[b, f, j] - p
             out[row, j] += one * one
