@@ -32,7 +32,7 @@ def adaptive(n: int, n_windows: int | None) -> Ocelad:
     if n_windows is None:
         return track_adaptive(n)
     bank = AdaptiveBank(n, WINDOWS[:n_windows])
-    return Ocelad(bank, schedule=FixedExperts([1.0] * len(bank.experts)), weighting=DiscountedHedge())
+    return Ocelad(bank, schedule=FixedExperts([1.0] * len(bank.expert_names)), weighting=DiscountedHedge())
 
 
 def measure(n: int, n_windows: int | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 from streams import blobs, scenario
 
-from ocelad.lab.compare import METHODS, Block, Method, Setting
+from ocelad.lab.compare import METHODS, Block, Method, StreamInfo
 from ocelad.pairs import Events
 
 ONLINE = [method for method in METHODS.values() if method.group in ("ensembles", "online")]
@@ -32,7 +32,7 @@ def block_of(events: Events, rounds: int) -> Block:
 
 def microseconds(method: Method, block: Block) -> float:
     """What learning from a pair takes on average, after the first hundred."""
-    contender = method.contender(Setting(block.X.shape[1], len(block), seed=0, opening=None))
+    contender = method.build(StreamInfo(block.X.shape[1], len(block), seed=0, initial_points=None))
     contender.update(block[:100])
     start = perf_counter()
     contender.update(block[100:])

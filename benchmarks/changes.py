@@ -17,17 +17,17 @@ from rich.console import Console
 from rich.progress import track
 
 from ocelad import track_adaptive
-from ocelad.lab.compare.suite import FIRST_FRESH_SEED, ROWS
+from ocelad.lab.compare.suite import BENCHMARKS, FIRST_TEST_SEED
 from ocelad.lab.trials import map_trials
 
 NAMES = ("S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8")
-WITHIN = 150
+MAX_DELAY = 150
 
 
 def trial(task: tuple[str, int]) -> dict[str, Any]:
     """The switches of a stream, the changes that were told of, and how fast the metric moved on average."""
     name, seed = task
-    stream = ROWS[name].stream
+    stream = BENCHMARKS[name].stream
     tracker = track_adaptive(stream.n_features)
     switches: list[int] = []
     drifts = []
@@ -45,7 +45,7 @@ def row(name: str, trials: list[dict[str, Any]]) -> dict[str, Any]:
         left = list(one["found"])
         for switch in one["switches"]:
             n_switches += 1
-            hits = [change for change in left if 0 <= change[1] - switch <= WITHIN]
+            hits = [change for change in left if 0 <= change[1] - switch <= MAX_DELAY]
             if hits:
                 delays.append(hits[0][1] - switch)
                 errors.append(abs(hits[0][0] - switch))
@@ -67,13 +67,13 @@ def row(name: str, trials: list[dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
-    seeds = range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + parser.parse_args().seeds)
+    seeds = range(FIRST_TEST_SEED, FIRST_TEST_SEED + parser.parse_args().seeds)
     console = Console(width=140)
     rows = []
     for name in track(NAMES, "changes", console=console):
         rows.append(row(name, map_trials(trial, [(name, seed) for seed in seeds])))
-    show(console, f"Changes of the question, noticed within {WITHIN} rounds", rows)
-    console.print(f"Written to {save('changes', {'seeds': [seeds[0], seeds[-1]], 'within': WITHIN}, rows)}")
+    show(console, f"Changes of the question, noticed within {MAX_DELAY} rounds", rows)
+    console.print(f"Written to {save('changes', {'seeds': [seeds[0], seeds[-1]], 'within': MAX_DELAY}, rows)}")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from sklearn.datasets import load_digits, load_wine
 from ocelad import Metric, MetricTracker
 from ocelad._typing import Floats
 from ocelad.ensemble.ocelad import Ocelad
+from ocelad.estimators.methods import method_from_settings
 from ocelad.evaluation.plots import GREY, PALETTE, pyplot
 from ocelad.evaluation.plots import save as save_picture
 from ocelad.evaluation.scores import knn_error
@@ -97,11 +98,11 @@ def errors(trial: tuple[str, str, int], checkpoints: tuple[int, ...]) -> list[fl
     task = Task.drawn(name, seed)
     n_items, n_features = task.points.shape
     # Not the engine of the first rounds, whose learners are held otherwise; the results are the same.
-    tracker = MetricTracker(**{"engine": "fullrank", **default_settings(n_features)}).start(n_features)
+    tracker = MetricTracker(method=method_from_settings({"engine": "fullrank", **default_settings(n_features)})).start(n_features)
     chooser = Chooser(n_items, random_share=WAYS[way], seed=seed)
     found = []
     for n_answers in range(max(checkpoints) + 1):
-        view = Now(task.points, tracker._tracked.ocelad)
+        view = Now(task.points, tracker._fitted.ocelad)
         if n_answers in checkpoints:
             found.append(task.error(view.metric))
         choice = chooser.next(view)

@@ -65,7 +65,7 @@ def measure(n: int, rounds: int, checked: int, zipf: bool, finest: str, shrinkag
         "touched": "Zipf" if zipf else "alike",
         "finest": finest,
         "rho": shrinkage,
-        "scales": fast.round_state.active,
+        "scales": fast.round_state.n_active,
         "left": int(np.count_nonzero(fast.play().diagonal)),
         "us per pair": median(times),
         "error": float(np.linalg.norm(w - v) / np.linalg.norm(v)),

@@ -23,8 +23,8 @@ from rich.progress import track
 from streams import NUCLEAR, blobs, scenario
 from threadpoolctl import threadpool_limits
 
-from ocelad import Ocelad, track_metric
-from ocelad.engines.track import choose_engine
+from ocelad import Ocelad, Rice, track_metric
+from ocelad.engines.choose import choose_engine
 from ocelad.pairs import Events
 
 SCALES = 12
@@ -112,7 +112,7 @@ def main() -> None:
         rows = [measure(*case) for case in track(cases, "engines", console=console)]
     for row in rows:
         rho = 0.5 if row["stream"].startswith("nuclear") else 0.0
-        row["auto"] = "*" if choose_engine(row["n"], "frobenius", "nuclear", rho) == row["engine"] else ""
+        row["auto"] = "*" if choose_engine(row["n"], Rice(shrinkage=rho)) == row["engine"] else ""
     show(console, f"{SCALES} scales, CPU time on one thread; *: what engine='auto' takes", rows)
     console.print(f"Written to {save('engines', {'turns': TURNS, 'scales': SCALES, 'precompile up': WARM_UP}, rows)}")
 

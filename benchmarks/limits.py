@@ -22,9 +22,9 @@ from rich.progress import track
 from streams import NUCLEAR, blobs
 from threadpoolctl import threadpool_limits
 
-from ocelad import track_metric
+from ocelad import Rice, track_metric
 from ocelad.engines.blocked_bank import BlockedBank
-from ocelad.engines.track import choose_engine
+from ocelad.engines.choose import choose_engine
 
 ROOT_STEPS = 4  # evaluations of the secular equation per root, about
 
@@ -82,7 +82,7 @@ def counted(engine: str, n: int, ranks: Any, moved: float) -> tuple[float, float
 
 
 def measure(n: int, peak: dict[str, float]) -> dict[str, Any]:
-    engine = choose_engine(n, "frobenius", "nuclear", 0.5)
+    engine = choose_engine(n, Rice(shrinkage=0.5))
     many = 2000 if n <= 300 else 500
     events = blobs(n, WARM_UP + 6 * many)
     tracker = track_metric(n, engine=engine, n_scales=SCALES, **NUCLEAR)

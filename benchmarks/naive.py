@@ -28,15 +28,15 @@ class Naive:
         self._shrinkage = shrinkage
         self._t = tracker.round_state.round
         self._weights = self._rates.copy()
-        self._weights[: tracker.round_state.active] = tracker.round_state.weights
-        learners = [tracker.bank.learner(j) for j in range(tracker.round_state.active)]
+        self._weights[: tracker.round_state.n_active] = tracker.round_state.weights
+        learners = [tracker.bank.learner(j) for j in range(tracker.round_state.n_active)]
         self._M = [metric.matrix.copy() for metric in learners] + [None] * (n_scales - len(learners))
         self._mu = [metric.threshold for metric in learners] + [1.0] * (n_scales - len(learners))
 
     def replay(self, events: Events) -> None:
         M, mu, schedule = self._M, self._mu, self._schedule
         for u, y in events:
-            active = schedule.active(self._t)
+            active = schedule.n_active(self._t)
             weights, rates = self._weights[:active], self._rates[:active]
             margins = [y * (mu[j] - u @ M[j] @ u) for j in range(active)]
             losses = np.array([self._value(m) for m in margins])
@@ -48,7 +48,7 @@ class Naive:
                 g, eta = self._slope(margins[j]), self._steps[j]
                 M[j], mu[j] = step(M[j], mu[j], u, y, g, eta, self._shrinkage)
             self._t += 1
-            starting = schedule.starting(self._t)
+            starting = schedule.n_starting(self._t)
             for j in range(starting - 1, 0, -1):
                 M[j], mu[j] = M[j - 1], mu[j - 1]
             self._weights[:starting] = self._rates[:starting]

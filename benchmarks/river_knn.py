@@ -26,6 +26,7 @@ from river import base, datasets, evaluate, metrics, neighbors, preprocessing
 from sklearn.datasets import load_digits, load_iris
 
 from ocelad.adaptive.precompile import precompile_engines
+from ocelad import Rice
 from ocelad.river import MetricKNNClassifier
 
 SEEDS = 5
@@ -76,7 +77,7 @@ MODELS: dict[str, tuple[Callable[[int], base.Classifier], bool]] = {
     "River": (river, False),
     "Euclidean": (metric_knn(pairs_per_point=0), False),
     "tracked": (metric_knn(), True),
-    "diagonal": (metric_knn(diagonal=True), True),
+    "diagonal": (metric_knn(method=Rice(diagonal=True)), True),
 }
 
 

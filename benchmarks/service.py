@@ -161,7 +161,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def behind(http: httpx.Client) -> int:
-    return int(http.get("/v1/ready").json()["behind"]["items"])
+    return int(http.get("/v1/ready").json()["backlog"]["items"])
 
 
 def measured(http: httpx.Client, pid: int, n_features: int, batch: int, seconds: float) -> dict[str, Any]:

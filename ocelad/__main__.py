@@ -1,4 +1,4 @@
-"""``python -m ocelad`` is ``ocelad``."""
+"""Run the command line: ``python -m ocelad``."""
 
 from ocelad.cli import main
 

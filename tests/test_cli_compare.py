@@ -12,7 +12,7 @@ import pytest
 from command import kill_four_times, run
 
 from ocelad.lab.compare import METHODS, STREAMS
-from ocelad.lab.compare.suite import ROWS
+from ocelad.lab.compare.suite import BENCHMARKS
 
 
 def write_pairs(path, n_pairs=600, n=3, seed=0):
@@ -25,11 +25,11 @@ def write_pairs(path, n_pairs=600, n=3, seed=0):
 
 def test_the_list_names_every_method_and_stream():
     told = run("compare", "--list").stdout
-    assert all(name in told for name in (*METHODS, *STREAMS, *ROWS))
+    assert all(name in told for name in (*METHODS, *STREAMS, *BENCHMARKS))
     content = json.loads(run("compare", "--list", "--json").stdout)
     assert content["methods"].keys() == METHODS.keys()
     assert content["streams"].keys() == STREAMS.keys()
-    assert content["suites"] == {"adaptivity": list(ROWS)}
+    assert content["suites"] == {"adaptivity": list(BENCHMARKS)}
 
 
 def test_a_table_a_picture_and_json_come_of_it(tmp_path):

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from command import kill_four_times, run
 
-from ocelad.lab.figures import FIGURES, Claim, Figure, Rows
-from ocelad.lab.figures.folder import Folder
-from ocelad.lab.figures.report import Part, report
+from ocelad.lab.figures import FIGURES, Claim, Figure, FigureData
+from ocelad.lab.figures.figure_folder import FigureFolder
+from ocelad.lab.figures.html_report import ReportFigure, report
 
 # Of three streams, to rounds 3000 and 6000, two methods.
 SMALL = ("--trials", "3", "--set", "methods=rice-hinge saol", "--set", "every=3000", "--engine", "threads")
@@ -73,7 +73,7 @@ class TestFigure:
 
     def test_settings_and_versions_are_in_the_files(self, toy, tmp_path):
         run("figure", "toy", "--set", "scale=2", "--set", "word=c", "--trials", "4", "--output", tmp_path)
-        rows = Rows.load(tmp_path / "figure-toy")
+        rows = FigureData.load(tmp_path / "figure-toy")
         assert rows.metadata["settings"] == {"trials": 4, "scale": 2.0, "word": "c"}
         assert rows.metadata["versions"]["numpy"] == np.__version__
         assert rows.tables["numbers"]["value"].tolist() == [0.0, 2.0, 4.0, 6.0]
@@ -85,7 +85,7 @@ class TestFigure:
 
     def test_parquet(self, toy, tmp_path):
         run("figure", "toy", "--format", "parquet", "--output", tmp_path)
-        assert Rows.load(tmp_path / "figure-toy").tables["numbers"]["trial"].tolist() == [0, 1, 2]
+        assert FigureData.load(tmp_path / "figure-toy").tables["numbers"]["trial"].tolist() == [0, 1, 2]
         assert run("figure", "toy", "--redraw", "--output", tmp_path).stdout
 
     def test_the_list(self, toy):
@@ -126,13 +126,13 @@ class TestFigure:
         assert "will be replaced: trials was 3" in run("figure", "toy", "--quick", "--output", tmp_path).stderr
 
     def test_rows_that_are_not_whole_are_not_drawn(self, toy, tmp_path):
-        rows = Rows({"figure": "toy"}, {"numbers": {"trial": [0], "value": [1.0]}, "more": {"a": [1]}})
+        rows = FigureData({"figure": "toy"}, {"numbers": {"trial": [0], "value": [1.0]}, "more": {"a": [1]}})
         rows.save(tmp_path / "figure-toy")
         (tmp_path / "figure-toy" / "numbers.csv").unlink()
         assert "numbers is not in" in run("figure", "toy", "--redraw", "--output", tmp_path, code=1).stderr
 
     def test_rows_of_another_figure_are_not_drawn(self, toy, tmp_path):
-        Rows({"figure": "3"}, {"numbers": {"trial": [1]}}).save(tmp_path / "figure-toy")
+        FigureData({"figure": "3"}, {"numbers": {"trial": [1]}}).save(tmp_path / "figure-toy")
         told = run("figure", "toy", "--redraw", "--output", tmp_path, code=1)
         assert "are of figure '3'" in told.stderr
 
@@ -155,14 +155,14 @@ class TestDownload:
         monkeypatch.setattr("ocelad.evaluation.streams.reviews.download_reviews", fetched)
         told = run("figure", "toy", "--download", "--output", tmp_path)
         assert "reviews: 5 MB of 10" in told.stderr
-        assert Rows.load(tmp_path / "figure-toy").tables["numbers"]["where"] == [str(tmp_path / "cache")]
+        assert FigureData.load(tmp_path / "figure-toy").tables["numbers"]["where"] == [str(tmp_path / "cache")]
 
     def test_nothing_is_fetched_unasked(self, reviews, tmp_path, monkeypatch):
         monkeypatch.setattr(
             "ocelad.evaluation.streams.reviews.download_reviews", lambda progress: pytest.fail("fetched")
         )
         run("figure", "toy", "--data", tmp_path, "--output", tmp_path)
-        assert Rows.load(tmp_path / "figure-toy").tables["numbers"]["where"] == [str(tmp_path)]
+        assert FigureData.load(tmp_path / "figure-toy").tables["numbers"]["where"] == [str(tmp_path)]
 
     def test_a_folder_and_a_download_are_too_much(self, reviews, tmp_path):
         told = run("figure", "toy", "--download", "--data", tmp_path, "--output", tmp_path, code=2)
@@ -203,9 +203,9 @@ class TestReproduce:
         assert page.count("data:image/png;base64,") == 1
 
     def test_nothing_is_loaded_from_elsewhere(self, toy, tmp_path):
-        rows, folder = toy.rows(), Folder(tmp_path, toy)
+        rows, folder = toy.compute(), FigureFolder(tmp_path, toy)
         rows.save(folder.path)
-        page = report([Part(toy, rows, folder.draw(rows).read_bytes())])
+        page = report([ReportFigure(toy, rows, folder.draw(rows).read_bytes())])
         assert not re.search(r"<script|<link|https?://|@import|url\(", page)
         assert "1 agree and 0 do not" in page
         assert "Not at full size" not in page
@@ -254,13 +254,13 @@ class TestReproduce:
 
 class TestSettings:
     def test_of_another_kind_are_refused(self, toy):
-        assert toy.chosen(scale=2)["scale"] == 2
+        assert toy.resolve_settings(scale=2)["scale"] == 2
         with pytest.raises(TypeError, match="trials of figure toy is '3'; accepted: int, such as 3"):
-            toy.chosen(trials="3")
+            toy.resolve_settings(trials="3")
         with pytest.raises(TypeError, match="trials of figure toy is True"):
-            toy.chosen(trials=True)
+            toy.resolve_settings(trials=True)
         with pytest.raises(ValueError, match="a setting of figure toy must be one of 'trials', 'scale', 'word'"):
-            toy.chosen(size=3)
+            toy.resolve_settings(size=3)
 
     def test_quick_ones_are_settings_of_the_full_size(self):
         for figure in FIGURES.values():

@@ -13,10 +13,10 @@ from ocelad.evaluation.plots import pyplot
 from ocelad.evaluation.scores import knn_error
 from ocelad.evaluation.streams import Reviews, load_reviews
 from ocelad.lab.experiments import embeddings, review_drift
-from ocelad.lab.experiments.columns import columns
 from ocelad.lab.experiments.embeddings import LEARNED, ORIGINAL, PCA, PERMUTED
 from ocelad.lab.experiments.review_drift import FROZEN, ORACLE, RICE
-from ocelad.lab.figures import FIGURES, Rows
+from ocelad.lab.experiments.to_columns import to_columns
+from ocelad.lab.figures import FIGURES, FigureData
 from ocelad.lab.runner import Runner
 
 REAL = os.environ.get("OCELAD_DATA")
@@ -40,7 +40,7 @@ def rows(folder):
 
 
 def _rows(name, folder, **settings):
-    return FIGURES[name].rows(Runner(engine="threads", n_jobs=1), data=folder, **{**SMALL[name], **settings})
+    return FIGURES[name].compute(Runner(backend="threads", n_jobs=1), reviews_folder=folder, **{**SMALL[name], **settings})
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -89,8 +89,8 @@ def test_what_is_held_out_changes_nothing_of_what_is_learned(folder, features):
     other = Reviews(counts, reviews.words, reviews.domains, sentiment)
     task = {"pairs": 500, "seed": 3, "step_size": 10.0}
     for embed in (
-        lambda points, labels: embeddings.learned(points, labels, train, task),
-        lambda points, labels: embeddings.principal(points, train),
+        lambda points, labels: embeddings.embed_learned(points, labels, train, task),
+        lambda points, labels: embeddings.embed_pca(points, train),
     ):
         one, two = (embed(each.points_for(train, features), each.labels("sentiment")) for each in (reviews, other))
         assert (one[train] == two[train]).all()
@@ -103,7 +103,7 @@ def test_pca_is_that_of_the_dense_points():
     train = np.arange(40)
     centred = X[train] - X[train].mean(axis=0)
     axes = np.linalg.svd(centred)[2][:2]
-    expected, got = X @ axes.T, embeddings.principal(csr_array(X), train)
+    expected, got = X @ axes.T, embeddings.embed_pca(csr_array(X), train)
     np.testing.assert_allclose(np.abs(got), np.abs(expected), rtol=1e-6, atol=1e-8)
 
 
@@ -127,7 +127,7 @@ def test_rows_are_drawn_and_said(rows, name):
     assert all(ax.get_title(loc="left") for ax in drawn.axes)
     drawn.canvas.draw()
     pyplot().close(drawn)
-    head, body = figure.shown(rows[name])
+    head, body = figure.summarize(rows[name])
     assert all(len(row) == len(head) for row in body)
     claims = figure.claims(rows[name])
     assert claims
@@ -163,9 +163,9 @@ def test_wrong_settings_are_refused_before_any_trial(folder, name, settings, why
     def nothing(words, done, total):
         raise AssertionError("a trial was about to be run")
 
-    runner = Runner(engine="threads", n_jobs=1, progress=nothing)
+    runner = Runner(backend="threads", n_jobs=1, progress=nothing)
     with pytest.raises(ValueError, match=why):
-        FIGURES[name].rows(runner, data=folder, **{**SMALL[name], **settings})
+        FIGURES[name].compute(runner, reviews_folder=folder, **{**SMALL[name], **settings})
 
 
 def test_reviews_that_changed_are_noticed(folder):
@@ -182,7 +182,7 @@ def verdicts_of(name, rows):
 def doctored_embeddings(question="type", classes=("books", "electronics"), **changed):
     """Errors as they come out, of one preprocessing, with some of them as given."""
     errors = {LEARNED: 2.4, PCA: 20.0, ORIGINAL: 8.4, PERMUTED: 49.0} | changed
-    return Rows(
+    return FigureData(
         {"settings": {"question": question}},
         {
             "errors": {
@@ -229,7 +229,7 @@ def doctored_drift(*, both=(3.0, 6.0), sentiment=(4.0, 4.5), frozen=30.0, trials
         for seed in range(trials)
         for pairs in (100, 500, 1000)
     ]
-    return Rows({"settings": {"trials": trials}}, {"errors": columns(errors)})
+    return FigureData({"settings": {"trials": trials}}, {"errors": to_columns(errors)})
 
 
 class TestClaimsOfDrift:
@@ -263,7 +263,7 @@ class TestClaimsOfDrift:
     ("name", "limits"), [("4", {"raw": 3.5, "bin.idf.l2": 1.5}), ("5", {"raw": 23.0, "bin.idf.l2": 18.0})]
 )
 def test_real_reviews_are_told_apart_though_held_out(name, limits):
-    rows = FIGURES[name].rows(data=REAL, trials=2)
+    rows = FIGURES[name].compute(reviews_folder=REAL, trials=2)
     for features, limit in limits.items():
         assert rows.where("errors", features=features, embedding=LEARNED)["held_out"].max() <= limit
         assert 47 <= rows.where("errors", features=features, embedding=PERMUTED)["held_out"].mean() <= 53
@@ -273,7 +273,7 @@ def test_real_reviews_are_told_apart_though_held_out(name, limits):
 @real
 @pytest.mark.slow
 def test_real_reviews_are_followed_when_the_question_changes():
-    rows = FIGURES["6"].rows(data=REAL)
+    rows = FIGURES["6"].compute(reviews_folder=REAL)
 
     def mean(before, method, pairs):
         return rows.where("errors", before=before, method=method, pairs=pairs)["error"].mean()

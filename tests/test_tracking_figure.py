@@ -8,7 +8,7 @@ import pytest
 from ocelad.lab.compare import METHODS, STREAMS
 from ocelad.lab.compare.trial import run_trial
 from ocelad.lab.experiments import tracking
-from ocelad.lab.figures import FIGURES, Rows
+from ocelad.lab.figures import FIGURES, FigureData
 from ocelad.lab.runner import Runner
 
 FIGURE = FIGURES["3"]
@@ -42,8 +42,8 @@ class TestRows:
     def test_means_over_trials_and_phases(self):
         wrong = {"rice-hinge": [[6, 12], [12, 18], [0, 6]], "saol": [[60, 60], [60, 120], [120, 60]]}
         found = {"rice-hinge": ["11", "10", "11"], "saol": ["00", "00", "01"]}
-        curves, overall = tracking._summed(answers_of(wrong, found), list(wrong))
-        rows = Rows({}, {"curves": curves, "overall": overall})
+        curves, overall = tracking._summarize(answers_of(wrong, found), list(wrong))
+        rows = FigureData({}, {"curves": curves, "overall": overall})
         saol = rows.where("curves", method="saol")
         np.testing.assert_allclose(saol["knn_error"], [40 / 3, 40 / 3])
         np.testing.assert_allclose(saol["knn_error_se"], np.std([10, 10, 20], ddof=1) / np.sqrt(3))
@@ -56,7 +56,7 @@ class TestRows:
 
     def test_trials_in_which_a_method_failed_count_until_then(self):
         answers = answers_of({"comid": [[6, 12], [12], []]}, {"comid": ["11", "0", ""]})
-        curves, overall = tracking._summed(answers, ["comid"])
+        curves, overall = tracking._summarize(answers, ["comid"])
         np.testing.assert_allclose(curves["knn_error"], [1.5, 2.0])
         assert overall["trials"] == [2, 1, 1]
 
@@ -75,15 +75,15 @@ class TestRows:
             ({"first_seed": -1}, "first_seed must be"),
             ({"every": 0}, "every must be"),
             ({"every": 6001}, "every must be"),
-            ({"methods": " "}, "no method is named"),
+            ({"methods": " "}, "methods must name at least one"),
             ({"methods": "rice who"}, "there is no method 'who'"),
         ],
     )
     def test_wrong_settings_are_refused_before_the_first_trial(self, settings, sentence):
         told = []
-        runner = Runner(engine="threads", progress=lambda *words: told.append(words))
+        runner = Runner(backend="threads", progress=lambda *words: told.append(words))
         with pytest.raises(ValueError, match=sentence):
-            FIGURE.rows(runner, **FIGURE.chosen(trials=1, **settings) if "trials" not in settings else settings)
+            FIGURE.compute(runner, **FIGURE.resolve_settings(trials=1, **settings) if "trials" not in settings else settings)
         assert told == []
 
 
@@ -111,7 +111,7 @@ def doctored(**changed):
     names = ["method", "phase", "knn_error", "knn_error_se", "knn_error_more", "knn_error_more_se"]
     names += ["found", "found_se", "found_more", "found_more_se", "trials"]
     rounds = [1000, 2000, 3000, 4000, 6000]
-    return Rows(
+    return FigureData(
         {"figure": "3", "settings": {"trials": 50}},
         {
             "overall": dict(zip(names, map(list, zip(*overall, strict=True)), strict=True)),
@@ -169,19 +169,19 @@ class TestClaims:
         assert next(claim.agrees for claim in claims if claim.what == "COMID, high rate") is None
 
     def test_one_trial_says_nothing_of_chance(self):
-        rows = FIGURE.rows(Runner(engine="threads"), trials=1, methods="rice-hinge comid", every=3000)
+        rows = FIGURE.compute(Runner(backend="threads"), trials=1, methods="rice-hinge comid", every=3000)
         claim = next(claim for claim in FIGURE.claims(rows) if claim.what == "COMID, high rate")
         assert claim.agrees is None
-        assert "nan" not in claim.ours + str(FIGURE.shown(rows).body)
+        assert "nan" not in claim.ours + str(FIGURE.summarize(rows).body)
 
     def test_who_runs_alone_is_not_said_to_adapt_alone(self):
-        rows = FIGURE.rows(Runner(engine="threads"), trials=1, methods="rice-hinge", every=3000)
+        rows = FIGURE.compute(Runner(backend="threads"), trials=1, methods="rice-hinge", every=3000)
         assert next(claim for claim in FIGURE.claims(rows) if claim.what == "Who adapts").agrees is None
 
     def test_methods_that_were_left_out_are_not_spoken_of(self):
-        rows = FIGURE.rows(Runner(engine="threads"), trials=2, methods="saol comid", every=3000)
+        rows = FIGURE.compute(Runner(backend="threads"), trials=2, methods="saol comid", every=3000)
         assert FIGURE.claims(rows) == []
-        assert [row[0] for row in FIGURE.shown(rows).body] == ["COMID, high rate", "SAOL"]
+        assert [row[0] for row in FIGURE.summarize(rows).body] == ["COMID, high rate", "SAOL"]
 
 
 def test_the_picture_names_every_method_beside_the_axes():

@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. What is heavy is imported by the command that needs it."""
+"""The command line. Each command imports the heavy packages that it needs when it runs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ocelad.cli.distance import distance, embed
 from ocelad.cli.evaluate import evaluate
 from ocelad.cli.figure import figure
 from ocelad.cli.inspect import inspect
+from ocelad.cli.options import name_options
 from ocelad.cli.plot import plot
 from ocelad.cli.reproduce import reproduce
 from ocelad.cli.serve import serve
-from ocelad.cli.shared import by_options
 from ocelad.cli.token import token
 from ocelad.cli.track import track
 from ocelad.cli.warm import warm
@@ -27,19 +27,19 @@ from ocelad.cli.warm import warm
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(ocelad.__version__, prog_name="ocelad")
 def cli() -> None:
-    """Track a distance that keeps changing, from answers to "are these two the same?".
+    """Learn a distance from answers to "are these two the same?", and keep tracking it while it changes.
 
     \b
     Examples:
-      ocelad demo                                  a drifting stream: a table and a picture
-      ocelad track pairs.csv                       learn from a file, save the tracker
-      ocelad track pairs.csv --resume              go on where it stopped
-      ocelad inspect pairs.tracker                 what is in it
-      ocelad embed pairs.tracker items.csv         points where Euclidean distance is the learned one
-      ocelad compare rice comid saol               methods on the same streams: who wins where
-      ocelad figure 3                              a figure of the paper
-      ocelad reproduce --quick                     all of them, and a page about them
-      ocelad serve --demo                          a page where people teach the distance
+      ocelad demo                                  track a drifting stream: a table and a picture
+      ocelad track pairs.csv                       learn from a file and save the tracker
+      ocelad track pairs.csv --resume              continue after an interruption
+      ocelad inspect pairs.tracker                 show what a saved tracker has learned
+      ocelad embed pairs.tracker items.csv         map items to points in the learned space
+      ocelad compare rice comid saol               run several methods on the same streams
+      ocelad figure 3                              compute and draw a figure of the paper
+      ocelad reproduce --quick                     compute all figures and write a report
+      ocelad serve --demo                          serve a web page that collects answers
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done with rows skipped, 130 interrupted (and saved).
     """
@@ -52,15 +52,15 @@ for command in (
     cli.add_command(command)
 
 
-# What the extra "serve" brings.
-_OF_SERVE = (
+# The packages of the extra "serve".
+_SERVE_PACKAGES = (
     *("alembic", "fastapi", "httptools", "prometheus_client", "pydantic", "pydantic_settings"),
     *("sqlalchemy", "starlette", "structlog", "uvicorn"),
 )
 
 
 def main() -> None:
-    """Run the command line; whatever goes wrong is told in one sentence."""
+    """Run the command line; print an error as one sentence, or with its traceback if OCELAD_TRACEBACK is set."""
     try:
         cli(prog_name="ocelad")
     except Exception as error:
@@ -68,11 +68,10 @@ def main() -> None:
             raise
         from ocelad.ensemble.bank import LearnerError
 
-        known = ValueError, OSError, LearnerError
-        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _OF_SERVE:
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _SERVE_PACKAGES:
             click.echo(f"Error: this needs {error.name}; install it with: pip install 'ocelad[serve]'", err=True)
-        elif isinstance(error, known):  # told in a sentence of our own
-            click.echo(f"Error: {by_options(str(error))}", err=True)
+        elif isinstance(error, (ValueError, OSError, LearnerError)):  # their messages are written for users
+            click.echo(f"Error: {name_options(str(error))}", err=True)
         else:
             click.echo(f"Error: {type(error).__name__}: {error} (OCELAD_TRACEBACK=1 shows where)", err=True)
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""ocelad backup, ocelad restore: all that a service keeps, in one file."""
+"""ocelad backup, ocelad restore: copy the data of a service to one file, and back."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from pathlib import Path
 
 import click
 
-from ocelad.cli.shared import data_folder
+from ocelad.cli.options import data_folder_option
 
 
-@click.command(short_help="Copy what a service keeps into one file, while it runs.")
+@click.command(short_help="Copy the data of a service to one file, also while it runs.")
 @click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
-@data_folder
+@data_folder_option
 def backup(target: Path, data_folder: Path) -> None:
-    """Copy all that the service in a data folder keeps into the new file TARGET: projects, items, every answer, and
-    tokens. It may run meanwhile; what it acknowledged before is in the copy, which is checked.
+    """Copy all data of a service to the new file TARGET: projects, items, answers and tokens.
 
-    For PostgreSQL use its own pg_dump.
+    The service may run meanwhile: the copy has every answer that was acknowledged before the backup began, and is
+    verified. For PostgreSQL use pg_dump instead.
 
     \b
     Examples:
@@ -29,11 +29,11 @@ def backup(target: Path, data_folder: Path) -> None:
     click.echo(f"Backup: {target} (projects: {copied.n_projects}, entries: {copied.n_entries})")
 
 
-@click.command(short_help="Make a data folder from a backup.")
+@click.command(short_help="Create a data folder from a backup.")
 @click.argument("source", type=click.Path(dir_okay=False, path_type=Path))
-@data_folder
+@data_folder_option
 def restore(source: Path, data_folder: Path) -> None:
-    """Make a new data folder from SOURCE, which `ocelad backup` made. The folder must not be there, or be empty.
+    """Create a data folder from SOURCE, a file that `ocelad backup` wrote. The folder must be new or empty.
 
     \b
     Example:

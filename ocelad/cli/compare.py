@@ -1,4 +1,4 @@
-"""ocelad compare: any methods on any stream, under one protocol."""
+"""ocelad compare: run methods on the same stream under one protocol."""
 
 from __future__ import annotations
 
@@ -9,28 +9,20 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ocelad.cli.comparison_report import JOURNAL, notes, print_list, score_lines, tables
-from ocelad.cli.progress import tell_of_interrupt, trial_progress
-from ocelad.cli.shared import (
-    PICTURES,
-    ROWS_SKIPPED,
-    as_json,
-    json_line,
-    opened_pairs,
-    print_tables,
-    reading_pairs,
-    skipping,
-    tell_of_skipped,
-    why_no_picture,
-)
-from ocelad.cli.suite import compare_suite
+from ocelad.cli.compare_report import JOURNAL, NEEDS_NOTE, make_notes, make_tables, score_lines
+from ocelad.cli.compare_suite import compare_suite
+from ocelad.cli.exit_codes import ROWS_SKIPPED
+from ocelad.cli.options import json_option
+from ocelad.cli.output import PICTURES, find_plotting_error, make_table, print_json, print_tables, to_json
+from ocelad.cli.pair_files import bad_row_options, open_pairs, pair_file_options, report_skipped
+from ocelad.cli.progress import exit_interrupted, show_trials
 
 if TYPE_CHECKING:
     from ocelad.lab.compare import Comparison, Method, Stream
 
 RESULT, SCORES, PICTURE = "comparison.json", "scores.csv", "comparison"
-# Options that say how a file is read.
-OF_FILES = (
+# Options that describe a file of pairs.
+FILE_OPTIONS = (
     "items",
     "class_",
     "features",
@@ -47,93 +39,117 @@ OF_FILES = (
 )
 
 
-@click.command(short_help="Any methods on any stream, under one protocol.")
+@click.command(short_help="Compare methods on the same streams.")
 @click.argument("methods", nargs=-1)
 @click.option(
     "--stream",
     default="paper",
     show_default=True,
     metavar="NAME|FILE",
-    help="A built-in stream (--list names them), or a file of pairs.",
+    help="A built-in stream (--list shows them), or a file of pairs.",
 )
 @click.option(
     "--suite",
     type=click.Choice(["adaptivity"]),
-    help="Not one stream but a set of them with what is aimed at on each; methods and settings are the suite's own.",
+    help="Run a fixed set of benchmarks, each with its methods, settings and targets, instead of one stream.",
 )
-@click.option("--rows", metavar="NAMES", help="With --suite: which of its rows, with commas between; all by default.")
+@click.option(
+    "--benchmarks", metavar="NAMES", help="With --suite: only these benchmarks, separated by commas; all by default."
+)
 @click.option(
     "--seeds",
     type=click.IntRange(1, 100_000),
-    help="How many streams; 10 by default, of a suite 20 a row. A file is one.",
+    help="The number of streams: by default 10, with --suite 20 per benchmark. A file is one stream.",
 )
-@click.option("--first-seed", type=click.IntRange(0), help="The first stream's seed; 1000 by default, of a suite 2000.")
+@click.option(
+    "--first-seed",
+    type=click.IntRange(0),
+    help="The seed of the first stream: by default 1000, with --suite 3000.",
+)
 @click.option(
     "--tune",
     default=0,
     show_default=True,
     metavar="N",
     type=click.IntRange(0, 10_000),
-    help="Try N settings of each method on other streams first (of a file: its first quarter).",
+    help="First try N settings of each method on other streams (of a file: on its first quarter).",
 )
 @click.option(
-    "--tune-seeds", default=3, show_default=True, type=click.IntRange(1), help="On how many streams, of seeds 0, 1, ..."
+    "--tune-seeds",
+    default=3,
+    show_default=True,
+    type=click.IntRange(1),
+    help="The number of streams for --tune; their seeds are 0, 1, ...",
 )
 @click.option("--every", default=100, show_default=True, type=click.IntRange(1), help="Rounds between evaluations.")
-@click.option("--reference", metavar="METHOD", help="What the others are held against; the first by default.")
-@click.option("--class", "class_", metavar="COLUMN", help="With --items: their classes, to judge by k-NN error.")
+@click.option(
+    "--reference", metavar="METHOD", help="The method that the others are compared with; by default the first."
+)
+@click.option(
+    "--class", "class_", metavar="COLUMN", help="With --items: the column of their classes, for the k-NN error."
+)
 @click.option(
     "--output",
     default="ocelad-compare",
     show_default=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="The folder of the results; what is finished in it is not computed again.",
+    help="The folder of the results. Trials that are finished there are not run again.",
 )
-@click.option("--picture", default="png", show_default=True, type=click.Choice([kind[1:] for kind in PICTURES]))
-@click.option("--restart", is_flag=True, help="Forget what is finished in the folder.")
-@click.option("--jobs", default=-1, show_default=True, type=int, help="How many processes; -1: all processors.")
-@click.option("--list", "list_", is_flag=True, help="Name the methods and the built-in streams, and stop.")
-@reading_pairs
-@skipping
-@as_json
+@click.option(
+    "--picture",
+    default="png",
+    show_default=True,
+    type=click.Choice([kind[1:] for kind in PICTURES]),
+    help="The format of the picture.",
+)
+@click.option("--restart", is_flag=True, help="Delete the finished trials of the folder first.")
+@click.option(
+    "--jobs", default=-1, show_default=True, type=int, help="The number of processes; -1 uses all processors."
+)
+@click.option("--list", "list_", is_flag=True, help="List the methods and the built-in streams, and exit.")
+@pair_file_options
+@bad_row_options
+@json_option
 def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any) -> None:
-    """Compare METHODS on one stream: the same pairs, the same rounds, the same evaluation, paired by seed.
+    """Compare METHODS on one stream: the same pairs, rounds and evaluations, paired by seed.
 
-    A METHOD is a name, or a name with settings: comid:step_size=1e-3,loss=hinge. "all", "online", "ensembles", "batch"
-    and "plain" stand for all of that kind which can take the stream. Without any, those of the paper's figure.
+    A METHOD is a name, optionally with settings: comid:step_size=1e-3,loss=hinge. The groups "all", "online",
+    "ensembles", "batch" and "plain" stand for every method of that kind that can run on the stream. The default is
+    the methods of the paper's figure 3.
 
-    Every so many rounds (--every) each method is judged by what it says before it learns from the pairs that come: the
-    5-NN error and how often k-means finds the clusters, among points with known classes; and how many couples of a
-    similar and a dissimilar pair, of those to come before it is judged again, it ranks wrongly. Ctrl-C or a kill loses
-    nothing that is finished: run the same command again, and it goes on.
+    Every method is evaluated every 100 rounds (--every), before it learns from the next pairs. The scores are: the
+    5-NN error and whether k-means finds the clusters, on points with known classes; and how many couples of one
+    similar and one dissimilar pair, among the pairs until the next evaluation, are ranked in the wrong order.
+
+    Finished trials survive Ctrl-C and kill: to continue, run the same command again.
 
     \b
     Examples:
       ocelad compare --list
       ocelad compare rice comid saol --seeds 50
-      ocelad compare all --tune 20 --output everyone
+      ocelad compare all --tune 20 --output all-methods
       ocelad compare rice comid:step_size=1e-3 comid:step_size=1e-2 --stream switching
       ocelad compare rice itml-online euclidean --stream pairs.csv --tune 10
-      ocelad compare --suite adaptivity --rows S1,wine
+      ocelad compare --suite adaptivity --benchmarks S1,wine
     """
     from ocelad.lab.compare import FIGURE
     from ocelad.lab.compare import compare as run
     from ocelad.lab.compare.run_comparison import FIRST_SEED
 
     if list_:
-        print_list(as_json)
+        _print_list(as_json)
         return
     if options["suite"]:
-        _refuse_with_suite(methods)
+        _check_suite_usage(methods)
         compare_suite(options, as_json)
         return
-    if options["rows"]:
-        raise click.UsageError("--rows names rows of a suite: give --suite, too")
-    stream, n_skipped = _stream(options)
-    chosen = _chosen(methods or FIGURE, stream)
+    if options["benchmarks"]:
+        raise click.UsageError("--benchmarks names benchmarks of a suite: give --suite, too")
+    stream, n_skipped = _open_stream(options)
+    chosen = _choose_methods(methods or FIGURE, stream)
     output: Path = options["output"]
     journal = output / JOURNAL
-    with trial_progress() as progress:
+    with show_trials() as progress:
         try:
             result = run(
                 chosen,
@@ -150,60 +166,66 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
                 progress=progress,
             )
         except KeyboardInterrupt:
-            tell_of_interrupt(journal, options["restart"])
-    _write(result, output, f"{PICTURE}.{options['picture']}", as_json)
+            exit_interrupted(journal, options["restart"])
+    _write_results(result, output, f"{PICTURE}.{options['picture']}", as_json)
     if n_skipped:
         click.get_current_context().exit(ROWS_SKIPPED)
 
 
-def _refuse_with_suite(methods: Sequence[str]) -> None:
-    """Refuse what a suite decides by itself."""
+def _check_suite_usage(methods: Sequence[str]) -> None:
+    """Raise ``UsageError`` for arguments that a suite sets itself."""
     if methods:
-        raise click.UsageError(f"a suite has its own methods; leave {' '.join(methods)} away, or --suite")
-    for option in ("stream", "tune", "tune_seeds", "every", "reference", *OF_FILES):
-        if click.get_current_context().get_parameter_source(option) != ParameterSource.DEFAULT:
-            raise click.UsageError(f"{_shown(option)} is not for a suite, which decides that by itself")
+        raise click.UsageError(f"a suite has its own methods: omit {' '.join(methods)}, or --suite")
+    for option in ("stream", "tune", "tune_seeds", "every", "reference", *FILE_OPTIONS):
+        if _is_given(option):
+            raise click.UsageError(f"{_option_name(option)} cannot be used with --suite")
 
 
-def _shown(option: str) -> str:
-    return f"--{option.strip('_').replace('_', '-')}"
+def _is_given(option: str) -> bool:
+    return click.get_current_context().get_parameter_source(option) != ParameterSource.DEFAULT
 
 
-def _stream(options: dict[str, Any]) -> tuple[Stream, int]:
-    """The stream that is meant, and how many rows of its file were skipped."""
+def _option_name(parameter: str) -> str:
+    return f"--{parameter.strip('_').replace('_', '-')}"
+
+
+def _open_stream(options: dict[str, Any]) -> tuple[Stream, int]:
+    """Return the stream that --stream names, and the number of rows of its file that were skipped."""
     from ocelad.lab.compare import STREAMS, PairStream
 
     name: str = options["stream"]
     if name in STREAMS:
-        for option in OF_FILES:
-            if click.get_current_context().get_parameter_source(option) != ParameterSource.DEFAULT:
-                raise click.UsageError(f"{_shown(option)} is for a file of pairs; {name!r} is a built-in stream")
+        for option in FILE_OPTIONS:
+            if _is_given(option):
+                raise click.UsageError(
+                    f"{_option_name(option)} describes a file of pairs; {name!r} is a built-in stream"
+                )
         return STREAMS[name], 0
     if options["seeds"]:
-        raise click.UsageError("a file of pairs is one stream, whatever the seed: leave --seeds away")
+        raise click.UsageError("a file of pairs is one stream: omit --seeds")
     if options["class_"] and not options["items"]:
-        raise click.UsageError("--class names a column of items: give --items FILE, too")
+        raise click.UsageError("--class names a column of the items: give --items FILE, too")
     if name != "-" and not Path(name).exists():
-        raise click.UsageError(f"there is no file {name!r}, and no stream of that name: {', '.join(STREAMS)}")
+        raise click.UsageError(f"{name!r} is neither a file nor a built-in stream; accepted: {', '.join(STREAMS)}")
     import numpy as np
 
-    with opened_pairs(name, options) as rows:
+    with open_pairs(name, options) as rows:
         chunks = list(rows)
         features = rows.feature_names
-    tell_of_skipped(rows)
+    report_skipped(rows)
     if not chunks:
         raise ValueError(f"{name} has no pairs to compare on")
     pairs, y = np.concatenate([chunk.pairs for chunk in chunks]), np.concatenate([chunk.y for chunk in chunks])
-    scene = _scene(options, features) if options["class_"] else None
-    return PairStream(pairs[:, 0], pairs[:, 1], y, scene=scene, name=Path(name).name), rows.n_skipped
+    eval_set = _read_eval_set(options, features) if options["class_"] else None
+    return PairStream(pairs[:, 0], pairs[:, 1], y, eval_set=eval_set, name=Path(name).name), rows.n_skipped
 
 
-def _scene(options: dict[str, Any], features: Sequence[str]) -> tuple[Any, Any]:
-    """Items with their classes, at most so many, by which metrics are judged."""
+def _read_eval_set(options: dict[str, Any], features: Sequence[str]) -> tuple[Any, Any]:
+    """Return the points and classes of the items, or of a random sample of ``N_EVAL_POINTS`` of them."""
     import numpy as np
 
     from ocelad.io import open_items
-    from ocelad.lab.compare.comparison_streams import SCENE_POINTS
+    from ocelad.lab.compare.block_streams import N_EVAL_POINTS
 
     points, labels = [], []
     with open_items(options["items"], label=options["class_"], id=options["id_"], features=features) as items:
@@ -211,49 +233,90 @@ def _scene(options: dict[str, Any], features: Sequence[str]) -> tuple[Any, Any]:
             points.append(chunk.X)
             labels += [str(label) for label in chunk.labels or []]
     X, classes = np.concatenate(points), np.array(labels)
-    if len(X) > SCENE_POINTS:
-        some = np.sort(np.random.default_rng(0).choice(len(X), SCENE_POINTS, replace=False))
-        click.echo(f"{SCENE_POINTS} of {len(X):,} items, drawn at random, are what metrics are judged by.", err=True)
-        X, classes = X[some], classes[some]
+    if len(X) > N_EVAL_POINTS:
+        sample = np.sort(np.random.default_rng(0).choice(len(X), N_EVAL_POINTS, replace=False))
+        click.echo(f"Metrics are evaluated on a random sample of {N_EVAL_POINTS} of the {len(X):,} items.", err=True)
+        X, classes = X[sample], classes[sample]
     if len(np.unique(classes)) < 2:
         raise ValueError(f"all items have the {options['class_']} {classes[0]!r}; at least two classes are needed")
     return X, classes
 
 
-def _chosen(names: Sequence[str], stream: Stream) -> list[Method]:
-    """The methods that are meant; a group's are those that can take the stream."""
+def _choose_methods(names: Sequence[str], stream: Stream) -> list[Method]:
+    """Return the named methods; a group stands for those of its methods that can run on the stream."""
     from ocelad.lab.compare import GROUPS, METHODS
-    from ocelad.lab.compare.methods import parsed
+    from ocelad.lab.compare.methods import parse_method
 
     chosen: dict[str, Method] = {}
     for name in names:
         if name in GROUPS or name == "all":
-            groups = [method for method in METHODS.values() if name in ("all", method.group)]
-            chosen |= {method.label: method for method in groups if method.why_not(stream) is None}
-            left = [method.name for method in groups if method.why_not(stream) is not None]
-            if left:
-                click.echo(f"Cannot take the stream {stream.name!r}, left out: {', '.join(left)}.", err=True)
+            group = [method for method in METHODS.values() if name in ("all", method.group)]
+            chosen |= {method.label: method for method in group if method.incompatibility(stream) is None}
+            omitted = [method.name for method in group if method.incompatibility(stream) is not None]
+            if omitted:
+                click.echo(f"Omitted, cannot run on the stream {stream.name!r}: {', '.join(omitted)}.", err=True)
         else:
-            method = parsed(name, METHODS)
+            method = parse_method(name, METHODS)
             chosen[method.label] = method
     return list(chosen.values())
 
 
-def _write(result: Comparison, output: Path, picture: str, as_json: bool) -> None:
-    """The result as JSON and as a picture in the folder, and on the terminal."""
-    from ocelad.io.state_files import replace_whole
-    from ocelad.lab.compare.plot import draw
+def _write_results(result: Comparison, output: Path, picture: str, as_json: bool) -> None:
+    """Write the result to the folder as JSON, CSV and a picture, and print it."""
+    from ocelad.io.atomic import write_atomically
+    from ocelad.lab.compare.comparison_plot import draw_comparison
 
-    content = json_line(result.to_json())
-    replace_whole(output / RESULT, f"{content}\n".encode())
-    replace_whole(output / SCORES, "".join(score_lines(result)).encode())
-    no_picture = why_no_picture()
-    if no_picture is None:
-        draw(result, output / picture)
+    content = to_json(result.to_json())
+    write_atomically(output / RESULT, f"{content}\n".encode())
+    write_atomically(output / SCORES, "".join(score_lines(result)).encode())
+    plotting_error = find_plotting_error()
+    if plotting_error is None:
+        draw_comparison(result, output / picture)
     if as_json:
         click.echo(content)
         return
-    print_tables(*tables(result), width=120)
-    click.echo("\n".join(notes(result)))
-    click.echo(f"Result: {output / RESULT}; every score: {output / SCORES}")
-    click.echo(f"Picture: {output / picture}" if no_picture is None else f"No picture: {no_picture}")
+    print_tables(*make_tables(result), width=120)
+    click.echo("\n".join(make_notes(result)))
+    click.echo(f"Result: {output / RESULT}; all scores: {output / SCORES}")
+    click.echo(f"Picture: {output / picture}" if plotting_error is None else f"No picture: {plotting_error}")
+
+
+def _print_list(as_json: bool) -> None:
+    """Print the methods, streams and benchmarks that can be named."""
+    from ocelad.lab.compare import GROUPS, METHODS, STREAMS
+    from ocelad.lab.compare.suite import BENCHMARKS
+
+    if as_json:
+        methods = {
+            method.name: {
+                "description": method.description,
+                "group": method.group,
+                "settings": method.settings,
+                "tuned": list(method.search_space),
+                "requires": sorted(method.requires),
+                "sparse": method.sparse,
+            }
+            for method in METHODS.values()
+        }
+        streams = {
+            name: {"description": stream.description, "rounds": stream.rounds, "phases": stream.phases}
+            for name, stream in STREAMS.items()
+        }
+        print_json({"methods": methods, "streams": streams, "suites": {"adaptivity": list(BENCHMARKS)}})
+        return
+    groups = []
+    for group in GROUPS:
+        rows = [
+            [f"{method.name} *" if method.requires else method.name, method.description, _format_settings(method)]
+            for method in METHODS.values()
+            if method.group == group
+        ]
+        groups.append(make_table(group, ["method", "", ""], rows))
+    stream_rows = [[name, f"{stream.description}; {stream.rounds} rounds"] for name, stream in STREAMS.items()]
+    print_tables(*groups, make_table("streams", ["stream", ""], stream_rows))
+    click.echo(NEEDS_NOTE)
+    click.echo(f"Benchmarks of --suite adaptivity: {', '.join(BENCHMARKS)}.")
+
+
+def _format_settings(method: Method) -> str:
+    return ", ".join(f"{key}={value}" for key, value in method.settings.items())

@@ -1,4 +1,4 @@
-"""ocelad embed and ocelad distance: what a saved tracker says of points and of pairs."""
+"""ocelad embed, ocelad distance: apply a saved tracker to items and to pairs."""
 
 from __future__ import annotations
 
@@ -7,45 +7,40 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocelad.cli.shared import (
-    ROWS_SKIPPED,
-    check_output,
-    file_format,
-    opened_pairs,
-    reading_pairs,
-    saved_tracker,
-    side_file,
-    skipping,
-    tell_of_skipped,
-)
+from ocelad.cli.exit_codes import ROWS_SKIPPED
+from ocelad.cli.options import format_option, tracker_argument
+from ocelad.cli.output import check_output
+from ocelad.cli.pair_files import bad_row_options, open_pairs, pair_file_options, report_skipped, skipped_rows_path
 
 if TYPE_CHECKING:
     from ocelad.io.output import ColumnKind
 
-output_file = click.option(
+table_output_option = click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="A .csv, .jsonl, .parquet or .arrow file; standard output, as CSV, by default.",
+    help="A .csv, .jsonl, .parquet or .arrow file; by default CSV on standard output.",
 )
 
 
-@click.command(short_help="Where items are under the learned distance.")
-@saved_tracker
+@click.command(short_help="Map items to points in the learned space.")
+@tracker_argument
 @click.argument("items")
-@click.option("--dimensions", type=click.IntRange(1), help="Only the heaviest so many; all by default.")
-@click.option("--id", "id_", help="The id column; 'id' where there is one, else the row's number.")
-@click.option("--label", metavar="COLUMN", help="A column that is kept as it is.")
-@file_format
-@skipping
-@output_file
+@click.option(
+    "--dimensions", type=click.IntRange(1), help="Only the dimensions of the N largest eigenvalues; all by default."
+)
+@click.option("--id", "id_", help="The id column; by default 'id' if it exists, else the row number.")
+@click.option("--label", metavar="COLUMN", help="A column that is copied to the output.")
+@format_option
+@bad_row_options
+@table_output_option
 def embed(
     tracker: Path, items: str, dimensions: int | None, label: str | None, output: Path | None, **options: Any
 ) -> None:
     """Map ITEMS to points whose Euclidean distance is the distance that TRACKER has learned.
 
-    TRACKER is what `ocelad track` saved, or a metric that Metric.save wrote. ITEMS is a table with the features that
-    were learned from, CSV, TSV, JSON lines, Parquet or Arrow. The heaviest direction comes first.
+    TRACKER is a file that `ocelad track` or Metric.save wrote. ITEMS is a table with the features that the tracker was
+    trained on: CSV, TSV, JSON lines, Parquet or Arrow. The dimensions are sorted by eigenvalue, largest first.
 
     \b
     Examples:
@@ -57,35 +52,40 @@ def embed(
     from ocelad.estimators.saved_metric import load_metric
     from ocelad.io import open_items, open_output
 
-    _check_table(output, tracker, items)
+    _check_table_output(output, tracker, items)
     saved = load_metric(tracker)
-    arguments = {"format": options["format_"], "on_error": options["on_error"], "skipped": side_file(items, options)}
+    arguments = {
+        "format": options["format_"],
+        "on_error": options["on_error"],
+        "skipped": skipped_rows_path(items, options),
+    }
     with open_items(items, id=options["id_"] or "id", label=label, features=saved.feature_names, **arguments) as rows:
         saved.check_features(rows.feature_names, items)
-        width = saved.metric.embed(np.zeros((1, saved.metric.n_features)), dimensions).shape[1]
-        names = [f"dimension_{j}" for j in range(width)]
-        kept = ["id"] if label is None else ["id", label]
-        kinds: dict[str, ColumnKind] = dict.fromkeys(kept, "value")
+        n_dimensions = saved.metric.embed(np.zeros((1, saved.metric.n_features)), dimensions).shape[1]
+        names = [f"dimension_{j}" for j in range(n_dimensions)]
+        copied = ["id"] if label is None else ["id", label]
+        kinds: dict[str, ColumnKind] = dict.fromkeys(copied, "value")
         kinds |= dict.fromkeys(names, "float")
         with open_output(output, kinds) as out:
             for chunk in rows:
                 points = saved.metric.embed(chunk.X, dimensions)
                 out.write(
-                    dict(zip(kept, (chunk.ids, chunk.labels), strict=False)) | dict(zip(names, points.T, strict=True))
+                    dict(zip(copied, (chunk.ids, chunk.labels), strict=False)) | dict(zip(names, points.T, strict=True))
                 )
-        _end(rows)
+        _exit_if_skipped(rows)
 
 
-@click.command(short_help="How far apart the points of pairs are.")
-@saved_tracker
+@click.command(short_help="Compute the learned distance of each pair in a file.")
+@tracker_argument
 @click.argument("file")
-@reading_pairs
-@skipping
-@output_file
+@pair_file_options
+@bad_row_options
+@table_output_option
 def distance(tracker: Path, file: str, output: Path | None, **options: Any) -> None:
-    """The learned distance between the two points of each pair in FILE, and whether they are the same.
+    """Compute the learned distance of each pair in FILE, and predict whether it is similar.
 
-    FILE is as for `ocelad track`; it needs no labels. One row per pair: its line, the distance, and 1 or -1.
+    FILE has the format that `ocelad track` reads, and needs no labels. The output has one row per pair: its line in
+    FILE, the distance, and 1 (similar) or -1 (dissimilar).
 
     \b
     Examples:
@@ -97,28 +97,30 @@ def distance(tracker: Path, file: str, output: Path | None, **options: Any) -> N
     from ocelad.estimators.saved_metric import load_metric
     from ocelad.io import open_output
 
-    _check_table(output, tracker, file, options["items"])
+    _check_table_output(output, tracker, file, options["items"])
     saved = load_metric(tracker)
-    with opened_pairs(file, options, saved.feature_names, label=False) as stream:
+    with open_pairs(file, options, saved.feature_names, label=False) as stream:
         saved.check_features(stream.feature_names, file)
-        with open_output(output, {"line": "whole", "distance": "float", "similar": "whole"}) as out:
+        with open_output(output, {"line": "integer", "distance": "float", "similar": "integer"}) as out:
             for chunk in stream:
                 distances = saved.metric.distance(chunk.pairs[:, 0], chunk.pairs[:, 1])
                 similar = np.where(distances <= saved.threshold, 1, -1)
                 out.write({"line": chunk.lines, "distance": distances, "similar": similar})
-        _end(stream)
+        _exit_if_skipped(stream)
 
 
-def _check_table(output: Path | None, *inputs: str | Path | None) -> None:
-    from ocelad.io import OUTPUTS
+def _check_table_output(output: Path | None, *inputs: str | Path | None) -> None:
+    from ocelad.io import OUTPUT_SUFFIXES
 
     if output is not None:
         check_output(output, *inputs)
-        if output.suffix.lower() not in OUTPUTS:
-            raise click.BadParameter(f"{str(output)!r} does not end in {', '.join(OUTPUTS)}", param_hint="--output")
+        if output.suffix.lower() not in OUTPUT_SUFFIXES:
+            raise click.BadParameter(
+                f"{str(output)!r} does not end in {', '.join(OUTPUT_SUFFIXES)}", param_hint="--output"
+            )
 
 
-def _end(stream: Any) -> None:
-    tell_of_skipped(stream)
+def _exit_if_skipped(stream: Any) -> None:
+    report_skipped(stream)
     if stream.n_skipped:
         click.get_current_context().exit(ROWS_SKIPPED)

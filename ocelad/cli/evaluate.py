@@ -1,4 +1,4 @@
-"""ocelad evaluate: how good a saved tracker is on what it has not seen."""
+"""ocelad evaluate: score a saved tracker on held-out pairs or items."""
 
 from __future__ import annotations
 
@@ -7,44 +7,36 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocelad.cli.shared import (
-    ROWS_SKIPPED,
-    as_json,
-    check_picture,
-    opened_pairs,
-    print_json,
-    print_tables,
-    reading_pairs,
-    saved_tracker,
-    skipping,
-    table,
-    tell_of_skipped,
-    why_no_picture,
-)
+from ocelad.cli.exit_codes import ROWS_SKIPPED
+from ocelad.cli.options import json_option, tracker_argument
+from ocelad.cli.output import check_picture, find_plotting_error, make_table, print_json, print_tables
+from ocelad.cli.pair_files import bad_row_options, open_pairs, pair_file_options, report_skipped
 
 if TYPE_CHECKING:
     from ocelad.estimators.saved_metric import SavedMetric
     from ocelad.evaluation.reliability import Reliability
 
 LEARNED, EUCLIDEAN = "learned", "Euclidean"
-# k-NN and k-means of more points take minutes, and say the same.
-MOST_POINTS = 5000
+# k-NN and k-means on more points take minutes, and a sample of this size gives nearly the same scores.
+MAX_POINTS = 5000
 
 
-@click.command(short_help="How good it is on held-out pairs or items.")
-@saved_tracker
+@click.command(short_help="Score a saved tracker on held-out pairs or items.")
+@tracker_argument
 @click.argument("file", required=False)
-@reading_pairs
+@pair_file_options
 @click.option("--class", "class_", metavar="COLUMN", help="With --items: the column of the items' classes.")
 @click.option("--neighbors", default=5, show_default=True, type=click.IntRange(1), help="k of the k-NN error.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of k-means and of samples.")
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of k-means and of the sample of items."
+)
 @click.option(
     "--plot",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="With FILE: draw how probabilities agree with the answers, as a .png, .pdf or .svg.",
+    help="With FILE: draw a reliability diagram of the probabilities to a .png, .pdf or .svg file.",
 )
-@skipping
-@as_json
+@bad_row_options
+@json_option
 def evaluate(
     tracker: Path,
     file: str | None,
@@ -55,14 +47,14 @@ def evaluate(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """How good TRACKER is on pairs it has not seen (FILE), on items with known classes (--items --class), or both.
+    """Score TRACKER on held-out pairs (FILE), on items with known classes (--items and --class), or on both.
 
-    Pairs: the area under the ROC curve (0.5 is chance, 1 perfect) and the share of right answers. Items: the
-    leave-one-out k-NN error, and the NMI of k-means with the classes (1 is perfect). Beside each, the same with
-    Euclidean distance, which learns nothing (its threshold is the best one in hindsight).
+    Pairs: the area under the ROC curve (0.5 is chance, 1 is perfect) and the accuracy. Items: the leave-one-out k-NN
+    error, and the NMI of k-means clusters with the classes (1 is perfect). The same scores of the Euclidean distance
+    are printed for comparison; its threshold is the most accurate one in hindsight.
 
-    Then, of pairs, how well the probabilities of "same" agree with the answers. Those of the method adaptive are
-    calibrated; what else there is has logistic(threshold - d^2), on the squared distance, in their place.
+    For pairs, the reliability of the probabilities of "same" follows. The method adaptive calibrates its
+    probabilities. For all others, logistic(threshold - d^2) of the squared distance d^2 is used.
 
     \b
     Examples:
@@ -75,118 +67,118 @@ def evaluate(
     if file is None and not (options["items"] and class_):
         raise click.UsageError("nothing to evaluate on: give a FILE of pairs, or --items with --class")
     if class_ and not options["items"]:
-        raise click.UsageError("--class names a column of items: give --items FILE, too")
+        raise click.UsageError("--class names a column of the items: give --items FILE, too")
     if plot is not None:
         if file is None:
-            raise click.UsageError("--plot draws probabilities of pairs: give a FILE of pairs, too")
+            raise click.UsageError("--plot draws the probabilities of pairs: give a FILE of pairs, too")
         check_picture(plot, tracker, file, options["items"], option="--plot")
-        if no_picture := why_no_picture():
-            raise click.ClickException(no_picture)
+        if plotting_error := find_plotting_error():
+            raise click.ClickException(plotting_error)
     saved = load_metric(tracker)
     scores: dict[str, dict[str, float]] = {}
-    agreement: Reliability | None = None
+    reliability: Reliability | None = None
     n_skipped = 0
     if file is not None:
-        of_pairs, agreement, n_skipped = _on_pairs(saved, file, options)
-        scores |= of_pairs
+        pair_scores, reliability, n_skipped = _score_pairs(saved, file, options)
+        scores |= pair_scores
     if options["items"] and class_:
-        scores |= _on_items(saved, class_, neighbors, seed, options)
+        scores |= _score_items(saved, class_, neighbors, seed, options)
     if as_json:
-        print_json({"scores": scores, "skipped": n_skipped, **_in_json(agreement, saved)})
+        print_json({"scores": scores, "skipped": n_skipped, **_reliability_json(reliability, saved)})
     else:
-        rows = [[name, f"{by[LEARNED]:.4f}", f"{by[EUCLIDEAN]:.4f}"] for name, by in scores.items()]
-        print_tables(table("On held-out data", ["", LEARNED, EUCLIDEAN], rows))
-        if agreement is not None:
-            _print_reliability(agreement, saved)
-    if plot is not None and agreement is not None:
+        rows = [[name, f"{score[LEARNED]:.4f}", f"{score[EUCLIDEAN]:.4f}"] for name, score in scores.items()]
+        print_tables(make_table("On held-out data", ["", LEARNED, EUCLIDEAN], rows))
+        if reliability is not None:
+            _print_reliability(reliability, saved)
+    if plot is not None and reliability is not None:
         from ocelad.evaluation import plots
 
-        plots.save(plots.reliability(agreement.bins), plot)
+        plots.save(plots.reliability(reliability.bins), plot)
         click.echo(f"Picture: {plot}", err=as_json)
     if n_skipped:
         click.get_current_context().exit(ROWS_SKIPPED)
 
 
-def _in_json(agreement: Reliability | None, saved: SavedMetric) -> dict[str, Any]:
-    if agreement is None:
+def _reliability_json(reliability: Reliability | None, saved: SavedMetric) -> dict[str, Any]:
+    if reliability is None:
         return {}
-    bins = [each._asdict() for each in agreement.bins]
-    return {"reliability": {**agreement._asdict(), "bins": bins, "calibrated": saved.is_calibrated}}
+    bins = [each._asdict() for each in reliability.bins]
+    return {"reliability": {**reliability._asdict(), "bins": bins, "calibrated": saved.is_calibrated}}
 
 
-def _print_reliability(agreement: Reliability, saved: SavedMetric) -> None:
-    of = "calibrated along the stream" if saved.is_calibrated else "logistic(threshold - d^2), not calibrated"
-    figures = (
-        ("ROC AUC", agreement.roc_auc),
-        ("log loss", agreement.log_loss),
-        ("Brier score", agreement.brier_score),
-        ("expected calibration error", agreement.calibration_error),
+def _print_reliability(reliability: Reliability, saved: SavedMetric) -> None:
+    source = "calibrated along the stream" if saved.is_calibrated else "logistic(threshold - d^2), not calibrated"
+    scores = (
+        ("ROC AUC", reliability.roc_auc),
+        ("log loss", reliability.log_loss),
+        ("Brier score", reliability.brier_score),
+        ("expected calibration error", reliability.calibration_error),
     )
-    rows = [[f"{each.predicted:.4f}", f"{each.observed:.4f}", f"{each.pairs:,}"] for each in agreement.bins]
+    rows = [[f"{each.predicted:.4f}", f"{each.observed:.4f}", f"{each.pairs:,}"] for each in reliability.bins]
     print_tables(
-        table('Probabilities of "same"', ["", ""], [[name, f"{value:.4f}"] for name, value in figures]),
-        table("Predicted and observed", ["predicted", "observed", "pairs"], rows),
+        make_table('Probabilities of "same"', ["", ""], [[name, f"{value:.4f}"] for name, value in scores]),
+        make_table("Predicted and observed", ["predicted", "observed", "pairs"], rows),
     )
-    click.echo(f"The probabilities are {of}.")
+    click.echo(f"The probabilities are {source}.")
 
 
-def _on_pairs(
+def _score_pairs(
     saved: SavedMetric, file: str, options: dict[str, Any]
 ) -> tuple[dict[str, dict[str, float]], Reliability, int]:
     import numpy as np
 
-    from ocelad.estimators.threshold_calibration import Calibration
+    from ocelad.estimators.threshold_calibration import ThresholdCalibration
     from ocelad.evaluation.reliability import reliability
     from ocelad.evaluation.scores import pair_auc
 
-    learned, euclidean, log_odds, right, labels = [], [], [], [], []
-    with opened_pairs(file, options, saved.feature_names) as stream:
+    learned, euclidean, log_odds, is_right, labels = [], [], [], [], []
+    with open_pairs(file, options, saved.feature_names) as stream:
         saved.check_features(stream.feature_names, file)
         for chunk in stream:
             differences = chunk.pairs[:, 0] - chunk.pairs[:, 1]
             learned.append(np.sqrt(saved.metric.squared_length(differences)))
             euclidean.append(np.linalg.norm(differences, axis=1))
             log_odds.append(saved.log_odds(chunk.pairs))
-            right.append(saved.predict(chunk.pairs) == chunk.y)
+            is_right.append(saved.predict(chunk.pairs) == chunk.y)
             labels.append(chunk.y)
-    tell_of_skipped(stream)
+    report_skipped(stream)
     if not labels:
         raise ValueError(f"{file} has no pairs to evaluate on")
-    y, distances, plain = map(np.concatenate, (labels, learned, euclidean))
+    y, learned_distances, euclidean_distances = map(np.concatenate, (labels, learned, euclidean))
     if abs(y.sum()) == len(y):
-        raise ValueError(f"all pairs of {file} have the label {y[0]:+g}; similar and dissimilar ones are needed")
-    best = Calibration("accuracy").threshold(plain, y)
+        raise ValueError(f"all pairs of {file} have the label {y[0]:+g}; similar and dissimilar pairs are needed")
+    threshold = ThresholdCalibration("accuracy").threshold(euclidean_distances, y)
     scores = {
-        "ROC AUC of pairs": {LEARNED: pair_auc(distances, y), EUCLIDEAN: pair_auc(plain, y)},
-        "right answers": {
-            LEARNED: float(np.mean(np.concatenate(right))),
-            EUCLIDEAN: float(np.mean(np.where(plain <= best, 1, -1) == y)),
+        "ROC AUC of pairs": {LEARNED: pair_auc(learned_distances, y), EUCLIDEAN: pair_auc(euclidean_distances, y)},
+        "accuracy of pairs": {
+            LEARNED: float(np.mean(np.concatenate(is_right))),
+            EUCLIDEAN: float(np.mean(np.where(euclidean_distances <= threshold, 1, -1) == y)),
         },
     }
     return scores, reliability(np.concatenate(log_odds), y), stream.n_skipped
 
 
-def _on_items(
+def _score_items(
     saved: SavedMetric, class_: str, neighbors: int, seed: int, options: dict[str, Any]
 ) -> dict[str, dict[str, float]]:
     import numpy as np
 
     from ocelad.evaluation.prequential import clustering_nmi, embedded, knn_error
 
-    X, labels = labelled_items(saved, options["items"], class_, seed, MOST_POINTS, id=options["id_"])
-    places = {LEARNED: embedded(saved.metric, X), EUCLIDEAN: X}
+    X, labels = read_labelled_items(saved, options["items"], class_, seed, MAX_POINTS, id=options["id_"])
+    embeddings = {LEARNED: embedded(saved.metric, X), EUCLIDEAN: X}
     if len(np.unique(labels)) < 2:
         raise ValueError(f"all items have the {class_} {labels[0]!r}; at least two classes are needed")
     return {
-        f"{neighbors}-NN error": {name: knn_error(points, labels, neighbors) for name, points in places.items()},
-        "NMI of k-means": {name: clustering_nmi(points, labels, seed) for name, points in places.items()},
+        f"{neighbors}-NN error": {name: knn_error(points, labels, neighbors) for name, points in embeddings.items()},
+        "NMI of k-means": {name: clustering_nmi(points, labels, seed) for name, points in embeddings.items()},
     }
 
 
-def labelled_items(
-    saved: SavedMetric, file: str, label: str | None, seed: int, most: int, id: str | None = None
+def read_labelled_items(
+    saved: SavedMetric, file: str, label: str | None, seed: int, max_points: int, id: str | None = None
 ) -> tuple[Any, Any]:
-    """At most so many items, drawn at random, with their labels."""
+    """Return the points and the labels of at most ``max_points`` items, sampled at random if there are more."""
     import numpy as np
 
     from ocelad.io import open_items
@@ -200,8 +192,8 @@ def labelled_items(
     if not points:
         raise ValueError(f"{file} has no items")
     X, classes = np.concatenate(points), np.array([str(entry) for entry in labels])
-    if len(X) > most:
-        chosen = np.sort(np.random.default_rng(seed).choice(len(X), most, replace=False))
-        click.echo(f"{most:,} of {len(X):,} items are looked at, drawn at random.", err=True)
-        X, classes = X[chosen], classes[chosen]
+    if len(X) > max_points:
+        sample = np.sort(np.random.default_rng(seed).choice(len(X), max_points, replace=False))
+        click.echo(f"A random sample of {max_points:,} of the {len(X):,} items is used.", err=True)
+        X, classes = X[sample], classes[sample]
     return X, classes

@@ -1,82 +1,87 @@
-"""ocelad figure: a figure of the paper by one command."""
+"""ocelad figure: compute and draw a figure of the paper."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocelad.cli.progress import duration, tell_of_interrupt, trial_progress
-from ocelad.cli.shared import PICTURES, as_json, print_json, print_tables, table, why_no_picture
+from ocelad.cli.options import Command, add_options, json_option
+from ocelad.cli.output import PICTURES, find_plotting_error, make_table, print_json, print_tables
+from ocelad.cli.progress import exit_interrupted, format_duration, show_trials
 
 if TYPE_CHECKING:
-    from ocelad.lab.figures import Figure, Rows
-
-Command = Callable[..., None]
-
-
-def running(command: Command) -> Command:
-    """The options that say where trials run and where results go."""
-    for option in reversed(
-        (
-            click.option(
-                "--output",
-                default="ocelad-figures",
-                show_default=True,
-                type=click.Path(file_okay=False, path_type=Path),
-                help="The folder of the results; what is finished in it is not computed again.",
-            ),
-            click.option(
-                "--data",
-                type=click.Path(file_okay=False, path_type=Path),
-                help="The folder of the reviews (figures 4 to 6); that in OCELAD_DATA by default.",
-            ),
-            click.option("--download", is_flag=True, help="Fetch the reviews once (19 MB) and keep them in a cache."),
-            click.option(
-                "--engine",
-                default="processes",
-                show_default=True,
-                type=click.Choice(["processes", "threads", "dask"]),
-                help="Where trials run; dask: on a cluster that is there already.",
-            ),
-            click.option("--address", metavar="URL", help="Of the Dask scheduler, such as tcp://127.0.0.1:8786."),
-            click.option(
-                "--jobs", default=-1, show_default=True, type=int, help="How many at once; -1: all processors."
-            ),
-            click.option(
-                "--format",
-                "format_",
-                default="csv",
-                show_default=True,
-                type=click.Choice(["csv", "parquet"]),
-                help="Of the files of rows.",
-            ),
-            click.option("--restart", is_flag=True, help="Forget what is finished in the folder."),
-        )
-    ):
-        command = option(command)
-    return command
+    from ocelad.lab.figures import Figure, FigureData
+    from ocelad.lab.figures.figure_folder import FigureFolder
 
 
-@click.command(short_help="A figure of the paper: rows, picture, and what agrees.")
+def run_options(command: Command) -> Command:
+    """Add the options that say where trials run and where results are stored."""
+    return add_options(
+        command,
+        click.option(
+            "--output",
+            default="ocelad-figures",
+            show_default=True,
+            type=click.Path(file_okay=False, path_type=Path),
+            help="The folder of the results. Trials that are finished there are not run again.",
+        ),
+        click.option(
+            "--data",
+            type=click.Path(file_okay=False, path_type=Path),
+            help="The folder of the reviews (figures 4 to 6); by default the environment variable OCELAD_DATA.",
+        ),
+        click.option("--download", is_flag=True, help="Download the reviews (19 MB) if they are not in the cache."),
+        click.option(
+            "--engine",
+            default="processes",
+            show_default=True,
+            type=click.Choice(["processes", "threads", "dask"]),
+            help="Where trials run; dask uses the cluster at --address.",
+        ),
+        click.option("--address", metavar="URL", help="The Dask scheduler, such as tcp://127.0.0.1:8786."),
+        click.option(
+            "--jobs", default=-1, show_default=True, type=int, help="The number of parallel trials; -1: all processors."
+        ),
+        click.option(
+            "--format",
+            "format_",
+            default="csv",
+            show_default=True,
+            type=click.Choice(["csv", "parquet"]),
+            help="The format of the data files.",
+        ),
+        click.option("--restart", is_flag=True, help="Delete the finished trials of the folder first."),
+    )
+
+
+@click.command(short_help="Compute and draw a figure of the paper.")
 @click.argument("name", required=False, metavar="N")
-@click.option("--quick", is_flag=True, help="A small size, to have something to look at in seconds.")
-@click.option("--trials", type=click.IntRange(1), help="How many trials (figures that have some).")
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Another setting; --list names them.")
-@click.option("--redraw", is_flag=True, help="Draw the saved rows again, and compute nothing.")
-@click.option("--picture", default="png", show_default=True, type=click.Choice([kind[1:] for kind in PICTURES]))
-@click.option("--list", "list_", is_flag=True, help="Name the figures and their settings, and stop.")
-@running
-@as_json
+@click.option("--quick", is_flag=True, help="Use a small size that takes seconds.")
+@click.option("--trials", type=click.IntRange(1), help="The number of trials (for figures that have trials).")
+@click.option(
+    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a setting; --list shows them. Repeatable."
+)
+@click.option("--redraw", is_flag=True, help="Draw the saved data again without computing anything.")
+@click.option(
+    "--picture",
+    default="png",
+    show_default=True,
+    type=click.Choice([kind[1:] for kind in PICTURES]),
+    help="The format of the picture.",
+)
+@click.option("--list", "list_", is_flag=True, help="List the figures and their settings, and exit.")
+@run_options
+@json_option
 def figure(name: str | None, list_: bool, as_json: bool, **options: Any) -> None:
-    """Compute figure N of the paper, save its rows, and draw it.
+    """Compute figure N of the paper, save its data, and draw it.
 
-    The rows are saved with settings, seeds and versions, and drawn apart from that: --redraw needs no computation.
-    Ctrl-C or a kill loses nothing that is finished: run the same command again, and it goes on. The rows are the same
-    wherever the trials run, and in whatever order.
+    The data are saved with settings, seeds and versions, so that --redraw needs no computation. They are the same on
+    every engine and in any order of the trials. Finished trials survive Ctrl-C and kill: to continue, run the same
+    command again.
 
     \b
     Examples:
@@ -88,46 +93,49 @@ def figure(name: str | None, list_: bool, as_json: bool, **options: Any) -> None
       ocelad figure 3 --redraw --picture svg
     """
     from ocelad.lab.figures import FIGURES
+    from ocelad.lab.figures.figure_folder import FigureFolder
 
     if list_:
         _print_list(as_json)
         return
     if name is None:
-        raise click.UsageError(f"say which figure: {', '.join(FIGURES)} (--list tells more)")
+        raise click.UsageError(f"name a figure: {', '.join(FIGURES)} (--list describes them)")
     if name not in FIGURES:
         raise click.UsageError(f"there is no figure {name!r}; accepted: {', '.join(FIGURES)}")
     chosen = FIGURES[name]
-    no_picture = why_no_picture()
+    folder = FigureFolder(options["output"], chosen)
+    plotting_error = find_plotting_error()
     if options["redraw"]:
-        rows, seconds = _redrawn(chosen, options, no_picture), None
+        data, seconds = _load_data(folder, options, plotting_error), None
     else:
-        rows, seconds = computed(chosen, _settings(chosen, options), options)
-    folder = _folder(chosen, options)
-    picture = folder.draw(rows, options["picture"]) if no_picture is None else None
+        data, seconds = compute_figure(folder, _parse_settings(chosen, options), options)
+    picture = folder.draw(data, options["picture"]) if plotting_error is None else None
     if as_json:
-        print_json(as_plain(chosen, rows, picture))
+        claims = [claim._asdict() for claim in chosen.claims(data)]
+        print_json({**data.metadata, "title": chosen.title, "claims": claims, "picture": picture and str(picture)})
         return
-    print_tables(*shown_tables(chosen, rows), width=140)
+    print_tables(*_make_tables(chosen, data), width=140)
     if chosen.departures:
         click.echo(chosen.departures)
     if seconds is not None:
-        click.echo(f"Computed in {duration(seconds)}.")
-    click.echo(f"Rows: {folder.path}")
-    click.echo(f"Picture: {picture}" if picture else f"No picture: {no_picture}")
+        click.echo(f"Computed in {format_duration(seconds)}.")
+    click.echo(f"Data: {folder.path}")
+    click.echo(f"Picture: {picture}" if picture else f"No picture: {plotting_error}")
 
 
-def computed(figure: Figure, settings: Mapping[str, Any], options: dict[str, Any]) -> tuple[Rows, float]:
-    """The rows of a figure by the options of ``running``, and how many seconds it took."""
-    _check_running(options)
-    folder = _folder(figure, options)
-    data = _downloaded() if options["download"] and figure.needs_reviews else options["data"]
-    _tell_of_other_rows(folder, settings)
+def compute_figure(
+    folder: FigureFolder, settings: Mapping[str, Any], options: dict[str, Any]
+) -> tuple[FigureData, float]:
+    """Compute the data of a figure as the values of ``run_options`` say; return them and the seconds it took."""
+    _check_run_options(options)
+    reviews = _download_reviews() if options["download"] and folder.figure.needs_reviews else options["data"]
+    _warn_if_replaced(folder, settings)
     start = monotonic()
-    with trial_progress() as progress:
+    with show_trials() as progress:
         try:
-            rows = folder.compute(
+            data = folder.compute(
                 settings,
-                data=data,
+                reviews_folder=reviews,
                 engine=options["engine"],
                 n_jobs=options["jobs"],
                 address=options["address"],
@@ -136,117 +144,106 @@ def computed(figure: Figure, settings: Mapping[str, Any], options: dict[str, Any
                 format=options["format_"],
             )
         except KeyboardInterrupt:
-            tell_of_interrupt(folder.path, options["restart"])
-    return rows, monotonic() - start
+            exit_interrupted(folder.path, options["restart"])
+    return data, monotonic() - start
 
 
-def _tell_of_other_rows(folder: Any, settings: Mapping[str, Any]) -> None:
-    """Say if rows of other settings are about to be replaced."""
+def _warn_if_replaced(folder: FigureFolder, settings: Mapping[str, Any]) -> None:
+    """Warn if data of other settings are about to be replaced."""
     try:
-        before = folder.rows().metadata["settings"]
+        saved = folder.load().metadata["settings"]
     except (OSError, ValueError, KeyError):
         return
-    changed = [f"{name} was {before.get(name)}" for name, value in settings.items() if before.get(name) != value]
+    changed = [f"{name} was {saved.get(name)}" for name, value in settings.items() if saved.get(name) != value]
     if changed:
         click.echo(
-            f"The rows in {folder.path} are of other settings and will be replaced: {'; '.join(changed)}.", err=True
+            f"The data in {folder.path} have other settings and will be replaced: {'; '.join(changed)}.", err=True
         )
 
 
-def _check_running(options: dict[str, Any]) -> None:
-    """Refuse before the work what would fail in it."""
+def _check_run_options(options: dict[str, Any]) -> None:
+    """Raise a usage error for options with which the computation would fail."""
     if options["engine"] == "dask" and not options["address"]:
-        raise click.UsageError("--engine dask needs --address, the scheduler's, such as tcp://127.0.0.1:8786")
+        raise click.UsageError("--engine dask needs the scheduler's --address, such as tcp://127.0.0.1:8786")
     if options["engine"] != "dask" and options["address"]:
-        raise click.UsageError("--address is for --engine dask")
+        raise click.UsageError("--address needs --engine dask")
     if options["jobs"] != -1 and options["jobs"] < 1:
-        raise click.BadParameter(f"{options['jobs']} is neither -1 nor 1 or more", param_hint="--jobs")
+        raise click.BadParameter(f"{options['jobs']} is neither -1 nor at least 1", param_hint="--jobs")
     try:
         options["output"].mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise click.BadParameter(
-            f"the folder {str(options['output'])!r} cannot be made ({error.strerror})", param_hint="--output"
+            f"cannot create the folder {str(options['output'])!r} ({error.strerror})", param_hint="--output"
         ) from None
     if options["download"] and options["data"]:
-        raise click.UsageError("--download fetches the reviews to where --data would not look: leave one away")
+        raise click.UsageError("--download and --data exclude each other")
 
 
-def shown_tables(figure: Figure, rows: Rows) -> list[Any]:
-    """The main numbers, and the paper's words beside ours."""
-    claims = claims_table(figure, rows)
-    if figure.shown is None:
+def _make_tables(figure: Figure, data: FigureData) -> list[Any]:
+    """Build the table of the main numbers, if the figure has one, and that of the paper's claims."""
+    claims = make_claims_table(figure, data)
+    if figure.summarize is None:
         return [claims]
-    shown = figure.shown(rows)
-    return [table(f"Figure {figure.name}: {figure.title}", shown.head, shown.body), claims]
+    summary = figure.summarize(data)
+    return [make_table(f"Figure {figure.name}: {figure.title}", summary.columns, summary.rows), claims]
 
 
-def claims_table(figure: Figure, rows: Rows) -> Any:
-    """The paper's words beside ours."""
-    body = [[each.what, each.paper, each.ours, each.verdict, each.remark] for each in figure.claims(rows)]
-    head = ["", "the paper", "here", "agrees", "why"]
-    return table(f"Figure {figure.name}, beside the paper", head, body, numbers=False)
+def make_claims_table(figure: Figure, data: FigureData) -> Any:
+    """Build the table that puts the paper's claims next to the computed results."""
+    rows = [[each.what, each.paper, each.ours, each.verdict, each.remark] for each in figure.claims(data)]
+    columns = ["", "paper", "computed", "agrees", "remark"]
+    return make_table(f"Figure {figure.name}: the paper's claims", columns, rows, numbers=False)
 
 
-def as_plain(figure: Figure, rows: Rows, picture: Path | None) -> dict[str, Any]:
-    """What JSON can hold of it."""
-    claims = [claim._asdict() for claim in figure.claims(rows)]
-    return {**rows.metadata, "title": figure.title, "claims": claims, "picture": picture and str(picture)}
-
-
-def _folder(figure: Figure, options: dict[str, Any]) -> Any:
-    from ocelad.lab.figures.folder import Folder
-
-    return Folder(options["output"], figure)
-
-
-def _redrawn(figure: Figure, options: dict[str, Any], no_picture: str | None) -> Rows:
-    if no_picture is not None:
-        raise ImportError(no_picture)
+def _load_data(folder: FigureFolder, options: dict[str, Any], plotting_error: str | None) -> FigureData:
+    if plotting_error is not None:
+        raise ImportError(plotting_error)
     if options["trials"] or options["changes"] or options["quick"] or options["restart"]:
-        raise click.UsageError("--redraw takes the rows as they are: leave --quick, --trials, --set and --restart away")
-    rows: Rows = _folder(figure, options).rows()
-    return rows
+        raise click.UsageError("--redraw uses the saved data: omit --quick, --trials, --set and --restart")
+    return folder.load()
 
 
-def _settings(figure: Figure, options: dict[str, Any]) -> dict[str, Any]:
-    """Those of the size that is asked for, with what is changed."""
+def _parse_settings(figure: Figure, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the figure's settings with --quick, --trials and --set applied."""
     changed: dict[str, Any] = {}
     for change in options["changes"]:
         key, equals, value = change.partition("=")
         if not equals or key not in figure.settings:
-            accepted = ", ".join(figure.settings) or "none, figure " + figure.name + " has no settings"
+            accepted = ", ".join(figure.settings) or f"none, figure {figure.name} has no settings"
             raise click.BadParameter(
-                f"{change!r} is no KEY=VALUE of figure {figure.name}; keys: {accepted}", param_hint="--set"
+                f"{change!r} is not KEY=VALUE of figure {figure.name}; keys: {accepted}", param_hint="--set"
             )
-        changed[key] = _value(key, value, figure.settings[key])
+        changed[key] = _parse_value(key, value, figure.settings[key])
     if options["trials"]:
         if "trials" not in figure.settings:
             raise click.UsageError(f"figure {figure.name} has no trials; its settings: {', '.join(figure.settings)}")
         changed["trials"] = options["trials"]
-    return figure.chosen(quick=options["quick"], **changed)
+    return figure.resolve_settings(quick=options["quick"], **changed)
 
 
-def _value(key: str, value: str, usual: Any) -> Any:
+def _parse_value(key: str, value: str, default: Any) -> Any:
     try:
-        return type(usual)(value)
+        return type(default)(value)
     except ValueError:
-        kind = {"int": "a whole number", "float": "a number"}[type(usual).__name__]
-        raise click.BadParameter(f"{key} is {value!r}; accepted: {kind}, such as {usual}", param_hint="--set") from None
+        kind = {"int": "a whole number", "float": "a number"}[type(default).__name__]
+        raise click.BadParameter(
+            f"{key} must be {kind}, such as {default}; got {value!r}", param_hint="--set"
+        ) from None
 
 
-def _downloaded() -> Path:
-    """The folder of the reviews, which are fetched if they are not there."""
+def _download_reviews() -> Path:
+    """Return the folder of the reviews; download them if they are not in the cache."""
     from ocelad.evaluation.streams.reviews import download_reviews
 
-    tenths: set[int] = set()
+    printed: set[int] = set()
 
-    def tell(done: int, total: int | None) -> None:
+    def show(done: int, total: int | None) -> None:
         tenth = 10 * done // total if total else 0
-        if tenth not in tenths:
-            tenths.add(tenth)
+        if tenth not in printed:
+            printed.add(tenth)
             click.echo(f"reviews: {done / 1e6:.0f} MB{f' of {total / 1e6:.0f}' if total else ''}", err=True)
 
-    return download_reviews(progress=tell)
+    return download_reviews(progress=show)
 
 
 def _print_list(as_json: bool) -> None:
@@ -255,10 +252,13 @@ def _print_list(as_json: bool) -> None:
     if as_json:
         print_json({name: {"title": each.title, "settings": dict(each.settings)} for name, each in FIGURES.items()})
         return
-    body = [[name, each.title, _listed(each.settings), _listed(each.quick)] for name, each in FIGURES.items()]
-    head = ["", "what it shows", "settings", "of these with --quick"]
-    print_tables(table("Figures", head, body, numbers=False), width=120)
+    rows = [
+        [name, each.title, _format_settings(each.settings), _format_settings(each.quick)]
+        for name, each in FIGURES.items()
+    ]
+    columns = ["", "title", "settings", "changed by --quick"]
+    print_tables(make_table("Figures", columns, rows, numbers=False), width=120)
 
 
-def _listed(settings: Mapping[str, Any]) -> str:
+def _format_settings(settings: Mapping[str, Any]) -> str:
     return "\n".join(f"{key}={value}" for key, value in settings.items())

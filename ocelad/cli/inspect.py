@@ -1,4 +1,4 @@
-"""ocelad inspect: what is in a saved file."""
+"""ocelad inspect: show the content of a saved file."""
 
 from __future__ import annotations
 
@@ -7,22 +7,31 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocelad.cli.shared import as_json, print_json, print_tables, saved_tracker, table
+from ocelad.cli.options import json_option, tracker_argument
+from ocelad.cli.output import make_table, print_json, print_tables
 
 if TYPE_CHECKING:
     from ocelad.estimators import MetricTracker
     from ocelad.estimators.file_tracking import Tracking
     from ocelad.metric import Metric
 
+# The number of eigenvalues that are listed.
+N_EIGENVALUES = 10
+BAR_WIDTH = 20
 
-@click.command(short_help="What is in a saved file.")
-@saved_tracker
-@click.option("--features", default=10, show_default=True, type=click.IntRange(1), help="How many features are listed.")
-@as_json
+
+@click.command(short_help="Show what a saved tracker has learned.")
+@tracker_argument
+@click.option(
+    "--features", default=10, show_default=True, type=click.IntRange(1), help="The number of features to list."
+)
+@json_option
 def inspect(tracker: Path, features: int, as_json: bool) -> None:
-    """What is in TRACKER: rounds, settings, rank and spectrum, features that matter, the weight of each expert (of the
-    method rice: of each interval length). With the method adaptive also its drift, which is the relative change of the
-    metric per pair now, and where the question changed.
+    """Show the content of TRACKER: the number of rounds, settings, rank and eigenvalues of the metric, the features
+    with the largest weights, and the weight of each expert (method rice: of each interval length).
+
+    With the method adaptive also the drift (the current relative change of the metric per pair) and the detected
+    changes.
 
     \b
     Examples:
@@ -36,35 +45,35 @@ def inspect(tracker: Path, features: int, as_json: bool) -> None:
     from ocelad.metric import Metric
 
     if state_files.kind(tracker) == "metric":
-        content = {"kind": "metric", **_of_metric(Metric.load(tracker))}
+        content = {"kind": "metric", **_describe_metric(Metric.load(tracker))}
     else:
         estimator = load_estimator(tracker)
-        content = {"kind": "tracker", **_of_estimator(estimator, features)}
+        content = {"kind": "tracker", **_describe_estimator(estimator, features)}
         if isinstance(estimator, MetricTracker):
-            content |= _of_tracking(Tracking.load(tracker))
+            content |= _describe_tracking(Tracking.load(tracker))
     if as_json:
         print_json(content)
     else:
-        print_tables(*_tables(content))
+        print_tables(*_make_tables(content))
 
 
-def _of_metric(metric: Metric) -> dict[str, Any]:
+def _describe_metric(metric: Metric) -> dict[str, Any]:
     return {
         "rounds": metric.round,
         "features": metric.n_features,
         "rank": metric.rank,
         "threshold": metric.distance_threshold,
-        "spectrum": [float(value) for value in metric.spectrum(10)],
+        "spectrum": [float(value) for value in metric.spectrum(N_EIGENVALUES)],
     }
 
 
-def _of_estimator(estimator: Any, n_features: int) -> dict[str, Any]:
-    usual = type(estimator)().get_params(deep=False)
-    given = {name: value for name, value in estimator.get_params(deep=False).items() if name != "method"}
-    settings = {name: value for name, value in given.items() if value != usual[name]}
+def _describe_estimator(estimator: Any, n_features: int) -> dict[str, Any]:
+    defaults = type(estimator)().get_params(deep=False)
+    params = {name: value for name, value in estimator.get_params(deep=False).items() if name != "method"}
+    settings = {name: value for name, value in params.items() if value != defaults[name]}
     return {
         "estimator": type(estimator).__name__,
-        **_of_metric(estimator.metric_),
+        **_describe_metric(estimator.metric_),
         "settings": {
             name: value if isinstance(value, (int, float, str)) else repr(value) for name, value in settings.items()
         },
@@ -72,7 +81,7 @@ def _of_estimator(estimator: Any, n_features: int) -> dict[str, Any]:
     }
 
 
-def _of_tracking(tracking: Tracking) -> dict[str, Any]:
+def _describe_tracking(tracking: Tracking) -> dict[str, Any]:
     tracker = tracking.tracker
     total = tracking.history.total() if len(tracking.history) else None
     return {
@@ -82,45 +91,50 @@ def _of_tracking(tracking: Tracking) -> dict[str, Any]:
         "weights": dict(zip(tracker.experts_, tracker.weights_.tolist(), strict=True)),
         "accuracy": None if total is None else total.accuracy,
         "loss": None if total is None else total.loss,
-        **(_of_changes(tracker) if tracker.method_ == "adaptive" else {}),
+        **(_describe_changes(tracker) if tracker.method_ == "adaptive" else {}),
     }
 
 
-def _of_changes(tracker: MetricTracker) -> dict[str, Any]:
+def _describe_changes(tracker: MetricTracker) -> dict[str, Any]:
     return {"drift": tracker.drift_, "changes": [change._asdict() for change in tracker.changes_]}
 
 
-def _tables(content: dict[str, Any]) -> list[Any]:
-    plain = (
+def _make_tables(content: dict[str, Any]) -> list[Any]:
+    names = (
         *("kind", "estimator", "method", "engine", "rounds", "features", "rank", "threshold"),
         *("accuracy", "loss", "drift"),
     )
-    rows = [[name, _in_words(content[name])] for name in plain if content.get(name) is not None]
+    rows = [[name, _format(content[name])] for name in names if content.get(name) is not None]
     rows += [[f"setting {name}", repr(value)] for name, value in content.get("settings", {}).items()]
-    tables = [table("Saved", ["", ""], rows)]
+    tables = [make_table("Saved", ["", ""], rows)]
     largest = content["spectrum"][0] if content["spectrum"] else 0.0
-    spectrum = [[str(at), f"{value:.4g}", _bar(value, largest)] for at, value in enumerate(content["spectrum"], 1)]
-    tables.append(table("Largest eigenvalues", ["", "eigenvalue", ""], spectrum))
-    for name, title in (("heaviest_features", "Features that matter"), ("weights", "Weight of each expert")):
+    spectrum = [
+        [str(index), f"{value:.4g}", _make_bar(value, largest)] for index, value in enumerate(content["spectrum"], 1)
+    ]
+    tables.append(make_table("Largest eigenvalues", ["", "eigenvalue", ""], spectrum))
+    for name, title, kind in (
+        ("heaviest_features", "Features with the largest weights", "feature"),
+        ("weights", "Weight of each expert", "expert"),
+    ):
         if content.get(name):
-            most = max(content[name].values())
-            lines = [[str(key), f"{value:.4g}", _bar(value, most)] for key, value in content[name].items()]
-            tables.append(table(title, ["feature" if "features" in name else "expert", "weight", ""], lines))
+            largest = max(content[name].values())
+            lines = [[str(key), f"{value:.4g}", _make_bar(value, largest)] for key, value in content[name].items()]
+            tables.append(make_table(title, [kind, "weight", ""], lines))
     if "changes" in content:
         changes = [
             [f"{change['round']:,}", f"{change['noticed']:,}", f"{change['confidence']:.1%}"]
             for change in content["changes"]
         ]
-        columns = ["from about pair", "noticed after", "confidence"]
-        tables.append(table("Where the question changed", columns, changes or [["nowhere", "", ""]]))
+        columns = ["from about pair", "detected at pair", "confidence"]
+        tables.append(make_table("Detected changes", columns, changes or [["none", "", ""]]))
     return tables
 
 
-def _in_words(value: Any) -> str:
+def _format(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _bar(value: float, largest: float) -> str:
-    return "█" * round(20 * value / largest) if largest > 0 else ""
+def _make_bar(value: float, largest: float) -> str:
+    return "█" * round(BAR_WIDTH * value / largest) if largest > 0 else ""

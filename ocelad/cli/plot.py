@@ -1,4 +1,4 @@
-"""ocelad plot: a saved tracker as a picture."""
+"""ocelad plot: draw a saved tracker."""
 
 from __future__ import annotations
 
@@ -6,30 +6,46 @@ from pathlib import Path
 
 import click
 
-from ocelad.cli.evaluate import labelled_items
-from ocelad.cli.shared import check_picture, saved_tracker, why_no_picture
+from ocelad.cli.evaluate import read_labelled_items
+from ocelad.cli.options import tracker_argument
+from ocelad.cli.output import check_picture, find_plotting_error
 
-MOST_POINTS = 10_000
+# An embedding of more points is a picture in which single points are not visible.
+MAX_POINTS = 10_000
+# The number of features in the picture of feature weights.
+N_FEATURES = 30
 
 
-@click.command(short_help="A picture: history, spectrum, weights or embedding.")
-@saved_tracker
+@click.command(short_help="Draw a saved tracker: its history, eigenvalues, weights or an embedding.")
+@tracker_argument
 @click.argument("kind", type=click.Choice(["history", "weights", "spectrum", "features", "embedding"]))
-@click.option("--items", metavar="FILE", help="For an embedding: the items.")
-@click.option("--label", metavar="COLUMN", help="For an embedding: the column that colours them.")
+@click.option("--items", metavar="FILE", help="With embedding: the table of items.")
+@click.option("--label", metavar="COLUMN", help="With embedding: the column that colours the points.")
 @click.option("--id", "id_", help="The id column of the items.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="A .png, .pdf or .svg; TRACKER's name and KIND by default.",
+    help="A .png, .pdf or .svg file; TRACKER-KIND.png by default.",
 )
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Which items, where they are many.")
+@click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Seed of the sample of items, if they are many.",
+)
 def plot(
     tracker: Path, kind: str, items: str | None, label: str | None, id_: str | None, output: Path | None, seed: int
 ) -> None:
-    """Draw TRACKER: how tracking went (history), which experts it trusts (weights), its eigenvalues (spectrum),
-    the features that matter, or where items are (embedding).
+    """Draw what TRACKER has learned.
+
+    \b
+    history    loss, accuracy and drift along the stream
+    weights    the weight of each expert along the stream
+    spectrum   the eigenvalues of the metric
+    features   the features with the largest weights
+    embedding  items in the plane of the two largest eigenvalues
 
     \b
     Examples:
@@ -39,9 +55,9 @@ def plot(
     output = output or Path(f"{tracker.stem}-{kind}.png")
     check_picture(output, tracker, items)
     if kind == "embedding" and items is None:
-        raise click.UsageError("an embedding is of items: give --items FILE")
-    if no_picture := why_no_picture():
-        raise click.ClickException(no_picture)
+        raise click.UsageError("an embedding needs items: give --items FILE")
+    if plotting_error := find_plotting_error():
+        raise click.ClickException(plotting_error)
 
     from ocelad.estimators.file_tracking import Tracking
     from ocelad.estimators.saved_metric import load_estimator, load_metric
@@ -57,11 +73,11 @@ def plot(
     elif kind == "spectrum":
         figure = plots.spectrum(load_metric(tracker).metric.spectrum())
     elif kind == "features":
-        weights = load_estimator(tracker).feature_weights(30)
+        weights = load_estimator(tracker).feature_weights(N_FEATURES)
         figure = plots.features([row.feature for row in weights], [row.weight for row in weights])
     else:
         saved = load_metric(tracker)
-        X, labels = labelled_items(saved, str(items), label, seed, MOST_POINTS, id=id_)
+        X, labels = read_labelled_items(saved, str(items), label, seed, MAX_POINTS, id=id_)
         figure = plots.embedding(saved.metric.embed(X), labels if label else None, label)
     plots.save(figure, output)
     click.echo(f"Picture: {output}")

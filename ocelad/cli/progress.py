@@ -1,4 +1,4 @@
-"""How far long work is, and how long it will take."""
+"""Show the progress of trials, with the estimated time left."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any, NoReturn
 
 import click
 
-from ocelad.cli.shared import INTERRUPTED
+from ocelad.cli.exit_codes import INTERRUPTED
 
-# Seconds between two lines where there is no bar.
-QUIET = 2.0
+# The least number of seconds between two progress lines.
+LINE_INTERVAL = 2.0
 
 
 @contextmanager
-def trial_progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A live bar with the time that is left on a terminal; elsewhere a line for every tenth."""
+def show_trials() -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a function of (task, done, total): on a terminal it updates a bar, elsewhere it prints every tenth."""
     if not sys.stderr.isatty():
-        yield _lines()
+        yield _print_lines()
         return
     from rich.console import Console
     from rich.progress import (
@@ -42,45 +42,45 @@ def trial_progress() -> Iterator[Callable[[str, int, int], None]]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        tasks: dict[str, Any] = {}
+        bars: dict[str, Any] = {}
 
-        def show(words: str, done: int, total: int) -> None:
-            if words not in tasks:
-                tasks[words] = bar.add_task(words, total=total, completed=done)
-            bar.update(tasks[words], completed=done)
+        def show(task: str, done: int, total: int) -> None:
+            if task not in bars:
+                bars[task] = bar.add_task(task, total=total, completed=done)
+            bar.update(bars[task], completed=done)
 
         yield show
 
 
-def _lines() -> Callable[[str, int, int], None]:
-    begun: dict[str, tuple[float, int]] = {}
-    last: dict[str, tuple[int, float]] = {}
+def _print_lines() -> Callable[[str, int, int], None]:
+    started: dict[str, tuple[float, int]] = {}
+    printed: dict[str, tuple[int, float]] = {}
 
-    def show(words: str, done: int, total: int) -> None:
+    def show(task: str, done: int, total: int) -> None:
         now = monotonic()
-        start, before = begun.setdefault(words, (now, done))
+        start, done_at_start = started.setdefault(task, (now, done))
         tenth = 10 * done // max(total, 1)
-        told, when = last.get(words, (-1, -QUIET))
-        if tenth > told and (now - when >= QUIET or done == total):
-            last[words] = tenth, now
-            left = (now - start) / max(done - before, 1) * (total - done)
-            until = f", about {duration(left)} left" if before < done < total else ""
-            click.echo(f"{words}: {done} of {total} trials{until}", err=True)
+        last_tenth, last_time = printed.get(task, (-1, -LINE_INTERVAL))
+        if tenth > last_tenth and (now - last_time >= LINE_INTERVAL or done == total):
+            printed[task] = tenth, now
+            left = (now - start) / max(done - done_at_start, 1) * (total - done)
+            estimate = f", about {format_duration(left)} left" if done_at_start < done < total else ""
+            click.echo(f"{task}: {done} of {total} trials{estimate}", err=True)
 
     return show
 
 
-def tell_of_interrupt(where: Path, restart: bool) -> NoReturn:
-    """Say how to go on, and end."""
-    again = "the same command without --restart" if restart else "the same command again"
-    click.echo(f"Interrupted; what is finished is in {where}: run {again} to go on.", err=True)
+def exit_interrupted(results: Path, restart: bool) -> NoReturn:
+    """Print how to continue, and exit."""
+    command = "the same command without --restart" if restart else "the same command again"
+    click.echo(f"Interrupted; finished trials are in {results}. To continue, run {command}.", err=True)
     sys.exit(INTERRUPTED)
 
 
-def duration(seconds: float) -> str:
-    """In the largest two units that it has.
+def format_duration(seconds: float) -> str:
+    """Format a duration in its two largest units.
 
-    >>> duration(7.4), duration(135), duration(7500)
+    >>> format_duration(7.4), format_duration(135), format_duration(7500)
     ('7 s', '2 min 15 s', '2 h 5 min')
     """
     whole = round(seconds)

@@ -1,4 +1,4 @@
-"""ocelad reproduce: all figures, and one page about them."""
+"""ocelad reproduce: compute all figures and write one report."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from typing import Any
 
 import click
 
-from ocelad.cli.figure import claims_table, computed, running
-from ocelad.cli.progress import duration
-from ocelad.cli.shared import ROWS_SKIPPED, as_json, print_json, print_tables, why_no_picture
+from ocelad.cli.exit_codes import ROWS_SKIPPED
+from ocelad.cli.figure import compute_figure, make_claims_table, run_options
+from ocelad.cli.options import json_option
+from ocelad.cli.output import find_plotting_error, print_json, print_tables
+from ocelad.cli.progress import format_duration
 
 REPORT = "report.html"
 
 
-@click.command(short_help="All figures of the paper, and one page about them.")
-@click.option("--quick", is_flag=True, help="Small sizes, about two minutes in all.")
-@click.option("--only", metavar="N,N", help="Some of the figures, with commas between.")
-@running
-@as_json
+@click.command(short_help="Compute all figures of the paper and write a report.")
+@click.option("--quick", is_flag=True, help="Use small sizes that take about two minutes in total.")
+@click.option("--only", metavar="N,N", help="Compute only these figures, separated by commas.")
+@run_options
+@json_option
 def reproduce(only: str | None, as_json: bool, **options: Any) -> None:
-    """Compute all figures of the paper and write one HTML page: pictures, the paper's words beside ours, and settings.
+    """Compute all figures of the paper and write one HTML page with pictures, claims and settings.
 
-    The page needs nothing else: it can be sent to somebody as it is. What is finished is not computed again, also what
-    "ocelad figure" computed in the same folder. Figures whose reviews are not there are left out, and named on the page
-    (exit code 3).
+    The page is one file without external resources. Trials that are finished in the folder, also by "ocelad figure",
+    are not run again. Figures whose reviews are missing are skipped and listed on the page (exit code 3).
 
     \b
     Examples:
@@ -33,53 +34,54 @@ def reproduce(only: str | None, as_json: bool, **options: Any) -> None:
       ocelad reproduce --data ~/multi-domain-sentiment
       ocelad reproduce --only 1,2,3 --output results
     """
-    from ocelad.io.state_files import replace_whole
+    from ocelad.io.atomic import write_atomically
     from ocelad.lab.figures import FIGURES
-    from ocelad.lab.figures.folder import Folder
-    from ocelad.lab.figures.report import Part, report
+    from ocelad.lab.figures.figure_folder import FigureFolder
+    from ocelad.lab.figures.html_report import ReportFigure, make_report
 
-    chosen = _chosen(only)
-    if (no_picture := why_no_picture()) is not None:
-        raise ImportError(no_picture)
+    chosen = _parse_names(only)
+    if (plotting_error := find_plotting_error()) is not None:
+        raise ImportError(plotting_error)
     start, missing = monotonic(), dict[str, str]()
-    parts: dict[str, Part] = {}
+    reported: dict[str, ReportFigure] = {}
     path = options["output"] / REPORT
 
     def write() -> None:
-        in_order = [parts[name] for name in FIGURES if name in parts]
-        replace_whole(path, report(in_order, missing).encode())
+        in_order = [reported[name] for name in FIGURES if name in reported]
+        write_atomically(path, make_report(in_order, missing).encode())
 
     for number, name in enumerate(chosen, 1):
-        figure, folder = FIGURES[name], Folder(options["output"], FIGURES[name])
+        figure, folder = FIGURES[name], FigureFolder(options["output"], FIGURES[name])
         click.echo(f"Figure {name} ({number} of {len(chosen)}): {figure.title}", err=True)
         try:
-            rows, _ = computed(figure, figure.chosen(quick=options["quick"]), options)
+            data, _ = compute_figure(folder, figure.resolve_settings(quick=options["quick"]), options)
         except (OSError, ValueError) as error:
             if not figure.needs_reviews:
                 raise
-            missing[name] = str(error)  # the others do not need the reviews
+            missing[name] = str(error)
             click.echo(f"Not computed: {error}", err=True)
             continue
-        parts[name] = Part(figure, rows, folder.draw(rows).read_bytes())
-        write()  # what is there so far can be looked at
+        reported[name] = ReportFigure(figure, data, folder.draw(data).read_bytes())
+        write()  # after each figure, so that an interrupted run leaves a report of the finished ones
     for name in set(FIGURES) - set(chosen):
-        with suppress(OSError, ValueError):  # those that were computed earlier belong to the page
-            folder = Folder(options["output"], FIGURES[name])
-            rows = folder.rows()
-            parts[name] = Part(FIGURES[name], rows, folder.draw(rows).read_bytes())
+        with suppress(OSError, ValueError):  # figures that earlier runs computed are part of the report
+            folder = FigureFolder(options["output"], FIGURES[name])
+            data = folder.load()
+            reported[name] = ReportFigure(FIGURES[name], data, folder.draw(data).read_bytes())
     write()
-    claims = {name: [claim._asdict() for claim in FIGURES[name].claims(parts[name].rows)] for name in parts}
+    claims = {name: [claim._asdict() for claim in FIGURES[name].claims(reported[name].data)] for name in reported}
     if as_json:
         print_json({"figures": claims, "missing": missing, "report": str(path)})
     else:
-        print_tables(*(claims_table(FIGURES[name], parts[name].rows) for name in FIGURES if name in parts), width=140)
-        click.echo(f"Done in {duration(monotonic() - start)}.")
+        tables = (make_claims_table(FIGURES[name], reported[name].data) for name in FIGURES if name in reported)
+        print_tables(*tables, width=140)
+        click.echo(f"Done in {format_duration(monotonic() - start)}.")
         click.echo(f"Report: {path}")
     if missing:
         click.get_current_context().exit(ROWS_SKIPPED)
 
 
-def _chosen(only: str | None) -> list[str]:
+def _parse_names(only: str | None) -> list[str]:
     from ocelad.lab.figures import FIGURES
 
     names = list(FIGURES) if only is None else [name.strip() for name in only.split(",")]

@@ -1,4 +1,4 @@
-"""``ocelad serve``: a page and an HTTP API where people and programs teach a distance."""
+"""ocelad serve: a web page and an HTTP API that collect answers and learn a distance from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocelad.cli.shared import INTERRUPTED, file_format, more_settings, with_more_settings
+from ocelad.cli.exit_codes import INTERRUPTED
+from ocelad.cli.options import format_option, parse_settings, setting_option
 
 if TYPE_CHECKING:
     from ocelad.service.itemset import ItemSet
@@ -20,110 +21,124 @@ if TYPE_CHECKING:
     from ocelad.service.settings import Settings
 
 DEMOS = ("digits", "synthetic")
-_SHOWN = {"features": "values", "text": "texts", "picture": "pictures"}
-# So many columns are named.
-_MOST_NAMES = 8
+# How the page shows an item.
+_DISPLAYS = {"features": "values", "text": "texts", "picture": "pictures"}
+# The number of columns that are named in a message.
+_MAX_NAMES = 8
 
 
-@click.command()
+@click.command(short_help="Serve a web page and an HTTP API that collect answers.")
 @click.argument("items", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--demo",
     type=click.Choice(DEMOS),
     is_flag=False,
     flag_value="digits",
-    help="Serve a built-in set: pictures of digits, or points of the synthetic stream.",
+    help="Serve built-in items: digits (pictures, the default) or synthetic (points of the drifting stream).",
 )
-@click.option("--project", metavar="NAME", help="The project's name; that of the file by default.")
-@click.option("--title", help="What the page calls it.")
-@click.option("--id", "id_", metavar="COLUMN", help="The column of ids; 'id' by default, if there is one.")
-@click.option("--text", metavar="COLUMN", help="The column of texts to show; the longest by default.")
-@click.option("--field", multiple=True, metavar="COLUMN", help="A column that is shown, and not learned on.")
-@click.option("--features", metavar="COLUMNS", help="What is learned on: names or patterns, with commas between.")
-@file_format
-@more_settings
+@click.option("--project", metavar="NAME", help="The project's name; by default the file's name.")
+@click.option("--title", help="The project's title on the page.")
+@click.option("--id", "id_", metavar="COLUMN", help="The column of ids; by default 'id', if it exists.")
+@click.option("--text", metavar="COLUMN", help="The column of texts to show; by default the longest texts.")
+@click.option(
+    "--field", multiple=True, metavar="COLUMN", help="A column that is shown but is not a feature. Repeatable."
+)
+@click.option("--features", metavar="COLUMNS", help="The columns of features: names or patterns, separated by commas.")
+@format_option
+@setting_option
 @click.option(
     "--data-folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where everything is kept.  [default: ocelad-data]",
+    help="The folder of all data: items, answers, tokens and snapshots.  [default: ocelad-data]",
 )
 @click.option(
-    "--database", metavar="URL", help="postgresql://user@host/name in the place of SQLite in the data folder."
+    "--database", metavar="URL", help="Use PostgreSQL, postgresql://user@host/name, instead of SQLite in the folder."
 )
-@click.option("--host", help="The address to listen at; beyond this machine a token is needed.  [default: 127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 takes a free one.  [default: 8765]")
-@click.option("--allow-host", multiple=True, metavar="NAME", help="Another name that it is reached by, as by a proxy.")
-@click.option("--require-token", is_flag=True, default=None, help="Ask for a token on this machine, too.")
-@click.option("--random-share", type=click.FloatRange(0, 1), help="Share of pairs asked at random.  [default: 0.2]")
-@click.option("--empty", is_flag=True, help="Start without a project, too: they are made over HTTP.")
-@click.option("--workers", type=click.IntRange(1, 1), default=1, help="Processes; one writes, and one is enough.")
+@click.option("--host", help="The address to listen on; clients on other machines need a token.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 chooses a free one.  [default: 8765]")
+@click.option(
+    "--allow-host",
+    multiple=True,
+    metavar="NAME",
+    help="Another host name of the service, such as a proxy's. Repeatable.",
+)
+@click.option("--require-token", is_flag=True, default=None, help="Require a token from clients on this machine, too.")
+@click.option(
+    "--random-share", type=click.FloatRange(0, 1), help="The share of pairs that are chosen at random.  [default: 0.2]"
+)
+@click.option("--empty", is_flag=True, help="Start even without a project; clients can create projects over HTTP.")
+@click.option("--workers", type=click.IntRange(1, 1), default=1, help="The number of processes; only 1 is supported.")
 @click.option("--open", "open_", is_flag=True, help="Open the page in a browser.")
-@click.option("--log-format", type=click.Choice(["console", "json"]), help="By default console on a terminal.")
 @click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+    "--log-format", type=click.Choice(["console", "json"]), help="By default console on a terminal, else json."
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="The least severe messages that are logged.",
 )
 def serve(items: Path | None, **options: Any) -> None:
-    """Serve a page where people answer "same" or "different", and an HTTP API for programs.
+    """Serve a web page where people answer "same" or "different", and an HTTP API for programs.
 
-    ITEMS is a table with an item per row (CSV, TSV, JSON lines, Parquet, Arrow) or a folder of pictures. Its numbers
-    are what is learned on; a file of texts alone is learned on by its words. The items and all answers are kept in
-    the data folder: serve it again, with or without ITEMS, and everything is as it was.
+    ITEMS is a table with one item per row (CSV, TSV, JSON lines, Parquet, Arrow) or a folder of pictures. The numeric
+    columns are the features; a table that has only texts gets word features. Items and answers are stored in the data
+    folder: the next start, with or without ITEMS, continues from there.
 
     \b
     Examples:
       ocelad serve --demo
       ocelad serve reviews.csv --text review --open
       ocelad serve photos/ --project photos --port 9000
-      ocelad serve                                    the projects that are in ./ocelad-data
-      ocelad token create anna --right answer         then: ocelad serve --host 0.0.0.0
+      ocelad serve                                    serve the projects in ./ocelad-data
+      ocelad token create anna --permission answer    then: ocelad serve --host 0.0.0.0
 
-    Settings can come from the environment, too: OCELAD_SERVE_PORT, OCELAD_SERVE_DATABASE, ...
+    Environment variables set the same options: OCELAD_SERVE_PORT, OCELAD_SERVE_DATABASE, ...
     """
     if items is not None and options["demo"] is not None:
         raise click.UsageError("give ITEMS or --demo, not both")
-    name = _name(items, options)
+    name = _project_name(items, options)
     try:
         _serve(name, items, options)
-    except KeyboardInterrupt:  # once it serves, it ends by itself
-        click.echo("Interrupted before it was started; what was kept before is there.", err=True)
+    except KeyboardInterrupt:  # a running server handles the signal itself
+        click.echo("Interrupted before the service had started; stored data are unchanged.", err=True)
         sys.exit(INTERRUPTED)
 
 
 def _serve(name: str | None, items: Path | None, options: dict[str, Any]) -> None:
-    from ocelad.service import logs
     from ocelad.service.learning import precompile_learning
-    from ocelad.service.server import Server, bound
+    from ocelad.service.log_setup import configure_logging
+    from ocelad.service.server import Server, bind_socket
     from ocelad.service.service import Service
-    from ocelad.service.store import without_leftovers
+    from ocelad.service.store import removed_on_failure
 
     settings = _settings(options)
-    logs.set_up(options["log_format"] or ("console" if sys.stderr.isatty() else "json"), options["log_level"])
-    listening, settings = bound(settings)
-    with listening, without_leftovers(settings.folder):
+    configure_logging(options["log_format"] or ("console" if sys.stderr.isatty() else "json"), options["log_level"])
+    listening, settings = bind_socket(settings)
+    with listening, removed_on_failure(settings.folder):
         service = Service.open(settings)
         try:
-            made = None if name is None else _made(service, name, items, options)
+            created = None if name is None else _create_project(service, name, items, options)
             if not list(service) and not options["empty"]:
-                raise click.UsageError(
-                    f"{str(settings.folder)!r} has no projects yet; name a file of items, or try --demo"
-                )
+                raise click.UsageError(f"{str(settings.folder)!r} has no projects yet: give ITEMS, or try --demo")
             precompile_learning(live.view.metric.n_features for live in service)
         except BaseException:
             service.close()
             raise
         address = settings.address + ("/" if name is None else f"/?project={name}")
-        where = f"{address} and all other addresses of this machine" if settings.at_all_addresses else address
-        said = [f"ocelad is at {where}  (Ctrl-C stops it; everything is kept in {settings.folder})"]
-        said += [] if made is None else [_learned_on(made)]
-        said += [] if _can_be_opened(settings) else [_how_to_open(settings)]
+        where = f"{address} and all other addresses of this machine" if settings.listens_on_all_addresses else address
+        lines = [f"ocelad is at {where}  (Ctrl-C stops it; all data are in {settings.folder})"]
+        lines += [] if created is None else [_describe_features(created)]
+        lines += [] if _is_accessible(settings) else [_describe_access(settings)]
 
-        def started() -> None:
-            click.echo("\n".join(said))
+        def on_start() -> None:
+            click.echo("\n".join(lines))
             sys.stdout.flush()
             if options["open_"]:
                 click.launch(address)
 
-        Server(service, started).run(sockets=[listening])
+        Server(service, on_start).run(sockets=[listening])
 
 
 def _settings(options: dict[str, Any]) -> Settings:
@@ -155,20 +170,20 @@ def _settings(options: dict[str, Any]) -> Settings:
         raise click.UsageError(f"{name}: {first['msg'].removeprefix('Value error, ')}") from None
 
 
-def _name(file: Path | None, options: dict[str, Any]) -> str | None:
-    """What the project of the items is called; None where there were none given."""
+def _project_name(file: Path | None, options: dict[str, Any]) -> str | None:
+    """Return the name of the project of the given items, or None if none were given."""
     if file is None and options["demo"] is None:
         return None
     if file is not None and not file.exists():
         raise FileNotFoundError(f"there is no file {file}; accepted: a table of items, or a folder of pictures")
-    name = str(options["project"] or options["demo"] or _name_of(file))
+    name = str(options["project"] or options["demo"] or _default_name(file))
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", name):
-        raise click.UsageError(f"a project's name is of small letters, digits, - and _, at most 64; got {name!r}")
+        raise click.UsageError(f"a project name has at most 64 lower-case letters, digits, - and _; got {name!r}")
     return name
 
 
-def _made(service: Service, name: str, file: Path | None, options: dict[str, Any]) -> ItemSet | None:
-    """The items that a project was made of; None where it was there, of the same ones."""
+def _create_project(service: Service, name: str, file: Path | None, options: dict[str, Any]) -> ItemSet | None:
+    """Create a project and return its items; return None if it exists and was created from the same items."""
     from ocelad.service import items as reading
 
     columns = {
@@ -177,78 +192,78 @@ def _made(service: Service, name: str, file: Path | None, options: dict[str, Any
         "features": options["features"],
         "fields": options["field"],
     }
-    if options["format_"] is not None:  # what files are known by says nothing of it otherwise
+    if options["format_"] is not None:  # fingerprints of projects without --format must stay the same
         columns["format"] = options["format_"]
-    known_by = f"built-in {options['demo']}" if file is None else reading.fingerprint(file, **columns)
+    digest = f"built-in {options['demo']}" if file is None else reading.fingerprint(file, **columns)
     if name not in service:
-        settings = with_more_settings({}, options["more"])
-        items = reading.built_in(options["demo"]) if file is None else _read(file, columns)
-        service.create(name, options["title"] or name, items, settings, known_by)
+        settings = parse_settings({}, options["more"])
+        items = reading.built_in(options["demo"]) if file is None else _read_items(file, columns)
+        service.create(name, options["title"] or name, items, settings, digest)
         return items
-    if known_by != service.store.project(name).digest:
+    if digest != service.store.project(name).digest:
         raise click.UsageError(
-            f"the project {name!r} was made of other items, or of other columns; serve it without ITEMS as it is, or "
-            "give the new ones another name with --project"
+            f"the project {name!r} was created from other items or columns; serve it without ITEMS, or choose another "
+            "name with --project"
         )
     if options["more"]:
-        raise click.UsageError(f"the project {name!r} is there; its settings are those that it was made with")
+        raise click.UsageError(f"the project {name!r} exists; its settings cannot be changed")
     return None
 
 
-def _learned_on(items: ItemSet) -> str:
-    """What a newcomer may have thought otherwise: which columns are learned on."""
+def _describe_features(items: ItemSet) -> str:
+    """Say which columns are features and which are only shown, since users may expect others."""
     count = len(items.feature_names)
-    features = f"{_listed(items.feature_names)} ({count:,} feature{'s' if count != 1 else ''})"
-    left = f"; not learned on: {_listed(items.fields)} (--features says otherwise)" if items.fields else ""
-    return f"Learned on {features}; shown: {_SHOWN[items.shown]}{left}"
+    features = f"{_join_names(items.feature_names)} ({count:,} feature{'s' if count != 1 else ''})"
+    fields = f"; not used: {_join_names(items.fields)} (change with --features)" if items.fields else ""
+    return f"Learning from {features}; shown: {_DISPLAYS[items.display]}{fields}"
 
 
-def _listed(names: Iterable[str]) -> str:
-    """The first names, and how many more there are.
+def _join_names(names: Iterable[str]) -> str:
+    """Join the first names, and say how many more there are.
 
-    >>> _listed("abc"), _listed("abcdefghijk")
+    >>> _join_names("abc"), _join_names("abcdefghijk")
     ('a, b, c', 'a, b, c, d, e, f, g, h and 3 more')
     """
     names = list(names)
-    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
+    more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more
 
 
-def _can_be_opened(settings: Settings) -> bool:
-    """Whether no token is needed, or there is one."""
-    from ocelad.service.security import needs_token
+def _is_accessible(settings: Settings) -> bool:
+    """Whether no token is required, or a valid one exists."""
+    from ocelad.service.security import requires_token
     from ocelad.service.store import open_tokens
 
-    if not needs_token(settings.host, settings.require_token):
+    if not requires_token(settings.host, settings.require_token):
         return True
     with open_tokens(settings.folder, settings.database_url) as tokens:
         return any(token.revoked_at is None for token in tokens.all())
 
 
-def _how_to_open(settings: Settings) -> str:
-    database = "" if settings.database is None else " --database URL"  # which may hold a password
+def _describe_access(settings: Settings) -> str:
+    database = "" if settings.database is None else " --database URL"  # the real URL may contain a password
     folder = shlex.quote(str(settings.folder))
-    return f"No token can open it yet: ocelad token create NAME --data-folder {folder}{database}"
+    return f"There is no token yet; create one: ocelad token create NAME --data-folder {folder}{database}"
 
 
-def _read(file: Path, columns: dict[str, Any]) -> ItemSet:
+def _read_items(file: Path, columns: dict[str, Any]) -> ItemSet:
     from ocelad.service import items as reading
 
-    def left_out(sentence: str) -> None:
-        click.echo(f"Left out: {sentence}", err=True)
+    def report_skipped(reason: str) -> None:
+        click.echo(f"Skipped: {reason}", err=True)
 
     if not file.is_dir() or not sys.stderr.isatty():
-        return reading.read_items(file, **columns, skip=left_out)
+        return reading.read_items(file, **columns, skip=report_skipped)
     with click.progressbar(length=1, label="Reading pictures", file=sys.stderr) as bar:
 
         def progress(done: int, total: int) -> None:
             bar.length = total
             bar.update(done - bar.pos)
 
-        return reading.read_items(file, **columns, skip=left_out, progress=progress)
+        return reading.read_items(file, **columns, skip=report_skipped, progress=progress)
 
 
-def _name_of(file: Path | None) -> str:
+def _default_name(file: Path | None) -> str:
     assert file is not None
     stem = file.resolve().name.split(".")[0]
     return re.sub(r"[^a-z0-9_-]+", "-", stem.lower()).strip("-_")[:64] or "items"

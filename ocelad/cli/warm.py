@@ -1,16 +1,16 @@
-"""ocelad warm: compile ahead."""
+"""ocelad warm: compile the kernels ahead of their first use."""
 
 from __future__ import annotations
 
 import click
 
 
-@click.command(short_help="Compile the fast engine's kernels ahead of their first use.")
+@click.command(short_help="Compile all kernels ahead of their first use.")
 def warm() -> None:
-    """Compile the kernels of the fast engine, of diagonal metrics, of scores and of LMNN now; the first use will not
-    wait.
+    """Compile the kernels of all engines, of the adaptive method, of the scores and of LMNN.
 
-    It takes about a minute. What is compiled is kept on disk, beside the package or in NUMBA_CACHE_DIR.
+    Without this, the first use of each compiles it. It takes about a minute. The compiled kernels are cached on disk,
+    next to the package or in the folder NUMBA_CACHE_DIR.
 
     \b
     Example:

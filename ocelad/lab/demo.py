@@ -1,4 +1,4 @@
-"""The demonstration: both methods on the paper's drifting stream, beside doing nothing and one fixed rate."""
+"""The demonstration: four methods on the paper's drifting stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from ocelad._typing import Floats
 from ocelad._validation import check_integer
 from ocelad.adaptive.track import track_adaptive
-from ocelad.engines.track import track_metric
+from ocelad.engines.rice import track_metric
 from ocelad.ensemble.schedule import Schedule
 from ocelad.evaluation.plots import draw_shares, pyplot
 from ocelad.evaluation.prequential import Alone, Frozen, Row, Tracker, prequential
@@ -24,87 +24,104 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ADAPTIVE = "adaptive"
-TRACKED = "RICE-OCELAD"
+RICE = "RICE-OCELAD"
 EUCLIDEAN = "Euclidean"
-# The best of 1e-3, 3e-3 and 1e-2 in the first, static phase: what one would choose before anything drifts
+# The best of 1e-3, 3e-3 and 1e-2 in the first phase, in which nothing drifts
 # (ocelad compare comid:loss=logistic,step_size=1e-3 ... --first-seed 0).
-FIXED_RATE = 3e-3
-FIXED = f"COMID {FIXED_RATE:g}"
-COLORS = {ADAPTIVE: "#009E73", TRACKED: "#0072B2", FIXED: "#D55E00", EUCLIDEAN: "#777777"}
+FIXED_STEP_SIZE = 3e-3
+FIXED = f"COMID {FIXED_STEP_SIZE:g}"
+COLORS = {ADAPTIVE: "#009E73", RICE: "#0072B2", FIXED: "#D55E00", EUCLIDEAN: "#777777"}
 EVALUATIONS = 60
+# More scales than any stream has.
+_MAX_SCALES = 64
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """Where the demonstration is: the round that passed, and what the last evaluation said."""
+class DemoProgress:
+    """The state of the demonstration after a round.
+
+    Attributes
+    ----------
+    round : int
+    phase : Phase
+    knn_error : float or None
+        The error of the method adaptive at the last evaluation; None before the first.
+    top_length : int
+        The interval length of RICE-OCELAD that had the largest share since the last evaluation.
+    """
 
     round: int
     phase: Phase
     knn_error: float | None
-    heaviest_length: int
+    top_length: int
 
 
 class Demo:
-    """One run over the stream; iterate over it to make it happen, then draw it.
+    """One run over the stream. Iterating over it runs it; then it can be drawn.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the stream.
+    rounds : int
+        Length of the stream; the paper's phases are scaled to fit.
 
     Examples
     --------
     >>> demo = Demo(seed=0, rounds=60)
-    >>> [snapshot.round for snapshot in demo][-1]
+    >>> [progress.round for progress in demo][-1]
     60
     >>> len(demo.rows)  # 60 evaluations of four methods
     240
     """
 
     def __init__(self, seed: int = 0, rounds: int = 6000) -> None:
-        self.stream = DriftingClusters(phases_of(rounds), seed=seed)
+        self.stream = DriftingClusters(scale_phases(rounds), seed=seed)
         self.every = max(1, len(self.stream) // EVALUATIONS)
         self.rows: list[Row] = []
         self.shares: list[Floats] = []
         self.share_rounds: list[int] = []
 
-    def __iter__(self) -> Iterator[Snapshot]:
+    def __iter__(self) -> Iterator[DemoProgress]:
         self.rows, self.shares, self.share_rounds = [], [], []
         n = self.stream.n_features
         start = Metric(np.eye(n) / n)
-        tracker = track_metric(n)
+        rice = track_metric(n)
         trackers: dict[str, Tracker] = {
             ADAPTIVE: track_adaptive(n),
-            TRACKED: tracker,
-            FIXED: Alone(Comid(start, step_size=FIXED_RATE, loss="logistic")),
+            RICE: rice,
+            FIXED: Alone(Comid(start, step_size=FIXED_STEP_SIZE, loss="logistic")),
             EUCLIDEAN: Frozen(start),
         }
-        sums, error = np.zeros(64), None
+        sums, error = np.zeros(_MAX_SCALES), None
         for moment, rows in prequential(self.stream, trackers, every=self.every):
             self.rows += rows
             for row in rows:
                 error = row.knn_error if row.method == ADAPTIVE else error
-            probabilities = tracker.round_state.probabilities
+            probabilities = rice.round_state.probabilities
             sums[: len(probabilities)] += probabilities
             if rows:
-                # Averaged since the last evaluation: the weights swing with every start of an interval.
+                # The weights change with every start of an interval, so that the mean since the last evaluation is
+                # shown.
                 self.shares.append(sums / sums.sum())
                 self.share_rounds.append(moment.round)
-                sums = np.zeros(64)
+                sums = np.zeros(_MAX_SCALES)
             shares = self.shares[-1] if self.shares else sums
-            yield Snapshot(moment.round, moment.phase, error, self._length(int(shares.argmax())))
-
-    def _length(self, scale: int) -> int:
-        return Schedule().scale(scale).length
+            yield DemoProgress(moment.round, moment.phase, error, _interval_length(int(shares.argmax())))
 
     def overall(self, method: str) -> tuple[float, float]:
-        """Mean k-NN error and NMI of a method over the whole stream."""
-        return _means(row for row in self.rows if row.method == method)
+        """Return the mean k-NN error and the mean NMI of a method over the whole stream."""
+        return _mean_scores(row for row in self.rows if row.method == method)
 
     def by_phase(self, method: str) -> list[tuple[float, float]]:
-        """Mean k-NN error and NMI of a method in each phase."""
+        """Return the mean k-NN error and the mean NMI of a method in each phase."""
         return [
-            _means(row for row in self.rows if row.method == method and row.phase == phase.name)
+            _mean_scores(row for row in self.rows if row.method == method and row.phase == phase.name)
             for phase in self.stream.phases
         ]
 
     def draw(self, path: str | Path) -> None:
-        """Three rows over time: drift rate, k-NN error, and the share of each scale."""
+        """Draw three panels over time: the drift, the k-NN errors, and the share of each interval length."""
         if not self.rows:
             raise RuntimeError("there is nothing to draw yet: iterate over the Demo first")
         plt = pyplot()
@@ -125,7 +142,7 @@ class Demo:
         middle.set_ylim(bottom=0)
         middle.legend(frameon=False, ncols=len(COLORS), loc="lower center", bbox_to_anchor=(0.5, 1.0))
         shares = np.array(self.shares)
-        draw_shares(bottom, self.share_rounds, shares, [self._length(j) for j in range(shares.shape[1])])
+        draw_shares(bottom, self.share_rounds, shares, [_interval_length(j) for j in range(shares.shape[1])])
         bottom.set_xlabel("round")
         for ax in (top, middle, bottom):
             ax.spines[["top", "right"]].set_visible(False)
@@ -133,15 +150,15 @@ class Demo:
         for ax in (middle, bottom):
             for end in np.cumsum([phase.length for phase in self.stream.phases])[:-1]:
                 ax.axvline(end, color="#bbbbbb", linewidth=0.8, zorder=0)
-        metadata = f"ocelad demo --seed {self.stream.seed} --rounds {len(self.stream)}"
-        figure.savefig(path, dpi=120, metadata={"Title": metadata})
+        command = f"ocelad demo --seed {self.stream.seed} --rounds {len(self.stream)}"
+        figure.savefig(path, dpi=120, metadata={"Title": command})
         plt.close(figure)
 
 
-def phases_of(rounds: int) -> tuple[Phase, ...]:
-    """The paper's phases, stretched or squeezed to so many rounds in all.
+def scale_phases(rounds: int) -> tuple[Phase, ...]:
+    """Return the paper's phases, scaled to this number of rounds in total.
 
-    >>> [phase.length for phase in phases_of(600)]
+    >>> [phase.length for phase in scale_phases(600)]
     [100, 100, 100, 100, 200]
     """
     check_integer(rounds, "rounds", at_least=60)
@@ -151,7 +168,11 @@ def phases_of(rounds: int) -> tuple[Phase, ...]:
     return tuple(replace(phase, length=int(length)) for phase, length in zip(PAPER_PHASES, lengths, strict=True))
 
 
-def _means(rows: Iterable[Row]) -> tuple[float, float]:
+def _interval_length(scale: int) -> int:
+    return Schedule().scale(scale).length
+
+
+def _mean_scores(rows: Iterable[Row]) -> tuple[float, float]:
     error, nmi = np.mean([(row.knn_error, row.nmi) for row in rows], axis=0)
     return float(error), float(nmi)
 

@@ -1,1 +1,1 @@
-"""What is computed for the figures: trials that can run anywhere and in any order, and the tables that they come to."""
+"""The experiments of the figures: trials, which can run anywhere and in any order, and the tables made from them."""

@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 
 from ocelad._validation import check_integer
-from ocelad.engines.rice_bank import RiceBank
 from ocelad.engines.rice import track_metric
+from ocelad.engines.rice_bank import RiceBank
 from ocelad.ensemble.bank import RoundState
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.ensemble.schedule import Schedule
@@ -57,7 +57,7 @@ class StartRecorder(RiceBank):
         return started
 
 
-def schedule_trial(task: Task, given: None) -> Answer:
+def schedule_trial(task: Task, context: None) -> Answer:
     """Return the share of each active scale in each of the first rounds, and the starts of the learners.
 
     >>> answer = schedule_trial({"seed": 0, "rounds": 4}, None)
@@ -67,7 +67,7 @@ def schedule_trial(task: Task, given: None) -> Answer:
     [1, 2, 2, 3]
     """
     stream = DriftingClusters([Phase("", "A", 0.0, task["rounds"])], seed=task["seed"])
-    settings = dict(METHODS[METHOD].values)
+    settings = dict(METHODS[METHOD].settings)
     recorded: list[tuple[int, int, int | None]] = []
     first = Metric(np.eye(stream.n_features) / stream.n_features)
     tracker = Ocelad(StartRecorder(recorded, start=first, **settings))
@@ -79,7 +79,7 @@ def schedule_trial(task: Task, given: None) -> Answer:
     return {"shares": shares, "starts": starts, "lengths": lengths, "step_sizes": steps}
 
 
-def long_trial(task: Task, given: None) -> Answer:
+def long_trial(task: Task, context: None) -> Answer:
     """Return the share and the loss of each scale over the paper's stream, averaged over blocks of rounds.
 
     >>> answer = long_trial({"seed": 0, "rounds": 200}, None)
@@ -87,7 +87,7 @@ def long_trial(task: Task, given: None) -> Answer:
     (2, 8)
     """
     stream = DriftingClusters(scale_phases(task["rounds"]), seed=task["seed"])
-    tracker = track_metric(stream.n_features, **METHODS[METHOD].values)
+    tracker = track_metric(stream.n_features, **METHODS[METHOD].settings)
     shares, losses = (np.zeros((len(stream), tracker.schedule.n_active(len(stream)))) for _ in range(2))
     for t, event in enumerate(stream.events()):
         info = tracker.step(event)

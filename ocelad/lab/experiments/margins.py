@@ -1,4 +1,4 @@
-"""The margin constraints of equation (2) before and after a COMID learner has seen pairs, in the plane (figure 1)."""
+"""The margin constraints of equation (2) in the plane, before and after learning by COMID (figure 1)."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ import numpy as np
 
 from ocelad._typing import Floats
 from ocelad._validation import check_integer
-from ocelad.lab.experiments.columns import columns
+from ocelad.lab.experiments.to_columns import to_columns
 from ocelad.lab.runner import Answer, Runner, Task
 from ocelad.learners.comid import Comid
 from ocelad.metric import Metric
 from ocelad.pairs import Event
 
-#: Three classes side by side, long in one direction and narrow in the other, which tells them apart.
+#: Three classes side by side, elongated in one direction and narrow in the other, which separates them.
 CENTRES = ((0.0, 0.0), (1.6, -0.9), (-1.5, 1.3))
 SPREADS = (0.3, 1.4)
 ANGLE = 0.6
 POINTS_PER_CLASS = 16
-#: Where the learner starts: such distances that most pairs are near the threshold.
+#: The start of the learner, with which most pairs are near the threshold.
 FIRST_SCALE, FIRST_THRESHOLD = 0.7, 3.0
 STEP_SIZE = 0.02
 
 
-class Places(NamedTuple):
-    """Points of the plane and their classes; the point of interest is the first."""
+class LabelledPoints(NamedTuple):
+    """Points of the plane with their classes; the first is the point of interest."""
 
     points: Floats
     classes: np.ndarray
 
 
-def scattered(seed: int, per_class: int = POINTS_PER_CLASS) -> Places:
-    """Three classes, as many points in each, and first the one that is nearest to the middle of its class.
+def draw_points(seed: int, per_class: int = POINTS_PER_CLASS) -> LabelledPoints:
+    """Draw three classes of equal size; the first point is the one nearest to the centre of its class.
 
-    >>> places = scattered(seed=0)
-    >>> places.points.shape, places.classes[0]
+    >>> sample = draw_points(seed=0)
+    >>> sample.points.shape, sample.classes[0]
     ((48, 2), np.int64(0))
     """
     rng = np.random.default_rng(seed)
@@ -45,40 +45,46 @@ def scattered(seed: int, per_class: int = POINTS_PER_CLASS) -> Places:
     points = rng.normal(size=(len(classes), 2)) * SPREADS + np.array(CENTRES)[classes]
     first = np.square(points[:per_class]).sum(axis=1).argmin()
     order = np.append(first, np.delete(np.arange(len(classes)), first))
-    round_state = np.array([[np.cos(ANGLE), -np.sin(ANGLE)], [np.sin(ANGLE), np.cos(ANGLE)]])
-    return Places((points @ round_state.T)[order], classes[order])
+    rotation = np.array([[np.cos(ANGLE), -np.sin(ANGLE)], [np.sin(ANGLE), np.cos(ANGLE)]])
+    return LabelledPoints((points @ rotation.T)[order], classes[order])
 
 
-def trial(task: Task, given: None) -> Answer:
-    """A COMID learner sees pairs of points; what is violated before and after, among them and among new points.
+def trial(task: Task, context: None) -> Answer:
+    """Train a COMID learner on pairs of points; return the violations before and after, also among new points.
 
     >>> answer = trial({"seed": 0, "pairs": 100}, None)
     >>> answer["before"]["violated"]["all"] > answer["after"]["violated"]["all"]
     True
     """
-    places, others = scattered(2 * task["seed"]), scattered(2 * task["seed"] + 1)
+    sample, new = draw_points(2 * task["seed"]), draw_points(2 * task["seed"] + 1)
     learner = Comid(Metric(FIRST_SCALE * np.eye(2), FIRST_THRESHOLD), step_size=STEP_SIZE)
     before = learner.play()
     rng = np.random.default_rng([task["seed"], task["pairs"]])
     for _ in range(task["pairs"]):
-        first, second = rng.choice(len(places.points), size=2, replace=False)
-        same = places.classes[first] == places.classes[second]
-        learner.update(Event(places.points[first] - places.points[second], 1.0 if same else -1.0))
-    told = {"before": _told(before, places, others), "after": _told(learner.play(), places, others)}
-    return {"points": places.points.tolist(), "classes": places.classes.tolist(), **told}
+        first, second = rng.choice(len(sample.points), size=2, replace=False)
+        same = sample.classes[first] == sample.classes[second]
+        learner.update(Event(sample.points[first] - sample.points[second], 1.0 if same else -1.0))
+    return {
+        "points": sample.points.tolist(),
+        "classes": sample.classes.tolist(),
+        "before": _evaluate(before, sample, new),
+        "after": _evaluate(learner.play(), sample, new),
+    }
 
 
-def tables(runner: Runner, data: Path | None, /, *, trials: int, first_seed: int, pairs: int) -> dict[str, Any]:
-    """Where the points of the first trial are, what the metric is, and how much is violated in all trials.
+def compute_tables(
+    runner: Runner, reviews_folder: Path | None, /, *, trials: int, first_seed: int, pairs: int
+) -> dict[str, Any]:
+    """Compute the points and metrics of the first trial, and the shares of violated constraints in all trials.
 
     Parameters
     ----------
     trials, first_seed : int
-        How many sets of points, and the seed of the first, which is drawn.
+        The number of samples of points, and the seed of the first, which the figure shows.
     pairs : int
-        How many pairs the learner sees.
+        The number of pairs that the learner sees.
     """
-    del data  # the points are drawn
+    del reviews_folder  # the points are synthetic
     check_integer(trials, "trials", at_least=1)
     check_integer(first_seed, "first_seed", at_least=0)
     check_integer(pairs, "pairs", at_least=1)
@@ -90,15 +96,16 @@ def tables(runner: Runner, data: Path | None, /, *, trials: int, first_seed: int
         metrics.append({"when": when, "threshold": answers[0][when]["threshold"], "M11": M11, "M12": M12, "M22": M22})
         for task, answer in zip(tasks, answers, strict=True):
             violated.append({"trial": task["seed"], "when": when, **answer[when]["violated"]})
-    return {"points": _points(answers[0]), "metrics": columns(metrics), "violated": columns(violated)}
+    return {"points": _point_table(answers[0]), "metrics": to_columns(metrics), "violated": to_columns(violated)}
 
 
-def in_place(metric: Metric, points: Floats) -> Floats:
-    """The points where the metric sees them, the first of them at the origin.
+def map_points(metric: Metric, points: Floats) -> Floats:
+    """Map points so that their Euclidean distances are those of the metric, with the first point at the origin.
 
-    By the symmetric root of M, so that nothing turns: of all maps with these distances the one nearest to the points.
+    The map is the symmetric square root of M, which does not rotate the points: of all linear maps with these
+    distances it changes the points least.
 
-    >>> in_place(Metric([[4.0, 0.0], [0.0, 1.0]]), np.array([[1.0, 1.0], [2.0, 3.0]]))
+    >>> map_points(Metric([[4.0, 0.0], [0.0, 1.0]]), np.array([[1.0, 1.0], [2.0, 3.0]]))
     array([[0., 0.],
            [2., 2.]])
     """
@@ -108,7 +115,7 @@ def in_place(metric: Metric, points: Floats) -> Floats:
 
 
 def is_violated(squared: Floats, same: np.ndarray, threshold: float) -> np.ndarray:
-    """Whether a pair breaks equation (2): ``d2 <= mu - 1`` if it is similar, ``d2 >= mu + 1`` if not.
+    """Return whether each pair violates equation (2): ``d2 <= mu - 1`` if it is similar, ``d2 >= mu + 1`` if not.
 
     >>> is_violated(np.array([1.0, 1.5, 3.0, 2.5]), np.array([True, True, False, False]), threshold=2.0)
     array([False,  True, False,  True])
@@ -116,9 +123,10 @@ def is_violated(squared: Floats, same: np.ndarray, threshold: float) -> np.ndarr
     return np.where(same, squared > threshold - 1.0, squared < threshold + 1.0)
 
 
-def _told(metric: Metric, places: Places, others: Places) -> dict[str, Any]:
+def _evaluate(metric: Metric, sample: LabelledPoints, new: LabelledPoints) -> dict[str, Any]:
+    """Return the metric, and the shares of violated constraints among the sample and among new points."""
     violated = {}
-    for name, (points, classes) in (("", places), ("new_", others)):
+    for name, (points, classes) in (("", sample), ("new_", new)):
         first, second = np.array(list(combinations(range(len(points)), 2))).T
         u, same = points[first] - points[second], classes[first] == classes[second]
         broken = is_violated(((u @ metric.matrix) * u).sum(axis=1), same, metric.threshold)
@@ -128,13 +136,13 @@ def _told(metric: Metric, places: Places, others: Places) -> dict[str, Any]:
     return {"matrix": metric.matrix.tolist(), "threshold": metric.threshold, "violated": violated}
 
 
-def _points(shown: Answer) -> dict[str, Any]:
-    points, classes = np.array(shown["points"]), np.array(shown["classes"])
+def _point_table(answer: Answer) -> dict[str, Any]:
+    points, classes = np.array(answer["points"]), np.array(answer["classes"])
     table: dict[str, Any] = {"class": classes, "x1": points[:, 0], "x2": points[:, 1]}
     for when in ("before", "after"):
-        metric = Metric(shown[when]["matrix"], shown[when]["threshold"])
-        places = in_place(metric, points)
-        squared = np.square(places).sum(axis=1)
-        table[f"{when}_x1"], table[f"{when}_x2"] = places.T
+        metric = Metric(answer[when]["matrix"], answer[when]["threshold"])
+        mapped = map_points(metric, points)
+        squared = np.square(mapped).sum(axis=1)
+        table[f"{when}_x1"], table[f"{when}_x2"] = mapped.T
         table[f"{when}_violated"] = is_violated(squared, classes == classes[0], metric.threshold)
     return table

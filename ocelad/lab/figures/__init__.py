@@ -1,8 +1,8 @@
-"""The paper's figures, each by one command: rows are computed and saved, and drawn apart from that.
+"""The paper's figures. Computing a figure's data and drawing them are separate steps.
 
 >>> from ocelad.lab.figures import FIGURES
 >>> FIGURES["3"].title
-'A changing metric is tracked'
+'Tracking a changing metric'
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from ocelad.lab.figures import embeddings, intervals, margins, regret, review_drift, tracking
 from ocelad.lab.figures.figure import Claim as Claim
 from ocelad.lab.figures.figure import Figure as Figure
-from ocelad.lab.figures.rows import Rows as Rows
+from ocelad.lab.figures.figure_data import FigureData as FigureData
 
-#: Those of the paper by their numbers, and one beside them.
+#: The figures by name: those of the paper by their numbers, and "regret", which the paper does not have.
 FIGURES: dict[str, Figure] = {
     figure.name: figure
     for figure in (

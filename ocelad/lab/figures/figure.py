@@ -1,8 +1,8 @@
-"""``Figure``: what is computed for it, how it is drawn, and what it says beside the paper.
+"""``Figure``: how a figure is computed and drawn, and how it compares with the paper.
 
-An experiment (``ocelad/lab/experiments/``) computes tables from trials that a ``Runner`` runs; a figure
-(``ocelad/lab/figures/``) draws them and says what they show. So a picture can be drawn anew from saved rows, and a change
-of the drawing makes no trial void.
+An experiment (``ocelad/lab/experiments/``) computes tables from trials that a ``Runner`` runs. The figure of the same
+name (``ocelad/lab/figures/``) draws them and checks the paper's claims. Since drawing is separate, saved data can be
+drawn again, and a change of the drawing does not invalidate finished trials.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from typing import Any, NamedTuple, TypeAlias
 
 import ocelad
 from ocelad._validation import check_choice
-from ocelad.lab.figures.rows import Rows, Table
+from ocelad.lab.figures.figure_data import FigureData, Table
 from ocelad.lab.journal import PACKAGES
 from ocelad.lab.runner import Runner
 
 Tables: TypeAlias = Mapping[str, Table]
 
 
-class Shown(NamedTuple):
-    """A table for readers: what is at the head of its columns, and its rows, as text."""
+class SummaryTable(NamedTuple):
+    """The main numbers of a figure as a table of text: the headings of its columns, and its rows."""
 
-    head: list[str]
-    body: list[list[str]]
+    columns: list[str]
+    rows: list[list[str]]
 
 
 class Claim(NamedTuple):
-    """Something that the paper says, and what the rows say of it.
+    """A claim of the paper and what the computed data say about it.
 
     Attributes
     ----------
     what : str
-        What is looked at, such as "SAOL: mean k-NN error".
+        The subject, such as "SAOL: mean k-NN error".
     paper, ours : str
-        What the paper says, or shows, and what came out here.
+        What the paper states or shows, and what was computed here.
     agrees : bool or None
-        Whether that is the same in kind; None where the paper says nothing that could be held against it.
+        Whether both agree qualitatively; None if the paper makes no claim, or the data cannot decide it.
     remark : str
-        Why, or what else must be known of it.
+        The reason, or a caveat.
     """
 
     what: str
@@ -53,60 +53,61 @@ class Claim(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Whether it agrees, in a word."""
+        """``agrees`` as "yes", "no" or "-"."""
         return {True: "yes", False: "no", None: "-"}[self.agrees]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the paper, or one beside it.
+    """A figure of the paper, or an additional one.
 
     Attributes
     ----------
     name, title : str
-    experiment : callable -> tables
-        Called with a runner, ``data`` and the settings;
-        ``data`` is the folder of the reviews, or None for where they are by default.
-    draw : callable (rows) -> matplotlib figure
-    claims : callable (rows) -> list of Claim
-    shown : callable (rows) -> Shown, or None
-        The main numbers, where the claims do not say them all.
+    experiment : callable (runner, reviews_folder, **settings) -> tables
+        Computes the tables. The folder is None for the default location of the reviews.
+    draw : callable (data) -> matplotlib figure
+    claims : callable (data) -> list of Claim
+    summarize : callable (data) -> SummaryTable, or None
+        The main numbers, for figures whose claims do not contain all of them.
     settings : dict
-        What the experiment is called with, at full size; "first_seed" and "trials" are called so in all figures.
+        The settings of the experiment at full size. All figures use the names "first_seed" and "trials".
     quick : dict
-        What of it is smaller, to have something to look at in seconds.
+        The settings that differ in a quick run of some seconds.
     needs_reviews : bool
-        Whether it is about the reviews, which are not part of the package.
+        Whether it needs the reviews, which are not part of the package.
     departures : str
-        Where it is not done as in the paper, or the paper does not say how it was done.
+        Where the computation differs from the paper, or the paper does not specify it.
     """
 
     name: str
     title: str
     experiment: Callable[..., Tables]
-    draw: Callable[[Rows], Any]
-    claims: Callable[[Rows], list[Claim]]
-    shown: Callable[[Rows], Shown] | None = None
+    draw: Callable[[FigureData], Any]
+    claims: Callable[[FigureData], list[Claim]]
+    summarize: Callable[[FigureData], SummaryTable] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     quick: Mapping[str, Any] = field(default_factory=dict)
     needs_reviews: bool = False
     departures: str = ""
 
-    def chosen(self, *, quick: bool = False, **changed: Any) -> dict[str, Any]:
-        """The settings with some of them changed; another kind of value than the usual one is refused."""
+    def resolve_settings(self, *, quick: bool = False, **changed: Any) -> dict[str, Any]:
+        """Return all settings with some of them changed; raise if a value has another type than the default."""
         for name, value in changed.items():
             check_choice(name, f"a setting of figure {self.name}", self.settings)
-            usual = self.settings[name]
-            if type(value) is not type(usual) and not (isinstance(usual, float) and isinstance(value, int)):
+            default = self.settings[name]
+            if type(value) is not type(default) and not (isinstance(default, float) and type(value) is int):
                 raise TypeError(
-                    f"{name} of figure {self.name} is {value!r}; accepted: {type(usual).__name__}, such as {usual!r}"
+                    f"{name} of figure {self.name} must be {type(default).__name__}, such as {default!r}; got {value!r}"
                 )
         return {**self.settings, **(self.quick if quick else {}), **changed}
 
-    def rows(self, runner: Runner | None = None, *, data: Path | None = None, **settings: Any) -> Rows:
-        """Compute what it is drawn from; settings that are not given are those of the full size."""
-        chosen = self.chosen(**settings)
-        tables = self.experiment(runner or Runner(), data, **chosen)
+    def compute(
+        self, runner: Runner | None = None, *, reviews_folder: Path | None = None, **settings: Any
+    ) -> FigureData:
+        """Compute the data of the figure; settings that are not given are those of the full size."""
+        resolved = self.resolve_settings(**settings)
+        tables = self.experiment(runner or Runner(), reviews_folder, **resolved)
         versions = {"python": platform.python_version(), **{package: version(package) for package in PACKAGES}}
-        metadata = {"figure": self.name, "settings": chosen, "version": ocelad.__version__, "versions": versions}
-        return Rows(metadata, {name: dict(table) for name, table in tables.items()})  # type: ignore[arg-type]
+        metadata = {"figure": self.name, "settings": resolved, "version": ocelad.__version__, "versions": versions}
+        return FigureData(metadata, {name: dict(table) for name, table in tables.items()})  # type: ignore[arg-type]

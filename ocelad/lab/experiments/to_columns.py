@@ -1,4 +1,4 @@
-"""Rows become columns."""
+"""Convert rows to columns."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 
-def columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """A table of rows that all have the same names.
+def to_columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return the columns of a table, given its rows; all rows have the same names.
 
-    >>> columns([{"trial": 0, "loss": 1.5}, {"trial": 1, "loss": 0.5}])
+    >>> to_columns([{"trial": 0, "loss": 1.5}, {"trial": 1, "loss": 0.5}])
     {'trial': [0, 1], 'loss': [1.5, 0.5]}
     """
     table: dict[str, list[Any]] = {}

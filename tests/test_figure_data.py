@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocelad.lab.figures.rows import Rows
+from ocelad.lab.figures.figure_data import FigureData
 
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(lambda text: text.strip() == text)
 names = texts.map(lambda text: f"x{text}")
@@ -28,9 +28,9 @@ class TestFiles:
     @given(metadata=st.dictionaries(names, st.integers() | names), columns=st.dictionaries(names, columns, min_size=1))
     def test_what_was_saved_comes_back(self, tmp_path_factory, format, metadata, columns):
         folder = tmp_path_factory.mktemp("rows")
-        rows = Rows(metadata, {"one": columns, "two": table()})
+        rows = FigureData(metadata, {"one": columns, "two": table()})
         first = [path.read_bytes() for path in rows.save(folder, format)]
-        again = Rows.load(folder)
+        again = FigureData.load(folder)
         assert again.metadata == metadata
         assert {name: list(each) for name, each in again.tables.items()} == {
             name: list(each) for name, each in rows.tables.items()
@@ -41,76 +41,76 @@ class TestFiles:
 
     def test_only_one_format_is_left(self, tmp_path, format):
         other = {"csv": "parquet", "parquet": "csv"}[format]
-        Rows({}, {"one": table()}).save(tmp_path, other)
-        Rows({"now": 1}, {"one": table()}).save(tmp_path, format)
+        FigureData({}, {"one": table()}).save(tmp_path, other)
+        FigureData({"now": 1}, {"one": table()}).save(tmp_path, format)
         assert [path.name for path in tmp_path.iterdir()] == [f"one.{format}"]
-        assert Rows.load(tmp_path).metadata == {"now": 1}
+        assert FigureData.load(tmp_path).metadata == {"now": 1}
 
     @pytest.mark.parametrize("content", [b"", b"a,b\n1,2\n", b"# ocelad figure {broken\na\n1\n", b"\xff\xfe\x00"])
     def test_other_files_are_refused_by_name(self, tmp_path, format, content):
         (tmp_path / f"one.{format}").write_bytes(content)
         with pytest.raises(ValueError, match=rf"one\.{format}' is no file of rows"):
-            Rows.load(tmp_path)
+            FigureData.load(tmp_path)
 
     def test_truncated_files_are_refused(self, tmp_path, format):
-        (path,) = Rows({}, {"one": table()}).save(tmp_path, format)
+        (path,) = FigureData({}, {"one": table()}).save(tmp_path, format)
         whole = path.read_bytes()
         for cut in (1, 4, 12, len(whole.splitlines()[-1]) + 1):
             path.write_bytes(whole[: len(whole) - cut])
             with pytest.raises(ValueError, match="no file of rows"):
-                Rows.load(tmp_path)
+                FigureData.load(tmp_path)
 
 
 def test_text_that_looks_like_numbers_stays_text(tmp_path):
-    Rows({}, {"one": {"label": ["1", "2"], "word": ["True", "nan"]}}).save(tmp_path)
-    loaded = Rows.load(tmp_path).tables["one"]
+    FigureData({}, {"one": {"label": ["1", "2"], "word": ["True", "nan"]}}).save(tmp_path)
+    loaded = FigureData.load(tmp_path).tables["one"]
     assert loaded["label"].tolist() == ["1", "2"]
     assert loaded["word"].tolist() == ["True", "nan"]
 
 
 @pytest.mark.parametrize(("old", "new"), [("2.5", "much"), ("True", "perhaps"), ("7", "7.5"), ("2.5,", "")])
 def test_cells_of_another_kind_are_refused(tmp_path, old, new):
-    (path,) = Rows({}, {"one": {"error": [2.5], "found": [True], "round": [7]}}).save(tmp_path)
+    (path,) = FigureData({}, {"one": {"error": [2.5], "found": [True], "round": [7]}}).save(tmp_path)
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(ValueError, match="is no file of rows"):
-        Rows.load(tmp_path)
+        FigureData.load(tmp_path)
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_tables_of_an_earlier_run_go_and_other_files_stay(tmp_path, format):
     (tmp_path / "mine.csv").write_text("a,b\n1,2\n")
-    Rows({}, {"one": table(), "two": table()}).save(tmp_path, format)
-    Rows({}, {"one": table()}).save(tmp_path, format)
+    FigureData({}, {"one": table(), "two": table()}).save(tmp_path, format)
+    FigureData({}, {"one": table()}).save(tmp_path, format)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.csv", f"one.{format}"]
 
 
 def test_tables_that_are_missing_are_named(tmp_path):
-    Rows({}, {"one": table(), "two": table()}).save(tmp_path)
+    FigureData({}, {"one": table(), "two": table()}).save(tmp_path)
     (tmp_path / "two.csv").unlink()
     with pytest.raises(FileNotFoundError, match="two is not in"):
-        Rows.load(tmp_path)
+        FigureData.load(tmp_path)
 
 
 def test_a_folder_without_rows(tmp_path):
     with pytest.raises(FileNotFoundError, match="there are no rows in the folder"):
-        Rows.load(tmp_path / "nowhere")
+        FigureData.load(tmp_path / "nowhere")
 
 
 def test_files_of_different_runs_are_not_mixed(tmp_path):
     for run in (1, 2):
-        Rows({"run": run}, {"one": table(), "two": table()}).save(tmp_path / f"{run}")
+        FigureData({"run": run}, {"one": table(), "two": table()}).save(tmp_path / f"{run}")
     (tmp_path / "1" / "one.csv").replace(tmp_path / "2" / "one.csv")
     with pytest.raises(ValueError, match="are of different runs"):
-        Rows.load(tmp_path / "2")
+        FigureData.load(tmp_path / "2")
 
 
 @pytest.mark.parametrize("columns", [{"a": [1], "b": [1, 2]}, {"a": [[1]]}])
 def test_columns_of_other_shapes_are_refused(columns):
     with pytest.raises(ValueError, match="accepted: one length for all"):
-        Rows({}, {"one": columns})
+        FigureData({}, {"one": columns})
 
 
 def test_where():
-    rows = Rows({}, {"one": {"a": ["x", "y", "x"], "b": [1, 1, 2], "c": [0.1, 0.2, 0.3]}})
+    rows = FigureData({}, {"one": {"a": ["x", "y", "x"], "b": [1, 1, 2], "c": [0.1, 0.2, 0.3]}})
     assert rows.where("one", a="x")["c"].tolist() == [0.1, 0.3]
     assert rows.where("one", a="x", b=2)["c"].tolist() == [0.3]

@@ -16,11 +16,11 @@ from ocelad import Metric, Ocelad, track_metric
 from ocelad.evaluation.plots import pyplot
 from ocelad.evaluation.streams import DriftingClusters, Phase
 from ocelad.lab.baselines.saol import saol
-from ocelad.lab.demo import phases_of
-from ocelad.lab.experiments.intervals import BLOCK, Watched
-from ocelad.lab.experiments.margins import POINTS_PER_CLASS, in_place, is_violated, scattered
-from ocelad.lab.experiments.regret import fitted_scale, told_lengths
-from ocelad.lab.figures import FIGURES, Rows
+from ocelad.lab.demo import scale_phases
+from ocelad.lab.experiments.intervals import BLOCK, StartRecorder
+from ocelad.lab.experiments.margins import POINTS_PER_CLASS, draw_points, is_violated, map_points
+from ocelad.lab.experiments.regret import fit_scale, table_lengths
+from ocelad.lab.figures import FIGURES, FigureData
 from ocelad.lab.figures.intervals import Interval, all_intervals, lineage
 from ocelad.lab.runner import Runner
 
@@ -33,8 +33,8 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def small():
-    runner = Runner(engine="threads", n_jobs=1)
-    return {name: FIGURES[name].rows(runner, **settings) for name, settings in SMALL.items()}
+    runner = Runner(backend="threads", n_jobs=1)
+    return {name: FIGURES[name].compute(runner, **settings) for name, settings in SMALL.items()}
 
 
 @pytest.fixture(params=SMALL)
@@ -44,7 +44,7 @@ def name(request):
 
 def doctored(rows, table, **changes):
     """The same rows with other columns in one table."""
-    return Rows(rows.metadata, {**rows.tables, table: {**rows.tables[table], **changes}})
+    return FigureData(rows.metadata, {**rows.tables, table: {**rows.tables[table], **changes}})
 
 
 def drawn_numbers(figure):
@@ -62,7 +62,7 @@ def words_of(figure):
 
 
 def test_rows_are_the_same_again_and_whatever_the_number_of_jobs(small, name):
-    again = FIGURES[name].rows(Runner(engine="threads", n_jobs=2), **SMALL[name])
+    again = FIGURES[name].compute(Runner(backend="threads", n_jobs=2), **SMALL[name])
     assert again.tables.keys() == small[name].tables.keys()
     for table, columns in again.tables.items():
         for column, values in columns.items():
@@ -71,13 +71,13 @@ def test_rows_are_the_same_again_and_whatever_the_number_of_jobs(small, name):
 
 def test_a_picture_from_files_is_the_same(small, name, tmp_path):
     small[name].save(tmp_path)
-    loaded = Rows.load(tmp_path)
+    loaded = FigureData.load(tmp_path)
     fresh, again = FIGURES[name].draw(small[name]), FIGURES[name].draw(loaded)
     for one, other in zip(drawn_numbers(fresh), drawn_numbers(again), strict=True):
         np.testing.assert_array_equal(one, other)
     assert [text.get_text() for text in words_of(fresh)] == [text.get_text() for text in words_of(again)]
     assert FIGURES[name].claims(loaded) == FIGURES[name].claims(small[name])
-    assert FIGURES[name].shown(loaded) == FIGURES[name].shown(small[name])
+    assert FIGURES[name].summarize(loaded) == FIGURES[name].summarize(small[name])
     pyplot().close("all")
 
 
@@ -110,7 +110,7 @@ def test_pictures_can_be_read(small, name):
 )
 def test_refuses_settings(name, changed, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
-        FIGURES[name].rows(Runner(), **changed)
+        FIGURES[name].compute(Runner(), **changed)
 
 
 # Figure 1
@@ -122,7 +122,7 @@ def test_refuses_settings(name, changed, sentence):
 )
 def test_points_are_placed_at_the_distances_of_the_metric(root, points):
     metric = Metric(root.T @ root)
-    places = in_place(metric, points)
+    places = map_points(metric, points)
     assert places[0].tolist() == [0, 0]
     for first, second in combinations(range(5), 2):
         expected = np.linalg.norm(root @ (points[first] - points[second]))
@@ -131,14 +131,14 @@ def test_points_are_placed_at_the_distances_of_the_metric(root, points):
 
 def test_nothing_turns():
     M = np.array([[3.0, 1.0], [1.0, 2.0]])
-    root = in_place(Metric(M), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))[1:]
+    root = map_points(Metric(M), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))[1:]
     np.testing.assert_allclose(root @ root, M, rtol=1e-9)
     np.testing.assert_allclose(root, root.T, rtol=1e-9)
     assert np.linalg.eigvalsh(root)[0] > 0
 
 
 def test_the_first_point_is_the_one_nearest_to_the_middle_of_its_class():
-    points, classes = scattered(seed=4)
+    points, classes = draw_points(seed=4)
     assert classes[0] == 0
     lengths = np.linalg.norm(points[classes == 0], axis=1)  # its class is around the origin
     assert lengths[0] == lengths.min()
@@ -201,7 +201,7 @@ def test_claims_of_figure_1_can_be_false(small):
     when = rows.tables["violated"]["when"]
     backwards = doctored(rows, "violated", when=np.where(when == "before", "after", "before"))
     assert [claim.agrees for claim in FIGURES["1"].claims(backwards)] == [False, False]
-    alone = FIGURES["1"].rows(Runner(engine="threads"), **{**SMALL["1"], "trials": 1})
+    alone = FIGURES["1"].compute(Runner(backend="threads"), **{**SMALL["1"], "trials": 1})
     assert [claim.agrees for claim in FIGURES["1"].claims(alone)] == [False, False]  # one trial shows nothing
 
 
@@ -233,7 +233,7 @@ def test_intervals_and_starts_are_those_of_the_definition(small):
 @pytest.mark.parametrize(("starts", "finest"), [("scratch", "carry"), ("ensemble", "carry"), ("below", "reset")])
 def test_a_start_from_elsewhere_is_not_taken_for_one_from_below(starts, finest):
     seen = []
-    tracker = Ocelad(Watched(seen, start=Metric(np.eye(25) / 25), step_size=3e-3, starts=starts, finest=finest))
+    tracker = Ocelad(StartRecorder(seen, start=Metric(np.eye(25) / 25), step_size=3e-3, starts=starts, finest=finest))
     for moment in DriftingClusters([Phase("", "A", 0.0, 20)], seed=0):
         tracker.step(moment.event())
     below = {source == scale - 1 for _, scale, source in seen if scale > 0}
@@ -259,7 +259,7 @@ def test_shares_and_losses_of_long_runs_are_means_over_rounds_and_trials(small):
     rounds, scales = 250, 8
     shares, losses = np.zeros((2, 2, rounds, scales))
     for trial, seed in enumerate((5, 6)):
-        events = DriftingClusters(phases_of(rounds), seed=seed).events()
+        events = DriftingClusters(scale_phases(rounds), seed=seed).events()
         states = reference.run([(event.u, event.y) for event in events], 25)[:rounds]
         for t, state in enumerate(states):
             shares[trial, t, : len(state.weights)] = np.array(state.weights) / sum(state.weights)
@@ -277,7 +277,7 @@ def test_shares_and_losses_of_long_runs_are_means_over_rounds_and_trials(small):
 
 
 def test_the_main_numbers_are_of_the_rounds_in_which_all_scales_are_there(small):
-    head, body = FIGURES["2"].shown(small["2"])
+    head, body = FIGURES["2"].summarize(small["2"])
     # Of 250 rounds in stretches of 100 the last begins with round 201, and length 128 was not there in round 101.
     assert "from round 201 on" in head[0]
     last = small["2"].where("long", last_round=250)
@@ -319,7 +319,7 @@ def test_no_other_scale_and_threshold_lose_less(squared, similar, other_scale, o
     def lost(c, mu):
         return sum(max(0.0, 1.0 - label * (mu - c * d2)) for d2, label in zip(squared, y, strict=True))
 
-    c, mu = fitted_scale(squared, y)
+    c, mu = fit_scale(squared, y)
     assert c >= 0
     assert mu >= 1
     assert lost(c, mu) <= lost(other_scale, other_threshold) + 1e-6
@@ -327,7 +327,7 @@ def test_no_other_scale_and_threshold_lose_less(squared, similar, other_scale, o
 
 def test_lengths_that_are_told_go_from_one_round_to_all():
     for rounds in (1, 2, 60, 6000):
-        lengths = told_lengths(rounds)
+        lengths = table_lengths(rounds)
         assert (lengths[0], lengths[-1]) == (1, rounds)
         assert lengths == sorted(set(lengths))
 
@@ -372,7 +372,7 @@ def brute_force(played, compared, movements):
 def test_worst_regrets_are_those_of_brute_force(small):
     rows, found = small["regret"], {}
     for trial, seed in enumerate((3, 4)):
-        moments = list(DriftingClusters(phases_of(60), seed=seed))
+        moments = list(DriftingClusters(scale_phases(60), seed=seed))
         truth = rows.where("truth", trial=seed)
         c, mu = truth["scale"][0], truth["threshold"][0]
         matrices = [c * moment.true_metric().matrix for moment in moments]

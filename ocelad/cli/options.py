@@ -1,0 +1,89 @@
+"""Options that several commands share, and the parsing of ``--set``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import click
+
+Command: TypeAlias = Callable[..., None]
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+tracker_argument = click.argument("tracker", type=click.Path(dir_okay=False, path_type=Path))
+data_folder_option = click.option(
+    "--data-folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="OCELAD_SERVE_FOLDER",
+    default=Path("ocelad-data"),
+    show_default=True,
+    help="The data folder of the service.",
+)
+setting_option = click.option(
+    "--set",
+    "more",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any other setting of MetricTracker, such as max_rank=20. Repeatable.",
+)
+format_option = click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"]),
+    help="The file's format; by default found from its name or its first bytes.",
+)
+
+
+def add_options(command: Command, *options: Callable[[Command], Command]) -> Command:
+    """Add options to a command; ``--help`` lists them in this order."""
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def parse_settings(settings: Mapping[str, Any], more: Iterable[str]) -> dict[str, Any]:
+    """Add the values of ``--set`` to the settings of a tracker; a value that is not JSON is a string.
+
+    >>> parse_settings({"loss": "hinge"}, ["max_rank=20", "engine=lowrank"])
+    {'loss': 'hinge', 'max_rank': 20, 'engine': 'lowrank'}
+    """
+    from ocelad.engines.rice_settings import RICE_SETTINGS
+
+    accepted = sorted({"method", *RICE_SETTINGS})
+    settings = dict(settings)
+    for entry in more:
+        name, equals, value = entry.partition("=")
+        if not equals or name not in accepted:
+            raise click.BadParameter(
+                f"{entry!r} is not NAME=VALUE with one of {', '.join(accepted)}", param_hint="--set"
+            )
+        if name in settings:
+            raise click.BadParameter(f"{name} is given twice", param_hint="--set")
+        try:
+            settings[name] = json.loads(value)
+        except ValueError:
+            settings[name] = value
+    return settings
+
+
+def name_options(message: str) -> str:
+    """Replace the names of function arguments in an error message by those of the options.
+
+    >>> name_options("it has no column 'y'; name it with label=, or the format with format='csv'")
+    "it has no column 'y'; name it with --label, or the format with --format csv"
+    >>> name_options("it has no column of labels; name it with label=, or pass label=False for none")
+    'it has no column of labels; name it with --label'
+    >>> name_options("the columns of fields= are shown only")
+    'the columns of --field are shown only'
+    """
+    message = re.sub(r",? or [^,;]*\b\w+=False[^,;]*", "", message)  # no option means label=False
+    names = "features|fields|format|id_a|id_b|id|items|label|method|skipped|text|time|x|z"
+    message = re.sub(rf"\b({names})=(?=[\s,;.]|$)", lambda match: _option_name(match[1]), message)
+    return re.sub(rf"\b({names})='(\w+)'", lambda match: f"{_option_name(match[1])} {match[2]}", message)
+
+
+def _option_name(argument: str) -> str:
+    return "--field" if argument == "fields" else f"--{argument.replace('_', '-')}"
