@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ocelad import lab as lab
     from ocelad import testing as testing
     from ocelad.adaptive.track import track_adaptive as track_adaptive
-    from ocelad.engines.track import track_metric as track_metric
+    from ocelad.engines.rice import track_metric as track_metric
+    from ocelad.engines.rice_settings import Rice as Rice
     from ocelad.ensemble.bank import Bank as Bank
     from ocelad.ensemble.bank import LearnerBank as LearnerBank
     from ocelad.ensemble.bank import LearnerError as LearnerError
@@ -53,10 +54,11 @@ _HOMES = {
     "QuadrupletTracker": "ocelad.estimators",
     "Relative": "ocelad.pairs",
     "Relatives": "ocelad.pairs",
+    "Rice": "ocelad.engines.rice_settings",
     "RoundInfo": "ocelad.ensemble.weighting",
     "TripletTracker": "ocelad.estimators",
     "track_adaptive": "ocelad.adaptive.track",
-    "track_metric": "ocelad.engines.track",
+    "track_metric": "ocelad.engines.rice",
 }
 
 _MODULES = ("evaluation", "io", "lab", "testing")

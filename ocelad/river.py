@@ -1,4 +1,4 @@
-"""Tracked metrics for River: learned from pairs (PairMetric) or from class labels (LabelMetric), and a k-NN classifier."""
+"""Tracked metrics for River: learned from pairs (PairMetric) or class labels (LabelMetric), and a k-NN classifier."""
 
 from __future__ import annotations
 

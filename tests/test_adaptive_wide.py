@@ -14,7 +14,8 @@ from ocelad import LearnerError, Relative
 from ocelad.adaptive.kernels import platt
 from ocelad.adaptive.many_features import MOST_DIRECTIONS, WATCHED, Watching, WideBank
 from ocelad.adaptive.track import resume, track_adaptive
-from ocelad.engines.track import comid_bank
+from ocelad.engines.build import build_bank
+from ocelad.engines.rice_settings import Rice
 from ocelad.ensemble.schedule import Schedule
 from ocelad.pairs import Event, Events
 from ocelad.testing import check_bank
@@ -211,7 +212,7 @@ def test_the_first_pairs_may_be_of_very_different_lengths():
 
 def test_it_is_a_bank():
     def make() -> Watching:
-        learners, _ = comid_bank(N, Schedule(), engine="lowrank", max_rank=MOST_DIRECTIONS)
+        learners, _ = build_bank(N, Rice(engine="lowrank", max_rank=MOST_DIRECTIONS), Schedule())
         return Watching(learners, N)
 
-    check_bank(make, list(told_by_three(10, 30)), refused=Event(np.ones(3), 1.0))
+    check_bank(make, list(told_by_three(10, 30)), invalid_event=Event(np.ones(3), 1.0))

@@ -21,7 +21,7 @@ from PIL import Image
 from pyarrow import ipc, parquet
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
-from ocelad import LabelMetricTracker, Metric, MetricTracker, TripletTracker
+from ocelad import LabelMetricTracker, Metric, MetricTracker, Rice, TripletTracker
 from ocelad.evaluation.prequential import knn_error
 from ocelad.io import open_output
 
@@ -93,13 +93,13 @@ def test_every_format_gives_the_same_tracker(folder, tmp_path, name):
         input=given,
     )
     tracker = MetricTracker.load(output)
-    assert tracker.metric_ == MetricTracker(method="rice", step_size=0.01).fit(*pairs_of(folder)).metric_
+    assert tracker.metric_ == MetricTracker(method=Rice(step_size=0.01)).fit(*pairs_of(folder)).metric_
     assert tracker.feature_names_in_.tolist() == ["a", "b", "c"]
 
 
 def test_items_and_answers(folder):
     tracker = MetricTracker.load(folder / "songs.tracker")
-    assert tracker.metric_ == MetricTracker(method="rice", step_size=0.01).fit(*pairs_of(folder)).metric_
+    assert tracker.metric_ == MetricTracker(method=Rice(step_size=0.01)).fit(*pairs_of(folder)).metric_
     assert tracker.feature_names_in_.tolist() == ["tempo", "loudness", "length"]
 
 
@@ -231,7 +231,7 @@ def test_distance(folder):
     assert [int(row["similar"]) for row in rows] == tracker.predict(pairs).tolist()
     assert [int(row["line"]) for row in rows] == list(range(2, 402))
     wrong = run("distance", "songs.tracker", "pairs.parquet", cwd=folder, code=1)
-    assert "pairs.parquet has 'a', 'b', 'c', which were not learned from and lacks 'length'" in wrong.stderr
+    assert "pairs.parquet has the unknown features 'a', 'b', 'c' and lacks 'length'" in wrong.stderr
 
 
 def held_out(folder):
@@ -497,7 +497,7 @@ def test_todays_file_begins_where_yesterdays_ended(folder, tmp_path):
     run("track", "yesterday.parquet", "--method", "rice", "--step-size", "0.01", "--quiet", cwd=tmp_path)
     run("track", "today.parquet", "--from", "yesterday.tracker", "--quiet", cwd=tmp_path)
     both = MetricTracker.load(tmp_path / "today.tracker")
-    assert both.metric_ == MetricTracker(method="rice", step_size=0.01).fit(*pairs_of(folder)).metric_
+    assert both.metric_ == MetricTracker(method=Rice(step_size=0.01)).fit(*pairs_of(folder)).metric_
     run("track", "today.parquet", "--resume", "--quiet", cwd=tmp_path)
     assert MetricTracker.load(tmp_path / "today.tracker").n_rounds_ == 400
     assert json.loads(run("inspect", "today.tracker", "--json", cwd=tmp_path).stdout)["rounds"] == 400
@@ -521,7 +521,7 @@ def test_columns_by_their_names(folder, tmp_path):
     pairs, y = pairs_of(folder)
     assert (
         MetricTracker.load(tmp_path / "two.tracker").metric_
-        == MetricTracker(method="rice", step_size=0.01).fit(pairs[:, :, ::2], y).metric_
+        == MetricTracker(method=Rice(step_size=0.01)).fit(pairs[:, :, ::2], y).metric_
     )
     (tmp_path / "odd.csv").write_text('id,"a,b",c\n1,0,0\n2,1,1\n')
     (tmp_path / "odd_answers.csv").write_text("id_a,id_b,same\n1,2,yes\n")

@@ -1,11 +1,11 @@
-"""One COMID step minimises what it says it minimises; what has no meaning is refused."""
+"""Comid: each step minimises its objective, and invalid settings are rejected."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from ocelad import Comid, LearnerError, Metric, MetricTracker, track_metric
+from ocelad import Comid, LearnerError, Metric, MetricTracker, Rice, track_metric
 from ocelad.learners import l1_prox
 from ocelad.learners.losses import LOSSES
 from ocelad.learners.mirror_maps import DIVERGENCES
@@ -25,7 +25,7 @@ def regularize(name: str | None, M: np.ndarray) -> float:
 
 
 def objective(start, event, eta, loss, divergence, regularizer, shrinkage):
-    """What equation (4) minimises, as a function of M."""
+    """Return the objective of equation (4), as a function of M."""
     u, y = event
     slope = LOSSES[loss].slope(y * (start.threshold - u @ start.matrix @ u))
 
@@ -37,7 +37,7 @@ def objective(start, event, eta, loss, divergence, regularizer, shrinkage):
 
 
 def feasible_neighbours(M: np.ndarray, rng: np.random.Generator):
-    """Positive definite matrices around M, near and far, along random and along special directions."""
+    """Yield positive definite matrices near M and far from it, along random and along special directions."""
     n = len(M)
     for size in (1e-6, 1e-4, 1e-2, 0.3):
         for _ in range(30):
@@ -57,8 +57,8 @@ def test_step_minimises_its_objective(loss, divergence, regularizer):
     settings["shrinkage"] = 0.0 if regularizer is None else 0.3
     for y, large in ((1.0, False), (-1.0, False), (1.0, True), (1.0, True)):
         start = random_metric(rng)
-        # Small enough for Burg, whose step would otherwise be halved: that is tested below. A large step towards
-        # a similar pair takes the Frobenius divergence to the boundary.
+        # The step size is small enough for Burg, which halves larger ones (tested below). With the Frobenius divergence,
+        # a large step on a similar pair ends at the boundary of the cone.
         event = Event(rng.normal(size=N), y)
         eta = 0.2 / max(1.0, event.u @ start.matrix @ event.u) ** 2
         if large:
@@ -69,7 +69,6 @@ def test_step_minimises_its_objective(loss, divergence, regularizer):
         value = objective(start, event, eta, **settings)
         least = value(M)
         rounding = 1e-11 * (1 + abs(least))
-        # At a positive definite step, or for the Frobenius divergence at a singular one too.
         assert all(value(other) >= least - rounding for other in feasible_neighbours(M, rng))
         assert any(value(other) > least + rounding for other in feasible_neighbours(M, rng))
         singular += np.linalg.eigvalsh(M)[0] < 1e-12
@@ -83,11 +82,11 @@ def test_threshold_moves_with_the_label_and_stays_at_least_1(y):
     learner = Comid(start, step_size=0.1)
     event = Event(np.array([1.2, 0.0]), y)
     learner.update(event)
-    # The margin is inside 1 for both labels, so the slope is 1; 1.05 - 0.1 would fall below 1.
+    # The margin is below 1 for both labels, so the slope is 1; 1.05 - 0.1 would be below 1.
     assert learner.play().threshold == (1.05 + 0.1 if y > 0 else 1.0)
 
 
-def test_shrinks_even_when_the_pair_is_already_told_apart():
+def test_shrinkage_applies_when_the_slope_is_zero():
     learner = Comid(Metric(np.eye(2), threshold=3.0), step_size=0.1, shrinkage=0.5)
     learner.update(Event(np.zeros(2), 1.0))
     np.testing.assert_allclose(learner.play().matrix, 0.95 * np.eye(2))
@@ -95,13 +94,13 @@ def test_shrinks_even_when_the_pair_is_already_told_apart():
 
 
 @pytest.mark.parametrize("divergence", DIVERGENCES)
-def test_l1_step_carries_a_certificate(divergence):
+def test_the_l1_step_satisfies_the_optimality_conditions(divergence):
     rng = np.random.default_rng(3)
     for n in (2, 5, 12):
         D = DIVERGENCES[divergence].to_dual(random_metric(rng, n).matrix)
         tau = 0.05
         M = l1_prox.shrink(DIVERGENCES[divergence], D, tau)
-        # Optimality, without the solver: psi'(M) = D - Z, with Z = tau sign(M) where M is not zero, inside elsewhere.
+        # Optimality, without the solver: psi'(M) = D - Z, with Z = tau sign(M) where M is nonzero, |Z| <= tau elsewhere.
         if np.linalg.eigvalsh(M)[0] > 1e-9:
             Z = D - DIVERGENCES[divergence].to_dual(M)
             assert np.abs(Z).max() <= tau * (1 + 1e-6)
@@ -111,7 +110,7 @@ def test_l1_step_carries_a_certificate(divergence):
 
 
 def in_blocks(rng, sizes):
-    """A positive definite matrix of blocks, its features in any order."""
+    """Return a block-diagonal positive definite matrix with permuted features."""
     M = np.zeros((sum(sizes), sum(sizes)))
     for end, size in zip(np.cumsum(sizes), sizes, strict=True):
         M[end - size : end, end - size : end] = random_metric(rng, size).matrix
@@ -121,12 +120,12 @@ def in_blocks(rng, sizes):
 
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 1), (4, 3, 1, 1), (9,), (1,)])
-def test_l1_step_in_blocks_is_the_step_of_the_whole(divergence, sizes, monkeypatch):
+def test_the_l1_step_by_blocks_equals_the_step_of_the_whole_matrix(divergence, sizes, monkeypatch):
     rng = np.random.default_rng(sizes)
     divergence, tau = DIVERGENCES[divergence], 0.05
     D = divergence.to_dual(in_blocks(rng, sizes))
     noise = rng.uniform(-0.3 * tau, 0.3 * tau, size=D.shape)
-    D += noise + noise.T  # between blocks now too, but less than tau
+    D += noise + noise.T  # entries between blocks, below tau
     solved = []
     solve = l1_prox._shrink_block
     monkeypatch.setattr(
@@ -134,25 +133,25 @@ def test_l1_step_in_blocks_is_the_step_of_the_whole(divergence, sizes, monkeypat
     )
     M = l1_prox.shrink(divergence, D, tau)
     whole = solve(divergence, D, tau, 1e-12)
-    np.testing.assert_allclose(M, whole, atol=1e-5 * np.abs(whole).max())  # the root of twice the gap
+    np.testing.assert_allclose(M, whole, atol=1e-5 * np.abs(whole).max())  # the accuracy that the gap guarantees
     assert max(solved, default=1) <= max(sizes)
     assert (M == M.T).all()
     assert np.linalg.eigvalsh(M)[0] >= -1e-12
 
-    # The certificate of the whole, put together from the blocks: Z = D where M has nothing to say.
+    # The certificate of the whole matrix, with Z = D between blocks.
     if divergence.positive_definite:
         Z = D - divergence.to_dual(M)
         assert np.abs(Z).max() <= tau * (1 + 1e-6)
         assert l1_prox.gap(M, Z, tau) <= 1e-9 * tau * np.abs(M).sum()
 
 
-def test_features_that_nothing_connects_are_shrunk_by_themselves():
+def test_isolated_features_are_shrunk_separately():
     D = np.diag([2.0, 0.3, -1.0]) + 0.4 * (1 - np.eye(3))
     assert (l1_prox.shrink(DIVERGENCES["frobenius"], D, 0.5) == np.diag([1.5, 0.0, 0.0])).all()
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 1e-6])
-def test_an_l1_step_is_as_near_to_the_minimum_as_it_was_asked_for(tolerance):
+def test_the_l1_step_is_as_accurate_as_its_tolerance(tolerance):
     rng = np.random.default_rng(1)
     u, tau = rng.normal(size=12), 0.3
     D = np.outer(u, u) - 0.2 * np.eye(12)
@@ -169,15 +168,15 @@ def test_an_l1_step_is_as_near_to_the_minimum_as_it_was_asked_for(tolerance):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_l1_steps_with_a_singular_answer_are_certified_too(seed):
-    # Gradient steps alone do not get there in thousands of iterations.
+def test_l1_steps_with_a_singular_minimiser_are_certified(seed):
+    # Without Newton steps this needs more than thousands of gradient steps.
     rng = np.random.default_rng(seed)
     u = 2 * rng.normal(size=25) / 5
     D, tau = np.eye(25) / 25 + 0.3 * np.outer(u, u), 0.02
     M = l1_prox.shrink(DIVERGENCES["frobenius"], D, tau)
     assert 0 < np.linalg.matrix_rank(M, tol=1e-9) < 25
     assert np.linalg.eigvalsh(M)[0] >= -1e-14
-    # No positive semidefinite matrix does better: neither along the answer's own directions nor along others.
+    # No positive semidefinite matrix has a lower objective.
     least = np.square(M - D).sum() / 2 + tau * np.abs(M).sum()
     for other in feasible_neighbours(M, rng):
         assert np.square(other - D).sum() / 2 + tau * np.abs(other).sum() >= least - 1e-11
@@ -187,16 +186,14 @@ def test_the_tolerance_reaches_the_l1_step():
     rng = np.random.default_rng(0)
     pairs, y = rng.normal(size=(15, 2, 6)), np.where(rng.random(15) < 0.5, 1, -1)
     exact, near = (
-        MetricTracker(method="rice", regularizer="l1", shrinkage=0.3, step_size=0.1, l1_tolerance=t)
-        .fit(pairs, y)
-        .metric_
+        MetricTracker(method=Rice(regularizer="l1", shrinkage=0.3, step_size=0.1, l1_tolerance=t)).fit(pairs, y).metric_
         for t in (1e-12, 1e-3)
     )
     assert exact != near
     np.testing.assert_allclose(near.matrix, exact.matrix, atol=0.1 * np.abs(exact.matrix).max())
 
 
-def test_l1_step_that_cannot_be_certified_says_so(monkeypatch):
+def test_an_l1_step_that_cannot_be_certified_raises(monkeypatch):
     monkeypatch.setattr(l1_prox, "MAX_STEPS", 2)
     rng = np.random.default_rng(0)
     D = DIVERGENCES["burg"].to_dual(random_metric(rng, 6).matrix)
@@ -235,7 +232,7 @@ def test_norm_is_bounded_by_scaling(divergence):
     assert bounded.play().threshold == free.play().threshold
 
 
-def test_within_the_bound_nothing_is_scaled():
+def test_metrics_within_the_bound_are_not_scaled():
     event = Event(np.ones(N), 1.0)
     free, bounded = (Comid(Metric(0.3 * np.eye(N)), step_size=0.01, max_norm=c) for c in (None, 50.0))
     free.update(event)
@@ -246,7 +243,7 @@ def test_within_the_bound_nothing_is_scaled():
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("regularizer", ["nuclear", "l1"])
-def test_keeps_the_learner_s_contract(loss, divergence, regularizer):
+def test_satisfies_the_contract_of_a_learner(loss, divergence, regularizer):
     rng = np.random.default_rng(2)
     events = [Event(rng.normal(size=3), float(rng.choice([-1, 1]))) for _ in range(6)]
     settings = {"loss": loss, "divergence": divergence, "regularizer": regularizer, "shrinkage": 0.05}
@@ -265,8 +262,8 @@ def test_extreme_differences(u):
 
 @pytest.mark.parametrize("divergence", ["von_neumann", "burg"])
 @pytest.mark.parametrize("regularizer", ["nuclear", "l1"])
-def test_eigenvalues_below_what_float64_can_see_beside_the_largest(divergence, regularizer):
-    # Far pairs that are similar drive one eigenvalue down, near ones that are not drive the other up.
+def test_eigenvalues_below_the_resolution_of_float64(divergence, regularizer):
+    # Distant similar pairs lower one eigenvalue; close dissimilar pairs raise the other.
     tracker = track_metric(2, divergence=divergence, regularizer=regularizer, shrinkage=1e-9)
     for _ in range(30):
         tracker.step(Event(np.array([1e9, 1e9]), 1.0))
@@ -277,7 +274,7 @@ def test_eigenvalues_below_what_float64_can_see_beside_the_largest(divergence, r
 
 
 @pytest.mark.parametrize("divergence", ["von_neumann", "burg"])
-def test_a_singular_matrix_still_has_a_place_in_the_dual(divergence):
+def test_the_dual_of_a_singular_matrix_is_finite(divergence):
     divergence = DIVERGENCES[divergence]
     D = divergence.to_dual(np.diag([1.0, 0.0, -1e-18]))
     assert np.isfinite(D).all()
@@ -286,32 +283,32 @@ def test_a_singular_matrix_still_has_a_place_in_the_dual(divergence):
 
 
 @pytest.mark.parametrize("regularizer", ["nuclear", "l1"])
-def test_overflow_of_von_neumann_is_told_whatever_the_regulariser(regularizer):
+def test_overflow_of_von_neumann_raises_with_every_regularizer(regularizer):
     tracker = MetricTracker(
-        method="rice", divergence="von_neumann", regularizer=regularizer, shrinkage=0.01, initial_scale=1e-8
+        method=Rice(divergence="von_neumann", regularizer=regularizer, shrinkage=0.01, initial_scale=1e-8)
     )
-    with pytest.raises(LearnerError, match="the metric overflows; a smaller step_size"):
+    with pytest.raises(LearnerError, match="the metric overflows; use a smaller step_size"):
         tracker.learn_one([400.0, 0.0], [0.0, 0.0], -1)
 
 
-def test_absurd_step_sizes_end():
+def test_extreme_step_sizes_terminate():
     rng = np.random.default_rng(0)
     pairs, y = rng.normal(size=(20, 2, 3)), np.where(rng.random(20) < 0.5, 1, -1)
-    MetricTracker(method="rice", step_size=1e10, divergence="burg").fit(pairs, y)
+    MetricTracker(method=Rice(step_size=1e10, divergence="burg")).fit(pairs, y)
     with pytest.raises(LearnerError, match="overflows"):
-        MetricTracker(method="rice", step_size=1e3, divergence="von_neumann", regularizer="l1", shrinkage=0.1).fit(
+        MetricTracker(method=Rice(step_size=1e3, divergence="von_neumann", regularizer="l1", shrinkage=0.1)).fit(
             pairs, y
         )
 
 
-def test_a_bound_on_a_metric_whose_norm_overflows():
+def test_max_norm_bounds_a_metric_whose_norm_overflows():
     learner = Comid(Metric(1e-200 * np.eye(2)), step_size=1.0, max_norm=5.0)
     learner.update(Event(np.array([1e78, 0.0]), -1.0))
     np.testing.assert_allclose(learner.play().matrix, np.diag([5.0, 0.0]), atol=1e-9)
 
 
-def test_burg_s_halving_counts_the_shrinkage_in():
-    # inv(M) - eta uu' + eta rho I is positive definite at eta = 1 only thanks to rho.
+def test_halving_with_burg_includes_the_shrinkage():
+    # At eta = 1, inv(M) - eta uu' + eta rho I is positive definite only because of rho.
     start, event = Metric(np.eye(2), threshold=20.0), Event(np.array([2.0, 0.0]), -1.0)
     learner = Comid(start, step_size=1.0, divergence="burg", shrinkage=4.0)
     learner.update(event)
@@ -321,7 +318,7 @@ def test_burg_s_halving_counts_the_shrinkage_in():
 @pytest.mark.parametrize(
     ("divergence", "u"), [("von_neumann", [0.0, 100.0]), ("frobenius", [1e140, 1e140]), ("burg", [1e155, 0.0])]
 )
-def test_overflow_is_told_and_changes_nothing(divergence, u):
+def test_overflow_raises_and_changes_nothing(divergence, u):
     learner = Comid(Metric(1e-20 * np.eye(2)), step_size=1.0, divergence=divergence, loss="squared_hinge")
     before = learner.play()
     y = -1.0 if divergence == "von_neumann" else 1.0
@@ -331,33 +328,79 @@ def test_overflow_is_told_and_changes_nothing(divergence, u):
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
+    ("settings", "message"),
     [
         ({"loss": "hing"}, "loss must be one of 'hinge'"),
         ({"divergence": "kl"}, "divergence must be one of"),
         ({"regularizer": "l2"}, "regularizer must be one of"),
-        ({"regularizer": None, "shrinkage": 0.1}, "nothing to shrink with regularizer None"),
+        ({"regularizer": None, "shrinkage": 0.1}, "shrinkage must be 0 with regularizer None; got 0.1"),
         ({"step_size": 0.0}, "step_size must be a finite number above 0"),
         ({"step_size": float("nan")}, "step_size must be a finite number above 0"),
         ({"step_size": "fast"}, "step_size must be a finite number above 0"),
         ({"shrinkage": -0.1}, "shrinkage must be a finite number of at least 0"),
         ({"max_norm": 0.0}, "max_norm must be a finite number above 0"),
-        ({"max_norm": 0.1}, "starts with Frobenius norm"),
-        ({"start": Metric(np.zeros((2, 2))), "divergence": "burg"}, "burg divergence is infinite at a singular matrix"),
-        ({"start": Metric(np.diag([1.0, 0.0])), "divergence": "von_neumann"}, "cannot start from one of rank 1"),
-        ({"start": Metric(np.eye(2), threshold=0.5)}, "threshold must be 1 or more"),
+        ({"max_norm": 0.1}, "max_norm must be at least the Frobenius norm 1.41421 of the initial metric; got"),
+        (
+            {"start": Metric(np.zeros((2, 2))), "divergence": "burg"},
+            "divergence 'burg' needs a positive definite start",
+        ),
+        ({"start": Metric(np.diag([1.0, 0.0])), "divergence": "von_neumann"}, "got a metric of rank 1 in 2 dimensions"),
+        ({"start": Metric(np.eye(2), threshold=0.5)}, "the threshold of start must be at least 1"),
         ({"start": np.eye(2)}, "start must be a Metric; got ndarray"),
         ({"l1_tolerance": 1e-15}, "l1_tolerance must be a finite number of at least 1e-12 and of at most 0.1"),
         ({"l1_tolerance": 1.0}, "l1_tolerance must be"),
-        ({"max_norm": 1.4}, "starts with Frobenius norm"),
+        ({"max_norm": 1.4}, "max_norm must be at least the Frobenius norm 1.41421 of the initial metric; got"),
     ],
 )
-def test_refuses_what_has_no_meaning(settings, sentence):
+def test_invalid_settings_are_rejected(settings, message):
     arguments = {"start": Metric(np.eye(2)), "step_size": 0.1, **settings}
-    with pytest.raises((ValueError, TypeError), match=sentence):
+    with pytest.raises((ValueError, TypeError), match=message):
         Comid(arguments.pop("start"), **arguments)
 
 
-def test_refuses_an_event_of_another_length():
-    with pytest.raises(ValueError, match="points of 2 features are expected"):
+def test_an_event_of_another_length_is_rejected():
+    with pytest.raises(ValueError, match=r"u must have shape \(2,\); got \(3,\)"):
         Comid(Metric(np.eye(2)), step_size=0.1).loss(Event(np.zeros(3), 1.0))
+
+
+def test_max_norm_may_be_the_norm_of_the_start_up_to_rounding():
+    start, norm = Metric(np.eye(2)), np.sqrt(2.0)
+    for max_norm in (norm * (1 + 1e-8), norm, norm * (1 - 0.9e-9)):
+        assert Comid(start, step_size=0.1, max_norm=max_norm).play() is start
+    with pytest.raises(ValueError, match=r"max_norm must be at least the Frobenius norm 1\.41421 .*; got 1\.41421"):
+        Comid(start, step_size=0.1, max_norm=norm * (1 - 1.1e-9))
+
+
+def test_a_metric_of_exactly_max_norm_is_not_scaled():
+    learner = Comid(Metric(0.5 * np.eye(2), threshold=9.0), step_size=1.0, loss="hinge", max_norm=1.0)
+    learner.update(Event(np.array([np.sqrt(0.5), 0.0]), 1.0))  # the margin is above 1: nothing to learn
+    assert np.array_equal(learner.play().matrix, 0.5 * np.eye(2))
+    bounded = Comid(Metric(np.diag([0.6, 0.0])), step_size=0.4, loss="hinge", max_norm=1.0)
+    bounded.update(Event(np.array([1.0, 0.0]), -1.0))  # 0.6 + 0.4 = 1
+    assert bounded.play().matrix.tolist() == [[1.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize("threshold", [1.0, np.nextafter(1.0, 0.0)])
+def test_the_threshold_of_the_start_is_at_least_1(threshold):
+    if threshold == 1.0:
+        assert Comid(Metric(np.eye(2), threshold=threshold), step_size=0.1).play().threshold == 1.0
+    else:
+        with pytest.raises(ValueError, match="the threshold of start must be at least 1"):
+            Comid(Metric(np.eye(2), threshold=threshold), step_size=0.1)
+
+
+def test_a_round_without_a_step_counts():
+    learner = Comid(Metric(np.eye(2), threshold=9.0), step_size=0.1, loss="hinge")
+    learner.update(Event(np.zeros(2), 1.0))
+    assert (learner.play().round, learner.play().matrix.tolist()) == (1, np.eye(2).tolist())
+
+
+def test_with_start_changes_only_the_metric_and_the_step_size():
+    learner = Comid(Metric(np.eye(2)), step_size=0.1, loss="squared_hinge", shrinkage=0.2, max_norm=3.0)
+    other, event = learner.with_start(Metric(0.5 * np.eye(2)), 0.3), Event(np.array([0.5, 0.2]), -1.0)
+    same = Comid(Metric(0.5 * np.eye(2)), step_size=0.3, loss="squared_hinge", shrinkage=0.2, max_norm=3.0)
+    other.update(event)
+    same.update(event)
+    assert (other.step_size, learner.step_size) == (0.3, 0.1)
+    assert other.play() == same.play()
+    assert learner.play() == Metric(np.eye(2))

@@ -17,8 +17,8 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from ocelad import Metric, MetricTracker
-from ocelad.estimators.threshold_calibration import Calibration
+from ocelad import Metric, MetricTracker, Rice
+from ocelad.estimators.threshold_calibration import ThresholdCalibration
 
 
 def some_pairs(count=600, seed=0):
@@ -30,14 +30,14 @@ PAIRS, Y = some_pairs()
 HELD_OUT, Y_HELD_OUT = some_pairs(seed=1)
 
 
-@pytest.fixture(params=[{}, {"method": "rice", "step_size": 0.05}], ids=["adaptive", "rice"])
-def settings(request):
+@pytest.fixture(params=["adaptive", Rice(step_size=0.05)], ids=["adaptive", "rice"])
+def method(request):
     return request.param
 
 
 @pytest.fixture
-def tracker(settings):
-    return MetricTracker(**settings).fit(PAIRS, Y)
+def tracker(method):
+    return MetricTracker(method=method).fit(PAIRS, Y)
 
 
 def test_scores_and_predictions_hang_together(tracker):
@@ -75,12 +75,12 @@ def test_get_metric_in_scikit_learn(tracker):
     assert KNeighborsClassifier(metric=tracker.get_metric(), algorithm="brute").fit(X, y).score(X, y) > 0.8
 
 
-def test_components_from_outside_change_distances(tracker, settings):
+def test_components_from_outside_change_distances(tracker, method):
     tracker.components_ = [[0.0, 2.0, 0.0, 0.0]]
     np.testing.assert_allclose(tracker.pair_distance(HELD_OUT), 2 * np.abs(HELD_OUT[:, 0, 1] - HELD_OUT[:, 1, 1]))
     np.testing.assert_allclose(tracker.get_mahalanobis_matrix(), np.diag([0.0, 4.0, 0.0, 0.0]))
     assert tracker.transform(HELD_OUT[:, 0]).shape == (600, 1)
-    untouched = MetricTracker(**settings).fit(PAIRS, Y)
+    untouched = MetricTracker(method=method).fit(PAIRS, Y)
     assert tracker.partial_fit(PAIRS, Y).metric_ == untouched.partial_fit(PAIRS, Y).metric_
     for wrong, sentence in (([[1.0]], "components_ has 1 features; 4"), ([[np.nan] * 4], "components_ holds nan")):
         with pytest.raises(ValueError, match=sentence):
@@ -144,20 +144,20 @@ def test_no_threshold_is_better_than_the_calibrated_one(both, strategy, min_rate
             return true_positive if true_negative >= min_rate else -1
         return true_negative if true_positive >= min_rate else -1
 
-    chosen = Calibration(strategy, min_rate, beta=2.0).threshold(distances, labels)
+    chosen = ThresholdCalibration(strategy, min_rate, beta=2.0).threshold(distances, labels)
     best = max(worth(threshold) for threshold in np.arange(-0.5, 6))
     assert worth(chosen) == pytest.approx(best)
     assert best >= 0
 
 
-def test_calibration_through_the_tracker(tracker, settings):
+def test_calibration_through_the_tracker(tracker, method):
     tracker.calibrate_threshold(HELD_OUT, Y_HELD_OUT, strategy="f_beta")
     best = max(
         f1_score(Y_HELD_OUT, np.where(tracker.pair_distance(HELD_OUT) <= t, 1, -1))
         for t in tracker.pair_distance(HELD_OUT)
     )
     assert f1_score(Y_HELD_OUT, tracker.predict(HELD_OUT)) == best
-    other = MetricTracker(**settings).fit(PAIRS, Y, calibration_params={"strategy": "max_tpr", "min_rate": 0.9})
+    other = MetricTracker(method=method).fit(PAIRS, Y, calibration_params={"strategy": "max_tpr", "min_rate": 0.9})
     true_positive, true_negative = rates(other.pair_distance(PAIRS), Y, other.threshold_)
     assert true_negative >= 0.9
     assert true_positive > 0.5  # by chance it is 0.1
@@ -203,12 +203,12 @@ def test_one_kind_of_pair_is_no_calibration_and_no_score(tracker):
 
 def test_pipeline_cross_validation_and_grid_search():
     shrunk = FunctionTransformer(lambda pairs: pairs / 10)
-    scaled = make_pipeline(shrunk, MetricTracker(method="rice", step_size=0.05 * 10**4, initial_scale=25))
+    scaled = make_pipeline(shrunk, MetricTracker(method=Rice(step_size=0.05 * 10**4, initial_scale=25)))
     scores = cross_val_score(scaled, PAIRS, Y, cv=TimeSeriesSplit(3))
     assert scores.shape == (3,)
     assert scores.min() > 0.85
-    search = GridSearchCV(MetricTracker(method="rice"), {"step_size": [1e-9, 0.05]}, cv=3).fit(PAIRS, Y)
-    assert search.best_params_ == {"step_size": 0.05}
+    search = GridSearchCV(MetricTracker(method=Rice()), {"method__step_size": [1e-9, 0.05]}, cv=3).fit(PAIRS, Y)
+    assert search.best_params_ == {"method__step_size": 0.05}
     assert search.predict(HELD_OUT).shape == (600,)
     search = GridSearchCV(MetricTracker(), {"method": ["adaptive", "rice"]}, cv=3).fit(PAIRS, Y)
     assert search.cv_results_["mean_test_score"].min() > 0.8
@@ -217,17 +217,17 @@ def test_pipeline_cross_validation_and_grid_search():
 @pytest.mark.parametrize(
     ("scoring", "least"), [("roc_auc", 0.9), ("accuracy", 0.8), ("neg_log_loss", -0.5), ("neg_brier_score", -0.2)]
 )
-def test_scores_of_scikit_learn(settings, scoring, least):
-    assert cross_val_score(MetricTracker(**settings), PAIRS, Y, cv=3, scoring=scoring).min() > least
+def test_scores_of_scikit_learn(method, scoring, least):
+    assert cross_val_score(MetricTracker(method=method), PAIRS, Y, cv=3, scoring=scoring).min() > least
 
 
-def test_cross_validation_on_indices(settings):
+def test_cross_validation_on_indices(method):
     X = np.concatenate([PAIRS[:, 0], PAIRS[:, 1]])
     indices = np.column_stack([np.arange(600), 600 + np.arange(600)])
-    with_points = cross_val_score(MetricTracker(**settings), PAIRS, Y, cv=3)
-    of_indices = cross_val_score(MetricTracker(**settings, preprocessor=X), indices, Y, cv=3)
+    with_points = cross_val_score(MetricTracker(method=method), PAIRS, Y, cv=3)
+    of_indices = cross_val_score(MetricTracker(method=method, preprocessor=X), indices, Y, cv=3)
     np.testing.assert_array_equal(with_points, of_indices)
-    tracker = MetricTracker(**settings, preprocessor=X).fit(indices, Y)
+    tracker = MetricTracker(method=method, preprocessor=X).fit(indices, Y)
     np.testing.assert_array_equal(tracker.predict(indices), tracker.predict(PAIRS))
     assert clone(tracker).fit(indices, Y).metric_ == tracker.metric_
     assert isinstance(tracker.get_metric(), Metric)

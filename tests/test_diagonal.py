@@ -185,7 +185,7 @@ def test_a_step_minimises_its_objective_over_diagonal_metrics(loss, y):
 def test_keeps_the_bank_s_contract(finest):
     events = list(sparse_events(1, 5, 30))
     for refused in (Event(np.array([1.0, np.nan, 0.0, 0.0, 0.0]), 1.0), Event(np.ones(4), 1.0)):
-        check_bank(lambda: make_bank(finest=finest), events, refused=refused)
+        check_bank(lambda: make_bank(finest=finest), events, invalid_event=refused)
 
 
 def test_takes_over_metrics():
@@ -319,7 +319,7 @@ def test_each_kernel_is_compiled_for_one_signature_only():
         ({"engine": "lowrank"}, "diagonal=True needs .*engine 'auto' or 'dense'; got .*engine='lowrank'"),
         ({"max_rank": 3}, "diagonal=True needs .*no max_rank.*got .*max_rank=3"),
         ({"diagonal": "yes"}, "diagonal must be one of False, True; got 'yes'"),
-        ({"regularizer": None, "shrinkage": 0.1}, "nothing to shrink"),
+        ({"regularizer": None, "shrinkage": 0.1}, "shrinkage must be 0 with regularizer None"),
         ({"step_size": 0.0}, "step_size must be a finite number above 0"),
         ({"loss": "hing"}, "loss must be one of"),
         ({"finest": "first"}, "finest must be one of"),

@@ -137,7 +137,7 @@ def test_keeps_the_bank_s_contract(engine, finest):
             check_bank(
                 lambda: make_bank(engine, n, finest=finest, loss="squared_hinge", step_size=0.05 / n),  # noqa: B023
                 awkward_events(1, n, 30),
-                refused=refused,
+                invalid_event=refused,
             )
 
 
@@ -453,7 +453,7 @@ def test_memory_grows_with_the_logarithm_of_time(engine):
         ({"engine": "fullrank", "max_rank": 3}, "max_rank needs the engine .*; engine 'fullrank' keeps the full rank"),
         ({"engine": "quick"}, "engine must be one of 'auto', 'dense', 'fullrank', 'lowrank', 'blocked', 'sparse'"),
         ({"max_rank": 0}, "max_rank must be a whole number of at least 1"),
-        ({"regularizer": None, "shrinkage": 0.1}, "nothing to shrink"),
+        ({"regularizer": None, "shrinkage": 0.1}, "shrinkage must be 0 with regularizer None"),
     ],
 )
 def test_refuses(changes, sentence):

@@ -11,7 +11,7 @@ from safetensors import safe_open
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from ocelad import LabelMetricTracker, Metric, MetricTracker, QuadrupletTracker
+from ocelad import LabelMetricTracker, Metric, MetricTracker, QuadrupletTracker, Rice
 from ocelad.estimators.file_tracking import Tracking
 from ocelad.estimators.saved_metric import load_metric
 from ocelad.io import state_files
@@ -22,22 +22,22 @@ def some_pairs(count=60, n_features=4, seed=0):
     return pairs, np.where(np.abs(pairs[:, 0, 0] - pairs[:, 1, 0]) < 1, 1, -1)
 
 
-SETTINGS = [
-    {},
-    {"method": "rice"},
-    {"method": "rice", "shrinkage": 0.05, "loss": "hinge", "finest": "ensemble"},
-    {"method": "rice", "engine": "dense", "divergence": "von_neumann"},
-    {"method": "rice", "engine": "blocked", "shrinkage": 0.05, "max_rank": 3},
-    {"method": "rice", "diagonal": True, "shrinkage": 0.01},
-    {"method": "rice", "step_size": np.float64(0.02), "n_scales": np.int64(3), "max_norm": 2},
+METHODS = [
+    "adaptive",
+    Rice(),
+    Rice(shrinkage=0.05, loss="hinge", finest="ensemble"),
+    Rice(engine="dense", divergence="von_neumann"),
+    Rice(engine="blocked", shrinkage=0.05, max_rank=3),
+    Rice(diagonal=True, shrinkage=0.01),
+    Rice(step_size=np.float64(0.02), n_scales=np.int64(3), max_norm=2),
 ]
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("method", METHODS, ids=repr)
 @pytest.mark.parametrize("count", [1, 8, 60])
-def test_a_tracker_goes_on_from_its_file(tmp_path, settings, count):
+def test_a_tracker_goes_on_from_its_file(tmp_path, method, count):
     pairs, y = some_pairs()
-    tracker = MetricTracker(**settings).fit(pairs[:count], y[:count])
+    tracker = MetricTracker(method=method).fit(pairs[:count], y[:count])
     tracker.save(tmp_path / "tracker")
     first = (tmp_path / "tracker").read_bytes()
     loaded = MetricTracker.load(tmp_path / "tracker")
@@ -55,7 +55,7 @@ def test_a_tracker_goes_on_from_its_file(tmp_path, settings, count):
 def test_sparse_pairs_and_the_engine_they_chose(tmp_path):
     X, Z = (sparse.random_array((80, 3000), density=0.01, rng=seed, format="csr") for seed in (0, 1))
     y = np.where(np.arange(80) % 2, 1, -1)
-    tracker = MetricTracker(method="rice", shrinkage=0.05, step_size=1.0).fit((X, Z), y)
+    tracker = MetricTracker(method=Rice(shrinkage=0.05, step_size=1.0)).fit((X, Z), y)
     assert tracker.engine_ == "sparse"
     tracker.save(tmp_path / "tracker")
     loaded = MetricTracker.load(tmp_path / "tracker")
@@ -115,7 +115,7 @@ def some_points(kind, count=90, seed=0):
 @pytest.mark.parametrize("count", [1, 40])
 def test_labelled_points_go_on_from_their_file(tmp_path, kind, form, count):
     X, y = some_points(kind)
-    tracker = LabelMetricTracker(MetricTracker(method="rice", step_size=0.02), reservoir_size=20, random_state=3)
+    tracker = LabelMetricTracker(MetricTracker(method=Rice(step_size=0.02)), reservoir_size=20, random_state=3)
     tracker.fit(form(X[:count]), y[:count])
     tracker.save(tmp_path / "tracker")
     loaded = LabelMetricTracker.load(tmp_path / "tracker")
@@ -150,12 +150,12 @@ def test_each_kind_reads_its_own(tmp_path):
 
 def test_labelled_points_keep_the_settings_they_were_learned_with(tmp_path):
     X, y = some_points("text")
-    tracker = LabelMetricTracker(MetricTracker(method="rice", regularizer=None), reservoir_size=30, random_state=0).fit(
+    tracker = LabelMetricTracker(MetricTracker(method=Rice(regularizer=None)), reservoir_size=30, random_state=0).fit(
         X, y
     )
     tracker.set_params(scale=2.0, reservoir_size=5).save(tmp_path / "tracker")
     loaded = LabelMetricTracker.load(tmp_path / "tracker")
-    assert (loaded.scale, loaded.reservoir_size, loaded.tracker.regularizer) == ("auto", 30, None)
+    assert (loaded.scale, loaded.reservoir_size, loaded.tracker.method.regularizer) == ("auto", 30, None)
     assert loaded.partial_fit(X, y).n_rounds_ > tracker.n_rounds_
 
 

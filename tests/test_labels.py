@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from ocelad import LabelMetricTracker, LearnerError, MetricTracker, track_metric
+from ocelad import LabelMetricTracker, LearnerError, MetricTracker, Rice, track_metric
 from ocelad.estimators.reservoir import Reservoir
 from ocelad.estimators.scaling import DistanceScaler
 from ocelad.pairs import SparseVector
@@ -57,15 +57,15 @@ def test_is_a_scikit_learn_estimator():
 def test_learns_from_the_pairs_that_the_reservoir_draws():
     X, y = some_points(80)
     estimator = LabelMetricTracker(
-        MetricTracker(method="rice", step_size=0.02), reservoir_size=30, pairs_per_point=3, random_state=7
+        MetricTracker(method=Rice(step_size=0.02)), reservoir_size=30, pairs_per_point=3, random_state=7
     )
     seed = int(np.random.RandomState(7).randint(2**31 - 1))
-    reservoir, yardstick, tracker = Reservoir(30, seed), DistanceScaler(), MetricTracker(method="rice", step_size=0.02)
+    reservoir, yardstick, tracker = Reservoir(30, seed), DistanceScaler(), MetricTracker(method=Rice(step_size=0.02))
     for x, label in zip(X, y.tolist(), strict=True):
-        for partner, similar in reservoir.partners(label, 3):
-            u = yardstick.measured((x - partner)[None])[0]
+        for partner, similar in reservoir.draw_partners(label, 3):
+            u = yardstick.rescale((x - partner)[None])[0]
             tracker.learn_one(u, np.zeros(4), similar)
-        reservoir.put(x, label)
+        reservoir.add(x, label)
     estimator.fit(X, y)
     assert estimator.n_rounds_ == tracker.n_rounds_
     assert estimator.tracker_.metric_ == tracker.metric_
@@ -87,7 +87,7 @@ def test_any_chunking_gives_the_same_bits(sizes, pairs_per_point, sparse):
 def test_long_calls_are_learned_in_parts(monkeypatch):
     X, y = some_points(100)
     whole = LabelMetricTracker(random_state=0).fit(X, y)
-    monkeypatch.setattr("ocelad.estimators.label_tracker.PART", 7)
+    monkeypatch.setattr("ocelad.estimators.label_tracker.BATCH_SIZE", 7)
     assert state(LabelMetricTracker(random_state=0).fit(X, y)) == state(whole)
 
 
@@ -202,13 +202,13 @@ def test_sparse_points_stay_sparse():
     sparse = LabelMetricTracker(random_state=0).fit(csr_array(X), y)
     np.testing.assert_allclose(sparse.metric_.matrix, dense.metric_.matrix, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(sparse.transform(csr_array(X)), dense.transform(X), rtol=1e-6, atol=1e-9)
-    assert all(isinstance(point, SparseVector) for point in sparse._learned.reservoir.points)
+    assert all(isinstance(point, SparseVector) for point in sparse._fitted.reservoir.points)
 
 
 def test_many_sparse_features():
     rng = np.random.default_rng(0)
     X = csr_array((np.ones(1200), (np.repeat(np.arange(120), 10), rng.integers(20_000, size=1200))), (120, 20_000))
-    tracker = LabelMetricTracker(MetricTracker(method="rice", diagonal=True, shrinkage=1e-4), random_state=0)
+    tracker = LabelMetricTracker(MetricTracker(method=Rice(diagonal=True, shrinkage=1e-4)), random_state=0)
     assert tracker.fit(X, np.arange(120) % 2).transform(X[:3]).shape == (3, tracker.metric_.rank)
 
 
@@ -226,11 +226,11 @@ def test_before_there_is_a_pair_the_metric_is_the_initial_one():
 
 def test_a_search_can_set_what_the_tracker_is_made_with():
     X, y = some_points(90)
-    model = make_pipeline(LabelMetricTracker(MetricTracker(method="rice"), random_state=0), KNeighborsClassifier(3))
-    search = GridSearchCV(model, {"labelmetrictracker__tracker__step_size": [1e-6, 1e-2]}, cv=2).fit(X, y)
-    assert search.best_params_["labelmetrictracker__tracker__step_size"] == 1e-2
+    model = make_pipeline(LabelMetricTracker(MetricTracker(method=Rice()), random_state=0), KNeighborsClassifier(3))
+    search = GridSearchCV(model, {"labelmetrictracker__tracker__method__step_size": [1e-6, 1e-2]}, cv=2).fit(X, y)
+    assert search.best_params_["labelmetrictracker__tracker__method__step_size"] == 1e-2
     best = search.best_estimator_[0]
-    assert best.tracker_.step_size == 1e-2
+    assert best.tracker_.method.step_size == 1e-2
     assert best.tracker is not best.tracker_
     assert not best.tracker.__sklearn_is_fitted__()
 
@@ -251,9 +251,9 @@ def test_classes_that_are_given_are_all_there_are():
     tracker = LabelMetricTracker(random_state=0).partial_fit(X, y, classes=[2, 1, 0, 5])
     assert tracker.classes_.tolist() == [0, 1, 2, 5]
     before = state(tracker)
-    with pytest.raises(ValueError, match=r"y holds 6; accepted: the classes that were given, \[0, 1, 2, 5\]"):
+    with pytest.raises(ValueError, match=r"y holds 6; accepted: the given classes \[0, 1, 2, 5\]"):
         tracker.partial_fit(X, y + 5)
-    with pytest.raises(ValueError, match=r"classes is \[0, 1\]; it can be given with the first points only"):
+    with pytest.raises(ValueError, match=r"classes is \[0, 1\]; it can be given with the first points, or"):
         tracker.partial_fit(X, y, classes=[0, 1])
     assert state(tracker) == before
     assert tracker.partial_fit(X, y, classes=[0, 1, 2, 5]).n_rounds_ > 200
@@ -268,8 +268,8 @@ def test_classes_that_are_given_are_all_there_are():
         ([[1.0, 2.0, 3.0]], [0], "3 features"),
         ([[1.0, 2.0]], [0, 1], "inconsistent numbers of samples"),
         ([[1.0, 2.0]], None, "requires y"),
-        ([[1.0, 2.0]], [0.5], r"y holds 0.5 at position 0; accepted: classes, as text, whole numbers or booleans"),
-        ([[1.0, 2.0]], ["a"], "y holds 'a', where the classes are such as 0; accepted: all text, or all numbers"),
+        ([[1.0, 2.0]], [0.5], r"y holds 0.5 at position 0; accepted: classes, as strings, integers or booleans"),
+        ([[1.0, 2.0]], ["a"], "y holds 'a', but the known classes include 0; accepted: all strings, or all numbers"),
         ([[1e200, 2.0], [-1e200, 0.0]], [0, 1], r"X holds 1e\+200 in row 0; accepted: numbers up to 1e\+30"),
     ],
 )
@@ -282,22 +282,22 @@ def test_a_refused_call_changes_nothing(X, y, sentence):
     assert state(tracker) == before
     assert tracker.__dict__ == attributes
     fresh = LabelMetricTracker()
-    if "3 features" not in sentence and "all text" not in sentence:
+    if "3 features" not in sentence and "all strings" not in sentence:
         with pytest.raises(ValueError, match=sentence):
             fresh.fit(X, y)
         assert fresh.__dict__ == LabelMetricTracker().__dict__
 
 
 def test_points_that_overflow_half_way_leave_everything_as_it_was(monkeypatch):
-    monkeypatch.setattr("ocelad.estimators.label_tracker.FARTHEST", np.inf)
+    monkeypatch.setattr("ocelad.estimators.label_tracker.MAX_COORDINATE", np.inf)
     good, labels = some_points(150, n_features=2)
-    tracker = LabelMetricTracker(MetricTracker(method="rice", loss="squared_hinge"), random_state=0).fit(good, labels)
+    tracker = LabelMetricTracker(MetricTracker(method=Rice(loss="squared_hinge")), random_state=0).fit(good, labels)
     before = state(tracker)
     with pytest.raises(LearnerError):
         tracker.partial_fit(np.vstack([good, [[1e149, 0.0]]]), [*labels, 0])
     assert state(tracker) == before
     assert state(tracker.partial_fit(good, labels)) == state(
-        LabelMetricTracker(MetricTracker(method="rice", loss="squared_hinge"), random_state=0)
+        LabelMetricTracker(MetricTracker(method=Rice(loss="squared_hinge")), random_state=0)
         .fit(good, labels)
         .partial_fit(good, labels)
     )
@@ -310,7 +310,7 @@ def test_points_that_overflow_half_way_leave_everything_as_it_was(monkeypatch):
         {"pairs_per_point": 0},
         {"scale": "small"},
         {"scale": -1.0},
-        {"tracker": MetricTracker(method="rice", loss="hing")},
+        {"tracker": MetricTracker(method=Rice(loss="hing"))},
         {"tracker": 5},
     ],
 )
@@ -324,8 +324,8 @@ def test_settings_are_checked_when_the_first_points_come(wrong):
 
 def test_settings_that_change_between_points_are_refused_until_fit():
     X, y = some_points(20)
-    for changed, was in (({"reservoir_size": 7}, 500), ({"scale": 2.0}, "'auto'"), ({"tracker__step_size": 1.0}, 0.01)):
-        tracker = LabelMetricTracker(MetricTracker(method="rice"), random_state=0).fit(X, y).set_params(**changed)
+    for changed, was in (({"reservoir_size": 7}, 500), ({"scale": 2.0}, "'auto'"), ({"tracker__method__step_size": 1.0}, 0.01)):
+        tracker = LabelMetricTracker(MetricTracker(method=Rice()), random_state=0).fit(X, y).set_params(**changed)
         name = next(iter(changed))
         with pytest.raises(ValueError, match=rf"{name} was changed from {was} to {changed[name]} .* call fit"):
             tracker.partial_fit(X, y)

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from ocelad import LabelMetricTracker, MetricTracker, TripletTracker, track_metric
+from ocelad import LabelMetricTracker, MetricTracker, Rice, TripletTracker, track_metric
+from ocelad.estimators.methods import method_from_settings, method_settings
 from ocelad.service.learning import checked_settings
 from ocelad.service.learning.course import Answers, Course
 
-SETTINGS = {"adaptive": {}, "rice": {"method": "rice", "step_size": 0.05}}
-both_methods = pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+METHODS = {"adaptive": "adaptive", "rice": Rice(step_size=0.05)}
+both_methods = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 OF_RICE = {
     "loss": "hinge",
     "step_size": 0.02,
@@ -38,41 +39,46 @@ def some_pairs(count=200, seed=0):
     return pairs, np.where(np.abs(pairs[:, 0, 0] - pairs[:, 1, 0]) < 1, 1, -1)
 
 
-def test_which_methods_there_are():
+def test_accepted_methods():
     pairs, y = some_pairs(5)
-    with pytest.raises(ValueError, match="method must be one of 'adaptive', 'rice'; got 'paper'"):
+    with pytest.raises(ValueError, match="method must be 'adaptive', 'rice' or a Rice; got 'paper'"):
         MetricTracker(method="paper").fit(pairs, y)
     assert MetricTracker().fit(pairs, y).method_ == "adaptive"
-    assert set(MetricTracker().get_params()) == {"method", "preprocessor", *OF_RICE}
-    assert set(TripletTracker().get_params()) == {"preprocessor", *OF_RICE}
+    for estimator in (MetricTracker(), TripletTracker()):
+        assert set(estimator.get_params()) == {"method", "preprocessor"}
+    of_rice = {f"method__{name}" for name in OF_RICE}
+    assert set(MetricTracker(method=Rice()).get_params()) == {"method", "preprocessor", *of_rice}
 
 
 @pytest.mark.parametrize("name", OF_RICE)
-def test_the_adaptive_method_has_nothing_to_set(name):
-    pairs, y = some_pairs(5)
-    tracker = MetricTracker(**{name: OF_RICE[name]})
-    sentence = (
-        f"^{name} is a setting of method='rice', and method is 'adaptive', which has nothing to set; "
-        "give method='rice' as well, or leave it out$"
-    )
-    for learn in (
-        lambda: tracker.fit(pairs, y),
-        lambda: tracker.partial_fit(pairs, y),
-        lambda: tracker.learn_one(pairs[0, 0], pairs[0, 1], 1),
-        lambda: tracker.start(4),
-    ):
-        with pytest.raises(ValueError, match=sentence):
-            learn()
-        assert not hasattr(tracker, "n_features_in_")
+def test_flat_settings_of_the_adaptive_method(name):
+    default = Rice().get_params()[name]
+    assert method_from_settings({"method": "adaptive", name: default}) == "adaptive"  # files list the defaults
+    sentence = f"^{name} is a setting of method='rice', but method is 'adaptive'; set method='rice' or omit {name}$"
+    with pytest.raises(ValueError, match=sentence):
+        method_from_settings({"method": "adaptive", name: OF_RICE[name]})
 
 
-def test_a_refused_setting_leaves_what_was_learned():
+def test_flat_settings_describe_the_method():
+    assert method_settings("adaptive") == {"method": "adaptive"}
+    assert method_settings(Rice(**OF_RICE)) == {"method": "rice", **OF_RICE}
+    assert method_settings("rice") == method_settings(Rice())
+    assert method_from_settings({"method": "rice", **OF_RICE}) == Rice(**OF_RICE)
+    assert method_from_settings(OF_RICE) == Rice(**OF_RICE)  # files without a method predate the choice
+    assert method_from_settings({}) == Rice()
+    with pytest.raises(ValueError, match="colour is a setting"):
+        method_from_settings({"method": "adaptive", "colour": None})
+    with pytest.raises(TypeError, match="colour"):
+        method_from_settings({"method": "rice", "colour": None})
+
+
+def test_an_invalid_setting_leaves_what_was_learned():
     pairs, y = some_pairs(30)
     tracker = MetricTracker().fit(pairs, y).set_threshold(0.5)
     before = tracker.metric_
-    tracker.set_params(step_size=0.5)
-    for learn in (lambda: tracker.partial_fit(pairs, y), lambda: tracker.fit(pairs, y), lambda: tracker.start(4)):
-        with pytest.raises(ValueError, match="step_size is a setting of method='rice'"):
+    tracker.set_params(method=Rice(step_size=-1))
+    for learn in (lambda: tracker.fit(pairs, y), lambda: tracker.start(4)):
+        with pytest.raises(ValueError, match="step_size must be .* above 0; got -1"):
             learn()
     assert tracker.metric_ == before
     assert tracker.threshold_ == 0.5
@@ -83,18 +89,18 @@ def test_a_refused_setting_leaves_what_was_learned():
 
 
 @both_methods
-def test_margins_are_what_it_said_before(settings):
+def test_margins_are_what_it_said_before(method):
     pairs, y = some_pairs(60)
-    tracker = MetricTracker(**settings).start(4)
+    tracker = MetricTracker(method=method).start(4)
     for pair, label in zip(pairs, y, strict=True):
         said = tracker.log_odds(pair[None])[0]
         assert tracker.test_then_train(pair[None], [label])[0] == pytest.approx(label * said, rel=1e-6, abs=1e-9)
 
 
 @both_methods
-def test_probabilities_and_predictions_hang_together(settings):
+def test_probabilities_and_predictions_hang_together(method):
     pairs, y = some_pairs(400)
-    tracker = MetricTracker(**settings).fit(pairs, y)
+    tracker = MetricTracker(method=method).fit(pairs, y)
     probabilities, log_odds = tracker.predict_proba(pairs), tracker.log_odds(pairs)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
     np.testing.assert_allclose(np.log(probabilities[:, 1]) - np.log(probabilities[:, 0]), log_odds, atol=1e-9)
@@ -106,26 +112,26 @@ def test_probabilities_and_predictions_hang_together(settings):
 
 def test_probabilities_of_rice_are_what_its_loss_takes_them_for():
     pairs, y = some_pairs(100)
-    tracker = MetricTracker(method="rice", step_size=0.05).fit(pairs, y)
+    tracker = MetricTracker(method=Rice(step_size=0.05)).fit(pairs, y)
     metric = tracker.metric_
     expected = 1 / (1 + np.exp(metric.squared_length(pairs[:, 0] - pairs[:, 1]) - metric.threshold))
     np.testing.assert_allclose(tracker.predict_proba(pairs)[:, 1], expected)
 
 
 @both_methods
-def test_components_from_outside_decide_until_the_next_pair(settings):
+def test_components_from_outside_decide_until_the_next_pair(method):
     pairs, y = some_pairs()
-    tracker = MetricTracker(**settings).fit(pairs, y)
+    tracker = MetricTracker(method=method).fit(pairs, y)
     tracker.components_ = [[0.0, 2.0, 0.0, 0.0]]
     near = 2 * np.abs(pairs[:, 0, 1] - pairs[:, 1, 1]) <= tracker.threshold_
     np.testing.assert_array_equal(tracker.predict(pairs) == 1, near)
     np.testing.assert_array_equal(tracker.predict_proba(pairs)[:, 1] >= 0.5, near)
     one_more = pairs[0, 0], pairs[0, 1], y[0]
-    expected = MetricTracker(**settings).fit(pairs, y).learn_one(*one_more).predict_proba(pairs)
+    expected = MetricTracker(method=method).fit(pairs, y).learn_one(*one_more).predict_proba(pairs)
     np.testing.assert_array_equal(tracker.learn_one(*one_more).predict_proba(pairs), expected)
 
 
-def test_only_the_adaptive_method_tells_of_changes():
+def test_only_the_adaptive_method_reports_changes():
     pairs, y = some_pairs(100)
     adaptive, rice = MetricTracker().fit(pairs, y), MetricTracker(method="rice").fit(pairs, y)
     assert adaptive.drift_ >= 0
@@ -133,43 +139,43 @@ def test_only_the_adaptive_method_tells_of_changes():
     for asked in ("drift_", "changes_"):
         assert not hasattr(rice, asked)
         with pytest.raises(
-            AttributeError, match=f"{asked} is of method='adaptive'; this tracker has learned by 'rice'"
+            AttributeError, match=f"{asked} needs method='adaptive'; this tracker uses 'rice'"
         ):
             getattr(rice, asked)
 
 
 def test_what_was_saved_before_there_was_a_choice_is_of_rice():
     pairs, y = some_pairs(50)
-    tracker = MetricTracker(method="rice", step_size=0.05).fit(pairs, y)
+    tracker = MetricTracker(method=Rice(step_size=0.05)).fit(pairs, y)
     arrays, metadata = tracker.state()
     del metadata["settings"]["method"]
-    loaded = MetricTracker.of_state(arrays, metadata)
+    loaded = MetricTracker.from_state(arrays, metadata)
     assert loaded.get_params() == tracker.get_params()
     assert loaded.partial_fit(pairs, y).metric_ == tracker.partial_fit(pairs, y).metric_
 
     X, kind = pairs[:, 0], (pairs[:, 0, 0] > 0).astype(int)
-    labels = LabelMetricTracker(MetricTracker(method="rice", step_size=0.05), random_state=0).fit(X, kind)
+    labels = LabelMetricTracker(MetricTracker(method=Rice(step_size=0.05)), random_state=0).fit(X, kind)
     arrays, metadata = labels.state()
     del metadata["tracker_settings"]["method"], metadata["tracker"]["settings"]["method"]
-    loaded = LabelMetricTracker.of_state(arrays, metadata)
+    loaded = LabelMetricTracker.from_state(arrays, metadata)
     assert loaded.partial_fit(X, kind).metric_ == labels.partial_fit(X, kind).metric_
 
 
 def test_a_file_must_say_the_method_that_it_has_learned_by():
     arrays, metadata = MetricTracker(method="rice").fit(*some_pairs(20)).state()
     metadata["settings"] = {"method": "adaptive"}
-    with pytest.raises(ValueError, match="it has learned by the method 'rice', and says it is 'adaptive'"):
-        MetricTracker.of_state(arrays, metadata)
+    with pytest.raises(ValueError, match="it has learned by the method 'rice', but its settings say 'adaptive'"):
+        MetricTracker.from_state(arrays, metadata)
 
 
 @both_methods
-def test_labelled_points_learn_by_either(settings):
+def test_labelled_points_learn_by_either(method):
     pairs, _ = some_pairs(300)
     X, kind = pairs[:, 0], (pairs[:, 0, 0] > 0).astype(int)
-    labels = LabelMetricTracker(MetricTracker(**settings), random_state=0).fit(X, kind)
-    assert labels.tracker_.method_ == settings.get("method", "adaptive")
+    labels = LabelMetricTracker(MetricTracker(method=method), random_state=0).fit(X, kind)
+    assert labels.tracker_.method_ == ("rice" if isinstance(method, Rice) else "adaptive")
     assert labels.feature_weights(1)[0].feature == "x0"
-    loaded = LabelMetricTracker.of_state(*labels.state())
+    loaded = LabelMetricTracker.from_state(*labels.state())
     assert loaded.partial_fit(X, kind).metric_ == labels.partial_fit(X, kind).metric_
     assert LabelMetricTracker(random_state=0).fit(X, kind).tracker_.method_ == "rice"
 
@@ -217,5 +223,5 @@ def test_many_features_and_sparse_ones(n_features, sparse):
     given_pairs = (csr_array(pairs[:, 0]), csr_array(pairs[:, 1])) if sparse else pairs
     tracker = MetricTracker().fit(given_pairs, y)
     assert tracker.predict_proba(given_pairs).shape == (60, 2)
-    loaded = MetricTracker.of_state(*tracker.state())
+    loaded = MetricTracker.from_state(*tracker.state())
     assert loaded.partial_fit(given_pairs, y).metric_ == tracker.partial_fit(given_pairs, y).metric_

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from ocelad import Events, MetricTracker, Pair, track_metric
+from ocelad import Events, MetricTracker, Pair, Rice, track_metric
 from ocelad.pairs import Event, SparseVector, as_dense, as_event, as_sparse
 
 
@@ -74,7 +74,7 @@ def test_a_tracker_learns_the_same_from_sparse_pairs():
     X, Z, y = some_rows(1, rows=20), some_rows(2, rows=20), np.where(np.arange(20) % 3, 1, -1)
     pairs = np.stack([X, Z], axis=1)
     rows = sparse.csr_array(X), sparse.csr_array(Z)
-    dense, other, single = (MetricTracker(method="rice", step_size=0.1) for _ in range(3))
+    dense, other, single = (MetricTracker(method=Rice(step_size=0.1)) for _ in range(3))
     dense.fit(pairs, y)
     other.fit(rows, y)
     for i in range(20):

@@ -25,12 +25,13 @@ from engine_cases import (
 )
 from scipy import sparse
 
-from ocelad import Comid, LearnerError, Metric, Pair, track_metric
+from ocelad import Comid, LearnerError, Metric, Pair, Rice, track_metric
 from ocelad.adaptive.precompile import precompile_engines
 from ocelad.engines.blocked_bank import BlockedBank
+from ocelad.engines.choose import choose_engine
 from ocelad.engines.kernels import fullrank, lowrank
 from ocelad.engines.rice_bank import RiceBank
-from ocelad.engines.track import PRELUDE_ROUNDS, WarmupBank, choose_engine
+from ocelad.engines.warmup_bank import WARMUP_ROUNDS, WarmupBank
 from ocelad.ensemble.schedule import Schedule
 from ocelad.learners.losses import LOSSES
 from ocelad.learners.mirror_maps import DIVERGENCES
@@ -119,7 +120,7 @@ def test_the_definition_keeps_the_contracts():
     check_bank(
         lambda: RiceBank(Metric(np.eye(3)), step_size=0.1, events="relatives"),
         events,
-        refused=Relative(np.full(3, np.nan), np.ones(3)),
+        invalid_event=Relative(np.full(3, np.nan), np.ones(3)),
     )
 
 
@@ -302,8 +303,8 @@ def test_auto_begins_with_the_definition_and_hands_over(shrinkage, finest):
     shared = {"shrinkage": shrinkage, "finest": finest, "loss": "hinge"}
     definition, auto = (track(engine, 4, **shared) for engine in ("dense", "auto"))
     engine = "lowrank" if shrinkage else "fullrank"
-    for t, event in enumerate(awkward_relatives(8, 4, ROUNDS // 3 + PRELUDE_ROUNDS), start=1):
-        assert isinstance(auto.bank, WarmupBank) == (t <= PRELUDE_ROUNDS)
+    for t, event in enumerate(awkward_relatives(8, 4, ROUNDS // 3 + WARMUP_ROUNDS), start=1):
+        assert isinstance(auto.bank, WarmupBank) == (t <= WARMUP_ROUNDS)
         assert auto.bank.engine == engine
         np.testing.assert_allclose(auto.step(event).losses, definition.step(event).losses, rtol=RTOL, atol=RTOL)
     assert_same(auto, definition)
@@ -318,7 +319,7 @@ def test_keeps_the_bank_s_contract(engine, finest):
             check_bank(
                 lambda: track(engine, finest=finest, loss="squared_hinge").bank,
                 awkward_relatives(1, 3, 30),
-                refused=refused,
+                invalid_event=refused,
             )
 
 
@@ -428,7 +429,7 @@ def test_a_tracker_learns_from_one_kind_of_events(engine):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"engine": "blocked"}, "engine 'blocked' learns from pairs only; of relative comparisons 'lowrank'"),
+        ({"engine": "blocked"}, "engine 'blocked' learns from pairs only; use 'lowrank' for relative comparisons"),
         ({"engine": "sparse"}, "engine 'sparse' learns from pairs only"),
         ({"events": "triplets"}, "events must be one of 'pairs', 'relatives'; got 'triplets'"),
     ],
@@ -456,10 +457,10 @@ def test_a_blocked_bank_is_made_for_pairs():
     ],
 )
 def test_which_engine_is_chosen(n, changes, chosen):
-    settings = {"divergence": "frobenius", "regularizer": "nuclear", "shrinkage": 0.0, **changes}
-    assert choose_engine(n, events="relatives", **settings) == chosen
-    if not changes.get("sparse"):
-        assert track_metric(n, events="relatives", **changes).bank.engine == chosen
+    settings = dict(changes)
+    sparse = settings.pop("sparse", False)
+    assert choose_engine(n, Rice(**settings), sparse=sparse, events="relatives") == chosen
+    assert track_metric(n, events="relatives", sparse=sparse, **settings).bank.engine == chosen
 
 
 @pytest.mark.parametrize(
@@ -493,7 +494,7 @@ def test_one_comparison_is_checked():
     ):
         with pytest.raises((ValueError, TypeError), match=sentence):
             as_relative(event, 3)
-    with pytest.raises(ValueError, match=r"the difference has shape \(2,\); points of 3 features are expected"):
+    with pytest.raises(ValueError, match=r"u must have shape \(3,\); got \(2,\)"):
         Comid(Metric(np.eye(3)), step_size=0.1).loss(Relative(np.ones(2), np.ones(2)))
 
 

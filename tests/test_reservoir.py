@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from ocelad.estimators.reservoir import Reservoir, stacked
+from ocelad.estimators.reservoir import Reservoir, stack_points
 from ocelad.estimators.scaling import DistanceScaler
 from ocelad.pairs import as_sparse
 
@@ -21,7 +21,7 @@ LABELS = st.lists(st.sampled_from(["a", "b", "c"]), max_size=60)
 def filled(labels, size=8, seed=0, point=lambda i: np.array([float(i), 1.0])):
     reservoir = Reservoir(size, seed)
     for i, label in enumerate(labels):
-        reservoir.put(point(i), label)
+        reservoir.add(point(i), label)
     return reservoir
 
 
@@ -29,8 +29,8 @@ def drawn(reservoir, labels=("a", "b", "c", "z"), count=5):
     """What it says from here on, drawing and putting by turns."""
     said = []
     for i, label in enumerate(labels):
-        said += [(np.asarray(point).tolist(), similar) for point, similar in reservoir.partners(label, count)]
-        reservoir.put(np.array([-float(i), 0.0]), label)
+        said += [(np.asarray(point).tolist(), similar) for point, similar in reservoir.draw_partners(label, count)]
+        reservoir.add(np.array([-float(i), 0.0]), label)
     return said
 
 
@@ -42,13 +42,13 @@ def test_partners_are_past_points_of_the_kind_that_is_said(labels, size, seed):
         held = Counter(reservoir.labels)
         assert len(reservoir) == min(i, size)
         assert all(past[point] == its for point, its in zip(reservoir.points, reservoir.labels, strict=True))
-        partners = reservoir.partners(label, 4)
+        partners = reservoir.draw_partners(label, 4)
         for point, similar in partners:
             assert point in reservoir.points
             assert (past[point] == label) == similar
         n_same, n_other = 2 * bool(held[label]), 2 * bool(held.total() - held[label])
         assert Counter(similar for _, similar in partners) == Counter({True: n_same, False: n_other})
-        reservoir.put(i, label)
+        reservoir.add(i, label)
         past.append(label)
         assert i in reservoir.points
 
@@ -57,7 +57,7 @@ def test_every_point_of_a_class_and_every_other_class_is_as_likely():
     labels = ["a"] * 4 + ["b"] * 3 + ["c"] * 1  # c is rare, and met as often as b
     reservoir = filled(labels, size=8, point=lambda i: i)
     n = 6000
-    met = Counter(point for _ in range(n) for point, _ in reservoir.partners("a", 2))
+    met = Counter(point for _ in range(n) for point, _ in reservoir.draw_partners("a", 2))
     for point in range(4):
         assert met[point] == pytest.approx(n / 4, rel=0.1)
     for point in range(4, 7):
@@ -75,29 +75,34 @@ def test_the_past_fades_at_the_rate_that_is_said():
 
 def test_an_odd_number_of_pairs_is_balanced_over_points():
     reservoir = filled("aabb")
-    kinds = Counter(partner.similar for _ in range(10) for partner in reservoir.partners("a", 3))
+    kinds = Counter(partner.similar for _ in range(10) for partner in reservoir.draw_partners("a", 3))
     assert kinds == {True: 15, False: 15}
-    assert [partner.similar for _ in range(4) for partner in reservoir.partners("b", 1)] == [True, False, True, False]
+    assert [partner.similar for _ in range(4) for partner in reservoir.draw_partners("b", 1)] == [
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 @given(LABELS, st.booleans())
 def test_saved_and_restored_it_draws_the_same(labels, sparse):
     dense = lambda i: np.array([float(i), 0.0, 1.5])  # noqa: E731
     reservoir = filled(labels, point=(lambda i: as_sparse(dense(i))) if sparse else dense)
-    reservoir.partners("a", 3)
+    reservoir.draw_partners("a", 3)
     arrays, metadata = reservoir.arrays(), json.loads(json.dumps(reservoir.metadata()))
     assert all(isinstance(array, np.ndarray) for array in arrays.values())
-    again = Reservoir.restored({name: array.copy() for name, array in arrays.items()}, metadata)
+    again = Reservoir.from_state({name: array.copy() for name, array in arrays.items()}, metadata)
     if labels:
-        assert (abs(stacked(again.points) - stacked(reservoir.points))).max() == 0.0
+        assert (abs(stack_points(again.points) - stack_points(reservoir.points))).max() == 0.0
     assert again.labels == reservoir.labels
     for label in "abcab":
-        for mine, theirs in zip(reservoir.partners(label, 3), again.partners(label, 3), strict=True):
+        for mine, theirs in zip(reservoir.draw_partners(label, 3), again.draw_partners(label, 3), strict=True):
             assert mine.similar == theirs.similar
             assert all(map(np.array_equal, mine.point, theirs.point))
         new = dense(99)
-        reservoir.put(as_sparse(new) if sparse else new, label)
-        again.put(as_sparse(new) if sparse else new, label)
+        reservoir.add(as_sparse(new) if sparse else new, label)
+        again.add(as_sparse(new) if sparse else new, label)
     assert again.labels == reservoir.labels
 
 
@@ -112,17 +117,17 @@ def test_a_copy_goes_on_by_itself_and_a_seed_says_all(labels):
 
 def test_draws_can_be_taken_back():
     reservoir = filled("abcabc")
-    mark = reservoir.mark()
-    first = [point.tolist() for point, _ in reservoir.partners("a", 7)]
-    reservoir.rewind(mark)
-    assert [point.tolist() for point, _ in reservoir.partners("a", 7)] == first
+    before = reservoir.random_state()
+    first = [point.tolist() for point, _ in reservoir.draw_partners("a", 7)]
+    reservoir.set_random_state(before)
+    assert [point.tolist() for point, _ in reservoir.draw_partners("a", 7)] == first
 
 
 def test_refuses():
     with pytest.raises(ValueError, match="reservoir_size must be a whole number of at least 1; got 0"):
         Reservoir(0)
     reservoir = filled([("a", 1)])
-    with pytest.raises(TypeError, match=r"the class \('a', 1\) cannot be written; accepted: text"):
+    with pytest.raises(TypeError, match=r"the class \('a', 1\) cannot be saved; accepted: strings"):
         reservoir.metadata()
 
 
@@ -131,12 +136,12 @@ def test_a_yardstick_measures_the_same_however_pairs_are_cut(sizes, sparse):
     U = np.random.default_rng(0).normal(size=(sum(sizes), 5)) * np.logspace(0, 2, sum(sizes))[:, None]
     U[0] = 0.0
     whole, parts = DistanceScaler(), DistanceScaler()
-    expected = whole.measured(U)
+    expected = whole.rescale(U)
     got = []
     for size, end in zip(sizes, np.cumsum(sizes), strict=True):
         part = U[end - size : end]
-        got.append(parts.measured(csr_array(part)).toarray() if sparse else parts.measured(part))
-        parts = DistanceScaler.restored(json.loads(json.dumps(parts.state())))
+        got.append(parts.rescale(csr_array(part)).toarray() if sparse else parts.rescale(part))
+        parts = DistanceScaler.from_state(json.loads(json.dumps(parts.state())))
     if sparse:
         np.testing.assert_allclose(np.concatenate(got), expected, rtol=1e-12)
     else:
@@ -147,25 +152,25 @@ def test_a_yardstick_measures_the_same_however_pairs_are_cut(sizes, sparse):
 def test_a_yardstick_knows_no_unit_and_stops_after_100_pairs():
     U = np.random.default_rng(0).normal(size=(300, 3))
     one, other = DistanceScaler(), DistanceScaler()
-    assert np.array_equal(one.measured(U), other.measured(1024.0 * U))
+    assert np.array_equal(one.rescale(U), other.rescale(1024.0 * U))
     assert other.length == 1024.0 * one.length
     assert one.length**2 == pytest.approx(np.sort(np.square(U[:100]).sum(axis=1))[50] / 10.0)
     before = one.length
-    one.measured(1e6 * U)
+    one.rescale(1e6 * U)
     assert one.length == before
 
 
 def test_a_yardstick_does_not_mind_points_far_out_nor_the_same_point_twice():
     U = np.random.default_rng(0).normal(size=(100, 3))
     plain, wild = DistanceScaler(), DistanceScaler()
-    plain.measured(U)
-    wild.measured(np.vstack([1e100 * U[:5], 0.0 * U, U]))
+    plain.rescale(U)
+    wild.rescale(np.vstack([1e100 * U[:5], 0.0 * U, U]))
     assert wild.length == pytest.approx(plain.length, rel=0.2)
 
 
 def test_a_yardstick_that_is_given():
     U = np.random.default_rng(0).normal(size=(5, 3))
-    assert np.array_equal(DistanceScaler(2.0).measured(U), U / 2.0)
+    assert np.array_equal(DistanceScaler(2.0).rescale(U), U / 2.0)
     for scale, sentence in ((0.0, "scale must be a finite number above 0"), ("best", "scale must be one of 'auto'")):
         with pytest.raises(ValueError, match=sentence):
             DistanceScaler(scale)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from river import checks, datasets, evaluate, linear_model, metrics, neighbors, preprocessing
 
 import ocelad.river
-from ocelad import LearnerError, track_metric
+from ocelad import LearnerError, Rice, track_metric
 from ocelad.estimators.reservoir import Partner
 from ocelad.estimators.scaling import DistanceScaler
 from ocelad.pairs import Event
@@ -57,7 +57,7 @@ def test_river_checks(check):
 def test_a_pair_metric_is_track_metric_on_columns():
     points, _ = some_points(60)
     metric, core, yardstick = (
-        PairMetric(step_size=0.02),
+        PairMetric(method=Rice(step_size=0.02)),
         track_metric(4, step_size=0.02, initial_scale=0.1),
         DistanceScaler(),
     )
@@ -66,7 +66,7 @@ def test_a_pair_metric_is_track_metric_on_columns():
         similar = bool(rng.random() < 0.5)
         metric.learn_pair(x, z, similar)
         u = np.array(list(x.values())) - np.array(list(z.values()))
-        core.step(Event(yardstick.measured(u[None])[0], 1.0 if similar else -1.0))
+        core.step(Event(yardstick.rescale(u[None])[0], 1.0 if similar else -1.0))
     assert metric.n_rounds == 30
     expected = core.play().scaled(yardstick.length**-2)
     for x, z in zip(points[:20], points[20:40], strict=True):
@@ -78,10 +78,10 @@ def test_a_pair_metric_is_track_metric_on_columns():
 
 def test_before_anything_is_learned_distances_are_euclidean_but_for_a_factor():
     x, z = {"a": 1.0, "b": 2.0}, {"b": 5.0, "c": -1.0}
-    metric = PairMetric(initial_scale=0.25)
+    metric = PairMetric(method=Rice(initial_scale=0.25))
     assert metric.distance(x, z) == pytest.approx(0.5 * euclidean(x, z))
     assert metric.distance({}, {}) == 0.0
-    assert LabelMetric(initial_scale=0.25).transform_one(x) == {"a": 0.5, "b": 1.0}
+    assert LabelMetric(method=Rice(initial_scale=0.25)).transform_one(x) == {"a": 0.5, "b": 1.0}
     assert MetricKNNClassifier().predict_proba_one(x) == {}
     assert MetricKNNClassifier().predict_one(x) is None
 
@@ -89,7 +89,7 @@ def test_before_anything_is_learned_distances_are_euclidean_but_for_a_factor():
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_mapped_points_keep_their_names_and_are_as_far_apart_as_is_tracked(diagonal):
     points, labels = some_points()
-    model = taught(LabelMetric(diagonal=diagonal, seed=0), points, labels)
+    model = taught(LabelMetric(method=Rice(diagonal=diagonal), seed=0), points, labels)
     assert model.n_rounds > 390
     for x, z in zip(points[:30], points[30:60], strict=True):
         z = {**z, "new": 2.0}  # never learned from
@@ -120,8 +120,8 @@ def test_late_features_are_as_if_they_had_been_zero_before(names, diagonal):
     rng = np.random.default_rng(0)
     points = [{name: float(rng.normal()) for name in sorted(each)} for each in names]
     labels = rng.integers(2, size=len(points)).tolist()
-    late = LabelMetric(diagonal=diagonal, seed=0)
-    known = LabelMetric(diagonal=diagonal, seed=0)
+    late = LabelMetric(method=Rice(diagonal=diagonal), seed=0)
+    known = LabelMetric(method=Rice(diagonal=diagonal), seed=0)
     for x, y in zip(points, labels, strict=True):
         late.learn_one(x, y)
         known.learn_one({**dict.fromkeys("abcdefgh", 0.0), **x}, y)
@@ -134,7 +134,7 @@ def test_room_is_made_by_doubling():
     model, rooms = LabelMetric(seed=0), []
     for i in range(40):
         model.learn_one({f"feature {i}": 1.0}, i % 2)
-        rooms.append(model._drawn.tracked.room)
+        rooms.append(model._learner.tracker.capacity)
     assert sorted(set(rooms)) == [1, 2, 4, 8, 16, 32, 64]
 
 
@@ -231,14 +231,14 @@ WRONG = [
 def up_to_the_core(request, monkeypatch):
     """Let numbers through that are refused before the core sees them."""
     if request.node.callspec.params["sentence"] in ("too far apart", "could not learn"):
-        monkeypatch.setattr("ocelad.river.FARTHEST", float("inf"))
+        monkeypatch.setattr("ocelad.river.MAX_COORDINATE", float("inf"))
 
 
 @pytest.mark.parametrize(("x", "error", "sentence"), WRONG)
 @pytest.mark.parametrize("kind", [LabelMetric, MetricKNNClassifier])
 @pytest.mark.usefixtures("up_to_the_core")
 def test_what_is_refused_changes_nothing(kind, x, error, sentence):
-    model = taught(kind(loss="squared_hinge", seed=0), *some_points(30))
+    model = taught(kind(method=Rice(loss="squared_hinge"), seed=0), *some_points(30))
     read = "transform_one" if kind is LabelMetric else "predict_proba_one"
     twin = copy.deepcopy(model)
     with pytest.raises(error, match=sentence):
@@ -258,7 +258,7 @@ def test_what_is_refused_changes_nothing(kind, x, error, sentence):
 @pytest.mark.usefixtures("up_to_the_core")
 def test_pairs_that_are_refused_change_nothing(x, error, sentence):
     points, _ = some_points(30)
-    model = PairMetric(loss="squared_hinge")
+    model = PairMetric(method=Rice(loss="squared_hinge"))
     for one, other in zip(points[::2], points[1::2], strict=True):
         model.learn_pair(one, other, True)
     twin = copy.deepcopy(model)
@@ -279,24 +279,39 @@ def test_numbers_of_any_kind():
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("name", "value"),
     [
-        {"loss": "hing"},
-        {"step_size": 0},
-        {"shrinkage": -1},
-        {"initial_scale": -1},
-        {"scale": "small"},
-        {"reservoir_size": 0},
-        {"pairs_per_point": -1},
-        {"n_neighbors": 0},
-        {"window_size": 0},
-        {"weighted": 2},
-        {"diagonal": "yes"},
+        ("scale", "small"),
+        ("reservoir_size", 0),
+        ("pairs_per_point", -1),
+        ("n_neighbors", 0),
+        ("window_size", 0),
+        ("weighted", 2),
+        ("method", "adaptive"),
+        ("method", "paper"),
     ],
 )
-def test_settings_are_checked(wrong):
-    with pytest.raises((ValueError, TypeError), match=f"{next(iter(wrong))} must be"):
-        MetricKNNClassifier(**wrong)
+def test_parameters_are_checked(name, value):
+    with pytest.raises((ValueError, TypeError), match=f"{name} must be"):
+        MetricKNNClassifier(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("loss", "hing"),
+        ("step_size", 0),
+        ("shrinkage", -1),
+        ("initial_scale", -1),
+        ("diagonal", "yes"),
+        ("max_rank", 2),
+        ("max_norm", 2.0),
+    ],
+)
+def test_settings_of_rice_are_checked(name, value):
+    for model in (PairMetric, LabelMetric, MetricKNNClassifier):
+        with pytest.raises((ValueError, TypeError), match=f"{name} must be"):
+            model(method=Rice(**{name: value}))
 
 
 def test_without_river_one_sentence_says_how_to_get_it(monkeypatch):
@@ -322,8 +337,8 @@ def test_data_in_any_unit_can_be_read():
 
 
 def test_a_point_is_compared_with_all_of_its_partners_or_with_none():
-    model = taught(LabelMetric(loss="squared_hinge", scale=1.0, seed=0), *some_points(30))
-    tracked, (points, _) = model._drawn.tracked, some_points(3, seed=1)
+    model = taught(LabelMetric(method=Rice(loss="squared_hinge"), scale=1.0, seed=0), *some_points(30))
+    tracked, (points, _) = model._learner.tracker, some_points(3, seed=1)
     before = tracked.n_rounds, tracked.metric()
     with pytest.raises(LearnerError, match="could not learn"):
         tracked.learn(points[0], [Partner(points[1], True), Partner({"a": 1e149}, True)])

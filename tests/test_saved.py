@@ -23,8 +23,8 @@ from safetensors.numpy import save as arrays_to_bytes
 from test_blocked import sparse_events
 
 from ocelad import LearnerBank, LearnerError, Metric, Ocelad, track_metric
-from ocelad.engines import track
-from ocelad.engines.track import resume_metric
+from ocelad.engines import choose
+from ocelad.engines.rice import resume_metric
 from ocelad.io import state_files
 from ocelad.pairs import Event, Events
 
@@ -184,7 +184,7 @@ def test_the_engine_stays_the_one_it_was_when_auto_comes_to_another(monkeypatch)
     tracker = track_metric(70)
     tracker.replay(Events(np.eye(20, 70), np.ones(20)))
     assert tracker.bank.engine == "fullrank"
-    monkeypatch.setattr(track, "FULLRANK_TO", 10)
+    monkeypatch.setattr(choose, "MAX_FULLRANK_FEATURES", 10)
     assert track_metric(70).bank.engine == "lowrank"
     resumed = resume_metric(*tracker.state())
     assert resumed.bank.engine == "fullrank"

@@ -13,6 +13,7 @@ import pytest
 from serving import served, some_items
 
 from ocelad import Metric, MetricTracker
+from ocelad.estimators.methods import method_from_settings
 from ocelad.service.notifier import Notifier
 
 
@@ -47,7 +48,7 @@ def compare(client, left, right, answer, **headers):
 def learned(client):
     """Wait until everything durable has been learned from."""
     until = monotonic() + 20
-    while client.get("/v1/ready").json()["behind"][client.name]:
+    while client.get("/v1/ready").json()["backlog"][client.name]:
         assert monotonic() < until
         sleep(0.01)
 
@@ -75,7 +76,7 @@ class TestAnswers:
         points = client.live.items.points
         settings = client.service.store.project(client.name).settings
         pairs = np.stack([points[[0, 2, 2]], points[[1, 3, 4]]], axis=1)
-        oracle = MetricTracker(**settings).fit(pairs, [1, -1, -1])
+        oracle = MetricTracker(method=method_from_settings(settings)).fit(pairs, [1, -1, -1])
         assert client.live.view.metric == oracle.metric_
 
     def test_with_the_same_key_are_kept_once(self, client):
@@ -192,16 +193,16 @@ class TestHistory:
             compare(client, 0, i, answer)
         client.post(f"{client.P}/undo", json={"seq": 1})
         for what in ("comparisons", "items"):
-            answer = client.get(f"{client.P}/export", params={"what": what})
+            answer = client.get(f"{client.P}/export", params={"content": what})
             (tmp_path / f"{what}.parquet").write_bytes(answer.content)
         with open_comparisons(tmp_path / "comparisons.parquet", items=tmp_path / "items.parquet") as stream:
             (chunk,) = stream
         features = some_items().features
         assert chunk.y.tolist() == [-1, 1]
         assert np.array_equal(chunk.pairs, np.stack([features[[0, 0]], features[[2, 4]]], axis=1))
-        lines = client.get(f"{client.P}/export", params={"what": "log", "format": "jsonl"}).text.splitlines()
+        lines = client.get(f"{client.P}/export", params={"content": "log", "format": "jsonl"}).text.splitlines()
         assert [json.loads(line)["similar"] for line in lines][-1] == "undo"
-        table = pq.read_table(io.BytesIO(client.get(f"{client.P}/export", params={"what": "log"}).content))
+        table = pq.read_table(io.BytesIO(client.get(f"{client.P}/export", params={"content": "log"}).content))
         assert table.num_rows == len(lines) == 5
 
 
@@ -225,7 +226,7 @@ class TestQuestions:
         order = np.argsort(metric.distance(items.features[1:], items.features[0]))[:3] + 1
         assert [each["item"]["position"] for each in nearest] == order.tolist()
         places = np.array(
-            client.post(f"{client.P}/embed", json={"points": list(items.ids), "n_components": 3}).json()["places"]
+            client.post(f"{client.P}/embed", json={"points": list(items.ids), "n_components": 3}).json()["coordinates"]
         )
         assert np.allclose(np.linalg.norm(places[0] - places[5]), expected[0], rtol=1e-6)
         info = client.get(f"{client.P}/metric", params={"matrix": True}).json()
@@ -244,16 +245,16 @@ class TestQuestions:
     def test_next_pair_is_one_that_was_not_asked(self, client):
         told = client.get(f"{client.P}/next-pair").json()
         assert told["left"]["id"] != told["right"]["id"]
-        assert told["why"].endswith(".")
-        assert told["asked"] in ("active", "random")
+        assert told["reason"].endswith(".")
+        assert told["source"] in ("active", "random")
 
     def test_timeline_has_a_row_for_each_answer(self, client):
         for i in range(1, 5):
             compare(client, 0, i, "same")
         learned(client)
         told = client.get(f"{client.P}/timeline").json()
-        assert told["answers"] == [1, 2, 3, 4]
-        assert len(told["loss"]) == len(told["right"]) == len(told["moved"]) == len(told["shares"][0]) == 4
+        assert told["n_answers"] == [1, 2, 3, 4]
+        assert len(told["loss"]) == len(told["accuracy"]) == len(told["drift"]) == len(told["shares"][0]) == 4
 
     @pytest.mark.parametrize(
         ("path", "status", "code"),
@@ -332,7 +333,7 @@ class TestOperations:
     def test_health_readiness_and_measures(self, client):
         assert client.get("/v1/health").json()["status"] == "ok"
         ready = client.get("/v1/ready").json()
-        assert (ready["status"], ready["reason"], ready["behind"][client.name]) == ("ready", None, 0)
+        assert (ready["status"], ready["reason"], ready["backlog"][client.name]) == ("ready", None, 0)
         compare(client, 0, 1, "same")
         told = client.get("/metrics").text
         assert f'ocelad_entries{{project="{client.name}"}} 1.0' in told
@@ -389,7 +390,7 @@ class TestEvents:
             beacon.attach(asyncio.get_running_loop())
             waiting = [asyncio.create_task(beacon.wait(5)) for _ in range(3)]
             await asyncio.sleep(0)
-            await asyncio.to_thread(beacon.ring)
+            await asyncio.to_thread(beacon.notify)
             assert await asyncio.gather(*waiting) == [True] * 3
             assert not await beacon.wait(0.01)
 

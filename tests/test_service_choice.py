@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from ocelad import Metric, MetricTracker
+from ocelad import Metric, MetricTracker, Rice
 from ocelad._typing import Floats
 from ocelad.service.choice import Choice, Chooser, NothingToAsk
 from ocelad.service.choice.chooser import HELD
@@ -166,7 +166,7 @@ def test_those_at_random_are_uniform_over_what_is_left_whatever_the_metric_is() 
             for pair in answered:
                 chooser.note(*pair, "same")
             choice = chooser.next(Seen(points, [Metric(weight * np.eye(3))], np.ones(1)))
-            if choice.asked == "random":
+            if choice.source == "random":
                 pairs.append((choice.left, choice.right))
         assert (len(pairs), len(set(pairs))) in ((0, 0), (2, 1))  # the same coin and pair under both metrics
         firsts.update(map(frozenset, pairs[:1]))
@@ -181,7 +181,7 @@ def test_the_share_at_random_is_what_was_asked_for() -> None:
     view = euclidean(some_points(60))
     for share, count, off in ((0.0, 20, 0), (0.3, 200, 15), (1.0, 20, 0)):
         chooser = Chooser(60, random_share=share, seed=2)
-        kinds = Counter(chooser.next(view).asked for _ in range(count))
+        kinds = Counter(chooser.next(view).source for _ in range(count))
         assert abs(kinds["random"] - share * count) <= off
     with pytest.raises(ValueError, match="random_share must be a finite number of at least 0 and of at most 1"):
         Chooser(3, random_share=1.5)
@@ -205,8 +205,8 @@ def test_an_unsure_pair_is_preferred_and_the_sentence_says_how_unsure() -> None:
     choice = Chooser(4, random_share=0.0, seed=0).next(euclidean(line))
     assert asked(choice) == {2, 3}
     assert choice.distance == pytest.approx(0.9)
-    assert choice.why.startswith("The metric is unsure about these two: their distance is 0.90 of the threshold")
-    assert "random" in Chooser(4, random_share=1.0, seed=0).next(euclidean(line)).why
+    assert choice.reason.startswith("The metric is unsure about these two: their distance is 0.90 of the threshold")
+    assert "random" in Chooser(4, random_share=1.0, seed=0).next(euclidean(line)).reason
 
 
 def test_the_sentence_names_what_else_speaks_for_a_pair() -> None:
@@ -214,7 +214,7 @@ def test_the_sentence_names_what_else_speaks_for_a_pair() -> None:
     learners = [Metric(np.diag([1.0, 0.8])), Metric(np.diag([1.0, 1.2]))]  # disagree about what is up or down
     chooser = Chooser(3, random_share=0.0, seed=0)
     chooser.note(0, 1, "same")
-    assert chooser.next(Seen(corner, learners, np.array([0.5, 0.5]))).why == (
+    assert chooser.next(Seen(corner, learners, np.array([0.5, 0.5]))).reason == (
         "The metric is unsure about these two: their distance is 0.90 of the threshold, its scales disagree more "
         "than about most pairs, and pairs that were asked lately tell less of them than of most."
     )
@@ -280,14 +280,14 @@ def test_threads_are_never_handed_the_same_pair() -> None:
 
 def test_a_view_of_a_tracker_will_do() -> None:
     points = some_points(50, 4)
-    tracker = MetricTracker(method="rice", engine="dense", initial_scale=0.1).start(4)
+    tracker = MetricTracker(method=Rice(engine="dense", initial_scale=0.1)).start(4)
     chooser = Chooser(50, seed=5)
     kinds = set()
     for _ in range(30):
-        ocelad = tracker._tracked.ocelad
+        ocelad = tracker._fitted.ocelad
         learners = [learner.play() for learner in ocelad.bank.learners]
         choice = chooser.next(Seen(points, learners, ocelad.round_state.probabilities))
-        kinds.add(choice.asked)
+        kinds.add(choice.source)
         x, z = points[choice.left], points[choice.right]
         assert choice.distance == pytest.approx(tracker.metric_.distance(x, z))
         similar = abs(x[0] - z[0]) < 1

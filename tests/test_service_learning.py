@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ocelad import Metric, MetricTracker
+from ocelad.estimators.methods import method_from_settings
 from ocelad.service.entries import Entry
 from ocelad.service.itemset import ItemSet, Scaling
 from ocelad.service.learning import Learner, View, default_settings
@@ -49,7 +50,7 @@ def answer(seq: int, left: int, right: int, kind: Any = "same", asked: Any = "gi
 
 
 def undo(seq: int, undone: Entry) -> Entry:
-    return Entry(seq, 1000 + seq, "undo", undone.left, undone.right, undone.asked, "somebody", undone.seq)
+    return Entry(seq, 1000 + seq, "undo", undone.left, undone.right, undone.source, "somebody", undone.seq)
 
 
 def random_log(n_entries: int, n_items: int, seed: int = 0, undos: float = 0.0) -> list[Entry]:
@@ -73,7 +74,7 @@ def standing(log: Sequence[Entry]) -> list[Entry]:
 
 def replayed(log: Sequence[Entry], items: ItemSet, tracker_settings: dict[str, Any]) -> Metric:
     """The definition: a plain fit."""
-    kept, tracker = standing(log), MetricTracker(**{"method": "rice", **tracker_settings})
+    kept, tracker = standing(log), MetricTracker(method=method_from_settings(tracker_settings))
     if not kept:
         return tracker.start(items.features.shape[1]).metric_
     pairs = np.stack([items.points[[e.left for e in kept]], items.points[[e.right for e in kept]]], axis=1)
@@ -163,11 +164,11 @@ def test_a_long_log_gives_the_same_bits_and_rows_with_restarts_and_deep_undos(
             learner.take(more)
             view = learned(learner, cut)
     assert view.metric == replayed(log, items, {})
-    only = [answer(i + 1, e.left, e.right, e.kind, e.asked) for i, e in enumerate(standing(log))]
+    only = [answer(i + 1, e.left, e.right, e.kind, e.source) for i, e in enumerate(standing(log))]
     with learning(only, items) as learner:
         plain = learned(learner, len(only))
     np.testing.assert_array_equal(view.timeline.table, plain.timeline.table)
-    assert view.timeline.n_honest == plain.timeline.n_honest == sum(e.asked == "random" for e in only)
+    assert view.timeline.n_honest == plain.timeline.n_honest == sum(e.source == "random" for e in only)
     assert view.timeline.honest_right == plain.timeline.honest_right
 
 
@@ -184,7 +185,7 @@ def test_the_timeline_tells_what_a_tracker_does(tmp_path: Path) -> None:
             margin = tracker.test_then_train([[items.points[entry.left], items.points[entry.right]]], [y])[0]
             right.append(margin > 0)
             loss.append(np.log1p(np.exp(-margin)))
-            honest.append(entry.asked == "random")
+            honest.append(entry.source == "random")
         count = int(row[0]) - begun
         assert row[1] == pytest.approx(np.mean(loss[-count:]))
         assert row[2] == np.mean(right[-count:])

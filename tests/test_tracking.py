@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ocelad import LearnerError, Metric, MetricTracker, track_metric
+from ocelad import LearnerError, Metric, MetricTracker, Rice, track_metric
 from ocelad.ensemble.schedule import Schedule
 from ocelad.estimators.file_tracking import CHUNK, PIPE_CHUNK, Tracking
 from ocelad.io import RowError, open_comparisons
@@ -47,7 +47,7 @@ def write_csv(path, pairs, y):
 
 def tracked(path, output, every=100, chunk_size=50, stop_after=None, tracking=None, **options):
     """Track to the end, or leave after some chunks as a kill would: without a last save."""
-    tracking = tracking or Tracking(MetricTracker(method="rice", step_size=0.05))
+    tracking = tracking or Tracking(MetricTracker(method=Rice(step_size=0.05)))
     options |= {"chunk_size": chunk_size, "resume": tracking.position}
     with open_comparisons(path, **options) as stream:
         rounds = tracking.follow(stream, output, every)
@@ -89,7 +89,7 @@ def test_chunks_do_not_end_when_most_scales_have_just_begun(size):
 def test_drift_is_how_far_the_metric_moves(tmp_path):
     pairs, y = some_pairs(300)
     tracking = tracked(write_csv(tmp_path / "pairs.csv", pairs, y), tmp_path / "tracker", chunk_size=100)
-    tracker, moved = MetricTracker(method="rice", step_size=0.05).start(N), []
+    tracker, moved = MetricTracker(method=Rice(step_size=0.05)).start(N), []
     for first in (0, 100, 200):
         before = tracker.get_mahalanobis_matrix()
         after = tracker.partial_fit(pairs[first : first + 100], y[first : first + 100]).get_mahalanobis_matrix()
@@ -124,15 +124,14 @@ def test_a_stop_at_any_chunk_changes_no_bit(tmp_path, stops, every):
 def test_leaving_early_saves(tmp_path):
     pairs, y = some_pairs(300)
     path, output = write_csv(tmp_path / "pairs.csv", pairs, y), tmp_path / "tracker"
-    tracking = Tracking(MetricTracker(method="rice", step_size=0.05))
+    tracking = Tracking(MetricTracker(method=Rice(step_size=0.05)))
     with open_comparisons(path, chunk_size=50) as stream, closing(tracking.follow(stream, output)) as rounds:
         next(rounds)
     saved = Tracking.load(output)
     assert saved.tracker.n_rounds_ == 50
     assert saved.history.total().pairs == 50
     assert (
-        MetricTracker.load(output).metric_
-        == MetricTracker(method="rice", step_size=0.05).fit(pairs[:50], y[:50]).metric_
+        MetricTracker.load(output).metric_ == MetricTracker(method=Rice(step_size=0.05)).fit(pairs[:50], y[:50]).metric_
     )
 
 
@@ -158,7 +157,7 @@ def test_a_file_that_grows_is_gone_on_with(tmp_path):
     tracked(path, tmp_path / "tracker")
     write_csv(path, pairs, y)
     grown = tracked(path, tmp_path / "tracker", tracking=Tracking.load(tmp_path / "tracker"))
-    assert grown.tracker.metric_ == MetricTracker(method="rice", step_size=0.05).fit(pairs, y).metric_
+    assert grown.tracker.metric_ == MetricTracker(method=Rice(step_size=0.05)).fit(pairs, y).metric_
 
 
 COMMAND = [sys.executable, "-m", "ocelad", "track"]
@@ -239,7 +238,7 @@ def test_a_pair_that_cannot_be_learned_from_saves_what_came_before(tmp_path):
             path,
             tmp_path / "tracker",
             every=10_000,
-            tracking=Tracking(MetricTracker(method="rice", loss="squared_hinge")),
+            tracking=Tracking(MetricTracker(method=Rice(loss="squared_hinge"))),
         )
     saved = Tracking.load(tmp_path / "tracker")
     assert saved.tracker.n_rounds_ == saved.history.total().pairs == 200

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from ocelad import MetricTracker, QuadrupletTracker, TripletTracker, track_metric
+from ocelad import MetricTracker, QuadrupletTracker, Rice, TripletTracker, track_metric
 from ocelad.pairs import Relatives
 
 
@@ -30,14 +30,14 @@ TRIPLETS, HELD_OUT = some_triplets(), some_triplets(seed=1)
 
 @pytest.fixture
 def tracker():
-    return TripletTracker(step_size=0.05).fit(TRIPLETS)
+    return TripletTracker(method=Rice(step_size=0.05)).fit(TRIPLETS)
 
 
 def test_is_the_core_with_the_same_comparisons(tracker):
     core = track_metric(4, step_size=0.05, events="relatives")
     core.replay(Relatives(TRIPLETS[:, 0] - TRIPLETS[:, 1], TRIPLETS[:, 0] - TRIPLETS[:, 2]))
     assert tracker.metric_ == core.play()
-    parts = TripletTracker(step_size=0.05)
+    parts = TripletTracker(method=Rice(step_size=0.05))
     for first in range(0, 400, 37):
         parts.partial_fit(TRIPLETS[first : first + 37])
     assert parts.metric_ == tracker.metric_
@@ -46,7 +46,7 @@ def test_is_the_core_with_the_same_comparisons(tracker):
 
 def test_quadruplets_hold_triplets(tracker):
     quadruplets = TRIPLETS[:, [0, 1, 0, 2]]
-    other = QuadrupletTracker(step_size=0.05).fit(quadruplets)
+    other = QuadrupletTracker(method=Rice(step_size=0.05)).fit(quadruplets)
     assert other.metric_ == tracker.metric_
     np.testing.assert_array_equal(other.decision_function(quadruplets), tracker.decision_function(TRIPLETS))
     assert other.score(quadruplets) == tracker.score(TRIPLETS)
@@ -73,7 +73,7 @@ def test_follows_a_change(tracker):
 
 
 def test_each_is_judged_before_it_is_learned_from():
-    tracker, margins = TripletTracker(step_size=0.05), []
+    tracker, margins = TripletTracker(method=Rice(step_size=0.05)), []
     for triplet in TRIPLETS[:60]:
         if margins:
             near, far = (tracker.pair_distance(triplet[None, [0, k]])[0] ** 2 for k in (1, 2))
@@ -81,26 +81,28 @@ def test_each_is_judged_before_it_is_learned_from():
             near, far = (np.square(triplet[0] - triplet[k]).sum() / 4 for k in (1, 2))
         margins.append(far - near)
         tracker.partial_fit(triplet[None])
-    np.testing.assert_allclose(TripletTracker(step_size=0.05).test_then_train(TRIPLETS[:60]), margins, rtol=1e-9)
+    np.testing.assert_allclose(
+        TripletTracker(method=Rice(step_size=0.05)).test_then_train(TRIPLETS[:60]), margins, rtol=1e-9
+    )
 
 
 def test_tables_indices_and_names(tracker):
     names = list("abcd")
     tables = tuple(pd.DataFrame(TRIPLETS[:, k], columns=names) for k in range(3))
-    named = TripletTracker(step_size=0.05).fit(tables)
+    named = TripletTracker(method=Rice(step_size=0.05)).fit(tables)
     assert named.metric_ == tracker.metric_
     assert named.feature_names_in_.tolist() == names
     X = pd.DataFrame(TRIPLETS.reshape(-1, 4), columns=names)
     indices = np.arange(1200).reshape(400, 3)
-    assert TripletTracker(step_size=0.05, preprocessor=X).fit(indices).metric_ == tracker.metric_
+    assert TripletTracker(method=Rice(step_size=0.05), preprocessor=X).fit(indices).metric_ == tracker.metric_
 
 
 def test_scikit_learn_tools(tracker, tmp_path):
     assert clone(tracker).fit(TRIPLETS).metric_ == tracker.metric_
     assert pickle.loads(pickle.dumps(tracker)).partial_fit(HELD_OUT).metric_ == tracker.partial_fit(HELD_OUT).metric_
-    assert cross_val_score(TripletTracker(step_size=0.05), TRIPLETS, cv=3).min() > 0.85
-    search = GridSearchCV(TripletTracker(), {"step_size": [1e-9, 0.05]}, cv=3).fit(TRIPLETS)
-    assert search.best_params_ == {"step_size": 0.05}
+    assert cross_val_score(TripletTracker(method=Rice(step_size=0.05)), TRIPLETS, cv=3).min() > 0.85
+    search = GridSearchCV(TripletTracker(method=Rice()), {"method__step_size": [1e-9, 0.05]}, cv=3).fit(TRIPLETS)
+    assert search.best_params_ == {"method__step_size": 0.05}
     tracker.save(tmp_path / "tracker")
     loaded = TripletTracker.load(tmp_path / "tracker")
     assert loaded.partial_fit(TRIPLETS).metric_ == tracker.partial_fit(TRIPLETS).metric_
@@ -135,4 +137,4 @@ def test_before_the_first_triplet_there_is_nothing_to_read():
         TripletTracker().predict(TRIPLETS)
     for engine in ("blocked", "sparse"):
         with pytest.raises(ValueError, match="learns from pairs only"):
-            TripletTracker(engine=engine).fit(TRIPLETS)
+            TripletTracker(method=Rice(engine=engine)).fit(TRIPLETS)

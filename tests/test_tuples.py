@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from ocelad import MetricTracker
-from ocelad.estimators.tuples import points_of
-from ocelad.io.dataframes import rows
+from ocelad import MetricTracker, Rice
+from ocelad.estimators.tuples import read_points
+from ocelad.io.dataframes import to_rows
 
 NAMES = ["width", "height", "depth"]
 
@@ -40,7 +40,7 @@ KINDS = list(tables_of(some_points()))
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_table_gives_the_numbers_and_the_names(kind):
     X = some_points()
-    values, names = rows(tables_of(X)[kind], "X")
+    values, names = to_rows(tables_of(X)[kind], "X")
     assert names == tuple(NAMES)
     np.testing.assert_array_equal(values, X)
 
@@ -51,9 +51,9 @@ def test_tuples_of_tables_and_of_indices(kind, size):
     X, rng = some_points(), np.random.default_rng(1)
     indices = rng.integers(0, len(X), size=(9, size))
     parts = tuple(tables_of(X[indices[:, k]])[kind] for k in range(size))
-    of_indices = points_of(indices, size, preprocessor=tables_of(X)[kind])
-    of_ids = points_of(pl.DataFrame(indices, schema=[f"id_{k}" for k in range(size)]), size, tables_of(X)[kind])
-    for points in (points_of(parts, size), of_indices, of_ids):
+    of_indices = read_points(indices, size, preprocessor=tables_of(X)[kind])
+    of_ids = read_points(pl.DataFrame(indices, schema=[f"id_{k}" for k in range(size)]), size, tables_of(X)[kind])
+    for points in (read_points(parts, size), of_indices, of_ids):
         assert points.names == tuple(NAMES)
         for k in range(size):
             np.testing.assert_array_equal(points.parts[k], X[indices[:, k]])
@@ -71,7 +71,7 @@ def test_tuples_of_tables_and_of_indices(kind, size):
 )
 def test_preprocessors(preprocessor):
     X, indices = some_points(), np.array([[0, 3], [11, 2]])
-    first, second = points_of(indices, 2, preprocessor(X)).parts
+    first, second = read_points(indices, 2, preprocessor(X)).parts
     np.testing.assert_array_equal(first, X[[0, 11]])
     np.testing.assert_array_equal(second, X[[3, 2]])
 
@@ -81,10 +81,10 @@ def test_sparse_stays_sparse():
     X[X < 0] = 0
     with_names = pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(X), columns=NAMES)
     for given in (
-        points_of((sparse.csc_matrix(X[[0, 11]]), sparse.coo_array(X[[3, 2]])), 2),
-        points_of(indices, 2, sparse.csc_array(X)),
-        points_of(indices, 2, lambda i: sparse.csr_matrix(X)[i]),
-        points_of((with_names.iloc[[0, 11]], with_names.iloc[[3, 2]]), 2),
+        read_points((sparse.csc_matrix(X[[0, 11]]), sparse.coo_array(X[[3, 2]])), 2),
+        read_points(indices, 2, sparse.csc_array(X)),
+        read_points(indices, 2, lambda i: sparse.csr_matrix(X)[i]),
+        read_points((with_names.iloc[[0, 11]], with_names.iloc[[3, 2]]), 2),
     ):
         assert all(sparse.issparse(part) for part in given.parts)
         np.testing.assert_array_equal(given.parts[0].toarray(), X[[0, 11]])
@@ -93,33 +93,36 @@ def test_sparse_stays_sparse():
 
 ODD = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, np.nan]})
 BAD = [
-    (lambda: rows(pd.DataFrame({"a": ["x"]}), "X"), "column 'a' of X holds String; accepted: columns of numbers"),
-    (lambda: rows(pl.DataFrame({"a": [1, None]}), "X"), "column 'a' of X has no value in row 1"),
-    (lambda: rows(pa.table({"a": pa.array([1.0, None])}), "X"), "column 'a' of X has no value in row 1"),
-    (lambda: rows(pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), "X"), "two columns of one name"),
-    (lambda: rows(pa.table([[1.0], [2.0]], names=["a", "a"]), "X"), "two columns of one name"),
-    (lambda: rows(ODD, "X"), "column 'b' of X has no value in row 1; accepted: finite numbers"),
+    (lambda: to_rows(pd.DataFrame({"a": ["x"]}), "X"), "column 'a' of X holds String; accepted: columns of numbers"),
+    (lambda: to_rows(pl.DataFrame({"a": [1, None]}), "X"), "column 'a' of X has no value in row 1"),
+    (lambda: to_rows(pa.table({"a": pa.array([1.0, None])}), "X"), "column 'a' of X has no value in row 1"),
+    (lambda: to_rows(pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), "X"), "two columns of one name"),
+    (lambda: to_rows(pa.table([[1.0], [2.0]], names=["a", "a"]), "X"), "two columns of one name"),
+    (lambda: to_rows(ODD, "X"), "column 'b' of X has no value in row 1; accepted: finite numbers"),
     (
-        lambda: points_of(np.zeros((3, 2)), 2),
+        lambda: read_points(np.zeros((3, 2)), 2),
         r"pairs has shape \(3, 2\); accepted: numbers of shape \(n_pairs, 2, n_fe",
     ),
-    (lambda: points_of(np.zeros((3, 2, 1)), 3), r"triplets has shape \(3, 2, 1\); accepted"),
-    (lambda: points_of([[0, 1, 2]], 2, np.eye(3)), r"pairs has shape \(1, 3\); accepted"),
-    (lambda: points_of([[0, 3]], 2, np.eye(3)), r"the index 3 at \(0, 1\); the preprocessor has 3 points, from 0 to 2"),
-    (lambda: points_of([[0, -1]], 2, np.eye(3)), r"the index -1 at \(0, 1\)"),
-    (lambda: points_of([[0.5, 1.0]], 2, np.eye(3)), "indices of type float64; accepted: whole numbers from 0 to 2"),
-    (lambda: points_of([[0, 1]], 2, np.ones(3)), r"the preprocessor has shape \(3,\); accepted: one point per row"),
-    (lambda: points_of([[0, 1]], 2, lambda i: np.ones(3)), r"returned shape \(3,\) for 1 indices"),
-    (lambda: points_of([[0, 1]], 2, np.full((3, 2), np.nan)), "the preprocessor holds nan"),
-    (lambda: points_of([[0, 1]], 2, np.eye(3), n_features=2), "the preprocessor has 3 features; 2 are expected"),
-    (lambda: points_of((sparse.eye_array(3), np.eye(3)), 2), "X is sparse and Z is not"),
-    (lambda: points_of((sparse.eye_array(3), sparse.csr_array(np.ones((2, 3)))), 2), "X has 3 rows and Z has 2"),
-    (lambda: points_of((sparse.eye_array(3), sparse.eye_array(2)), 2), "Z has 2 features; 3 are expected"),
-    (lambda: points_of((sparse.eye_array(3),) * 2, 2, n_features=5), "X has 3 features; 5 are expected"),
-    (lambda: points_of(sparse.eye_array(3), 2), "pairs is one sparse matrix; accepted: 2 of them"),
+    (lambda: read_points(np.zeros((3, 2, 1)), 3), r"triplets has shape \(3, 2, 1\); accepted"),
+    (lambda: read_points([[0, 1, 2]], 2, np.eye(3)), r"pairs has shape \(1, 3\); accepted"),
     (
-        lambda: points_of((ODD[["a"]], ODD[["a"]].rename(columns={"a": "c"})), 2),
-        "Z has 'c', which were not .* lacks 'a'",
+        lambda: read_points([[0, 3]], 2, np.eye(3)),
+        r"the index 3 at \(0, 1\); the preprocessor has 3 points, from 0 to 2",
+    ),
+    (lambda: read_points([[0, -1]], 2, np.eye(3)), r"the index -1 at \(0, 1\)"),
+    (lambda: read_points([[0.5, 1.0]], 2, np.eye(3)), "indices of type float64; accepted: integers from 0 to 2"),
+    (lambda: read_points([[0, 1]], 2, np.ones(3)), r"the preprocessor has shape \(3,\); accepted: one point per row"),
+    (lambda: read_points([[0, 1]], 2, lambda i: np.ones(3)), r"returned shape \(3,\) for 1 indices"),
+    (lambda: read_points([[0, 1]], 2, np.full((3, 2), np.nan)), "the preprocessor holds nan"),
+    (lambda: read_points([[0, 1]], 2, np.eye(3), n_features=2), "the preprocessor has 3 features; 2 are expected"),
+    (lambda: read_points((sparse.eye_array(3), np.eye(3)), 2), "X is sparse and Z is not"),
+    (lambda: read_points((sparse.eye_array(3), sparse.csr_array(np.ones((2, 3)))), 2), "X has 3 rows and Z has 2"),
+    (lambda: read_points((sparse.eye_array(3), sparse.eye_array(2)), 2), "Z has 2 features; 3 are expected"),
+    (lambda: read_points((sparse.eye_array(3),) * 2, 2, n_features=5), "X has 3 features; 5 are expected"),
+    (lambda: read_points(sparse.eye_array(3), 2), "pairs is one sparse matrix; accepted: 2 of them"),
+    (
+        lambda: read_points((ODD[["a"]], ODD[["a"]].rename(columns={"a": "c"})), 2),
+        "Z has the unknown features 'c' and lacks 'a'",
     ),
 ]
 
@@ -134,8 +137,8 @@ def test_a_tracker_keeps_the_names():
     X, rng = some_points(40), np.random.default_rng(1)
     indices, y = rng.integers(0, 40, size=(300, 2)), rng.choice([1, -1], size=300)
     frame = tables_of(X)["polars"]
-    plain = MetricTracker(method="rice", step_size=0.1).fit(X[indices], y)
-    tracker = MetricTracker(method="rice", step_size=0.1, preprocessor=frame).fit(indices, pl.Series(y))
+    plain = MetricTracker(method=Rice(step_size=0.1)).fit(X[indices], y)
+    tracker = MetricTracker(method=Rice(step_size=0.1), preprocessor=frame).fit(indices, pl.Series(y))
     assert tracker.metric_ == plain.metric_
     assert tracker.feature_names_in_.tolist() == NAMES
     assert not hasattr(plain, "feature_names_in_")
@@ -146,7 +149,7 @@ def test_a_tracker_keeps_the_names():
     assert len(tracker.get_feature_names_out()) == tracker.transform(frame).shape[1]
     for table, sentence in (
         (frame[:, ::-1], "X has its features in another order: 'depth' where 'width' is expected"),
-        (frame.rename({"depth": "length"}), "X has 'length', which were not learned from and lacks 'depth'"),
+        (frame.rename({"depth": "length"}), "X has the unknown features 'length' and lacks 'depth'"),
     ):
         with pytest.raises(ValueError, match=sentence):
             tracker.transform(table)
@@ -161,7 +164,7 @@ def test_a_tracker_keeps_the_names():
 def test_feature_weights_are_a_table():
     pairs = np.random.default_rng(0).normal(size=(500, 2, 3))
     y = np.abs(pairs[:, 0, 1] - pairs[:, 1, 1]) < 1
-    tracker = MetricTracker(method="rice", step_size=0.1).fit(pairs, y)
+    tracker = MetricTracker(method=Rice(step_size=0.1)).fit(pairs, y)
     table = pd.DataFrame(tracker.feature_weights())
     assert table.columns.tolist() == ["feature", "weight", "share"]
     assert table.feature[0] == "x1"
@@ -186,8 +189,8 @@ def test_labels_in_columns(column):
 
 def test_numbers_in_the_place_of_names_are_none():
     X = some_points()
-    assert rows(pd.DataFrame(X), "X").names is None
-    np.testing.assert_array_equal(rows(pd.DataFrame(X), "X").values, X)
+    assert to_rows(pd.DataFrame(X), "X").names is None
+    np.testing.assert_array_equal(to_rows(pd.DataFrame(X), "X").values, X)
     tracker = MetricTracker(preprocessor=pd.DataFrame(X)).fit([[0, 1], [2, 3]], [1, -1])
     assert tracker.transform(pd.DataFrame(X)).shape == (12, 3)
     assert not hasattr(tracker, "feature_names_in_")

@@ -8,7 +8,7 @@ import numpy as np
 
 from ocelad.adaptive.adaptive_bank import AdaptiveBank
 from ocelad.adaptive.track import track_adaptive
-from ocelad.engines.track import track_metric
+from ocelad.engines.rice import track_metric
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.metric import Metric
 from ocelad.pairs import Events, Relatives

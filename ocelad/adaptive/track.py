@@ -12,7 +12,7 @@ from typing import Any
 
 from ocelad._typing import Arrays, Metadata
 from ocelad._validation import check_choice, check_integer
-from ocelad.engines.track import resume_metric
+from ocelad.engines.rice import resume_metric
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.ensemble.schedule import FixedExperts
 from ocelad.ensemble.weighting import DiscountedHedge
@@ -67,7 +67,7 @@ def track_adaptive(n_features: int, *, sparse: bool = False) -> Ocelad[Event | P
 
     bank: Any = AdaptiveBank(n)
     return Ocelad(
-        bank, schedule=FixedExperts([1.0] * len(bank.experts)), weighting=DiscountedHedge(), settings=settings
+        bank, schedule=FixedExperts([1.0] * len(bank.expert_names)), weighting=DiscountedHedge(), settings=settings
     )
 
 

@@ -1,4 +1,4 @@
-"""Which input features a metric weighs most."""
+"""rank_features: the input features by their weight in a metric."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ocelad.metric import Metric
 
 
 class FeatureWeight(NamedTuple):
-    """What a feature counts for in the metric.
+    """The weight of one feature in a metric.
 
     Attributes
     ----------
     feature : str
-        Its name, or ``x0``, ``x1``, ... where the features have none.
+        The name of the feature, or ``x0``, ``x1``, ... if features have no names.
     weight : float
-        Its entry on the diagonal of M: the squared distance that a difference of 1 in this feature alone makes.
+        Its diagonal entry of M: the squared distance of two points that differ by 1 in this feature only.
     share : float
-        Of the sum of all weights.
+        The weight divided by the sum of all weights.
     """
 
     feature: str
@@ -29,17 +29,17 @@ class FeatureWeight(NamedTuple):
     share: float
 
 
-def heaviest_features(metric: Metric, names: Sequence[str] | None, most: int | None = None) -> list[FeatureWeight]:
-    """The features by their weight, the heaviest first; only so many, where a number is given.
+def rank_features(metric: Metric, names: Sequence[str] | None, n_features: int | None = None) -> list[FeatureWeight]:
+    """Return the ``n_features`` features with the largest weights (None: all), the largest first.
 
-    >>> heaviest_features(Metric([[1.0, 0.0], [0.0, 3.0]]), ["width", "height"], 1)
+    >>> rank_features(Metric([[1.0, 0.0], [0.0, 3.0]]), ["width", "height"], 1)
     [FeatureWeight(feature='height', weight=3.0, share=0.75)]
     """
-    if most is not None:
-        check_integer(most, "n_features", at_least=1)
+    if n_features is not None:
+        check_integer(n_features, "n_features", at_least=1)
     weights = metric.diagonal
     total = float(weights.sum()) or 1.0
-    order = np.argsort(-weights, kind="stable")[:most]
+    order = np.argsort(-weights, kind="stable")[:n_features]
     return [
         FeatureWeight(names[i] if names else f"x{i}", float(weights[i]), float(weights[i]) / total)
         for i in order.tolist()

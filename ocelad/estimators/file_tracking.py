@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad.ensemble.state_reader import prefixed
+from ocelad.ensemble.state_reader import add_prefix
 from ocelad.estimators import MetricTracker
 from ocelad.estimators.history import History
-from ocelad.estimators.saveable import part
+from ocelad.estimators.methods import method_loss
+from ocelad.estimators.saveable import strip_prefix
 from ocelad.io import dataframes, state_files
 from ocelad.learners.comid import LossName
 from ocelad.learners.losses import LOSSES
@@ -110,7 +111,7 @@ class Tracking:
 
     def _check_features(self, names: tuple[str, ...]) -> None:
         known = getattr(self.tracker, "feature_names_in_", None)
-        dataframes.same_names(names, None if known is None else tuple(known), "the file")
+        dataframes.check_feature_names(names, None if known is None else tuple(known), "the file")
         if len(names) != self.tracker.n_features_in_:
             raise ValueError(f"the file has {len(names)} features; {self.tracker.n_features_in_} were learned from")
 
@@ -119,7 +120,7 @@ class Tracking:
         after = self._applied(self.tracker.metric_)
         with np.errstate(over="ignore"):
             squares = np.square(pairs[:, 0] - pairs[:, 1]).sum(axis=1)
-        losses, right = judged(y, margins, self.tracker.loss)  # the method "adaptive" has the default, the logistic
+        losses, right = judged(y, margins, method_loss(self.tracker.method))
         self.history.add(
             len(y),
             float(losses.sum()),
@@ -139,7 +140,7 @@ class Tracking:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it to one file, which is replaced whole or not at all."""
         arrays, metadata = self.tracker.state()
-        arrays |= prefixed("history", self.history.arrays())
+        arrays |= add_prefix("history", self.history.arrays())
         state_files.write(path, state_files.TRACKER, arrays, {**metadata, "position": self.position})
 
     @classmethod
@@ -147,11 +148,11 @@ class Tracking:
         """What was saved, ready to go on; a tracker that ``MetricTracker.save`` wrote has no history yet."""
         arrays, metadata = state_files.read(path, state_files.TRACKER)
         MetricTracker.check_kind(path, metadata)
-        with state_files.refusing(path, state_files.TRACKER):
-            tracking = cls(MetricTracker.of_state(arrays, metadata))
+        with state_files.content_errors(path, state_files.TRACKER):
+            tracking = cls(MetricTracker.from_state(arrays, metadata))
             tracking.position = metadata.get("position")
             if "history.sums" in arrays:
-                tracking.history = History.of_arrays(part(arrays, "history"))
+                tracking.history = History.of_arrays(strip_prefix("history", arrays))
         return tracking
 
 

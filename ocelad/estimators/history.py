@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad.ensemble.schedule import MOST_SCALES
+from ocelad.ensemble.schedule import MAX_SCALES
 
 # Rows are merged two by two when there are so many: enough for a picture, little enough for any stream.
 MOST_ROWS = 512
@@ -56,7 +56,7 @@ class History:
     """
 
     def __init__(self) -> None:
-        self._sums = np.zeros((MOST_ROWS, _SHARES + MOST_SCALES))
+        self._sums = np.zeros((MOST_ROWS, _SHARES + MAX_SCALES))
         self._n_rows = 0
         self._chunks_per_row = 1
 

@@ -1,4 +1,4 @@
-"""TripletTracker and QuadrupletTracker: from relative comparisons, with metric-learn's contract."""
+"""TripletTracker and QuadrupletTracker: learn a metric from relative comparisons, with metric-learn's interface."""
 
 from __future__ import annotations
 
@@ -6,63 +6,82 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ocelad._typing import Floats
+from ocelad._typing import Arrays, Floats, Metadata
 from ocelad._validation import is_sparse
-from ocelad.estimators.mahalanobis import MahalanobisTracker, Tracked
-from ocelad.estimators.tuples import WORDS
+from ocelad.estimators.mahalanobis import MahalanobisTracker
+from ocelad.estimators.methods import Method
+from ocelad.estimators.tuples import TUPLE_NAMES, Points, read_points
 from ocelad.pairs import EventsName, Relatives, subtract
 
 
 class RelativeTracker(MahalanobisTracker):
-    """What learners of relative comparisons share. Of each tuple two distances are compared: one must be the smaller.
+    """The common part of the trackers of relative comparisons: of two distances in each tuple one must be smaller.
 
-    The parameters are those of ``MetricTracker``, whose ``initial_threshold`` has no effect here: which of two
-    distances is the smaller says nothing of a threshold.
+    Parameters
+    ----------
+    method : "rice" or Rice
+        The settings of RICE-OCELAD; "rice" means ``Rice()``. The method "adaptive" learns from pairs only. The
+        engines "blocked" and "sparse" also learn from pairs only. ``initial_threshold`` has no effect: the order of
+        two distances does not determine a threshold.
+    preprocessor : array-like, sparse matrix or table of shape (n_points, n_features), or callable, or None
+        The points, when tuples are given as indices. A callable receives an array of indices and returns one point per
+        row. Points must not be sparse.
     """
 
-    _learns_from: ClassVar[EventsName] = "relatives"
+    _events: ClassVar[EventsName] = "relatives"
+
+    def __init__(self, *, method: Method = "rice", preprocessor: Any = None) -> None:
+        self.method = method
+        self.preprocessor = preprocessor
 
     def fit(self, tuples: Any, y: Any = None) -> Self:
-        """Forget everything, then learn from the tuples, in their order. y is there for scikit-learn's tools only."""
-        tracked, _ = self._learned(None, tuples)
-        return self._keep(tracked)
+        """Discard all that was learned, then learn from the tuples in the order given; y is ignored."""
+        points = read_points(tuples, self._tuple_size, self.preprocessor)
+        events = self._relatives(points)
+        state, _ = self._start_state(points).learn(events, points.names)
+        self._set_state(state)
+        return self
 
     def partial_fit(self, tuples: Any, y: Any = None) -> Self:
-        """Learn from some more tuples, in their order."""
-        tracked, _ = self._learned(self._going_on(), tuples)
-        return self._keep(tracked)
+        """Learn from more tuples in the order given; y is ignored."""
+        self.test_then_train(tuples)
+        return self
 
     def test_then_train(self, tuples: Any) -> Floats:
-        """Learn from some more tuples, and tell with which margin each was judged before it was learned from.
+        """Learn from more tuples, and return the margin of each tuple before it was learned from.
 
-        The margin is the larger squared distance less the smaller one; below 0 where they were the other way round.
+        The margin is the squared distance that should be larger minus the one that should be smaller; it is negative
+        for a wrong prediction.
         """
-        tracked, margins = self._learned(self._going_on(), tuples)
-        self._keep(tracked)
+        state = self._state_to_continue()
+        n_features = None if state is None else state.n_features
+        points = read_points(tuples, self._tuple_size, self.preprocessor, n_features)
+        events = self._relatives(points)
+        if state is None:
+            state = self._start_state(points)
+        state, margins = state.learn(events, points.names)
+        self._set_state(state)
         return np.asarray(margins)
 
-    def _learned(self, tracked: Tracked | None, tuples: Any) -> tuple[Tracked, Any]:
-        def events_of(*points: Any) -> Relatives:
-            if is_sparse(points[0]):
-                word = WORDS[self._size]
-                raise TypeError(f"{word} are sparse; accepted: arrays or tables (only pairs may be sparse)")
-            return Relatives(*self._near_and_far(*points))
-
-        return self._after(tracked, tuples, events_of)
-
     def decision_function(self, tuples: Any) -> Floats:
-        """By how much the distance that should be the larger one is larger."""
-        near, far = self._near_and_far(*self._points(tuples, self._size).parts)
+        """Return by how much the distance that should be larger exceeds the other one."""
+        near, far = self._differences(*self._read_points(tuples, self._tuple_size).parts)
         metric = self.metric_
         return np.asarray(np.sqrt(metric.squared_length(far)) - np.sqrt(metric.squared_length(near)))
 
     def predict(self, tuples: Any) -> np.ndarray:
-        """+1 for each tuple whose distances are in the right order, otherwise -1."""
+        """Return +1 for each tuple whose distances are in the right order, otherwise -1."""
         return np.where(self.decision_function(tuples) > 0, 1, -1)
 
     def score(self, tuples: Any, y: Any = None) -> float:
-        """The share of tuples whose distances are in the right order."""
+        """Return the fraction of tuples whose distances are in the right order."""
         return float(np.mean(self.predict(tuples) == 1))
+
+    def state(self) -> tuple[Arrays, Metadata]:
+        """Return everything learned, as arrays and as values that JSON can store."""
+        arrays, metadata = super().state()
+        del metadata["settings"]["method"]  # files of these estimators do not store it
+        return arrays, metadata
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -70,61 +89,74 @@ class RelativeTracker(MahalanobisTracker):
         tags.input_tags.two_d_array = self.preprocessor is not None
         return tags
 
+    def _relatives(self, points: Points) -> Relatives:
+        if is_sparse(points.parts[0]):
+            name = TUPLE_NAMES[self._tuple_size]
+            raise TypeError(f"{name} are sparse; accepted: arrays or tables (only pairs may be sparse)")
+        return Relatives(*self._differences(*points.parts))
+
     @staticmethod
-    def _near_and_far(*points: Any) -> tuple[Any, Any]:
+    def _differences(*points: Any) -> tuple[Any, Any]:
+        """Return the difference that should be shorter and the one that should be longer."""
         raise NotImplementedError
 
 
 class TripletTracker(RelativeTracker):
-    """Learns a distance from triplets "x is nearer to a than to b", and follows it when it changes.
+    """Learns a metric from triplets "x is nearer to a than to b", and keeps tracking it when it changes.
 
     Triplets are given as (x, a, b): an array of shape (n_triplets, 3, n_features), three tables, or indices of shape
-    (n_triplets, 3) with a ``preprocessor``. Its methods and attributes are those of metric-learn's triplet learners.
+    (n_triplets, 3) with a ``preprocessor``. It has the methods and attributes of metric-learn's triplet learners.
 
     Parameters
     ----------
-    loss, step_size, shrinkage, ..., preprocessor
-        As of ``MetricTracker``; the engines "blocked" and "sparse" learn from pairs only, and so do sparse points.
+    method : "rice" or Rice
+        The settings of RICE-OCELAD; "rice" means ``Rice()``. ``initial_threshold`` has no effect, and the engines
+        "blocked" and "sparse" learn from pairs only.
+    preprocessor : array-like or table of shape (n_points, n_features), or callable, or None
+        As in ``MetricTracker``; points must not be sparse.
 
     Examples
     --------
+    >>> from ocelad import Rice
     >>> rng = np.random.default_rng(0)
     >>> triplets = rng.normal(size=(500, 3, 3))
-    >>> x, a, b = triplets[:, 0, 0], triplets[:, 1, 0], triplets[:, 2, 0]  # only the first feature tells
+    >>> x, a, b = triplets[:, 0, 0], triplets[:, 1, 0], triplets[:, 2, 0]  # only the first feature matters
     >>> wrong = abs(x - a) > abs(x - b)
     >>> triplets[wrong] = triplets[wrong][:, [0, 2, 1]]
-    >>> tracker = TripletTracker(step_size=0.05).fit(triplets)
+    >>> tracker = TripletTracker(method=Rice(step_size=0.05)).fit(triplets)
     >>> bool(tracker.score(triplets) > 0.9)
     True
     >>> tracker.feature_weights(1)[0].feature
     'x0'
     """
 
-    _size: ClassVar[int] = 3
+    _tuple_size: ClassVar[int] = 3
 
     @staticmethod
-    def _near_and_far(*points: Any) -> tuple[Any, Any]:
+    def _differences(*points: Any) -> tuple[Any, Any]:
         x, a, b = points
         return subtract(x, a), subtract(x, b)
 
 
 class QuadrupletTracker(RelativeTracker):
-    """Learns a distance from quadruplets "a and b are nearer to each other than c and d".
+    """Learns a metric from quadruplets "a and b are nearer to each other than c and d".
 
     Quadruplets are given as (a, b, c, d): an array of shape (n_quadruplets, 4, n_features), four tables, or indices of
-    shape (n_quadruplets, 4) with a ``preprocessor``. All else is as of ``TripletTracker``.
+    shape (n_quadruplets, 4) with a ``preprocessor``. Parameters, methods and attributes are those of
+    ``TripletTracker``.
 
     Examples
     --------
-    >>> quadruplets = [[[0.0, 0.0], [0.0, 9.0], [0.0, 0.0], [1.0, 0.0]]] * 50  # only the first feature tells
-    >>> tracker = QuadrupletTracker(step_size=0.01).fit(quadruplets)
+    >>> from ocelad import Rice
+    >>> quadruplets = [[[0.0, 0.0], [0.0, 9.0], [0.0, 0.0], [1.0, 0.0]]] * 50  # only the first feature matters
+    >>> tracker = QuadrupletTracker(method=Rice(step_size=0.01)).fit(quadruplets)
     >>> tracker.predict(quadruplets[:1])
     array([1])
     """
 
-    _size: ClassVar[int] = 4
+    _tuple_size: ClassVar[int] = 4
 
     @staticmethod
-    def _near_and_far(*points: Any) -> tuple[Any, Any]:
+    def _differences(*points: Any) -> tuple[Any, Any]:
         a, b, c, d = points
         return subtract(a, b), subtract(c, d)

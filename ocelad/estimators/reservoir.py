@@ -1,4 +1,4 @@
-"""Reservoir: past points with their classes, from which new points are given partners to be compared with."""
+"""Reservoir: a random sample of past points and their classes, with which new points are compared."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ import numpy as np
 from ocelad._validation import check_integer, is_sparse
 from ocelad.pairs import SparseVector
 
-# Points farther out could be compared with nobody: what a step does grows with the fourth power of a distance.
-FARTHEST = 1e30
+# Larger coordinates would overflow in a step, which grows with the fourth power of a distance.
+MAX_COORDINATE = 1e30
 
 
 class Partner(NamedTuple):
-    """A past point to compare a new one with, and whether the two are of the same class."""
+    """A past point to compare with a new one, and whether both have the same class."""
 
     point: Any
     similar: bool
 
 
 class Reservoir:
-    """At most so many past points with their classes, a random sample in which the past fades.
+    """A random sample of past points and their classes that favours recent points.
 
-    When it is full, a new point takes the place of a random one: a *biased* reservoir (Aggarwal, "On biased reservoir
-    sampling in the presence of stream evolution", VLDB 2006), in which a point is still held after k further ones with
-    probability ``(1 - 1/size)**k``. The uniform reservoir, where every point of the stream is held with the same
-    probability, takes in fewer and fewer new points: after a change its partners would be those of a world long gone.
+    When the reservoir is full, a new point replaces a random one. This is a *biased* reservoir (Aggarwal, "On biased
+    reservoir sampling in the presence of stream evolution", VLDB 2006): a point is still present after k more points
+    with probability ``(1 - 1/size)**k``. A uniform reservoir, which holds every point of the stream with the same
+    probability, accepts fewer and fewer new points and would keep outdated partners after a change.
 
-    To draw a partner or to put a point costs the same however many are held.
+    The time to draw a partner or to add a point does not depend on the size.
 
     Parameters
     ----------
     size : int
-        At most so many points are held.
+        The maximal number of points.
     seed : int or None
-        Of the draws; None: another one every time.
+        The seed of the draws; None: a random seed.
 
     Examples
     --------
     >>> reservoir = Reservoir(size=10, seed=0)
-    >>> reservoir.put([1.0, 2.0], "apple")
-    >>> reservoir.put([8.0, 9.0], "pear")
-    >>> reservoir.partners("apple", 2)
+    >>> reservoir.add([1.0, 2.0], "apple")
+    >>> reservoir.add([8.0, 9.0], "pear")
+    >>> reservoir.draw_partners("apple", 2)
     [Partner(point=[1.0, 2.0], similar=True), Partner(point=[8.0, 9.0], similar=False)]
     """
 
@@ -55,91 +55,91 @@ class Reservoir:
         self._n_draws = 0
         self._points: list[Any] = []
         self._labels: list[Hashable] = []
-        # Of each class the slots of its points, and of each slot where in that list it stands.
+        # The slots of the points of each class, and the position of each slot in that list.
         self._members: dict[Hashable, list[int]] = {}
-        self._places: list[int] = []
-        # The classes that are held, and where in that list each stands.
+        self._positions: list[int] = []
+        # The classes of the held points, and the position of each class in that list.
         self._classes: list[Hashable] = []
-        self._ranks: dict[Hashable, int] = {}
+        self._class_positions: dict[Hashable, int] = {}
 
     def __len__(self) -> int:
         return len(self._points)
 
     @property
     def points(self) -> tuple[Any, ...]:
-        """The points that are held."""
+        """The held points."""
         return tuple(self._points)
 
     @property
     def labels(self) -> tuple[Hashable, ...]:
-        """The classes of the points that are held."""
+        """The classes of the held points."""
         return tuple(self._labels)
 
-    def partners(self, label: Hashable, count: int) -> list[Partner]:
-        """``count`` partners for a new point of a class: by turns one of its class and one of another.
+    def draw_partners(self, label: Hashable, count: int) -> list[Partner]:
+        """Draw up to ``count`` partners for a new point, alternately from its class and from other classes.
 
-        Another class is any of those held, each as likely as the others, then any of its points: a rare class is
-        compared with as often as a frequent one. Where there is none of a kind, that turn is left out. With an odd
-        count the turns go on with the next point, so that over a stream there are as many of each kind.
+        For another class, first a class is drawn with equal probabilities, then one of its points, so that rare and
+        frequent classes are drawn equally often. If no suitable point is held, the draw is skipped. The alternation
+        continues across calls, so that over a stream both kinds are drawn equally often, even with an odd count.
         """
         drawn = []
         for _ in range(count):
             similar = self._n_draws % 2 == 0
             self._n_draws += 1
-            members = self._members.get(label) if similar else self._of_another_class(label)
+            members = self._members.get(label) if similar else self._draw_other_class(label)
             if members:
-                drawn.append(Partner(self._points[members[self._below(len(members))]], similar))
+                drawn.append(Partner(self._points[members[self._draw_below(len(members))]], similar))
         return drawn
 
-    def put(self, point: Any, label: Hashable) -> None:
-        """Hold a point; it is kept, not copied, and must not be changed afterwards."""
+    def add(self, point: Any, label: Hashable) -> None:
+        """Add a point. It is not copied and must not be modified afterwards."""
         if len(self._points) < self.size:
             slot = len(self._points)
             self._points.append(point)
             self._labels.append(label)
-            self._places.append(-1)
+            self._positions.append(-1)
         else:
-            slot = self._below(self.size)
-            self._leave(slot)
+            slot = self._draw_below(self.size)
+            self._remove_slot(slot)
             self._points[slot], self._labels[slot] = point, label
-        self._enter(slot, label)
+        self._insert_slot(slot, label)
 
-    def mark(self) -> tuple[int, Any]:
-        """Where the draws are, for ``rewind``."""
+    def random_state(self) -> tuple[int, Any]:
+        """Return the state of the draws, for ``set_random_state``."""
         return self._n_draws, self._random.bit_generator.state
 
-    def rewind(self, mark: tuple[int, Any]) -> None:
-        """Take back the draws since ``mark``, between which no point was put."""
-        self._n_draws, self._random.bit_generator.state = mark
+    def set_random_state(self, state: tuple[int, Any]) -> None:
+        """Undo all draws since ``random_state``; no point may have been added in between."""
+        self._n_draws, self._random.bit_generator.state = state
 
     def copy(self) -> Reservoir:
-        """One with the same points that goes on by itself; points are not copied."""
+        """Return an independent reservoir with the same points, which are not copied."""
         other = object.__new__(Reservoir)
         other.__dict__.update(self.__dict__)
         other._random = deepcopy(self._random)
-        for name in ("_points", "_labels", "_places", "_classes", "_ranks"):
+        for name in ("_points", "_labels", "_positions", "_classes", "_class_positions"):
             setattr(other, name, getattr(self, name).copy())
         other._members = {label: slots.copy() for label, slots in self._members.items()}
         return other
 
     def arrays(self) -> dict[str, Any]:
-        """Its state in arrays, which with ``metadata`` is all of it; for points that are arrays or ``SparseVector``."""
+        """Return the arrays of its state, for points that are arrays or ``SparseVector``; ``metadata`` is the rest."""
         slots = [slot for label in self._classes for slot in self._members[label]]
         counts = [len(self._members[label]) for label in self._classes]
         arrays = {"slots": np.array(slots, dtype=np.int64), "counts": np.array(counts, dtype=np.int64)}
         if not self._points:
             return arrays
-        points = stacked(self._points)
+        points = stack_points(self._points)
         if is_sparse(points):
             return {**arrays, "indptr": points.indptr, "indices": points.indices, "values": points.data}
         return {**arrays, "points": points}
 
     def metadata(self) -> dict[str, Any]:
-        """The rest of its state, as JSON has it; for classes that are text, numbers, booleans or None."""
+        """Return the JSON values of its state, for classes that are strings, numbers, booleans or None."""
         classes = [label.item() if isinstance(label, np.generic) else label for label in self._classes]
         for label in classes:
             if not isinstance(label, (str, int, float, type(None))):
-                raise TypeError(f"the class {label!r} cannot be written; accepted: text, numbers, booleans or None")
+                raise TypeError(f"the class {label!r} cannot be saved; accepted: strings, numbers, booleans or None")
         sparse = self._points and isinstance(self._points[0], SparseVector)
         return {
             "size": self.size,
@@ -150,67 +150,67 @@ class Reservoir:
         }
 
     @classmethod
-    def restored(cls, arrays: Mapping[str, Any], metadata: Mapping[str, Any]) -> Reservoir:
-        """The reservoir whose ``arrays()`` and ``metadata()`` these are: it draws the same from here on."""
+    def from_state(cls, arrays: Mapping[str, Any], metadata: Mapping[str, Any]) -> Reservoir:
+        """Return the reservoir whose ``arrays`` and ``metadata`` are given, after checking; it draws the same partners."""
         reservoir = cls(metadata["size"])
         reservoir._random.bit_generator.state = metadata["random"]
         reservoir._n_draws = metadata["n_draws"]
         slots, at = arrays["slots"].tolist(), 0
         if sorted(slots) != list(range(len(slots))) or len(slots) > reservoir.size:
-            raise ValueError("its reservoir has points in places that are not there")
+            raise ValueError("its reservoir has points outside of its slots")
         if sum(arrays["counts"].tolist()) != len(slots) or (arrays["counts"] < 1).any():
-            raise ValueError("its reservoir has other points than its classes have")
+            raise ValueError("the points of its reservoir do not match its classes")
         if not all(np.isfinite(arrays[name]).all() for name in ("points", "values") if name in arrays):
             raise ValueError("its reservoir holds numbers that are not finite")
-        reservoir._points = _unstacked(arrays, metadata["n_features"], len(slots))
+        reservoir._points = _unstack_points(arrays, metadata["n_features"], len(slots))
         if len(reservoir._points) != len(slots):
-            raise ValueError(f"its reservoir has {len(reservoir._points)} points in {len(slots)} places")
-        reservoir._labels, reservoir._places = [None] * len(slots), [-1] * len(slots)
+            raise ValueError(f"its reservoir has {len(reservoir._points)} points in {len(slots)} slots")
+        reservoir._labels, reservoir._positions = [None] * len(slots), [-1] * len(slots)
         for label, count in zip(metadata["classes"], arrays["counts"].tolist(), strict=True):
             for slot in slots[at : at + count]:
                 reservoir._labels[slot] = label
-                reservoir._enter(slot, label)
+                reservoir._insert_slot(slot, label)
             at += count
         return reservoir
 
-    def _of_another_class(self, label: Hashable) -> list[int] | None:
-        own = self._ranks.get(label)
+    def _draw_other_class(self, label: Hashable) -> list[int] | None:
+        own = self._class_positions.get(label)
         n_others = len(self._classes) - (own is not None)
         if n_others == 0:
             return None
-        rank = self._below(n_others)
+        rank = self._draw_below(n_others)
         if own is not None and rank >= own:
             rank += 1
         return self._members[self._classes[rank]]
 
-    def _enter(self, slot: int, label: Hashable) -> None:
-        if label not in self._ranks:
-            self._ranks[label] = len(self._classes)
+    def _insert_slot(self, slot: int, label: Hashable) -> None:
+        if label not in self._class_positions:
+            self._class_positions[label] = len(self._classes)
             self._classes.append(label)
             self._members[label] = []
-        self._places[slot] = len(self._members[label])
+        self._positions[slot] = len(self._members[label])
         self._members[label].append(slot)
 
-    def _leave(self, slot: int) -> None:
-        """The last of a list takes the place of the one that leaves, so that no other has to move."""
+    def _remove_slot(self, slot: int) -> None:
+        """Remove a slot from its class. The last entry of a list replaces the removed one, so that no other moves."""
         label = self._labels[slot]
-        members, place = self._members[label], self._places[slot]
-        members[place] = members[-1]
-        self._places[members[-1]] = place
+        members, position = self._members[label], self._positions[slot]
+        members[position] = members[-1]
+        self._positions[members[-1]] = position
         members.pop()
         if not members:
-            rank = self._ranks.pop(label)
+            rank = self._class_positions.pop(label)
             del self._members[label]
             last = self._classes.pop()
             if rank < len(self._classes):
-                self._classes[rank], self._ranks[last] = last, rank
+                self._classes[rank], self._class_positions[last] = last, rank
 
-    def _below(self, count: int) -> int:
+    def _draw_below(self, count: int) -> int:
         return int(self._random.integers(count))
 
 
-def stacked(points: Sequence[Any]) -> Any:
-    """The points as rows: of arrays an array, of ``SparseVector``s a ``csr_array``."""
+def stack_points(points: Sequence[Any]) -> Any:
+    """Return the points as the rows of an array, or of a ``csr_array`` if they are ``SparseVector``."""
     if not isinstance(points[0], SparseVector):
         return np.stack(points)
     from scipy.sparse import csr_array
@@ -221,7 +221,7 @@ def stacked(points: Sequence[Any]) -> Any:
     return csr_array((values, indices, indptr), shape=(len(points), points[0].n_features))
 
 
-def _unstacked(arrays: Mapping[str, Any], n_features: int | None, count: int) -> list[Any]:
+def _unstack_points(arrays: Mapping[str, Any], n_features: int | None, count: int) -> list[Any]:
     if count == 0:
         return []
     if n_features is None:

@@ -1,4 +1,4 @@
-"""InFiles: what can be saved to one file, and go on from it."""
+"""Saveable: estimators that can be saved to one file and continued from it."""
 
 from __future__ import annotations
 
@@ -7,55 +7,53 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Self
 
-import numpy as np
-
 from ocelad._typing import Arrays, Metadata
 from ocelad.io import state_files
 
 
 class Saveable(ABC):
-    """An estimator that is all in ``state()``, and comes back from it by ``of_state``."""
+    """An estimator with ``state`` and ``from_state``, which ``save`` and ``load`` use."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all of it, not just its metric, to one file, which is replaced whole or not at all.
+        """Write the complete state, not only the metric, to one file, which is replaced atomically.
 
-        What ``load`` makes of it goes on to the same bits. Not in it are components set from outside, a
-        ``preprocessor``, a ``random_state``, and what ``ocelad track`` keeps beside a tracker: its history, and its
-        place in the file.
+        The estimator that ``load`` returns continues to the same bits. Not saved are components set by the user, a
+        ``preprocessor`` and a ``random_state``. The history and the position in the input file are saved only by
+        ``ocelad track``.
         """
         state_files.write(path, state_files.TRACKER, *self.state())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what ``save`` wrote; ``MetricTracker.load`` reads what ``ocelad track`` wrote, too."""
+        """Read a file written by ``save``; ``MetricTracker.load`` also reads files written by ``ocelad track``."""
         arrays, metadata = state_files.read(path, state_files.TRACKER)
         cls.check_kind(path, metadata)
-        with state_files.refusing(path, state_files.TRACKER):
-            return cls.of_state(arrays, metadata)
+        with state_files.content_errors(path, state_files.TRACKER):
+            return cls.from_state(arrays, metadata)
 
     @classmethod
     def check_kind(cls, path: str | os.PathLike[str], metadata: Metadata) -> None:
-        """Refuse what another estimator has saved."""
-        with state_files.refusing(path, state_files.TRACKER):
+        """Refuse a file that another class of estimator saved."""
+        with state_files.content_errors(path, state_files.TRACKER):
             kind = str(metadata["estimator"])
         if kind != cls.__name__:
             raise ValueError(f"{str(path)!r} holds a {kind}, not a {cls.__name__}; {kind}.load reads it")
 
     @abstractmethod
     def state(self) -> tuple[Arrays, Metadata]:
-        """All of it as arrays and values that JSON can hold."""
+        """Return everything learned, as arrays and as values that JSON can store."""
 
     @classmethod
     @abstractmethod
-    def of_state(cls, arrays: Arrays, metadata: Metadata) -> Self:
-        """What ``state`` was called on; checked."""
+    def from_state(cls, arrays: Arrays, metadata: Metadata) -> Self:
+        """Return the estimator whose ``state`` is given, after checking it."""
 
 
-def plain(value: object) -> object:
-    """A setting as JSON can hold it: NumPy's numbers as Python's."""
-    return value.item() if isinstance(value, np.generic) else value
+def strip_prefix(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values whose names start with a prefix and a dot, by the rest of their names.
 
-
-def part(values: Mapping[str, Any], name: str, mark: str = ".") -> dict[str, Any]:
-    """The values whose names begin with a name and a mark, by what follows."""
-    return {each.removeprefix(name + mark): value for each, value in values.items() if each.startswith(name + mark)}
+    >>> strip_prefix("core", {"core.weights": 1, "history.sums": 2})
+    {'weights': 1}
+    """
+    start = f"{prefix}."
+    return {name.removeprefix(start): value for name, value in values.items() if name.startswith(start)}

@@ -49,12 +49,12 @@ class SavedMetric(NamedTuple):
         """Refuse a file whose features are not those that were learned from."""
         if self.feature_names is None and len(names) != self.metric.n_features:
             raise ValueError(f"{file} has {len(names)} features; {self.metric.n_features} were learned from")
-        dataframes.same_names(names, self.feature_names, file)
+        dataframes.check_feature_names(names, self.feature_names, file)
 
 
 def load_metric(path: str | os.PathLike[str]) -> SavedMetric:
     """The metric in a file that ``ocelad track``, an estimator's ``save`` or ``Metric.save`` wrote."""
-    if state_files.kind(path) == "metric":
+    if state_files.read_kind(path) == "metric":
         metric = Metric.load(path)
         return SavedMetric(metric, metric.distance_threshold, None)
     tracker = load_estimator(path)
@@ -67,7 +67,7 @@ def load_metric(path: str | os.PathLike[str]) -> SavedMetric:
 def load_estimator(path: str | os.PathLike[str]) -> Any:
     """The estimator in a file, of whatever kind it is."""
     _, metadata = state_files.read(path, state_files.TRACKER)
-    with state_files.refusing(path, state_files.TRACKER):
+    with state_files.content_errors(path, state_files.TRACKER):
         if metadata["estimator"] not in estimators.__all__:
             raise ValueError(f"it holds a {metadata['estimator']}, which is not known")
     return getattr(estimators, metadata["estimator"]).load(path)

@@ -1,4 +1,4 @@
-"""Which threshold on the distance tells similar from dissimilar pairs best."""
+"""ThresholdCalibration: the best threshold on the distance for labelled pairs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from ocelad._typing import Floats
 from ocelad._validation import check_choice, check_number
 
 STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr")
-# Below every distance: no pair is similar.
+# Below every distance: no pair is predicted similar.
 NONE_SIMILAR = -1.0
 
 
-class Calibration:
-    """A rule by which a threshold is chosen; checked when it is made. See ``MetricTracker.calibrate_threshold``.
+class ThresholdCalibration:
+    """A criterion for the choice of a threshold; see ``MetricTracker.calibrate_threshold`` for its parameters.
 
     Examples
     --------
-    >>> Calibration("accuracy").threshold(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, -1.0]))
+    >>> ThresholdCalibration("accuracy").threshold(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, -1.0]))
     2.0
     """
 
@@ -31,7 +31,7 @@ class Calibration:
             self.min_rate = check_number(min_rate, "min_rate", at_least=0, at_most=1)
 
     def threshold(self, distances: Floats, labels: Floats) -> float:
-        """The best threshold: the largest distance that still counts as similar; the smallest one, of equal ones."""
+        """Return the best threshold among the distances and ``NONE_SIMILAR``; the smallest one, if several are best."""
         if abs(labels.sum()) == len(labels):
             raise ValueError(f"y holds only {labels[0]:+g}; calibration needs similar and dissimilar pairs")
         order = np.argsort(distances, kind="stable")
@@ -40,9 +40,9 @@ class Calibration:
         candidates = np.concatenate([[NONE_SIMILAR], ascending[last]])
         true_positives = np.concatenate([[0], np.cumsum(similar)[last]])
         false_positives = np.concatenate([[0], np.cumsum(~similar)[last]])
-        return float(candidates[int(np.argmax(self._worth(true_positives, false_positives, similar)))])
+        return float(candidates[int(np.argmax(self._scores(true_positives, false_positives, similar)))])
 
-    def _worth(self, tp: np.ndarray, fp: np.ndarray, similar: np.ndarray) -> Floats:
+    def _scores(self, tp: np.ndarray, fp: np.ndarray, similar: np.ndarray) -> Floats:
         positives, negatives = int(similar.sum()), int((~similar).sum())
         if self.strategy == "accuracy":
             return np.asarray(tp + negatives - fp, dtype=np.float64)
@@ -50,5 +50,5 @@ class Calibration:
             b2 = self.beta**2
             return np.asarray((1 + b2) * tp / (tp + fp + b2 * positives))
         recall, specificity = tp / positives, (negatives - fp) / negatives
-        worth, other = (recall, specificity) if self.strategy == "max_tpr" else (specificity, recall)
-        return np.where(other >= self.min_rate, worth, -np.inf)
+        score, constrained = (recall, specificity) if self.strategy == "max_tpr" else (specificity, recall)
+        return np.where(constrained >= self.min_rate, score, -np.inf)

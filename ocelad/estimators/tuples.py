@@ -1,4 +1,4 @@
-"""Pairs, triplets and quadruplets of points, from all that users hand over."""
+"""read_points: the points of pairs, triplets and quadruplets, from every accepted kind of input."""
 
 from __future__ import annotations
 
@@ -10,72 +10,88 @@ import numpy as np
 from ocelad._validation import check_array, check_sparse, is_sparse
 from ocelad.io import dataframes
 
-WORDS = {2: "pairs", 3: "triplets", 4: "quadruplets"}
+TUPLE_NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
 
 
 class Points(NamedTuple):
-    """The first points of all tuples, the second ones, ...: each an array or a ``csr_array`` of one point per row."""
+    """The points of tuples, by their place in the tuple.
+
+    Attributes
+    ----------
+    parts : tuple of arrays or of ``csr_array``
+        The first points of all tuples, the second points, and so on; one point per row.
+    names : tuple of str, or None
+        The names of the features, if the points came in tables.
+    """
 
     parts: tuple[Any, ...]
     names: tuple[str, ...] | None
 
     @property
+    def n_tuples(self) -> int:
+        """The number of tuples."""
+        return int(self.parts[0].shape[0])
+
+    @property
     def n_features(self) -> int:
+        """The number of features of a point."""
         return int(self.parts[0].shape[1])
 
 
-def points_of(tuples: Any, size: int, preprocessor: Any = None, n_features: int | None = None) -> Points:
-    """The points of tuples of ``size``, checked.
+def read_points(tuples: Any, size: int, preprocessor: Any = None, n_features: int | None = None) -> Points:
+    """Return the points of tuples of ``size`` points, after checking them.
 
     Parameters
     ----------
     tuples : array-like of shape (n_tuples, size, n_features), or (X, Z, ...), or indices of shape (n_tuples, size)
-        X, Z, ... are ``size`` SciPy sparse matrices, or tables; row i of all of them is tuple i. Indices need a
+        X, Z, ... are ``size`` SciPy sparse matrices or tables; row i of all of them is tuple i. Indices require a
         preprocessor.
+    size : int
+        2, 3 or 4.
     preprocessor : array-like, sparse matrix or table of shape (n_points, n_features), or callable, or None
-        Where the points of indices are. A callable is given an array of them and returns as many rows.
+        The points that indices refer to. A callable receives an array of indices and returns one row per index.
     n_features : int or None
-        How many features the points must have.
+        The required number of features; None: any.
 
     Examples
     --------
-    >>> points_of([[0, 2], [1, 0]], 2, preprocessor=[[0.0], [5.0], [7.0]]).parts
+    >>> read_points([[0, 2], [1, 0]], 2, preprocessor=[[0.0], [5.0], [7.0]]).parts
     (array([[0.],
            [5.]]), array([[7.],
            [0.]]))
     """
-    word = WORDS[size]
+    name = TUPLE_NAMES[size]
     accepted = _accepted(size, preprocessor)
     if is_sparse(tuples):
-        raise TypeError(f"{word} is one sparse matrix; accepted: {size} of them, ({', '.join('XZVW'[:size])})")
+        raise TypeError(f"{name} is one sparse matrix; accepted: {size} of them, ({', '.join('XZVW'[:size])})")
     if isinstance(tuples, (tuple, list)) and len(tuples) == size and any(map(_has_rows, tuples)):
-        named = [dataframes.rows(part, letter) for part, letter in zip(tuples, "XZVW", strict=False)]
+        named = [dataframes.to_rows(part, letter) for part, letter in zip(tuples, "XZVW", strict=False)]
         names = named[0].names
         for part, letter in zip(named[1:], "ZVW", strict=False):
-            dataframes.same_names(part.names, names, letter)
-        return Points(_alike([part.values for part in named], "XZVW", n_features), names)
-    if dataframes.is_table(tuples):
-        tuples = np.column_stack(dataframes.columns(tuples))
+            dataframes.check_feature_names(part.names, names, letter)
+        return Points(_check_parts([part.values for part in named], "XZVW", n_features), names)
+    if dataframes.is_dataframe(tuples):
+        tuples = np.column_stack(dataframes.column_arrays(tuples))
     if preprocessor is not None and np.ndim(tuples) == 2:
-        return _fetched(np.asarray(tuples), size, preprocessor, n_features)
-    rows = check_array(tuples, word, 3, n_features=n_features, shapes={3: accepted})
+        return _read_indices(np.asarray(tuples), size, preprocessor, n_features)
+    rows = check_array(tuples, name, 3, n_features=n_features, shapes={3: accepted})
     if rows.shape[1] != size:
-        raise ValueError(f"{word} has shape {rows.shape}; accepted: {accepted}")
+        raise ValueError(f"{name} has shape {rows.shape}; accepted: {accepted}")
     return Points(tuple(rows[:, k] for k in range(size)), None)
 
 
 def _accepted(size: int, preprocessor: Any) -> str:
-    word = WORDS[size]
+    name = TUPLE_NAMES[size]
     more = "" if preprocessor is not None else " with a preprocessor"
-    return f"numbers of shape (n_{word}, {size}, n_features), or indices of shape (n_{word}, {size}){more}"
+    return f"numbers of shape (n_{name}, {size}, n_features), or indices of shape (n_{name}, {size}){more}"
 
 
 def _has_rows(part: Any) -> bool:
-    return is_sparse(part) or dataframes.is_table(part)
+    return is_sparse(part) or dataframes.is_dataframe(part)
 
 
-def _alike(parts: list[Any], letters: Sequence[str], n_features: int | None) -> tuple[Any, ...]:
-    """All sparse or none of them, with as many rows and features."""
+def _check_parts(parts: list[Any], letters: Sequence[str], n_features: int | None) -> tuple[Any, ...]:
+    """Return the checked parts: all sparse or all dense, with the same numbers of rows and features."""
     sparse = is_sparse(parts[0])
     checked: list[Any] = []
     for part, letter in zip(parts, letters, strict=False):
@@ -89,34 +105,34 @@ def _alike(parts: list[Any], letters: Sequence[str], n_features: int | None) -> 
         if checked[-1].shape[0] != checked[0].shape[0]:
             raise ValueError(
                 f"{letters[0]} has {checked[0].shape[0]} rows and {letter} has {checked[-1].shape[0]}; "
-                "accepted: as many, one tuple per row"
+                "accepted: equally many, one tuple per row"
             )
     return tuple(checked)
 
 
-def _fetched(indices: Any, size: int, preprocessor: Any, n_features: int | None) -> Points:
-    """The points that the preprocessor has for the indices."""
-    word = WORDS[size]
+def _read_indices(indices: Any, size: int, preprocessor: Any, n_features: int | None) -> Points:
+    """Return the points that the preprocessor has at the indices."""
+    name = TUPLE_NAMES[size]
     if indices.shape[1] != size or len(indices) == 0:
-        raise ValueError(f"{word} has shape {indices.shape}; accepted: {_accepted(size, preprocessor)}")
+        raise ValueError(f"{name} has shape {indices.shape}; accepted: {_accepted(size, preprocessor)}")
     if callable(preprocessor):
-        parts = [_called(preprocessor, indices[:, k]) for k in range(size)]
+        parts = [_call_preprocessor(preprocessor, indices[:, k]) for k in range(size)]
     else:
         table: Any = preprocessor if _has_rows(preprocessor) else np.asarray(preprocessor)
         table = table.tocsr() if is_sparse(table) else table
         if len(table.shape) != 2:
             raise ValueError(
                 f"the preprocessor has shape {table.shape}; accepted: one point per row, shape (n_points, n_features), "
-                "or a function of indices"
+                "or a callable"
             )
-        _check_indices(indices, word, table.shape[0])
-        parts = [dataframes.taken(table, indices[:, k].astype(np.int64)) for k in range(size)]
-    named = [dataframes.rows(part, "the preprocessor") for part in parts]
-    values = _alike([part.values for part in named], ["the preprocessor"] * size, n_features)
+        _check_indices(indices, name, table.shape[0])
+        parts = [dataframes.take_rows(table, indices[:, k].astype(np.int64)) for k in range(size)]
+    named = [dataframes.to_rows(part, "the preprocessor") for part in parts]
+    values = _check_parts([part.values for part in named], ["the preprocessor"] * size, n_features)
     return Points(values, named[0].names)
 
 
-def _called(preprocessor: Callable[[Any], Any], indices: Any) -> Any:
+def _call_preprocessor(preprocessor: Callable[[Any], Any], indices: Any) -> Any:
     points = preprocessor(indices)
     points = points if _has_rows(points) else np.asarray(points)
     if len(points.shape) != 2 or points.shape[0] != len(indices):
@@ -127,12 +143,12 @@ def _called(preprocessor: Callable[[Any], Any], indices: Any) -> Any:
     return points
 
 
-def _check_indices(indices: Any, word: str, count: int) -> None:
+def _check_indices(indices: Any, name: str, count: int) -> None:
     if indices.dtype.kind not in "iu":
-        raise TypeError(f"{word} holds indices of type {indices.dtype}; accepted: whole numbers from 0 to {count - 1}")
+        raise TypeError(f"{name} holds indices of type {indices.dtype}; accepted: integers from 0 to {count - 1}")
     wrong = np.argwhere((indices < 0) | (indices >= count))
     if len(wrong):
         at = tuple(map(int, wrong[0]))
         raise ValueError(
-            f"{word} holds the index {indices[at]} at {at}; the preprocessor has {count} points, from 0 to {count - 1}"
+            f"{name} holds the index {indices[at]} at {at}; the preprocessor has {count} points, from 0 to {count - 1}"
         )

@@ -14,12 +14,14 @@ import numpy as np
 
 from ocelad._typing import Floats
 from ocelad._validation import check_number
-from ocelad.engines.track import comid_bank
+from ocelad.engines.build import build_bank
+from ocelad.engines.rice_settings import Rice
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.ensemble.schedule import FixedExperts, Scale
 from ocelad.ensemble.weighting import RoundInfo
 from ocelad.learners.comid import LossName
 from ocelad.metric import Metric
+from ocelad.pairs import EventsName
 
 # The rows of the records.
 LOST, PRIOR = 0, 1
@@ -110,7 +112,10 @@ def hedge(
     return on_grid(n_features, FixedExperts(step_sizes, "step_sizes"), Hedge(rate), loss=loss, **learners)
 
 
-def on_grid(n_features: int, grid: FixedExperts, weighting: Hedge, **learners: Any) -> Ocelad[Any, Metric]:
+def on_grid(
+    n_features: int, grid: FixedExperts, weighting: Hedge, *, events: EventsName = "pairs", **learners: Any
+) -> Ocelad[Any, Metric]:
     """An ensemble of COMID learners whose step sizes are the rates of a grid."""
-    bank, settings = comid_bank(n_features, grid, starts="scratch", step_size=1.0, **learners)
+    rice = Rice(step_size=1.0, **learners)
+    bank, settings = build_bank(n_features, rice, grid, starts="scratch", events=events)
     return Ocelad(bank, schedule=grid, weighting=weighting, settings=settings)

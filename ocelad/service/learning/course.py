@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad.ensemble.ocelad import Ocelad
-from ocelad.ensemble.state_reader import prefixed
-from ocelad.estimators.saveable import part
+from ocelad.ensemble.state_reader import add_prefix
+from ocelad.estimators.methods import method_from_settings, method_loss, start_tracker
+from ocelad.estimators.saveable import strip_prefix
 from ocelad.metric import Metric
 from ocelad.pairs import Events, subtract
 from ocelad.service.entries import Entry
 from ocelad.service.learning.timeline import Recording, Timeline, next_row_end
-from ocelad.service.learning.tracker_settings import tracker_of
 
 
 class Answers(NamedTuple):
@@ -36,7 +36,7 @@ class Answers(NamedTuple):
             np.array([entry.left for entry in kept], dtype=np.intp),
             np.array([entry.right for entry in kept], dtype=np.intp),
             np.array([1.0 if entry.kind == "same" else -1.0 for entry in kept]),
-            np.array([entry.asked == "random" for entry in kept], dtype=np.bool_),
+            np.array([entry.source == "random" for entry in kept], dtype=np.bool_),
         )
 
 
@@ -51,9 +51,9 @@ class Course:
     """
 
     def __init__(self, n_features: int, settings: Mapping[str, Any]) -> None:
-        tracker = tracker_of(settings)
-        self.ocelad: Ocelad[Any, Metric] = tracker.fresh(n_features)
-        self.recording = Recording.begun(self.ocelad.play(), tracker.loss)
+        method = method_from_settings(settings)
+        self.ocelad: Ocelad[Any, Metric] = start_tracker(method, n_features)
+        self.recording = Recording.begun(self.ocelad.play(), method_loss(method))
 
     def copy(self) -> Self:
         """One that goes on by itself."""
@@ -92,7 +92,7 @@ class Course:
     def lengths(self) -> tuple[int, ...]:
         """The length of the intervals of each scale, in answers."""
         round_state, schedule = self.ocelad.round_state, self.ocelad.schedule
-        return tuple(schedule.scale(j).length for j in range(round_state.active))
+        return tuple(schedule.scale(j).length for j in range(round_state.n_active))
 
     def timeline(self, metric: Metric) -> Timeline:
         """What happened, up to the metric that is played now."""
@@ -102,14 +102,14 @@ class Course:
         """All of it as arrays and values that JSON can hold."""
         core, about_core = self.ocelad.state()
         timeline, about_timeline = self.recording.state()
-        arrays = prefixed("core", core) | prefixed("timeline", timeline)
+        arrays = add_prefix("core", core) | add_prefix("timeline", timeline)
         return arrays, {"core": about_core, "timeline": about_timeline}
 
     def restored(self, arrays: Arrays, metadata: Metadata) -> Self:
         """A course with the settings of this one, which has learned nothing, that goes on from a ``state``; checked."""
         course = self.copy()
-        course.ocelad.restore(part(arrays, "core"), metadata["core"])
-        course.recording = self.recording.restored(part(arrays, "timeline"), metadata["timeline"])
+        course.ocelad.restore(strip_prefix("core", arrays), metadata["core"])
+        course.recording = self.recording.restored(strip_prefix("timeline", arrays), metadata["timeline"])
         if course.recording.n_answers != course.n_answers:
             raise ValueError(f"its timeline has {course.recording.n_answers} answers, its tracker {course.n_answers}")
         return course

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ocelad.engines.rice_settings import Rice
 from ocelad.estimators import MetricTracker
 from ocelad.service.learning.clusters import Clusters
 from ocelad.service.learning.tracker_settings import default_settings
@@ -14,5 +15,5 @@ from ocelad.service.learning.tracker_settings import default_settings
 def precompile_learning(n_features: Iterable[int]) -> None:
     """Nobody who reads a map, or answers, has to wait until kernels for so many features are compiled."""
     for engine in {default_settings(n).get("engine", "fullrank") for n in n_features}:
-        MetricTracker(method="rice", engine=engine).start(3).partial_fit(np.arange(36.0).reshape(6, 2, 3), [1, -1] * 3)
+        MetricTracker(method=Rice(engine=engine)).start(3).partial_fit(np.arange(36.0).reshape(6, 2, 3), [1, -1] * 3)
     Clusters().of(np.eye(20, 2, dtype=np.float32), 2)

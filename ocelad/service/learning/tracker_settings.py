@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ocelad.estimators import MetricTracker
+from ocelad.estimators.methods import method_from_settings, method_settings
 
 # Up to so many features a metric has all directions; above, a pair would take many milliseconds.
 FULL_RANK_TO = 128
@@ -36,7 +37,7 @@ def tracker_of(settings: Mapping[str, Any]) -> MetricTracker:
 
     Projects that name no method are of before there was a choice.
     """
-    return MetricTracker(**{"method": "rice", **settings})
+    return MetricTracker(method=method_from_settings(settings))
 
 
 def checked_settings(n_features: int, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,7 +50,7 @@ def checked_settings(n_features: int, given: Mapping[str, Any]) -> dict[str, Any
     >>> checked_settings(25, {"method": "adaptive"})  # which has nothing to set
     {'method': 'adaptive'}
     """
-    usual = {name: value for name, value in MetricTracker().get_params().items() if name != "preprocessor"}
+    usual = dict(sorted(method_settings("rice").items()))
     for name in given:
         if name not in usual:
             raise ValueError(f"the tracker has no setting {name!r}; accepted: {', '.join(sorted(usual))}")

@@ -1,0 +1,110 @@
+"""The methods by which estimators learn: "adaptive", or RICE-OCELAD with the settings of a ``Rice``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from ocelad.adaptive.track import track_adaptive
+from ocelad.engines.rice import track_metric
+from ocelad.engines.rice_settings import Rice
+from ocelad.ensemble.ocelad import Ocelad
+from ocelad.learners.comid import LossName
+from ocelad.metric import Metric
+from ocelad.pairs import EventsName
+
+#: What the parameter ``method`` of estimators accepts; "rice" means ``Rice()``.
+Method: TypeAlias = Rice | Literal["adaptive", "rice"]
+CheckedMethod: TypeAlias = Rice | Literal["adaptive"]
+
+
+def check_method(method: Any) -> CheckedMethod:
+    """Return the method with "rice" replaced by ``Rice()``; refuse anything unknown.
+
+    >>> check_method("rice")
+    Rice()
+    """
+    if isinstance(method, Rice):
+        return method
+    if isinstance(method, str) and method == "rice":
+        return Rice()
+    if isinstance(method, str) and method == "adaptive":
+        return "adaptive"
+    raise ValueError(f"method must be 'adaptive', 'rice' or a Rice; got {method!r}")
+
+
+def start_tracker(
+    method: Method, n_features: int, *, sparse: bool = False, events: EventsName = "pairs"
+) -> Ocelad[Any, Metric]:
+    """Create a tracker that has learned nothing yet.
+
+    Parameters
+    ----------
+    method : "adaptive", "rice" or Rice
+    n_features : int
+    sparse : bool
+        Whether the differences of pairs are sparse.
+    events : {"pairs", "relatives"}
+    """
+    checked = check_method(method)
+    if isinstance(checked, Rice):
+        return track_metric(n_features, checked, sparse=sparse, events=events)
+    if events != "pairs":
+        raise ValueError(
+            "method 'adaptive' learns from pairs only; accepted for relative comparisons: 'rice' or a Rice"
+        )
+    return track_adaptive(n_features, sparse=sparse)
+
+
+def method_loss(method: Method) -> LossName:
+    """Return the loss that the method minimizes; that of "adaptive" is logistic."""
+    checked = check_method(method)
+    return checked.loss if isinstance(checked, Rice) else "logistic"
+
+
+def method_settings(method: Method) -> dict[str, Any]:
+    """Return the method and its settings as one flat dict of JSON values, as saved files and the service store them.
+
+    >>> method_settings("adaptive")
+    {'method': 'adaptive'}
+    >>> method_settings(Rice(step_size=0.1))["step_size"]
+    0.1
+    """
+    checked = check_method(method)
+    if not isinstance(checked, Rice):
+        return {"method": checked}
+    params = {name: python_value(value) for name, value in sorted(checked.get_params().items())}
+    return {"method": "rice", **params}
+
+
+def method_from_settings(settings: Mapping[str, Any]) -> CheckedMethod:
+    """Return the method that a flat dict of settings describes.
+
+    Files and projects without "method" predate the choice and mean "rice".
+
+    >>> method_from_settings({"step_size": 0.1})
+    Rice(step_size=0.1)
+    >>> method_from_settings({"method": "adaptive", "step_size": 0.1})
+    Traceback (most recent call last):
+        ...
+    ValueError: step_size is a setting of method='rice', but method is 'adaptive'; set method='rice' or omit step_size
+    """
+    of_rice = {name: value for name, value in settings.items() if name != "method"}
+    method = check_method(settings.get("method", "rice"))
+    if isinstance(method, Rice):
+        return method if not of_rice else Rice(**of_rice)
+    defaults = Rice().get_params()
+    for name, value in of_rice.items():
+        # Files of LabelMetricTracker list the defaults of all settings.
+        if name not in defaults or value != defaults[name]:
+            raise ValueError(
+                f"{name} is a setting of method='rice', but method is 'adaptive'; set method='rice' or omit {name}"
+            )
+    return method
+
+
+def python_value(value: object) -> object:
+    """Return a setting as JSON can store it: a NumPy number as a Python number."""
+    return value.item() if isinstance(value, np.generic) else value
