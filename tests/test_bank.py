@@ -1,4 +1,4 @@
-"""OCELAD over any learners: retro-initialisation, failures that change nothing, and the contract checks."""
+"""Ocelad over arbitrary learners: retro-initialisation, failures that change nothing, and the contract checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from ocelad import LearnerBank, LearnerError, Metric, Ocelad, Pair, track_metric
+from ocelad import Events, LearnerBank, LearnerError, Metric, Ocelad, Pair, track_metric
 from ocelad.engines.rice_bank import RiceBank
 from ocelad.ensemble.schedule import Scale
 from ocelad.pairs import Event
@@ -17,7 +17,7 @@ from ocelad.testing import check_bank, check_learner
 
 
 class Mean:
-    """Follows a mean by gradient descent; it remembers what it was started from."""
+    """Tracks a mean by gradient descent, and records its start."""
 
     def __init__(self, scale, start):
         self.start = None if start is None else start.copy()
@@ -31,7 +31,7 @@ class Mean:
         return float(((self.value - event) ** 2).sum())
 
     def update(self, event):
-        self.value -= self.step * (self.value - event)  # in place, on purpose
+        self.value -= self.step * (self.value - event)  # in place, as learners may
 
 
 def steps(ocelad, rounds, seed=0):
@@ -41,54 +41,54 @@ def steps(ocelad, rounds, seed=0):
     return ocelad
 
 
-def test_a_scale_starts_from_what_the_scale_below_held():
+def test_a_scale_starts_from_the_play_of_the_next_finer_scale():
     ocelad = steps(Ocelad(LearnerBank(Mean)), 6)
     event = np.array([0.3])
     _, after = ocelad.bank.observe(event, ocelad.round_state)
-    held = [learner.play() for learner in after.learners]
+    plays = [learner.play() for learner in after.learners]
     ocelad.step(event)  # round 7; round 8 starts scales 0 to 3
-    assert [learner.start for learner in ocelad.bank.learners][1:] == held
+    assert [learner.start for learner in ocelad.bank.learners][1:] == plays
 
 
 @pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
-def test_what_the_finest_scale_starts_from(finest):
-    made = []
+def test_start_of_the_finest_scale(finest):
+    starts = []
 
     def make(scale, start):
         if scale.index == 0:
-            made.append(start)
+            starts.append(start)
         return Mean(scale, start)
 
     ocelad = steps(Ocelad(LearnerBank(make, finest=finest)), 5)
     event = np.array([0.3])
     _, after = ocelad.bank.observe(event, ocelad.round_state)
     plays = np.array([learner.play()[0] for learner in after.learners])
-    made.clear()
+    starts.clear()
     ocelad.step(event)
-    before = ocelad.round_state.previous_weights
+    weights = ocelad.round_state.previous_weights
     if finest == "carry":
-        assert made == []
+        assert starts == []
         assert ocelad.bank.learners[0].play() == plays[0]
     elif finest == "ensemble":
-        np.testing.assert_allclose(made, [[before @ plays / before.sum()]])
+        np.testing.assert_allclose(starts, [[weights @ plays / weights.sum()]])
     else:
-        assert made == [None]
+        assert starts == [None]
 
 
-def test_learners_are_made_once_however_often_one_looks():
-    made = []
+def test_reading_creates_no_learners():
+    starts = []
 
     def make(scale, start):
-        made.append(scale.index)
+        starts.append(scale.index)
         return Mean(scale, start)
 
     ocelad = steps(Ocelad(LearnerBank(make)), 3)
-    count = len(made)
+    count = len(starts)
     assert ocelad.play() == ocelad.play()
-    assert len(made) == count == 1 + 1 + 0 + 2  # rounds 1 and 2, none in 3, scales 1 and 2 in 4
+    assert len(starts) == count == 1 + 1 + 0 + 2  # rounds 1 and 2, none in 3, scales 1 and 2 in 4
 
 
-def test_a_make_that_edits_what_it_is_given_disturbs_nobody():
+def test_make_may_modify_its_start():
     def make(scale, start):
         if start is not None:
             start += 100.0
@@ -100,7 +100,7 @@ def test_a_make_that_edits_what_it_is_given_disturbs_nobody():
     assert ocelad.bank.learners[1].play() == 100.5
 
 
-def test_learners_that_update_in_place_do_not_disturb_each_other():
+def test_learners_that_update_in_place_are_independent():
     check_bank(lambda: LearnerBank(Mean), [np.array([float(k)]) for k in range(12)])
     ocelad = steps(Ocelad(LearnerBank(Mean)), 10)
     values = [learner.play()[0] for learner in ocelad.bank.learners]
@@ -108,7 +108,7 @@ def test_learners_that_update_in_place_do_not_disturb_each_other():
 
 
 class Broken(Mean):
-    """Fails at scale 2, in the way and at the event it is told."""
+    """Fails at scale 2, in the given way, at the event 99."""
 
     def __init__(self, scale, start, how):
         if how == "make" and scale.index == 2 and start is not None and start[0] > 0:
@@ -145,7 +145,7 @@ class Broken(Mean):
         ("plays nan", r"returned the play array\(\[nan\]\), which is not finite"),
     ],
 )
-def test_a_learner_that_fails_is_named_and_nothing_has_changed(how, sentence):
+def test_the_error_names_a_learner_that_fails_and_nothing_changes(how, sentence):
     ocelad = Ocelad(LearnerBank(lambda scale, start: Broken(scale, start, how)))
     steps(ocelad, 6)
     untouched = deepcopy(ocelad)
@@ -155,7 +155,7 @@ def test_a_learner_that_fails_is_named_and_nothing_has_changed(how, sentence):
     assert "in round 7" in str(caught.value)
     assert (caught.value.scale.index, caught.value.round) == (2, 7)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    # The ensemble goes on as if the round had never been tried.
+    # The ensemble continues as if the round had not been attempted.
     for _ in range(10):
         assert (ocelad.play() == untouched.play()).all()
         one, other = ocelad.step(np.ones(1)), untouched.step(np.ones(1))
@@ -163,7 +163,7 @@ def test_a_learner_that_fails_is_named_and_nothing_has_changed(how, sentence):
         assert (one.probabilities == other.probabilities).all()
 
 
-def test_a_learner_that_cannot_be_started_is_named():
+def test_the_error_names_a_learner_that_cannot_start():
     ocelad = Ocelad(LearnerBank(lambda scale, start: Broken(scale, start, "make")))
     ocelad.step(np.ones(1))
     ocelad.step(np.ones(1))
@@ -186,7 +186,7 @@ def test_a_learner_that_cannot_be_started_is_named():
         (lambda: "left", "plays of type str could not be averaged"),
     ],
 )
-def test_plays_that_are_none_are_refused_at_once(play, sentence):
+def test_the_constructor_rejects_invalid_plays(play, sentence):
     class Odd(Mean):
         def play(self):
             return play()
@@ -215,7 +215,7 @@ def mix_lines(plays, probabilities):
 
 
 @pytest.mark.parametrize("finest", ["carry", "ensemble"])
-def test_plays_of_any_kind_with_a_mix_of_ones_own(finest):
+def test_plays_of_any_type_with_a_custom_mix(finest):
     events = [np.array([float(k)]) for k in range(12)]
     check_bank(lambda: LearnerBank(Fit, mix_lines, finest=finest), events)
     fit, mean = Ocelad(LearnerBank(Fit, mix_lines, finest=finest)), Ocelad(LearnerBank(Mean, finest=finest))
@@ -226,7 +226,7 @@ def test_plays_of_any_kind_with_a_mix_of_ones_own(finest):
 
 
 @pytest.mark.parametrize("stage", ["learn", "_next_round_state"])
-def test_an_interrupt_between_learning_and_weighing_changes_nothing(monkeypatch, stage):
+def test_an_interrupt_between_learners_and_weights_changes_nothing(monkeypatch, stage):
     ocelad = steps(Ocelad(LearnerBank(Mean)), 5)
     before = ocelad.play().copy()
 
@@ -245,7 +245,7 @@ def test_an_interrupt_between_learning_and_weighing_changes_nothing(monkeypatch,
 
 
 @pytest.mark.parametrize("losses", [[1.0, 2.0, 3.0], [np.nan], 1.0])
-def test_a_bank_that_returns_something_else_than_losses_is_refused(losses):
+def test_invalid_losses_of_a_bank_are_rejected(losses):
     class Odd(LearnerBank):
         def observe(self, event, round_state):
             return np.array(losses), super().observe(event, round_state)[1]
@@ -257,13 +257,43 @@ def test_a_bank_that_returns_something_else_than_losses_is_refused(losses):
     assert ocelad.play() == before
 
 
-@pytest.mark.parametrize("bank", [None, Mean, [1]])
-def test_what_is_no_bank_is_refused(bank):
-    with pytest.raises(TypeError, match="bank must have the methods start, observe and mix"):
+@pytest.mark.parametrize("bank", [None, Mean, [1], LearnerBank, RiceBank])
+def test_objects_without_the_methods_of_a_bank_are_rejected(bank):
+    with pytest.raises(TypeError, match="bank must have the methods start, observe and mix, as a LearnerBank has; got"):
         Ocelad(bank)
 
 
-def test_losses_without_bound_and_below_zero_are_welcome():
+class MinimalBank:
+    """A bank with the three methods of ``Bank`` only."""
+
+    def __init__(self):
+        self.n_events = 0
+
+    def start(self, round_state):
+        return self
+
+    def observe(self, event, round_state):
+        self.n_events += 1
+        return np.zeros(round_state.n_active), self
+
+    def mix(self, round_state):
+        return self.n_events
+
+
+def test_a_bank_needs_no_more_than_start_observe_and_mix():
+    ocelad = Ocelad(MinimalBank())
+    assert ocelad.replay([1.0, 2.0]) is None
+    assert ocelad.replay(Events(np.ones((3, 2)), [1, -1, 1])) is None
+    assert ocelad.play() == 5
+    with pytest.raises(TypeError, match="a MinimalBank cannot be saved; accepted: a bank with state and with_state"):
+        ocelad.state()
+    with pytest.raises(ValueError, match="has a MinimalBank; accepted: a new one from track_metric"):
+        Ocelad(MinimalBank()).restore({}, {})
+    with pytest.raises(TypeError, match="bank must have the methods start, observe, mix and pick"):
+        Ocelad(MinimalBank(), seed=0)
+
+
+def test_losses_may_be_large_and_negative():
     class Shifted(Mean):
         def loss(self, event):
             return 1e12 * (super().loss(event) - 5.0)
@@ -274,25 +304,25 @@ def test_losses_without_bound_and_below_zero_are_welcome():
         event = rng.normal(size=1)
         plain.step(event)
         shifted.step(event)
-    # Only differences of losses count, and only relative to the largest.
+    # The weights depend only on differences of losses, relative to the largest one.
     np.testing.assert_allclose(plain.round_state.weights, shifted.round_state.weights, rtol=1e-6)
 
 
-def test_refuses_an_unknown_finest():
+def test_an_unknown_finest_is_rejected():
     with pytest.raises(ValueError, match="finest must be one of 'carry', 'ensemble', 'reset'; got 'coarse'"):
         LearnerBank(Mean, finest="coarse")
 
 
 @pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
 @pytest.mark.parametrize("shortest_interval", [1, 3])
-def test_rice_keeps_the_bank_s_contract(finest, shortest_interval):
+def test_rice_bank_satisfies_the_contract(finest, shortest_interval):
     rng = np.random.default_rng(0)
     events = [Event(rng.normal(size=3), float(rng.choice([-1, 1]))) for _ in range(20)]
     check_bank(
         lambda: RiceBank(Metric(np.eye(3)), step_size=0.1, finest=finest),
         events,
         shortest_interval=shortest_interval,
-        refused=Event(np.array([1.0, np.nan, 0.0]), 1.0),
+        invalid_event=Event(np.array([1.0, np.nan, 0.0]), 1.0),
     )
 
 
@@ -312,7 +342,7 @@ def test_rice_keeps_the_bank_s_contract(finest, shortest_interval):
         (None, "got NoneType"),
     ],
 )
-def test_a_bad_event_names_what_is_wrong_and_changes_nothing(event, sentence):
+def test_an_invalid_event_changes_nothing(event, sentence):
     tracker = track_metric(3)
     for _ in range(5):
         tracker.step(Pair(np.ones(3), np.zeros(3), True))
@@ -326,7 +356,7 @@ def test_a_bad_event_names_what_is_wrong_and_changes_nothing(event, sentence):
     assert tracker.play() == before
 
 
-# The contract checks must catch what breaks the contract, and say what it was.
+# The contract checks must detect violations of the contract and describe them.
 
 
 class Drifts(Mean):
@@ -335,7 +365,7 @@ class Drifts(Mean):
         return self.value
 
 
-class LearnsWhenJudged(Mean):
+class LearnsInLoss(Mean):
     def loss(self, event):
         self.update(event)
         return super().loss(event)
@@ -353,28 +383,28 @@ class ForgetsItsStep(Mean):
         return copy
 
 
-class LosesArrays(Mean):
+class ReturnsArrayLosses(Mean):
     def loss(self, event):
         return (self.value - event) ** 2
 
 
-class LosesNothing(Mean):
+class ReturnsNanLosses(Mean):
     def loss(self, event):
         return float("nan")
 
 
-class LosesText(Mean):
+class ReturnsTextLosses(Mean):
     def loss(self, event):
         return "3.5"
 
 
-class Numbered(Mean):
+class DiffersEveryTime(Mean):
     count = 0
 
     def __init__(self, scale, start):
         super().__init__(scale, start)
-        Numbered.count += 1
-        self.step /= Numbered.count
+        DiffersEveryTime.count += 1
+        self.step /= DiffersEveryTime.count
 
 
 class Explodes(Mean):
@@ -393,24 +423,24 @@ EVENTS = [np.array([float(k)]) for k in range(1, 12)]
 @pytest.mark.parametrize(
     ("broken", "sentence"),
     [
-        (Drifts, "play and loss must change nothing; at event 1"),
-        (LearnsWhenJudged, "loss must give the same number twice; at event 1"),
-        (Shares, "a deep copy must learn apart from the original"),
-        (ForgetsItsStep, "a deep copy must learn as the original does"),
-        (LosesArrays, "loss must be one finite number"),
-        (LosesNothing, "loss must be one finite number; at event 1 it is nan"),
-        (LosesText, "loss must be one finite number; at event 1 it is '3.5'"),
-        (Numbered, "two learners that see the same must play the same"),
-        (Explodes, "play must give finite numbers; after event 1"),
+        (Drifts, "play and loss must not change the learner; at event 1"),
+        (LearnsInLoss, "loss must return the same number twice; at event 1"),
+        (Shares, "a deep copy must be independent of the original"),
+        (ForgetsItsStep, "a deep copy must learn like the original"),
+        (ReturnsArrayLosses, "loss must return one finite number"),
+        (ReturnsNanLosses, "loss must return one finite number; at event 1 it returned nan"),
+        (ReturnsTextLosses, "loss must return one finite number; at event 1 it returned '3.5'"),
+        (DiffersEveryTime, "learning must be deterministic"),
+        (Explodes, "play must return finite numbers; after event 1"),
         (Fails, "update must not fail; at event 1 it raised RuntimeError: no"),
     ],
 )
-def test_check_learner_catches(broken, sentence):
+def test_check_learner_detects(broken, sentence):
     with pytest.raises(AssertionError, match=sentence):
         check_learner(lambda: broken(Scale(0, 1), None), EVENTS)
 
 
-def test_check_learner_passes_and_asks_for_what_it_needs():
+def test_check_learner_checks_its_arguments():
     check_learner(lambda: Mean(Scale(0, 1), None), iter(EVENTS))
     one = Mean(Scale(0, 1), None)
     for make, events, sentence in (
@@ -444,7 +474,7 @@ class OneLossTooMany(LearnerBank):
         return np.append(losses, 0.0), bank
 
 
-class TakesAnything(LearnerBank):
+class AcceptsAnything(LearnerBank):
     def observe(self, event, round_state):
         return super().observe(np.nan_to_num(event), round_state)
 
@@ -465,22 +495,22 @@ class MixesNan(LearnerBank):
 @pytest.mark.parametrize(
     ("broken", "sentence"),
     [
-        (ReadingChanges, "mix must give the same twice"),
-        (ReadingChangesLater, "reading must change nothing"),
+        (ReadingChanges, "mix must return the same play twice"),
+        (ReadingChangesLater, "mix must not change the bank"),
         (OneLossTooMany, "observe must return 1 finite losses"),
-        (TakesAnything, "the event that must be refused was taken"),
-        (HalfARound, "an event that is refused must change nothing"),
-        (MixesNan, "mix must give finite numbers; in round 3"),
+        (AcceptsAnything, "observe must raise an error for the invalid event"),
+        (HalfARound, "an event that is rejected must change nothing"),
+        (MixesNan, "mix must return finite numbers; in round 3"),
     ],
 )
-def test_check_bank_catches(broken, sentence):
-    refused = np.array([np.nan]) if broken in (TakesAnything, HalfARound) else None
-    check_bank(lambda: LearnerBank(Mean), EVENTS, refused=np.array([np.nan]))
+def test_check_bank_detects(broken, sentence):
+    invalid = np.array([np.nan]) if broken in (AcceptsAnything, HalfARound) else None
+    check_bank(lambda: LearnerBank(Mean), EVENTS, invalid_event=np.array([np.nan]))
     with pytest.raises((AssertionError, ValueError), match=sentence):
-        check_bank(lambda: broken(Mean), EVENTS, refused=refused)
+        check_bank(lambda: broken(Mean), EVENTS, invalid_event=invalid)
 
 
-def test_check_bank_asks_for_what_it_needs():
+def test_check_bank_checks_its_arguments():
     with pytest.raises(AssertionError, match="at least one event"):
         check_bank(lambda: LearnerBank(Mean), [])
     with pytest.raises(AssertionError, match="make must be a function"):

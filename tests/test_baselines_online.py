@@ -15,11 +15,11 @@ from scipy.sparse import csr_array
 from ocelad import Comid, LearnerBank, Metric, Ocelad, Pair, Relative
 from ocelad.lab.baselines import logdet
 from ocelad.lab.baselines.adagrad import AdaGrad
-from ocelad.lab.baselines.comid_variants import RatedComid, Reinitialised, inverse_root
+from ocelad.lab.baselines.comid_variants import ResettingLearner, ScheduledComid, inverse_root
 from ocelad.lab.baselines.ftrl import Ftrl
-from ocelad.lab.baselines.held import positive_part, without_negative
 from ocelad.lab.baselines.itml_online import OnlineItml
 from ocelad.lab.baselines.lego import Lego
+from ocelad.lab.baselines.metric_learner import project_psd, clip_negative_eigenvalue
 from ocelad.lab.baselines.oasis import Oasis, Similarity
 from ocelad.lab.baselines.pola import Pola
 from ocelad.learners.losses import LOSSES
@@ -31,9 +31,9 @@ N = 4
 EXACT = 1e-9  # same mathematics, other arithmetic
 
 LEARNERS = {
-    "rated": lambda start: RatedComid(start, rate=inverse_root(0.1)),
-    "rated_burg": lambda start: RatedComid(start, rate=0.01, divergence="burg", shrinkage=0.1),
-    "reinitialised": lambda start: Reinitialised(lambda: Comid(start, step_size=0.1)),
+    "rated": lambda start: ScheduledComid(start, rate=inverse_root(0.1)),
+    "rated_burg": lambda start: ScheduledComid(start, rate=0.01, divergence="burg", shrinkage=0.1),
+    "reinitialised": lambda start: ResettingLearner(lambda: Comid(start, step_size=0.1)),
     "itml": OnlineItml,
     "itml_large": lambda start: OnlineItml(start, eta=100.0, similar_target=0.01, dissimilar_target=30.0),
     "lego": Lego,
@@ -212,7 +212,7 @@ def test_an_ensemble_can_stand_on_it(name):
     Metric(tracker.play().matrix)
 
 
-@pytest.mark.parametrize("make", [OnlineItml, Lego, Pola, AdaGrad, Ftrl, lambda start: RatedComid(start, rate=0.1)])
+@pytest.mark.parametrize("make", [OnlineItml, Lego, Pola, AdaGrad, Ftrl, lambda start: ScheduledComid(start, rate=0.1)])
 def test_start_must_be_a_metric(make):
     with pytest.raises(TypeError, match="start must be a Metric; got ndarray"):
         make(np.eye(2))
@@ -232,11 +232,11 @@ def test_start_must_be_a_metric(make):
         (AdaGrad, {"loss": "hing"}, "loss must be one of"),
         (Ftrl, {"step_size": 0}, "step_size must be a finite number above 0"),
         (Ftrl, {"shrinkage": -1}, "shrinkage must be a finite number of at least 0"),
-        (RatedComid, {"rate": 0}, "rate must be a finite number above 0"),
-        (RatedComid, {"rate": []}, "rate is empty"),
-        (RatedComid, {"rate": [0.1, -0.1]}, "rate holds -0.1 at position 1"),
-        (RatedComid, {"rate": "0.1"}, "rate must be a finite number above 0"),
-        (RatedComid, {"rate": lambda t: -t}, "the rate of round 1 must be a finite number above 0"),
+        (ScheduledComid, {"rate": 0}, "rate must be a finite number above 0"),
+        (ScheduledComid, {"rate": []}, "rate is empty"),
+        (ScheduledComid, {"rate": [0.1, -0.1]}, "rate holds -0.1 at position 1"),
+        (ScheduledComid, {"rate": "0.1"}, "rate must be a finite number above 0"),
+        (ScheduledComid, {"rate": lambda t: -t}, "the rate of round 1 must be a finite number above 0"),
     ],
 )
 def test_settings_without_a_meaning_are_refused(make, wrong, words):
@@ -246,13 +246,13 @@ def test_settings_without_a_meaning_are_refused(make, wrong, words):
 
 @pytest.mark.parametrize("make", [OnlineItml, Lego])
 def test_logdet_needs_a_definite_start(make):
-    with pytest.raises(ValueError, match="cannot start from one of rank 1 in 2 dimensions"):
+    with pytest.raises(ValueError, match="got a metric of rank 1 in 2 dimensions"):
         make(Metric(np.diag([1.0, 0.0])))
 
 
 @pytest.mark.parametrize("make", [Pola, AdaGrad, Ftrl])
 def test_thresholds_start_at_1_or_more(make):
-    with pytest.raises(ValueError, match=r"threshold must be 1 or more .*; it starts at 0.5"):
+    with pytest.raises(ValueError, match=r"threshold of start must be at least 1 .*; got 0.5"):
         make(Metric(np.eye(2), threshold=0.5))
 
 
@@ -261,8 +261,8 @@ def test_positive_parts_are_the_nearest(seed, n):
     rng = np.random.default_rng(seed)
     L, u, S = rng.normal(size=(n, rng.integers(1, n + 1))), rng.normal(size=n), rng.normal(size=(n, n))
     less = L @ L.T - np.outer(u, u)  # singular, or not, less a rank-one term
-    np.testing.assert_allclose(without_negative(less), nearest_psd(less), atol=1e-12 * np.abs(less).max())
-    np.testing.assert_allclose(positive_part(S + S.T), nearest_psd(S + S.T), atol=1e-12 * np.abs(S).max())
+    np.testing.assert_allclose(clip_negative_eigenvalue(less), nearest_psd(less), atol=1e-12 * np.abs(less).max())
+    np.testing.assert_allclose(project_psd(S + S.T), nearest_psd(S + S.T), atol=1e-12 * np.abs(S).max())
 
 
 # --- COMID with a schedule, and the oracle
@@ -272,7 +272,7 @@ def test_positive_parts_are_the_nearest(seed, n):
 def test_a_constant_rate_is_comid_bit_by_bit(settings):
     rng = np.random.default_rng(8)
     start = random_metric(rng)
-    one, other = RatedComid(start, rate=0.05, **settings), Comid(start, step_size=0.05, **settings)
+    one, other = ScheduledComid(start, rate=0.05, **settings), Comid(start, step_size=0.05, **settings)
     for event in random_events(rng, 30):
         assert one.loss(event) == other.loss(event)
         one.update(event)
@@ -285,7 +285,7 @@ def test_a_sequence_is_a_chain_of_comid_steps(given_as):
     rng = np.random.default_rng(9)
     etas = [0.3, 0.1, 0.5, 0.02]
     metric = random_metric(rng)
-    learner = RatedComid(metric, rate=given_as(etas))
+    learner = ScheduledComid(metric, rate=given_as(etas))
     for t, event in enumerate(random_events(rng, 7)):
         assert learner.step_size == etas[min(t, 3)]  # the last one stays
         step = Comid(metric, step_size=etas[min(t, 3)])
@@ -296,7 +296,7 @@ def test_a_sequence_is_a_chain_of_comid_steps(given_as):
 
 
 def test_a_rate_that_fails_later_leaves_the_learner_as_it_was():
-    learner = RatedComid(Metric(np.eye(2)), rate=lambda t: 0.1 if t < 2 else np.nan)
+    learner = ScheduledComid(Metric(np.eye(2)), rate=lambda t: 0.1 if t < 2 else np.nan)
     event = Event(np.array([1.0, 0.0]), 1.0)
     learner.update(event)
     before = learner.play()
@@ -307,7 +307,7 @@ def test_a_rate_that_fails_later_leaves_the_learner_as_it_was():
 
 def test_rated_comid_learns_from_relative_comparisons_too():
     event = Relative(near=np.array([1.0, 0.0]), far=np.array([0.0, 1.0]))
-    one, other = RatedComid(Metric(np.eye(2)), rate=0.1), Comid(Metric(np.eye(2)), step_size=0.1)
+    one, other = ScheduledComid(Metric(np.eye(2)), rate=0.1), Comid(Metric(np.eye(2)), step_size=0.1)
     one.update(event)
     other.update(event)
     assert one.play() == other.play()
@@ -318,7 +318,7 @@ def test_inverse_root_can_be_kept_and_read():
     assert pickle.loads(pickle.dumps(rate)) == rate
     assert eval(repr(rate)) == rate
     assert [rate(t) for t in (1, 9)] == [0.3, 0.3 / 3]
-    learner = RatedComid(Metric(np.eye(2)), rate=rate)
+    learner = ScheduledComid(Metric(np.eye(2)), rate=rate)
     learner.update(Event(np.ones(2), 1.0))
     assert pickle.loads(pickle.dumps(learner)).step_size == learner.step_size == rate(2)
     with pytest.raises(ValueError, match="eta0 must be a finite number above 0; got -1"):
@@ -328,7 +328,7 @@ def test_inverse_root_can_be_kept_and_read():
 def test_the_oracle_begins_anew_when_it_is_told():
     rng = np.random.default_rng(10)
     start = random_metric(rng)
-    oracle = Reinitialised(lambda: Pola(start))
+    oracle = ResettingLearner(lambda: Pola(start))
     before, after = random_events(rng, 10), random_events(rng, 10)
     fresh = Pola(start)
     for event in before:
@@ -344,7 +344,7 @@ def test_the_oracle_begins_anew_when_it_is_told():
         assert oracle.loss(event) == fresh.loss(event)
     assert oracle.play() == fresh.play()
     with pytest.raises(TypeError, match="make must be a function that makes a learner; it is a Pola"):
-        Reinitialised(fresh)
+        ResettingLearner(fresh)
 
 
 # --- LogDet: ITML and LEGO

@@ -1,4 +1,4 @@
-"""The command line, as a person or a script would use it."""
+"""The command line: help, errors, the demonstration."""
 
 from __future__ import annotations
 
@@ -6,22 +6,28 @@ import os
 import pty
 import re
 import select
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from command import run
 from PIL import Image
 
 import ocelad
-from ocelad.lab.demo import Demo
+from ocelad.cli import cli
+from ocelad.cli.options import name_options
+from ocelad.cli.output import check_output, to_json
+from ocelad.cli.pair_files import split_columns
+from ocelad.lab.demo import Demo, scale_phases
 
 COMMAND = [sys.executable, "-m", "ocelad"]
 
 
-def run_apart(*arguments, cwd=None, **environment):
-    """In a process of its own."""
+def run_in_process(*arguments, cwd=None, **environment):
+    """Run a command in a separate process."""
     return subprocess.run(
         [*COMMAND, *arguments],
         capture_output=True,
@@ -36,14 +42,14 @@ def run_apart(*arguments, cwd=None, **environment):
 @pytest.mark.parametrize(
     "statement", ["import ocelad", "import ocelad.cli; ocelad.cli.cli(['--help'], standalone_mode=False)"]
 )
-def test_what_is_heavy_is_not_imported_before_it_is_used(statement):
+def test_heavy_packages_are_imported_only_when_used(statement):
     heavy = "numpy", "scipy", "sklearn", "numba", "matplotlib", "rich"
     check = f"import sys; {statement}; print([name for name in {heavy!r} if name in sys.modules])"
     output = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout
     assert output.splitlines()[-1] == "[]"
 
 
-def test_every_public_name_is_there():
+def test_every_public_name_exists():
     for name in ocelad.__all__:
         assert getattr(ocelad, name) is not None
     assert set(ocelad.__all__) <= set(dir(ocelad))
@@ -51,20 +57,56 @@ def test_every_public_name_is_there():
         _ = ocelad.MetricTraker
 
 
-def test_help_and_version():
-    assert "demo" in run("--help").stdout
-    text = run("demo", "--help").stdout
-    assert all(option in text for option in ("--seed", "--rounds", "--output", "--quiet", "Examples:"))
+def all_commands(group=cli, prefix=()):
+    for name, command in group.commands.items():
+        yield (*prefix, name), command
+        if isinstance(command, click.Group):
+            yield from all_commands(command, (*prefix, name))
+
+
+@pytest.mark.parametrize(("path", "command"), [pytest.param(*each, id=" ".join(each[0])) for each in all_commands()])
+def test_every_command_has_help_with_an_example(path, command):
+    text = run(*path, "--help").stdout
+    assert re.search(rf"Examples?:\n +ocelad {path[0]}\b", text)
+    assert all(parameter.help for parameter in command.params if isinstance(parameter, click.Option))
+    assert path[0] in run("--help").stdout
+
+
+@pytest.mark.parametrize("command", [command for path, command in all_commands() if not path[1:]], ids=lambda c: c.name)
+def test_examples_of_the_help_are_accepted(command):
+    """The options of each example exist and have accepted values."""
+    for line in re.findall(r"^ +(?:zcat \S+ \| )?(ocelad .*?)(?:  +.*)?$", command.help, re.M):
+        arguments = shlex.split(line.partition(" > ")[0].replace("$(date +%F)", "today"))[1:]
+        chosen = cli
+        while isinstance(chosen, click.Group) and arguments:
+            chosen = chosen.commands[arguments.pop(0)]
+        context = chosen.make_context("example", arguments, resilient_parsing=True)
+        assert not context.args
+
+
+def test_version():
     assert run("--version").stdout.strip() == f"ocelad, version {ocelad.__version__}"
 
 
 def test_warm_compiles_the_kernels():
     result = run("warm")
     assert re.fullmatch(r"The kernels are compiled \([\d.]+ s\)\.\n", result.stdout)
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize(("package", "extra"), [("fastapi", True), ("uvicorn.config", True), ("pandas", False)])
+def test_a_missing_package_of_the_service_names_the_extra(monkeypatch, package, extra):
+    def fail(**options):
+        raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+
+    monkeypatch.setattr(cli.commands["warm"], "callback", fail)
+    message = run("warm", code=1).stderr
+    assert ("pip install 'ocelad[serve]'" in message) == extra
+    assert package in message
 
 
 def test_demo_piped_prints_plain_text_and_draws(tmp_path):
-    result = run_apart("demo", "--rounds", "120", "--seed", "3", "--output", "drift.svg", cwd=tmp_path)
+    result = run_in_process("demo", "--rounds", "120", "--seed", "3", "--output", "drift.svg", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", result.stdout), "control characters"
@@ -80,7 +122,7 @@ def test_demo_piped_prints_plain_text_and_draws(tmp_path):
 
 @pytest.fixture
 def few_evaluations(monkeypatch):
-    """Most of a short demonstration's time goes into k-NN and k-means."""
+    """Make short demonstrations faster: most of their time is spent on k-NN and k-means."""
     monkeypatch.setattr("ocelad.lab.demo.EVALUATIONS", 6)
 
 
@@ -93,7 +135,7 @@ def test_demo_is_the_same_for_the_same_seed(tmp_path):
 
 
 @pytest.mark.usefixtures("few_evaluations")
-def test_demo_quiet_prints_the_path_alone(tmp_path):
+def test_demo_quiet_prints_only_the_path(tmp_path):
     path = tmp_path / "picture.png"
     result = run("demo", "--rounds", "60", "--quiet", "--output", str(path))
     assert result.stdout == f"{path}\n"
@@ -102,29 +144,29 @@ def test_demo_quiet_prints_the_path_alone(tmp_path):
 
 
 def test_demo_on_a_terminal_shows_a_live_bar(tmp_path):
-    here, there = pty.openpty()
+    master, terminal = pty.openpty()
     process = subprocess.Popen(
         [*COMMAND, "demo", "--rounds", "120"],
-        stdout=there,
-        stderr=there,
+        stdout=terminal,
+        stderr=terminal,
         cwd=tmp_path,
         env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"},
     )
-    os.close(there)
+    os.close(terminal)
     output = b""
-    while select.select([here], [], [], 60)[0]:
+    while select.select([master], [], [], 60)[0]:
         try:
-            chunk = os.read(here, 65536)
-        except OSError:  # the other end was closed
+            chunk = os.read(master, 65536)
+        except OSError:  # the process has closed the terminal
             break
         if not chunk:
             break
         output += chunk
-    os.close(here)
+    os.close(master)
     assert process.wait(timeout=60) == 0
     text = output.decode()
     assert "120/120" in text
-    assert "heaviest length" in text
+    assert "top interval" in text
     assert "5-NN error" in text
     assert "A, slow drift" in text
 
@@ -142,7 +184,7 @@ def test_demo_on_a_terminal_shows_a_live_bar(tmp_path):
         (["dmeo"], "No such command"),
     ],
 )
-def test_wrong_input_gets_one_sentence_before_any_work(tmp_path, arguments, sentence):
+def test_wrong_arguments_are_reported_before_any_work(tmp_path, arguments, sentence):
     result = run(*arguments, cwd=tmp_path, code=2)
     assert sentence in result.stderr
     assert result.stdout == ""
@@ -150,8 +192,8 @@ def test_wrong_input_gets_one_sentence_before_any_work(tmp_path, arguments, sent
 
 
 @pytest.mark.usefixtures("few_evaluations")
-def test_whatever_goes_wrong_is_told_in_one_sentence(tmp_path, monkeypatch):
-    # A picture that cannot be written although its folder can: a full device.
+def test_failures_are_reported_in_one_sentence(tmp_path, monkeypatch):
+    # The picture cannot be written although its folder is writable: the device is full.
     if not Path("/dev/full").exists():
         pytest.skip("needs /dev/full, a device that is always full")
     (tmp_path / "full.png").symlink_to("/dev/full")
@@ -162,19 +204,19 @@ def test_whatever_goes_wrong_is_told_in_one_sentence(tmp_path, monkeypatch):
         run("demo", "--rounds", "60", "--output", tmp_path / "full.png")
 
 
-def test_demo_without_matplotlib_still_has_its_table(tmp_path):
-    (tmp_path / "matplotlib.py").write_text("raise ImportError('none here')\n")
-    result = run_apart("demo", "--rounds", "60", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+def test_demo_without_matplotlib_still_prints_its_table(tmp_path):
+    (tmp_path / "matplotlib.py").write_text("raise ImportError('not installed')\n")
+    result = run_in_process("demo", "--rounds", "60", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert result.returncode == 0
     assert "RICE-OCELAD" in result.stdout
     assert result.stderr == "No picture: pictures need matplotlib: pip install 'ocelad[plot]'\n"
-    result = run_apart("demo", "--quiet", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    result = run_in_process("demo", "--quiet", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert result.returncode == 1
     assert result.stderr == "Error: pictures need matplotlib: pip install 'ocelad[plot]'\n"
 
 
 def test_strategies_without_hypothesis_say_what_to_install(tmp_path):
-    (tmp_path / "hypothesis.py").write_text("raise ImportError('none here')\n")
+    (tmp_path / "hypothesis.py").write_text("raise ImportError('not installed')\n")
     statement = "import ocelad.testing; ocelad.testing.check_learner; import ocelad.testing.strategies"
     result = subprocess.run(
         [sys.executable, "-c", statement],
@@ -183,7 +225,7 @@ def test_strategies_without_hypothesis_say_what_to_install(tmp_path):
         check=False,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )
-    assert result.stderr.splitlines()[-1] == "ImportError: strategies need hypothesis: pip install 'ocelad[testing]'"
+    assert result.stderr.splitlines()[-1] == "ImportError: the strategies need Hypothesis: pip install 'ocelad[testing]'"
 
 
 def test_the_picture_in_the_docs_is_of_the_whole_stream():
@@ -193,7 +235,7 @@ def test_the_picture_in_the_docs_is_of_the_whole_stream():
 
 
 @pytest.mark.usefixtures("few_evaluations")
-def test_the_demo_can_be_walked_twice_and_draws_only_what_has_happened(tmp_path):
+def test_the_demo_can_be_run_twice_but_not_drawn_before(tmp_path):
     demo = Demo(rounds=60)
     with pytest.raises(RuntimeError, match="nothing to draw yet"):
         demo.draw(tmp_path / "x.png")

@@ -1,4 +1,4 @@
-"""The losses: slopes against finite differences, convexity, and no overflow."""
+"""The losses: slopes, convexity, values by hand, and no overflow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 @given(m=margins)
 def test_slope_is_the_negative_derivative(loss, m):
     h = 1e-6
-    if abs(m - 1) > 2 * h:  # the hinge has a corner at 1
+    if abs(m - 1) > 2 * h:  # the hinge is not differentiable at 1
         derivative = (loss.value(m + h) - loss.value(m - h)) / (2 * h)
         assert loss.slope(m) == pytest.approx(-derivative, rel=1e-5, abs=1e-7)
 
@@ -40,3 +40,23 @@ def test_no_margin_overflows(loss, m):
 @every_loss
 def test_nan_stays_visible(loss):
     assert math.isnan(loss.value(math.nan))
+    assert math.isnan(loss.slope(math.nan)) or loss is LOSSES["hinge"]  # whose slope is a constant below 1
+
+
+@pytest.mark.parametrize(
+    ("name", "m", "value", "slope"),
+    [
+        ("hinge", 1.0, 0.0, 0.0),
+        ("hinge", 0.5, 0.5, 1.0),
+        ("hinge", -2.0, 3.0, 1.0),
+        ("squared_hinge", 1.0, 0.0, 0.0),
+        ("squared_hinge", 0.0, 0.5, 1.0),
+        ("squared_hinge", -1.0, 2.0, 2.0),
+        ("logistic", 0.0, math.log(2.0), 0.5),
+        ("logistic", math.log(3.0), math.log(4.0 / 3.0), 0.25),
+        ("logistic", -math.log(3.0), math.log(4.0), 0.75),
+    ],
+)
+def test_values_by_hand(name, m, value, slope):
+    assert LOSSES[name].value(m) == pytest.approx(value, rel=1e-15, abs=0.0)
+    assert LOSSES[name].slope(m) == pytest.approx(slope, rel=1e-15, abs=0.0)

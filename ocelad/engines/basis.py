@@ -1,9 +1,9 @@
-"""Where directions in many dimensions are kept: as anchors, and as the pairs of the block at hand.
+"""The basis vectors of ``BlockedBank``: anchors, and the pairs of the current block.
 
-Learners know their directions by coefficients in a frame: some anchors of their own, then the pairs that came since the
-anchors were made. All work on vectors as long as the features is done here, for a block of pairs at a time: the inner
-products of the pairs with the anchors and with each other before the block is played, and new anchors, which are
-combinations of old anchors and pairs, after it.
+A learner represents its directions by coefficients in a basis, which consists of its anchors and of the pairs since the
+anchors were last computed. This module does all work on vectors of length n_features, for a block of pairs at a time.
+Before a block is played it computes the inner products of the pairs with the anchors and with each other. After the
+block it computes new anchors as linear combinations of the old anchors and the pairs.
 """
 
 from __future__ import annotations
@@ -17,60 +17,68 @@ from ocelad._typing import Arrays, Floats, Metadata
 from ocelad.ensemble.state_reader import StateReader
 from ocelad.pairs import Events, SparseVector, as_dense, as_sparse
 
-# Anchors that are as near to orthonormal as this need no orthonormalizeing.
+# Anchors with at most this loss of orthogonality need no orthonormalisation.
 ROUNDING = 4e-15
 
 
 class Combination(NamedTuple):
-    """Rows of new anchors: ``anchors @ old[first:first + anchors.shape[1]] + pairs @ (pairs of the block)``."""
+    """New anchors as rows: ``anchors @ old[first:first + anchors.shape[1]] + pairs @ (pairs of the block)``."""
 
     first: int
     anchors: Floats
     pairs: Floats
 
 
-class Vectors(Protocol):
-    """Anchors and the pairs of a block."""
+class BasisVectors(Protocol):
+    """The anchors and the pairs of a block."""
+
+    def rows(self, events: Events) -> Any:
+        """Return the events' differences in the form that ``add`` accepts."""
+        ...
+
+    def row(self, u: Any) -> Any:
+        """Return one difference in the form that ``add`` accepts."""
+        ...
 
     def add(self, rows: Any, first: int, last: int, products: Floats, gram: Floats, used: int) -> None:
-        """Put rows first .. last - 1 into the block at ``used``; their inner products go into products and gram."""
+        """Add rows first .. last - 1 to the block at ``used``; write their inner products to products and gram."""
         ...
 
     def renew(self, parts: Sequence[Combination], used: int) -> None:
-        """New anchors in the place of the old ones; the block is empty."""
+        """Replace the anchors by these combinations and empty the block."""
         ...
 
     def combine(self, part: Combination, used: int) -> Floats:
-        """A combination as rows of numbers; changes nothing."""
+        """Return a combination as dense rows."""
         ...
 
     def append(self, rows: Floats) -> int:
-        """More anchors, behind the others: the place of the first."""
+        """Append anchors and return the index of the first of them."""
         ...
 
     def orthonormalize(self, first: int, count: int) -> None:
-        """Make some anchors that are nearly orthonormal so, as far as they are not."""
+        """Orthonormalise some anchors that are nearly orthonormal, by one first-order correction."""
         ...
 
     def get(self, at: int) -> Floats:
-        """One anchor, as an array of its own."""
+        """Return a copy of one anchor."""
         ...
 
     def put(self, at: int, row: Floats) -> None:
-        """Let that anchor be another one."""
+        """Replace one anchor."""
         ...
 
     def state(self, used: int) -> tuple[Arrays, Metadata]:
-        """The anchors, and the pairs of the block, of which there are so many."""
+        """Return the anchors and the ``used`` pairs of the block."""
         ...
 
     def restore(self, saved: StateReader, used: int) -> int:
-        """Have what ``state`` gave: how many anchors there are."""
+        """Restore what ``state`` returned; return the number of anchors."""
         ...
 
 
-class DenseVectors:
-    """Anchors and pairs as rows of numbers: all that is done with them is multiplying matrices."""
+class DenseVectors(BasisVectors):
+    """Anchors and pairs as dense rows; all operations are matrix products."""
 
     def __init__(self, n_features: int, block: int) -> None:
         self._anchors = np.zeros((8, n_features))
@@ -78,14 +86,10 @@ class DenseVectors:
         self._count = 0
         self._pairs = np.zeros((block, n_features))
 
-    @staticmethod
-    def rows(events: Events) -> Any:
-        """The events' differences as ``add`` wants them."""
+    def rows(self, events: Events) -> Any:
         return events.U.toarray() if events.sparse else events.U
 
-    @staticmethod
-    def row(u: Any) -> Floats:
-        """The same of one difference."""
+    def row(self, u: Any) -> Floats:
         return as_dense(u).reshape(1, -1)
 
     def add(self, rows: Floats, first: int, last: int, products: Floats, gram: Floats, used: int) -> None:
@@ -97,7 +101,7 @@ class DenseVectors:
 
     def renew(self, parts: Sequence[Combination], used: int) -> None:
         count = sum(len(part.anchors) for part in parts)
-        self._anchors, self._spare = self._room(count, self._spare), self._anchors
+        self._anchors, self._spare = self._reserve(count, self._spare), self._anchors
         if count and used:
             stacked = np.concatenate([part.pairs for part in parts])
             np.matmul(stacked, self._pairs[:used], out=self._anchors[:count])
@@ -119,9 +123,9 @@ class DenseVectors:
     def append(self, rows: Floats) -> int:
         at = self._count
         self._count += len(rows)
-        grown = self._room(self._count, self._anchors)
-        if grown is not self._anchors:
-            grown[:at], self._anchors = self._anchors[:at], grown
+        larger = self._reserve(self._count, self._anchors)
+        if larger is not self._anchors:
+            larger[:at], self._anchors = self._anchors[:at], larger
         self._anchors[at : self._count] = rows
         return at
 
@@ -150,41 +154,36 @@ class DenseVectors:
         return self._count
 
     @staticmethod
-    def _room(count: int, array: Floats) -> Floats:
+    def _reserve(count: int, array: Floats) -> Floats:
         return array if count <= len(array) else np.zeros((2 * count, array.shape[1]))
 
 
-class SparseVectors:
-    """Anchors feature by feature, of those features only that have been seen, and pairs as sparse rows.
+class SparseVectors(BasisVectors):
+    """Anchors as columns over the features that have occurred, and pairs as sparse rows.
 
-    The anchors' entries for one feature lie side by side: a pair of few features reads few places of memory, whole
-    lines of it.
+    All anchors' entries of one feature are contiguous, so a pair with few features reads few cache lines.
     """
 
-    _CHUNK = 4096  # features whose anchors are renewed at a time: they fit into the cache
+    _CHUNK = 4096  # the number of features whose anchors are renewed at a time; these fit into the cache
 
     def __init__(self, n_features: int, block: int) -> None:
         self._n = n_features
-        self._place = np.full(n_features, -1, dtype=np.int64)  # of each feature among those seen
-        self._features = np.zeros(64, dtype=np.int64)  # the features seen, in their order
+        self._position = np.full(n_features, -1, dtype=np.int64)  # of each feature among those that have occurred
+        self._features = np.zeros(64, dtype=np.int64)  # the features that have occurred, in order of occurrence
         self._n_seen = 0
         self._anchors = np.zeros((64, 8))
         self._count = 0
         self._block = block
         self._indptr = np.zeros(block + 1, dtype=np.int64)
-        self._places = np.zeros(0, dtype=np.int64)
+        self._positions = np.zeros(0, dtype=np.int64)
         self._values = np.zeros(0)
 
-    @staticmethod
-    def rows(events: Events) -> Any:
-        """The events' differences as ``add`` wants them."""
+    def rows(self, events: Events) -> Any:
         from scipy.sparse import csr_array
 
         return events.U if events.sparse else csr_array(events.U)
 
-    @staticmethod
-    def row(u: Any) -> SparseVector:
-        """The same of one difference."""
+    def row(self, u: Any) -> SparseVector:
         return as_sparse(u)
 
     def add(self, rows: Any, first: int, last: int, products: Floats, gram: Floats, used: int) -> None:
@@ -193,9 +192,9 @@ class SparseVectors:
         else:
             ends = rows.indptr[first : last + 1].astype(np.int64)
             indptr, indices, values = ends - ends[0], rows.indices[ends[0] : ends[-1]], rows.data[ends[0] : ends[-1]]
-        places = self._places_of(indices)
+        positions = self._find_positions(indices)
         start = self._indptr[used]
-        self._places = np.concatenate([self._places[:start], places])
+        self._positions = np.concatenate([self._positions[:start], positions])
         self._values = np.concatenate([self._values[:start], values])
         end = used + last - first
         self._indptr[used : end + 1] = start + indptr
@@ -221,13 +220,13 @@ class SparseVectors:
                 at += r
             rows[:, :count] = new
         if count and used:
-            # Only features of the block's pairs gain anything from them.
-            touched, inverse = np.unique(self._places[: self._indptr[used]], return_inverse=True)
+            # The pairs contribute only to the features that occur in them.
+            touched, inverse = np.unique(self._positions[: self._indptr[used]], return_inverse=True)
             pairs = self._matrix(self._values[: self._indptr[used]], inverse, self._indptr[: used + 1], len(touched))
             stacked = np.concatenate([part.pairs for part in parts]).T
             old[touched, :count] += pairs.T @ np.ascontiguousarray(stacked)
         self._count = count
-        self._places, self._values = self._places[:0], self._values[:0]
+        self._positions, self._values = self._positions[:0], self._values[:0]
 
     def combine(self, part: Combination, used: int) -> Floats:
         n = self._n_seen
@@ -241,14 +240,14 @@ class SparseVectors:
 
     def append(self, rows: Floats) -> int:
         features = np.flatnonzero(rows.any(axis=0))
-        places, at = self._places_of(features), self._count
+        positions, at = self._find_positions(features), self._count
         self._count += len(rows)
         if self._count > self._anchors.shape[1]:
             wider = np.zeros((len(self._anchors), (self._count * 5 // 4 + 8) // 8 * 8))
             wider[:, :at] = self._anchors[:, :at]
             self._anchors = wider
         self._anchors[: self._n_seen, at : self._count] = 0.0
-        self._anchors[places, at : self._count] = rows[:, features].T
+        self._anchors[positions, at : self._count] = rows[:, features].T
         return at
 
     def orthonormalize(self, first: int, count: int) -> None:
@@ -271,7 +270,7 @@ class SparseVectors:
             "features": self._features[: self._n_seen],
             "anchors": self._anchors[: self._n_seen, : self._count],
             "indptr": self._indptr[: used + 1],
-            "places": self._places[:end],
+            "places": self._positions[:end],
             "values": self._values[:end],
         }
         return {name: array.copy() for name, array in arrays.items()}, {"width": self._anchors.shape[1]}
@@ -282,44 +281,44 @@ class SparseVectors:
         anchors = saved.floats("anchors", (n, None))
         count = int(anchors.shape[1])
         indptr = saved.integers("indptr", (used + 1,), 0, 2**62)
-        places = saved.integers("places", (None,), 0, n - 1)
-        if indptr[0] != 0 or (np.diff(indptr) < 0).any() or indptr[-1] != len(places):
-            raise ValueError("what was kept as 'indptr' does not say where rows begin and end")
+        positions = saved.integers("places", (None,), 0, n - 1)
+        if indptr[0] != 0 or (np.diff(indptr) < 0).any() or indptr[-1] != len(positions):
+            raise ValueError("saved array 'indptr' does not mark the beginnings and ends of rows")
         width = saved.integer("width", max(8, count), 2**24)
         self._anchors = np.zeros((max(64, n), width))
         self._anchors[:n, :count], self._count = anchors, count
         self._features = np.zeros(max(64, n), dtype=np.int64)
         self._features[:n], self._n_seen = features, n
-        self._place[features] = np.arange(n)
+        self._position[features] = np.arange(n)
         self._indptr[: used + 1] = indptr
-        self._places, self._values = places, saved.floats("values", (len(places),))
+        self._positions, self._values = positions, saved.floats("values", (len(positions),))
         return self._count
 
-    def _places_of(self, features: Any) -> Any:
-        """Where each of the features is; those that were never seen are now."""
-        places = self._place[features]
-        if places.size and places.min() < 0:
-            new = np.unique(features[places < 0])
+    def _find_positions(self, features: Any) -> Any:
+        """Return the positions of the features; features that have not occurred before get new positions."""
+        positions = self._position[features]
+        if positions.size and positions.min() < 0:
+            new = np.unique(features[positions < 0])
             first = self._n_seen
             self._n_seen += len(new)
             if self._n_seen > len(self._anchors):
-                room = min(max(2 * len(self._anchors), self._n_seen), max(self._n, self._n_seen))
-                taller, longer = np.zeros((room, self._anchors.shape[1])), np.zeros(room, dtype=np.int64)
+                n_rows = min(max(2 * len(self._anchors), self._n_seen), max(self._n, self._n_seen))
+                taller, longer = np.zeros((n_rows, self._anchors.shape[1])), np.zeros(n_rows, dtype=np.int64)
                 taller[:first], longer[:first] = self._anchors[:first], self._features[:first]
                 self._anchors, self._features = taller, longer
-            self._place[new] = np.arange(first, self._n_seen)
+            self._position[new] = np.arange(first, self._n_seen)
             self._features[first : self._n_seen] = new
             self._anchors[first : self._n_seen] = 0.0
-            places = self._place[features]
-        return places
+            positions = self._position[features]
+        return positions
 
     def _csr(self, first: int, last: int) -> Any:
         start, end = self._indptr[first], self._indptr[last]
         indptr = self._indptr[first : last + 1] - start
-        return self._matrix(self._values[start:end], self._places[start:end], indptr, self._n_seen)
+        return self._matrix(self._values[start:end], self._positions[start:end], indptr, self._n_seen)
 
     @staticmethod
-    def _matrix(values: Floats, places: Any, indptr: Any, width: int) -> Any:
+    def _matrix(values: Floats, positions: Any, indptr: Any, width: int) -> Any:
         from scipy.sparse import csr_array
 
-        return csr_array((values, places, indptr), shape=(len(indptr) - 1, width))
+        return csr_array((values, positions, indptr), shape=(len(indptr) - 1, width))

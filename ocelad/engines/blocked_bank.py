@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
-from ocelad.engines.basis import Combination, DenseVectors, SparseVectors
+from ocelad.engines.basis import BasisVectors, Combination, DenseVectors, SparseVectors
 from ocelad.engines.compiled_bank import KernelArgs
 from ocelad.engines.kernels import rounds
 from ocelad.engines.kernels.eigenform import oblique_next
@@ -43,10 +43,10 @@ class BlockedBank(LowRankBank):
         self._used = 0
         self._y, self._margins = np.zeros(self.block), np.zeros(self.block)
         self._no_rows = np.zeros((0, 0))
-        self._vectors: DenseVectors | SparseVectors = self._new_vectors(n_features)
+        self._vectors = self._new_vectors(n_features)
         super().__init__(n_features, *arguments, **settings)
 
-    def _new_vectors(self, n_features: int) -> DenseVectors | SparseVectors:
+    def _new_vectors(self, n_features: int) -> BasisVectors:
         return DenseVectors(n_features, self.block)
 
     def state(self) -> tuple[Arrays, Metadata]:
@@ -91,14 +91,14 @@ class BlockedBank(LowRankBank):
         done, t, outcome, basis = args.first, args.t, rounds.PLAYED, self._basis
         while done < args.last and outcome == rounds.PLAYED:
             resolved = basis.anchor.max() >= 0  # _resolve has computed the residual of the next pair only
-            now = self._used
-            end = now + 1 if resolved else min(now + args.last - done, self.block)
-            self._vectors.add(rows, done, done + end - now, basis.products, basis.gram, now)
-            self._y[now:end] = args.y[done : done + end - now]
+            begin = self._used
+            end = begin + 1 if resolved else min(begin + args.last - done, self.block)
+            self._vectors.add(rows, done, done + end - begin, basis.products, basis.gram, begin)
+            self._y[begin:end] = args.y[done : done + end - begin]
             part = args._replace(
                 y=self._y,
                 margins=self._margins,
-                first=now,
+                first=begin,
                 last=end,
                 t=t,
                 step_factors=args.step_factors[done - args.first :],
@@ -106,8 +106,8 @@ class BlockedBank(LowRankBank):
             )
             self._used, outcome = super()._play(self._no_rows, part)
             if not args.observe_only:
-                args.margins[done : done + self._used - now] = self._margins[now : self._used]
-            done, t = done + self._used - now, t + self._used - now
+                args.margins[done : done + self._used - begin] = self._margins[begin : self._used]
+            done, t = done + self._used - begin, t + self._used - begin
             if resolved:
                 basis.anchor[:] = -1
             if self._used == self.block:
@@ -125,19 +125,19 @@ class BlockedBank(LowRankBank):
         pair is played again. If that has already been done, the residual becomes an anchor of the learner.
         """
         state, basis, row = self._state, self._basis, self._used
-        norm2, extra = basis.gram[row, row], {}
+        norm2, residuals = basis.gram[row, row], {}
         for slot in state.slots[:n_active]:
             r, offset, count = state.rank[slot], basis.offset[slot], basis.n_anchors[slot]
             shift, base = state.shift[slot], state.base[slot]
             C = state.V[state.buffer[slot], :r]
             z = C[:, :count] @ basis.products[row, offset : offset + count]
             z += C[:, basis.width : basis.width + row] @ basis.gram[row, :row]
-            counts = (state.lam[slot, :r] > shift) | (base > shift)
-            z[~counts] = 0.0
+            in_use = (state.lam[slot, :r] > shift) | (base > shift)
+            z[~in_use] = 0.0
             parts = z @ C
             parts[basis.width :][:row] *= np.sqrt(np.diag(basis.gram)[:row])
             oblique = oblique_next(basis.oblique[slot], norm2, float(norm2 - z @ z), float(parts @ parts))
-            if counts.sum() == self._n or oblique < 0.5 * MOST_OBLIQUE:
+            if in_use.sum() == self._n or oblique < 0.5 * MOST_OBLIQUE:
                 continue
             pairs = np.append(-(z @ C[:, basis.width : basis.width + row]), 1.0)
             part = Combination(offset, -(z @ C[:, :count])[None], pairs[None])
@@ -145,15 +145,15 @@ class BlockedBank(LowRankBank):
             if length <= MAX_ROUNDING * np.sqrt(norm2):
                 basis.anchor[slot], basis.length[slot] = 0, 0.0
             else:
-                extra[int(slot)] = part
-        if extra and row > 0:
+                residuals[int(slot)] = part
+        if residuals and row > 0:
             basis.anchor[:] = -1
             self._renew()
-        elif extra:
+        elif residuals:
             u = self._vectors.combine(Combination(0, np.zeros((1, 0)), np.eye(row + 1)[row:]), row + 1)[0]
             self._used += 1  # the combinations contain the pair itself
-            self._renew(extra)
-            for slot in extra:
+            self._renew(residuals)
+            for slot in residuals:
                 self._refine(slot, u)
 
     def _refine(self, slot: int, u: Floats) -> None:
@@ -161,8 +161,8 @@ class BlockedBank(LowRankBank):
         state, basis = self._state, self._basis
         at = int(basis.offset[slot] + basis.n_anchors[slot]) - 1
         shift = state.shift[slot]
-        counts = (state.lam[slot, : state.rank[slot]] > shift) | (state.base[slot] > shift)
-        directions, q = self._directions(slot)[counts], self._vectors.get(at)
+        in_use = (state.lam[slot, : state.rank[slot]] > shift) | (state.base[slot] > shift)
+        directions, q = self._directions(slot)[in_use], self._vectors.get(at)
         for _ in range(2):
             q -= directions.T @ (directions @ q)
         q /= np.linalg.norm(q)
@@ -170,17 +170,17 @@ class BlockedBank(LowRankBank):
         self._vectors.put(at, q if length > 0.0 else -q)
         basis.anchor[slot], basis.length[slot] = basis.n_anchors[slot] - 1, abs(length)
 
-    def _renew(self, extra: dict[int, Combination] | None = None) -> None:
-        """Make each slot's directions its anchors, append the extra anchors, and empty the block."""
+    def _renew(self, residuals: dict[int, Combination] | None = None) -> None:
+        """Make each slot's directions its anchors, append the residuals to them, and empty the block."""
         state, basis, used, width = self._state, self._basis, self._used, self._basis.width
         parts, at = [], 0
         for slot in range(len(state.slots)):
             r, offset, count = state.rank[slot], basis.offset[slot], basis.n_anchors[slot]
             C = state.V[state.buffer[slot], :r]
             anchors, pairs = C[:, :count], C[:, width : width + used]
-            if extra and slot in extra:
-                anchors = np.concatenate([anchors, extra[slot].anchors])
-                pairs = np.concatenate([pairs, extra[slot].pairs])
+            if residuals and slot in residuals:
+                anchors = np.concatenate([anchors, residuals[slot].anchors])
+                pairs = np.concatenate([pairs, residuals[slot].pairs])
             parts.append(Combination(int(offset), anchors, pairs))
             basis.offset[slot], basis.n_anchors[slot] = at, len(anchors)
             at += len(anchors)
@@ -251,5 +251,5 @@ class SparseBank(BlockedBank):
     engine: ClassVar[str] = "sparse"
     block: ClassVar[int] = 256
 
-    def _new_vectors(self, n_features: int) -> SparseVectors:
+    def _new_vectors(self, n_features: int) -> BasisVectors:
         return SparseVectors(n_features, self.block)

@@ -38,7 +38,10 @@ PREPARED_EVENTS = 4096
 
 
 class KernelArgs(NamedTuple):
-    """The arguments of a kernel that plays rounds t, t + 1, ... on rows first .. last - 1, in the kernels' order."""
+    """The arguments of a kernel that plays rounds t, t + 1, ... on rows first .. last - 1, in the kernels' order.
+
+    Kernels take them one by one: numba needs about 1 us longer to unpack a tuple of them, in every step.
+    """
 
     y: Floats  # the labels of all rows; 1 for relative comparisons
     first: int

@@ -1,1 +1,1 @@
-"""Online learners of one metric, and the parts that they are made of."""
+"""Online learners of one metric: COMID, its losses, mirror maps and proximal steps."""

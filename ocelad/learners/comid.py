@@ -1,4 +1,4 @@
-"""Comid: one metric learner, dense and readable. This is the definition that every faster form must agree with."""
+"""Comid: one metric learner, dense and readable; the definition that every engine must agree with."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ class Comid:
         M  <- argmin over M PSD of  B(M, M_t) + eta <g y uu', M> + eta rho r(M)
         mu <- max(1, mu + eta g y)
 
-    On a relative comparison the margin is ``m = far'M far - near'M near``, ``near near' - far far'`` takes the place of
-    ``y uu'``, and mu stays as it is.
+    On a relative comparison the margin is ``m = far'M far - near'M near``, ``near near' - far far'`` replaces ``y uu'``,
+    and mu does not change.
 
     Parameters
     ----------
     start : Metric
-        Where it starts.
+        The initial metric.
     step_size : float
         eta, above 0.
     loss : {"hinge", "squared_hinge", "logistic"}
-        l; the paper's is the hinge.
+        l; the paper uses the hinge loss.
     divergence : {"frobenius", "von_neumann", "burg"}
         B; the paper's experiments use the squared Frobenius norm.
     regularizer : {"nuclear", "l1", None}
-        r: the sum of the eigenvalues, the sum of the entries' sizes, or nothing.
+        r: the sum of the eigenvalues, the sum of the entries' absolute values, or 0.
     shrinkage : float
         rho; 0 or above.
     max_norm : float or None
-        c: a metric with ``||M||_F > c`` is scaled back to c. None: no bound.
+        c: a metric with ``||M||_F > c`` is scaled to the norm c. None: no bound.
     l1_tolerance : float
-        With "l1": up to which duality gap, relative to the regulariser, a step is computed; 1e-12 to 0.1.
+        With "l1": the duality gap of a step, relative to the regulariser; 1e-12 to 0.1.
 
     Examples
     --------
@@ -60,14 +60,14 @@ class Comid:
 
     Notes
     -----
-    The nuclear norm of a positive semidefinite matrix is its trace, so its gradient is the identity. The L1
-    step has no closed form; it is computed to a certified duality gap (``ocelad.learners.l1_prox``).
+    The nuclear norm of a positive semidefinite matrix is its trace, so its gradient is the identity. The L1 step has no
+    closed form; it is computed to a certified duality gap (``ocelad.learners.l1_prox``).
 
-    With the Burg divergence the minimum does not exist when a dissimilar pair is far enough apart. The step
-    is then halved, for M, mu and the shrinkage alike, until it does, as LogDet methods commonly do.
+    With the Burg divergence, the minimum does not exist if the points of a dissimilar pair are too distant. The step
+    size is then halved for M, mu and the shrinkage until the minimum exists, as is common for LogDet methods.
 
-    The paper bounds the metric only in its theory (``||M|| <= c``, Corollary 1); ``max_norm`` does it by scaling.
-    The threshold takes a plain gradient step whatever the divergence, where the paper writes ``B_psi`` for it too.
+    The paper bounds the metric only in its theory (``||M|| <= c``, Corollary 1); ``max_norm`` scales the metric. The
+    threshold takes a plain gradient step for every divergence, where the paper uses ``B_psi`` for it too.
     """
 
     def __init__(
@@ -92,40 +92,40 @@ class Comid:
         if not isinstance(start, Metric):
             raise TypeError(f"start must be a Metric; got {type(start).__name__}")
         self._metric = start
-        _check_together(self, divergence)
+        _check_consistency(self, divergence)
 
     def with_start(self, start: Metric, step_size: float) -> Comid:
-        """A learner with the same objective that starts from another metric, with another step size."""
+        """Return a learner with the same objective, another initial metric and another step size."""
         learner = copy(self)
         learner._metric, learner._step_size = start, step_size
         return learner
 
     @property
     def step_size(self) -> float:
-        """eta."""
+        """eta, the step size."""
         return self._step_size
 
     def play(self) -> Metric:
-        """The metric it holds."""
+        """Return the current metric."""
         return self._metric
 
     def loss(self, event: Event | Relative) -> float:
-        """``l(m)``."""
+        """Return ``l(m)``."""
         return self._loss.value(self._margin(event))
 
     def update(self, event: Event | Relative) -> None:
-        """One step of equation (4)."""
+        """Take one step of equation (4)."""
         slope = self._loss.slope(self._margin(event))
         if slope == 0.0 and self._shrinkage == 0.0:
             self._metric = self._metric.at(self._metric.round + 1)
             return
-        with np.errstate(over="ignore", invalid="ignore"):  # told by _finite instead
-            gradient = _finite(slope * event.gradient(_outer))
+        with np.errstate(over="ignore", invalid="ignore"):  # _check_finite raises instead
+            gradient = _check_finite(slope * event.gradient(_outer))
             try:
                 M, step = self._minimize(gradient)
-            except np.linalg.LinAlgError:  # what LAPACK makes of numbers near the largest float
+            except np.linalg.LinAlgError:  # LAPACK fails on numbers near the largest float
                 M, step = np.full_like(gradient, np.nan), 0.0
-            M = _finite(M)
+            M = _check_finite(M)
             if self._max_norm is not None:
                 size = float(np.abs(M).max()) or 1.0
                 norm = size * float(np.linalg.norm(M / size))  # a plain norm overflows at entries of 1e154
@@ -134,7 +134,7 @@ class Comid:
         self._metric = Metric.trusted(M, mu, self._metric.round + 1)
 
     def _margin(self, event: Event | Relative) -> float:
-        with np.errstate(over="ignore", invalid="ignore"):  # an infinite loss is told by the bank
+        with np.errstate(over="ignore", invalid="ignore"):  # the bank raises on an infinite loss
             return float(event.margin(self._squared_length, self._metric.threshold))
 
     def _squared_length(self, u: Floats) -> Any:
@@ -143,59 +143,56 @@ class Comid:
         return u @ M @ u
 
     def _minimize(self, gradient: Floats) -> tuple[Floats, float]:
-        """The minimiser of equation (4), and the step size at which it exists."""
+        """Return the minimiser of equation (4), and the step size at which it exists."""
         divergence, eta = self._divergence, self._step_size
         dual, shrinkage = divergence.to_dual(self._metric.matrix), self._shrinkage * np.eye(len(gradient))
         while not divergence.reaches(dual - eta * (gradient + shrinkage)):
             eta /= 2.0
             if eta == 0.0:
-                raise ArithmeticError(
-                    "the step has no minimum at any step size; the metric has become too ill-conditioned"
-                )
+                raise ArithmeticError("the step has no minimum at any step size: the metric is too ill-conditioned")
         if self._regularizer == "l1" and self._shrinkage > 0.0:
             tau = eta * self._shrinkage
             return l1_prox.shrink(divergence, dual - eta * gradient, tau, self._l1_tolerance), eta
         return divergence.from_dual(dual - eta * (gradient + shrinkage)), eta
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Comid:
-        return copy(self)  # its parts are immutable: an update puts new ones in their place
+        return copy(self)  # the attributes are immutable; update replaces them
 
 
 def check_shape(u: Floats, n: int) -> None:
+    """Check that a difference has n entries."""
     if np.shape(u) != (n,):
-        raise ValueError(f"the difference has shape {np.shape(u)}; points of {n} features are expected")
+        raise ValueError(f"u must have shape ({n},); got {np.shape(u)}")
 
 
 def _outer(u: Floats) -> Floats:
     return np.outer(u, u)
 
 
-def _finite(array: Floats) -> Floats:
+def _check_finite(array: Floats) -> Floats:
     if not np.isfinite(array).all():
         raise FloatingPointError("the metric overflows; use a smaller step_size or rescale the data")
     return array
 
 
-def _check_together(learner: Comid, divergence: str) -> None:
-    """Refuse what has a meaning part by part but not together."""
+def _check_consistency(learner: Comid, divergence: str) -> None:
+    """Raise an error if the settings contradict each other."""
     if learner._regularizer is None and learner._shrinkage > 0.0:
         raise ValueError(
-            f"shrinkage {learner._shrinkage:g} has nothing to shrink with regularizer None; "
-            "choose 'nuclear' or 'l1', or shrinkage 0"
+            f"shrinkage must be 0 with regularizer None; got {learner._shrinkage:g} (or choose 'nuclear' or 'l1')"
         )
     start = learner._metric
     if learner._divergence.positive_definite and start.rank < start.n_features:
         raise ValueError(
-            f"the {divergence} divergence is infinite at a singular matrix, so it cannot start from one of rank "
-            f"{start.rank} in {start.n_features} dimensions; start from a positive definite one, or choose 'frobenius'"
+            f"divergence {divergence!r} needs a positive definite start; got a metric of rank {start.rank} in "
+            f"{start.n_features} dimensions (or choose 'frobenius')"
         )
     if start.threshold < 1.0:
-        raise ValueError(f"the threshold must be 1 or more (equation 4); it starts at {start.threshold:g}")
+        raise ValueError(f"the threshold of start must be at least 1 (equation 4); got {start.threshold:g}")
     if learner._max_norm is None:
         return
     norm = float(np.linalg.norm(start.matrix))
     if norm > learner._max_norm * (1.0 + 1e-9):
         raise ValueError(
-            f"the metric starts with Frobenius norm {norm:g}, above max_norm {learner._max_norm:g}; "
-            "raise max_norm or lower the initial scale"
+            f"max_norm must be at least the Frobenius norm {norm:g} of the initial metric; got {learner._max_norm:g}"
         )

@@ -1,4 +1,4 @@
-"""DiagonalComid: one learner of a diagonal metric, dense and readable. What ``DiagonalBank`` must agree with."""
+"""DiagonalComid: one learner of a diagonal metric, dense and readable; the definition of ``DiagonalBank``."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class DiagonalComid(Comid):
     Parameters
     ----------
     start : Metric
-        Where it starts: a ``Metric.from_diagonal``.
+        The initial metric, made by ``Metric.from_diagonal``.
     step_size, loss, shrinkage
-        As of ``Comid``.
+        As in ``Comid``.
     regularizer : {"nuclear", "l1", None}
-        The first two are the same here: eigenvalues and entries of a diagonal matrix are its weights.
+        "nuclear" and "l1" are equivalent: the weights are both the eigenvalues and the entries of a diagonal matrix.
 
     Examples
     --------
@@ -48,10 +48,10 @@ class DiagonalComid(Comid):
     ) -> None:
         super().__init__(start, step_size=step_size, loss=loss, regularizer=regularizer, shrinkage=shrinkage)
         if not start.is_diagonal:
-            raise ValueError("start is not held by its diagonal; accepted: Metric.from_diagonal(weights)")
+            raise ValueError("start must be a diagonal metric, made by Metric.from_diagonal(weights)")
 
     def update(self, event: Event | Relative) -> None:
-        """One step of equation (4)."""
+        """Take one step of equation (4)."""
         slope = self._loss.slope(self._margin(event))
         with np.errstate(over="ignore", invalid="ignore"):
             step = self._step_size * slope

@@ -1,8 +1,8 @@
-"""Bregman divergences of positive semidefinite matrices, each by the mirror map that generates it.
+"""Bregman divergences of positive semidefinite matrices, with the mirror maps that generate them.
 
-A divergence ``B(M, N) = psi(M) - psi(N) - <grad psi(N), M - N>`` comes from a convex function psi. Its mirror
-map ``to_dual = grad psi`` and the inverse ``from_dual = grad psi*`` turn every composite mirror descent step
-(equation 4) into the same three moves: to the dual, add, back.
+A convex function psi generates the divergence ``B(M, N) = psi(M) - psi(N) - <grad psi(N), M - N>``. The mirror map
+``to_dual = grad psi`` and its inverse ``from_dual = grad psi*`` reduce a composite mirror descent step (equation 4) to
+three operations: map to the dual, add the gradient, and map back.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ class Divergence(Protocol):
     """A Bregman divergence between symmetric matrices."""
 
     positive_definite: bool
-    """Whether it is finite only at positive definite matrices, so that no eigenvalue can start at zero."""
+    """Whether the divergence is finite only at positive definite matrices, so that eigenvalues must start above 0."""
 
     def between(self, M: Floats, N: Floats) -> float:
-        """``B(M, N)``: zero when equal, positive otherwise."""
+        """Return ``B(M, N)``: zero if M equals N, positive otherwise."""
         ...
 
     def to_dual(self, M: Floats) -> Floats:
-        """``grad psi(M)``."""
+        """Return ``grad psi(M)``."""
         ...
 
     def from_dual(self, D: Floats) -> Floats:
-        """``grad psi*(D)``: the positive semidefinite M that minimises ``psi(M) - <D, M>``."""
+        """Return ``grad psi*(D)``: the positive semidefinite M that minimises ``psi(M) - <D, M>``."""
         ...
 
     def from_dual_eigenvalues(self, eigenvalues: Floats) -> Floats:
-        """What ``from_dual`` makes of each eigenvalue of D, and so of a D of one row and column."""
+        """Return the eigenvalues of ``from_dual(D)``, given those of D."""
         ...
 
     def reaches(self, D: Floats) -> bool:
-        """Whether that minimum exists."""
+        """Return whether the minimum of ``from_dual`` exists."""
         ...
 
 
 class SquaredFrobenius:
-    """``B(M, N) = ||M - N||_F^2 / 2`` on positive semidefinite matrices, the paper's experiments.
+    """``B(M, N) = ||M - N||_F^2 / 2`` on positive semidefinite matrices, as in the paper's experiments.
 
     >>> SquaredFrobenius().from_dual(np.diag([2.0, -1.0]))
     array([[2., 0.],
@@ -129,13 +129,13 @@ DIVERGENCES: dict[str, Divergence] = {"frobenius": SquaredFrobenius(), "von_neum
 
 
 def _spectral(S: Floats, function: Callable[[Floats], Any]) -> Floats:
-    """The symmetric matrix with the eigenvectors of S and ``function`` of its eigenvalues."""
+    """Return the symmetric matrix with the eigenvectors of S and ``function`` of its eigenvalues."""
     eigenvalues, V = np.linalg.eigh(S)
     result: Floats = (V * function(eigenvalues)) @ V.T
     return (result + result.T) / 2.0
 
 
 def _positive(eigenvalues: Floats) -> Floats:
-    """Eigenvalues of a positive definite matrix, those lost to rounding put where float64 begins to see them."""
-    # Twice what Burg's ``reaches`` asks for, so that to_dual of any M is within reach.
+    """Raise eigenvalues that rounding has made too small to the smallest size that float64 resolves."""
+    # Twice the bound of Burg.reaches, so that Burg.reaches(to_dual(M)) is true for every M.
     return np.maximum(eigenvalues, max(2.0 * len(eigenvalues) * _EPS * eigenvalues[-1], _TINY))

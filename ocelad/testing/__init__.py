@@ -1,6 +1,6 @@
-"""Checks and strategies for testing learners and banks: ours, and your own.
+"""Checks and Hypothesis strategies for tests of learners and banks, including your own.
 
-The strategies need hypothesis: ``pip install 'ocelad[testing]'``.
+The strategies need Hypothesis: ``pip install 'ocelad[testing]'``.
 """
 
 from ocelad.testing.contracts import check_bank, check_learner

@@ -1,4 +1,4 @@
-"""What every learner and every bank must keep to, as checks that raise an AssertionError with a sentence."""
+"""The contracts of learners and banks, as checks that raise an AssertionError."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Play = TypeVar("Play")
 
 
 def check_learner(make: Callable[[], Learner[Event, Play]], events: Sequence[Event]) -> None:
-    """Check that a learner can be one of OCELAD's.
+    """Check that a learner satisfies the contract of ``Learner``.
 
-    Playing and judging change nothing; losses are finite numbers; a deep copy learns apart from the
-    original; and two learners that see the same events come to the same play.
+    ``play`` and ``loss`` must not change the learner. Losses must be finite numbers. A deep copy must learn
+    independently of the original. Two learners that see the same events must end with the same play.
 
     Parameters
     ----------
     make : callable () -> Learner
-        Makes a fresh learner, the same one every time.
+        Creates a new learner, the same one in every call.
     events : sequence
-        At least one event, of the kind it learns from.
+        At least one event that the learner accepts.
 
     Examples
     --------
@@ -38,31 +38,30 @@ def check_learner(make: Callable[[], Learner[Event, Play]], events: Sequence[Eve
     >>> check_learner(lambda: Comid(Metric([[1.0, 0.0], [0.0, 1.0]]), step_size=0.1), [event])
     """
     events = list(events)
-    _need(callable(make), f"make must be a function that makes a learner; it is a {type(make).__name__}")
-    _need(len(events) > 0, "check_learner needs at least one event")
+    _require(callable(make), f"make must be a function that creates a learner; got {type(make).__name__}")
+    _require(len(events) > 0, "check_learner needs at least one event")
     learner, twin = make(), make()
-    _need(learner is not twin, "make must make a new learner every time; it returned the same one twice")
+    _require(learner is not twin, "make must create a new learner in every call; it returned the same one twice")
     for number, event in enumerate(events, start=1):
-        at = f"at event {number}"
-        before = deepcopy(_tried("play", learner.play, at))
-        _need(is_finite(before), f"play must give finite numbers; {at} it gives {before!r}")
-        loss = _tried("loss", lambda: learner.loss(event), at)  # noqa: B023
-        _need(_is_finite_number(loss), f"loss must be one finite number; {at} it is {loss!r}")
-        _need(learner.loss(event) == loss, f"loss must give the same number twice; {at} it does not")
-        _need(_same(learner.play(), before), f"play and loss must change nothing; {at} what it plays changed")
-        copy = _tried("deepcopy", lambda: deepcopy(learner), at)
-        _tried("update", lambda: copy.update(event), at)  # noqa: B023
-        _need(is_finite(copy.play()), f"play must give finite numbers; after event {number} it gives {copy.play()!r}")
-        _need(
-            _same(learner.play(), before) and learner.loss(event) == loss,
-            f"a deep copy must learn apart from the original; {at} updating the copy changed the original",
+        where = f"at event {number}"
+        before = deepcopy(_call("play", learner.play, where))
+        _require(is_finite(before), f"play must return finite numbers; {where} it returned {before!r}")
+        loss = _call("loss", lambda: learner.loss(event), where)  # noqa: B023
+        _require(_is_finite_number(loss), f"loss must return one finite number; {where} it returned {loss!r}")
+        _require(learner.loss(event) == loss, f"loss must return the same number twice; {where} it did not")
+        _require(_equal(learner.play(), before), f"play and loss must not change the learner; {where} the play changed")
+        copy = _call("deepcopy", lambda: deepcopy(learner), where)
+        _call("update", lambda: copy.update(event), where)  # noqa: B023
+        after = copy.play()
+        _require(is_finite(after), f"play must return finite numbers; after event {number} it returned {after!r}")
+        _require(
+            _equal(learner.play(), before) and learner.loss(event) == loss,
+            f"a deep copy must be independent of the original; {where} updating the copy changed the original",
         )
         learner.update(event)
         twin.update(event)
-        _need(_same(learner.play(), copy.play()), f"a deep copy must learn as the original does; {at} they differ")
-        _need(
-            _same(learner.play(), twin.play()), f"two learners that see the same must play the same; {at} they differ"
-        )
+        _require(_equal(learner.play(), after), f"a deep copy must learn like the original; {where} they differ")
+        _require(_equal(learner.play(), twin.play()), f"learning must be deterministic; {where} two learners differ")
 
 
 def check_bank(
@@ -71,23 +70,23 @@ def check_bank(
     *,
     shortest_interval: int = 1,
     n_scales: int | None = None,
-    refused: Event | None = None,
+    invalid_event: Event | None = None,
 ) -> None:
-    """Check that OCELAD can stand on a bank.
+    """Check that a bank satisfies the contract of ``Bank``.
 
-    ``observe`` returns one finite loss for each active scale; ``mix`` changes nothing, so that a run that is
-    read all the time is bit for bit the run that nobody reads; and an event that is refused changes nothing.
+    ``observe`` must return one finite loss for each active scale. ``mix`` must not change the bank: a run that calls it
+    in every round must give the same bits as a run that does not. An event that is rejected must change nothing.
 
     Parameters
     ----------
     make : callable () -> Bank
-        Makes a fresh bank, the same one every time.
+        Creates a new bank, the same one in every call.
     events : sequence
-        Events that it learns from; ten or more reach several scales.
+        Events that the bank accepts; with ten or more, several scales are active.
     shortest_interval, n_scales
-        The schedule on which it is checked.
-    refused : event, optional
-        One that the bank must refuse with an error.
+        The settings of the schedule.
+    invalid_event : event, optional
+        An event for which the bank must raise an error.
 
     Examples
     --------
@@ -98,61 +97,59 @@ def check_bank(
     >>> check_bank(lambda: RiceBank(Metric(np.eye(2)), step_size=0.1), [event] * 10)
     """
     events = list(events)
-    _need(callable(make), f"make must be a function that makes a bank; it is a {type(make).__name__}")
-    _need(len(events) > 0, "check_bank needs at least one event")
+    _require(callable(make), f"make must be a function that creates a bank; got {type(make).__name__}")
+    _require(len(events) > 0, "check_bank needs at least one event")
     read, unread = (Ocelad(make(), shortest_interval=shortest_interval, n_scales=n_scales) for _ in range(2))
     for event in events:
-        at = f"in round {read.n_rounds + 1}"
-        if refused is not None:
-            _check_refusal(read, refused, at)
+        where = f"in round {read.n_rounds + 1}"
+        if invalid_event is not None:
+            _check_rejection(read, invalid_event, where)
         before = deepcopy(read.play())
-        _need(is_finite(before), f"mix must give finite numbers; {at} it gives {before!r}")
-        _need(_same(read.play(), before), f"mix must give the same twice; {at} it does not")
-        losses, others = (
-            read.step(event).losses,
-            unread.step(event).losses,
-        )  # checks their number and that they are finite
-        _need(
-            _same(losses, others), f"reading must change nothing; {at} the losses differ from a run that was not read"
+        _require(is_finite(before), f"mix must return finite numbers; {where} it returned {before!r}")
+        _require(_equal(read.play(), before), f"mix must return the same play twice; {where} it did not")
+        losses, expected = read.step(event).losses, unread.step(event).losses  # step checks their number and values
+        _require(
+            _equal(losses, expected), f"mix must not change the bank; {where} the losses differ from a run without it"
         )
-    _need(_same(read.play(), unread.play()), "reading must change nothing; the run that was read plays something else")
+    same = _equal(read.play(), unread.play())
+    _require(same, "mix must not change the bank; the last play differs from a run without it")
 
 
-def _check_refusal(ocelad: Ocelad[Event, Play], refused: Event, at: str) -> None:
+def _check_rejection(ocelad: Ocelad[Event, Play], event: Event, where: str) -> None:
     before, round_state = deepcopy(ocelad.play()), ocelad.round_state
     try:
-        ocelad.step(refused)
+        ocelad.step(event)
     except Exception:
-        unchanged = ocelad.round_state is round_state and _same(ocelad.play(), before)
-        _need(unchanged, f"an event that is refused must change nothing; {at} it did")
+        unchanged = ocelad.round_state is round_state and _equal(ocelad.play(), before)
+        _require(unchanged, f"an event that is rejected must change nothing; {where} it did")
     else:
-        raise AssertionError(f"the event that must be refused was taken {at}")
+        raise AssertionError(f"observe must raise an error for the invalid event; {where} it accepted it")
 
 
-def _tried(name: str, call: Callable[[], Any], at: str) -> Any:
+def _call(name: str, function: Callable[[], Any], where: str) -> Any:
     try:
-        return call()
+        return function()
     except Exception as error:
-        raise AssertionError(f"{name} must not fail; {at} it raised {type(error).__name__}: {error}") from error
+        raise AssertionError(f"{name} must not fail; {where} it raised {type(error).__name__}: {error}") from error
 
 
 def _is_finite_number(value: object) -> bool:
     return isinstance(value, (Real, np.number)) and is_finite(value)
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Same bits: numbers, arrays, containers of them, and anything else that knows equality."""
+def _equal(one: Any, other: Any) -> bool:
+    """Return whether two plays have the same bits: numbers, arrays, containers of them, or any comparable objects."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
     if isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(_equal, one, other))
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return bool(np.array_equal(one, other))
     if is_dataclass(one) and type(one) is type(other):
-        return all(_same(getattr(one, field.name), getattr(other, field.name)) for field in fields(one))
+        return all(_equal(getattr(one, field.name), getattr(other, field.name)) for field in fields(one))
     return bool(one == other)
 
 
-def _need(condition: bool, sentence: str) -> None:
+def _require(condition: bool, message: str) -> None:
     if not condition:
-        raise AssertionError(sentence)
+        raise AssertionError(message)

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: events, streams of them, and metrics.
+"""Hypothesis strategies for events, streams of events, pairs and metrics.
 
 >>> from hypothesis import given, settings
 >>> @settings(max_examples=10, database=None)
@@ -20,7 +20,7 @@ try:
     from hypothesis import strategies as st
     from hypothesis.extra.numpy import arrays
 except ImportError:
-    raise ImportError("strategies need hypothesis: pip install 'ocelad[testing]'") from None
+    raise ImportError("the strategies need Hypothesis: pip install 'ocelad[testing]'") from None
 
 from ocelad._typing import Floats
 from ocelad.metric import Metric
@@ -28,30 +28,30 @@ from ocelad.pairs import Event, Pair
 
 
 def vectors(n_features: int, largest: float = 3.0) -> st.SearchStrategy[Floats]:
-    """Points or differences, with zeros and repeated values among them."""
+    """Points or differences; zeros and repeated values occur often."""
     values = st.floats(-largest, largest, allow_subnormal=False) | st.sampled_from([0.0, 1.0, -1.0])
     return arrays(np.float64, n_features, elements=values)
 
 
 def events(n_features: int, largest: float = 3.0) -> st.SearchStrategy[Event]:
-    """One event: a difference and its label."""
+    """Events: a difference and a label."""
     return st.builds(Event, vectors(n_features, largest), st.sampled_from([1.0, -1.0]))
 
 
 def streams(
     n_features: int, min_size: int = 1, max_size: int = 20, largest: float = 3.0
 ) -> st.SearchStrategy[list[Event]]:
-    """A short stream of events."""
+    """Short streams of events."""
     return st.lists(events(n_features, largest), min_size=min_size, max_size=max_size)
 
 
 def pairs(n_features: int, largest: float = 3.0) -> st.SearchStrategy[Pair]:
-    """One pair of points and whether they are similar."""
+    """Pairs of points that are similar or dissimilar."""
     return st.builds(Pair, vectors(n_features, largest), vectors(n_features, largest), st.booleans())
 
 
 def metrics(n_features: int, max_rank: int | None = None) -> st.SearchStrategy[Metric]:
-    """A metric of any rank up to ``max_rank``, zero included."""
+    """Metrics of any rank from 0 to ``max_rank``."""
     rank = n_features if max_rank is None else max_rank
     factors = arrays(np.float64, (rank, n_features), elements=st.floats(-3, 3, allow_subnormal=False))
     return st.builds(lambda L, mu: Metric(L.T @ L, mu), factors, st.floats(1, 10))
