@@ -58,7 +58,7 @@ def events(n: int) -> list[Event]:
 
 def measure(watched: Watched, n: int, shrinkage: float, tolerance: float) -> dict:
     settings = {"step_size": 0.5, "loss": "logistic", "regularizer": "l1", "shrinkage": shrinkage}
-    learner = Comid(Metric.trusted(np.eye(n) / n, 1.0), l1_tolerance=tolerance, **settings)
+    learner = Comid(Metric.from_trusted_matrix(np.eye(n) / n, 1.0), l1_tolerance=tolerance, **settings)
     times, whole, counts, blocks = [], [], [], []
     outcome = "all"
     for event in events(n):

@@ -1,8 +1,12 @@
-"""The decorators for kernels; the only file that imports numba.
+"""Decorators that compile kernels with numba; the only module that imports numba.
 
-A kernel is a module-level function of arrays and numbers. It is compiled on first use and kept on disk, and runs as
-plain Python with NUMBA_DISABLE_JIT=1. Sums are not reordered (the secular equation breaks under it), but for
-inner products.
+A kernel is a module-level function of arrays and numbers. It is compiled on first use and cached on disk. With
+NUMBA_DISABLE_JIT=1 it runs as plain Python. The decorators differ in the floating-point freedom of the compiler:
+
+- ``jit``: a product and a sum may be fused into one instruction; sums keep their order.
+- ``jit_exact``: none; the result has the same bits as plain Python.
+- ``jit_reassoc``: sums may also be reordered, for inner products only. (The secular equation breaks under it.)
+- ``jit_inline``: as ``jit``, and inlined into its caller.
 """
 
 from __future__ import annotations
@@ -17,51 +21,50 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core import event as numba_event
 
-numba_config: Any = numba.config  # its names come from the environment, where no type checker sees them
+numba_config: Any = numba.config  # its attributes come from the environment and are unknown to type checkers
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
-class _WhileCompiling(numba_event.Listener):
-    """Around the compilation of a kernel of ours; what comes from the disk does not get here.
+class _CompileListener(numba_event.Listener):
+    """Acts when numba compiles one of this package's kernels; loading one from the cache does not trigger it.
 
-    Tells the user, once, why the first use takes a while. And has the compiler look for vector instructions in
-    straight code too, not only in loops; for others' functions that stays as they set it.
+    Logs once why the first use is slow. Enables SLP vectorization for our kernels; the setting for other functions
+    stays unchanged.
     """
 
     def __init__(self) -> None:
-        self._told = False
-        self._theirs: list[Any] = []
+        self._logged = False
+        self._saved_settings: list[Any] = []
 
     def on_start(self, event: Any) -> None:
-        ours = event.data["dispatcher"].py_func.__module__.startswith("ocelad.")
-        self._theirs.append(numba_config.SLP_VECTORIZE)
-        if ours:
+        self._saved_settings.append(numba_config.SLP_VECTORIZE)
+        if event.data["dispatcher"].py_func.__module__.startswith("ocelad."):
             numba_config.SLP_VECTORIZE = 1
-            if not self._told:
-                self._told = True
-                # Onto standard error, unless the program has logs of its own, whose lines may be for machines.
+            if not self._logged:
+                self._logged = True
+                # Printed to standard error unless the program configures logging, possibly for machine-readable logs.
                 logging.getLogger("ocelad").warning(
-                    "ocelad: compiling its kernels for this machine, once; ten seconds to a minute"
+                    "ocelad: compiling kernels; this happens once per machine and takes ten seconds to a minute"
                 )
 
     def on_end(self, event: Any) -> None:
-        numba_config.SLP_VECTORIZE = self._theirs.pop()
+        numba_config.SLP_VECTORIZE = self._saved_settings.pop()
 
 
-numba_event.register("numba:compile", _WhileCompiling())  # type: ignore[no-untyped-call]
+numba_event.register("numba:compile", _CompileListener())  # type: ignore[no-untyped-call]
 
 
-def sources_stamp(*paths: Path) -> bytes:
+def source_digest(*paths: Path) -> bytes:
     """Return a digest of source files, and of all source files under folders."""
-    stamp = sha256()
+    digest = sha256()
     for path in paths:
         for source in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            stamp.update(source.read_bytes())
-    return stamp.digest()
+            digest.update(source.read_bytes())
+    return digest.digest()
 
 
 _PACKAGE = Path(__file__).parent
-# The sources that the kernels of the engines and of the adaptive ensemble are made of; import-linter holds them to it.
+# The sources of the kernels of the engines and of the adaptive ensemble; import-linter checks that they use no others.
 SHARED_SOURCES = tuple(
     _PACKAGE / name
     for name in (
@@ -76,44 +79,44 @@ SHARED_SOURCES = tuple(
 
 
 @cache
-def _stamp_of(source: Path) -> bytes:
-    """Return a digest of all sources that a kernel in this file may be compiled from."""
+def _cache_stamp(source: Path) -> bytes:
+    """Return a digest of all sources that a kernel in this file may depend on."""
     if any(source == path or source.is_relative_to(path) for path in SHARED_SOURCES):
-        return sources_stamp(*SHARED_SOURCES)
-    return sources_stamp(*SHARED_SOURCES, source.parent)
+        return source_digest(*SHARED_SOURCES)
+    return source_digest(*SHARED_SOURCES, source.parent)
 
 
-def compiled(function: Kernel) -> Kernel:
-    """Compile a kernel: cached on disk, without the interpreter's lock, division by zero as in NumPy.
+def jit(function: Kernel) -> Kernel:
+    """Compile a kernel: cached on disk, without the GIL, with division by zero as in NumPy.
 
-    A product and a sum may become one instruction, which rounds once; sums keep their order.
+    A product and a sum may be fused into one instruction, which rounds once; sums keep their order.
     """
-    return _compiled(function, {"contract"})
+    return _compile(function, {"contract"})
 
 
-def compiled_as_written(function: Kernel) -> Kernel:
-    """Compile a function that runs as plain Python too, to the same bits."""
-    return _compiled(function, set())
+def jit_exact(function: Kernel) -> Kernel:
+    """Compile a function that also runs as plain Python and must give the same bits."""
+    return _compile(function, set())
 
 
-def inlined(function: Kernel) -> Kernel:
-    """Compile a kernel as a part of the one that calls it: one that is called in one place, with tuples of arrays.
+def jit_inline(function: Kernel) -> Kernel:
+    """Compile a kernel into its caller; for kernels with tuples of arrays that are called in one place.
 
-    To hand over a tuple costs a reference count, an atomic one, for every array in it, and back.
+    Passing a tuple to a separate function costs an atomic reference count per array, on entry and on return.
     """
-    return _compiled(function, {"contract"}, inline="always")
+    return _compile(function, {"contract"}, inline="always")
 
 
-def compiled_sums(function: Kernel) -> Kernel:
-    """Compile a kernel whose sums may be taken in any order, and so in vector lanes: for inner products alone."""
-    return _compiled(function, {"contract", "reassoc"})
+def jit_reassoc(function: Kernel) -> Kernel:
+    """Compile a kernel whose sums may be reordered and so vectorized; for inner products only."""
+    return _compile(function, {"contract", "reassoc"})
 
 
-def _compiled(function: Kernel, fastmath: set[str], inline: str = "never") -> Kernel:
+def _compile(function: Kernel, fastmath: set[str], inline: str = "never") -> Kernel:
     options: Any = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": fastmath, "inline": inline}
     kernel: Any = numba.njit(**options)(function)
     if not numba_config.DISABLE_JIT:
-        # What is on the disk holds the kernels that it calls too, but numba only compares the file that it is in: after
-        # an upgrade it would run a mixture of old and new ones.
-        kernel._cache._cache_file._source_stamp = _stamp_of(Path(function.__code__.co_filename))
+        # A cached kernel contains the kernels that it calls, but numba checks only the file that defines it. After an
+        # upgrade it would mix old and new kernels.
+        kernel._cache._cache_file._source_stamp = _cache_stamp(Path(function.__code__.co_filename))
     return cast(Kernel, kernel)

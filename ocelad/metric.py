@@ -11,7 +11,7 @@ import numpy as np
 from ocelad._typing import Arrays, Floats
 from ocelad._validation import check_array, check_integer, check_number, check_sparse, is_sparse
 from ocelad.io import state_files
-from ocelad.pairs import Event, Pair, Relative, alike, as_dense, as_event, as_relative, subtract
+from ocelad.pairs import Event, Pair, Relative, as_dense, as_event, as_relative, check_same_kind, subtract
 
 _EPS = float(np.finfo(np.float64).eps)
 # A matrix whose smallest eigenvalue is this far below zero, relative to the largest, is taken for a positive
@@ -107,7 +107,7 @@ class Metric:
         return cls.low_rank(w, np.zeros((0, len(w))), np.zeros(0), *_checked(threshold, round))
 
     @classmethod
-    def trusted(cls, matrix: Floats, threshold: float, round: int = 0) -> Metric:
+    def from_trusted_matrix(cls, matrix: Floats, threshold: float, round: int = 0) -> Metric:
         """A metric of a matrix that is known to be symmetric, positive semidefinite and finite: nothing is checked.
 
         The matrix is kept, not copied, and made read-only.
@@ -158,7 +158,7 @@ class Metric:
             return cls.low_rank(diagonal, np.concatenate([part.rows for part in parts]), scales, threshold, last)
         # A sum of symmetric matrices entry by entry is symmetric to the last bit; a BLAS product need not be.
         matrix = sum(p * metric.matrix for p, metric in zip(probabilities, metrics, strict=True))
-        return cls.trusted(np.asarray(matrix), threshold, last)
+        return cls.from_trusted_matrix(np.asarray(matrix), threshold, last)
 
     def _hold(self, held: Floats | _Parts, threshold: float, round: int) -> Metric:
         for array in held if isinstance(held, _Parts) else (held,):
@@ -171,7 +171,7 @@ class Metric:
         put(self, "round", round)
         return self
 
-    def at(self, round: int) -> Metric:
+    def with_round(self, round: int) -> Metric:
         """The same metric, said to be played after another number of rounds."""
         round = check_integer(round, "round", at_least=0)
         return Metric.__new__(Metric)._hold(self._held, self.threshold, round)
@@ -315,11 +315,11 @@ class Metric:
                 return self.n_features - len(along) + int(np.count_nonzero(above))
         return len(self.components)
 
-    def spectrum(self, most: int | None = None) -> Floats:
+    def eigenvalues(self, n: int | None = None) -> Floats:
         """The eigenvalues above rounding, the largest first; only so many of them, where a number is given."""
         if self.is_diagonal:
-            return np.square(self._weighed_features(most)[1])
-        return np.asarray(np.square(self._first_components(most)).sum(axis=1))
+            return np.square(self._weighed_features(n)[1])
+        return np.asarray(np.square(self._first_components(n)).sum(axis=1))
 
     @property
     def distance_threshold(self) -> float:
@@ -331,7 +331,7 @@ class Metric:
 
         SciPy sparse rows against sparse rows, or against one, give an array.
         """
-        X, Z = alike(x, z, "x", "z", 1, 2, n_features=self.n_features)
+        X, Z = check_same_kind(x, z, "x", "z", 1, 2, n_features=self.n_features)
         if is_sparse(X):  # which broadcast nothing by themselves
             X, Z = _repeated(X, Z.shape[0]), _repeated(Z, X.shape[0])
         if X.ndim == Z.ndim == 2 and X.shape[0] != Z.shape[0]:
@@ -365,7 +365,7 @@ class Metric:
         diagonal, rows, scales = self._held
         return U.multiply(U) @ np.broadcast_to(diagonal, self.n_features) + np.square(U @ rows.T) @ scales
 
-    def times(self, directions: Floats) -> Floats:
+    def matmul(self, directions: Floats) -> Floats:
         """``M V`` of some directions V, the columns of an array of shape (n_features, n_directions)."""
         if not isinstance(self._held, _Parts):
             return np.asarray(self._held @ directions)
@@ -416,13 +416,13 @@ class Metric:
             return np.asarray(columns * roots)
         return np.asarray(rows @ self._first_components(n_components).T)
 
-    def coordinates(self, X: Any) -> Floats:
+    def embed_unordered(self, X: Any) -> Floats:
         """As ``embed``, but along directions of no meaning: for who needs distances only, and in less time.
 
         Of a full matrix it takes a factorisation by Cholesky, with pivots, in the place of the eigenvectors.
 
         >>> metric = Metric([[4.0, 2.0], [2.0, 1.0]])
-        >>> metric.coordinates([[0.0, 0.0], [1.0, 1.0]]).round(6)
+        >>> metric.embed_unordered([[0.0, 0.0], [1.0, 1.0]]).round(6)
         array([[0.],
                [3.]])
         """
@@ -444,27 +444,27 @@ class Metric:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the metric to one safetensors file, replacing it whole or not at all."""
-        state_files.write(path, state_files.METRIC, self.held(), {"threshold": self.threshold, "round": self.round})
+        state_files.write(path, state_files.METRIC, self.arrays(), {"threshold": self.threshold, "round": self.round})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Metric:
         """Read a metric that ``save`` wrote; equal to what was saved, bit for bit."""
         arrays, metadata = state_files.read(path, state_files.METRIC, needs_checksum=False)
-        with state_files.refusing(path, state_files.METRIC):
+        with state_files.content_errors(path, state_files.METRIC):
             if "factors" in arrays:  # as metrics of factors were written at first
                 return cls.from_factors(arrays["factors"], metadata["threshold"], metadata["round"])
-            return cls.holding(arrays, metadata["threshold"], metadata["round"])
+            return cls.from_arrays(arrays, metadata["threshold"], metadata["round"])
 
-    def held(self) -> Arrays:
+    def arrays(self) -> Arrays:
         """The arrays that it is held by: the matrix; or diagonal, rows and scales. Read-only.
 
-        >>> list(Metric.from_diagonal([4.0, 0.0]).held())
+        >>> list(Metric.from_diagonal([4.0, 0.0]).arrays())
         ['diagonal', 'rows', 'scales']
         """
         return self._held._asdict() if isinstance(self._held, _Parts) else {"matrix": self._held}
 
     @classmethod
-    def holding(cls, arrays: Arrays, threshold: float, round: int = 0) -> Metric:
+    def from_arrays(cls, arrays: Arrays, threshold: float, round: int = 0) -> Metric:
         """The metric of the arrays that ``held`` gave, bit for bit; they are checked, as they may come from outside."""
         if arrays.keys() == set(_Parts._fields):
             return cls._of_parts(_Parts(**arrays), threshold, round)

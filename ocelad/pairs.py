@@ -100,7 +100,7 @@ class Pair:
     __slots__ = ("similar", "x", "z")
 
     def __init__(self, x: Any, z: Any, similar: Any) -> None:
-        self.x, self.z = alike(x, z, "x", "z", 1)
+        self.x, self.z = check_same_kind(x, z, "x", "z", 1)
         for point, name in ((self.x, "x"), (self.z, "z")):
             if len(point.shape) == 2 and point.shape[0] != 1:
                 raise ValueError(f"{name} has shape {point.shape}; accepted: one sparse row, shape (1, n_features)")
@@ -316,7 +316,7 @@ def _short(U: Any, of: str = "pair") -> Any:
     return U
 
 
-def alike(x: Any, z: Any, x_name: str, z_name: str, *ndims: int, n_features: int | None = None) -> tuple[Any, Any]:
+def check_same_kind(x: Any, z: Any, x_name: str, z_name: str, *ndims: int, n_features: int | None = None) -> tuple[Any, Any]:
     """Two points, or rows of them: both sparse or both arrays, of as many features."""
     if is_sparse(x) != is_sparse(z):
         one, other = (x_name, z_name) if is_sparse(x) else (z_name, x_name)

@@ -1,1 +1,1 @@
-"""The default method: an ensemble of calibrated experts of several kinds."""
+"""The default method: an ensemble of calibrated experts of several kinds. ``definition`` is its readable form."""

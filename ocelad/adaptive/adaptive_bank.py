@@ -1,20 +1,19 @@
-"""AdaptiveBank: experts of different kinds, each calibrated, that tell how likely two points are the same."""
+"""AdaptiveBank: calibrated experts of several kinds, each of which predicts how likely two points are the same."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from math import inf
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
-from ocelad.adaptive.change_detection import MOST_CHANGES, Change, changes_of
-from ocelad.adaptive.kernels import cusum as change_kernels
-from ocelad.adaptive.kernels import experts, platt
-from ocelad.adaptive.kernels.experts import State
-from ocelad.adaptive.metric_regularization import played_matrix, trust_in_prior
+from ocelad.adaptive.change_detection import MAX_CHANGES, Change, read_changes
+from ocelad.adaptive.kernels import cusum, experts, platt
+from ocelad.adaptive.kernels.experts import PlayArgs, State
+from ocelad.adaptive.metric_regularization import prior_trust, regularize_matrix
 from ocelad.engines.fullrank_bank import FullRankBank
 from ocelad.engines.kernels import rounds
 from ocelad.engines.metric_bank import MetricBank
@@ -26,46 +25,58 @@ from ocelad.ensemble.weighting import EnsembleConfig
 from ocelad.metric import Metric
 from ocelad.pairs import Event, Pair, as_dense, as_event
 
-#: How many rounds the windows of the moment learners span.
+#: Lengths of the moment learners' windows, in rounds.
 WINDOWS = (32, 64, 128, 256, 512, 1024, 2048)
-#: The step sizes of the COMID learners, for differences in which every feature has a mean square of 1 / n_features.
+#: Step sizes of the COMID learners, for differences in which every feature has a mean square of 1 / n_features.
 COMID_STEPS = (19.0, 9.5, 4.75, 2.4, 1.2, 0.6)
-PRIORS = ("Euclidean", "spread", "whitened")
+#: Prior distances: Euclidean, features divided by their root mean square, and the inverse covariance of all pairs.
+PRIORS = ("Euclidean", "standardized", "whitened")
 N_MEMORIES = 3
 
-_SMALLEST_THRESHOLD = 1e-9
-# Which arrays later rounds depend on, and between what limits; the others are scratch.
-_KEPT: dict[str, tuple[float, float]] = {
-    "numbers": (-inf, inf),
-    "spread": (0.0, inf),
-    "P": (-inf, inf),
-    "counts": (0.0, inf),
-    "owed": (1e-9, 1.0),
-    "fits": (-inf, inf),
-    "priors": (-inf, inf),
-    "memories": (-inf, inf),
-    "taken": (0.0, inf),
-    "aside": (-inf, inf),
-    "aside_offset": (-inf, inf),
-    "recent": (-inf, inf),
-    "recent_y": (-1.0, 1.0),
-    "recent_odds": (-inf, inf),
-    "evidence": (0.0, 2.0**53),
-    "changes": (0.0, 2.0**53),
+_MIN_THRESHOLD = 1e-9
+
+
+class _SavedArray(NamedTuple):
+    """The name of a state array in files, and the limits of its entries."""
+
+    key: str
+    at_least: float = -inf
+    at_most: float = inf
+
+
+# The state arrays that later rounds depend on; the others are scratch. The keys are part of the file format.
+_SAVED_ARRAYS = {
+    "scalars": _SavedArray("numbers"),
+    "mean_squares": _SavedArray("spread", 0.0),
+    "P": _SavedArray("P"),
+    "counts": _SavedArray("counts", 0.0),
+    "pending_decay": _SavedArray("owed", 1e-9, 1.0),
+    "fits": _SavedArray("fits"),
+    "prior_scores": _SavedArray("priors"),
+    "memories": _SavedArray("memories"),
+    "usage": _SavedArray("taken", 0.0),
+    "snapshots": _SavedArray("aside"),
+    "snapshot_offsets": _SavedArray("aside_offset"),
+    "recent": _SavedArray("recent"),
+    "recent_labels": _SavedArray("recent_y", -1.0, 1.0),
+    "recent_log_odds": _SavedArray("recent_odds"),
+    "cusum": _SavedArray("evidence", 0.0, 2.0**53),
+    "changes": _SavedArray("changes", 0.0, 2.0**53),
 }
 
 
 class AdaptiveBank(ReplayBank, MetricBank):
-    """Moment learners over windows, COMID learners, priors and memories: the experts of ``track_adaptive``.
+    """The experts of ``track_adaptive``: moment learners over windows, COMID learners, priors and memories.
 
-    Each holds a squared distance, and an own logistic fit that makes of it log odds of "same". What an expert loses is
-    the logarithmic loss of its probability. It changes in place, as a ``CompiledBank`` does.
+    Each expert has a squared distance and a Platt scaling of its own, which turns the distance into log odds of "same".
+    Its loss is the logarithmic loss of the resulting probability. The bank changes in place, like a ``CompiledBank``.
+    ``ocelad.adaptive.definition`` is the same method in plain NumPy.
 
     Parameters
     ----------
     n_features : int
     windows : sequence of int
-        How many rounds the windows of the moment learners span, the shortest first.
+        Lengths of the moment learners' windows, in rounds, the shortest first.
     """
 
     engine = "adaptive"
@@ -78,12 +89,12 @@ class AdaptiveBank(ReplayBank, MetricBank):
             *PRIORS,
             *(f"memory {j + 1}" for j in range(N_MEMORIES)),
         )
-        n, n_windows, n_experts = n_features, len(windows), len(self.expert_names)
+        n, n_windows, n_experts, n_comid = n_features, len(windows), len(self.expert_names), len(COMID_STEPS)
         self._n = n
-        grid = FixedExperts(COMID_STEPS)
+        schedule = FixedExperts(COMID_STEPS)
         self._comid = FullRankBank(
             n,
-            grid,
+            schedule,
             initial_scale=1.0 / n,
             initial_threshold=1.0,
             step_size=1.0 / n**2,
@@ -91,39 +102,37 @@ class AdaptiveBank(ReplayBank, MetricBank):
             max_norm=None,
             finest="reset",
             starts="scratch",
-        ).start(
-            RoundState(1, tuple(grid.scale(j) for j in range(grid.max_scales)), np.ones(grid.max_scales), np.empty(0))
-        )
+        ).start(RoundState(1, tuple(schedule.scale(j) for j in range(n_comid)), np.ones(n_comid), np.empty(0)))
         self._state = State(
-            keeps=1.0 - 2.0 / (np.array(windows) + 1.0),
-            numbers=np.zeros(experts.N_NUMBERS),
-            spread=np.zeros(n),
+            decays=1.0 - 2.0 / (np.array(windows) + 1.0),
+            scalars=np.zeros(experts.N_SCALARS),
+            mean_squares=np.zeros(n),
             P=np.zeros((n_windows + 1, n, n)),
             counts=np.zeros(n_windows + 1),
-            owed=np.ones(n_windows),
+            pending_decay=np.ones(n_windows),
             fits=np.zeros((n_experts, platt.N_COLUMNS)),
-            priors=np.zeros(len(PRIORS)),
+            prior_scores=np.zeros(len(PRIORS)),
             memories=np.zeros((N_MEMORIES, n, n)),
-            taken=np.zeros(N_MEMORIES),
-            aside=np.zeros((2, n, n)),
-            aside_offset=np.zeros(2),
-            recent=np.zeros((experts.ASIDE, n)),
-            recent_y=np.zeros(experts.ASIDE),
-            recent_odds=np.zeros(experts.ASIDE),
-            evidence=np.zeros(change_kernels.N_EVIDENCE),
-            changes=np.zeros((MOST_CHANGES, 3)),
+            usage=np.zeros(N_MEMORIES),
+            snapshots=np.zeros((2, n, n)),
+            snapshot_offsets=np.zeros(2),
+            recent=np.zeros((experts.SNAPSHOT_PERIOD, n)),
+            recent_labels=np.zeros(experts.SNAPSHOT_PERIOD),
+            recent_log_odds=np.zeros(experts.SNAPSHOT_PERIOD),
+            cusum=np.zeros(cusum.N_FIELDS),
+            changes=np.zeros((MAX_CHANGES, 3)),
             x=np.zeros((1, n)),
             s=np.zeros((1, n)),
-            V=np.zeros((n_windows + 1, n)),
-            raw=np.zeros(n_windows + 1),
-            remembered=np.zeros((N_MEMORIES, n)),
+            Px=np.zeros((n_windows + 1, n)),
+            forms=np.zeros(n_windows + 1),
+            memory_products=np.zeros((N_MEMORIES, n)),
             squares=np.zeros(n_experts),
             odds=np.zeros(n_experts),
             column=np.zeros(n),
-            mixed=np.zeros((n, n)),
+            mean_matrix=np.zeros((n, n)),
         )
         self._learned = False
-        #: The experts' margins on the event that was observed last: its label times their log odds.
+        #: The experts' margins on the last event observed: its label times their log odds.
         self.last_margins = np.empty(0)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -133,26 +142,26 @@ class AdaptiveBank(ReplayBank, MetricBank):
         return bank
 
     def start(self, round_state: RoundState) -> Self:
-        """Nothing: all experts run from the first round on."""
+        """Check that the bank belongs to this ensemble; all experts run from the first round on."""
         if round_state.n_active != len(self.expert_names):
             raise ValueError(
                 f"this AdaptiveBank has {len(self.expert_names)} experts; the ensemble has {round_state.n_active}"
             )
         if round_state.round == 1 and self._learned:
-            raise ValueError("this AdaptiveBank has learned already; every Ocelad needs one of its own")
+            raise ValueError("this AdaptiveBank has already learned; every Ocelad needs its own bank")
         return self
 
     def observe(self, event: Event | Pair, round_state: RoundState) -> tuple[Floats, Self]:
-        """What each expert lost on the event; each has learned from it."""
+        """Update every expert on the event; return their losses before the update, and this bank."""
         event = as_event(event, self._n)
         row, y = as_dense(event.u).reshape(1, -1).copy(), np.array([event.y])
-        lost, margin, none = np.zeros(round_state.n_active), np.zeros(round_state.n_active), np.zeros(1)
-        self._learned = True
-        _, outcome = self._play(row, y, 0, round_state.round, round_state.records.copy(), 1.0, lost, margin, none, True)
+        records = round_state.records.copy()
+        args = self._play_args(y, round_state.round, records, horizon=1.0, margins=np.zeros(1), observe_only=True)
+        _, outcome = self._play(row, args)
         if outcome != rounds.PLAYED:
-            raise self._error(round_state)
-        self.last_margins = margin
-        return lost, self
+            raise _too_far_apart(round_state.round)
+        self.last_margins = args.learner_margins
+        return args.losses, self
 
     def can_replay(self, config: EnsembleConfig) -> bool:
         """Return whether the ensemble has fixed experts and the weighting that the kernel implements."""
@@ -161,196 +170,179 @@ class AdaptiveBank(ReplayBank, MetricBank):
     def replay(
         self, events: Any, round_state: RoundState, config: EnsembleConfig
     ) -> tuple[RoundState, Floats, LearnerError | None]:
-        """Play a round on each of the events without coming back to Python; the turn after them, and the margins."""
+        """Play a round on each event without returning to Python.
+
+        Returns the state of the next round, the ensemble's margins, and an error if an event was refused.
+        """
         if len(events):
             as_event(events[0], self._n)
         rows = events.U.toarray() if events.sparse else events.U
         rows = rows if rows.flags.c_contiguous and rows.flags.writeable else rows.copy(order="C")
-        lost, margin = np.zeros(round_state.n_active), np.zeros(round_state.n_active)
         margins, records = np.empty(len(events)), round_state.records.copy()
-        self._learned = True
-        done, outcome = self._play(
-            rows,
-            events.y,
-            0,
-            round_state.round,
-            records,
-            config.kernel_weighting.horizon,
-            lost,
-            margin,
-            margins,
-            False,
-        )
-        error = None if outcome == rounds.PLAYED else self._error(round_state, round_state.round + done)
+        horizon = config.kernel_weighting.horizon
+        args = self._play_args(events.y, round_state.round, records, horizon, margins, observe_only=False)
+        done, outcome = self._play(rows, args)
+        error = None if outcome == rounds.PLAYED else _too_far_apart(round_state.round + done)
         if done:
             weights = records[WEIGHT].copy()
             round_state = RoundState(round_state.round + done, (), weights, weights.copy(), records)
         return round_state, margins[:done] if error else margins, error
 
-    def _play(
-        self,
-        rows: Floats,
-        y: Floats,
-        first: int,
-        t: int,
-        records: Floats,
-        horizon: float,
-        lost: Floats,
-        margin: Floats,
-        margins: Floats,
-        alone: bool,
-    ) -> tuple[int, int]:
-        comid = self._comid
-        scratch = np.zeros((2, len(COMID_STEPS)))
-        with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # where kernels run as plain Python
-            return experts.play(
-                self._state,
-                comid._state,
-                comid._settings,
-                rows,
-                y,
-                first,
-                len(rows),
-                t,
-                records,
-                horizon,
-                lost,
-                margin,
-                margins,
-                alone,
-                scratch[0],
-                scratch[1],
-            )
+    def _play_args(
+        self, y: Floats, t: int, records: Floats, horizon: float, margins: Floats, observe_only: bool
+    ) -> PlayArgs:
+        n_experts, n_comid = len(self.expert_names), len(COMID_STEPS)
+        return PlayArgs(
+            y=y,
+            t=t,
+            records=records,
+            horizon=horizon,
+            losses=np.zeros(n_experts),
+            learner_margins=np.zeros(n_experts),
+            margins=margins,
+            observe_only=observe_only,
+            comid_losses=np.zeros(n_comid),
+            comid_margins=np.zeros(n_comid),
+        )
 
-    def _error(self, round_state: RoundState, t: int | None = None) -> LearnerError:
-        words = "could not learn from the pair (it is too far apart: its squared length is 1e250 or more)"
-        return LearnerError(FixedExperts([1.0]).scale(0), round_state.round if t is None else t, words)
+    def _play(self, rows: Floats, args: PlayArgs) -> tuple[int, int]:
+        self._learned = True
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # for kernels that run as plain Python
+            return experts.play(self._state, self._comid._state, self._comid._settings, rows, args)
 
     def mix(self, round_state: RoundState) -> Metric:
-        """The metric that is played: ``threshold - d^2`` are, about, the log odds of "same"."""
-        state, passed = self._state, round_state.round - 1
-        unit, spread = float(state.numbers[experts.UNIT]), state.spread
-        if not self._has_begun:
-            return self._at_first(passed)
-        mixed, _ = self._mixture(round_state)
-        matrix = played_matrix(mixed, spread, self._prior(), self.trust)
-        seen = min(passed, len(state.recent))
-        recent, odds = state.recent[:seen], state.recent_odds[:seen]
-        slope, threshold = _in_odds(np.einsum("ij,jk,ik->i", recent, matrix, recent), odds)
+        """Return the ensemble's metric; ``threshold - d^2`` approximates the log odds of "same"."""
+        state, n_rounds = self._state, round_state.round - 1
+        if not self._is_calibrated:
+            return self._warmup_metric(n_rounds)
+        mean_matrix, _ = self._average_experts(round_state)
+        matrix = regularize_matrix(mean_matrix, state.mean_squares, self._prior_matrix(), self.prior_trust)
+        n_recent = min(n_rounds, len(state.recent))
+        recent, odds = state.recent[:n_recent], state.recent_log_odds[:n_recent]
+        slope, threshold = _fit_log_odds(np.einsum("ij,jk,ik->i", recent, matrix, recent), odds)
+        unit = float(state.scalars[experts.UNIT])
         matrix *= slope * unit * unit
         if not np.isfinite(matrix).all():
-            raise FloatingPointError("the metric overflows in the units of the data; data of a usual scale are needed")
-        return Metric.trusted(matrix, threshold, passed)
+            raise FloatingPointError("the metric overflows in the units of the data; rescale the data")
+        return Metric.from_trusted_matrix(matrix, threshold, n_rounds)
 
-    def _at_first(self, passed: int) -> Metric:
-        """While pairs are only watched: each feature by its spread so far, as far as it is known."""
-        squares = np.square(self._state.recent[: max(passed, 0)]).mean(axis=0) if passed else np.zeros(self._n)
-        weights = np.divide(1.0, squares, out=np.ones(self._n), where=squares > 1e-200) / self._n
-        return Metric.trusted(np.diag(weights if squares.any() else np.full(self._n, 1.0 / self._n)), 1.0, passed)
-
-    @property
-    def _has_begun(self) -> bool:
-        """Whether experts have been judged; before that pairs are only watched."""
-        return bool(self._state.fits[0, platt.LEVEL] > 0.0)
+    def _warmup_metric(self, n_rounds: int) -> Metric:
+        """Return the metric of the warm-up: features weighted by their inverse mean squares, if known."""
+        recent = self._state.recent[: max(n_rounds, 0)]
+        mean_squares = np.square(recent).mean(axis=0) if n_rounds else np.zeros(self._n)
+        weights = np.divide(1.0, mean_squares, out=np.ones(self._n), where=mean_squares > 1e-200) / self._n
+        if not mean_squares.any():
+            weights = np.full(self._n, 1.0 / self._n)
+        return Metric.from_trusted_matrix(np.diag(weights), 1.0, n_rounds)
 
     @property
-    def trust(self) -> float:
-        """How far the prior distance is trusted, 0 to 1: whether its near pairs are the same as surely as others'."""
-        numbers = self._state.numbers
-        share = float(numbers[experts.SHARE_SAME])
-        pseudo = experts.NEAR_PSEUDO
-        same = [
-            (float(numbers[place + 1]) + pseudo * share) / (float(numbers[place + 2]) + pseudo)
-            for place in (experts.PRIOR_NEAR, experts.OWN_NEAR)
-        ]
-        return trust_in_prior(same[0], same[1], share)
+    def _is_calibrated(self) -> bool:
+        """Whether the experts have been judged; during the warm-up they are not."""
+        return bool(self._state.fits[0, platt.MEAN_DISTANCE] > 0.0)
+
+    @property
+    def prior_trust(self) -> float:
+        """The trust in the prior distance, 0 to 1; see ``metric_regularization.prior_trust``."""
+        scalars, pseudo_count = self._state.scalars, experts.NEAR_PSEUDO_COUNT
+        similar_rate = float(scalars[experts.SIMILAR_RATE])
+        by_prior, by_ensemble = (
+            (float(scalars[bound + 1]) + pseudo_count * similar_rate) / (float(scalars[bound + 2]) + pseudo_count)
+            for bound in (experts.PRIOR_BOUND, experts.ENSEMBLE_BOUND)
+        )
+        return prior_trust(by_prior, by_ensemble, similar_rate)
 
     def log_odds(self, U: Floats, round_state: RoundState) -> Floats:
-        """The ensemble's log odds of "same" for each of the differences."""
-        if not self._has_begun:
+        """Return the ensemble's log odds of "same" for each difference, a row of U."""
+        if not self._is_calibrated:
             return np.zeros(len(U))
-        mixed, offset = self._mixture(round_state)
-        scaled = U * self._state.numbers[experts.UNIT]
-        odds = offset - np.einsum("ij,jk,ik->i", scaled, mixed, scaled)
-        return np.asarray(np.clip(odds, -platt.MOST_ODDS, platt.MOST_ODDS))
+        mean_matrix, offset = self._average_experts(round_state)
+        scaled = U * self._state.scalars[experts.UNIT]
+        odds = offset - np.einsum("ij,jk,ik->i", scaled, mean_matrix, scaled)
+        return np.asarray(np.clip(odds, -platt.MAX_LOG_ODDS, platt.MAX_LOG_ODDS))
 
     def drift(self, round_state: RoundState) -> float:
-        """How fast the metric moves: by which part of its size it has changed per round, over the last 64 or so."""
-        return float(self._state.numbers[experts.DRIFT])
+        """Return the relative change of the metric per round, between the last two snapshots, 64 rounds apart."""
+        return float(self._state.scalars[experts.DRIFT])
 
     @property
     def changes(self) -> list[Change]:
-        """The last changes of the question that answers have shown."""
-        return changes_of(self._state.evidence, self._state.changes)
+        """The last changes of the question that were detected, oldest first."""
+        return read_changes(self._state.cusum, self._state.changes)
 
-    def _mixture(self, round_state: RoundState) -> tuple[Floats, float]:
-        """What experts say on average, in the unit of the first pairs."""
-        mixed = np.empty((self._n, self._n))
-        offset = experts.mixture(self._state, self._comid._state.M, round_state.records.copy(), self._n, mixed)
-        return mixed, float(offset)
+    def _average_experts(self, round_state: RoundState) -> tuple[Floats, float]:
+        """Return the weighted mean of the experts' matrices, in the unit of the first pairs, and of their offsets."""
+        mean_matrix = np.empty((self._n, self._n))
+        records = round_state.records.copy()
+        offset = experts.average_experts(self._state, self._comid._state.M, records, self._n, mean_matrix)
+        return mean_matrix, float(offset)
 
-    def _prior(self) -> Floats:
-        """The priors' distance, weighed by how well each has done, and 1 on average."""
+    def _prior_matrix(self) -> Floats:
+        """Return the mean of the priors' matrices, weighted by their likelihoods; its mean squared distance is 1."""
         state = self._state
-        shares = np.exp(state.priors - state.priors.max())
+        shares = np.exp(state.prior_scores - state.prior_scores.max())
         shares /= shares.sum()
-        first = len(state.keeps) + len(COMID_STEPS)
-        plain, by_spread, whitened = shares / state.fits[first : first + len(PRIORS), platt.LEVEL]
-        inverse = np.divide(1.0, state.spread, out=np.zeros(self._n), where=state.spread > 0.0)
-        prior: Floats = np.diag(plain + by_spread * inverse)
+        first = len(state.decays) + len(COMID_STEPS)
+        euclidean, standardized, whitened = shares / state.fits[first : first + len(PRIORS), platt.MEAN_DISTANCE]
+        inverse = np.divide(1.0, state.mean_squares, out=np.zeros(self._n), where=state.mean_squares > 0.0)
+        prior: Floats = np.diag(euclidean + standardized * inverse)
         prior += whitened * (state.counts[-1] + experts.RIDGE_ALL) * state.P[-1]
         return prior
 
     def state(self) -> tuple[Arrays, Metadata]:
-        """All that later rounds depend on."""
+        """Return copies of all arrays that later rounds depend on, and metadata."""
         arrays, metadata = self._comid.state()
-        own = {name: getattr(self._state, name).copy() for name in _KEPT}
+        own = {saved.key: getattr(self._state, field).copy() for field, saved in _SAVED_ARRAYS.items()}
         return {**own, **add_prefix("comid", arrays)}, {"engine": self.engine, "comid": metadata}
 
     def with_state(self, saved: StateReader, round_state: RoundState) -> Self:
-        """A bank as it was when ``state`` was called; this one, which has not learned yet, stays as it is."""
+        """Return a bank with a state from ``state``; this bank, which must not have learned yet, stays unchanged."""
         bank = deepcopy(self)
         saved.expect("engine", self.engine)
-        for name, limits in _KEPT.items():
-            array = getattr(bank._state, name)
-            array[...] = saved.array_like(name, array, *limits)
-        _check(bank._state)
+        for field, (key, at_least, at_most) in _SAVED_ARRAYS.items():
+            array = getattr(bank._state, field)
+            array[...] = saved.array_like(key, array, at_least, at_most)
+        _check_state(bank._state)
         learners = RoundState(round_state.round, (), np.ones(len(COMID_STEPS)), np.ones(len(COMID_STEPS)))
         bank._comid = bank._comid.with_state(saved.section("comid"), learners)
         bank._learned = True
         return bank
 
 
-def _check(state: State) -> None:
-    """Refuse what no rounds can have left; limits of whole arrays have been looked at."""
-    fits, begun = state.fits, bool(state.fits.any())
-    most, least = platt.MOST_ODDS, platt.LEAST_LEVEL if begun else 0.0
-    curves = fits[:, [platt.CURVE_OFFSET, platt.CURVE_SLOPE]]
+def _too_far_apart(t: int) -> LearnerError:
+    problem = "could not learn from the pair (it is too far apart: its squared length is 1e250 or more)"
+    return LearnerError(FixedExperts([1.0]).scale(0), t, problem)
+
+
+def _check_state(state: State) -> None:
+    """Raise ValueError for a combination of values that no rounds can produce; each array's limits were checked."""
+    fits, calibrated = state.fits, bool(state.fits.any())
+    limit, min_mean = platt.MAX_LOG_ODDS, platt.MIN_MEAN_DISTANCE if calibrated else 0.0
+    hessian = fits[:, [platt.HESSIAN_OFFSET, platt.HESSIAN_SLOPE]]
     if (
-        not (np.abs(fits[:, platt.OFFSET]) <= most).all()
-        or not ((fits[:, platt.SLOPE] >= 0.0) & (fits[:, platt.SLOPE] <= most)).all()
-        or not (fits[:, platt.LEVEL] >= least).all()
-        or not (curves > 0.0 if begun else curves == 0.0).all()
+        not (np.abs(fits[:, platt.OFFSET]) <= limit).all()
+        or not ((fits[:, platt.SLOPE] >= 0.0) & (fits[:, platt.SLOPE] <= limit)).all()
+        or not (fits[:, platt.MEAN_DISTANCE] >= min_mean).all()
+        or not (hessian > 0.0 if calibrated else hessian == 0.0).all()
     ):
-        raise ValueError("what was kept as 'fits' holds a calibration that is none")
-    if state.numbers[experts.UNIT] < 0.0 or (begun and state.numbers[experts.UNIT] == 0.0):
-        raise ValueError(
-            f"what was kept as 'numbers' holds a unit of {state.numbers[experts.UNIT]}; above 0 is expected"
-        )
+        raise ValueError("saved array 'fits' holds an impossible calibration")
+    unit = state.scalars[experts.UNIT]
+    if unit < 0.0 or (calibrated and unit == 0.0):
+        raise ValueError(f"saved array 'numbers' holds the unit {unit}; expected a number above 0")
 
 
-def _in_odds(squares: Floats, odds: Floats) -> tuple[float, float]:
-    """The slope and the offset by which ``offset - slope d^2`` is nearest to log odds that were given.
+def _fit_log_odds(squares: Floats, odds: Floats) -> tuple[float, float]:
+    """Return the slope and offset of the least-squares fit of ``offset - slope * d^2`` to log odds.
 
-    Where those are near 0 it matters most.
+    Log odds near 0 get the largest weights, because errors matter most there.
     """
     weights, largest = 1.0 / (1.0 + np.square(odds)), float(squares.max())
-    if not largest > 1e-300:  # no pair has differed lately; the matrix is in log odds already
-        return 1.0, max(float(np.average(odds, weights=weights)), _SMALLEST_THRESHOLD)
+    if not largest > 1e-300:  # no recent pair has differed; the matrix is already in units of log odds
+        return 1.0, max(float(np.average(odds, weights=weights)), _MIN_THRESHOLD)
     squares = squares / largest
-    mean, middle = np.average(squares, weights=weights), np.average(odds, weights=weights)
-    spread = np.average(np.square(squares - mean), weights=weights)
-    slope = -np.average((squares - mean) * (odds - middle), weights=weights) / spread if spread > 0.0 else 0.0
-    if not slope * mean > 1e-6:  # nothing has been told apart yet
-        slope = 1.0 / max(mean, 1e-300)
-    return float(slope / largest), max(float(middle + slope * mean), _SMALLEST_THRESHOLD)
+    mean_square, mean_odds = np.average(squares, weights=weights), np.average(odds, weights=weights)
+    variance = np.average(np.square(squares - mean_square), weights=weights)
+    covariance = np.average((squares - mean_square) * (odds - mean_odds), weights=weights)
+    slope = -covariance / variance if variance > 0.0 else 0.0
+    if not slope * mean_square > 1e-6:  # the log odds do not depend on the distance yet
+        slope = 1.0 / max(mean_square, 1e-300)
+    return float(slope / largest), max(float(mean_odds + slope * mean_square), _MIN_THRESHOLD)

@@ -1,4 +1,4 @@
-"""Change: a round at which the question seems to have changed."""
+"""Change: a detected change of the question, as the CUSUM test reports it."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ from math import exp
 from typing import NamedTuple
 
 from ocelad._typing import Floats
-from ocelad.adaptive.kernels.cusum import BEGAN, FOUND, N_CHANGES, STRENGTH
+from ocelad.adaptive.kernels.cusum import DETECTED, N_CHANGES, START, STRENGTH
 
-#: How many of the last changes are remembered.
-MOST_CHANGES = 100
+#: Number of changes that are kept.
+MAX_CHANGES = 100
 
 
 class Change(NamedTuple):
-    """A change of what is similar, as answers have shown it.
+    """A change of the question, that is, of what the answers call similar.
 
     Attributes
     ----------
     round : int
-        From about which round on answers spoke against what was known.
+        Estimated first round of the change: the answers contradict the predictions from here on.
     confidence : float
-        One minus the probability that chance alone, beginning at that round, makes answers speak against it so much.
-        Of many rounds some are such by chance.
+        One minus the probability that answers from this round on contradict the predictions as much by chance. Over
+        many rounds, a few such detections are expected by chance.
     noticed : int
-        In which round that was clear enough to be told.
+        Round of the detection.
 
     Examples
     --------
-    >>> Change(round=1001, confidence=0.98, noticed=1013).noticed - 1001
+    >>> change = Change(round=1001, confidence=0.98, noticed=1013)
+    >>> change.noticed - change.round
     12
     """
 
@@ -36,11 +37,10 @@ class Change(NamedTuple):
     noticed: int
 
 
-def changes_of(evidence: Floats, changes: Floats) -> list[Change]:
-    """The last changes, the first of them first."""
-    count = int(evidence[N_CHANGES])
-    places = [at % len(changes) for at in range(max(0, count - len(changes)), count)]
+def read_changes(cusum: Floats, changes: Floats) -> list[Change]:
+    """Return the detected changes, oldest first; ``changes`` is a ring buffer of the last ones."""
+    count = int(cusum[N_CHANGES])
+    rows = [i % len(changes) for i in range(max(0, count - len(changes)), count)]
     return [
-        Change(int(changes[at, BEGAN]), 1.0 - exp(-float(changes[at, STRENGTH])), int(changes[at, FOUND]))
-        for at in places
+        Change(int(changes[i, START]), 1.0 - exp(-float(changes[i, STRENGTH])), int(changes[i, DETECTED])) for i in rows
     ]

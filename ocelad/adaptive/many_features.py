@@ -1,4 +1,4 @@
-"""Many features, or sparse ones: RICE alone, in a unit that the first pairs set, and with one calibration."""
+"""The adaptive method for many or sparse features: RICE in a unit set by the first pairs, with one Platt scaling."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any, Self
 import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
-from ocelad.adaptive.change_detection import MOST_CHANGES, Change, changes_of
-from ocelad.adaptive.kernels import platt
-from ocelad.adaptive.kernels.cusum import N_EVIDENCE, look_for_change
+from ocelad.adaptive.change_detection import MAX_CHANGES, Change, read_changes
+from ocelad.adaptive.kernels import cusum, platt
 from ocelad.engines.build import build_bank
 from ocelad.engines.choose import choose_engine
 from ocelad.engines.metric_bank import MetricBank
@@ -25,13 +24,14 @@ from ocelad.ensemble.weighting import EnsembleConfig
 from ocelad.metric import Metric
 from ocelad.pairs import Event, Events, Pair, SparseVector, as_event, as_sparse
 
-#: At most so many directions per learner.
-MOST_DIRECTIONS = 30
-# The squared length for which RICE's step size is made; and of how many pairs the usual one is the median.
-USUAL_SQUARE, WATCHED = 40.0, 8
-_SMALLEST_THRESHOLD = 1e-9
-# Which arrays are kept, and between what limits.
-_KEPT: dict[str, tuple[float, float]] = {
+#: Rank limit of each learner's metric.
+MAX_RANK = 30
+# The first WARMUP_ROUNDS pairs set the unit, in which their median squared length is the one that RICE's step size is
+# made for.
+USUAL_SQUARE, WARMUP_ROUNDS = 40.0, 8
+_MIN_THRESHOLD = 1e-9
+# The limits of the saved arrays.
+_SAVED_ARRAYS: dict[str, tuple[float, float]] = {
     "fits": (-inf, inf),
     "evidence": (0.0, 2.0**53),
     "changes": (0.0, 2.0**53),
@@ -39,86 +39,86 @@ _KEPT: dict[str, tuple[float, float]] = {
 }
 
 
-def wide_tracker(n_features: int, sparse: bool, settings: dict[str, Any]) -> Ocelad[Event | Pair, Metric]:
-    """The tracker that ``track_adaptive`` makes for many features."""
-    engine = choose_engine(n_features, Rice(max_rank=MOST_DIRECTIONS), sparse=sparse)
-    bank, _ = build_bank(n_features, Rice(engine=engine, max_rank=MOST_DIRECTIONS), Schedule())
-    return Ocelad(Watching(bank, n_features), settings=settings)
+def track_many_features(n_features: int, sparse: bool, settings: dict[str, Any]) -> Ocelad[Event | Pair, Metric]:
+    """Return the tracker that ``track_adaptive`` uses for many or sparse features."""
+    engine = choose_engine(n_features, Rice(max_rank=MAX_RANK), sparse=sparse)
+    bank, _ = build_bank(n_features, Rice(engine=engine, max_rank=MAX_RANK), Schedule())
+    return Ocelad(UnitWarmupBank(bank, n_features), settings=settings)
 
 
-class Watching(MarginBank, MetricBank):
-    """While the first pairs are only watched; then a ``WideBank`` takes over.
+class UnitWarmupBank(MarginBank, MetricBank):
+    """Stores the first pairs, which set the unit, and is then replaced by a ``CalibratedRiceBank``.
 
     Parameters
     ----------
     learners : CompiledBank
-        RICE's, that will learn.
+        The learners of the ``CalibratedRiceBank``.
     n_features : int
     """
 
     def __init__(self, learners: Any, n_features: int) -> None:
         self._learners, self._n = learners, n_features
-        self._watched: tuple[Event, ...] = ()
+        self._pairs: tuple[Event, ...] = ()
         self.engine = learners.engine
         self.last_margins = np.empty(0)
 
     def start(self, round_state: RoundState) -> Any:
-        """Start the scales; when enough pairs have been seen, the bank that learns, and has learned from those."""
+        """Start the scales; return this bank or, after the warm-up, the bank that has learned from the stored pairs."""
         self._learners.start(round_state)
-        squares = [square for square in map(_square, self._watched) if square > 0.0]
-        if len(self._watched) < WATCHED or not squares:
+        squares = [square for square in map(_squared_length, self._pairs) if square > 0.0]
+        if len(self._pairs) < WARMUP_ROUNDS or not squares:
             return self
-        bank = WideBank(self._learners, self._n, float(np.sqrt(USUAL_SQUARE / np.median(squares))))
-        for event in self._watched:
+        bank = CalibratedRiceBank(self._learners, self._n, float(np.sqrt(USUAL_SQUARE / np.median(squares))))
+        for event in self._pairs:
             bank.observe(event, round_state)
         return bank
 
     def observe(self, event: Event | Pair, round_state: RoundState) -> tuple[Floats, Self]:
-        """Note how far apart the pair is; nobody loses anything."""
+        """Store the pair; return losses of 0, and this bank."""
         event = as_event(event, self._n)
-        square = _square(event)
-        if not 1e-100 < square < 1e100 and square != 0.0:  # of any two, one in the unit of the other does not overflow
-            raise LearnerError(
-                round_state.starting[0] if round_state.starting else Schedule().scale(0), round_state.round, _TOO_FAR
-            )
-        self._watched = (*self._watched[1 - WATCHED :], event)
+        square = _squared_length(event)
+        if not 1e-100 < square < 1e100 and square != 0.0:  # keeps ratios of squared lengths finite
+            scale = round_state.starting[0] if round_state.starting else Schedule().scale(0)
+            problem = "could not learn from the pair (its squared length is not between 1e-100 and 1e100)"
+            raise LearnerError(scale, round_state.round, problem)
+        self._pairs = (*self._pairs[1 - WARMUP_ROUNDS :], event)
         self.last_margins = np.zeros(round_state.n_active)
         return np.zeros(round_state.n_active), self
 
     def mix(self, round_state: RoundState) -> Metric:
-        """What learning starts from."""
+        """Return the learners' initial metric."""
         return self._learners.mix(round_state)  # type: ignore[no-any-return]
 
     def log_odds(self, U: Any, round_state: RoundState) -> Floats:
-        """Nothing is known yet: 0."""
+        """Return 0 for each difference: nothing is known during the warm-up."""
         return np.zeros(U.shape[0])
 
     def drift(self, round_state: RoundState) -> float:
-        """Not known."""
+        """Return NaN: the drift is not computed."""
         return np.nan
 
     @property
     def changes(self) -> list[Change]:
-        """None."""
+        """The detected changes: an empty list during the warm-up."""
         return []
 
     def state(self) -> tuple[Arrays, Metadata]:
-        """All that later rounds depend on."""
+        """Return all that later rounds depend on: the stored pairs, and the learners' arrays and metadata."""
         arrays, metadata = self._learners.state()
-        watched = [as_sparse(event.u, self._n) for event in self._watched]
+        pairs = [as_sparse(event.u, self._n) for event in self._pairs]
         own = {
-            "watched_y": np.array([event.y for event in self._watched]),
-            "watched_row": np.repeat(np.arange(len(watched)), [len(u.indices) for u in watched]).astype(np.int64),
-            "watched_column": np.concatenate([np.empty(0, np.int64), *(u.indices for u in watched)]).astype(np.int64),
-            "watched_value": np.concatenate([np.empty(0), *(u.values for u in watched)]),
+            "watched_y": np.array([event.y for event in self._pairs]),
+            "watched_row": np.repeat(np.arange(len(pairs)), [len(u.indices) for u in pairs]).astype(np.int64),
+            "watched_column": np.concatenate([np.empty(0, np.int64), *(u.indices for u in pairs)]).astype(np.int64),
+            "watched_value": np.concatenate([np.empty(0), *(u.values for u in pairs)]),
         }
         return {**own, **add_prefix("rice", arrays)}, {"engine": self.engine, "rice": metadata}
 
     def with_state(self, saved: StateReader, round_state: RoundState) -> Any:
-        """A bank as it was when ``state`` was called: this one, or the one that follows."""
+        """Return the bank whose ``state`` was saved: one like this or the ``CalibratedRiceBank`` that replaced it."""
         saved.expect("engine", self.engine)
         if saved.size("factor"):
-            return WideBank(self._learners, self._n, 1.0).with_state(saved, round_state)
+            return CalibratedRiceBank(self._learners, self._n, 1.0).with_state(saved, round_state)
         bank = copy(self)
         y = saved.floats("watched_y", (None,), -1.0, 1.0)
         size = saved.size("watched_value")
@@ -126,48 +126,46 @@ class Watching(MarginBank, MetricBank):
         columns = saved.integers("watched_column", (size,), 0, self._n - 1)
         U = np.zeros((len(y), self._n))
         U[rows, columns] = saved.floats("watched_value", (size,))
-        bank._watched = tuple(Event(as_sparse(u, self._n), label) for u, label in zip(U, y.tolist(), strict=True))
+        bank._pairs = tuple(Event(as_sparse(u, self._n), label) for u, label in zip(U, y.tolist(), strict=True))
         bank._learners = self._learners.with_state(saved.section("rice"), round_state)
         return bank
 
 
-class WideBank(ReplayBank, MetricBank):
-    """RICE's learners on differences of the usual length; its log odds are calibrated as those of any expert.
+class CalibratedRiceBank(ReplayBank, MetricBank):
+    """RICE's learners on scaled differences; Platt scaling turns the ensemble's margins into log odds.
 
     Parameters
     ----------
     learners : CompiledBank
     n_features : int
     factor : float
-        What differences are multiplied by.
+        Factor of all differences.
     """
 
     def __init__(self, learners: Any, n_features: int, factor: float) -> None:
         self._learners, self._n = learners, n_features
         self._factor = np.array([factor])
         self._fits = np.zeros((1, platt.N_COLUMNS))
-        platt.begin_fit(self._fits, 0, 0.0, 1.0, 1.0)
-        self._evidence, self._changes = np.zeros(N_EVIDENCE), np.zeros((MOST_CHANGES, 3))
+        platt.init_fit(self._fits, 0, 0.0, 1.0, 1.0)
+        self._cusum, self._changes = np.zeros(cusum.N_FIELDS), np.zeros((MAX_CHANGES, 3))
         self.engine = learners.engine
         self.last_margins = np.empty(0)
 
     def start(self, round_state: RoundState) -> Self:
-        """Give the scales that start what they start from."""
+        """Start the learners of the scales that begin an interval."""
         self._learners.start(round_state)
         return self
 
     def observe(self, event: Event | Pair, round_state: RoundState) -> tuple[Floats, Self]:
-        """What each learner lost on the event; each has learned from it."""
+        """Update every learner on the event; return their losses before the update, and this bank."""
         event, factor = as_event(event, self._n), float(self._factor[0])
         u = event.u._replace(values=factor * event.u.values) if isinstance(event.u, SparseVector) else factor * event.u
         losses, self._learners = self._learners.observe(Event(u, event.y), round_state)
-        margin = ensemble_value(
-            round_state.weights, self._learners.last_margins, round_state.n_active, NONE_DRAWN
-        )  # as in a replay, to the bit
+        # The same function as in a replay, for the same bits.
+        margins, n_active = self._learners.last_margins, round_state.n_active
+        margin = ensemble_value(round_state.weights, margins, n_active, NONE_DRAWN)
         calibrated = self._calibrate(np.array([margin]), np.array([event.y]), round_state.round)
-        self.last_margins = np.full(
-            round_state.n_active, calibrated[0]
-        )  # there is one calibration, of what is said together
+        self.last_margins = np.full(n_active, calibrated[0])  # only the ensemble is calibrated, not each learner
         return losses, self
 
     def can_replay(self, config: EnsembleConfig) -> bool:
@@ -177,7 +175,10 @@ class WideBank(ReplayBank, MetricBank):
     def replay(
         self, events: Any, round_state: RoundState, config: EnsembleConfig
     ) -> tuple[RoundState, Floats, LearnerError | None]:
-        """Play a round on each of the events; the turn after them, and the margins in calibrated log odds."""
+        """Play a round on each event.
+
+        Returns the state of the next round, the margins in calibrated log odds, and an error if an event was refused.
+        """
         scaled = Events(events.U * float(self._factor[0]), events.y)
         after, margins, error = self._learners.replay(scaled, round_state, config)
         done = after.round - round_state.round
@@ -185,57 +186,54 @@ class WideBank(ReplayBank, MetricBank):
         return after, margins, error
 
     def _calibrate(self, margins: Floats, y: Floats, t: int) -> Floats:
-        """Margins in calibrated log odds, each by what was known before it; and learn from them."""
+        """Return the margins in calibrated log odds; update the calibration and the CUSUM test after each."""
         calibrated = np.empty(len(margins))
-        for at, (margin, label) in enumerate(zip(margins.tolist(), y.tolist(), strict=True)):
-            odds = platt.odds_of(self._fits, 0, -margin * label)
-            calibrated[at] = odds * label
-            look_for_change(self._evidence, self._changes, odds, label, t + at)
-            platt.fit(self._fits, 0, -margin * label, odds, label, t + at, False)
+        for i, (margin, label) in enumerate(zip(margins.tolist(), y.tolist(), strict=True)):
+            odds = platt.log_odds(self._fits, 0, -margin * label)
+            calibrated[i] = odds * label
+            cusum.update_cusum(self._cusum, self._changes, odds, label, t + i)
+            platt.newton_step(self._fits, 0, -margin * label, odds, label, t + i, False)
         return calibrated
 
     def mix(self, round_state: RoundState) -> Metric:
-        """The metric that is played: ``threshold - d^2`` are the log odds of "same"."""
+        """Return the ensemble's metric, scaled so that ``threshold - d^2`` are the log odds of "same"."""
         metric: Metric = self._learners.mix(round_state)
         slope = max(float(self._fits[0, platt.SLOPE]), 1e-6)
-        threshold = max(float(self._fits[0, platt.OFFSET]) + slope * metric.threshold, _SMALLEST_THRESHOLD)
+        threshold = max(float(self._fits[0, platt.OFFSET]) + slope * metric.threshold, _MIN_THRESHOLD)
         return metric.scaled(float(self._factor[0]) ** 2 * slope, threshold)
 
     def log_odds(self, U: Any, round_state: RoundState) -> Floats:
-        """The ensemble's log odds of "same" for each of the differences."""
+        """Return the ensemble's log odds of "same" for each difference, a row of U."""
         metric: Metric = self._learners.mix(round_state)
         squares = np.asarray(metric.squared_length(U * float(self._factor[0])))
-        return np.array([platt.odds_of(self._fits, 0, square - metric.threshold) for square in squares.tolist()])
+        return np.array([platt.log_odds(self._fits, 0, square - metric.threshold) for square in squares.tolist()])
 
     def drift(self, round_state: RoundState) -> float:
-        """Not known: no two metrics are held at a time."""
+        """Return NaN: the drift is not computed, because no earlier metric is stored."""
         return np.nan
 
     @property
     def changes(self) -> list[Change]:
-        """The last changes of the question that answers have shown."""
-        return changes_of(self._evidence, self._changes)
+        """The last changes of the question that were detected, oldest first."""
+        return read_changes(self._cusum, self._changes)
 
-    def _own(self) -> dict[str, Floats]:
-        return {"fits": self._fits, "evidence": self._evidence, "changes": self._changes, "factor": self._factor}
+    def _own_arrays(self) -> dict[str, Floats]:
+        return {"fits": self._fits, "evidence": self._cusum, "changes": self._changes, "factor": self._factor}
 
     def state(self) -> tuple[Arrays, Metadata]:
-        """All that later rounds depend on."""
+        """Return copies of all arrays that later rounds depend on, and metadata."""
         arrays, metadata = self._learners.state()
-        own = {name: array.copy() for name, array in self._own().items()}
+        own = {name: array.copy() for name, array in self._own_arrays().items()}
         return {**own, **add_prefix("rice", arrays)}, {"engine": self.engine, "rice": metadata}
 
     def with_state(self, saved: StateReader, round_state: RoundState) -> Self:
-        """A bank as it was when ``state`` was called."""
+        """Return a bank with a state from ``state``."""
         bank = type(self)(self._learners.with_state(saved.section("rice"), round_state), self._n, 1.0)
-        for name, array in bank._own().items():
-            array[...] = saved.array_like(name, array, *_KEPT[name])
+        for name, array in bank._own_arrays().items():
+            array[...] = saved.array_like(name, array, *_SAVED_ARRAYS[name])
         return bank
 
 
-def _square(event: Event) -> float:
+def _squared_length(event: Event) -> float:
     values = event.u.values if isinstance(event.u, SparseVector) else event.u
     return float(np.square(values).sum())
-
-
-_TOO_FAR = "could not learn from the pair (its squared length is not between 1e-100 and 1e100)"

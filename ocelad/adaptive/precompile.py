@@ -1,4 +1,4 @@
-"""Compile every kernel ahead of its use."""
+"""Ahead-of-time compilation of the kernels of the engines and of the adaptive ensemble."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ocelad.pairs import Events, Relatives
 
 
 def precompile_engines() -> None:
-    """Compile every kernel, or load it from the disk."""
+    """Compile every kernel, or load it from the disk cache."""
     pairs, relatives = Events(np.eye(3), np.array([1.0, -1.0, 1.0])), Relatives(np.eye(3), np.ones((3, 3)))
-    # The engines "blocked" and "sparse" use the kernels of "lowrank"; a diagonal metric has the same ones for both.
-    warmed: list[tuple[Ocelad[Any, Metric], Events | Relatives]] = [
+    # The engines "blocked" and "sparse" use the kernels of "lowrank"; the diagonal kernel serves both kinds of events.
+    trackers: list[tuple[Ocelad[Any, Metric], Events | Relatives]] = [
         (track_metric(3, engine="fullrank"), pairs),
         (track_metric(3, engine="lowrank"), pairs),
         (track_metric(3, diagonal=True), pairs),
@@ -29,7 +29,7 @@ def precompile_engines() -> None:
     adaptive.replay(Events(np.tile(np.eye(3), (4, 1)), np.tile([1.0, -1.0, 1.0], 4)))
     assert isinstance(adaptive.bank, AdaptiveBank)
     adaptive.bank.log_odds(np.eye(3), adaptive.round_state)
-    for tracker, events in warmed:
+    for tracker, events in trackers:
         tracker.replay(events)
         for event in events:
             tracker.step(event)

@@ -8,10 +8,10 @@ import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad.engines.basis import BasisVectors, Combination, DenseVectors, SparseVectors
-from ocelad.engines.compiled_bank import KernelArgs
 from ocelad.engines.kernels import rounds
-from ocelad.engines.kernels.eigenform import oblique_next
-from ocelad.engines.kernels.lowrank import MOST_OBLIQUE, Basis
+from ocelad.engines.kernels.eigenform import next_orthogonality_loss
+from ocelad.engines.kernels.lowrank import DEGENERATE_LOSS, Basis
+from ocelad.engines.kernels.rounds import KernelArgs
 from ocelad.engines.kernels.secular import padded
 from ocelad.engines.lowrank_bank import LowRankBank
 from ocelad.ensemble.bank import RoundState
@@ -53,7 +53,8 @@ class BlockedBank(LowRankBank):
         """Return everything that later rounds depend on, including the basis and the pairs of the current block."""
         arrays, metadata = super().state()
         basis, used = self._basis, self._used
-        arrays |= {"offset": basis.offset.copy(), "n_anchors": basis.n_anchors.copy(), "oblique": basis.oblique.copy()}
+        arrays |= {"offset": basis.offset.copy(), "n_anchors": basis.n_anchors.copy()}
+        arrays["oblique"] = basis.orthogonality_loss.copy()
         arrays["squares"] = np.diag(basis.gram)[:used].copy()  # later pairs need no other products
         vectors, metadata["vectors"] = self._vectors.state(used)
         return {**arrays, **add_prefix("vectors", vectors)}, {**metadata, "used": used}
@@ -67,7 +68,7 @@ class BlockedBank(LowRankBank):
         basis = self._basis
         basis.offset[:] = saved.integers("offset", (n_slots,), 0, n_anchors)
         basis.n_anchors[:] = saved.integers("n_anchors", (n_slots,), 0, capacity)
-        basis.oblique[:] = saved.floats("oblique", (n_slots,), at_least=0.0)
+        basis.orthogonality_loss[:] = saved.floats("oblique", (n_slots,), at_least=0.0)
         np.fill_diagonal(basis.gram[:used, :used], saved.floats("squares", (used,), at_least=0.0))
         if (basis.offset + basis.n_anchors).max() > n_anchors:
             raise ValueError(f"saved array 'offset' points beyond the last of {n_anchors} anchors")
@@ -136,8 +137,10 @@ class BlockedBank(LowRankBank):
             z[~in_use] = 0.0
             parts = z @ C
             parts[basis.width :][:row] *= np.sqrt(np.diag(basis.gram)[:row])
-            oblique = oblique_next(basis.oblique[slot], norm2, float(norm2 - z @ z), float(parts @ parts))
-            if in_use.sum() == self._n or oblique < 0.5 * MOST_OBLIQUE:
+            loss = next_orthogonality_loss(
+                basis.orthogonality_loss[slot], norm2, float(norm2 - z @ z), float(parts @ parts)
+            )
+            if in_use.sum() == self._n or loss < 0.5 * DEGENERATE_LOSS:
                 continue
             pairs = np.append(-(z @ C[:, basis.width : basis.width + row]), 1.0)
             part = Combination(offset, -(z @ C[:, :count])[None], pairs[None])
@@ -185,10 +188,10 @@ class BlockedBank(LowRankBank):
             basis.offset[slot], basis.n_anchors[slot] = at, len(anchors)
             at += len(anchors)
         self._vectors.renew(parts, used)
-        basis.oblique[:] += ROUNDING_LOSS
-        for slot in np.flatnonzero(basis.oblique > MAX_ORTHOGONALITY_LOSS):
+        basis.orthogonality_loss[:] += ROUNDING_LOSS
+        for slot in np.flatnonzero(basis.orthogonality_loss > MAX_ORTHOGONALITY_LOSS):
             self._vectors.orthonormalize(int(basis.offset[slot]), int(state.rank[slot]))
-            basis.oblique[slot] = ROUNDING_LOSS
+            basis.orthogonality_loss[slot] = ROUNDING_LOSS
         state.V[:] = 0.0
         for slot in range(len(state.slots)):
             np.fill_diagonal(state.V[state.buffer[slot], : state.rank[slot]], 1.0)
@@ -230,15 +233,19 @@ class BlockedBank(LowRankBank):
             inner=np.zeros((n_slots, self._row_width(capacity))),
             anchor=np.full(n_slots, -1),
             length=np.zeros(n_slots),
-            oblique=np.full(n_slots, ROUNDING_LOSS),
-            next_oblique=np.zeros(n_slots),
+            orthogonality_loss=np.full(n_slots, ROUNDING_LOSS),
+            next_orthogonality_loss=np.zeros(n_slots),
         )
 
     def _copy_basis(self, old: Basis) -> None:
         new = self._basis = self._basis._replace(products=old.products, gram=old.gram)
         n_old = len(old.offset)
         new.offset[:n_old], new.n_anchors[:n_old] = old.offset, old.n_anchors
-        new.anchor[:n_old], new.length[:n_old], new.oblique[:n_old] = old.anchor, old.length, old.oblique
+        new.anchor[:n_old], new.length[:n_old], new.orthogonality_loss[:n_old] = (
+            old.anchor,
+            old.length,
+            old.orthogonality_loss,
+        )
 
 
 class SparseBank(BlockedBank):

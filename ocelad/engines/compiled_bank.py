@@ -15,6 +15,7 @@ import numpy as np
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad._validation import check_choice
 from ocelad.engines.kernels import rounds
+from ocelad.engines.kernels.rounds import KernelArgs
 from ocelad.engines.metric_bank import MetricLearnerBank
 from ocelad.ensemble.bank import Finest, LearnerError, ReplayBank, RoundState, Starts
 from ocelad.ensemble.sampling import uniforms
@@ -35,31 +36,6 @@ LOSS_CODES: dict[LossName, int] = {
 
 # The number of events that are prepared at a time; it bounds the memory for their prepared form.
 PREPARED_EVENTS = 4096
-
-
-class KernelArgs(NamedTuple):
-    """The arguments of a kernel that plays rounds t, t + 1, ... on rows first .. last - 1, in the kernels' order.
-
-    Kernels take them one by one: numba needs about 1 us longer to unpack a tuple of them, in every step.
-    """
-
-    y: Floats  # the labels of all rows; 1 for relative comparisons
-    first: int
-    last: int
-    t: int
-    shortest_interval: int  # with t and max_scales, it determines which scales are active and which start
-    max_scales: int
-    weights: Floats  # the weights of the next round (row 0) and those before its starts (row 1)
-    rates: Floats  # eta_I of every scale
-    losses: Floats  # output: each learner's loss in the last round
-    learner_margins: Floats  # output: each learner's margin in the last round
-    margins: Floats  # output: the ensemble's margin on each row, unless observe_only
-    observe_only: bool  # play one round and leave the weights and the starts to the caller
-    step_factors: Floats  # the factor of all step sizes in rounds t, t + 1, ...
-    records: Floats  # the records of the weighting, unless they are the weights
-    weighting: int  # the code of the weighting
-    largest_loss: float  # a parameter of the weighting
-    uniforms: Floats  # the random numbers that draw a learner in rounds t, t + 1, ...; empty if learners are averaged
 
 
 class EnsembleArrays(NamedTuple):
@@ -212,7 +188,7 @@ class CompiledBank(ReplayBank, MetricLearnerBank):
 
     def pick(self, j: int, round_state: RoundState) -> Metric:
         """Return the metric of the learner of scale j, with the number of rounds played."""
-        return self.learner(j).at(round_state.round - 1)
+        return self.learner(j).with_round(round_state.round - 1)
 
     def metrics(self, round_state: RoundState) -> list[Metric]:
         """Return the metrics of the active learners, the finest scale first."""
@@ -299,7 +275,7 @@ class CompiledBank(ReplayBank, MetricLearnerBank):
         self._has_learned = True
         while True:
             _, outcome = self._run_kernel(rows, args)
-            if outcome != rounds.NO_ROOM:
+            if outcome != rounds.RANK_FULL:
                 break
             self._grow_capacity()
         if outcome != rounds.PLAYED:
@@ -335,9 +311,9 @@ class CompiledBank(ReplayBank, MetricLearnerBank):
                 )
                 following, outcome = self._run_kernel(rows, args)
                 t, done, first = t + following - first, done + following - first, following
-                if outcome == rounds.NO_ROOM:
+                if outcome == rounds.RANK_FULL:
                     self._grow_capacity()
-                elif outcome == rounds.NO_SCALE:
+                elif outcome == rounds.START_IN_PYTHON:
                     self.start(ensemble.round_state(t, schedule))
                 elif outcome != rounds.PLAYED:
                     error = self._error(outcome, t)

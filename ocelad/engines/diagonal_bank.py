@@ -8,9 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad.engines.compiled_bank import LOSS_CODES, CompiledBank, KernelArgs
+from ocelad.engines.compiled_bank import LOSS_CODES, CompiledBank
 from ocelad.engines.kernels import diagonal
 from ocelad.engines.kernels.diagonal import CARRY, ENSEMBLE, LANES, RESET, UNKNOWN, Settings, State
+from ocelad.engines.kernels.rounds import KernelArgs
 from ocelad.ensemble.bank import Finest, RoundState, Starts
 from ocelad.ensemble.schedule import Schedule
 from ocelad.ensemble.state_reader import StateReader
@@ -87,11 +88,11 @@ class DiagonalBank(CompiledBank):
         self._settings = Settings(
             loss=LOSS_CODES[loss],
             rho=float(shrinkage),
-            pull=1.0 if events == "pairs" else 0.0,
+            threshold_slope=1.0 if events == "pairs" else 0.0,
             finest=FINEST_CODES[finest],
             steps=np.empty(0),
-            weight=self._initial[0],
-            threshold=self._initial[1],
+            initial_weight=self._initial[0],
+            initial_threshold=self._initial[1],
         )
         # Frequent enough for the accuracy of the deferred shrinkage, rare enough to cost each pair only a few features.
         self.repair_interval = max(1024, n_features // 4)
@@ -126,14 +127,7 @@ class DiagonalBank(CompiledBank):
         return Rows(np.array([0, len(indices)]), indices.copy(), np.square(values))
 
     def _play(self, rows: Any, args: KernelArgs) -> tuple[int, int]:
-        return diagonal.play(
-            self._state,
-            self._settings,
-            rows.indptr,
-            rows.indices,
-            rows.squares,
-            *args,
-        )
+        return diagonal.play(self._state, self._settings, rows.indptr, rows.indices, rows.squares, args)
 
     def _start_from_below(self, round_state: RoundState) -> None:
         diagonal.start(
@@ -147,7 +141,7 @@ class DiagonalBank(CompiledBank):
     def _repair_rounding(self) -> None:
         """Apply the deferred shrinkage to every weight."""
         if self._settings.rho > 0.0:
-            diagonal.settle(self._state)
+            diagonal.apply_deferred_shrinkage(self._state)
 
     def _set_metric(self, slot: int, metric: Metric) -> None:
         state, weights = self._state, metric.diagonal
@@ -182,11 +176,11 @@ class DiagonalBank(CompiledBank):
         n, n_slots = self._n, (n_active + LANES - 1) // LANES * LANES
         self._settings = self._settings._replace(steps=self._step_sizes(n_slots))
         return State(
-            w=np.full((n, n_slots), self._settings.weight),
+            w=np.full((n, n_slots), self._settings.initial_weight),
             s=np.zeros((n, n_slots)),
             S=np.zeros(n_slots),
-            mu=np.full(n_slots, self._settings.threshold),
-            ceiling=np.full(n_slots, self._settings.weight),
+            mu=np.full(n_slots, self._settings.initial_threshold),
+            ceiling=np.full(n_slots, self._settings.initial_weight),
             slots=np.arange(n_slots),
             # Copying more than half of the features one by one is slower than copying all of them in order.
             touched=np.zeros(n // 2 + 1, dtype=np.int64),

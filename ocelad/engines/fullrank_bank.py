@@ -9,9 +9,10 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad.engines.compiled_bank import LOSS_CODES, CompiledBank, KernelArgs, zero_cancellations
+from ocelad.engines.compiled_bank import LOSS_CODES, CompiledBank, zero_cancellations
 from ocelad.engines.kernels import cholesky, fullrank, rounds
 from ocelad.engines.kernels.fullrank import Settings, State
+from ocelad.engines.kernels.rounds import KernelArgs
 from ocelad.engines.kernels.secular import LANES, padded
 from ocelad.ensemble.bank import Finest, RoundState, Starts
 from ocelad.ensemble.schedule import Schedule
@@ -84,12 +85,12 @@ class FullRankBank(CompiledBank):
             loss=LOSS_CODES[loss],
             max_norm=inf if max_norm is None else float(max_norm),
             finest=rounds.CARRY if finest == "carry" else rounds.REPLACE,
-            starts=SOURCE_CODES[starts],
-            own=SOURCE_CODES[finest],
+            start_source=SOURCE_CODES[starts],
+            finest_source=SOURCE_CODES[finest],
             steps=np.empty(0),
             n=n_features,
-            weight=self._initial[0],
-            threshold=self._initial[1],
+            initial_scale=self._initial[0],
+            initial_threshold=self._initial[1],
         )
         self._state = self._allocate(n_active=1)
 
@@ -101,13 +102,13 @@ class FullRankBank(CompiledBank):
     def mix(self, round_state: RoundState) -> Metric:
         """Return the weighted average of the learners' metrics."""
         matrix, threshold = self._average(round_state.probabilities)
-        return Metric.trusted(matrix, threshold, round_state.round - 1)
+        return Metric.from_trusted_matrix(matrix, threshold, round_state.round - 1)
 
     def learner(self, j: int) -> Metric:
         """Return the metric of the learner of scale j."""
         only = np.zeros(len(self._state.slots))
         only[j] = 1.0
-        return Metric.trusted(*self._average(only))
+        return Metric.from_trusted_matrix(*self._average(only))
 
     def _rows(self, events: Events) -> Floats:
         return _as_kernel_array(events.U.toarray() if events.sparse else events.U)
@@ -122,19 +123,8 @@ class FullRankBank(CompiledBank):
     def _play(self, rows: Any, args: KernelArgs) -> tuple[int, int]:
         if self._events == "relatives":
             near, far = rows
-            return fullrank.play_relatives(
-                self._state,
-                self._settings,
-                near,
-                far,
-                *args[1:],  # without labels
-            )
-        return fullrank.play(
-            self._state,
-            self._settings,
-            rows,
-            *args,
-        )
+            return fullrank.play_relatives(self._state, self._settings, near, far, args)
+        return fullrank.play(self._state, self._settings, rows, args)
 
     def _start_from_below(self, round_state: RoundState) -> None:
         if self._finest != "carry":
@@ -144,7 +134,9 @@ class FullRankBank(CompiledBank):
             else:
                 self._set_metric(
                     spare[0],
-                    Metric.trusted(*self._average(round_state.previous_weights / round_state.previous_weights.sum())),
+                    Metric.from_trusted_matrix(
+                        *self._average(round_state.previous_weights / round_state.previous_weights.sum())
+                    ),
                 )
         fullrank.start(self._state, len(round_state.starting), self._settings.finest)
 
@@ -158,7 +150,7 @@ class FullRankBank(CompiledBank):
         mu[slots] = self._initial[1]
 
     def _start_from_ensemble_or_scratch(self, round_state: RoundState) -> None:
-        fullrank.start_alike(
+        fullrank.start_from_source(
             self._state,
             self._settings,
             len(round_state.starting),

@@ -61,4 +61,4 @@ def _pad(metric: Metric, n_new: int, weight: float) -> Metric:
     n = metric.n_features
     matrix = np.diag(np.full(n + n_new, float(weight)))
     matrix[:n, :n] = metric.matrix
-    return Metric.trusted(matrix, metric.threshold, metric.round)
+    return Metric.from_trusted_matrix(matrix, metric.threshold, metric.round)

@@ -9,10 +9,11 @@ import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad._validation import check_integer
-from ocelad.engines.compiled_bank import LOSS_CODES, CompiledBank, KernelArgs, zero_cancellations
+from ocelad.engines.compiled_bank import LOSS_CODES, CompiledBank, zero_cancellations
 from ocelad.engines.kernels import lowrank, rounds
 from ocelad.engines.kernels.eigenform import N_ORDERS, N_POLES, Work
 from ocelad.engines.kernels.lowrank import Basis, Settings, State
+from ocelad.engines.kernels.rounds import KernelArgs
 from ocelad.engines.kernels.secular import LANES, N_NUMBERS, padded
 from ocelad.ensemble.bank import Finest, RoundState, Starts
 from ocelad.ensemble.schedule import Schedule
@@ -146,7 +147,7 @@ class LowRankBank(CompiledBank):
         rows, scales, base, threshold = self._average(round_state.probabilities)
         if self._n > MAX_MATRIX_FEATURES:
             return Metric.low_rank(base, rows, scales, threshold, round_state.round - 1)
-        return Metric.trusted(_matrix(rows, scales, base), threshold, round_state.round - 1)
+        return Metric.from_trusted_matrix(_matrix(rows, scales, base), threshold, round_state.round - 1)
 
     def learner(self, j: int) -> Metric:
         """Return the metric of the learner of scale j."""
@@ -176,23 +177,8 @@ class LowRankBank(CompiledBank):
     def _play(self, rows: Any, args: KernelArgs) -> tuple[int, int]:
         if self._events == "relatives":
             near, far = rows
-            return lowrank.play_relatives(
-                self._state,
-                self._settings,
-                self._basis,
-                self._work,
-                near,
-                far,
-                *args[1:],  # without labels
-            )
-        return lowrank.play(
-            self._state,
-            self._settings,
-            self._basis,
-            self._work,
-            rows,
-            *args,
-        )
+            return lowrank.play_relatives(self._state, self._settings, self._basis, self._work, near, far, args)
+        return lowrank.play(self._state, self._settings, self._basis, self._work, rows, args)
 
     def _start_from_below(self, round_state: RoundState) -> None:
         if self._finest == "reset":

@@ -99,11 +99,11 @@ class RiceBank(LearnerBank[Event | Relative, Metric], MetricLearnerBank):
 
     def mix(self, round_state: RoundState) -> Metric:
         """Return the weighted average of the learners' metrics, with the number of rounds played."""
-        return super().mix(round_state).at(round_state.round - 1)
+        return super().mix(round_state).with_round(round_state.round - 1)
 
     def pick(self, j: int, round_state: RoundState) -> Metric:
         """Return the metric of the learner of scale j, with the number of rounds played."""
-        return super().pick(j, round_state).at(round_state.round - 1)
+        return super().pick(j, round_state).with_round(round_state.round - 1)
 
     def state(self) -> tuple[Arrays, Metadata]:
         """Return everything that later rounds depend on: each learner's metric."""
@@ -113,7 +113,7 @@ class RiceBank(LearnerBank[Event | Relative, Metric], MetricLearnerBank):
             "rounds": np.array([metric.round for metric in metrics]),
         }
         for j, metric in enumerate(metrics):
-            arrays |= add_prefix(str(j), {name: array.copy() for name, array in metric.held().items()})
+            arrays |= add_prefix(str(j), {name: array.copy() for name, array in metric.arrays().items()})
         return arrays, {"engine": self.engine}
 
     def with_state(self, saved: StateReader, round_state: RoundState) -> Self:
@@ -123,7 +123,7 @@ class RiceBank(LearnerBank[Event | Relative, Metric], MetricLearnerBank):
         rounds = saved.integers("rounds", (round_state.n_active,), 0, 2**62)
         members = []
         for j in range(round_state.n_active):
-            metric = Metric.holding(saved.section(str(j)).remaining_arrays(), float(thresholds[j]), int(rounds[j]))
+            metric = Metric.from_arrays(saved.section(str(j)).remaining_arrays(), float(thresholds[j]), int(rounds[j]))
             expected = self._first.play().n_features
             if metric.n_features != expected or (self.learner is DiagonalComid and not metric.is_diagonal):
                 raise ValueError(f"the saved metric of scale {j} does not fit this bank: {metric}")

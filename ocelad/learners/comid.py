@@ -117,7 +117,7 @@ class Comid:
         """Take one step of equation (4)."""
         slope = self._loss.slope(self._margin(event))
         if slope == 0.0 and self._shrinkage == 0.0:
-            self._metric = self._metric.at(self._metric.round + 1)
+            self._metric = self._metric.with_round(self._metric.round + 1)
             return
         with np.errstate(over="ignore", invalid="ignore"):  # _check_finite raises instead
             gradient = _check_finite(slope * event.gradient(_outer))
@@ -131,7 +131,7 @@ class Comid:
                 norm = size * float(np.linalg.norm(M / size))  # a plain norm overflows at entries of 1e154
                 M *= self._max_norm / max(norm, self._max_norm)
         mu = max(1.0, self._metric.threshold + step * slope * event.pull)
-        self._metric = Metric.trusted(M, mu, self._metric.round + 1)
+        self._metric = Metric.from_trusted_matrix(M, mu, self._metric.round + 1)
 
     def _margin(self, event: Event | Relative) -> float:
         with np.errstate(over="ignore", invalid="ignore"):  # the bank raises on an infinite loss

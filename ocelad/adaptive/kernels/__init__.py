@@ -1,1 +1,1 @@
-"""Compiled loops of the adaptive ensemble."""
+"""Compiled kernels of the adaptive ensemble."""

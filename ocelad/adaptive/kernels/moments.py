@@ -1,43 +1,43 @@
-"""Inverses of second moments that are forgotten: one pair changes them by a term of rank one.
+"""Rank-one updates of inverse second moments with exponential forgetting (recursive least squares).
 
-``P[k]`` is the inverse of ``ridge + sum of weight * xx'``. Its lower triangle is computed and mirrored: an
-antisymmetric part, once there, would grow by every forgetting.
+``P[k]`` is the inverse of ``ridge + sum of weight * xx'``. Only its lower triangle is computed and then mirrored,
+because forgetting would amplify an antisymmetric part.
 """
 
 from __future__ import annotations
 
-from ocelad._compile import compiled, compiled_sums
+from ocelad._compile import jit, jit_reassoc
 from ocelad._typing import Floats
 
 
-@compiled_sums
-def form(P: Floats, k: int, x: Floats, v: Floats, n: int) -> float:
-    """``x'Px``; ``Px`` comes to ``v[k]``. x is a row of a matrix of one."""
+@jit_reassoc
+def quadratic_form(P: Floats, k: int, x: Floats, Px: Floats, n: int) -> float:
+    """Return ``x'P[k]x`` and store ``P[k]x`` in ``Px[k]``; x has the shape (1, n)."""
     total = 0.0
     for i in range(n):
         product = 0.0
         for j in range(n):
             product += P[k, i, j] * x[0, j]
-        v[k, i] = product
+        Px[k, i] = product
         total += product * x[0, i]
     return total
 
 
-@compiled
-def add(P: Floats, k: int, v: Floats, square: float, saved: float, weight: float, n: int) -> None:
-    """Forget all but a share of the moments, then add ``weight xx'``, where v[k] is Px and square is x'Px."""
-    grown = 1.0 / saved
-    share = weight * grown * grown / (1.0 + weight * square * grown)
+@jit
+def discount_and_add(P: Floats, k: int, Px: Floats, square: float, decay: float, weight: float, n: int) -> None:
+    """Multiply the moments by ``decay``, then add ``weight xx'``; ``Px[k]`` is P[k]x and ``square`` is x'P[k]x."""
+    inverse_decay = 1.0 / decay
+    share = weight * inverse_decay * inverse_decay / (1.0 + weight * square * inverse_decay)
     for i in range(n):
-        part = share * v[k, i]
+        part = share * Px[k, i]
         for j in range(i + 1):
-            P[k, i, j] = grown * P[k, i, j] - part * v[k, j]
-    mirror(P, k, n)
+            P[k, i, j] = inverse_decay * P[k, i, j] - part * Px[k, j]
+    symmetrize(P, k, n)
 
 
-@compiled
-def strengthen(P: Floats, k: int, i: int, weight: float, column: Floats, n: int) -> None:
-    """Add a weight to feature i's own moment."""
+@jit
+def add_to_diagonal(P: Floats, k: int, i: int, weight: float, column: Floats, n: int) -> None:
+    """Add ``weight`` to the i-th diagonal entry of the moments."""
     share = weight / (1.0 + weight * P[k, i, i])
     for j in range(n):
         column[j] = P[k, i, j]
@@ -45,31 +45,31 @@ def strengthen(P: Floats, k: int, i: int, weight: float, column: Floats, n: int)
         part = share * column[r]
         for j in range(r + 1):
             P[k, r, j] -= part * column[j]
-    mirror(P, k, n)
+    symmetrize(P, k, n)
 
 
-@compiled
-def mirror(P: Floats, k: int, n: int) -> None:
-    """The upper triangle from the lower one."""
+@jit
+def symmetrize(P: Floats, k: int, n: int) -> None:
+    """Copy the lower triangle to the upper one."""
     for i in range(n):
         for j in range(i):
             P[k, j, i] = P[k, i, j]
 
 
-@compiled
-def is_sound(P: Floats, k: int, n: int) -> bool:
-    """Whether rounding has left the diagonal as that of an inverse can be: finite, 0 or above."""
-    sound = True
+@jit
+def is_valid(P: Floats, k: int, n: int) -> bool:
+    """Return whether the diagonal is finite and not negative, as that of an inverse must be despite rounding."""
+    valid = True
     for i in range(n):
-        sound = sound and 0.0 <= P[k, i, i] < 1e300
-    return sound
+        valid = valid and 0.0 <= P[k, i, i] < 1e300
+    return valid
 
 
-@compiled
-def begin(P: Floats, k: int, ridge: float, spread: Floats, n: int) -> None:
-    """Moments of no pairs: the ridge alone, relative to each feature's spread; what never differed has no weight."""
+@jit
+def reset_moments(P: Floats, k: int, ridge: float, mean_squares: Floats, n: int) -> None:
+    """Reset the moments to the ridge, relative to each feature's mean square; features that never differed get 0."""
     for i in range(n):
         for j in range(n):
             P[k, i, j] = 0.0
-        if spread[i] > 0.0:
-            P[k, i, i] = 1.0 / (ridge * spread[i])
+        if mean_squares[i] > 0.0:
+            P[k, i, i] = 1.0 / (ridge * mean_squares[i])

@@ -1,1 +1,1 @@
-"""Compiled loops of the engines."""
+"""Compiled kernels of the engines."""

@@ -1,14 +1,14 @@
-"""Eight matrices less a rank-one term each, clipped to be positive semidefinite: by Cholesky factors, no spectrum.
+"""Projection of eight rank-one downdates onto the positive semidefinite cone by Cholesky factorizations.
 
-At most one eigenvalue of ``M - s uu'`` is negative, by interlacing. It is ``-x`` for the root x > 0 of
-``s u'(M + x I)^-1 u = 1``, its eigenvector is ``(M + x I)^-1 u``, and nothing else of the spectrum is needed: what is
-clipped off is one more rank-one term. The function of x is a sum of poles left of zero, so that three or four
-factorisations find the root.
+By interlacing, at most one eigenvalue of ``M - s uu'`` is negative. It is ``-x`` for the root x > 0 of
+``s u'(M + x I)^-1 u = 1``, and its eigenvector is ``(M + x I)^-1 u``. The projection therefore adds one rank-one term
+and needs no other eigenvalue. As a function of x, the left side is a sum of poles left of zero, so that three or four
+factorizations find the root.
 
-All learners see the same pair, so eight of them do the same thing, each in its own vector lane: the last axis of
-every array. Sums over other axes are held in eight variables, which the compiler makes one register. Matrices are
-lower triangles, row by row: entry (i, j) is at ``i (i + 1) / 2 + j``. Where one lane alone still looks for its root,
-registers hold eight entries of a row of its matrix instead (``row_cholesky.py``).
+All learners see the same pair. Eight of them run in parallel, one per vector lane, which is the last axis of every
+array. Sums over other axes are held in eight variables, which the compiler keeps in one register. Matrices are stored
+as lower triangles, row by row: entry (i, j) is at ``i (i + 1) / 2 + j``. When only one lane is still searching for its
+root, the registers hold eight entries of one row of its matrix instead (``row_cholesky.py``).
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from __future__ import annotations
 from math import sqrt
 from typing import TypeAlias
 
-from ocelad._compile import compiled
+from ocelad._compile import jit
 from ocelad._typing import Floats
-from ocelad.engines.kernels.row_cholesky import backward_one, factor_one, forward_one, square_one
-from ocelad.engines.kernels.secular import EPS, LANES, SMALLEST
+from ocelad.engines.kernels.row_cholesky import backward_one, factor_one, forward_one, squared_norm_one
+from ocelad.engines.kernels.secular import EPS, LANES, TINY
 
 Eight: TypeAlias = tuple[float, float, float, float, float, float, float, float]
 
-PATIENCE, MAX_ITERATIONS = 12, 200
-# A step this small beside the root leaves an error of about its cube in the root, its square in the eigenvector.
+BISECT_AFTER, MAX_ITERATIONS = 12, 200
+# A step this small relative to the root leaves an error of about its cube in the root and its square in the vector.
 LAST_STEP = 1e-6
-# Vectors of the work space: u, L^-1 u, (M + x I)^-1 u, L^-1 of it, and (M + x I)^-1 of it.
-U, Y, X, W, T, KEPT, N_VECTORS = 0, 1, 2, 3, 4, 5, 6
-# Numbers of each lane.
-S, AT, LOW, HIGH, NOISE, OPEN, VALUE, SLOPE, BEND, FAILED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
-SIZE, STEP, GUESS, PER_UNIT, N_NUMBERS = 10, 11, 12, 13, 14
-LAST = 2.0  # of OPEN: the root is found
+# Rows of the vectors x: u / |u|; Y = L^-1 U; X = (M + x I)^-1 U; W = L^-1 X; T = (M + x I)^-1 X; the result.
+U, Y, X, W, T, EIGENVECTOR, N_VECTORS = 0, 1, 2, 3, 4, 5, 6
+# Rows of ``lanes``. SHIFT is the current x, and MAGNITUDE the resulting root, in units of s |u|^2.
+S, SHIFT, LOW, HIGH, NOISE, STATUS, VALUE, SLOPE, CURVATURE, FAILED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+MAGNITUDE, STEP, GUESS, INVERSE_UNIT, N_NUMBERS = 10, 11, 12, 13, 14
+CONVERGED = 2.0  # value of STATUS when the root is found; 0 means finished and 1 searching
 
 
-@compiled
+@jit
 def entry(i: int, j: int) -> int:
-    """Where in a triangle entry (i, j) is."""
+    """Return the index of entry (i, j) in a lower triangle."""
     return i * (i + 1) // 2 + j
 
 
-@compiled
-def products(u: Floats, row: int, n: int, outer: Floats) -> None:
-    """``uu'`` as a triangle."""
+@jit
+def outer_product(u: Floats, row: int, n: int, outer: Floats) -> None:
+    """Compute the lower triangle of ``uu'``."""
     p = 0
     for i in range(n):
         for j in range(i + 1):
@@ -50,9 +50,9 @@ def products(u: Floats, row: int, n: int, outer: Floats) -> None:
             p += 1
 
 
-@compiled
+@jit
 def squared_lengths(M: Floats, group: int, outer: Floats, n: int) -> Eight:
-    """``u'Mu`` of each lane, from ``outer = uu'``."""
+    """Return ``u'Mu`` for each lane, from ``outer = uu'``."""
     a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for p in range(entry(n, 0)):
         x = 2.0 * outer[p]
@@ -64,7 +64,7 @@ def squared_lengths(M: Floats, group: int, outer: Floats, n: int) -> Eight:
         f += x * M[group, p, 5]
         g += x * M[group, p, 6]
         h += x * M[group, p, 7]
-    for i in range(n):  # the diagonal is there once
+    for i in range(n):  # diagonal entries count once, not twice
         p = entry(i, i)
         x = outer[p]
         a -= x * M[group, p, 0]
@@ -78,9 +78,9 @@ def squared_lengths(M: Floats, group: int, outer: Floats, n: int) -> Eight:
     return a, b, c, d, e, f, g, h
 
 
-@compiled
-def add(M: Floats, group: int, outer: Floats, lanes: Floats, size: int) -> None:
-    """``M += lanes[S] uu'``, each lane by its own factor."""
+@jit
+def add_rank_one(M: Floats, group: int, outer: Floats, lanes: Floats, size: int) -> None:
+    """Compute ``M += lanes[S] uu'`` with each lane's own factor."""
     a, b, c, d = lanes[S, 0], lanes[S, 1], lanes[S, 2], lanes[S, 3]
     e, f, g, h = lanes[S, 4], lanes[S, 5], lanes[S, 6], lanes[S, 7]
     for p in range(size):
@@ -95,50 +95,50 @@ def add(M: Floats, group: int, outer: Floats, lanes: Floats, size: int) -> None:
         M[group, p, 7] += h * x
 
 
-@compiled
-def add_clipped(M: Floats, group: int, x: Floats, lanes: Floats, n: int) -> None:
-    """``M += lanes[SIZE] vv'``, each lane by its own vector, in the row KEPT of x."""
+@jit
+def add_correction(M: Floats, group: int, x: Floats, lanes: Floats, n: int) -> None:
+    """Compute ``M += lanes[MAGNITUDE] vv'`` with each lane's own vector, the row EIGENVECTOR of x."""
     for i in range(n):
-        a = lanes[SIZE, 0] * x[KEPT, i, 0]
-        b = lanes[SIZE, 1] * x[KEPT, i, 1]
-        c = lanes[SIZE, 2] * x[KEPT, i, 2]
-        d = lanes[SIZE, 3] * x[KEPT, i, 3]
-        e = lanes[SIZE, 4] * x[KEPT, i, 4]
-        f = lanes[SIZE, 5] * x[KEPT, i, 5]
-        g = lanes[SIZE, 6] * x[KEPT, i, 6]
-        h = lanes[SIZE, 7] * x[KEPT, i, 7]
+        a = lanes[MAGNITUDE, 0] * x[EIGENVECTOR, i, 0]
+        b = lanes[MAGNITUDE, 1] * x[EIGENVECTOR, i, 1]
+        c = lanes[MAGNITUDE, 2] * x[EIGENVECTOR, i, 2]
+        d = lanes[MAGNITUDE, 3] * x[EIGENVECTOR, i, 3]
+        e = lanes[MAGNITUDE, 4] * x[EIGENVECTOR, i, 4]
+        f = lanes[MAGNITUDE, 5] * x[EIGENVECTOR, i, 5]
+        g = lanes[MAGNITUDE, 6] * x[EIGENVECTOR, i, 6]
+        h = lanes[MAGNITUDE, 7] * x[EIGENVECTOR, i, 7]
         for j in range(i + 1):
             p = i * (i + 1) // 2 + j
-            M[group, p, 0] += a * x[KEPT, j, 0]
-            M[group, p, 1] += b * x[KEPT, j, 1]
-            M[group, p, 2] += c * x[KEPT, j, 2]
-            M[group, p, 3] += d * x[KEPT, j, 3]
-            M[group, p, 4] += e * x[KEPT, j, 4]
-            M[group, p, 5] += f * x[KEPT, j, 5]
-            M[group, p, 6] += g * x[KEPT, j, 6]
-            M[group, p, 7] += h * x[KEPT, j, 7]
+            M[group, p, 0] += a * x[EIGENVECTOR, j, 0]
+            M[group, p, 1] += b * x[EIGENVECTOR, j, 1]
+            M[group, p, 2] += c * x[EIGENVECTOR, j, 2]
+            M[group, p, 3] += d * x[EIGENVECTOR, j, 3]
+            M[group, p, 4] += e * x[EIGENVECTOR, j, 4]
+            M[group, p, 5] += f * x[EIGENVECTOR, j, 5]
+            M[group, p, 6] += g * x[EIGENVECTOR, j, 6]
+            M[group, p, 7] += h * x[EIGENVECTOR, j, 7]
 
 
-@compiled
+@jit
 def factor(M: Floats, group: int, n: int, C: Floats, lanes: Floats) -> None:
-    """Cholesky factors L of ``lanes[PER_UNIT] M + lanes[AT] I``, below the diagonal of C; on it, one over that of L.
+    """Compute the Cholesky factors L of ``lanes[INVERSE_UNIT] M + lanes[SHIFT] I`` in C.
 
-    Where a matrix is not positive definite, FAILED says so, and what comes out means nothing. Below the diagonal two
-    rows at a time, so that row j is read half as often; and all spelled out in one function: that is where a compiler
-    finds its vectors.
+    The diagonal of C holds the inverses of L's diagonal. If a matrix is not positive definite, FAILED is set to 1 and
+    the lane's factor is meaningless. Two rows are computed at a time below the diagonal, so that row j is read half as
+    often. The lanes are written out in one function because the compiler vectorizes only that form.
     """
     for k in range(LANES):
         lanes[FAILED, k] = 0.0
     for j in range(n):
         p = j * (j + 1) // 2 + j
-        a = M[group, p, 0] * lanes[PER_UNIT, 0] + lanes[AT, 0]
-        b = M[group, p, 1] * lanes[PER_UNIT, 1] + lanes[AT, 1]
-        c = M[group, p, 2] * lanes[PER_UNIT, 2] + lanes[AT, 2]
-        d = M[group, p, 3] * lanes[PER_UNIT, 3] + lanes[AT, 3]
-        e = M[group, p, 4] * lanes[PER_UNIT, 4] + lanes[AT, 4]
-        f = M[group, p, 5] * lanes[PER_UNIT, 5] + lanes[AT, 5]
-        g = M[group, p, 6] * lanes[PER_UNIT, 6] + lanes[AT, 6]
-        h = M[group, p, 7] * lanes[PER_UNIT, 7] + lanes[AT, 7]
+        a = M[group, p, 0] * lanes[INVERSE_UNIT, 0] + lanes[SHIFT, 0]
+        b = M[group, p, 1] * lanes[INVERSE_UNIT, 1] + lanes[SHIFT, 1]
+        c = M[group, p, 2] * lanes[INVERSE_UNIT, 2] + lanes[SHIFT, 2]
+        d = M[group, p, 3] * lanes[INVERSE_UNIT, 3] + lanes[SHIFT, 3]
+        e = M[group, p, 4] * lanes[INVERSE_UNIT, 4] + lanes[SHIFT, 4]
+        f = M[group, p, 5] * lanes[INVERSE_UNIT, 5] + lanes[SHIFT, 5]
+        g = M[group, p, 6] * lanes[INVERSE_UNIT, 6] + lanes[SHIFT, 6]
+        h = M[group, p, 7] * lanes[INVERSE_UNIT, 7] + lanes[SHIFT, 7]
         for k in range(j):
             a -= C[j, k, 0] * C[j, k, 0]
             b -= C[j, k, 1] * C[j, k, 1]
@@ -169,22 +169,22 @@ def factor(M: Floats, group: int, n: int, C: Floats, lanes: Floats) -> None:
         i = j + 1
         while i + 2 <= n:
             p, q = i * (i + 1) // 2 + j, (i + 1) * (i + 2) // 2 + j
-            a = M[group, p, 0] * lanes[PER_UNIT, 0]
-            b = M[group, p, 1] * lanes[PER_UNIT, 1]
-            c = M[group, p, 2] * lanes[PER_UNIT, 2]
-            d = M[group, p, 3] * lanes[PER_UNIT, 3]
-            e = M[group, p, 4] * lanes[PER_UNIT, 4]
-            f = M[group, p, 5] * lanes[PER_UNIT, 5]
-            g = M[group, p, 6] * lanes[PER_UNIT, 6]
-            h = M[group, p, 7] * lanes[PER_UNIT, 7]
-            aa = M[group, q, 0] * lanes[PER_UNIT, 0]
-            bb = M[group, q, 1] * lanes[PER_UNIT, 1]
-            cc = M[group, q, 2] * lanes[PER_UNIT, 2]
-            dd = M[group, q, 3] * lanes[PER_UNIT, 3]
-            ee = M[group, q, 4] * lanes[PER_UNIT, 4]
-            ff = M[group, q, 5] * lanes[PER_UNIT, 5]
-            gg = M[group, q, 6] * lanes[PER_UNIT, 6]
-            hh = M[group, q, 7] * lanes[PER_UNIT, 7]
+            a = M[group, p, 0] * lanes[INVERSE_UNIT, 0]
+            b = M[group, p, 1] * lanes[INVERSE_UNIT, 1]
+            c = M[group, p, 2] * lanes[INVERSE_UNIT, 2]
+            d = M[group, p, 3] * lanes[INVERSE_UNIT, 3]
+            e = M[group, p, 4] * lanes[INVERSE_UNIT, 4]
+            f = M[group, p, 5] * lanes[INVERSE_UNIT, 5]
+            g = M[group, p, 6] * lanes[INVERSE_UNIT, 6]
+            h = M[group, p, 7] * lanes[INVERSE_UNIT, 7]
+            aa = M[group, q, 0] * lanes[INVERSE_UNIT, 0]
+            bb = M[group, q, 1] * lanes[INVERSE_UNIT, 1]
+            cc = M[group, q, 2] * lanes[INVERSE_UNIT, 2]
+            dd = M[group, q, 3] * lanes[INVERSE_UNIT, 3]
+            ee = M[group, q, 4] * lanes[INVERSE_UNIT, 4]
+            ff = M[group, q, 5] * lanes[INVERSE_UNIT, 5]
+            gg = M[group, q, 6] * lanes[INVERSE_UNIT, 6]
+            hh = M[group, q, 7] * lanes[INVERSE_UNIT, 7]
             for k in range(j):
                 a -= C[i, k, 0] * C[j, k, 0]
                 b -= C[i, k, 1] * C[j, k, 1]
@@ -221,14 +221,14 @@ def factor(M: Floats, group: int, n: int, C: Floats, lanes: Floats) -> None:
             i += 2
         if i < n:
             p = i * (i + 1) // 2 + j
-            a = M[group, p, 0] * lanes[PER_UNIT, 0]
-            b = M[group, p, 1] * lanes[PER_UNIT, 1]
-            c = M[group, p, 2] * lanes[PER_UNIT, 2]
-            d = M[group, p, 3] * lanes[PER_UNIT, 3]
-            e = M[group, p, 4] * lanes[PER_UNIT, 4]
-            f = M[group, p, 5] * lanes[PER_UNIT, 5]
-            g = M[group, p, 6] * lanes[PER_UNIT, 6]
-            h = M[group, p, 7] * lanes[PER_UNIT, 7]
+            a = M[group, p, 0] * lanes[INVERSE_UNIT, 0]
+            b = M[group, p, 1] * lanes[INVERSE_UNIT, 1]
+            c = M[group, p, 2] * lanes[INVERSE_UNIT, 2]
+            d = M[group, p, 3] * lanes[INVERSE_UNIT, 3]
+            e = M[group, p, 4] * lanes[INVERSE_UNIT, 4]
+            f = M[group, p, 5] * lanes[INVERSE_UNIT, 5]
+            g = M[group, p, 6] * lanes[INVERSE_UNIT, 6]
+            h = M[group, p, 7] * lanes[INVERSE_UNIT, 7]
             for k in range(j):
                 a -= C[i, k, 0] * C[j, k, 0]
                 b -= C[i, k, 1] * C[j, k, 1]
@@ -248,9 +248,9 @@ def factor(M: Floats, group: int, n: int, C: Floats, lanes: Floats) -> None:
             C[i, j, 7] = h * C[j, j, 7]
 
 
-@compiled
+@jit
 def forward(C: Floats, n: int, x: Floats, source: int, target: int) -> None:
-    """``x[target] = L^-1 x[source]``."""
+    """Compute ``x[target] = L^-1 x[source]``."""
     for i in range(n):
         a = x[source, i, 0]
         b = x[source, i, 1]
@@ -279,9 +279,9 @@ def forward(C: Floats, n: int, x: Floats, source: int, target: int) -> None:
         x[target, i, 7] = h * C[i, i, 7]
 
 
-@compiled
+@jit
 def backward(C: Floats, n: int, x: Floats, source: int, target: int) -> None:
-    """``x[target] = L'^-1 x[source]``."""
+    """Compute ``x[target] = L'^-1 x[source]``."""
     for i in range(n - 1, -1, -1):
         a = x[source, i, 0]
         b = x[source, i, 1]
@@ -310,74 +310,76 @@ def backward(C: Floats, n: int, x: Floats, source: int, target: int) -> None:
         x[target, i, 7] = h * C[i, i, 7]
 
 
-@compiled
-def square(x: Floats, row: int, n: int, lanes: Floats, at: int) -> None:
-    """``lanes[at]``: the squared lengths of the vectors in a row of x."""
+@jit
+def squared_norms(x: Floats, row: int, n: int, lanes: Floats, target: int) -> None:
+    """Compute the squared lengths of the vectors in a row of x into ``lanes[target]``."""
     for k in range(LANES):
-        lanes[at, k] = 0.0
+        lanes[target, k] = 0.0
     for i in range(n):
         for k in range(LANES):
-            lanes[at, k] += x[row, i, k] * x[row, i, k]
+            lanes[target, k] += x[row, i, k] * x[row, i, k]
 
 
-@compiled
-def clip(M: Floats, group: int, n: int, norm2: float, C: Floats, x: Floats, lanes: Floats, R: Floats) -> None:
-    """The negative eigenvalue of each lane's ``M - s uu'``: its size, to SIZE, and its vector, to the row KEPT of x.
+@jit
+def find_negative_eigenpairs(
+    M: Floats, group: int, n: int, norm2: float, C: Floats, x: Floats, lanes: Floats, R: Floats
+) -> None:
+    """Find the negative eigenvalue of each lane's ``M - s uu'``, with s in ``lanes[S]`` and ``u / |u|`` in x[U].
 
-    0 where there is none beyond rounding, and where ``lanes[S]``, which is s, is not above 0. ``u / |u|`` is in the row
-    U of x. SIZE is in units of ``s |u|^2``, as all that is done here, so that no scale of the data over- or
-    underflows; ``lanes[GUESS]`` says where to begin.
+    Stores its magnitude in ``lanes[MAGNITUDE]``, in units of ``s |u|^2``, and its eigenvector in ``x[EIGENVECTOR]``.
+    The magnitude is 0 if no eigenvalue is negative beyond rounding or if s is not positive. All computations use that
+    unit, so that no scale of the data overflows or underflows. ``lanes[GUESS]`` is the starting point.
     """
     for k in range(LANES):
         largest = 0.0
         for i in range(n):
             largest = max(largest, M[group, entry(i, i), k])
-        unit = lanes[S, k] * norm2  # no root exceeds it
-        open_ = unit > max(SMALLEST, 4.0 * n * EPS * largest)
-        lanes[PER_UNIT, k] = 1.0 / unit if open_ else 1.0 / max(largest, SMALLEST)
-        lanes[NOISE, k] = 4.0 * n * EPS * max(largest * lanes[PER_UNIT, k], 1.0)
-        lanes[LOW, k], lanes[HIGH, k], lanes[SIZE, k] = 0.0, 1.0, 0.0
-        lanes[OPEN, k] = 1.0 if open_ else 0.0
-        lanes[AT, k] = lanes[GUESS, k] if open_ else 1.0
+        unit = lanes[S, k] * norm2  # an upper bound of the root
+        searching = unit > max(TINY, 4.0 * n * EPS * largest)
+        lanes[INVERSE_UNIT, k] = 1.0 / unit if searching else 1.0 / max(largest, TINY)
+        lanes[NOISE, k] = 4.0 * n * EPS * max(largest * lanes[INVERSE_UNIT, k], 1.0)
+        lanes[LOW, k], lanes[HIGH, k], lanes[MAGNITUDE, k] = 0.0, 1.0, 0.0
+        lanes[STATUS, k] = 1.0 if searching else 0.0
+        lanes[SHIFT, k] = lanes[GUESS, k] if searching else 1.0
     for iteration in range(MAX_ITERATIONS):
-        n_open, lane = 0, 0
+        n_searching, lane = 0, 0
         for k in range(LANES):
-            if lanes[OPEN, k] > 0.0:
-                n_open, lane = n_open + 1, k
-        if n_open == 0:
+            if lanes[STATUS, k] > 0.0:
+                n_searching, lane = n_searching + 1, k
+        if n_searching == 0:
             break
-        if n_open == 1:
-            look_alone(M, group, lane, n, x, lanes, R, iteration)
+        if n_searching == 1:
+            iterate_one(M, group, lane, n, x, lanes, R, iteration)
         else:
-            look(M, group, n, C, x, lanes, iteration)
+            iterate_all(M, group, n, C, x, lanes, iteration)
 
 
-@compiled
-def look(M: Floats, group: int, n: int, C: Floats, x: Floats, lanes: Floats, iteration: int) -> None:
-    """Look for the roots of all lanes once more; those that are found are closed."""
+@jit
+def iterate_all(M: Floats, group: int, n: int, C: Floats, x: Floats, lanes: Floats, iteration: int) -> None:
+    """Run one iteration for all lanes and finish the lanes that converge."""
     factor(M, group, n, C, lanes)
     forward(C, n, x, U, Y)
     backward(C, n, x, Y, X)
     forward(C, n, x, X, W)
-    square(x, Y, n, lanes, VALUE)
-    square(x, X, n, lanes, SLOPE)
-    square(x, W, n, lanes, BEND)
-    n_last = step(lanes, iteration)
-    if n_last > 0:
-        # The vector at the new place, to the square of the step.
+    squared_norms(x, Y, n, lanes, VALUE)
+    squared_norms(x, X, n, lanes, SLOPE)
+    squared_norms(x, W, n, lanes, CURVATURE)
+    n_converged = update_roots(lanes, iteration)
+    if n_converged > 0:
+        # The eigenvector at the new root, correct to the square of the step.
         backward(C, n, x, W, T)
         for i in range(n):
             for k in range(LANES):
-                if lanes[OPEN, k] == LAST:
-                    x[KEPT, i, k] = x[X, i, k] - lanes[STEP, k] * x[T, i, k]
+                if lanes[STATUS, k] == CONVERGED:
+                    x[EIGENVECTOR, i, k] = x[X, i, k] - lanes[STEP, k] * x[T, i, k]
         for k in range(LANES):
-            lanes[OPEN, k] = 0.0 if lanes[OPEN, k] == LAST else lanes[OPEN, k]
+            lanes[STATUS, k] = 0.0 if lanes[STATUS, k] == CONVERGED else lanes[STATUS, k]
 
 
-@compiled
-def look_alone(M: Floats, group: int, lane: int, n: int, x: Floats, lanes: Floats, R: Floats, iteration: int) -> None:
-    """The same where only this lane is open: by rows of R (``row_cholesky.py``)."""
-    found = factor_one(M, group, lane, n, lanes[PER_UNIT, lane], lanes[AT, lane], R)
+@jit
+def iterate_one(M: Floats, group: int, lane: int, n: int, x: Floats, lanes: Floats, R: Floats, iteration: int) -> None:
+    """Run one iteration for the only lane that is still searching, along rows of R (``row_cholesky.py``)."""
+    found = factor_one(M, group, lane, n, lanes[INVERSE_UNIT, lane], lanes[SHIFT, lane], R)
     lanes[FAILED, lane] = 0.0 if found else 1.0
     if found:
         for i in range(n):
@@ -385,52 +387,52 @@ def look_alone(M: Floats, group: int, lane: int, n: int, x: Floats, lanes: Float
         forward_one(R, n, n + U, n + Y)
         backward_one(R, n, n + Y, n + X)
         forward_one(R, n, n + X, n + W)
-        lanes[VALUE, lane] = square_one(R, n + Y)
-        lanes[SLOPE, lane] = square_one(R, n + X)
-        lanes[BEND, lane] = square_one(R, n + W)
-    if step(lanes, iteration) > 0:
+        lanes[VALUE, lane] = squared_norm_one(R, n + Y)
+        lanes[SLOPE, lane] = squared_norm_one(R, n + X)
+        lanes[CURVATURE, lane] = squared_norm_one(R, n + W)
+    if update_roots(lanes, iteration) > 0:
         backward_one(R, n, n + W, n + T)
         for i in range(n):
-            x[KEPT, i, lane] = R[n + X, i] - lanes[STEP, lane] * R[n + T, i]
-        lanes[OPEN, lane] = 0.0
+            x[EIGENVECTOR, i, lane] = R[n + X, i] - lanes[STEP, lane] * R[n + T, i]
+        lanes[STATUS, lane] = 0.0
 
 
-@compiled
-def step(lanes: Floats, iteration: int) -> int:
-    """Move each open lane towards its root; how many have made their last step.
+@jit
+def update_roots(lanes: Floats, iteration: int) -> int:
+    """Move each searching lane towards its root and return how many have converged.
 
-    Should that take long, every other step halves the place where the root may be, on a logarithmic scale.
+    After BISECT_AFTER iterations, every other step bisects the bracket on a logarithmic scale.
     """
-    n_last = 0
+    n_converged = 0
     for k in range(LANES):
-        if lanes[OPEN, k] == 0.0:
+        if lanes[STATUS, k] == 0.0:
             continue
-        at, noise = lanes[AT, k], lanes[NOISE, k]
-        if lanes[FAILED, k] > 0.0:  # rounding has made M a little negative
-            lanes[LOW, k] = at
-            lanes[AT, k] = 2.0 * at
+        shift, noise = lanes[SHIFT, k], lanes[NOISE, k]
+        if lanes[FAILED, k] > 0.0:  # rounding has made M slightly indefinite
+            lanes[LOW, k] = shift
+            lanes[SHIFT, k] = 2.0 * shift
             continue
-        value, slope, bend = lanes[VALUE, k], lanes[SLOPE, k], lanes[BEND, k]
-        if value <= 1.0 and at <= noise:
-            lanes[OPEN, k] = 0.0  # nothing is negative
+        value, slope, curvature = lanes[VALUE, k], lanes[SLOPE, k], lanes[CURVATURE, k]
+        if value <= 1.0 and shift <= noise:
+            lanes[STATUS, k] = 0.0  # no negative eigenvalue
             continue
         if value > 1.0:
-            lanes[LOW, k] = at
+            lanes[LOW, k] = shift
         else:
-            lanes[HIGH, k] = at
+            lanes[HIGH, k] = shift
         low, high = lanes[LOW, k], lanes[HIGH, k]
-        # The pole and the constant that have the same value, slope and curvature here.
-        reach = slope / bend
+        # Model with one pole and a constant that matches the value, slope and curvature.
+        reach = slope / curvature
         constant = value - slope * reach
-        way = slope * reach * reach / (1.0 - constant) - reach if constant < 1.0 else high
-        moved = at + way
-        if abs(way) <= LAST_STEP * at:
-            lanes[OPEN, k], lanes[SIZE, k], lanes[STEP, k] = LAST, moved, way
-            n_last += 1
+        step = slope * reach * reach / (1.0 - constant) - reach if constant < 1.0 else high
+        moved = shift + step
+        if abs(step) <= LAST_STEP * shift:
+            lanes[STATUS, k], lanes[MAGNITUDE, k], lanes[STEP, k] = CONVERGED, moved, step
+            n_converged += 1
             continue
-        if not low < moved < high:  # if there is no root ahead, there may be none at all: the next look is at zero
+        if not low < moved < high:  # there may be no root at all: test at zero next
             moved = 0.5 * (low + high) if value > 1.0 or low > 0.0 else 0.0
-        if iteration > PATIENCE and iteration % 2 == 0:
+        if iteration > BISECT_AFTER and iteration % 2 == 0:
             moved = sqrt(max(low, noise) * high)
-        lanes[AT, k] = max(moved, noise)
-    return n_last
+        lanes[SHIFT, k] = max(moved, noise)
+    return n_converged

@@ -1,11 +1,12 @@
-"""The COMID learners of all scales on diagonal metrics: each event costs what it has entries that are not zero.
+"""The COMID learners of all scales on diagonal metrics, in O(nnz) per event and learner.
 
-An event is the diagonal q of the gradient of its margin (``pairs.Event.gradient``), but for the label: ``u_i^2`` of a
-pair; ``near_i^2 - far_i^2`` of a relative comparison, which has the label 1, and a margin without a threshold.
+An event is the diagonal q of the gradient of its margin (``pairs.Event.gradient``) without the label: ``u_i^2`` for a
+pair and ``near_i^2 - far_i^2`` for a relative comparison. A comparison has the label 1 and a margin without a
+threshold.
 
-A feature's weight is ``max(0, w - (S - s))``: as it was when it was last touched, less what the learner has shrunk all
-weights by since then. S counts the learner's shrinkage, s is S as it was when the feature was touched. All learners
-touch the same features, those of the pair; so the learners of one feature lie side by side in memory.
+A feature's weight is ``max(0, w - (S - s))``, where w is its weight when it was last updated, S the learner's total
+shrinkage, and s the value of S at that update. All learners update the same features, those of the event. Therefore
+the weights of all learners for one feature are adjacent in memory.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ocelad._compile import compiled
+from ocelad._compile import jit
 from ocelad._typing import Floats
 from ocelad.engines.kernels.rounds import (
     INFINITE_LOSS,
     INFINITE_STEP,
-    NO_SCALE,
     PLAYED,
+    START_IN_PYTHON,
+    KernelArgs,
     active_scales,
-    loss_of,
+    loss_slope,
+    loss_value,
     next_round,
-    slope_of,
 )
 
 LANES = 8
@@ -34,42 +36,44 @@ UNKNOWN = -1
 
 
 class Settings(NamedTuple):
-    """What does not change: the objective, the step size of each scale, and where a learner starts from scratch."""
+    """Constants: the objective, the step size of each scale, and the initial weight and threshold."""
 
     loss: int
     rho: float
-    pull: float  # of the threshold in a margin: 1, or of relative comparisons 0
+    threshold_slope: float  # derivative of the margin by the threshold, without y: 1 for pairs, 0 for comparisons
     finest: int
     steps: Floats  # (K,)
-    weight: float
-    threshold: float
+    initial_weight: float
+    initial_threshold: float
 
 
 class State(NamedTuple):
-    """The learners. Slot k holds one metric; ``slots[j]`` says which is that of scale j. K is a multiple of LANES."""
+    """The learners. Each slot holds one metric; scale j uses slot ``slots[j]``. K is a multiple of LANES."""
 
-    w: Floats  # (n, K)
-    s: Floats  # (n, K)
-    S: Floats  # (K,)
-    mu: Floats  # (K,)
-    ceiling: Floats  # (K,): no weight is above it
+    w: Floats  # (n, K): weights at their last update
+    s: Floats  # (n, K): S at that update
+    S: Floats  # (K,): total shrinkage
+    mu: Floats  # (K,): thresholds
+    ceiling: Floats  # (K,): upper bound of the weights
     slots: np.ndarray  # (K,)
-    touched: np.ndarray  # (C,): which features were touched last, in a ring
-    n_touched: np.ndarray  # (1,): how many ever
-    # (K,): up to which of them the slot was as its model is, the finest scale's or, with RESET, the start; or UNKNOWN
+    touched: np.ndarray  # (C,): ring buffer of the features updated last
+    n_touched: np.ndarray  # (1,): number of feature updates so far
+    # (K,): value of n_touched when the slot last equalled its model, which is the finest scale or, with RESET, the
+    # initial metric; or UNKNOWN
     like: np.ndarray
-    distance: Floats  # (K,): of the pair at hand
-    slope: Floats  # (K,): of the loss at its margin
-    step: Floats  # (K,): of the scale that has the slot; 0 where none has
-    failed: np.ndarray  # (1,): at which scale a round was refused
+    distance: Floats  # (K,): squared distance of the current event
+    slope: Floats  # (K,): slope of the loss at the current margin
+    step: Floats  # (K,): step size of the scale in the slot; 0 for unused slots
+    failed: np.ndarray  # (1,): scale whose learner refused the last event
 
 
-@compiled
+@jit
 def positive(x: float) -> float:
+    """Return ``max(x, 0)``."""
     return x if x > 0.0 else 0.0
 
 
-@compiled
+@jit
 def observe(
     state: State,
     settings: Settings,
@@ -78,18 +82,19 @@ def observe(
     first: int,
     last: int,
     y: float,
-    step_schedule: float,
+    step_factor: float,
     n_active: int,
-    lost: Floats,
-    margin: Floats,
+    losses: Floats,
+    learner_margins: Floats,
 ) -> int:
-    """Judge each active learner on the event in ``first .. last``, then let it learn. Refused, it changes nothing."""
+    """Judge and update each active learner on the entries first, ..., last - 1; a refused event changes nothing."""
     slots, S, mu, ceiling, slope, step = state.slots, state.S, state.mu, state.ceiling, state.slope, state.step
-    steps, distance, touched, rho, pull = settings.steps, state.distance, state.touched, settings.rho, settings.pull
-    largest, most_added = 0.0, 0.0
+    steps, rho, threshold_slope = settings.steps, settings.rho, settings.threshold_slope
+    distance, touched = state.distance, state.touched
+    largest, max_increase = 0.0, 0.0
     for p in range(first, last):
         largest = max(largest, abs(squares[p]))
-        most_added = max(most_added, -y * squares[p])
+        max_increase = max(max_increase, -y * squares[p])
     for k in range(len(slots)):
         slope[k] = step[k] = 0.0
     for k in range(0, len(slots), LANES):
@@ -97,34 +102,34 @@ def observe(
     learning = False
     for level in range(n_active):
         k = slots[level]
-        m = y * (pull * mu[k] - distance[k])
-        lost[level], margin[level] = loss_of(settings.loss, m), m
-        slope[k], step[k] = slope_of(settings.loss, m), step_schedule * steps[level]
+        m = y * (threshold_slope * mu[k] - distance[k])
+        losses[level], learner_margins[level] = loss_value(settings.loss, m), m
+        slope[k], step[k] = loss_slope(settings.loss, m), step_factor * steps[level]
         learning |= slope[k] != 0.0
         state.failed[0] = level
-        if not isfinite(lost[level]):
+        if not isfinite(losses[level]):
             return INFINITE_LOSS
         if not isfinite(ceiling[k] + step[k] * slope[k] * largest):
             return INFINITE_STEP
     if learning:
         for k in range(0, len(slots), LANES):
-            learn(state.w, state.s, S, slope, step, y, rho, indices, squares, first, last, k)
+            comid_step(state.w, state.s, S, slope, step, y, rho, indices, squares, first, last, k)
         for p in range(first, last):
             touched[state.n_touched[0] % len(touched)] = indices[p]
             state.n_touched[0] += 1
     for level in range(n_active):
         k = slots[level]
         S[k] += step[k] * rho
-        mu[k] = max(1.0, mu[k] + step[k] * slope[k] * y * pull)
-        ceiling[k] += step[k] * slope[k] * most_added
+        mu[k] = max(1.0, mu[k] + step[k] * slope[k] * y * threshold_slope)
+        ceiling[k] += step[k] * slope[k] * max_increase
     return PLAYED
 
 
-@compiled
+@jit
 def squared_distances(
     w: Floats, s: Floats, S: Floats, indices: np.ndarray, squares: Floats, first: int, last: int, k: int, out: Floats
 ) -> None:
-    """``q' weights``, of a pair its squared length, of the LANES slots from k on; the sums are held in registers."""
+    """Compute ``q' weights``, for a pair its squared distance, in the LANES slots from k on; sums stay in registers."""
     S0, S1, S2, S3, S4, S5, S6, S7 = S[k], S[k + 1], S[k + 2], S[k + 3], S[k + 4], S[k + 5], S[k + 6], S[k + 7]
     a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for p in range(first, last):
@@ -141,8 +146,8 @@ def squared_distances(
     out[k + 4], out[k + 5], out[k + 6], out[k + 7] = e, f, g, h
 
 
-@compiled
-def learn(
+@jit
+def comid_step(
     w: Floats,
     s: Floats,
     S: Floats,
@@ -156,7 +161,7 @@ def learn(
     last: int,
     k: int,
 ) -> None:
-    """A COMID step of the weights that the event touches, in the LANES slots from k on; S is as it was before."""
+    """Apply a COMID step to the event's features in the LANES slots from k on; S is still that before the step."""
     for p in range(first, last):
         i, q = indices[p], squares[p]
         for lane in range(k, k + LANES):
@@ -166,32 +171,32 @@ def learn(
             s[i, lane] = S[lane] + tau
 
 
-@compiled
+@jit
 def start(state: State, settings: Settings, n_starting: int, before: Floats, n_before: int) -> None:
-    """Each scale that starts takes over the slot of the scale below it; the finest gets the one freed.
+    """Let each starting scale take over the slot of the scale below it; the finest scale gets the freed slot.
 
-    ``before`` holds the weights of the scales as the last round left them.
+    ``before`` holds the ensemble weights after the last round.
     """
     finest, slots, like = settings.finest, state.slots, state.like
     if n_starting == 0 or (n_starting == 1 and finest == CARRY):
         return
     freed, below = slots[n_starting - 1], slots[0]
     if finest == ENSEMBLE:
-        become_average(state, freed, before, n_before)
+        average_into_slot(state, freed, before, n_before)
     for level in range(n_starting - 1, 0, -1):
         slots[level] = slots[level - 1]
     slots[0] = freed
     if finest == CARRY:
-        become_like(state, freed, below)
+        copy_slot(state, freed, below)
         like[below] = state.n_touched[0]
     elif finest == RESET:
-        become_new(state, settings, freed)
+        reset_slot(state, settings, freed)
         like[freed] = state.n_touched[0]
 
 
-@compiled
-def settle(state: State) -> None:
-    """Shrink every weight by what has been put off, so that S does not grow until its digits no longer reach."""
+@jit
+def apply_deferred_shrinkage(state: State) -> None:
+    """Apply the deferred shrinkage to every weight and reset S, which would otherwise lose digits as it grows."""
     for i in range(state.w.shape[0]):
         for k in range(state.w.shape[1]):
             state.w[i, k] = positive(state.w[i, k] - (state.S[k] - state.s[i, k]))
@@ -200,9 +205,9 @@ def settle(state: State) -> None:
     state.like[:] = UNKNOWN
 
 
-@compiled
-def become_like(state: State, slot: int, model: int) -> None:
-    """Copy a slot. Features that were not touched since the two were the same are the same still."""
+@jit
+def copy_slot(state: State, slot: int, model: int) -> None:
+    """Copy the slot ``model`` to ``slot``; only features updated since the two were equal need copying."""
     w, s, touched, n_touched, like = state.w, state.s, state.touched, state.n_touched[0], state.like[slot]
     if like == UNKNOWN or n_touched - like > len(touched):
         for i in range(w.shape[0]):
@@ -214,23 +219,23 @@ def become_like(state: State, slot: int, model: int) -> None:
     state.S[slot], state.mu[slot], state.ceiling[slot] = state.S[model], state.mu[model], state.ceiling[model]
 
 
-@compiled
-def become_new(state: State, settings: Settings, slot: int) -> None:
-    """Start a slot from scratch, by the features that were touched since it last was."""
+@jit
+def reset_slot(state: State, settings: Settings, slot: int) -> None:
+    """Reset a slot to the initial metric; only features updated since its last reset need writing."""
     w, s, touched, n_touched, like = state.w, state.s, state.touched, state.n_touched[0], state.like[slot]
     if like == UNKNOWN or n_touched - like > len(touched):
         for i in range(w.shape[0]):
-            w[i, slot], s[i, slot] = settings.weight, 0.0
+            w[i, slot], s[i, slot] = settings.initial_weight, 0.0
     else:
         for p in range(like, n_touched):
             i = touched[p % len(touched)]
-            w[i, slot], s[i, slot] = settings.weight, 0.0
-    state.S[slot], state.mu[slot], state.ceiling[slot] = 0.0, settings.threshold, settings.weight
+            w[i, slot], s[i, slot] = settings.initial_weight, 0.0
+    state.S[slot], state.mu[slot], state.ceiling[slot] = 0.0, settings.initial_threshold, settings.initial_weight
 
 
-@compiled
-def become_average(state: State, slot: int, shares: Floats, n: int) -> None:
-    """Put the ensemble's metric into a slot, which may be one of those that it is made of."""
+@jit
+def average_into_slot(state: State, slot: int, shares: Floats, n: int) -> None:
+    """Store the ensemble's average in a slot, which may be one of those averaged."""
     weights = np.empty(state.w.shape[0])
     state.mu[slot] = average(state, shares, n, weights)
     for i in range(len(weights)):
@@ -241,9 +246,9 @@ def become_average(state: State, slot: int, shares: Floats, n: int) -> None:
     state.S[slot], state.ceiling[slot] = 0.0, highest
 
 
-@compiled
+@jit
 def average(state: State, shares: Floats, n: int, weights: Floats) -> float:
-    """The average of the first n scales' weights, by shares that need not sum to 1; that of their thresholds."""
+    """Compute the average of the first n scales' weights; return that of their thresholds. Shares need not sum to 1."""
     w, s, S, mu, slots = state.w, state.s, state.S, state.mu, state.slots
     total, threshold = 0.0, 0.0
     lowest, highest = mu[slots[0]], mu[slots[0]]
@@ -258,64 +263,37 @@ def average(state: State, shares: Floats, n: int, weights: Floats) -> float:
         for level in range(n):
             k = slots[level]
             weights[i] += shares[level] / total * positive(w[i, k] - (S[k] - s[i, k]))
-    # Rounding must not put the average outside what was averaged.
+    # Rounding must not move the average outside the range of the averaged thresholds.
     return float(min(max(threshold, lowest), highest))
 
 
-@compiled
+@jit
 def play(
     state: State,
     settings: Settings,
     indptr: np.ndarray,
     indices: np.ndarray,
     squares: Floats,
-    Y: Floats,
-    first: int,
-    last: int,
-    t: int,
-    shortest: int,
-    most: int,
-    round_state: Floats,
-    rates: Floats,
-    lost: Floats,
-    margin: Floats,
-    margins: Floats,
-    alone: bool,
-    step_factors: Floats,
-    records: Floats,
-    weighing: int,
-    largest: float,
-    uniforms: Floats,
+    args: KernelArgs,
 ) -> tuple[int, int]:
-    """Play rounds t, t + 1, ... on the sparse rows from first up to last: as ``lowrank.play``."""
-    n_active = active_scales(t, shortest, most)
-    for row in range(first, last):
+    """Play rounds t, t + 1, ... on sparse rows; return the number of rows done and the outcome, as ``lowrank.play``."""
+    t, first, y, step_factors = args.t, args.first, args.y, args.step_factors
+    losses, learner_margins = args.losses, args.learner_margins
+    n_active = active_scales(t, args.shortest_interval, args.max_scales)
+    for row in range(first, args.last):
         begin, end = indptr[row], indptr[row + 1]
-        step_schedule = step_factors[row - first]
-        outcome = observe(state, settings, indices, squares, begin, end, Y[row], step_schedule, n_active, lost, margin)
+        step_factor = step_factors[row - first]
+        outcome = observe(
+            state, settings, indices, squares, begin, end, y[row], step_factor, n_active, losses, learner_margins
+        )
         if outcome != PLAYED:
             return row, outcome
-        if alone:
+        if args.observe_only:
             return row + 1, PLAYED
         n_before = n_active
-        n_active, n_starting = next_round(
-            round_state,
-            rates,
-            lost,
-            margin,
-            margins,
-            row,
-            t,
-            shortest,
-            most,
-            records,
-            weighing,
-            largest,
-            uniforms,
-            first,
-        )
+        n_active, n_starting = next_round(args, row, t)
         t += 1
         if n_active > len(state.slots):
-            return row + 1, NO_SCALE
-        start(state, settings, n_starting, round_state[1], n_before)
-    return last, PLAYED
+            return row + 1, START_IN_PYTHON
+        start(state, settings, n_starting, args.weights[1], n_before)
+    return args.last, PLAYED

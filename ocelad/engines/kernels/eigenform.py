@@ -1,11 +1,11 @@
-"""One metric in eigenform, and what a COMID step does to it (squared Frobenius divergence).
+"""The COMID step (squared Frobenius divergence) of one metric in eigenform.
 
-A metric is ``base * I`` plus what differs from it along some orthonormal directions: the first rows of V, with
-eigenvalues lam in any order. All other directions have eigenvalue ``base``.
+A metric is stored as orthonormal directions, the first rows of V, with eigenvalues ``lam`` in any order. All other
+directions have the eigenvalue ``base``.
 
-``V[buffer, k]`` need not hold the direction itself. It can hold its coefficients in a frame of other vectors
-(``scales.Basis``): a projection then takes inner products with the frame in the place of the entries of u, and a
-rotation does not care. Rows are padded with zeros to a multiple of the lanes.
+``V[buffer, k]`` holds either a direction or its coefficients in a basis of other vectors (``lowrank.Basis``). With a
+basis, projections use the inner products of u with the basis vectors instead of the entries of u; rotations are the
+same. Rows are padded with zeros to a multiple of LANES.
 """
 
 from __future__ import annotations
@@ -15,53 +15,53 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ocelad._compile import compiled, compiled_sums, inlined
+from ocelad._compile import jit, jit_inline, jit_reassoc
 from ocelad._typing import Floats
 from ocelad.engines.kernels.secular import (
-    AT,
-    BY,
     EPS,
     LANES,
     N_NUMBERS,
     OFFSET,
     ORIGIN,
-    SLOPES,
-    SMALLEST,
+    ROOT_OFFSET,
+    ROOT_ORIGIN,
+    SLOPE_SUM,
+    TINY,
     D,
     Z,
+    eigenvectors,
     solve,
-    vectors,
 )
 
-# The part of u outside the span of V comes without looking at its entries when it is at least this much of |u|^2;
-# of less, the difference of two squares would know too few digits.
-PLAINLY_OUTSIDE = 0.25
+# The residual of u outside the span of V is computed as a difference of squared lengths if it is at least this share
+# of |u|^2. For a smaller one the difference would lose too many digits.
+LARGE_RESIDUAL = 0.25
 
 
 class Work(NamedTuple):
-    """Space for a step; what is in it between two steps means nothing."""
+    """Scratch arrays of a step; their contents do not matter between two steps."""
 
-    q: Floats  # (width,): the part of u outside the span
+    q: Floats  # (width,): the residual of u outside the span of V
     poles: Floats  # (N_POLES, R)
-    Q: Floats  # (R * R,): how the directions turn
-    lanes: Floats  # (N_NUMBERS + 8 R,): of the secular equation, and eight eigenvectors
+    Q: Floats  # (R * R,): rotation of the directions
+    lanes: Floats  # (N_NUMBERS + 8 R,): work array of the secular equation, and eight eigenvectors
     order: np.ndarray  # (N_ORDERS, R), integers
 
 
-# Besides the rows of the secular equation: all poles, ascending, of M or of -M; what u has of each; the new
-# eigenvalues; the planes that were turned.
+# Rows of ``poles`` after those of the secular equation: all poles of M or -M, ascending; the projections of u; the new
+# eigenvalues; the Givens rotations.
 VALUE, WEIGHT, ROOT, COSINE, SINE, N_POLES = 5, 6, 7, 8, 9, 10
-# The row of V that a pole belongs to; which poles the secular equation sees, and which not; the two axes of each
-# plane that was turned; which eigenvalues are kept.
-SOURCE, TOUCHED, UNTOUCHED, ONE, OTHER, KEPT, N_ORDERS = 0, 1, 2, 3, 4, 5, 6
+# Rows of ``order``: the row of V of each pole; the poles in the secular equation; the deflated poles; the two axes of
+# each Givens rotation; the eigenvalues that are kept.
+SOURCE, ACTIVE, DEFLATED, FIRST_AXIS, SECOND_AXIS, KEPT, N_ORDERS = 0, 1, 2, 3, 4, 5, 6
 
 
-@compiled_sums
+@jit_reassoc
 def project(V: Floats, buffer: int, r: int, G: Floats, row: int, count: int, z: Floats, at: int) -> None:
-    """``z[at]``: the products of V's first r rows with ``G[row]``, of which ``count`` numbers are not zero.
+    """Compute in ``z[at]`` the inner products of V's first r rows with the first ``count`` entries of ``G[row]``.
 
-    Arrays come whole, with the place in them: a view costs more than a short row. Only plain loop variables are
-    indices in the inner loop: of a sum of two, the compiler cannot see that it never counts from the end.
+    Whole arrays are passed with indices because a view costs more than a short row. The inner loop uses only plain
+    loop variables as indices because the compiler cannot prove that a sum of two is never negative.
     """
     for k in range(r):
         total = 0.0
@@ -70,18 +70,18 @@ def project(V: Floats, buffer: int, r: int, G: Floats, row: int, count: int, z: 
         z[at, k] = total
 
 
-@compiled_sums
+@jit_reassoc
 def squared_norm(U: Floats, row: int) -> float:
-    """``|U[row]|^2``."""
+    """Return ``|U[row]|^2``."""
     total = 0.0
     for j in range(U.shape[1]):
         total += U[row, j] * U[row, j]
     return total
 
 
-@compiled
+@jit
 def squared_length(lam: Floats, z: Floats, slot: int, r: int, base: float, shift: float, norm2: float) -> float:
-    """``u'Mu`` from the projections z of u and its squared norm, all eigenvalues lowered by shift, not below 0."""
+    """Return ``u'Mu`` from the projections z and the squared norm of u; eigenvalues are ``max(lam - shift, 0)``."""
     total, inside = 0.0, 0.0
     for k in range(r):
         square = z[slot, k] * z[slot, k]
@@ -90,9 +90,9 @@ def squared_length(lam: Floats, z: Floats, slot: int, r: int, base: float, shift
     return total + max(base - shift, 0.0) * max(norm2 - inside, 0.0)
 
 
-@compiled
-def outside(lam: Floats, z: Floats, slot: int, r: int, base: float, shift: float, norm2: float) -> tuple[float, int]:
-    """The squared length of the part of u outside the directions that count, from its projections; how many count."""
+@jit
+def residual(lam: Floats, z: Floats, slot: int, r: int, base: float, shift: float, norm2: float) -> tuple[float, int]:
+    """Return the squared length of u outside the directions with a non-zero eigenvalue, and the number of these."""
     inside, count = 0.0, 0
     for k in range(r):
         if lam[slot, k] > shift or base > shift:
@@ -101,29 +101,29 @@ def outside(lam: Floats, z: Floats, slot: int, r: int, base: float, shift: float
     return norm2 - inside, count
 
 
-@compiled
-def strain(
+@jit
+def cancellation(
     V: Floats,
     buffer: int,
     r: int,
     lam: Floats,
     z: Floats,
     slot: int,
-    above: float,
+    threshold: float,
     gram: Floats,
     width: int,
     filled: int,
     q: Floats,
 ) -> float:
-    """The squared size of all that is added up to u's part inside the directions with eigenvalues above ``above``.
+    """Return the summed squared lengths of the basis terms of u's projection; many times ``|u|^2`` means lost digits.
 
-    In a frame, that is: anchors have length 1, the pairs behind them the lengths on the diagonal of ``gram``. Where it
-    is much more than what comes out, digits are lost.
+    The projection is onto the directions with eigenvalues above ``threshold``. Anchors have length 1; the squared
+    lengths of the pairs after them are on the diagonal of ``gram``.
     """
     for j in range(filled):
         q[j] = 0.0
     for k in range(r):
-        if lam[slot, k] > above:
+        if lam[slot, k] > threshold:
             part = z[slot, k]
             for j in range(filled):
                 q[j] += part * V[buffer, k, j]
@@ -135,22 +135,22 @@ def strain(
     return total
 
 
-@compiled
-def oblique_next(oblique: float, norm2: float, left: float, parts: float) -> float:
-    """How far from orthonormal directions may be with one more, whose squared length beside the others is ``left``.
+@jit
+def next_orthogonality_loss(orthogonality_loss: float, norm2: float, residual2: float, cancelled: float) -> float:
+    """Bound the loss of orthogonality after adding a direction whose residual has the squared length ``residual2``.
 
-    What was oblique before, and what rounding makes so, is blown up when the rest of u is scaled to length 1; and its
-    length is the root of a difference. Infinite where nothing is left.
+    Scaling the residual to length 1 amplifies the earlier loss and the rounding errors. In addition, its length is the
+    root of a difference. Returns infinity if there is no residual.
     """
-    if not left > 0.0:
+    if not residual2 > 0.0:
         return inf
-    rounding, scale = EPS * sqrt(1.0 + parts / norm2), sqrt(norm2 / left)
-    inside = sqrt(max(norm2 - left, 0.0) / norm2)
-    return scale * (oblique * inside + rounding + scale * rounding * rounding / EPS)
+    rounding, normalize = EPS * sqrt(1.0 + cancelled / norm2), sqrt(norm2 / residual2)
+    inside = sqrt(max(norm2 - residual2, 0.0) / norm2)
+    return normalize * (orthogonality_loss * inside + rounding + normalize * rounding * rounding / EPS)
 
 
-@inlined
-def change(
+@jit_inline
+def rank_one_update(
     V: Floats,
     lam: Floats,
     z: Floats,
@@ -171,70 +171,70 @@ def change(
     max_rank: int,
     work: Work,
 ) -> tuple[int, float, int]:
-    """Eigenform of ``(M - shift I)+ + s uu'``, then lowered by tau, none below zero. Columns go from source to target.
+    """Compute the eigenform of ``((M - shift I)+ + s uu' - tau I)+``; directions move from buffer source to target.
 
-    ``vector`` says which vector of the frame u is; -1: there is no frame, V holds the directions themselves, and u is
-    ``U[row]``. Where ``length`` is not negative, that vector is not u but the part of u outside the directions, scaled
-    to length 1, and u has so much of it. Returns the rank, the base, and how many directions ``max_rank`` has cut.
+    ``vector`` is the index of u in the basis; -1 means that V holds the directions themselves and u is ``U[row]``. If
+    ``length`` is not negative, that basis vector is not u but the normalized residual of u outside the directions, and
+    ``length`` is the residual's length. Returns the rank, the base, and how many directions ``max_rank`` has dropped.
     """
     poles, order, Q = work.poles, work.order, work.Q
     sign, rows = 1.0 if s > 0.0 else -1.0, V.shape[2]
     base = max(base - shift, 0.0)
     m, column = sort_poles(lam, z, slot, rank, base, shift, sign, poles, order)
-    plain = length < 0.0
+    new_row_is_u = length < 0.0
     if m < n:
-        left = norm2
-        for k in range(rank):  # z is 0 of those that do not count any more
-            left -= z[slot, k] * z[slot, k]
+        residual2 = norm2
+        for k in range(rank):  # z is 0 for directions whose eigenvalue has become 0
+            residual2 -= z[slot, k] * z[slot, k]
         if vector >= 0:
-            length = sqrt(left) if plain else length
+            length = sqrt(residual2) if new_row_is_u else length
             for j in range(rows):
                 V[source, column, j] = 0.0
             V[source, column, vector] = 1.0
-        elif left >= PLAINLY_OUTSIDE * norm2:
-            length = sqrt(left)
+        elif residual2 >= LARGE_RESIDUAL * norm2:
+            length = sqrt(residual2)
             for j in range(rows):
                 V[source, column, j] = U[row, j]
         else:
-            plain = False
-            length = new_direction(V, source, z, slot, rank, U, row, sqrt(norm2), rows, work.q)
+            new_row_is_u = False
+            length = orthogonalize(V, source, z, slot, rank, U, row, sqrt(norm2), rows, work.q)
             for j in range(rows):
                 V[source, column, j] = work.q[j]
-            for i in range(m):  # the projections have gained digits
+            for i in range(m):  # orthogonalize has refined the projections
                 poles[WEIGHT, i] = z[slot, order[SOURCE, i]]
         if length > 0.0:
-            m = insert(sign * base, length, column, m, poles, order)
+            m = insert_pole(sign * base, length, column, m, poles, order)
             rank = max(rank, column + 1)
-    unit, factor = scale(abs(s), m, poles)
-    n_untouched, n_turns = deflate(m, factor, poles, order)
-    n_touched = m - n_untouched
-    for i in range(n_touched):
-        poles[D, i], poles[Z, i] = poles[VALUE, order[TOUCHED, i]], poles[WEIGHT, order[TOUCHED, i]]
-    if n_touched > 0:
-        solve(poles, factor, n_touched, work.lanes)
-    for i in range(n_touched):
-        poles[ROOT, i] = max(sign * (poles[AT, i] + poles[BY, i]) * unit - tau, 0.0)
-    for i in range(n_untouched):
-        poles[ROOT, n_touched + i] = max(sign * poles[VALUE, order[UNTOUCHED, i]] * unit - tau, 0.0)
+    unit, factor = normalize(abs(s), m, poles)
+    n_deflated, n_rotations = deflate(m, factor, poles, order)
+    n_active = m - n_deflated
+    for i in range(n_active):
+        poles[D, i], poles[Z, i] = poles[VALUE, order[ACTIVE, i]], poles[WEIGHT, order[ACTIVE, i]]
+    if n_active > 0:
+        solve(poles, factor, n_active, work.lanes)
+    for i in range(n_active):
+        poles[ROOT, i] = max(sign * (poles[ROOT_ORIGIN, i] + poles[ROOT_OFFSET, i]) * unit - tau, 0.0)
+    for i in range(n_deflated):
+        poles[ROOT, n_active + i] = max(sign * poles[VALUE, order[DEFLATED, i]] * unit - tau, 0.0)
 
     base = max(base - tau, 0.0)
     if m == n and n <= max_rank:
-        base = 0.0  # nothing is left that it would be the eigenvalue of
-    n_kept = keep(m, base, poles, order)
+        base = 0.0  # no direction is left that would have it as its eigenvalue
+    n_kept = select_positive(m, base, poles, order)
     n_cut = max(n_kept - max_rank, 0)
     for _ in range(n_cut):
-        n_kept = cut(poles, order, n_kept, base)
+        n_kept = drop_nearest_to_base(poles, order, n_kept, base)
     if n_kept > 0:
         for k in range(n_kept):
             lam[slot, k] = poles[ROOT, order[KEPT, k]]
-        round_state(n_touched, n_turns, n_kept, rank, poles, order, Q, work.lanes)
-        if plain and length > 0.0:
-            unmix(z, slot, column, length, rank, n_kept, Q)
+        rotation(n_active, n_rotations, n_kept, rank, poles, order, Q, work.lanes)
+        if new_row_is_u and length > 0.0:
+            substitute_u(z, slot, column, length, rank, n_kept, Q)
         np.dot(Q[: n_kept * rank].reshape((n_kept, rank)), V[source, :rank], V[target, :n_kept])
     return n_kept, base, n_cut
 
 
-@compiled
+@jit
 def sort_poles(
     lam: Floats,
     z: Floats,
@@ -246,23 +246,23 @@ def sort_poles(
     poles: Floats,
     order: np.ndarray,
 ) -> tuple[int, int]:
-    """The eigenvalues that count, times sign, ascending: how many, and the first row that is free."""
+    """Sort the non-zero eigenvalues, times sign, ascending; return their number and the first free row of V."""
     m, column = 0, rank
     backwards = rank > 0 and sign * lam[slot, 0] > sign * lam[slot, rank - 1]
     for i in range(rank):
         k = rank - 1 - i if backwards else i
         value = max(lam[slot, k] - shift, 0.0)
         if value > 0.0 or base > 0.0:
-            m = insert(sign * value, z[slot, k], k, m, poles, order)
+            m = insert_pole(sign * value, z[slot, k], k, m, poles, order)
         else:
             z[slot, k] = 0.0
             column = min(column, k)
     return m, column
 
 
-@compiled
-def insert(value: float, weight: float, column: int, m: int, poles: Floats, order: np.ndarray) -> int:
-    """Put a pole in its place among the first m; how many there are now."""
+@jit
+def insert_pole(value: float, weight: float, column: int, m: int, poles: Floats, order: np.ndarray) -> int:
+    """Insert a pole into the first m sorted ones and return the new number of poles."""
     j = m
     while j > 0 and poles[VALUE, j - 1] > value:
         poles[VALUE, j], poles[WEIGHT, j] = poles[VALUE, j - 1], poles[WEIGHT, j - 1]
@@ -272,16 +272,16 @@ def insert(value: float, weight: float, column: int, m: int, poles: Floats, orde
     return m + 1
 
 
-@compiled
-def new_direction(
+@jit
+def orthogonalize(
     V: Floats, source: int, z: Floats, slot: int, rank: int, U: Floats, row: int, norm: float, width: int, q: Floats
 ) -> float:
-    """The part of u outside the span of V, scaled to length 1, to ``q``; its length, 0 where there is none.
+    """Compute in ``q`` the normalized residual of u outside the span of V; return its length, 0 if it is only rounding.
 
-    Orthogonalised twice, which is enough (Kahan and Parlett); z gains what the second time finds. A direction that
-    does not count any more has a z of 0.
+    Orthogonalizes twice, which is enough (Kahan and Parlett), and adds the second pass's corrections to z. z is 0 for
+    directions whose eigenvalue has become 0.
     """
-    length, again = 0.0, z.shape[0] - 1  # a row that belongs to no slot
+    length, again = 0.0, z.shape[0] - 1  # scratch row; it belongs to no slot
     for j in range(width):
         q[j] = U[row, j]
     for k in range(rank):
@@ -309,44 +309,44 @@ def new_direction(
     return length
 
 
-@compiled
-def scale(factor: float, m: int, poles: Floats) -> tuple[float, float]:
-    """Bring the problem to size 1, so that no scale of the data over- or underflows: the unit, and the factor in it."""
-    size, reach = 0.0, 0.0
+@jit
+def normalize(factor: float, m: int, poles: Floats) -> tuple[float, float]:
+    """Scale the problem to size 1 to avoid overflow and underflow; return the unit and the factor in that unit."""
+    size, max_weight = 0.0, 0.0
     for i in range(m):
         size = max(size, abs(poles[VALUE, i]))
-        reach = max(reach, abs(poles[WEIGHT, i]))
-    total, per_reach = 0.0, 1.0 / reach if reach > SMALLEST else 0.0
+        max_weight = max(max_weight, abs(poles[WEIGHT, i]))
+    total, inverse_weight = 0.0, 1.0 / max_weight if max_weight > TINY else 0.0
     for i in range(m):
-        weight = poles[WEIGHT, i] * per_reach
+        weight = poles[WEIGHT, i] * inverse_weight
         poles[WEIGHT, i] = weight
         total += weight * weight
-    change = factor * reach * reach * total
+    change = factor * max_weight * max_weight * total
     unit = max(size, change)
-    if change < SMALLEST or change <= EPS * EPS * unit:
-        total, change, unit = 1.0, 0.0, max(unit, SMALLEST)  # no change that could be seen
-    per_unit, per_length = 1.0 / unit, 1.0 / sqrt(total)
+    if change < TINY or change <= EPS * EPS * unit:
+        total, change, unit = 1.0, 0.0, max(unit, TINY)  # the change is below rounding
+    inverse_unit, inverse_length = 1.0 / unit, 1.0 / sqrt(total)
     for i in range(m):
-        poles[VALUE, i] *= per_unit
-        poles[WEIGHT, i] *= per_length
+        poles[VALUE, i] *= inverse_unit
+        poles[WEIGHT, i] *= inverse_length
     return unit, change / unit
 
 
-@compiled
+@jit
 def deflate(m: int, factor: float, poles: Floats, order: np.ndarray) -> tuple[int, int]:
-    """Set apart what needs no secular equation: how many poles, and how many planes were turned for it.
+    """Remove the poles that need no secular equation; return their number and the number of Givens rotations.
 
-    A pole that u hardly touches keeps its direction. Two (nearly) equal poles are turned in their plane until u
-    touches only one of them.
+    A pole with a negligible projection keeps its direction. Two nearly equal poles are rotated in their plane until
+    only one of them has a projection.
     """
     tolerance = 8.0 * EPS
     negligible = tolerance / factor if factor > 0.0 else 2.0
-    n_touched, n_untouched, n_turns, last = 0, 0, 0, -1
+    n_active, n_deflated, n_rotations, last = 0, 0, 0, -1
     for i in range(m):
         weight = poles[WEIGHT, i]
         if abs(weight) <= negligible:
-            order[UNTOUCHED, n_untouched] = i
-            n_untouched += 1
+            order[DEFLATED, n_deflated] = i
+            n_deflated += 1
             continue
         if last >= 0:
             before = poles[WEIGHT, last]
@@ -356,23 +356,23 @@ def deflate(m: int, factor: float, poles: Floats, order: np.ndarray) -> tuple[in
                 length = sqrt(square)
                 cosine, sine = weight / length, before / length
                 poles[WEIGHT, i] = length
-                order[ONE, n_turns], order[OTHER, n_turns] = order[SOURCE, last], order[SOURCE, i]
-                poles[COSINE, n_turns], poles[SINE, n_turns] = cosine, sine
-                n_turns += 1
+                order[FIRST_AXIS, n_rotations], order[SECOND_AXIS, n_rotations] = order[SOURCE, last], order[SOURCE, i]
+                poles[COSINE, n_rotations], poles[SINE, n_rotations] = cosine, sine
+                n_rotations += 1
                 poles[VALUE, last] = one * cosine * cosine + other * sine * sine
                 poles[VALUE, i] = one * sine * sine + other * cosine * cosine
-                order[UNTOUCHED, n_untouched] = last
-                n_untouched += 1
-                n_touched -= 1
-        order[TOUCHED, n_touched] = i
-        n_touched += 1
+                order[DEFLATED, n_deflated] = last
+                n_deflated += 1
+                n_active -= 1
+        order[ACTIVE, n_active] = i
+        n_active += 1
         last = i
-    return n_untouched, n_turns
+    return n_deflated, n_rotations
 
 
-@compiled
-def keep(m: int, base: float, poles: Floats, order: np.ndarray) -> int:
-    """Which eigenvalues differ from nothing; how many."""
+@jit
+def select_positive(m: int, base: float, poles: Floats, order: np.ndarray) -> int:
+    """Select the eigenvalues to keep, all of them if the base is positive; return their number."""
     n_kept = 0
     for i in range(m):
         if poles[ROOT, i] > 0.0 or base > 0.0:
@@ -381,9 +381,9 @@ def keep(m: int, base: float, poles: Floats, order: np.ndarray) -> int:
     return n_kept
 
 
-@compiled
-def cut(poles: Floats, order: np.ndarray, n_kept: int, base: float) -> int:
-    """Let go of the eigenvalue that is nearest to the base: the smallest, where the base is zero."""
+@jit
+def drop_nearest_to_base(poles: Floats, order: np.ndarray, n_kept: int, base: float) -> int:
+    """Drop the eigenvalue nearest to the base, which is the smallest if the base is 0; return the number left."""
     nearest = 0
     for k in range(n_kept):
         if abs(poles[ROOT, order[KEPT, k]] - base) < abs(poles[ROOT, order[KEPT, nearest]] - base):
@@ -393,10 +393,10 @@ def cut(poles: Floats, order: np.ndarray, n_kept: int, base: float) -> int:
     return n_kept - 1
 
 
-@compiled
-def round_state(
-    n_touched: int,
-    n_turns: int,
+@jit
+def rotation(
+    n_active: int,
+    n_rotations: int,
     n_kept: int,
     rank: int,
     poles: Floats,
@@ -404,26 +404,26 @@ def round_state(
     Q: Floats,
     work: Floats,
 ) -> None:
-    """Q, of shape (n_kept, rank): the eigenvectors that are kept, in terms of the rows of V."""
+    """Compute Q, of shape (n_kept, rank): the kept eigenvectors as combinations of the rows of V."""
     for i in range(n_kept * rank):
         Q[i] = 0.0
-    n_solved = 0  # kept eigenvalues come in the order of the roots, those that no equation was solved for behind
-    while n_solved < n_kept and order[KEPT, n_solved] < n_touched:
+    n_solved = 0  # kept eigenvalues are in the order of the roots, deflated ones last
+    while n_solved < n_kept and order[KEPT, n_solved] < n_active:
         n_solved += 1
     for first in range(0, n_solved, LANES):
         count = min(LANES, n_solved - first)
         for j in range(LANES):
-            root = order[KEPT, first + min(j, count - 1)]  # lanes behind the last root repeat it
-            work[ORIGIN + j], work[OFFSET + j] = poles[AT, root], poles[BY, root]
-        vectors(poles, n_touched, work, LANES)
-        for i in range(n_touched):
-            column = order[SOURCE, order[TOUCHED, i]]
+            root = order[KEPT, first + min(j, count - 1)]  # lanes after the last root repeat it
+            work[ORIGIN + j], work[OFFSET + j] = poles[ROOT_ORIGIN, root], poles[ROOT_OFFSET, root]
+        eigenvectors(poles, n_active, work, LANES)
+        for i in range(n_active):
+            column = order[SOURCE, order[ACTIVE, i]]
             for j in range(count):
-                Q[(first + j) * rank + column] = work[SLOPES + j] * work[N_NUMBERS + LANES * i + j]
+                Q[(first + j) * rank + column] = work[SLOPE_SUM + j] * work[N_NUMBERS + LANES * i + j]
     for k in range(n_solved, n_kept):
-        Q[k * rank + order[SOURCE, order[UNTOUCHED, order[KEPT, k] - n_touched]]] = 1.0
-    for plane in range(n_turns - 1, -1, -1):
-        one, other = order[ONE, plane], order[OTHER, plane]
+        Q[k * rank + order[SOURCE, order[DEFLATED, order[KEPT, k] - n_active]]] = 1.0
+    for plane in range(n_rotations - 1, -1, -1):
+        one, other = order[FIRST_AXIS, plane], order[SECOND_AXIS, plane]
         cosine, sine = poles[COSINE, plane], poles[SINE, plane]
         for k in range(0, n_kept * rank, rank):
             x, y = Q[k + one], Q[k + other]
@@ -431,9 +431,9 @@ def round_state(
             Q[k + other] = cosine * y - sine * x
 
 
-@compiled
-def unmix(z: Floats, slot: int, new: int, length: float, rank: int, n_kept: int, Q: Floats) -> None:
-    """Q for V with u itself in the new row, in the place of the direction ``(u - V'z) / length``."""
+@jit
+def substitute_u(z: Floats, slot: int, new: int, length: float, rank: int, n_kept: int, Q: Floats) -> None:
+    """Rewrite Q for a V whose new row is u itself instead of the direction ``(u - V'z) / length``."""
     for k in range(0, n_kept * rank, rank):
         Q[k + new] /= length
         part = Q[k + new]

@@ -1,8 +1,8 @@
 """The COMID learners of all scales as full matrices, eight at a time, for steps without shrinkage.
 
-A dissimilar pair adds ``s uu'`` to each metric. A similar one takes it away and clips off the one eigenvalue that may
-have become negative (``cholesky.py``). A relative comparison is one of each: first far is added, by which nothing can
-become negative, then near is taken away.
+A dissimilar pair adds ``s uu'`` to each metric. A similar pair subtracts it and clips the one eigenvalue that may have
+become negative (``cholesky.py``). A relative comparison does both: it first adds the term of far, which makes no
+eigenvalue negative, and then subtracts the term of near.
 """
 
 from __future__ import annotations
@@ -12,227 +12,228 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ocelad._compile import compiled, compiled_sums, inlined
+from ocelad._compile import jit, jit_inline, jit_reassoc
 from ocelad._typing import Floats
 from ocelad.engines.kernels.cholesky import (
+    EIGENVECTOR,
     GUESS,
-    KEPT,
-    SIZE,
+    MAGNITUDE,
     Eight,
     S,
     U,
-    add,
-    add_clipped,
-    clip,
+    add_correction,
+    add_rank_one,
     entry,
-    products,
+    find_negative_eigenpairs,
+    outer_product,
     squared_lengths,
 )
 from ocelad.engines.kernels.rounds import (
     CARRY,
     INFINITE_LOSS,
     INFINITE_STEP,
-    NO_SCALE,
     PLAYED,
     REPLACE,
+    START_IN_PYTHON,
+    KernelArgs,
     active_scales,
-    loss_of,
+    loss_slope,
+    loss_value,
     next_round,
-    slope_of,
 )
 from ocelad.engines.kernels.secular import LANES
 
-# What scales start from.
+# Sources that scales start from.
 BELOW, ENSEMBLE, SCRATCH, KEEP = 0, 1, 2, 3
 
 
 class Settings(NamedTuple):
-    """What does not change: the objective, the step size of each scale, and how many features there are."""
+    """Constants: the objective, the step size of each scale, and the number of features."""
 
     loss: int
-    max_norm: float  # infinite: no bound
-    finest: int  # CARRY, or REPLACE by what is in the spare slot
-    starts: int  # BELOW, or what scales start from otherwise: ENSEMBLE or SCRATCH
-    own: int  # and what the finest does then: ENSEMBLE, SCRATCH, or KEEP
+    max_norm: float  # inf: no bound
+    finest: int  # CARRY, or REPLACE the finest learner by the one in the spare slot
+    start_source: int  # BELOW, ENSEMBLE or SCRATCH
+    finest_source: int  # of the finest scale unless start_source is BELOW: ENSEMBLE, SCRATCH or KEEP
     steps: Floats  # (K,)
     n: int
-    weight: float  # where a learner starts from scratch: this times I, and a threshold
-    threshold: float
+    initial_scale: float  # from scratch, a learner starts with initial_scale * I and initial_threshold
+    initial_threshold: float
 
 
 class State(NamedTuple):
-    """The learners. Slot s is lane ``s % 8`` of group ``s // 8``; ``slots[j]`` is that of scale j, last the spare."""
+    """The learners. Slot s is lane ``s % 8`` of group ``s // 8``; scale j uses slot ``slots[j]``; the last is spare."""
 
     M: Floats  # (groups, n (n + 1) / 2, 8): lower triangles
-    mu: Floats  # (slots,)
-    guess: Floats  # (slots,): where the last roots were, a good place to look for the next
+    mu: Floats  # (slots,): thresholds
+    guess: Floats  # (slots,): running mean of the last roots, the starting point for the next
     slots: np.ndarray  # (K + 1,)
-    square: Floats  # (slots,): u'Mu of the pair at hand
-    change: Floats  # (slots,): the size of the learner's step, times the slope of its loss
-    outer: Floats  # (n (n + 1) / 2,): uu' of the pair at hand
+    square: Floats  # (slots,): u'Mu of the current pair
+    change: Floats  # (slots,): step size times the slope of the loss
+    outer: Floats  # (n (n + 1) / 2,): uu' of the current pair
     C: Floats  # (n, n, 8): Cholesky factors
     x: Floats  # (N_VECTORS, n, 8)
     lanes: Floats  # (N_NUMBERS, 8)
-    R: Floats  # (n + N_VECTORS, n and up to a multiple of 8): what a learner alone has in the place of C and x
-    failed: np.ndarray  # (1,): which scale could not learn from the pair that was refused
+    R: Floats  # (n + N_VECTORS, padded n): replaces C and x when only one lane is active
+    failed: np.ndarray  # (1,): scale whose learner refused the last event
 
 
-@inlined
+@jit_inline
 def observe(
     state: State,
     settings: Settings,
     V: Floats,
     row: int,
     y: float,
-    step_schedule: float,
+    step_factor: float,
     n_active: int,
-    lost: Floats,
-    margin: Floats,
+    losses: Floats,
+    learner_margins: Floats,
 ) -> int:
-    """Judge each active learner, then let it learn. Whatever it returns but PLAYED, nothing has changed."""
+    """Judge and update each active learner; unless PLAYED is returned, nothing has changed."""
     M, mu, slots, square, change, outer = state.M, state.mu, state.slots, state.square, state.change, state.outer
     steps, loss, n = settings.steps, settings.loss, settings.n
-    products(V, row, n, outer)
+    outer_product(V, row, n, outer)
     norm2 = trace(outer, n)
     for group in range(len(M)):
-        put(square, LANES * group, squared_lengths(M, group, outer, n))
+        store_eight(square, LANES * group, squared_lengths(M, group, outer, n))
     for slot in range(len(change)):
         change[slot] = 0.0
-    anything = False
+    any_change = False
     for level in range(n_active):
         slot = slots[level]
-        m = y * (mu[slot] - positive(square[slot]))
-        lost[level], margin[level] = loss_of(loss, m), m
-        change[slot] = step_schedule * steps[level] * slope_of(loss, m)
-        anything = anything or change[slot] > 0.0
-        if not isfinite(lost[level]):
+        m = y * (mu[slot] - clamp_negative(square[slot]))
+        losses[level], learner_margins[level] = loss_value(loss, m), m
+        change[slot] = step_factor * steps[level] * loss_slope(loss, m)
+        any_change = any_change or change[slot] > 0.0
+        if not isfinite(losses[level]):
             state.failed[0] = level
             return INFINITE_LOSS
         if not isfinite(change[slot] * norm2):
             state.failed[0] = level
             return INFINITE_STEP
-    if anything:
+    if any_change:
         for group in range(len(M)):
-            learn(state, settings, group, V, row, norm2, y, settings.max_norm)
+            comid_step(state, settings, group, V, row, norm2, y, settings.max_norm)
         for slot in range(len(change)):
             mu[slot] = max(1.0, mu[slot] + change[slot] * y)
     return PLAYED
 
 
-@inlined
+@jit_inline
 def observe_relative(
     state: State,
     settings: Settings,
     near: Floats,
     far: Floats,
     row: int,
-    step_schedule: float,
+    step_factor: float,
     n_active: int,
-    lost: Floats,
-    margin: Floats,
+    losses: Floats,
+    learner_margins: Floats,
 ) -> int:
-    """As ``observe``, of a relative comparison."""
+    """Judge and update the learners on a relative comparison, as ``observe``."""
     M, slots, square, change, outer = state.M, state.slots, state.square, state.change, state.outer
     steps, loss, n = settings.steps, settings.loss, settings.n
-    products(far, row, n, outer)
+    outer_product(far, row, n, outer)
     far2 = trace(outer, n)
     for group in range(len(M)):
-        put(square, LANES * group, squared_lengths(M, group, outer, n))
+        store_eight(square, LANES * group, squared_lengths(M, group, outer, n))
     for level in range(n_active):
-        margin[level] = positive(square[slots[level]])
-    products(near, row, n, outer)
+        learner_margins[level] = clamp_negative(square[slots[level]])
+    outer_product(near, row, n, outer)
     near2 = trace(outer, n)
     for group in range(len(M)):
-        put(square, LANES * group, squared_lengths(M, group, outer, n))
+        store_eight(square, LANES * group, squared_lengths(M, group, outer, n))
     for slot in range(len(change)):
         change[slot] = 0.0
-    anything = False
+    any_change = False
     for level in range(n_active):
         slot = slots[level]
-        m = margin[level] - positive(square[slot])
-        lost[level], margin[level] = loss_of(loss, m), m
-        change[slot] = step_schedule * steps[level] * slope_of(loss, m)
-        anything = anything or change[slot] > 0.0
+        m = learner_margins[level] - clamp_negative(square[slot])
+        losses[level], learner_margins[level] = loss_value(loss, m), m
+        change[slot] = step_factor * steps[level] * loss_slope(loss, m)
+        any_change = any_change or change[slot] > 0.0
         state.failed[0] = level
-        if not isfinite(lost[level]):
+        if not isfinite(losses[level]):
             return INFINITE_LOSS
         if not isfinite(change[slot] * max(near2, far2)):
             return INFINITE_STEP
-    if anything:
+    if any_change:
         for adding in (True, False):
             G, norm2, y = (far, far2, -1.0) if adding else (near, near2, 1.0)
-            most = inf if adding and near2 > 0.0 else settings.max_norm  # bounded once, at the end
-            products(G, row, n, outer)
+            max_norm = inf if adding and near2 > 0.0 else settings.max_norm  # the bound applies once, at the end
+            outer_product(G, row, n, outer)
             for group in range(len(M)):
-                learn(state, settings, group, G, row, norm2, y, most)
+                comid_step(state, settings, group, G, row, norm2, y, max_norm)
     return PLAYED
 
 
-@compiled
+@jit
 def trace(outer: Floats, n: int) -> float:
-    """``|u|^2``, from ``outer = uu'``."""
+    """Return ``|u|^2`` from ``outer = uu'``."""
     total = 0.0
     for i in range(n):
         total += outer[entry(i, i)]
     return total
 
 
-@compiled
-def positive(square: float) -> float:
-    """Rounding can put a zero below zero; what is not a number, because it overflows, stays that."""
+@jit
+def clamp_negative(square: float) -> float:
+    """Return 0 for a negative number, which is rounding, and any other unchanged; a NaN from overflow stays NaN."""
     return 0.0 if square < 0.0 else square
 
 
-@compiled
-def put(numbers: Floats, first: int, values: Eight) -> None:
-    """Eight numbers in a row."""
+@jit
+def store_eight(numbers: Floats, first: int, values: Eight) -> None:
+    """Store eight values from index ``first`` on."""
     numbers[first], numbers[first + 1], numbers[first + 2], numbers[first + 3] = values[:4]
     numbers[first + 4], numbers[first + 5], numbers[first + 6], numbers[first + 7] = values[4:]
 
 
-@inlined
-def learn(
-    state: State, settings: Settings, group: int, V: Floats, row: int, norm2: float, y: float, most: float
+@jit_inline
+def comid_step(
+    state: State, settings: Settings, group: int, V: Floats, row: int, norm2: float, y: float, max_norm: float
 ) -> None:
-    """One COMID step of eight learners, up to a norm of most; those whose change is 0 stay as they are."""
+    """Apply one COMID step to eight learners, with norms bounded by ``max_norm``; a change of 0 leaves one as it is."""
     M, lanes, x, outer, n = state.M, state.lanes, state.x, state.outer, settings.n
-    anything = False
+    any_change = False
     for k in range(LANES):
         lanes[S, k] = state.change[LANES * group + k]
         lanes[GUESS, k] = state.guess[LANES * group + k]
-        anything = anything or lanes[S, k] > 0.0
-    if not anything or norm2 == 0.0:
+        any_change = any_change or lanes[S, k] > 0.0
+    if not any_change or norm2 == 0.0:
         return
     if y > 0.0:
         norm = sqrt(norm2)
         for i in range(n):
             for k in range(LANES):
                 x[U, i, k] = V[row, i] / norm
-        clip(M, group, n, norm2, state.C, x, lanes, state.R)
+        find_negative_eigenpairs(M, group, n, norm2, state.C, x, lanes, state.R)
         for k in range(LANES):
             length = 0.0
             for i in range(n):
-                length += x[KEPT, i, k] * x[KEPT, i, k]
-            found = lanes[SIZE, k] > 0.0
+                length += x[EIGENVECTOR, i, k] * x[EIGENVECTOR, i, k]
+            found = lanes[MAGNITUDE, k] > 0.0
             if found:
-                root = min(max(lanes[SIZE, k], 0.01), 0.9)
+                root = min(max(lanes[MAGNITUDE, k], 0.01), 0.9)
                 state.guess[LANES * group + k] += 0.3 * (root - state.guess[LANES * group + k])
-            lanes[SIZE, k] = lanes[SIZE, k] * (lanes[S, k] * norm2) / length if found else 0.0
+            lanes[MAGNITUDE, k] = lanes[MAGNITUDE, k] * (lanes[S, k] * norm2) / length if found else 0.0
             lanes[S, k] = -lanes[S, k]
             if not found:
                 for i in range(n):
-                    x[KEPT, i, k] = 0.0
-        add_clipped(M, group, x, lanes, n)
-    add(M, group, outer, lanes, entry(n, 0))
-    if most < inf:
+                    x[EIGENVECTOR, i, k] = 0.0
+        add_correction(M, group, x, lanes, n)
+    add_rank_one(M, group, outer, lanes, entry(n, 0))
+    if max_norm < inf:
         for k in range(LANES):
             if lanes[S, k] != 0.0:
-                bound(M, group, k, n, most)
+                bound_norm(M, group, k, n, max_norm)
 
 
-@compiled
-def bound(M: Floats, group: int, lane: int, n: int, most: float) -> None:
-    """Scale a matrix down until its Frobenius norm is at most so large."""
+@jit
+def bound_norm(M: Floats, group: int, lane: int, n: int, max_norm: float) -> None:
+    """Scale a matrix down to a Frobenius norm of at most ``max_norm``."""
     largest = 0.0
     for p in range(entry(n, 0)):
         largest = max(largest, abs(M[group, p, lane]))
@@ -244,15 +245,15 @@ def bound(M: Floats, group: int, lane: int, n: int, most: float) -> None:
             part = M[group, p, lane] / largest
             total += part * part if i == j else 2.0 * part * part
             p += 1
-    if sqrt(total) * largest > most:
-        scale = most / largest / sqrt(total)
+    if sqrt(total) * largest > max_norm:
+        scale = max_norm / largest / sqrt(total)
         for q in range(entry(n, 0)):
             M[group, q, lane] *= scale
 
 
-@compiled
+@jit
 def start(state: State, n_starting: int, finest: int) -> None:
-    """Each scale that starts takes over the slot of the scale below it; only the finest needs a copy."""
+    """Let each starting scale take over the slot of the scale below it; only the finest needs a copy."""
     if n_starting == 0 or (n_starting == 1 and finest == CARRY):
         return
     slots, M = state.slots, state.M
@@ -270,15 +271,15 @@ def start(state: State, n_starting: int, finest: int) -> None:
     state.mu[freed], state.guess[freed] = state.mu[old], state.guess[old]
 
 
-@compiled
-def start_alike(state: State, settings: Settings, n_starting: int, before: Floats, n_before: int) -> None:
-    """The same where no scale starts from the one below it: from the ensemble, or from scratch.
+@jit
+def start_from_source(state: State, settings: Settings, n_starting: int, before: Floats, n_before: int) -> None:
+    """Start scales from the ensemble's average or from scratch instead of from the scale below.
 
-    ``before`` holds the weights of the n_before scales that there were, as the last round left them.
+    ``before`` holds the weights of the n_before scales that were active in the last round.
     """
     M, mu, slots, shares, mean, n = state.M, state.mu, state.slots, state.square, state.outer, settings.n
     threshold = 1.0
-    if n_starting > 0 and ENSEMBLE in (settings.own, settings.starts):
+    if n_starting > 0 and ENSEMBLE in (settings.finest_source, settings.start_source):
         total = 0.0
         for slot in range(len(shares)):
             shares[slot] = 0.0
@@ -289,7 +290,7 @@ def start_alike(state: State, settings: Settings, n_starting: int, before: Float
         average(M, shares, mean)
         threshold = max(weighted_sum(shares, mu), 1.0)
     for level in range(n_starting):
-        source, slot = settings.own if level == 0 else settings.starts, slots[level]
+        source, slot = settings.finest_source if level == 0 else settings.start_source, slots[level]
         if source == ENSEMBLE:
             for p in range(len(mean)):
                 M[slot // LANES, p, slot % LANES] = mean[p]
@@ -298,13 +299,13 @@ def start_alike(state: State, settings: Settings, n_starting: int, before: Float
             for p in range(len(mean)):
                 M[slot // LANES, p, slot % LANES] = 0.0
             for i in range(n):
-                M[slot // LANES, entry(i, i), slot % LANES] = settings.weight
-            mu[slot] = settings.threshold
+                M[slot // LANES, entry(i, i), slot % LANES] = settings.initial_scale
+            mu[slot] = settings.initial_threshold
 
 
-@compiled_sums
+@jit_reassoc
 def average(M: Floats, shares: Floats, mean: Floats) -> None:
-    """The lower triangle of the matrices' average, by the shares of their slots."""
+    """Compute the lower triangle of the matrices' average, weighted by the shares of their slots."""
     for p in range(len(mean)):
         total = 0.0
         for group in range(len(M)):
@@ -313,127 +314,73 @@ def average(M: Floats, shares: Floats, mean: Floats) -> None:
         mean[p] = total
 
 
-@compiled
+@jit
 def weighted_sum(shares: Floats, mu: Floats) -> float:
+    """Return the sum of ``shares * mu``."""
     total = 0.0
     for slot in range(len(shares)):
         total += shares[slot] * mu[slot]
     return total
 
 
-@compiled
+@jit
 def play(
     state: State,
     settings: Settings,
     V: Floats,
-    Y: Floats,
-    first: int,
-    last: int,
-    t: int,
-    shortest: int,
-    most: int,
-    round_state: Floats,
-    rates: Floats,
-    lost: Floats,
-    margin: Floats,
-    margins: Floats,
-    alone: bool,
-    step_factors: Floats,
-    records: Floats,
-    weighing: int,
-    largest: float,
-    uniforms: Floats,
+    args: KernelArgs,
 ) -> tuple[int, int]:
-    """Play rounds t, t + 1, ... on the rows of V from first up to last: as ``lowrank.play``."""
-    n_active = active_scales(t, shortest, most)
-    for row in range(first, last):
-        outcome = observe(state, settings, V, row, Y[row], step_factors[row - first], n_active, lost, margin)
+    """Play rounds t, t + 1, ... on rows of V; return the number of rows done and the outcome, as ``lowrank.play``."""
+    t, first, y, step_factors = args.t, args.first, args.y, args.step_factors
+    losses, learner_margins = args.losses, args.learner_margins
+    n_active = active_scales(t, args.shortest_interval, args.max_scales)
+    for row in range(first, args.last):
+        outcome = observe(state, settings, V, row, y[row], step_factors[row - first], n_active, losses, learner_margins)
         if outcome != PLAYED:
             return row, outcome
-        if alone:
+        if args.observe_only:
             return row + 1, PLAYED
         n_before = n_active
-        n_active, n_starting = next_round(
-            round_state,
-            rates,
-            lost,
-            margin,
-            margins,
-            row,
-            t,
-            shortest,
-            most,
-            records,
-            weighing,
-            largest,
-            uniforms,
-            first,
-        )
+        n_active, n_starting = next_round(args, row, t)
         t += 1
-        alike = settings.starts != BELOW
-        if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE and not alike):
-            return row + 1, NO_SCALE
-        if alike:
-            start_alike(state, settings, n_starting, round_state[1], n_before)
+        from_source = settings.start_source != BELOW
+        if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE and not from_source):
+            return row + 1, START_IN_PYTHON
+        if from_source:
+            start_from_source(state, settings, n_starting, args.weights[1], n_before)
         else:
             start(state, n_starting, settings.finest)
-    return last, PLAYED
+    return args.last, PLAYED
 
 
-@compiled
+@jit
 def play_relatives(
     state: State,
     settings: Settings,
     near: Floats,
     far: Floats,
-    first: int,
-    last: int,
-    t: int,
-    shortest: int,
-    most: int,
-    round_state: Floats,
-    rates: Floats,
-    lost: Floats,
-    margin: Floats,
-    margins: Floats,
-    alone: bool,
-    step_factors: Floats,
-    records: Floats,
-    weighing: int,
-    largest: float,
-    uniforms: Floats,
+    args: KernelArgs,
 ) -> tuple[int, int]:
-    """As ``play``, on relative comparisons: the rows of near and far."""
-    n_active = active_scales(t, shortest, most)
-    for row in range(first, last):
-        outcome = observe_relative(state, settings, near, far, row, step_factors[row - first], n_active, lost, margin)
+    """Play rounds as ``play`` does, on relative comparisons: the rows of near and far."""
+    t, first, step_factors = args.t, args.first, args.step_factors
+    losses, learner_margins = args.losses, args.learner_margins
+    n_active = active_scales(t, args.shortest_interval, args.max_scales)
+    for row in range(first, args.last):
+        outcome = observe_relative(
+            state, settings, near, far, row, step_factors[row - first], n_active, losses, learner_margins
+        )
         if outcome != PLAYED:
             return row, outcome
-        if alone:
+        if args.observe_only:
             return row + 1, PLAYED
         n_before = n_active
-        n_active, n_starting = next_round(
-            round_state,
-            rates,
-            lost,
-            margin,
-            margins,
-            row,
-            t,
-            shortest,
-            most,
-            records,
-            weighing,
-            largest,
-            uniforms,
-            first,
-        )
+        n_active, n_starting = next_round(args, row, t)
         t += 1
-        alike = settings.starts != BELOW
-        if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE and not alike):
-            return row + 1, NO_SCALE
-        if alike:
-            start_alike(state, settings, n_starting, round_state[1], n_before)
+        from_source = settings.start_source != BELOW
+        if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE and not from_source):
+            return row + 1, START_IN_PYTHON
+        if from_source:
+            start_from_source(state, settings, n_starting, args.weights[1], n_before)
         else:
             start(state, n_starting, settings.finest)
-    return last, PLAYED
+    return args.last, PLAYED

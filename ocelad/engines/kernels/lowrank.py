@@ -1,4 +1,4 @@
-"""The COMID learners of all scales in eigenform: judge, start, learn; one round, or a whole stream of them."""
+"""The COMID learners of all scales in eigenform, for one round or a stream of rounds."""
 
 from __future__ import annotations
 
@@ -7,153 +7,155 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ocelad._compile import compiled, inlined
+from ocelad._compile import jit, jit_inline
 from ocelad._typing import Floats
 from ocelad.engines.kernels.eigenform import (
     Work,
-    change,
-    oblique_next,
-    outside,
+    cancellation,
+    next_orthogonality_loss,
     project,
+    rank_one_update,
+    residual,
     squared_length,
     squared_norm,
-    strain,
 )
 from ocelad.engines.kernels.rounds import (
     CARRY,
     DEGENERATE,
     INFINITE_LOSS,
     INFINITE_STEP,
-    NO_ROOM,
-    NO_SCALE,
     PLAYED,
+    RANK_FULL,
     REPLACE,
+    START_IN_PYTHON,
+    KernelArgs,
     active_scales,
-    loss_of,
+    loss_slope,
+    loss_value,
     next_round,
-    slope_of,
 )
-from ocelad.engines.kernels.secular import SMALLEST, padded
+from ocelad.engines.kernels.secular import TINY, padded
 
-# How far from orthonormal the directions in a frame may come to be, by what is known of the errors of inner products.
-MOST_OBLIQUE = 1e-12
+# A larger bound of the orthogonality loss of directions in a basis makes the round DEGENERATE.
+DEGENERATE_LOSS = 1e-12
 
 
 class Settings(NamedTuple):
-    """What does not change: the objective, the step size of each scale, and how many features there are."""
+    """Constants: the objective, the step size of each scale, and the number of features."""
 
     loss: int
     rho: float
-    max_norm: float  # infinite: no bound
+    max_norm: float  # inf: no bound
     max_rank: int
-    finest: int  # CARRY, or REPLACE by what is in the spare slot
+    finest: int  # CARRY, or REPLACE the finest learner by the one in the spare slot
     steps: Floats  # (K,)
     n: int
 
 
 class State(NamedTuple):
-    """The learners. Slot s holds one metric; ``slots[j]`` says which is that of scale j, and the last is spare."""
+    """The learners. Each slot holds one metric; scale j uses slot ``slots[j]``, and the last slot is spare."""
 
-    V: Floats  # (K + 2, R, width): directions, or their coefficients in a frame; rows padded to whole lanes
-    buffer: np.ndarray  # (K + 2,): where in V each slot's directions are; the last is where none are
-    lam: Floats  # (K + 1, R)
+    V: Floats  # (K + 2, R, width): directions, or their coefficients in a basis; rows padded to whole lanes
+    buffer: np.ndarray  # (K + 2,): index into V of each slot's directions; the last entry is an unused buffer
+    lam: Floats  # (K + 1, R): eigenvalues
     rank: np.ndarray  # (K + 1,)
-    mu: Floats  # (K + 1,)
-    base: Floats  # (K + 1,)
-    shift: Floats  # (K + 1,): shrinkage that has not been needed yet
-    filled: np.ndarray  # (K + 1,): from where on the rows of V are zero
+    mu: Floats  # (K + 1,): thresholds
+    base: Floats  # (K + 1,): eigenvalue of all other directions
+    shift: Floats  # (K + 1,): deferred shrinkage of all eigenvalues
+    filled: np.ndarray  # (K + 1,): number of leading columns of V that may be non-zero
     slots: np.ndarray  # (K + 1,)
-    z: Floats  # (K + 2, R): projections of the pair at hand, and a row to work in
-    slope: Floats  # (K + 1,): the slope of the loss at its margin
-    cuts: np.ndarray  # (1,): how many directions max_rank has cut
-    failed: np.ndarray  # (1,): which scale could not learn from the pair that was refused
+    z: Floats  # (K + 2, R): projections of the current pair, and a scratch row
+    slope: Floats  # (K + 1,): slope of the loss at the current margin
+    cuts: np.ndarray  # (1,): number of directions that max_rank has dropped
+    failed: np.ndarray  # (1,): scale whose learner refused the last event
 
 
 class Basis(NamedTuple):
-    """The vectors that V holds coefficients of: each slot's anchors, then the pairs of the block at hand.
+    """The basis of V's coefficients: each slot's anchors, then the pairs of the current block.
 
-    Only their inner products with the pairs are here. Without a frame (``width`` 0) V holds the directions themselves.
+    Holds only inner products with the pairs. Without a basis (``width`` 0), V holds the directions themselves.
     """
 
-    width: int  # room for a slot's anchors; the pairs of the block come behind
-    offset: np.ndarray  # (K + 1,): where among all anchors a slot's begin
-    n_anchors: np.ndarray  # (K + 1,): how many it has
-    products: Floats  # (block, anchors): pairs with anchors
-    gram: Floats  # (block, block): pairs with pairs
-    inner: Floats  # (K + 1, width + block): the pair at hand with each slot's frame
-    anchor: np.ndarray  # (K + 1,): the anchor that is what u has outside the slot's directions; -1: none is
-    length: Floats  # (K + 1,): how much u has of it
-    oblique: Floats  # (K + 1,): how far from orthonormal the slot's directions may be
-    next_oblique: Floats  # (K + 1,): and will be, when the pair at hand gives it another one
+    width: int  # room for a slot's anchors; the pairs of the block follow
+    offset: np.ndarray  # (K + 1,): index of a slot's first anchor among all anchors
+    n_anchors: np.ndarray  # (K + 1,): number of a slot's anchors
+    products: Floats  # (block, anchors): inner products of pairs and anchors
+    gram: Floats  # (block, block): inner products of pairs
+    inner: Floats  # (K + 1, width + block): inner products of the current pair with each slot's basis
+    anchor: np.ndarray  # (K + 1,): anchor that is the normalized residual of the current pair, or -1
+    length: Floats  # (K + 1,): length of that residual
+    orthogonality_loss: Floats  # (K + 1,): bound for the slot's directions
+    next_orthogonality_loss: Floats  # (K + 1,): the bound after adding a direction for the current pair
 
 
-@inlined
+@jit_inline
 def observe(
     state: State,
     settings: Settings,
-    frame: Basis,
+    basis: Basis,
     work: Work,
     U: Floats,
     row: int,
     norm2: float,
     y: float,
-    step_schedule: float,
+    step_factor: float,
     n_active: int,
-    lost: Floats,
-    margin: Floats,
+    losses: Floats,
+    learner_margins: Floats,
 ) -> int:
-    """Judge each active learner, then let it learn. Whatever it returns but PLAYED, nothing has changed."""
-    # Taken out of their tuples once: every look into one costs two atomic reference counts.
+    """Judge and update each active learner; unless PLAYED is returned, nothing has changed."""
+    # Unpacked once: each access to a tuple's array costs two atomic reference counts.
     V, lam, z, slots, rank, buffer = state.V, state.lam, state.z, state.slots, state.rank, state.buffer
     mu, base, shift, slope, filled = state.mu, state.base, state.shift, state.slope, state.filled
-    steps, loss, rho, n, width = settings.steps, settings.loss, settings.rho, settings.n, frame.width
-    products, gram, inner, q = frame.products, frame.gram, frame.inner, work.q
+    steps, loss, rho, n, width = settings.steps, settings.loss, settings.rho, settings.n, basis.width
+    products, gram, inner, q = basis.products, basis.gram, basis.inner, work.q
     degenerate = False
     for level in range(n_active):
         slot = slots[level]
         r = rank[slot]
-        if r + 1 > lam.shape[1] and (r < n or width > 0):  # a frame may need one more anchor than there are directions
-            return NO_ROOM
+        if r + 1 > lam.shape[1] and (r < n or width > 0):  # a basis may need one more anchor than there are directions
+            return RANK_FULL
         if width == 0:
             project(V, buffer[slot], r, U, row, V.shape[2], z, slot)
         else:
-            for j in range(frame.n_anchors[slot]):
-                inner[slot, j] = products[row, frame.offset[slot] + j]
+            for j in range(basis.n_anchors[slot]):
+                inner[slot, j] = products[row, basis.offset[slot] + j]
             for j in range(width, filled[slot]):
                 inner[slot, j] = gram[row, j - width]
             project(V, buffer[slot], r, inner, slot, filled[slot], z, slot)
         m = y * (mu[slot] - squared_length(lam, z, slot, r, base[slot], shift[slot], norm2))
-        lost[level], margin[level] = loss_of(loss, m), m
-        slope[slot] = slope_of(loss, m)
-        if not isfinite(lost[level]):
+        losses[level], learner_margins[level] = loss_value(loss, m), m
+        slope[slot] = loss_slope(loss, m)
+        if not isfinite(losses[level]):
             state.failed[0] = level
             return INFINITE_LOSS
-        if not isfinite(step_schedule * steps[level] * slope[slot] * norm2):
+        if not isfinite(step_factor * steps[level] * slope[slot] * norm2):
             state.failed[0] = level
             return INFINITE_STEP
-        if width > 0 and slope[slot] > 0.0 and norm2 >= SMALLEST and frame.anchor[slot] < 0:
-            left, count = outside(lam, z, slot, r, base[slot], shift[slot], norm2)
-            held = shift[slot] if base[slot] <= shift[slot] else -1.0
-            parts = strain(V, buffer[slot], r, lam, z, slot, held, gram, width, filled[slot], q)
-            following = oblique_next(frame.oblique[slot], norm2, left, parts) if count < n else 0.0
-            frame.next_oblique[slot] = following
-            degenerate = degenerate or not following <= MOST_OBLIQUE
-    if degenerate:  # not before every learner has found the pair acceptable: what is refused must change nothing
+        if width > 0 and slope[slot] > 0.0 and norm2 >= TINY and basis.anchor[slot] < 0:
+            residual2, count = residual(lam, z, slot, r, base[slot], shift[slot], norm2)
+            threshold = shift[slot] if base[slot] <= shift[slot] else -1.0
+            parts = cancellation(V, buffer[slot], r, lam, z, slot, threshold, gram, width, filled[slot], q)
+            previous = basis.orthogonality_loss[slot]
+            next_loss = next_orthogonality_loss(previous, norm2, residual2, parts) if count < n else 0.0
+            basis.next_orthogonality_loss[slot] = next_loss
+            degenerate = degenerate or not next_loss <= DEGENERATE_LOSS
+    if degenerate:  # only after all learners have accepted the pair: a refused one must change nothing
         return DEGENERATE
     for level in range(n_active):
         slot = slots[level]
         if slope[slot] == 0.0:
-            shift[slot] += step_schedule * steps[level] * rho
+            shift[slot] += step_factor * steps[level] * rho
         else:
-            learn(state, settings, frame, work, slot, step_schedule * steps[level], U, row, norm2, y)
+            comid_step(state, settings, basis, work, slot, step_factor * steps[level], U, row, norm2, y)
     return PLAYED
 
 
-@inlined
-def learn(
+@jit_inline
+def comid_step(
     state: State,
     settings: Settings,
-    frame: Basis,
+    basis: Basis,
     work: Work,
     slot: int,
     eta: float,
@@ -162,22 +164,22 @@ def learn(
     norm2: float,
     y: float,
 ) -> None:
-    """One COMID step of the learner in this slot, on a pair that is not told apart well enough."""
+    """Apply one COMID step to the learner in this slot, on a pair with a non-zero loss."""
     slope, tau = state.slope[slot], eta * settings.rho
     V, lam, buffer, n = state.V, state.lam, state.buffer, settings.n
     state.mu[slot] = max(1.0, state.mu[slot] + eta * slope * y)
-    if norm2 < SMALLEST:  # a length that has lost its digits makes no direction, and no change that could be seen
+    if norm2 < TINY:  # too short to define a direction; the change is below rounding
         state.shift[slot] += tau
         return
     source, target = buffer[slot], buffer[len(buffer) - 1]
     vector, length = -1, -1.0
-    if frame.width > 0:
-        vector = frame.width + row if frame.anchor[slot] < 0 else frame.anchor[slot]
-        length = -1.0 if frame.anchor[slot] < 0 else frame.length[slot]
-        if frame.anchor[slot] < 0:
-            frame.oblique[slot] = max(frame.oblique[slot], frame.next_oblique[slot])
-        state.filled[slot] = padded(frame.width + row + 1)
-    r, base, n_cut = change(
+    if basis.width > 0:
+        vector = basis.width + row if basis.anchor[slot] < 0 else basis.anchor[slot]
+        length = -1.0 if basis.anchor[slot] < 0 else basis.length[slot]
+        if basis.anchor[slot] < 0:
+            basis.orthogonality_loss[slot] = max(basis.orthogonality_loss[slot], basis.next_orthogonality_loss[slot])
+        state.filled[slot] = padded(basis.width + row + 1)
+    r, base, n_cut = rank_one_update(
         V,
         lam,
         state.z,
@@ -202,28 +204,28 @@ def learn(
     state.cuts[0] += n_cut
     state.shift[slot] = 0.0
     if settings.max_norm < inf:
-        base = bound(lam, slot, r, base, n, settings.max_norm)
+        base = bound_norm(lam, slot, r, base, n, settings.max_norm)
     state.rank[slot], state.base[slot] = r, base
 
 
-@compiled
-def bound(lam: Floats, slot: int, r: int, base: float, n: int, most: float) -> float:
-    """Scale a metric down until its Frobenius norm is at most so large; its base."""
+@jit
+def bound_norm(lam: Floats, slot: int, r: int, base: float, n: int, max_norm: float) -> float:
+    """Scale a metric down to a Frobenius norm of at most ``max_norm`` and return its base."""
     largest = base
     for k in range(r):
         largest = max(largest, lam[slot, k])
     total = (n - r) * (base / largest) ** 2 if largest > 0.0 else 0.0
     for k in range(r):
         total += (lam[slot, k] / largest) ** 2
-    if sqrt(total) * largest <= most:
+    if sqrt(total) * largest <= max_norm:
         return base
-    scale = most / largest / sqrt(total)
+    scale = max_norm / largest / sqrt(total)
     for k in range(r):
         lam[slot, k] *= scale
     return base * scale
 
 
-@inlined
+@jit_inline
 def observe_relative(
     state: State,
     settings: Settings,
@@ -231,12 +233,12 @@ def observe_relative(
     near: Floats,
     far: Floats,
     row: int,
-    step_schedule: float,
+    step_factor: float,
     n_active: int,
-    lost: Floats,
-    margin: Floats,
+    losses: Floats,
+    learner_margins: Floats,
 ) -> int:
-    """As ``observe``, of a relative comparison, without a frame."""
+    """Judge and update the learners on a relative comparison, as ``observe``; without a basis."""
     V, lam, z, slots, rank, buffer = state.V, state.lam, state.z, state.slots, state.rank, state.buffer
     base, shift, slope, steps, loss = state.base, state.shift, state.slope, settings.steps, settings.loss
     near2, far2, width = squared_norm(near, row), squared_norm(far, row), V.shape[2]
@@ -244,29 +246,30 @@ def observe_relative(
         slot = slots[level]
         r = rank[slot]
         if lam.shape[1] < min(r + 2, settings.n):
-            return NO_ROOM
+            return RANK_FULL
         project(V, buffer[slot], r, near, row, width, z, slot)
         nearer = squared_length(lam, z, slot, r, base[slot], shift[slot], near2)
-        project(V, buffer[slot], r, far, row, width, z, slot)  # z keeps far's, with which learning begins
+        # z keeps the projections of far, which the step adds first.
+        project(V, buffer[slot], r, far, row, width, z, slot)
         m = squared_length(lam, z, slot, r, base[slot], shift[slot], far2) - nearer
-        lost[level], margin[level] = loss_of(loss, m), m
-        slope[slot] = slope_of(loss, m)
+        losses[level], learner_margins[level] = loss_value(loss, m), m
+        slope[slot] = loss_slope(loss, m)
         state.failed[0] = level
-        if not isfinite(lost[level]):
+        if not isfinite(losses[level]):
             return INFINITE_LOSS
-        if not isfinite(step_schedule * steps[level] * slope[slot] * max(near2, far2)):
+        if not isfinite(step_factor * steps[level] * slope[slot] * max(near2, far2)):
             return INFINITE_STEP
     for level in range(n_active):
         slot = slots[level]
         if slope[slot] == 0.0:
-            shift[slot] += step_schedule * steps[level] * settings.rho
+            shift[slot] += step_factor * steps[level] * settings.rho
         else:
-            learn_relative(state, settings, work, slot, step_schedule * steps[level], near, far, row, near2, far2)
+            comid_step_relative(state, settings, work, slot, step_factor * steps[level], near, far, row, near2, far2)
     return PLAYED
 
 
-@inlined
-def learn_relative(
+@jit_inline
+def comid_step_relative(
     state: State,
     settings: Settings,
     work: Work,
@@ -278,23 +281,24 @@ def learn_relative(
     near2: float,
     far2: float,
 ) -> None:
-    """One COMID step of the learner in this slot, on a comparison that is not told well enough.
+    """Apply one COMID step to the learner in this slot, on a comparison with a non-zero loss.
 
-    First far is added: nothing can become negative by it, so that clipping once, when near is taken away, is exact.
+    The term of far is added first. It makes no eigenvalue negative, so that clipping once, after the term of near is
+    subtracted, is exact.
     """
     V, lam, buffer, z, n = state.V, state.lam, state.buffer, state.z, settings.n
     r, base, shift = state.rank[slot], state.base[slot], state.shift[slot]
     size, tau, changed = eta * state.slope[slot], eta * settings.rho, False
     for adding in (True, False):
         G, norm2 = (far, far2) if adding else (near, near2)
-        if norm2 < SMALLEST:  # as in ``learn``
+        if norm2 < TINY:  # as in ``comid_step``
             continue
         if not adding:
             project(V, buffer[slot], r, near, row, V.shape[2], z, slot)
-        # What is done once, to shrink and to cut, is done with the last of the two.
-        last = not adding or near2 < SMALLEST
+        # Shrinkage and the rank limit apply once, with the last of the two terms.
+        last = not adding or near2 < TINY
         source, target = buffer[slot], buffer[len(buffer) - 1]
-        r, base_then, n_cut = change(
+        r, base_then, n_cut = rank_one_update(
             V,
             lam,
             z,
@@ -315,7 +319,7 @@ def learn_relative(
             settings.max_rank if last else n,
             work,
         )
-        # ``change`` lets go of a base that no direction has any more; a direction that is cut would want it back.
+        # ``rank_one_update`` zeroes a base that no direction has; a direction dropped later needs it again.
         base = base_then if last else max(base - shift, 0.0)
         buffer[slot], buffer[len(buffer) - 1] = target, source
         state.cuts[0] += n_cut
@@ -324,13 +328,13 @@ def learn_relative(
         state.shift[slot] += tau
         return
     if settings.max_norm < inf:
-        base = bound(lam, slot, r, base, n, settings.max_norm)
+        base = bound_norm(lam, slot, r, base, n, settings.max_norm)
     state.rank[slot], state.base[slot], state.shift[slot] = r, base, shift
 
 
-@compiled
-def start(state: State, frame: Basis, n_starting: int, finest: int) -> None:
-    """Each scale that starts takes over the slot of the scale below it; only the finest needs a copy."""
+@jit
+def start(state: State, basis: Basis, n_starting: int, finest: int) -> None:
+    """Let each starting scale take over the slot of the scale below it; only the finest needs a copy."""
     if n_starting == 0 or (n_starting == 1 and finest == CARRY):
         return
     slots = state.slots
@@ -354,131 +358,81 @@ def start(state: State, frame: Basis, n_starting: int, finest: int) -> None:
     state.base[freed] = state.base[old]
     state.shift[freed] = state.shift[old]
     state.filled[freed] = state.filled[old]
-    frame.offset[freed] = frame.offset[old]
-    frame.n_anchors[freed] = frame.n_anchors[old]
-    frame.oblique[freed] = frame.oblique[old]
+    basis.offset[freed] = basis.offset[old]
+    basis.n_anchors[freed] = basis.n_anchors[old]
+    basis.orthogonality_loss[freed] = basis.orthogonality_loss[old]
 
 
-@compiled
+@jit
 def play(
     state: State,
     settings: Settings,
-    frame: Basis,
+    basis: Basis,
     work: Work,
     U: Floats,
-    Y: Floats,
-    first: int,
-    last: int,
-    t: int,
-    shortest: int,
-    most: int,
-    round_state: Floats,
-    rates: Floats,
-    lost: Floats,
-    margin: Floats,
-    margins: Floats,
-    alone: bool,
-    step_factors: Floats,
-    records: Floats,
-    weighing: int,
-    largest: float,
-    uniforms: Floats,
+    args: KernelArgs,
 ) -> tuple[int, int]:
-    """Play rounds t, t + 1, ... on the rows of U from first up to last: how many rows are done, and why it stopped.
+    """Play rounds t, t + 1, ... on rows of U; return the number of rows done and the outcome.
 
-    ``round_state`` holds the weights of the round about to be played (row 0) and those before its starts (row 1). What each
-    learner lost in the last round comes to ``lost``, its margin to ``margin``; the ensemble's margins to ``margins``.
-    ``step_factors[0]`` is what all step sizes are multiplied by in round t, ``uniforms[0]`` draws one learner, and so on.
-    ``weighing`` is a number of ``weights.py``; ``largest`` and ``records`` are its own.
-    ``alone``: only judge and learn from one row; somebody else keeps the weights and starts the scales. One function
-    for both, so that it is one piece of machine code, and the bits are the same.
+    With ``observe_only`` this judges and updates the learners on one row only. Both modes are one function, and so one
+    piece of machine code, to make their results agree to the bit.
     """
-    n_active = active_scales(t, shortest, most)
-    for row in range(first, last):
-        norm2 = frame.gram[row, row] if frame.width > 0 else squared_norm(U, row)
+    t, first, y, step_factors = args.t, args.first, args.y, args.step_factors
+    losses, learner_margins = args.losses, args.learner_margins
+    n_active = active_scales(t, args.shortest_interval, args.max_scales)
+    for row in range(first, args.last):
+        norm2 = basis.gram[row, row] if basis.width > 0 else squared_norm(U, row)
         outcome = observe(
-            state, settings, frame, work, U, row, norm2, Y[row], step_factors[row - first], n_active, lost, margin
+            state,
+            settings,
+            basis,
+            work,
+            U,
+            row,
+            norm2,
+            y[row],
+            step_factors[row - first],
+            n_active,
+            losses,
+            learner_margins,
         )
         if outcome != PLAYED:
             return row, outcome
-        if alone:
+        if args.observe_only:
             return row + 1, PLAYED
-        n_active, n_starting = next_round(
-            round_state,
-            rates,
-            lost,
-            margin,
-            margins,
-            row,
-            t,
-            shortest,
-            most,
-            records,
-            weighing,
-            largest,
-            uniforms,
-            first,
-        )
+        n_active, n_starting = next_round(args, row, t)
         t += 1
         if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE):
-            return row + 1, NO_SCALE
-        start(state, frame, n_starting, settings.finest)
-    return last, PLAYED
+            return row + 1, START_IN_PYTHON
+        start(state, basis, n_starting, settings.finest)
+    return args.last, PLAYED
 
 
-@compiled
+@jit
 def play_relatives(
     state: State,
     settings: Settings,
-    frame: Basis,
+    basis: Basis,
     work: Work,
     near: Floats,
     far: Floats,
-    first: int,
-    last: int,
-    t: int,
-    shortest: int,
-    most: int,
-    round_state: Floats,
-    rates: Floats,
-    lost: Floats,
-    margin: Floats,
-    margins: Floats,
-    alone: bool,
-    step_factors: Floats,
-    records: Floats,
-    weighing: int,
-    largest: float,
-    uniforms: Floats,
+    args: KernelArgs,
 ) -> tuple[int, int]:
-    """As ``play``, on relative comparisons: the rows of near and far."""
-    n_active = active_scales(t, shortest, most)
-    for row in range(first, last):
+    """Play rounds as ``play`` does, on relative comparisons: the rows of near and far."""
+    t, first, step_factors = args.t, args.first, args.step_factors
+    losses, learner_margins = args.losses, args.learner_margins
+    n_active = active_scales(t, args.shortest_interval, args.max_scales)
+    for row in range(first, args.last):
         outcome = observe_relative(
-            state, settings, work, near, far, row, step_factors[row - first], n_active, lost, margin
+            state, settings, work, near, far, row, step_factors[row - first], n_active, losses, learner_margins
         )
         if outcome != PLAYED:
             return row, outcome
-        if alone:
+        if args.observe_only:
             return row + 1, PLAYED
-        n_active, n_starting = next_round(
-            round_state,
-            rates,
-            lost,
-            margin,
-            margins,
-            row,
-            t,
-            shortest,
-            most,
-            records,
-            weighing,
-            largest,
-            uniforms,
-            first,
-        )
+        n_active, n_starting = next_round(args, row, t)
         t += 1
         if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE):
-            return row + 1, NO_SCALE
-        start(state, frame, n_starting, settings.finest)
-    return last, PLAYED
+            return row + 1, START_IN_PYTHON
+        start(state, basis, n_starting, settings.finest)
+    return args.last, PLAYED

@@ -1,33 +1,33 @@
-"""The Cholesky factor of one matrix, along its rows: for a learner that is alone, where the lanes of others are empty.
+"""Cholesky factorization of one matrix along its rows, for the case that only one of eight lanes is in use.
 
-All is in one work space R: its first n rows are those of L', where ``L L'`` is the matrix, with one over the diagonal
-in the place of the diagonal; the rows below are vectors. Rows are filled up with zeros to a multiple of eight, so that
-eight entries of a row are one register.
+Everything is stored in one work array R. Its first n rows are those of L', where ``L L'`` is the matrix; the diagonal
+holds the inverses of L's diagonal. The rows below are vectors. Rows are padded with zeros to a multiple of eight, so
+that eight entries of a row fill one register.
 """
 
 from __future__ import annotations
 
 from math import sqrt
 
-from ocelad._compile import compiled, compiled_sums
+from ocelad._compile import jit, jit_reassoc
 from ocelad._typing import Floats
 from ocelad.engines.kernels.secular import LANES
 
 
-@compiled
-def factor_one(M: Floats, group: int, lane: int, n: int, per_unit: float, at: float, R: Floats) -> bool:
-    """Factor ``per_unit M + at I``, of one lane of M; False where it is not positive definite."""
+@jit
+def factor_one(M: Floats, group: int, lane: int, n: int, inverse_unit: float, shift: float, R: Floats) -> bool:
+    """Factor ``inverse_unit M + shift I`` for one lane of M; return False if it is not positive definite."""
     p = 0
     for j in range(n):
         for i in range(j + 1):
-            R[i, j] = per_unit * M[group, p, lane]
+            R[i, j] = inverse_unit * M[group, p, lane]
             p += 1
     blocks = R.shape[1] // LANES
-    B = R.reshape((len(R), blocks, LANES))  # constant places in a block are what a compiler makes a register of
+    B = R.reshape((len(R), blocks, LANES))  # constant indices within a block let the compiler keep it in a register
     for i in range(n):
         for m in range(blocks - i // LANES):
-            reduce(B, i, i // LANES + m)
-        value = R[i, i] + at
+            eliminate(B, i, i // LANES + m)
+        value = R[i, i] + shift
         if value <= 0.0:
             return False
         over = 1.0 / sqrt(value)
@@ -39,9 +39,9 @@ def factor_one(M: Floats, group: int, lane: int, n: int, per_unit: float, at: fl
     return True
 
 
-@compiled
-def reduce(B: Floats, i: int, block: int) -> None:
-    """Eight entries of row i less what the rows above take from them; rows are in blocks of eight."""
+@jit
+def eliminate(B: Floats, i: int, block: int) -> None:
+    """Subtract the contribution of the rows above from eight entries of row i; rows are in blocks of eight."""
     a, b, c, d = B[i, block, 0], B[i, block, 1], B[i, block, 2], B[i, block, 3]
     e, f, g, h = B[i, block, 4], B[i, block, 5], B[i, block, 6], B[i, block, 7]
     for k in range(i):
@@ -58,9 +58,9 @@ def reduce(B: Floats, i: int, block: int) -> None:
     B[i, block, 4], B[i, block, 5], B[i, block, 6], B[i, block, 7] = e, f, g, h
 
 
-@compiled
+@jit
 def forward_one(R: Floats, n: int, source: int, target: int) -> None:
-    """``R[target] = L^-1 R[source]``."""
+    """Compute ``R[target] = L^-1 R[source]``."""
     for j in range(n):
         R[target, j] = R[source, j]
     for i in range(n):
@@ -70,9 +70,9 @@ def forward_one(R: Floats, n: int, source: int, target: int) -> None:
             R[target, j] -= value * R[i, j]
 
 
-@compiled
+@jit
 def backward_one(R: Floats, n: int, source: int, target: int) -> None:
-    """``R[target] = L'^-1 R[source]``."""
+    """Compute ``R[target] = L'^-1 R[source]``."""
     for j in range(n):
         R[target, j] = R[source, j]
     for i in range(n - 1, -1, -1):
@@ -82,9 +82,9 @@ def backward_one(R: Floats, n: int, source: int, target: int) -> None:
             R[target, j] -= value * R[j, i]
 
 
-@compiled_sums
-def square_one(R: Floats, row: int) -> float:
-    """The squared length of a row."""
+@jit_reassoc
+def squared_norm_one(R: Floats, row: int) -> float:
+    """Return the squared length of a row."""
     total = 0.0
     for j in range(R.shape[1]):
         total += R[row, j] * R[row, j]
