@@ -32,10 +32,10 @@ def block_of(events: Events, rounds: int) -> Block:
 
 def microseconds(method: Method, block: Block) -> float:
     """What learning from a pair takes on average, after the first hundred."""
-    contender = method.build(StreamInfo(block.X.shape[1], len(block), seed=0, initial_points=None))
-    contender.update(block[:100])
+    learner = method.create(StreamInfo(block.X.shape[1], len(block), seed=0, initial_points=None))
+    learner.update(block[:100])
     start = perf_counter()
-    contender.update(block[100:])
+    learner.update(block[100:])
     return 1e6 * (perf_counter() - start) / (len(block) - 100)
 
 

@@ -49,11 +49,20 @@ def test_every_ordered_pair_has_its_documented_probability(balanced):
     np.testing.assert_allclose(frequency, expected, atol=5 * np.sqrt(expected.max() / n_pairs))
 
 
+def test_the_only_point_of_a_class_gets_dissimilar_partners():
+    labels = np.array([0, 0, 1])
+    left, right, y = draw_pairs(labels, 400, 1, balanced=True)
+    assert (left != right).all()
+    np.testing.assert_array_equal(y, np.where(labels[left] == labels[right], 1.0, -1.0))
+    assert set(y[left == 2]) == {-1.0}
+    assert set(y[left < 2]) == {1.0, -1.0}
+
+
 def test_labels_that_allow_no_comparison_are_refused():
     with pytest.raises(ValueError, match="all points to be paired have the same label"):
         draw_pairs([0, 0, 1], 5, rows=[0, 1])
-    with pytest.raises(ValueError, match="accepted for balanced pairs: two points or more of each label"):
-        draw_pairs([0, 0, 1], 5, balanced=True)
+    with pytest.raises(ValueError, match="accepted for balanced pairs: a label with two points or more"):
+        draw_pairs([0, 1, 2], 5, balanced=True)
     with pytest.raises(ValueError, match="n_pairs must be a whole number of at least 1; got 0"):
         draw_pairs([0, 0, 1], 0)
     with pytest.raises(ValueError, match="balanced must be"):

@@ -1,7 +1,7 @@
-"""Trials on a Dask cluster that is there already, and the one door to Dask, which is an extra.
+"""Trials on a running Dask cluster. Only this module imports Dask, which is an optional dependency.
 
-Dask's own futures and not joblib's way to them: where a worker dies again and again, or cannot import what it is sent,
-joblib waits for ever, and these say so.
+It uses Dask's futures instead of joblib's Dask backend: if a worker dies repeatedly, or cannot import the trial, joblib
+waits forever, whereas the futures raise.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Result = TypeVar("Result")
 
 _ADDRESS = re.compile(r"((tcp|tls|ws|wss)://)?[^/\s]+:[0-9]{1,5}")
 CONNECT_SECONDS = 10
-# A cluster that grows when it is needed may have no worker at first.
+# An adaptive cluster may start without workers.
 WORKER_SECONDS = 60
 
 
-def each_on_cluster(
+def iter_cluster_trials(
     trial: Callable[[int, Seed], Result], seeds: Sequence[Seed], address: str | None
 ) -> Iterator[Result]:
-    """``trial(place, seed)`` for each seed, as soon as it is finished; what is left is called off when nobody waits."""
-    with connected(address) as client:
+    """Yield ``trial(index, seed)`` in the order in which trials finish; closing the iterator cancels the rest."""
+    with connect(address) as client:
         from distributed import as_completed
 
         futures = client.map(trial, range(len(seeds)), seeds, pure=False)
@@ -39,9 +39,9 @@ def each_on_cluster(
 
 
 @contextmanager
-def connected(address: str | None) -> Iterator[Client]:
-    """A client of the cluster whose scheduler is at the address; all workers have this very package."""
-    # One that Dask cannot read makes a client that hangs for long.
+def connect(address: str | None) -> Iterator[Client]:
+    """Connect to the scheduler at the address, and check that all workers have the same version of this package."""
+    # A client with an address that Dask cannot parse hangs for a long time.
     if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
         raise ValueError(f"a Dask cluster needs its scheduler's address, such as tcp://127.0.0.1:8786; got {address!r}")
     try:
@@ -58,21 +58,21 @@ def connected(address: str | None) -> Iterator[Client]:
 
 
 def _check_workers(client: Client, address: str) -> None:
-    """Refuse a cluster without workers, or with one that has no ocelad or another one."""
-    from ocelad.lab.journal import program
+    """Raise if the cluster has no workers, or if a worker lacks ocelad or has other sources or dependencies."""
+    from ocelad.lab.journal import source_digest
 
     try:
         client.wait_for_workers(1, timeout=WORKER_SECONDS)
     except TimeoutError:
         raise OSError(f"the Dask cluster at {address} has no worker after {WORKER_SECONDS} seconds") from None
-    # A function of the package could not even be received where there is no package: builtins everybody has.
-    asked = "__import__('importlib').import_module('ocelad.lab.journal').program()"
-    for worker, answer in client.run(eval, asked, on_error="return").items():
+    # A worker without the package cannot unpickle the package's functions, but it can run a builtin.
+    expression = "__import__('importlib').import_module('ocelad.lab.journal').source_digest()"
+    for worker, answer in client.run(eval, expression, on_error="return").items():
         if isinstance(answer, BaseException):
             raise ImportError(
                 f"the Dask worker {worker} cannot import ocelad ({_first_line(answer)}); install the same version there"
             )
-        if answer != program():
+        if answer != source_digest():
             raise ImportError(
                 f"the Dask worker {worker} has another ocelad, or other versions of NumPy, SciPy, scikit-learn or "
                 "numba, than this process; install the same there"

@@ -1,12 +1,12 @@
-"""Finished work, kept in a file as it comes, so that nothing is computed twice and an interrupt loses little.
+"""A journal of finished results, so that an interrupted run loses little and no result is computed twice.
 
 >>> journal = Journal()
->>> one = key("square", 3)
->>> one in journal
+>>> key = result_key("square", 3)
+>>> key in journal
 False
->>> journal.keep({one: {"is": 9}})
->>> journal[one]
-{'is': 9}
+>>> journal.add({key: {"square": 9}})
+>>> journal[key]
+{'square': 9}
 """
 
 from __future__ import annotations
@@ -21,42 +21,43 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 ROOT = Path(__file__).parent.parent
-# What reads, sums up, prints or draws, and changes no result; and experiments, each of which is asked for by itself.
-NOT_IN_ALL = (
+# Sources that only read, summarize, print or draw. The runner adds the digest of an experiment's own module.
+EXCLUDED = (
     "cli",
     "lab/experiments",
     "lab/figures",
     "io",
     "evaluation/plots.py",
-    "lab/compare/plot.py",
+    "lab/statistics.py",
+    "lab/compare/comparison_plot.py",
     "lab/compare/suite",
-    "lab/compare/summary.py",
+    "lab/compare/comparison.py",
 )
-# What is computed with beside the package's own sources.
+# Dependencies whose version can change a result.
 PACKAGES = ("numba", "numpy", "scikit-learn", "scipy")
-# How a line begins.
-BEGINNING = b'{"key": "'
+# The first bytes of every line.
+LINE_PREFIX = b'{"key": "'
 
 
 class Journal:
-    """Results by their keys: in memory, and in a file of JSON lines where a path is given.
+    """Results by key, in memory and, if a path is given, in a file of JSON lines.
 
     Parameters
     ----------
     path : path or None
-        Made, with its folder, if it is not there. While it is open no other journal may have it.
+        Created together with its folder if missing. No other journal can open the file while this one is open.
     restart : bool
-        Whether what is in the file is forgotten. It stays there until there is something new to keep.
+        Whether to ignore the results in the file. They stay in the file until the first new result is added.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, restart: bool = False) -> None:
         self._results: dict[str, dict[str, Any]] = {}
         self._file: IO[bytes] | None = None
-        self._forgets = restart
+        self._restart = restart
         if path is not None:
             path = Path(path)
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = open(path, "a+b")  # noqa: SIM115  it is held until close()
+            self._file = open(path, "a+b")  # noqa: SIM115  close() closes it
             try:
                 _lock(self._file, path)
                 self._read(self._file, path)
@@ -71,7 +72,7 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file and release its lock."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -82,64 +83,64 @@ class Journal:
     def __getitem__(self, key: str) -> dict[str, Any]:
         return self._results[key]
 
-    def keep(self, results: Mapping[str, dict[str, Any]], *, in_file: bool = True) -> None:
-        """Add results, which JSON can hold; when this returns they are on the disk, if there is a file for them."""
+    def add(self, results: Mapping[str, dict[str, Any]], *, persist: bool = True) -> None:
+        """Add JSON-serializable results; with ``persist`` they are on disk when this returns, if there is a file."""
         self._results |= results
-        if self._file is not None and in_file and results:
-            if self._forgets:
+        if self._file is not None and persist and results:
+            if self._restart:
                 self._file.truncate(0)
-                self._forgets = False
+                self._restart = False
             lines = [json.dumps({"key": key, **result}, allow_nan=False) + "\n" for key, result in results.items()]
             self._file.write("".join(lines).encode())
             self._file.flush()
             os.fsync(self._file.fileno())
 
     def _read(self, file: IO[bytes], path: Path) -> None:
-        """Take what whole lines hold; damaged ones among them, and a last one that was being written, are no loss."""
+        """Read all complete and valid lines, and cut off an incomplete last line."""
         file.seek(0)
         content = file.read()
-        whole = content[: content.rfind(b"\n") + 1]
-        lines = whole.splitlines()
-        kept = [result for line in lines if (result := _parsed(line)) is not None]
-        if not kept and (lines or not BEGINNING.startswith(content[: len(BEGINNING)])):
-            raise ValueError(f"{path} is no journal of trials, it begins with {content[:60]!r}; name another folder")
-        if not self._forgets:
-            self._results = {result.pop("key"): result for result in kept}
-            file.truncate(len(whole))
+        complete = content[: content.rfind(b"\n") + 1]
+        lines = complete.splitlines()
+        results = [result for line in lines if (result := _parse_line(line)) is not None]
+        if not results and (lines or not LINE_PREFIX.startswith(content[: len(LINE_PREFIX)])):
+            raise ValueError(f"{path} is not a journal of trials, it begins with {content[:60]!r}; name another folder")
+        if not self._restart:
+            self._results = {result.pop("key"): result for result in results}
+            file.truncate(len(complete))
 
 
-def key(*metadata: Any) -> str:
-    """What a result is found by: a digest of what is asked for, and of the program that would answer.
+def result_key(*request: Any) -> str:
+    """Return the key of a result: a digest of the request and of ``source_digest()``.
 
-    What another version of the package, or of what it stands on, has computed is not this one's result.
+    A result of other sources, or of other versions of the dependencies, has another key.
 
-    >>> key("square", 3) == key("square", 3), key("square", 3) == key("square", 4)
+    >>> result_key("square", 3) == result_key("square", 3), result_key("square", 3) == result_key("square", 4)
     (True, False)
     """
-    return hashlib.sha256(repr([program(), *metadata]).encode()).hexdigest()[:32]
+    return hashlib.sha256(repr([source_digest(), *request]).encode()).hexdigest()[:32]
 
 
 @cache
-def program() -> str:
-    """A digest of the package's sources, less what changes no result, and of the versions of what it stands on."""
+def source_digest() -> str:
+    """Return a digest of the package's sources, except ``EXCLUDED``, and of the versions of its dependencies."""
     digest = hashlib.sha256(repr([version(package) for package in PACKAGES]).encode())
     for path in sorted(ROOT.rglob("*.py")):
-        if not any(path.is_relative_to(ROOT / part) for part in NOT_IN_ALL):
+        if not any(path.is_relative_to(ROOT / part) for part in EXCLUDED):
             digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    """What a line of a journal holds, or None where it is none."""
+def _parse_line(line: bytes) -> dict[str, Any] | None:
+    """Return the content of a line, or None if it is not a valid entry."""
     try:
-        kept = json.loads(line)
+        entry = json.loads(line)
     except ValueError:
         return None
-    return kept if isinstance(kept, dict) and isinstance(kept.get("key"), str) else None
+    return entry if isinstance(entry, dict) and isinstance(entry.get("key"), str) else None
 
 
 def _lock(file: IO[bytes], path: Path) -> None:
-    """Refuse a file that another program has open, where the system can tell."""
+    """Raise ValueError if another process has the file open, on systems with ``fcntl``."""
     try:
         import fcntl
     except ImportError:

@@ -1,5 +1,4 @@
-"""Many trials at once: over threads, because the compiled engines let go of the interpreter, over processes, or on a
-Dask cluster."""
+"""Run many independent trials in parallel: in threads, in processes, or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from functools import cache, partial
 from typing import Any, Literal, TypeVar, get_args
 
 from ocelad._validation import check_choice
-from ocelad.lab.cluster import each_on_cluster
+from ocelad.lab.cluster import iter_cluster_trials
 
 Seed = TypeVar("Seed")
 Result = TypeVar("Result")
@@ -26,24 +25,26 @@ def map_trials(
     address: str | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> list[Result]:
-    """``[trial(seed) for seed in seeds]``, several at a time: the same results, to the bit, in the same order.
+    """Compute ``[trial(seed) for seed in seeds]`` in parallel: the same results, bit for bit, in the same order.
 
     Parameters
     ----------
     trial : callable
-        What to do with one seed. With processes and on a cluster it and its result must be picklable.
+        A function of one seed. With processes and on a cluster, it and its results must be picklable.
     seeds : sequence
-        One for each trial; anything that ``trial`` takes.
+        The arguments of the trials, of any type.
     n_jobs : int
-        How many at a time; -1: as many as there are processors. A cluster takes as many as its workers have threads.
+        The number of parallel trials; -1: one per processor. Ignored on a cluster, which runs one trial per thread of
+        its workers.
     backend : {"threads", "processes", "dask"}
-        Threads share memory and start at once, and suit trials that spend their time in ``Ocelad.replay`` over a
-        compiled engine. Processes suit trials with much Python of their own, such as drawing a stream pair by pair.
-        "dask" hands them to a Dask cluster that is there already; its workers must have the same ocelad.
+        Threads share memory and start at once. They suit trials that spend their time in ``Ocelad.replay`` with a
+        compiled engine, because compiled engines release the GIL. Processes suit trials that run much Python code,
+        such as those that draw a stream pair by pair. "dask" submits the trials to a running Dask cluster, whose
+        workers need the same version of ocelad.
     address : str or None
-        Of the cluster's scheduler, such as "tcp://127.0.0.1:8786".
+        The address of the Dask scheduler, such as "tcp://127.0.0.1:8786".
     progress : callable or None
-        Called with the number of trials done, after each of them.
+        Called with the number of finished trials, after each of them.
 
     Examples
     --------
@@ -60,18 +61,18 @@ def map_trials(
 
     Notes
     -----
-    Inside a trial linear algebra runs on one thread: several trials with several threads each get in each other's way.
+    Linear algebra runs on one thread inside a trial, because parallel trials would compete for the processors.
     """
-    seeds = _checked(trial, seeds, n_jobs, backend)
+    seeds = _check_arguments(trial, seeds, n_jobs, backend)
     results: dict[int, Result] = {}
-    for place, result in _as_finished(trial, seeds, n_jobs, backend, address):
-        results[place] = result
+    for index, result in _iter_indexed(trial, seeds, n_jobs, backend, address):
+        results[index] = result
         if progress is not None:
             progress(len(results))
-    return [results[place] for place in range(len(seeds))]
+    return [results[index] for index in range(len(seeds))]
 
 
-def each_trial(
+def iter_trials(
     trial: Callable[[Seed], Result],
     seeds: Iterable[Seed],
     *,
@@ -79,18 +80,18 @@ def each_trial(
     backend: Backend = "threads",
     address: str | None = None,
 ) -> Iterator[tuple[Seed, Result]]:
-    """Each seed with its ``trial(seed)``, as soon as it is finished, in any order; parameters as of ``map_trials``.
+    """Yield ``(seed, trial(seed))`` in the order in which the trials finish; see ``map_trials`` for the parameters.
 
-    For work that shall not be lost: what came so far is there when the rest is interrupted.
+    The caller can save each result at once, so that an interrupt loses only the trials that are still running.
 
-    >>> sorted(each_trial(abs, [-3, 1, -2]))
+    >>> sorted(iter_trials(abs, [-3, 1, -2]))
     [(-3, 3), (-2, 2), (1, 1)]
     """
-    seeds = _checked(trial, seeds, n_jobs, backend)
-    return ((seeds[place], result) for place, result in _as_finished(trial, seeds, n_jobs, backend, address))
+    seeds = _check_arguments(trial, seeds, n_jobs, backend)
+    return ((seeds[index], result) for index, result in _iter_indexed(trial, seeds, n_jobs, backend, address))
 
 
-def _checked(trial: object, seeds: Iterable[Seed], n_jobs: int, backend: str) -> Sequence[Seed]:
+def _check_arguments(trial: object, seeds: Iterable[Seed], n_jobs: int, backend: str) -> Sequence[Seed]:
     check_choice(backend, "backend", get_args(Backend))
     if not callable(trial):
         raise TypeError(f"trial must be a function of one seed; got {type(trial).__name__}")
@@ -101,36 +102,36 @@ def _checked(trial: object, seeds: Iterable[Seed], n_jobs: int, backend: str) ->
     return list(seeds)
 
 
-def _as_finished(
+def _iter_indexed(
     trial: Callable[[Seed], Result], seeds: Sequence[Seed], n_jobs: int, backend: Backend, address: str | None
 ) -> Iterator[tuple[int, Result]]:
     if backend == "dask":
-        yield from each_on_cluster(partial(_alone, trial), seeds, address)
+        yield from iter_cluster_trials(partial(_run_in_worker, trial), seeds, address)
         return
     from joblib import Parallel, delayed, effective_n_jobs
 
-    if backend == "threads" or effective_n_jobs(n_jobs) == 1:  # one at a time is in this process anyway
+    if backend == "threads" or effective_n_jobs(n_jobs) == 1:  # one job runs in this process in any case
         from threadpoolctl import threadpool_limits
 
-        # Around all of them: the limit is of the process, and threads that end would take it from the others.
+        # The limit applies to the whole process, so it must outlive every single trial.
         with threadpool_limits(1):
-            tasks = (delayed(_placed)(trial, place, seed) for place, seed in enumerate(seeds))
+            tasks = (delayed(_run_indexed)(trial, index, seed) for index, seed in enumerate(seeds))
             yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered", backend="threading")(tasks)
         return
-    # Workers whose parent was killed do not know; soon after their last trial they shall go.
+    # Workers do not notice when their parent is killed; the timeout ends them soon after their last trial.
     workers: dict[str, Any] = {"backend": "loky", "idle_worker_timeout": IDLE_SECONDS}
-    tasks = (delayed(_alone)(trial, place, seed) for place, seed in enumerate(seeds))
+    tasks = (delayed(_run_in_worker)(trial, index, seed) for index, seed in enumerate(seeds))
     yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered", **workers)(tasks)
 
 
-def _placed(trial: Callable[[Seed], Result], place: int, seed: Seed) -> tuple[int, Result]:
-    return place, trial(seed)
+def _run_indexed(trial: Callable[[Seed], Result], index: int, seed: Seed) -> tuple[int, Result]:
+    return index, trial(seed)
 
 
-def _alone(trial: Callable[[Seed], Result], place: int, seed: Seed) -> tuple[int, Result]:
-    """In a worker, where linear algebra stays on one thread from the first trial on."""
+def _run_in_worker(trial: Callable[[Seed], Result], index: int, seed: Seed) -> tuple[int, Result]:
+    """Run a trial in a worker process, with linear algebra on one thread."""
     _limit_threads()
-    return place, trial(seed)
+    return index, trial(seed)
 
 
 @cache

@@ -31,7 +31,8 @@ def draw_pairs(
     balanced : bool
         False: all ordered pairs of different points are equally likely. True: the first point is uniform, a fair coin
         decides whether the pair is similar, and the second point is uniform among the points that match this
-        decision. The share of similar pairs is then 1/2 in expectation. Every class needs two points or more.
+        decision. The share of similar pairs is then 1/2 in expectation. The only point of a class has no similar
+        partner, so all its pairs are dissimilar; at least one class needs two points or more.
 
     Returns
     -------
@@ -57,15 +58,16 @@ def draw_pairs(
     if len(sizes) < 2:
         raise ValueError("all points to be paired have the same label; accepted: two labels or more")
     if not balanced:
-        left, right = _draw_uniform(len(rows), n_pairs, rng)
+        left, right = draw_uniform_pairs(len(rows), n_pairs, rng)
         return rows[left], rows[right], np.where(classes[left] == classes[right], 1.0, -1.0)
-    if sizes.min() < 2:
-        raise ValueError("a label has one point only; accepted for balanced pairs: two points or more of each label")
+    if sizes.max() < 2:
+        raise ValueError("each label has one point only; accepted for balanced pairs: a label with two points or more")
     left, right, similar = _draw_balanced(classes, sizes, n_pairs, rng)
     return rows[left], rows[right], np.where(similar, 1.0, -1.0)
 
 
-def _draw_uniform(n_points: int, n_pairs: int, rng: np.random.Generator) -> tuple[Rows, Rows]:
+def draw_uniform_pairs(n_points: int, n_pairs: int, rng: np.random.Generator) -> tuple[Rows, Rows]:
+    """Draw index pairs of different points; all ordered pairs are equally likely."""
     left, right = rng.integers(n_points, size=n_pairs), rng.integers(n_points - 1, size=n_pairs)
     right += right >= left  # skips the first point of the pair
     return left, right
@@ -78,8 +80,8 @@ def _draw_balanced(
     order = np.argsort(classes, kind="stable")
     starts = np.cumsum(sizes) - sizes
     left = rng.integers(len(classes), size=n_pairs)
-    similar = rng.random(n_pairs) < 0.5
     start, size = starts[classes[order[left]]], sizes[classes[order[left]]]
+    similar = (rng.random(n_pairs) < 0.5) & (size > 1)
     right = rng.integers(np.where(similar, size - 1, len(classes) - size))
     same_class = start + right + (start + right >= left)
     other_class = right + np.where(right >= start, size, 0)

@@ -1,1 +1,1 @@
-"""What the paper compares with and is compared with: one file per method, with its formula and its source."""
+"""The methods of the comparisons: one file per method, with its formula and its reference."""

@@ -1,7 +1,7 @@
-"""AdaGrad on the margin loss of pairs: steps that become smaller where gradients have been large.
+"""AdaGrad on the margin loss of pairs: smaller steps where gradients have been large.
 
 Duchi, Hazan and Singer, "Adaptive subgradient methods for online learning and stochastic optimization", JMLR 2011,
-section 1.1 (the diagonal case); the rate of the whole gradient is that of Streeter and McMahan, 2010.
+section 1.1 (the diagonal case). The rate for the whole gradient is that of Streeter and McMahan, 2010.
 """
 
 from __future__ import annotations
@@ -22,50 +22,50 @@ RateOf: TypeAlias = Literal["entry", "matrix"]
 
 
 class AdaGrad(MetricLearner):
-    """Gradient steps with the rate ``eta / (delta + root of the sum of the squares of all gradients so far)``.
+    """Gradient steps with the rate ``eta / (delta + root of the sum of all squared gradients)``.
 
-    On a pair, with ``g = -l'(m)`` at the margin ``m = y (mu - u'Mu)``, the gradient is ``G = g y uu'`` in M and
-    ``-g y`` in mu. Per "entry" each entry of M and the threshold have a sum of their own::
+    On a pair, with ``g = -l'(m)`` at the margin ``m = y (mu - u'Mu)``, the gradient is ``G = g y uu'`` in M and ``-g
+    y`` in mu. Per "entry", each entry of M and the threshold have their own sum::
 
         S <- S + G * G,   M <- positive semidefinite part of  M - eta (G + rho I) / (delta + sqrt(S))
         s <- s + g^2,     mu <- max(1, mu + eta g y / (delta + sqrt(s)))
 
-    Per "matrix" all share the sum ``||G||_F^2 + g^2``, and the step is ``Comid``'s with that rate.
+    Per "matrix", all share the sum of ``||G||_F^2 + g^2``, and the step is that of ``Comid`` with this rate.
 
     Parameters
     ----------
     start : Metric
-        Where it starts, with a threshold of 1 or more.
+        The initial metric, with a threshold of 1 or more.
     step_size : float
-        eta, above 0: about how far the first step takes each entry, or the whole metric. So per matrix about n_features
-        times as much as per entry is right.
+        eta, above 0: roughly the length of the first step, in each entry or in the whole metric. A suitable value per
+        matrix is about n_features times that per entry.
     per : {"entry", "matrix"}
-        What has a rate of its own.
+        Whether each entry or the whole matrix has its own rate.
     loss : {"hinge", "squared_hinge", "logistic"}
         l.
     shrinkage : float
-        rho, of the sum of the eigenvalues; 0 or above.
+        rho, the weight of the nuclear norm; 0 or above.
     delta : float
-        Above 0; the rate is ``eta / delta`` at most. With a shrinkage it should be about as large as an entry of a
-        gradient: an entry without any gradient yet is shrunk by ``eta rho / delta``.
+        Above 0; the rate is at most ``eta / delta``. With a shrinkage it should have the magnitude of an entry of a
+        gradient: an entry without a gradient so far shrinks by ``eta rho / delta``.
 
     Examples
     --------
     >>> from ocelad.pairs import Event
     >>> learner = AdaGrad(Metric(np.eye(2)), step_size=0.1, delta=1e-9)
-    >>> learner.update(Event(u=np.array([5.0, 0.0]), y=1.0))  # by 0.1, however large the difference
+    >>> learner.update(Event(u=np.array([5.0, 0.0]), y=1.0))  # a step of 0.1, whatever the difference
     >>> learner.play().matrix.round(6)
     array([[0.9, 0. ],
            [0. , 1. ]])
 
     Notes
     -----
-    Per matrix the projection is exact. Per entry the method asks for the nearest positive semidefinite matrix in the
-    norm ``sum of (delta + sqrt(S)) * entry^2``, which has no closed form. What is taken is the nearest in the Frobenius
-    norm: negative eigenvalues become 0. Where nothing is negative both are the same; where something is, the paper's
+    Per matrix the projection is exact. Per entry, the method requires the nearest positive semidefinite matrix in the
+    norm ``sum of (delta + sqrt(S)) * entry^2``, which has no closed form. Instead the nearest matrix in the Frobenius
+    norm is used: negative eigenvalues become 0. Both are the same if no eigenvalue is negative; otherwise the paper's
     regret bound is not claimed.
 
-    Per entry the metric depends on the axes: turning the data does not merely turn it.
+    Per entry the method is not rotation invariant: rotating the data does not simply rotate the metric.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class AdaGrad(MetricLearner):
         self._step_size = check_number(step_size, "step_size", above=0)
         self._per = check_choice(per, "per", get_args(RateOf))
         self._delta = check_number(delta, "delta", above=0)
-        # The step per matrix, the loss, and the checks of what both share.
+        # Takes the steps of per="matrix", and validates loss and shrinkage.
         self._comid = Comid(start, step_size=self._step_size, loss=loss, shrinkage=shrinkage)
         self._loss, self._shrinkage = LOSSES[loss], float(shrinkage)
         n = start.n_features
@@ -90,11 +90,11 @@ class AdaGrad(MetricLearner):
         self._threshold_squares = 0.0
 
     def loss(self, event: Event | Pair) -> float:
-        """``l(m)``."""
+        """Return ``l(m)``."""
         return check_finite(self._loss.value(self._margin(*self._check_event(event))))
 
     def update(self, event: Event | Pair) -> None:
-        """One step, at the rate that the gradients up to this one give."""
+        """Take one step, with the rate of all gradients including this one."""
         u, y = self._check_event(event)
         g = self._loss.slope(self._margin(u, y))
         if g == 0.0 and self._shrinkage == 0.0:

@@ -89,7 +89,7 @@ def ader(
     --------
     >>> from ocelad import Pair
     >>> tracker = ader(n_features=2, horizon=1000, engine="dense")
-    >>> tracker.round_state.active
+    >>> tracker.round_state.n_active
     6
     >>> tracker.step(Pair([1.0, 0.0], [0.0, 0.0], similar=False)).probabilities.round(2)
     array([0.58, 0.19, 0.1 , 0.06, 0.04, 0.03])

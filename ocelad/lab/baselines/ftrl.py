@@ -1,4 +1,4 @@
-"""FTRL: follow the regularised leader, with linearised losses; also called regularised dual averaging.
+"""FTRL: follow the regularized leader with linearized losses, also known as regularized dual averaging.
 
 Xiao, "Dual averaging methods for regularized stochastic learning and online optimization", JMLR 2010, Algorithm 1;
 McMahan, "A survey of algorithms and analysis for adaptive online learning", JMLR 2017, section 3.
@@ -11,15 +11,15 @@ from math import sqrt
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad.lab.baselines.held import HeldMetric, finite, positive_part
+from ocelad.lab.baselines.metric_learner import MetricLearner, check_finite, project_psd
 from ocelad.learners.comid import Comid, LossName
 from ocelad.learners.losses import LOSSES
 from ocelad.metric import Metric
 from ocelad.pairs import Event, Pair
 
 
-class Ftrl(HeldMetric):
-    """The metric that would have been best on the gradients of all rounds, tied to the start.
+class Ftrl(MetricLearner):
+    """The metric that minimizes the linearized losses of all rounds, regularized towards the start.
 
     With the gradients ``G_s = g_s y_s u_s u_s'`` in M and ``-g_s y_s`` in mu of the rounds s = 1 .. t, each at the
     metric that was played, and ``eta_t = eta / sqrt(t)``::
@@ -37,7 +37,7 @@ class Ftrl(HeldMetric):
     loss : {"hinge", "squared_hinge", "logistic"}
         l.
     shrinkage : float
-        rho, of the sum of the eigenvalues; 0 or above.
+        rho, the weight of the nuclear norm; 0 or above.
 
     Examples
     --------
@@ -50,16 +50,15 @@ class Ftrl(HeldMetric):
 
     Notes
     -----
-    Where COMID steps from the metric that it holds, this one looks at the sum of all that was ever seen, so that the
-    past counts as much as the present: what suits a world that stands still. A round without loss changes the metric
-    too, because eta_t becomes smaller.
+    COMID steps from its current metric. FTRL uses the sum of all gradients, so that the past counts as much as the
+    present, which suits static streams. A round without loss changes the metric too, because eta_t decreases.
     """
 
     def __init__(
         self, start: Metric, *, step_size: float = 0.01, loss: LossName = "hinge", shrinkage: float = 0.0
     ) -> None:
         super().__init__(start)
-        Comid(start, step_size=step_size, loss=loss, shrinkage=shrinkage)  # the same settings, the same checks
+        Comid(start, step_size=step_size, loss=loss, shrinkage=shrinkage)  # validates the settings
         self._step_size, self._loss, self._shrinkage = float(step_size), LOSSES[loss], float(shrinkage)
         self._M0, self._mu0 = start.matrix, start.threshold
         self._t = 0
@@ -67,12 +66,12 @@ class Ftrl(HeldMetric):
         self._pulls = 0.0
 
     def loss(self, event: Event | Pair) -> float:
-        """``l(m)``."""
-        return finite(self._loss.value(self._margin(*self._seen(event))))
+        """Return ``l(m)``."""
+        return check_finite(self._loss.value(self._margin(*self._check_event(event))))
 
     def update(self, event: Event | Pair) -> None:
-        """Add the gradient, and look anew for the leader."""
-        u, y = self._seen(event)
+        """Add the gradient, and compute the new leader."""
+        u, y = self._check_event(event)
         pull = self._loss.slope(self._margin(u, y)) * y
         t = self._t + 1
         eta = self._step_size / sqrt(t)
@@ -81,5 +80,5 @@ class Ftrl(HeldMetric):
             dual = self._M0 - eta * gradients
             dual[np.diag_indices(len(dual))] -= eta * t * self._shrinkage
         pulls = self._pulls + pull
-        self._hold(positive_part(finite(dual)), max(1.0, self._mu0 + eta * pulls))
+        self._set_metric(project_psd(check_finite(dual)), max(1.0, self._mu0 + eta * pulls))
         self._gradients, self._pulls, self._t = gradients, pulls, t

@@ -1,26 +1,26 @@
-"""Online ITML: information-theoretic metric learning, one pair after the other.
+"""Online ITML: information-theoretic metric learning from one pair after the other.
 
 Davis, Kulis, Jain, Sra and Dhillon, "Information-theoretic metric learning", ICML 2007, section 5, Algorithm 2.
 """
 
 from __future__ import annotations
 
-from ocelad.lab.baselines.targets import TargetLearner
+from ocelad.lab.baselines.logdet_learner import LogDetLearner
 from ocelad.metric import Metric
 
 
-class OnlineItml(TargetLearner):
+class OnlineItml(LogDetLearner):
     """LogDet-regularised gradient steps on the squared error of a squared distance (Algorithm 2).
 
-    With ``d2 = u'Mu`` and the target p of a pair of its kind, the step minimises
-    ``D(M', M) + eta <grad (d2 - p)^2, M'>`` with the gradient at M::
+    With ``d2 = u'Mu`` and the target p of the pair, the step minimises ``D(M', M) + eta <grad (d2 - p)^2, M'>`` with
+    the gradient at M::
 
         M <- M - 2 eta (d2 - p) (Mu)(Mu)' / (1 + 2 eta (d2 - p) d2)
 
     Parameters
     ----------
     start, eta, similar_target, dissimilar_target
-        As of ``TargetLearner``.
+        See ``LogDetLearner``.
 
     Examples
     --------
@@ -34,11 +34,11 @@ class OnlineItml(TargetLearner):
 
     Notes
     -----
-    Where a dissimilar pair is to be moved away (d2 < p), the step loses positive definiteness if eta is too large, and
-    the paper makes eta smaller there. Here it is made so small that the step arrives at the target, ``2 eta d2 p = 1``:
-    that keeps M positive definite at any scale, and beyond it nothing is gained.
+    If the distance of a dissimilar pair must grow (d2 < p), the step is not positive definite for a large eta, and the
+    paper reduces eta. Here eta is reduced until the step ends at the target, ``2 eta d2 p = 1``. This keeps M positive
+    definite at any scale; a larger step has no benefit.
 
-    The paper takes the targets from percentiles of the distances in a sample, which an online learner has not.
+    The paper takes the targets from percentiles of the distances in a sample. An online learner has no such sample.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Linear discriminant analysis, of labelled points."""
+"""LDA: linear discriminant analysis of labelled points."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from ocelad.lab.baselines import batch
-from ocelad.lab.baselines.from_sklearn import check_components, fit, no_more_than
+from ocelad.lab.baselines.sklearn_wrappers import cap_components, check_n_components, fit_transformer
 from ocelad.metric import Metric
 
 
 @dataclass(frozen=True)
 class Lda:
-    """Linear discriminant analysis: the directions that tell the classes apart, in units of the spread within a class.
+    """Linear discriminant analysis: the directions that separate the classes, relative to the spread within them.
 
-    Fisher, "The use of multiple measurements in taxonomic problems", 1936; Rao for more classes, 1948. L are the
-    eigenvectors of ``inv(W) B`` with the largest eigenvalues, W the covariance within classes and B that between their
-    means, scaled such that ``L W L' = I``. M has at most the rank (classes - 1).
+    Fisher, "The use of multiple measurements in taxonomic problems", 1936; Rao, 1948, for more than two classes. L are
+    the eigenvectors of ``inv(W) B`` with the largest eigenvalues, where W is the covariance within the classes and B
+    that of their means, scaled such that ``L W L' = I``. The rank of M is at most (classes - 1).
 
     Parameters
     ----------
     n_components : int or None
-        Rows of L; None, or more than there are: all.
+        The number of rows of L, at most (classes - 1); None: as many as possible.
 
     Examples
     --------
@@ -34,16 +34,16 @@ class Lda:
     n_components: int | None = None
 
     def __post_init__(self) -> None:
-        check_components(self.n_components)
+        check_n_components(self.n_components)
 
     def fit_points(self, X: Any, labels: Any) -> Metric:
-        """The metric learned from the rows of X and one label each."""
+        """Return the metric learned from the rows of X and their labels."""
         from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-        rows, classes = batch.labelled(X, labels)
-        batch.both_alike_and_not(classes, "LDA")
+        rows, classes = batch.check_labelled_points(X, labels)
+        batch.require_pairable_classes(classes, "LDA")
         n_classes = int(classes.max()) + 1
-        count = no_more_than(self.n_components, min(n_classes - 1, rows.shape[1]))
+        count = cap_components(self.n_components, min(n_classes - 1, rows.shape[1]))
         lda = LinearDiscriminantAnalysis(n_components=count)
-        fit(lda, rows, classes, "LDA")
-        return batch.of_points(batch.of_factors(lda.scalings_[:, :count].T, "LDA"), rows, classes)
+        fit_transformer(lda, rows, classes, "LDA")
+        return batch.calibrate_on_points(batch.metric_from_factors(lda.scalings_[:, :count].T, "LDA"), rows, classes)

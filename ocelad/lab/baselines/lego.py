@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from math import hypot, sqrt
 
-from ocelad.lab.baselines.targets import TargetLearner
+from ocelad.lab.baselines.logdet_learner import LogDetLearner
 from ocelad.metric import Metric
 
 
-class Lego(TargetLearner):
+class Lego(LogDetLearner):
     """The exact minimiser of LogDet divergence plus squared error, positive definite for every step size.
 
-    With ``d2 = u'Mu`` and the target p of a pair of its kind, the step is the argmin over M' of
-    ``D(M', M) + eta / 2 (u'M'u - p)^2``. The squared distance after it, q, solves a quadratic equation::
+    With ``d2 = u'Mu`` and the target p of the pair, the step is the argmin over M' of
+    ``D(M', M) + eta / 2 (u'M'u - p)^2``. The squared distance q after the step solves a quadratic equation::
 
         eta d2 q^2 + (1 - eta p d2) q - d2 = 0
         M <- M - eta (q - p) (Mu)(Mu)' / (1 + eta (q - p) d2)
@@ -23,7 +23,7 @@ class Lego(TargetLearner):
     Parameters
     ----------
     start, eta, similar_target, dissimilar_target
-        As of ``TargetLearner``.
+        See ``LogDetLearner``.
 
     Examples
     --------
@@ -37,8 +37,8 @@ class Lego(TargetLearner):
 
     Notes
     -----
-    The paper pulls a distance to its target from both sides. Here a similar pair that is nearer, or a dissimilar one
-    that is farther, is left alone, since what pairs ask for are inequalities.
+    The paper pulls a distance to its target from both sides. Here a similar pair below its target, or a dissimilar pair
+    above it, changes nothing, because the constraints of pairs are inequalities.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Lego(TargetLearner):
         super().__init__(start, eta=eta, similar_target=similar_target, dissimilar_target=dissimilar_target)
 
     def _ratio(self, d2: float, target: float) -> float:
-        # The positive root of (root r)^2 + b r - 1 = 0, each way written without cancellation or overflow.
+        # The positive root of (root r)^2 + b r - 1 = 0, by the form that neither cancels nor overflows.
         root, b = sqrt(self._eta) * d2, 1.0 - self._eta * target * d2
         height = hypot(b, 2.0 * root)
         return 2.0 / (b + height) if b > 0.0 else (height - b) / (2.0 * root) / root

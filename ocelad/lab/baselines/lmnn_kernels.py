@@ -1,15 +1,15 @@
-"""Compiled loops of the batch methods."""
+"""Compiled loops of LMNN."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ocelad._compile import compiled, inlined
+from ocelad._compile import jit, jit_inline
 from ocelad._typing import Floats
 
 
-@compiled
-def push_apart(
+@jit
+def accumulate_hinges(
     products: Floats,
     first: int,
     second: int,
@@ -24,29 +24,30 @@ def push_apart(
     sums: Floats,
     mixed: Floats,
 ) -> float:
-    """The hinges of LMNN between the points i from first on and the points l from second on, of other classes.
+    """Return the sum of LMNN's hinges between the points i from ``first`` on and the points l from ``second`` on.
 
-    ``products[a, b]`` is ``i'Ml`` of the a-th and the b-th of them, ``length[a]`` is ``i'Mi``, and ``lengths[b]`` is
-    ``l'Ml``. What is within ``reach[a]`` of i is an impostor of one of its targets; they are at ``starts[i] ..
-    starts[i + 1]`` of ``near``, the squared distances to them. Both ways: l may be an impostor of i, and i of l.
+    The two ranges have no class in common. ``products[a, b]`` is ``i'Ml`` of the a-th i and the b-th l, ``length[a]``
+    is ``i'Mi``, and ``lengths[b]`` is ``l'Ml``. A point within ``reach[a]`` of i is an impostor of one of its targets.
+    The squared distances to the targets of i are at ``starts[i] .. starts[i + 1]`` of ``near``. Both directions count:
+    l may be an impostor of i, and i of l.
 
-    Returns the sum of the hinges. How many are above 0 is added to ``per_target``, to ``sums`` of both points, and as
-    often l itself to ``mixed[i]``.
+    The number of active hinges is added to ``per_target`` and to ``sums`` of both points, and that number times l to
+    ``mixed[i]``.
     """
     loss, n = 0.0, products.shape[1]
     within = np.empty(n)
     for a in range(products.shape[0]):
         i, own_length, own_reach = first + a, length[a], reach[a]
-        for b in range(n):  # by itself, because a loop without branches is vector instructions
+        for b in range(n):  # a separate loop without branches, which vectorizes
             farthest = reaches[b] if reaches[b] > own_reach else own_reach
             within[b] = farthest - (own_length + lengths[b] - 2.0 * products[a, b])
         for b in range(n):
             if within[b] > 0.0:
                 other, d2 = second + b, own_length + lengths[b] - 2.0 * products[a, b]
-                lost, one_way = hinges(d2, i, near, starts, per_target)
-                loss += lost
-                lost, other_way = hinges(d2, other, near, starts, per_target)
-                loss += lost
+                added, one_way = target_hinges(d2, i, near, starts, per_target)
+                loss += added
+                added, other_way = target_hinges(d2, other, near, starts, per_target)
+                loss += added
                 sums[i] += one_way + other_way
                 sums[other] += one_way + other_way
                 for f in range(rows.shape[1]):
@@ -54,9 +55,9 @@ def push_apart(
     return loss
 
 
-@inlined
-def hinges(d2: float, i: int, near: Floats, starts: np.ndarray, per_target: Floats) -> tuple[float, float]:
-    """What the targets of i lose to a point at this squared distance from i, and how many of them lose."""
+@jit_inline
+def target_hinges(d2: float, i: int, near: Floats, starts: np.ndarray, per_target: Floats) -> tuple[float, float]:
+    """Return the sum and the number of the hinges of the targets of i against a point at squared distance d2."""
     loss, count = 0.0, 0.0
     for target in range(starts[i], starts[i + 1]):
         hinge = 1.0 + near[target] - d2

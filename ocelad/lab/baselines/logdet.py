@@ -1,9 +1,9 @@
-"""The LogDet divergence and the rank-one steps by which it is minimised; of ITML (online and batch) and LEGO.
+"""The LogDet divergence, and the rank-one steps that minimise it; used by ITML (online and batch) and LEGO.
 
     D(A, B) = tr(A inv(B)) - log det(A inv(B)) - n
 
-Of all A that give one pair the squared distance ``u'Au = p``, the nearest to M in this divergence is
-``M + beta (Mu)(Mu)'`` for one beta, and it stays positive definite without any projection.
+Among all A with ``u'Au = p`` for one pair, the nearest to M in this divergence is ``M + beta (Mu)(Mu)'`` for some beta.
+It is positive definite without any projection.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ import numpy as np
 from ocelad._typing import Floats
 
 
-def divergence(A: Floats, B: Floats) -> float:
-    """``D(A, B)`` of two positive definite matrices; 0 where they are equal.
+def logdet_divergence(A: Floats, B: Floats) -> float:
+    """Return ``D(A, B)`` of two positive definite matrices; it is 0 if they are equal.
 
-    >>> divergence(np.eye(3), np.eye(3))
+    >>> logdet_divergence(np.eye(3), np.eye(3))
     0.0
-    >>> round(divergence(np.diag([2.0, 1.0]), np.eye(2)), 6)
+    >>> round(logdet_divergence(np.diag([2.0, 1.0]), np.eye(2)), 6)
     0.306853
     """
     ratio = np.linalg.solve(B, A)
     sign, log_determinant = np.linalg.slogdet(ratio)
     if sign <= 0:
-        raise ValueError("the LogDet divergence is of positive definite matrices only")
+        raise ValueError("the LogDet divergence is defined for positive definite matrices only")
     return float(np.trace(ratio) - log_determinant - len(A))
 
 
-def stretched(M: Floats, u: Floats, beta: float) -> Floats:
-    """``M + beta (Mu)(Mu)'``, symmetric to the last bit.
+def rank_one_update(M: Floats, u: Floats, beta: float) -> Floats:
+    """Return ``M + beta (Mu)(Mu)'``, exactly symmetric.
 
-    >>> stretched(np.eye(2), np.array([1.0, 0.0]), 3.0)
+    >>> rank_one_update(np.eye(2), np.array([1.0, 0.0]), 3.0)
     array([[4., 0.],
            [0., 1.]])
     """

@@ -1,4 +1,4 @@
-"""Multidimensional scaling, of points."""
+"""MDS: multidimensional scaling of points."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ import numpy as np
 from ocelad._typing import Floats
 from ocelad._validation import check_integer
 from ocelad.lab.baselines import batch
-from ocelad.lab.baselines.from_sklearn import OfAllPoints, check_spread
+from ocelad.lab.baselines.sklearn_wrappers import UnsupervisedMethod, check_spread
 from ocelad.metric import Metric
 
 
 @dataclass(frozen=True)
-class Mds(OfAllPoints):
-    """Multidimensional scaling: few coordinates in which the points' Euclidean distances are kept as well as can be.
+class Mds(UnsupervisedMethod):
+    """Multidimensional scaling: few coordinates that best preserve the Euclidean distances of the points.
 
     Kruskal, "Multidimensional scaling by optimizing goodness of fit", 1964: coordinates c that minimise the stress
-    ``sum over i < j of (|x_i - x_j| - |c_i - c_j|)^2``, by scikit-learn's ``smacof``, from those of classical scaling.
+    ``sum over i < j of (|x_i - x_j| - |c_i - c_j|)^2``, by scikit-learn's ``smacof``, started from classical scaling.
 
-    It says nothing of new points. It becomes a metric by the linear map L from features to coordinates that has the
-    least squared error on the points it was fitted to. Labels, or which pairs are similar, only choose the threshold.
-    From pairs the points are both ends of all pairs.
+    Multidimensional scaling does not apply to new points. The metric is therefore that of the linear map L from
+    features to coordinates with the least squared error on the fitted points. The labels determine the threshold only.
+    From pairs, the points are both points of all pairs.
 
     Parameters
     ----------
     n_components : int
-        How many coordinates; as many as features, where that is less.
+        The number of coordinates, at most the number of features.
     max_iter : int
-        At most so many iterations.
+        The maximum number of iterations.
     max_points : int
-        Of more points so many are drawn; each iteration takes time with their square.
+        The maximum number of points; a random subset of more points is used. An iteration takes time quadratic in it.
     seed : int
-        Of that draw.
+        The seed of the random subset.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Mds(OfAllPoints):
         check_integer(self.max_points, "max_points", at_least=2)
         check_integer(self.seed, "seed", at_least=0)
 
-    def _of(self, rows: Floats) -> Metric:
+    def _fit_metric(self, rows: Floats) -> Metric:
         from sklearn.manifold import smacof
         from sklearn.metrics import pairwise_distances
 
@@ -67,4 +67,4 @@ class Mds(OfAllPoints):
         classical = left[:, :count] * roots[:count]
         coordinates, _ = smacof(pairwise_distances(centred), init=classical, n_init=1, max_iter=self.max_iter)
         L, *_ = np.linalg.lstsq(centred, coordinates - coordinates.mean(axis=0))
-        return batch.of_factors(L.T, "MDS")
+        return batch.metric_from_factors(L.T, "MDS")

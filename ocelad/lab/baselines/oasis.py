@@ -1,4 +1,4 @@
-"""OASIS: an online algorithm for scalable image similarity, of points and not of differences.
+"""OASIS: an online algorithm for scalable image similarity, which learns from points and not from differences.
 
 Chechik, Sharma, Shalit and Bengio, "Large scale online learning of image similarity through ranking", JMLR 2010,
 section 2, Algorithm 1.
@@ -15,22 +15,22 @@ import numpy as np
 
 from ocelad._typing import Floats
 from ocelad._validation import check_array, check_integer, check_number, is_sparse
-from ocelad.pairs import Event, Pair, Relative, alike
+from ocelad.pairs import Event, Pair, Relative, check_same_kind
 
-# Squared distances of points up to here are finite in any number of dimensions.
-_LARGEST = 1e145
+# Squared distances of points up to this size are finite in any number of dimensions.
+_MAX_ABS = 1e145
 
 
 @dataclass(frozen=True, eq=False)
 class Similarity:
-    """The bilinear similarity ``S(p, q) = p'Wq``; W need be neither symmetric nor positive. Immutable.
+    """The bilinear similarity ``S(p, q) = p'Wq``. W need not be symmetric or positive semidefinite. Immutable.
 
     Attributes
     ----------
     matrix : array of shape (n_features, n_features)
-        W; finite. Kept as a read-only copy.
+        W; finite. Stored as a read-only copy.
     round : int
-        After how many rounds (pairs) it was played.
+        The number of rounds (pairs) before it was played.
 
     Examples
     --------
@@ -53,22 +53,22 @@ class Similarity:
 
     @classmethod
     def average(cls, similarities: Sequence[Similarity], probabilities: Floats) -> Similarity:
-        """The weighted average of the matrices, of the latest round: how a bank of learners mixes what they play."""
+        """Return the weighted average of the matrices, with the latest round; ``LearnerBank`` mixes plays by it."""
         matrix = sum(p * one.matrix for p, one in zip(probabilities, similarities, strict=True))
         return cls(np.asarray(matrix), max(one.round for one in similarities))
 
     @property
     def n_features(self) -> int:
-        """How many features the points have."""
+        """The number of features."""
         return len(self.matrix)
 
     def similarity(self, X: Any, Z: Any) -> Any:
-        """``x'Wz`` of two points (a float), or of rows with rows or with one point (an array)."""
-        x, z = alike(X, Z, "X", "Z", 1, 2, n_features=self.n_features)
+        """Return ``x'Wz`` of two points (a float), or of rows with rows or with one point (an array)."""
+        x, z = check_same_kind(X, Z, "X", "Z", 1, 2, n_features=self.n_features)
         if is_sparse(x):
-            raise TypeError("X and Z are sparse; accepted: arrays, which their toarray() are")
+            raise TypeError("X and Z are sparse; accepted: dense arrays, such as toarray() returns")
         if x.ndim == z.ndim == 2 and len(x) != len(z):
-            raise ValueError(f"X has {len(x)} rows and Z has {len(z)}; accepted: as many, or one single point")
+            raise ValueError(f"X has {len(x)} rows and Z has {len(z)}; accepted: equally many rows, or a single point")
         with np.errstate(over="ignore", invalid="ignore"):
             values = np.einsum("...i,...i->...", x @ self.matrix, z)
         return values if values.ndim else float(values)
@@ -83,14 +83,14 @@ class Similarity:
 
     @property
     def rank(self) -> int:
-        """How many dimensions the embedding has."""
+        """The number of dimensions of the embedding."""
         return len(self.components)
 
     def embed(self, X: Any) -> Floats:
-        """Points whose inner products are the similarities, as far as points have any: ``X C'``.
+        """Return ``X C'``, points whose inner products approximate the similarities.
 
-        An inner product is symmetric and positive, so that only that part of W can be seen in it; k-nearest neighbours
-        and k-means need points.
+        An inner product is symmetric and positive semidefinite, so it can represent only that part of W. k-nearest
+        neighbours and k-means need points.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class Similarity:
         return np.asarray(rows @ self.components.T)
 
     def __eq__(self, other: object) -> bool:
-        """Same bits."""
+        """Whether both have the same bits."""
         if not isinstance(other, Similarity):
             return NotImplemented
         return self.round == other.round and np.array_equal(self.matrix, other.matrix)
@@ -113,7 +113,7 @@ class Similarity:
 
 
 class Triplet(NamedTuple):
-    """``p`` is more similar to ``like`` than to ``unlike``; OASIS's p, p+ and p-."""
+    """A point ``p`` that is more similar to ``like`` than to ``unlike``; p, p+ and p- in the paper."""
 
     p: Floats
     like: Floats
@@ -121,24 +121,24 @@ class Triplet(NamedTuple):
 
 
 class Oasis:
-    """Passive-aggressive steps on triplets: like points shall be more similar than unlike ones, by 1 (Algorithm 1).
+    """Passive-aggressive steps on triplets: p must be more similar to p+ than to p- by a margin of 1 (Algorithm 1).
 
     With the loss ``l = max(0, 1 - S(p, p+) + S(p, p-))`` of a triplet and ``V = p (p+ - p-)'``::
 
         W <- W + tau V,   tau = min(C, l / ||V||^2)
 
-    That is the nearest W without a loss on the triplet, or as far towards it as C allows.
+    The result is the nearest W without loss on the triplet, or a step towards it if C limits tau.
 
     Parameters
     ----------
     n_features : int
-        How many features the points have. It starts from the identity, as in the paper.
+        The number of features. W starts from the identity, as in the paper.
     aggressiveness : float
         C, above 0.
     memory : int
-        Of each kind, similar and dissimilar, so many of the last pairs are remembered; 1 or more.
+        The number of latest similar and of latest dissimilar pairs to remember; 1 or more.
     start : Similarity or None
-        Where it starts, where that is not the identity.
+        The initial similarity; None: the identity.
 
     Examples
     --------
@@ -151,12 +151,12 @@ class Oasis:
 
     Notes
     -----
-    The paper draws triplets from labelled images. Pairs have no labels, so that a triplet is made of two pairs of
-    different kinds that share a point: (p, p+) similar, (p, p-) dissimilar. Each end p of a new pair looks for the
-    nearest end, by Euclidean distance, of the remembered pairs of the other kind; the same point is the nearest there
-    is. The other end of that pair completes the triplet. Where points do not come again, a near one stands in for a
-    shared one: it is taken to be like p. So a pair makes two triplets, one for each end, and none as long as nothing of
-    the other kind is remembered. Nothing is random.
+    The paper draws triplets from labelled images. Pairs have no labels, so a triplet is made of two pairs that share a
+    point: (p, p+) similar, (p, p-) dissimilar. Each point p of a new pair is matched with the nearest point, by
+    Euclidean distance, in the remembered pairs of the other label; an identical point is the nearest. The other point
+    of that pair completes the triplet. If points do not recur, a nearby point takes the place of the shared one, under
+    the assumption that it is like p. A pair therefore makes two triplets, one for each of its points, and none while no
+    pair of the other label is remembered. Nothing is random.
     """
 
     def __init__(
@@ -169,71 +169,71 @@ class Oasis:
     ) -> None:
         n = check_integer(n_features, "n_features", at_least=1)
         self._aggressiveness = check_number(aggressiveness, "aggressiveness", above=0)
-        self._memory = check_integer(memory, "memory", at_least=1)
+        self._memory_size = check_integer(memory, "memory", at_least=1)
         if start is not None and not isinstance(start, Similarity):
             raise TypeError(f"start must be a Similarity or None; got {type(start).__name__}")
         if start is not None and start.n_features != n:
             raise ValueError(f"start has {start.n_features} features; {n} are expected")
         self._similarity = Similarity(np.eye(n)) if start is None else start
-        # Of each kind the pairs as one array (count, 2, n), the oldest first, never changed in place.
-        nothing = np.empty((0, 2, n))
-        self._remembered: dict[bool, Floats] = {True: nothing, False: nothing}
+        # The similar and the dissimilar pairs as arrays (count, 2, n), oldest first, never changed in place.
+        empty = np.empty((0, 2, n))
+        self._memory: dict[bool, Floats] = {True: empty, False: empty}
 
     def play(self) -> Similarity:
-        """The similarity it holds."""
+        """Return the current similarity."""
         return self._similarity
 
     def loss(self, pair: Pair) -> float:
-        """The mean of l over the triplets that the pair makes; 0 where it makes none."""
-        triplets = self._triplets(*self._seen(pair))
+        """Return the mean of l over the triplets of the pair; 0 if it makes none."""
+        triplets = self._triplets(*self._check_pair(pair))
         W = self._similarity.matrix
         return float(np.mean([_loss(W, triplet) for triplet in triplets])) if triplets else 0.0
 
     def update(self, pair: Pair) -> None:
-        """One step for each triplet that the pair makes; then it is remembered."""
-        points, similar = self._seen(pair)
+        """Take one step for each triplet of the pair, then remember the pair."""
+        points, similar = self._check_pair(pair)
         W = self._similarity.matrix
         for triplet in self._triplets(points, similar):
-            W = self._stepped(W, triplet)
+            W = self._step(W, triplet)
         self._similarity = Similarity(W, self._similarity.round + 1)
-        kept = np.concatenate([self._remembered[similar], points[None]])[-self._memory :]
-        self._remembered = {**self._remembered, similar: kept}
+        remembered = np.concatenate([self._memory[similar], points[None]])[-self._memory_size :]
+        self._memory = {**self._memory, similar: remembered}
 
-    def _stepped(self, W: Floats, triplet: Triplet) -> Floats:
+    def _step(self, W: Floats, triplet: Triplet) -> Floats:
         loss = _loss(W, triplet)
-        p, apart = triplet.p, triplet.like - triplet.unlike
-        one, other = float(p @ p), float(apart @ apart)  # whose product, the square of V, may overflow
-        if loss == 0.0 or one == 0.0 or other == 0.0:  # a V of zero changes nothing, whatever tau is
+        p, difference = triplet.p, triplet.like - triplet.unlike
+        one, other = float(p @ p), float(difference @ difference)  # their product ||V||^2 can overflow
+        if loss == 0.0 or one == 0.0 or other == 0.0:  # V = 0 changes nothing for any tau
             return W
         tau = min(self._aggressiveness, loss / one / other)
-        return np.asarray(W + np.outer(tau * p, apart))
+        return np.asarray(W + np.outer(tau * p, difference))
 
     def _triplets(self, points: Floats, similar: bool) -> list[Triplet]:
-        others = self._remembered[not similar]
+        others = self._memory[not similar]
         if not len(others):
             return []
-        made = []
+        triplets = []
         for p, partner in (points, points[::-1]):
             distances = np.square(others - p).sum(axis=-1)
-            # Of equally near ones the last that was seen.
+            # Ties go to the latest pair.
             at, end = divmod(distances.size - 1 - int(distances.ravel()[::-1].argmin()), 2)
             third = others[at, 1 - end]
-            made.append(Triplet(p, partner, third) if similar else Triplet(p, third, partner))
-        return made
+            triplets.append(Triplet(p, partner, third) if similar else Triplet(p, third, partner))
+        return triplets
 
-    def _seen(self, pair: Pair) -> tuple[Floats, bool]:
-        """The two points and whether they are similar; checked."""
+    def _check_pair(self, pair: Pair) -> tuple[Floats, bool]:
+        """Validate a pair, and return its two points and whether they are similar."""
         if not isinstance(pair, Pair):
-            also = ", which has no points but their difference" if isinstance(pair, (Event, Relative)) else ""
-            raise TypeError(f"OASIS learns from a Pair(x, z, similar); got {type(pair).__name__}{also}")
+            hint = ", which holds differences only" if isinstance(pair, (Event, Relative)) else ""
+            raise TypeError(f"OASIS learns from a Pair(x, z, similar); got {type(pair).__name__}{hint}")
         if is_sparse(pair.x):
-            raise TypeError("the points of the pair are sparse; accepted: arrays, which their toarray() are")
+            raise TypeError("the points of the pair are sparse; accepted: dense arrays, such as toarray() returns")
         n = self._similarity.n_features
         ends = [check_array(point, name, 1, n_features=n) for point, name in ((pair.x, "x"), (pair.z, "z"))]
         points = np.stack(ends)
-        if np.abs(points).max() > _LARGEST:
+        if np.abs(points).max() > _MAX_ABS:
             raise ValueError(
-                f"the points of the pair are too large: their squares overflow; accepted: up to {_LARGEST:g}"
+                f"the points of the pair are too large: their squares overflow; accepted: numbers up to {_MAX_ABS:g}"
             )
         return points, pair.similar
 
@@ -242,9 +242,9 @@ class Oasis:
 
 
 def _loss(W: Floats, triplet: Triplet) -> float:
-    """``max(0, 1 - S(p, p+) + S(p, p-))``; refused where it is too large for a number."""
+    """Return ``max(0, 1 - S(p, p+) + S(p, p-))``; raise FloatingPointError if it overflows."""
     with np.errstate(over="ignore", invalid="ignore"):
         margin = float(triplet.p @ W @ (triplet.like - triplet.unlike))
     if not np.isfinite(margin):
-        raise FloatingPointError("the similarity overflows; points of a smaller scale are needed")
+        raise FloatingPointError("the similarity overflows; use points of a smaller scale")
     return max(0.0, 1.0 - margin)

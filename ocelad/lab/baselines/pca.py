@@ -1,4 +1,4 @@
-"""Principal component analysis, of points."""
+"""PCA: principal component analysis of points."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from dataclasses import dataclass
 
 from ocelad._typing import Floats
 from ocelad.lab.baselines import batch
-from ocelad.lab.baselines.from_sklearn import OfAllPoints, check_components, check_spread, no_more_than
+from ocelad.lab.baselines.sklearn_wrappers import UnsupervisedMethod, cap_components, check_n_components, check_spread
 from ocelad.metric import Metric
 
 
 @dataclass(frozen=True)
-class Pca(OfAllPoints):
-    """Principal component analysis: Euclidean distance in the directions in which the points spread most.
+class Pca(UnsupervisedMethod):
+    """Principal component analysis: Euclidean distance in the directions of largest variance.
 
     Pearson, "On lines and planes of closest fit to systems of points in space", 1901. L has orthonormal rows; with all
-    of them M is the identity. Labels, or which pairs are similar, only choose the threshold. From pairs the points are
-    both ends of all pairs.
+    components M is the identity. The labels determine the threshold only. From pairs, the points are both points of all
+    pairs.
 
     Parameters
     ----------
     n_components : int or None
-        Rows of L; None, or more than there are: as many as features, or points.
+        The number of rows of L, at most the number of features and of points; None: as many as possible.
 
     Examples
     --------
@@ -33,12 +33,12 @@ class Pca(OfAllPoints):
     n_components: int | None = None
 
     def __post_init__(self) -> None:
-        check_components(self.n_components)
+        check_n_components(self.n_components)
 
-    def _of(self, rows: Floats) -> Metric:
+    def _fit_metric(self, rows: Floats) -> Metric:
         from sklearn.decomposition import PCA
 
         check_spread(rows, "PCA")
-        # svd_solver="full" draws nothing at random.
-        pca = PCA(no_more_than(self.n_components, min(rows.shape)), svd_solver="full").fit(rows)
-        return batch.of_factors(pca.components_, "PCA")
+        # The full solver is deterministic.
+        pca = PCA(cap_components(self.n_components, min(rows.shape)), svd_solver="full").fit(rows)
+        return batch.metric_from_factors(pca.components_, "PCA")

@@ -1,4 +1,4 @@
-"""Compile the kernels of the baselines ahead of their use."""
+"""Compile the kernels of the baselines before their first use."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from ocelad.lab.baselines.lmnn import Lmnn
 
 
 def precompile_baselines() -> None:
-    """Compile every kernel of the baselines, or load it from the disk."""
+    """Compile all kernels of the baselines, or load them from the cache."""
     Lmnn(k=1, max_iter=1).fit_points(np.array([[0.0], [1.0], [3.0], [4.0]]), [0, 0, 1, 1])

@@ -1,23 +1,23 @@
-"""Any methods on any stream under one protocol: the same pairs, the same rounds, the same evaluation.
+"""Compare any methods on any stream with one protocol: the same pairs, the same rounds, the same evaluation.
 
 >>> from ocelad.lab.compare import compare
 >>> comparison = compare(["rice", "euclidean"], "static", seeds=2, every=1000, n_jobs=1)
->>> [line.method for line in comparison.rows()]
+>>> [summary.method for summary in comparison.summaries()]
 ['rice', 'euclidean']
 """
 
 from __future__ import annotations
 
-from ocelad.lab.compare.comparison_streams import Block as Block
-from ocelad.lab.compare.comparison_streams import PairStream as PairStream
-from ocelad.lab.compare.comparison_streams import Stream as Stream
-from ocelad.lab.compare.methods import Between as Between
+from ocelad.lab.compare.block_streams import Block as Block
+from ocelad.lab.compare.block_streams import PairStream as PairStream
+from ocelad.lab.compare.block_streams import Stream as Stream
+from ocelad.lab.compare.comparison import Comparison as Comparison
+from ocelad.lab.compare.methods import Categorical as Categorical
+from ocelad.lab.compare.methods import LogUniform as LogUniform
 from ocelad.lab.compare.methods import Method as Method
-from ocelad.lab.compare.methods import OneOf as OneOf
-from ocelad.lab.compare.methods import Setting as Setting
+from ocelad.lab.compare.methods import StreamInfo as StreamInfo
 from ocelad.lab.compare.registry import FIGURE as FIGURE
 from ocelad.lab.compare.registry import GROUPS as GROUPS
 from ocelad.lab.compare.registry import METHODS as METHODS
 from ocelad.lab.compare.registry import STREAMS as STREAMS
 from ocelad.lab.compare.run_comparison import compare as compare
-from ocelad.lab.compare.summary import Comparison as Comparison

@@ -36,11 +36,11 @@ from ocelad.lab.baselines.whitening import Whitening
 from ocelad.lab.compare.adapters import (
     BatchAdapter,
     EnsembleAdapter,
-    FixedMetric,
+    FixedAdapter,
     LearnerAdapter,
     PairLearnerAdapter,
     ResettingAdapter,
-    TrueMetric,
+    TrueMetricAdapter,
 )
 from ocelad.lab.compare.block_streams import DriftingStream, Stream, WordStream
 from ocelad.lab.compare.methods import Categorical, LogUniform, Method, StreamInfo
@@ -124,15 +124,15 @@ def _refitted(
 
 def _at_start(method: Callable[..., FitsPoints], info: StreamInfo, **settings: Any) -> BlockLearner:
     assert info.initial_points is not None
-    return FixedMetric(method(**settings).fit_points(*info.initial_points))
+    return FixedAdapter(method(**settings).fit_points(*info.initial_points))
 
 
 def _euclidean(info: StreamInfo) -> BlockLearner:
-    return FixedMetric(euclidean(info.n_features))
+    return FixedAdapter(euclidean(info.n_features))
 
 
 def _truth(info: StreamInfo) -> BlockLearner:
-    return TrueMetric(_start(info))
+    return TrueMetricAdapter(_start(info))
 
 
 def _start(info: StreamInfo) -> Metric:

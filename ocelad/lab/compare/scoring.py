@@ -1,4 +1,4 @@
-"""How a play is judged: on the points of a scene, and on the pairs that come next."""
+"""Score a metric, or a similarity, on labelled points and on the pairs that come next."""
 
 from __future__ import annotations
 
@@ -7,65 +7,68 @@ from typing import NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad.evaluation.prequential import clustering_nmi, embedded, knn_error_and_nmi, knn_error_by_closeness, pair_auc
+from ocelad.evaluation.prequential import (
+    clustering_nmi,
+    embed_points,
+    knn_error_and_nmi,
+    knn_error_from_similarity,
+    pair_auc,
+)
 from ocelad.lab.baselines.oasis import Similarity
-from ocelad.lab.compare.comparison_streams import Block
+from ocelad.lab.compare.block_streams import Block
 from ocelad.metric import Metric
 
-#: What a method says: a distance, or a similarity that is none.
+#: What a method plays: a metric, or a similarity that is not a metric.
 Play: TypeAlias = Metric | Similarity
 
-#: From which NMI on the clusters count as found.
-FOUND = 0.8
+#: The clusters count as found if the NMI is above this value.
+NMI_THRESHOLD = 0.8
 
 
-class Contender(Protocol):
-    """A method on its way through a stream: a learner of blocks.
-
-    One that needs "truth" also has ``told(truth)``, which is called with the true metric before each play.
-    """
+class BlockLearner(Protocol):
+    """A method while it runs on a stream: it learns from blocks of pairs."""
 
     def play(self) -> Play:
-        """What it says now. Changes nothing."""
+        """Return the current metric or similarity, without side effects."""
         ...
 
     def update(self, block: Block) -> None:
-        """Learn from the pairs of a block, one after the other. Of what else is in it, only what the method needs."""
+        """Learn from the pairs of a block in order; the block holds only the side information that it requires."""
         ...
 
 
 class Scores(NamedTuple):
-    """How good one play was; NaN where it could not be judged.
+    """The scores of one play; NaN if it could not be evaluated.
 
     Attributes
     ----------
     knn_error : float
-        The leave-one-out 5-NN error on the scene.
+        The leave-one-out 5-NN error on the evaluation points.
     nmi : float
-        Of k-means on the scene.
-    ranked_wrong : float
-        The share of (similar, dissimilar) couples of the block's pairs in which the similar pair is farther apart: one
-        minus the area under the ROC curve.
+        The normalized mutual information of k-means clusters and classes on the evaluation points.
+    ranking_error : float
+        The share of (similar, dissimilar) couples of the block's pairs in which the similar pair has the larger
+        distance: one minus the area under the ROC curve.
     """
 
     knn_error: float
     nmi: float
-    ranked_wrong: float
+    ranking_error: float
 
 
-def judged(play: Play, block: Block, *, by_pairs: bool = True) -> Scores:
-    """The scores of a play by the scene of a block, and by its pairs unless those do not matter."""
-    wrong = 1.0 - pair_auc(_distances(play, block), block.y) if by_pairs else np.nan
-    if block.scene is None:
-        return Scores(np.nan, np.nan, wrong)
-    points, labels = block.scene
-    places = embedded(play, points)
-    if not np.isfinite(places).all():
-        raise FloatingPointError("its distances overflow; smaller steps are needed")
+def score_play(play: Play, block: Block, *, score_pairs: bool = True) -> Scores:
+    """Return the scores of a play on the evaluation points of a block and, with ``score_pairs``, on its pairs."""
+    ranking_error = 1.0 - pair_auc(_distances(play, block), block.y) if score_pairs else np.nan
+    if block.eval_set is None:
+        return Scores(np.nan, np.nan, ranking_error)
+    points, labels = block.eval_set
+    coordinates = embed_points(play, points)
+    if not np.isfinite(coordinates).all():
+        raise FloatingPointError("its distances overflow; use smaller steps")
     if isinstance(play, Similarity):
-        error = knn_error_by_closeness(points @ play.matrix @ points.T, labels)
-        return Scores(error, clustering_nmi(places, labels), wrong)
-    return Scores(*knn_error_and_nmi(places, labels), wrong)
+        error = knn_error_from_similarity(points @ play.matrix @ points.T, labels)
+        return Scores(error, clustering_nmi(coordinates, labels), ranking_error)
+    return Scores(*knn_error_and_nmi(coordinates, labels), ranking_error)
 
 
 def _distances(play: Play, block: Block) -> Floats:

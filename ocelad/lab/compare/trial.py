@@ -1,4 +1,4 @@
-"""One stream and the methods on it: every so many rounds each is judged by what it says, then all learn."""
+"""``run_trial``: run methods on one stream by test-then-train; every so many rounds each play is scored."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ import numpy as np
 from ocelad._typing import Floats
 from ocelad.ensemble.bank import LearnerError
 from ocelad.lab.baselines.batch import FitError
-from ocelad.lab.compare.comparison_streams import Block, Stream
-from ocelad.lab.compare.contestants import Truth
-from ocelad.lab.compare.methods import Method, Setting
-from ocelad.lab.compare.scoring import Contender, Scores, judged
+from ocelad.lab.compare.adapters import TrueMetricAdapter
+from ocelad.lab.compare.block_streams import Block, Stream
+from ocelad.lab.compare.methods import Method, StreamInfo
+from ocelad.lab.compare.scoring import BlockLearner, Scores, score_play
 
-# What a method may fail with on data that do not suit it; all else is a fault of the program, and stops.
+# Errors of a method on unsuitable data, which end its run. Any other error is a bug and propagates.
 FAILURES = (ArithmeticError, FitError, LearnerError, np.linalg.LinAlgError)
 
-# The fields of a record that JSON holds as they are.
-_PLAIN = ("method", "seed", "rounds", "phases", "pair_phases", "failed")
+# The fields of a record that are stored in JSON without conversion.
+_JSON_FIELDS = ("method", "seed", "rounds", "phases", "pair_phases", "failure")
 
 
 @dataclass(frozen=True)
 class Record:
-    """How one method did on one stream.
+    """The scores of one method on one stream.
 
     Attributes
     ----------
     method : str
-        Its label.
+        The label of the method.
     seed : int
     rounds : list of int
-        When it was judged.
+        The rounds of the evaluations.
     phases, pair_phases : list of str
-        In which phase that was, and in which the pairs were that it was judged on.
+        The phase of the evaluation points, and of the pairs, at each evaluation.
     scores : list of Scores
     microseconds : float
-        What learning from a pair took, on average; evaluation and the first block not counted.
-    failed : str or None
-        Why it did not come to the end, if so.
+        The mean time to learn from a pair, without evaluation and without the first block.
+    failure : str or None
+        The reason why the run ended early, or None.
     """
 
     method: str
@@ -51,25 +51,25 @@ class Record:
     pair_phases: list[str] = field(default_factory=list)
     scores: list[Scores] = field(default_factory=list)
     microseconds: float = np.nan
-    failed: str | None = None
+    failure: str | None = None
 
-    def measured(self, measure: str) -> Floats:
-        """One of the scores at each evaluation."""
+    def values(self, measure: str) -> Floats:
+        """Return one of the scores at each evaluation."""
         return np.array([getattr(scores, measure) for scores in self.scores])
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        scores = {name: [_or_none(value) for value in self.measured(name)] for name in Scores._fields}
-        metadata = {name: getattr(self, name) for name in _PLAIN}
-        return {**metadata, "microseconds": _or_none(self.microseconds), "scores": scores}
+        """Return the record as a JSON-serializable dict; NaN becomes None."""
+        scores = {name: [_or_none(value) for value in self.values(name)] for name in Scores._fields}
+        fields = {name: getattr(self, name) for name in _JSON_FIELDS}
+        return {**fields, "microseconds": _or_none(self.microseconds), "scores": scores}
 
     @classmethod
-    def from_json(cls, kept: dict[str, Any]) -> Record:
-        """What ``to_json`` gave."""
-        columns = [[_or_nan(value) for value in kept["scores"][name]] for name in Scores._fields]
-        metadata = {name: kept[name] for name in _PLAIN}
+    def from_json(cls, content: dict[str, Any]) -> Record:
+        """Return the record that ``to_json`` converted."""
+        columns = [[_or_nan(value) for value in content["scores"][name]] for name in Scores._fields]
+        fields = {name: content[name] for name in _JSON_FIELDS}
         scores = [Scores(*row) for row in zip(*columns, strict=True)]
-        return cls(**metadata, scores=scores, microseconds=_or_nan(kept["microseconds"]))
+        return cls(**fields, scores=scores, microseconds=_or_nan(content["microseconds"]))
 
 
 def _or_none(value: float) -> float | None:
@@ -81,52 +81,62 @@ def _or_nan(value: float | None) -> float:
 
 
 class _Run:
-    """A method on its way, until it comes to the end or fails."""
+    """One method on one stream, until the end of the stream or its failure."""
 
-    def __init__(self, method: Method, setting: Setting, by_pairs: bool) -> None:
-        self._needs, self._by_pairs = method.needs, by_pairs
-        self._record = Record(method.label, setting.seed)
-        self._seconds, self._learned = 0.0, 0
-        self._failed: str | None = None
-        self._contender: Contender | None = None
+    def __init__(self, method: Method, info: StreamInfo, score_pairs: bool) -> None:
+        self._requires, self._score_pairs = method.requires, score_pairs
+        self._record = Record(method.label, info.seed)
+        self._seconds, self._n_timed = 0.0, 0
+        self._failure: str | None = None
+        self._learner: BlockLearner | None = None
         try:
-            self._contender = method.contender(setting if "labels" in method.needs else setting._replace(opening=None))
+            self._learner = method.create(info if "labels" in method.requires else info._replace(initial_points=None))
         except FAILURES as error:
-            self._failed = f"before the first round: {error}"
+            self._failure = f"before the first round: {error}"
 
-    def pass_through(self, block: Block, judge: bool) -> None:
-        """Be judged on a block, if it is time, and learn from it."""
-        if self._contender is None or self._failed is not None:
+    def step(self, block: Block, evaluate: bool) -> None:
+        """Score the play on a block if ``evaluate``, then learn from the block."""
+        if self._learner is None or self._failure is not None:
             return
-        told = block.told(self._needs)
+        restricted = block.restricted_to(self._requires)
         try:
-            with np.errstate(all="ignore"):  # a method on its way to fail is told of by its own refusal
-                if isinstance(self._contender, Truth) and block.truth is not None:
-                    self._contender.told(block.truth)
-                if judge:
-                    scores = judged(self._contender.play(), block, by_pairs=self._by_pairs)
+            with np.errstate(all="ignore"):  # a diverging method raises an error of its own
+                if isinstance(self._learner, TrueMetricAdapter) and block.truth is not None:
+                    self._learner.set_truth(block.truth)
+                if evaluate:
+                    scores = score_play(self._learner.play(), block, score_pairs=self._score_pairs)
                     self._record.rounds.append(block.round)
                     self._record.phases.append(block.phase)
                     self._record.pair_phases.append(block.pair_phase)
                     self._record.scores.append(scores)
                 start = perf_counter()
-                self._contender.update(told)
-                if block.round > 1:  # in the first a compiler may have been waited for
+                self._learner.update(restricted)
+                if block.round > 1:  # the first block may include compilation
                     self._seconds += perf_counter() - start
-                    self._learned += len(block)
+                    self._n_timed += len(block)
         except FAILURES as error:
-            self._failed = f"in the rounds from {block.round} on: {error}"
+            self._failure = f"in the rounds from {block.round} on: {error}"
 
     def record(self) -> Record:
-        """What came of it."""
-        microseconds = 1e6 * self._seconds / self._learned if self._learned else np.nan
-        return replace(self._record, microseconds=microseconds, failed=self._failed)
+        """Return the record of the run."""
+        microseconds = 1e6 * self._seconds / self._n_timed if self._n_timed else np.nan
+        return replace(self._record, microseconds=microseconds, failure=self._failure)
 
 
 def run_trial(
-    stream: Stream, methods: Sequence[Method], seed: int, every: int, *, by_pairs: bool = True
+    stream: Stream, methods: Sequence[Method], seed: int, every: int, *, score_pairs: bool = True
 ) -> list[Record]:
-    """How each of the methods does on the stream of a seed, judged by points with classes, and by pairs if so wished.
+    """Run the methods on the stream of a seed, and return one record per method.
+
+    Parameters
+    ----------
+    stream : Stream
+    methods : sequence of Method
+    seed : int
+    every : int
+        The number of rounds between evaluations.
+    score_pairs : bool
+        Whether to compute the ranking error on the pairs.
 
     Examples
     --------
@@ -135,10 +145,10 @@ def run_trial(
     >>> record.rounds
     [1000, 2000, 3000]
     """
-    opening = stream.opening(seed) if any("labels" in method.needs for method in methods) else None
-    setting = Setting(stream.n_features, stream.rounds, seed, opening, stream.sparse)
-    runs = [_Run(method, setting, by_pairs) for method in methods]
+    points = stream.initial_points(seed) if any("labels" in method.requires for method in methods) else None
+    info = StreamInfo(stream.n_features, stream.rounds, seed, points, stream.sparse)
+    runs = [_Run(method, info, score_pairs) for method in methods]
     for block in stream.blocks(seed, every):
         for run in runs:
-            run.pass_through(block, judge=block.round % every == 0)
+            run.step(block, evaluate=block.round % every == 0)
     return [run.record() for run in runs]

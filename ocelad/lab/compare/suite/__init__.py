@@ -1,19 +1,19 @@
-"""The adaptivity suite: one setting of each method on many streams, with what is aimed at and whether it is met.
+"""The adaptivity suite: one setting of each method on many benchmarks, with targets.
 
->>> from ocelad.lab.compare.suite import ROWS
->>> ROWS["S4"].stream.metadata
-'clustering A, very fast drift'
+>>> from ocelad.lab.compare.suite import BENCHMARKS
+>>> BENCHMARKS["S4"].stream.name
+'fast'
 """
 
 from __future__ import annotations
 
-from ocelad.lab.compare.suite.benchmarks import FIRST_FRESH_SEED as FIRST_FRESH_SEED
-from ocelad.lab.compare.suite.benchmarks import HINDSIGHT as HINDSIGHT
+from ocelad.lab.compare.suite.benchmarks import BENCHMARKS as BENCHMARKS
+from ocelad.lab.compare.suite.benchmarks import COMID_GRID as COMID_GRID
+from ocelad.lab.compare.suite.benchmarks import FIRST_TEST_SEED as FIRST_TEST_SEED
 from ocelad.lab.compare.suite.benchmarks import OPPONENTS as OPPONENTS
 from ocelad.lab.compare.suite.benchmarks import OURS as OURS
-from ocelad.lab.compare.suite.benchmarks import ROWS as ROWS
-from ocelad.lab.compare.suite.benchmarks import Row as Row
-from ocelad.lab.compare.suite.run_suite import run_suite as run_suite
-from ocelad.lab.compare.suite.suite_summary import Aim as Aim
-from ocelad.lab.compare.suite.suite_summary import Outcome as Outcome
-from ocelad.lab.compare.suite.suite_summary import SuiteResult as SuiteResult
+from ocelad.lab.compare.suite.benchmarks import Benchmark as Benchmark
+from ocelad.lab.compare.suite.suite_results import BenchmarkResult as BenchmarkResult
+from ocelad.lab.compare.suite.suite_results import SuiteResult as SuiteResult
+from ocelad.lab.compare.suite.suite_results import Target as Target
+from ocelad.lab.compare.suite.suite_runner import run_suite as run_suite

@@ -1,4 +1,4 @@
-"""How soon a method is itself again after the question has changed."""
+"""The time that a method needs to recover from a concept change."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import numpy as np
 
 from ocelad._typing import Floats
 
-#: A method has recovered when its error is within so many points of what it settles at ...
-WITHIN = 2.0
-#: ... and it is watched for so many rounds after the question has changed.
-WATCHED = 500
+#: A method has recovered when its error is at most this many percentage points above its settled error.
+RECOVERY_TOLERANCE = 2.0
+#: The number of rounds after a change in which recovery is looked for.
+RECOVERY_WINDOW = 500
 
 
-def recovered(rounds: Sequence[int], phases: Sequence[str], errors: Floats, switch: int) -> int | None:
-    """How many rounds after a switch the error is, and stays for the rounds watched, near what it settles at.
+def recovery_time(rounds: Sequence[int], phases: Sequence[str], errors: Floats, switch: int) -> int | None:
+    """Return the number of rounds after a switch until the error comes, and stays, near its settled value.
 
-    It settles at the mean over the second half of the phase that begins with the switch. None: it does not come near
-    while it is watched.
+    The settled error is the mean over the second half of the phase that begins with the switch. The error must stay
+    within ``RECOVERY_TOLERANCE`` of it until the end of ``RECOVERY_WINDOW``. None: it does not.
 
     >>> rounds, errors = [100, 125, 150, 175, 200], np.array([1.0, 9.0, 5.0, 2.5, 1.0])
-    >>> recovered(rounds, ["A", "B", "B", "B", "B"], errors, 100)
+    >>> recovery_time(rounds, ["A", "B", "B", "B", "B"], errors, 100)
     75
     """
-    at = np.asarray(rounds)
-    phase = phases[int(np.flatnonzero(at > switch)[0])]
-    in_phase = errors[(at > switch) & (np.asarray(phases) == phase)]
+    evaluated = np.asarray(rounds)
+    phase = phases[int(np.flatnonzero(evaluated > switch)[0])]
+    in_phase = errors[(evaluated > switch) & (np.asarray(phases) == phase)]
     settled = in_phase[len(in_phase) // 2 :].mean()
-    watched = (at > switch) & (at <= switch + WATCHED)
-    near = errors[watched] <= settled + WITHIN
+    window = (evaluated > switch) & (evaluated <= switch + RECOVERY_WINDOW)
+    near = errors[window] <= settled + RECOVERY_TOLERANCE
     if not near[-1]:
         return None
     last_far = np.flatnonzero(~near)
-    return int(at[watched][last_far[-1] + 1 if len(last_far) else 0]) - switch
+    return int(evaluated[window][last_far[-1] + 1 if len(last_far) else 0]) - switch

@@ -1,4 +1,4 @@
-"""A picture of the suite: the error and P(NMI > 0.8) of each method on each row, and what is aimed at."""
+"""Plot the suite: the error and P(NMI > 0.8) of each method on each benchmark, with the targets."""
 
 from __future__ import annotations
 
@@ -8,38 +8,39 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ocelad.evaluation.plots import GREY, PALETTE, pyplot
+from ocelad.lab.compare.comparison import MEASURES
 from ocelad.lab.compare.suite.benchmarks import OURS
-from ocelad.lab.compare.suite.suite_summary import HINDSIGHT_NAME, SuiteResult
-from ocelad.lab.compare.summary import MEASURES
+from ocelad.lab.compare.suite.suite_results import BEST_COMID, SuiteResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
-# How far above each other the methods of a row are, of the distance of two rows.
-APART = 0.1
-# Zero is nowhere on an axis of orders of magnitude.
-LEAST = 0.01
+# The vertical distance of methods, as a share of the distance of benchmarks.
+SPACING = 0.1
+# Smaller errors are drawn here, because a log axis has no zero.
+MIN_ERROR = 0.01
 
 
-def draw(result: SuiteResult, path: str | Path) -> None:
-    """Draw it into a .png, .pdf or .svg file."""
+def draw_suite(result: SuiteResult, path: str | Path) -> None:
+    """Draw the results into a .png, .pdf or .svg file."""
     plt = pyplot()
-    n_rows = len(result.outcomes)
+    n_benchmarks = len(result.outcomes)
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(12, 1.8 + 0.5 * n_rows), sharey=True, width_ratios=[1.6, 1], layout="constrained"
+        1, 2, figsize=(12, 1.8 + 0.5 * n_benchmarks), sharey=True, width_ratios=[1.6, 1], layout="constrained"
     )
-    names = list(dict.fromkeys(outcome.name_of(label) for outcome in result.outcomes for label in outcome.methods))
+    names = list(dict.fromkeys(outcome.display_name(label) for outcome in result.outcomes for label in outcome.methods))
     styles = {name: (PALETTE[at % 7], MARKERS[at % len(MARKERS)]) for at, name in enumerate(names)}
-    for ax, measure in ((left, None), (right, "found")):
+    for ax, measure in ((left, None), (right, "clusters_found")):
         for at, name in enumerate(names):
-            _draw_method(ax, result, name, measure, APART * (at - (len(names) - 1) / 2), *styles[name])
+            _draw_method(ax, result, name, measure, SPACING * (at - (len(names) - 1) / 2), *styles[name])
         for at, outcome in enumerate(result.outcomes):
             ax.axhline(at + 0.5, color=GREY, linewidth=0.4, zorder=0)
-            wanted = outcome.row.error if measure is None else outcome.row.found
-            if wanted is not None:
-                ax.plot(wanted, at, "|", color="black", markersize=22, markeredgewidth=1.6, zorder=4)
-        ax.plot([], [], "|", color="black", markersize=14, markeredgewidth=1.6, label="aimed at")
+            benchmark = outcome.benchmark
+            target = benchmark.max_error if measure is None else benchmark.min_clusters_found
+            if target is not None:
+                ax.plot(target, at, "|", color="black", markersize=22, markeredgewidth=1.6, zorder=4)
+        ax.plot([], [], "|", color="black", markersize=14, markeredgewidth=1.6, label="target")
         ax.spines[["top", "right", "left"]].set_visible(False)
     left.set_xscale("log")
     left.xaxis.set_major_locator(_ticks())
@@ -47,49 +48,51 @@ def draw(result: SuiteResult, path: str | Path) -> None:
     left.xaxis.set_minor_formatter("")
     left.set_xlabel("error (%), with one standard error")
     right.set_xlim(-3, 103)
-    right.set_xlabel(MEASURES["found"])
-    left.set_yticks(range(n_rows), [_named(outcome.row.name, outcome.main) for outcome in result.outcomes])
-    left.set_ylim(n_rows - 0.5, -0.5)
+    right.set_xlabel(MEASURES["clusters_found"])
+    left.set_yticks(
+        range(n_benchmarks), [_tick_label(outcome.benchmark.name, outcome.main_measure) for outcome in result.outcomes]
+    )
+    left.set_ylim(n_benchmarks - 0.5, -0.5)
     handles, labels = left.get_legend_handles_labels()
-    title = f"{len(result.seeds)} streams a row"
+    title = f"{len(result.seeds)} streams per benchmark"
     figure.legend(handles, labels, loc="outside center right", frameon=False, fontsize=9, title=title)
     figure.savefig(path, dpi=130)
     plt.close(figure)
 
 
 def _draw_method(
-    ax: Axes, result: SuiteResult, name: str, measure: str | None, below: float, color: str, marker: str
+    ax: Axes, result: SuiteResult, name: str, measure: str | None, offset: float, color: str, marker: str
 ) -> None:
-    """One method on all rows that have it, a little above or below their middle."""
-    places, means, errors = [], [], []
+    """Draw one method on all benchmarks that have it, at an offset from their centre lines."""
+    positions, means, errors = [], [], []
     for at, outcome in enumerate(result.outcomes):
         for label in outcome.methods:
-            if outcome.name_of(label) == name and (measure is None or measure in outcome.measures):
+            if outcome.display_name(label) == name and (measure is None or measure in outcome.measures):
                 estimate = outcome.mean(label, measure)
-                places.append(at + below)
-                means.append(max(estimate.mean, LEAST) if measure is None else estimate.mean)
-                errors.append(np.nan_to_num(estimate.error))
+                positions.append(at + offset)
+                means.append(max(estimate.mean, MIN_ERROR) if measure is None else estimate.mean)
+                errors.append(np.nan_to_num(estimate.standard_error))
     ours = name == OURS
     ax.errorbar(
         means,
-        places,
+        positions,
         xerr=errors,
         fmt=marker,
         color=color,
         markersize=9 if ours else 6,
-        markerfacecolor=color if ours or name == HINDSIGHT_NAME else "none",
+        markerfacecolor=color if ours or name == BEST_COMID else "none",
         linewidth=1.0,
         label=name,
         zorder=3 if ours else 2,
     )
 
 
-def _named(row: str, main: str) -> str:
-    """With what its error is, where that is not of neighbours."""
-    return row if main == "knn_error" else f"{row} ({MEASURES[main].removesuffix(' in %')})"
+def _tick_label(benchmark: str, measure: str) -> str:
+    """Return the name of a benchmark, with its measure if that is not the k-NN error."""
+    return benchmark if measure == "knn_error" else f"{benchmark} ({MEASURES[measure].removesuffix(' in %')})"
 
 
 def _ticks() -> object:
-    from matplotlib.ticker import LogLocator  # pyplot() has said in a sentence if it is not there
+    from matplotlib.ticker import LogLocator  # pyplot() reports a missing Matplotlib
 
     return LogLocator(subs=(1.0, 2.0, 5.0))

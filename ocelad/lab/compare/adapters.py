@@ -1,4 +1,4 @@
-"""The ways in which methods go through a stream."""
+"""Adapters: run each kind of learner on the blocks of a stream."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 
 from ocelad.ensemble.learner import Learner
 from ocelad.ensemble.ocelad import Ocelad
-from ocelad.lab.baselines.batch import Refitted
-from ocelad.lab.baselines.comid_variants import Reinitialised
-from ocelad.lab.baselines.targets import TargetLearner
-from ocelad.lab.compare.comparison_streams import Block
+from ocelad.lab.baselines.batch import PeriodicRefit
+from ocelad.lab.baselines.comid_variants import ResettingLearner
+from ocelad.lab.baselines.logdet_learner import LogDetLearner
+from ocelad.lab.compare.block_streams import Block
 from ocelad.lab.compare.scoring import Play
 from ocelad.metric import Metric
 from ocelad.pairs import Event, Pair
 
 
-class Ensemble:
-    """An ``Ocelad``, over whatever bank."""
+class EnsembleAdapter:
+    """Run an ``Ocelad`` ensemble."""
 
     def __init__(self, ensemble: Ocelad[Any, Metric]) -> None:
         self._ensemble = ensemble
@@ -31,8 +31,8 @@ class Ensemble:
         self._ensemble.replay(block.events)
 
 
-class Single:
-    """One online learner of a metric."""
+class LearnerAdapter:
+    """Run one online metric learner."""
 
     def __init__(self, learner: Learner[Event, Metric]) -> None:
         self._learner = learner
@@ -41,7 +41,7 @@ class Single:
         return self._learner.play()
 
     def update(self, block: Block) -> None:
-        if isinstance(self._learner, TargetLearner):
+        if isinstance(self._learner, LogDetLearner):
             self._learner.replay(block.events)
             return
         for event in block.events:
@@ -49,15 +49,15 @@ class Single:
 
 
 class PairLearner(Protocol):
-    """A learner that needs both points and not only their difference."""
+    """An online learner that needs both points of a pair, and not only their difference."""
 
     def play(self) -> Play: ...
 
     def update(self, pair: Pair) -> None: ...
 
 
-class OfPoints:
-    """One online learner that needs both points of a pair."""
+class PairLearnerAdapter:
+    """Run one online learner that needs both points of a pair."""
 
     def __init__(self, learner: PairLearner) -> None:
         self._learner = learner
@@ -70,26 +70,26 @@ class OfPoints:
             self._learner.update(Pair(x, z, y))
 
 
-class ToldOfChanges:
-    """A contender that is told when the question changes, and made afresh then; it needs "changes"."""
+class ResettingAdapter:
+    """Run a learner that is reset at each concept change; the method requires "changes"."""
 
-    def __init__(self, oracle: Reinitialised[Block, Play]) -> None:
+    def __init__(self, oracle: ResettingLearner[Block, Play]) -> None:
         self._oracle = oracle
 
     def play(self) -> Play:
         return self._oracle.play()
 
     def update(self, block: Block) -> None:
-        cuts = [0, *block.changes, len(block)]
-        for number, (first, last) in enumerate(pairwise(cuts)):
+        bounds = [0, *block.changes, len(block)]
+        for number, (first, last) in enumerate(pairwise(bounds)):
             if number > 0:
-                self._oracle.changed()
+                self._oracle.reset()
             if last > first:
                 self._oracle.update(block[first:last])
 
 
-class Fixed:
-    """A metric that never changes."""
+class FixedAdapter:
+    """Play one metric in all rounds."""
 
     def __init__(self, metric: Metric) -> None:
         self._metric = metric
@@ -101,28 +101,28 @@ class Fixed:
         pass
 
 
-class Truth(Fixed):
-    """The metric by which the pairs are answered, which no learner is told; it needs "truth"."""
+class TrueMetricAdapter(FixedAdapter):
+    """Play the metric that generates the labels, which learners do not know; the method requires "truth"."""
 
-    def told(self, truth: Metric) -> None:
-        """Be told the metric of the pairs to come."""
+    def set_truth(self, truth: Metric) -> None:
+        """Set the metric of the coming pairs."""
         self._metric = truth
 
 
-class Batch:
-    """A batch method that is fitted anew, every so many rounds, on what was seen."""
+class BatchAdapter:
+    """Run a batch method that is periodically refitted to the latest pairs or points."""
 
-    def __init__(self, refitted: Refitted, from_points: bool) -> None:
-        self._refitted, self._from_points = refitted, from_points
+    def __init__(self, method: PeriodicRefit, from_points: bool) -> None:
+        self._method, self._from_points = method, from_points
 
     def play(self) -> Play:
-        return self._refitted.play()
+        return self._method.play()
 
     def update(self, block: Block) -> None:
         if self._from_points:
-            assert block.labels is not None  # a method that needs them is not run without
-            # The pairs one after the other, so that a window holds the last of them.
+            assert block.labels is not None  # guaranteed by Method.requires
+            # Pair after pair, so that a window holds the points of the latest pairs.
             points = np.stack([block.X, block.Z], axis=1).reshape(-1, block.X.shape[1])
-            self._refitted.see_points(points, block.labels.ravel())
+            self._method.add_points(points, block.labels.ravel())
         else:
-            self._refitted.see_pairs(block.X, block.Z, block.y)
+            self._method.add_pairs(block.X, block.Z, block.y)
