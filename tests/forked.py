@@ -1,7 +1,8 @@
-"""Servers that start at once: ``ocelad serve``, forked from a process that has done its imports.
+"""Servers that start fast: ``ocelad serve``, forked from a process that has imported everything.
 
-Run as a program it reads a list of arguments per line, and tells of the server by lines: "pid ...", whatever the server
-prints, and "ended ..." when it has. What is killed is the whole of a server; only the interpreter's start is spared.
+Run as a program, it reads one list of arguments per line and starts a server for each. It prints "pid ...", then the
+output of the server, and "ended ..." when the server has ended. A kill ends the whole server; only the start of the
+interpreter and the imports are saved.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-# A snapshot is written after so many entries, so that kills come in the middle of one, too.
+# Entries between two snapshots: few, so that some kills interrupt the writing of a snapshot.
 SNAPSHOT_ENTRIES = 40
 
 
 class Forked:
-    """The process that forks, and its server; one at a time."""
+    """The process that forks, and its present server."""
 
     def __init__(self, log: Path) -> None:
         with open(log, "ab") as file:
@@ -40,16 +41,17 @@ class Forked:
         self._pid = int(self._line("pid "))
 
     def address(self) -> str:
-        """Where the server is; waits until it is there."""
+        """Wait until the server has started and return its URL."""
         return self._line("ocelad is at ").split("/?")[0].split()[0].rstrip("/")
 
-    def end(self, how: signal.Signals) -> None:
-        os.kill(self._pid, how)
+    def end(self, signal_: signal.Signals) -> None:
+        """Send a signal to the server and wait until it has ended."""
+        os.kill(self._pid, signal_)
         while not self._process.stdout.readline().startswith("ended"):
             pass
 
     def close(self) -> None:
-        with contextlib.suppress(ProcessLookupError):  # it has ended, unless a test failed
+        with contextlib.suppress(ProcessLookupError):  # the server runs only if a test failed
             os.kill(self._pid, signal.SIGKILL)
         self._process.stdin.close()
         self._process.wait(30)
@@ -57,12 +59,12 @@ class Forked:
 
     def _line(self, beginning: str) -> str:
         line = self._process.stdout.readline()
-        assert line.startswith(beginning), f"the server said {line!r}, and more in its log"
+        assert line.startswith(beginning), f"the server printed {line!r}; see its log"
         return line.removeprefix(beginning)
 
 
-def _rehearse() -> None:
-    """Do once what a server does at first and keeps: kernels, schemas, statements. All threads have ended after it."""
+def _warm_up() -> None:
+    """Run a server once, so that kernels, schemas and statements are in the caches; its threads have ended after it."""
     from serving import served, some_items
 
     with TemporaryDirectory() as folder, served(Path(folder) / "data", some_items()) as (client, service):
@@ -84,10 +86,10 @@ def main() -> None:
     import ocelad.cli
     from ocelad.service.learning import learner
 
-    _rehearse()
+    _warm_up()
     learner._SNAPSHOT_ENTRIES = SNAPSHOT_ENTRIES
     gc.collect()
-    gc.freeze()  # or each server looks through all of it, and has all of it copied
+    gc.freeze()  # or the collector of each child would touch, and thus copy, all pages
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests: a cluster of its own in a temporary folder, stopped when they are done."""
+"""A PostgreSQL server for tests, with a cluster of its own in a temporary folder."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ PASSWORD = "an otter's secret"
 
 
 class Server:
-    """A running server; ``url`` of a new database per call."""
+    """A running server."""
 
     def __init__(self, bindir: Path, port: int, process: subprocess.Popen[bytes]) -> None:
         self.bindir = bindir
         self.port = port
         self.process = process
-        self._made = 0
+        self._n_created = 0
 
     def new_url(self) -> str:
-        self._made += 1
-        self.run(f"CREATE DATABASE made_{self._made}")
-        return self.url(f"made_{self._made}")
+        """Create a database and return its URL."""
+        self._n_created += 1
+        self.run(f"CREATE DATABASE test_{self._n_created}")
+        return self.url(f"test_{self._n_created}")
 
     def url(self, database: str) -> str:
         return f"postgresql://postgres:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{self.port}/{database}"
@@ -42,7 +43,7 @@ class Server:
             return cursor.fetchall() if cursor.description else []
 
     def end_connections(self, url: str, like: str = "ocelad%") -> int:
-        """Cut connections to a database off; how many they were."""
+        """Terminate connections to a database and return their number."""
         database = url.rpartition("/")[2]
         return len(
             self.run(
@@ -54,12 +55,12 @@ class Server:
 
 @contextmanager
 def running(*, fsync: bool = True) -> Iterator[Server]:
-    """A server for a while; skips the test where there is none. Without ``fsync`` only a power cut is worse."""
+    """Run a server; skip the test if none is installed. Without ``fsync`` it is safe except for a power cut."""
     bindir = find_bindir()
     if bindir is None:
         pytest.skip("no PostgreSQL server is installed (Debian: apt-get install postgresql)")
     folder = Path(mkdtemp(prefix="ocelad-postgres-"))
-    # The server refuses to run as root.
+    # PostgreSQL does not run as root.
     as_user: dict[str, object] = (
         {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
     )
@@ -89,7 +90,7 @@ def running(*, fsync: bool = True) -> Iterator[Server]:
             _wait_for(server, folder / "log")
             yield server
         finally:
-            process.send_signal(signal.SIGQUIT)  # its "immediate" shutdown: nothing of it is needed any more
+            process.send_signal(signal.SIGQUIT)  # "immediate" shutdown: the data are not needed any more
             process.wait(30)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -102,7 +103,7 @@ def postgres() -> Iterator[Server]:
 
 
 def find_bindir() -> Path | None:
-    """Where ``initdb`` and ``postgres`` are: Debian keeps them off the path; the newest."""
+    """Return the folder of ``initdb`` and ``postgres``, the newest version; Debian does not put it on the PATH."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name), reverse=True)
     if found := shutil.which("postgres"):
         folders.append(Path(found).parent)

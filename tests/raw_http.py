@@ -1,4 +1,4 @@
-"""HTTP by hand: what no well-behaved client would send, and servers in this process to send it to."""
+"""Raw HTTP over sockets, for requests that no proper client sends, and servers in this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import uvicorn
 
 @contextlib.contextmanager
 def serving(app, **settings):
-    """The port of a server of this app, in a thread of this process."""
+    """Serve an app in a thread of this process and yield its port."""
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(
         uvicorn.Config(app, ws="none", log_config=None, access_log=False, lifespan="off", **settings)
@@ -40,8 +40,8 @@ class Connection:
         for part in parts:
             self.socket.sendall(part.encode("latin-1") if isinstance(part, str) else part)
 
-    def answer(self):
-        """Status, headers by small names, and the body; None where the server closed without a word."""
+    def read_response(self):
+        """Read a response: status, headers by lowercase names, and body; None if the server closed the connection."""
         try:
             line = self._file.readline()
         except ConnectionResetError:
@@ -56,7 +56,7 @@ class Connection:
         return int(line.split()[1]), headers, body
 
     def is_closed(self) -> bool:
-        """Whether the server closes the connection, before this socket's time is over."""
+        """Return whether the server closes the connection before the timeout of the socket."""
         try:
             return self._file.read(1) == b""
         except ConnectionResetError:
@@ -73,16 +73,16 @@ class Connection:
         self.close()
 
 
-def exchanged(port: int, *parts: str | bytes, timeout: float = 20.0):
-    """Send some bytes, and read one answer."""
+def send_raw(port: int, *parts: str | bytes, timeout: float = 20.0):
+    """Send bytes on a new connection and return the response."""
     with Connection(port, timeout) as connection:
         connection.send(*parts)
-        return connection.answer()
+        return connection.read_response()
 
 
-def code_of(answer) -> str:
-    """The code of a refusal, which must have the one shape, and the headers that every answer has."""
-    status, headers, body = answer
+def error_code(response) -> str:
+    """Check the shape and the headers of an error response, and return its code."""
+    status, headers, body = response
     assert status >= 400
     assert headers["content-type"] == "application/json"
     assert headers["x-content-type-options"] == "nosniff"

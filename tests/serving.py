@@ -1,4 +1,4 @@
-"""A service for tests: in this process for its routes, or as the real command for all else."""
+"""A service for tests: in a thread of this process, or as the real command in a process of its own."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from typing import Any
 import httpx
 import numpy as np
 
-from ocelad.service import logs
 from ocelad.service.items import scaled
 from ocelad.service.itemset import ItemSet
 from ocelad.service.learning import precompile_learning
+from ocelad.service.log_setup import configure_logging
 from ocelad.service.server import Server as Uvicorn
-from ocelad.service.server import bound
+from ocelad.service.server import bind_socket
 from ocelad.service.service import Service
 from ocelad.service.settings import Settings
 
@@ -30,7 +30,7 @@ _ADDRESS = re.compile(r"ocelad is at (http://\S+?)/(\?\S*)?\s")
 
 
 def some_items(m: int = 12, n: int = 3, seed: int = 0) -> ItemSet:
-    """Items with features f0, f1, ... and a colour."""
+    """Return items with features f0, f1, ... and a field "colour"."""
     features = np.random.default_rng(seed).normal(size=(m, n))
     return ItemSet(
         ids=tuple(f"item {i}" for i in range(m)),
@@ -43,12 +43,12 @@ def some_items(m: int = 12, n: int = 3, seed: int = 0) -> ItemSet:
 
 @contextmanager
 def served(folder: Path, *items: ItemSet, **settings: Any) -> Iterator[tuple[httpx.Client, Service]]:
-    """A client of a service in a thread of this process; each set of items is a project: "some", "some1", ..."""
+    """Yield a client and its service in a thread; each set of items is a project: "some", "some1", ..."""
     handlers, level = logging.root.handlers[:], logging.root.level
-    logs.set_up("json")
-    listening, bound_settings = bound(Settings(folder=folder, port=0, **settings))
+    configure_logging("json")
+    listening, bound_settings = bind_socket(Settings(folder=folder, port=0, **settings))
     with listening:
-        precompile_learning([3])  # as the command does: nobody waits for an answer until kernels are compiled
+        precompile_learning([3])  # as the command does: no request waits until kernels are compiled
         service = Service.open(bound_settings)
         for i, each in enumerate(items):
             name = f"some{i}" if i else "some"
@@ -91,16 +91,16 @@ class Server:
         self.url = match[1]
 
     def kill(self) -> None:
-        """End it as a power cut would."""
+        """Kill the process with SIGKILL."""
         self.process.kill()
-        self._ended()
+        self._wait()
 
     def stop(self) -> int:
-        """Ask it to stop; its exit code."""
+        """Stop the process with SIGTERM and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self._ended()
+        return self._wait()
 
-    def _ended(self) -> int:
+    def _wait(self) -> int:
         code = self.process.wait(30)
         assert self.process.stdout is not None
         self.process.stdout.close()

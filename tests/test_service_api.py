@@ -1,4 +1,4 @@
-"""The HTTP API in one process: what is sent, what comes back, and what is refused in which words."""
+"""The HTTP API of a service in this process: requests, responses and errors."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def server(tmp_path_factory):
         yield client, service
 
 
-class Here:
-    """A project of its own for each test, on one server: its client, its address and what is served."""
+class ProjectClient:
+    """A client of one project: every test has its own project on a shared server."""
 
     def __init__(self, client, service, name):
         self.get, self.post, self.stream = client.get, client.post, client.stream
         self.P, self.name, self.service = f"/v1/projects/{name}", name, service
-        self.live = service.project(name)
+        self.project = service.project(name)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def client(server):
     http, service = server
     name = f"project-{len(list(service))}"
     service.create(name, "Some items", some_items())
-    return Here(http, service, name)
+    return ProjectClient(http, service, name)
 
 
 def compare(client, left, right, answer, **headers):
@@ -45,15 +45,15 @@ def compare(client, left, right, answer, **headers):
     return client.post(f"{client.P}/comparisons", json=body, headers=headers)
 
 
-def learned(client):
-    """Wait until everything durable has been learned from."""
-    until = monotonic() + 20
+def wait_until_learned(client):
+    """Wait until all durable entries have been learned from."""
+    deadline = monotonic() + 20
     while client.get("/v1/ready").json()["backlog"][client.name]:
-        assert monotonic() < until
+        assert monotonic() < deadline
         sleep(0.01)
 
 
-def test_a_parameter_that_a_route_does_not_have_is_refused_everywhere(client):
+def test_every_route_rejects_unknown_query_parameters(client):
     routes = client.get("/v1/openapi.json").json()["paths"]
     assert len(routes) > 10
     for path, methods in routes.items():
@@ -61,25 +61,25 @@ def test_a_parameter_that_a_route_does_not_have_is_refused_everywhere(client):
         for method, described in methods.items() if path.startswith("/v1/") else ():
             answer = ask[method](path.replace("{project}", client.name), params={"limits": 3})
             names = [each["name"] for each in described.get("parameters", ()) if each["in"] == "query"]
-            told = {"code": "invalid", "where": "query"}
-            told["message"] = f"there is no parameter 'limits'; accepted: {', '.join(names) or 'none'}"
-            assert (answer.status_code, answer.json()["error"]) == (422, told), path
+            error = {"code": "invalid", "where": "query"}
+            error["message"] = f"there is no parameter 'limits'; accepted: {', '.join(names) or 'none'}"
+            assert (answer.status_code, answer.json()["error"]) == (422, error), path
 
 
 class TestAnswers:
-    def test_are_numbered_and_learned_from(self, client):
+    def test_answers_are_numbered_and_learned_from(self, client):
         assert compare(client, 0, 1, "same").json() == {"first": 1, "last": 1, "repeated": False}
         batch = [{"left": "item 2", "right": f"item {i}", "answer": "different"} for i in (3, 4)]
         answer = client.post(f"{client.P}/comparisons", json={"comparisons": batch})
         assert (answer.status_code, answer.json()["first"], answer.json()["last"]) == (201, 2, 3)
-        learned(client)
-        points = client.live.items.points
+        wait_until_learned(client)
+        points = client.project.items.points
         settings = client.service.store.project(client.name).settings
         pairs = np.stack([points[[0, 2, 2]], points[[1, 3, 4]]], axis=1)
         oracle = MetricTracker(method=method_from_settings(settings)).fit(pairs, [1, -1, -1])
-        assert client.live.view.metric == oracle.metric_
+        assert client.project.view.metric == oracle.metric_
 
-    def test_with_the_same_key_are_kept_once(self, client):
+    def test_an_idempotency_key_stores_an_answer_once(self, client):
         first = compare(client, 0, 1, "same", **{"Idempotency-Key": "k1"})
         again = compare(client, 0, 1, "same", **{"Idempotency-Key": "k1"})
         assert (first.status_code, again.status_code, again.json()) == (201, 200, {**first.json(), "repeated": True})
@@ -87,7 +87,15 @@ class TestAnswers:
         assert (other.status_code, other.json()["error"]["code"]) == (409, "key_conflict")
         assert client.get(client.P).json()["seq"] == 1
 
-    def test_are_undone_by_who_gave_them(self, client):
+    def test_an_idempotency_key_belongs_to_one_person(self, client):
+        compare(client, 0, 1, "same", **{"Idempotency-Key": "k1", "Ocelad-Person": "anna"})
+        other = compare(client, 0, 1, "same", **{"Idempotency-Key": "k1", "Ocelad-Person": "ben"})
+        assert (other.status_code, other.json()["error"]["code"]) == (409, "key_conflict")
+        again = compare(client, 0, 1, "same", **{"Idempotency-Key": "k1", "Ocelad-Person": "anna"})
+        assert (again.status_code, again.json()["repeated"]) == (200, True)
+        assert client.get(client.P).json()["seq"] == 1
+
+    def test_undo_applies_to_the_last_answer_of_the_same_person(self, client):
         compare(client, 0, 1, "same", **{"Ocelad-Person": "anna"})
         compare(client, 2, 3, "same", **{"Ocelad-Person": "ben"})
         undone = client.post(f"{client.P}/undo", json={}, headers={"Ocelad-Person": "anna"})
@@ -98,10 +106,10 @@ class TestAnswers:
         again = client.post(f"{client.P}/undo", json={"seq": 1})
         assert (again.status_code, again.json()["error"]["code"]) == (409, "already_undone")
         assert client.post(f"{client.P}/undo", json={"seq": 99}).json()["error"]["code"] == "unknown_entry"
-        learned(client)
+        wait_until_learned(client)
         assert client.get(client.P).json()["n_answers"] == 1
 
-    def test_a_batch_with_a_bad_one_is_refused_whole(self, client):
+    def test_a_batch_is_stored_completely_or_not_at_all(self, client):
         batch = [
             {"left": "item 0", "right": "item 1", "answer": "same"},
             {"left": "item 0", "right": "?", "answer": "same"},
@@ -122,7 +130,7 @@ class TestAnswers:
             ([], 422),
         ],
     )
-    def test_what_is_no_comparison_is_refused_in_a_sentence(self, client, body, status):
+    def test_invalid_comparisons_are_rejected(self, client, body, status):
         answer = client.post(f"{client.P}/comparisons", json=body)
         assert answer.status_code == status
         assert answer.json()["error"]["message"]
@@ -138,41 +146,41 @@ class TestAnswers:
             ([], "body"),
         ],
     )
-    def test_one_kind_of_body_is_told_of_alone(self, client, body, where):
+    def test_an_error_refers_to_one_kind_of_body_only(self, client, body, where):
         error = client.post(f"{client.P}/comparisons", json=body).json()["error"]
         assert (error["where"], error["message"].startswith(f"{where}: ")) == (where, True)
         assert "more)" not in error["message"]
 
-    def test_so_are_points(self, client):
+    def test_an_error_refers_to_one_kind_of_point_only(self, client):
         for point, where in (([1, "x"], "body.points.0.1"), (7, "body.points.0"), ("", "body.points.0")):
             error = client.post(f"{client.P}/embed", json={"points": [point]}).json()["error"]
             assert (error["where"], "more)" in error["message"]) == (where, False)
 
     @pytest.mark.parametrize("headers", [{}, {"Content-Type": "text/plain"}])
     @pytest.mark.parametrize("path", ["comparisons", "undo", "distance", "items"])
-    def test_a_forgotten_type_is_named(self, client, headers, path):
+    def test_a_missing_content_type_is_named(self, client, headers, path):
         answer = client.post(f"{client.P}/{path}", content=b"{}", headers=headers)
         assert (answer.status_code, answer.json()["error"]["code"]) == (415, "unsupported_type")
         assert "Content-Type: application/json" in answer.json()["error"]["message"]
 
-    def test_names_are_asked_for_in_words(self, client):
+    def test_errors_describe_accepted_names_in_words(self, client):
         answer = client.post("/v1/projects", params={"id": "BAD NAME", "format": "csv"}, content=b"")
-        assert "query.id: a project's name is of small letters" in answer.json()["error"]["message"]
+        assert "query.id: a project's name has 1 to 64 lowercase letters" in answer.json()["error"]["message"]
         answer = client.get(client.P, headers={"Ocelad-Person": "a/b"})
-        assert "a person's name is of letters" in answer.json()["error"]["message"]
+        assert "a person's name has at most 64 ASCII letters" in answer.json()["error"]["message"]
 
-    def test_a_long_path_is_not_told_back(self, client):
+    def test_a_long_path_is_truncated_in_the_error(self, client):
         answer = client.get("/v1/" + "x" * 5000)
         assert answer.status_code == 404
         assert len(answer.json()["error"]["message"]) < 300
 
-    def test_what_is_no_json_is_refused(self, client):
+    def test_invalid_json_is_rejected(self, client):
         answer = client.post(f"{client.P}/comparisons", content=b"{", headers={"Content-Type": "application/json"})
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "bad_request")
 
 
 class TestHistory:
-    def test_comes_in_pages(self, client):
+    def test_history_comes_in_pages(self, client):
         for i in range(1, 6):
             compare(client, 0, i, "same" if i % 2 else "skip")
         client.post(f"{client.P}/undo", json={"seq": 5})
@@ -184,7 +192,7 @@ class TestHistory:
         assert [entry["kind"] for entry in seen] == ["same", "skip", "same", "skip", "same", "undo"]
         assert [entry["undone"] for entry in seen] == [False] * 4 + [True, False]
 
-    def test_is_exported_as_ocelad_track_reads_it(self, client, tmp_path):
+    def test_exports_can_be_read_by_ocelad_track(self, client, tmp_path):
         import pyarrow.parquet as pq
 
         from ocelad.io import open_comparisons
@@ -192,9 +200,9 @@ class TestHistory:
         for i, answer in enumerate(("same", "different", "skip", "same"), start=1):
             compare(client, 0, i, answer)
         client.post(f"{client.P}/undo", json={"seq": 1})
-        for what in ("comparisons", "items"):
-            answer = client.get(f"{client.P}/export", params={"content": what})
-            (tmp_path / f"{what}.parquet").write_bytes(answer.content)
+        for content in ("comparisons", "items"):
+            answer = client.get(f"{client.P}/export", params={"content": content})
+            (tmp_path / f"{content}.parquet").write_bytes(answer.content)
         with open_comparisons(tmp_path / "comparisons.parquet", items=tmp_path / "items.parquet") as stream:
             (chunk,) = stream
         features = some_items().features
@@ -204,57 +212,58 @@ class TestHistory:
         assert [json.loads(line)["similar"] for line in lines][-1] == "undo"
         table = pq.read_table(io.BytesIO(client.get(f"{client.P}/export", params={"content": "log"}).content))
         assert table.num_rows == len(lines) == 5
+        assert json.loads(lines[0]).keys() == set(table.column_names)
+        assert {"person", "source", "undoes", "undone"} <= set(table.column_names)
 
 
-class TestQuestions:
+class TestQueries:
     def test_distances_of_items_and_of_features(self, client):
         for i in range(1, 8):
             compare(client, 0, i, "same" if i % 2 else "different")
-        learned(client)
+        wait_until_learned(client)
         items = some_items()
-        metric = Metric.from_factors(np.eye(3))
         answer = client.get(f"{client.P}/metric", params={"format": "safetensors"})
         path = client.service.settings.folder / "metric"
         path.write_bytes(answer.content)
         metric = Metric.load(path)
         pairs = [{"left": "item 0", "right": items.features[5].tolist()}, {"left": "item 3", "right": "item 4"}]
-        told = client.post(f"{client.P}/distance", json={"pairs": pairs}).json()
+        reply = client.post(f"{client.P}/distance", json={"pairs": pairs}).json()
         expected = metric.distance(items.features[[0, 3]], items.features[[5, 4]])
-        assert np.allclose(told["distances"], expected, rtol=1e-9)
-        assert told["similar"] == (expected <= told["threshold"]).tolist()
+        assert np.allclose(reply["distances"], expected, rtol=1e-9)
+        assert reply["similar"] == (expected <= reply["threshold"]).tolist()
         nearest = client.get(f"{client.P}/neighbors", params={"item": "item 0", "k": 3}).json()["neighbors"]
         order = np.argsort(metric.distance(items.features[1:], items.features[0]))[:3] + 1
         assert [each["item"]["position"] for each in nearest] == order.tolist()
-        places = np.array(
+        coordinates = np.array(
             client.post(f"{client.P}/embed", json={"points": list(items.ids), "n_components": 3}).json()["coordinates"]
         )
-        assert np.allclose(np.linalg.norm(places[0] - places[5]), expected[0], rtol=1e-6)
+        assert np.allclose(np.linalg.norm(coordinates[0] - coordinates[5]), expected[0], rtol=1e-6)
         info = client.get(f"{client.P}/metric", params={"matrix": True}).json()
         assert np.allclose(info["matrix"], metric.matrix, rtol=1e-9)
         assert info["n_answers"] == 7
         assert sum(each["share"] for each in info["features"]) == pytest.approx(1)
 
-    def test_map_and_clusters_have_a_place_for_each_item(self, client):
-        told = client.get(f"{client.P}/map", params={"clusters": 3}).json()
-        xy = np.frombuffer(b64decode(told["xy"]), "<f4").reshape(-1, 2)
-        clusters = np.frombuffer(b64decode(told["clusters"]), np.uint8)
+    def test_the_map_has_a_point_and_a_cluster_for_each_item(self, client):
+        reply = client.get(f"{client.P}/map", params={"clusters": 3}).json()
+        xy = np.frombuffer(b64decode(reply["xy"]), "<f4").reshape(-1, 2)
+        clusters = np.frombuffer(b64decode(reply["clusters"]), np.uint8)
         assert xy.shape == (12, 2)
         assert np.isfinite(xy).all()
         assert set(clusters.tolist()) == {0, 1, 2}
 
-    def test_next_pair_is_one_that_was_not_asked(self, client):
-        told = client.get(f"{client.P}/next-pair").json()
-        assert told["left"]["id"] != told["right"]["id"]
-        assert told["reason"].endswith(".")
-        assert told["source"] in ("active", "random")
+    def test_the_next_pair_has_two_items_a_reason_and_a_source(self, client):
+        reply = client.get(f"{client.P}/next-pair").json()
+        assert reply["left"]["id"] != reply["right"]["id"]
+        assert reply["reason"].endswith(".")
+        assert reply["source"] in ("active", "random")
 
-    def test_timeline_has_a_row_for_each_answer(self, client):
+    def test_the_timeline_has_a_row_for_each_answer(self, client):
         for i in range(1, 5):
             compare(client, 0, i, "same")
-        learned(client)
-        told = client.get(f"{client.P}/timeline").json()
-        assert told["n_answers"] == [1, 2, 3, 4]
-        assert len(told["loss"]) == len(told["accuracy"]) == len(told["drift"]) == len(told["shares"][0]) == 4
+        wait_until_learned(client)
+        reply = client.get(f"{client.P}/timeline").json()
+        assert reply["n_answers"] == [1, 2, 3, 4]
+        assert len(reply["loss"]) == len(reply["accuracy"]) == len(reply["drift"]) == len(reply["shares"][0]) == 4
 
     @pytest.mark.parametrize(
         ("path", "status", "code"),
@@ -269,11 +278,11 @@ class TestQuestions:
             ("{P}/map?clusters=1", 422, "invalid"),
         ],
     )
-    def test_what_is_not_there_is_told_in_the_one_shape(self, client, path, status, code):
+    def test_missing_objects_and_invalid_parameters_have_error_codes(self, client, path, status, code):
         answer = client.get(path.replace("{P}", client.P))
         assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 
-    def test_points_of_the_wrong_length_or_size_are_refused(self, client):
+    def test_points_of_the_wrong_length_or_size_are_rejected(self, client):
         short = client.post(f"{client.P}/embed", json={"points": [[1.0, 2.0]]})
         assert (short.status_code, short.json()["error"]["where"]) == (422, "body.points.0")
         large = client.post(f"{client.P}/distance", json={"pairs": [{"left": [1e308] * 3, "right": [-1e308] * 3}]})
@@ -281,7 +290,7 @@ class TestQuestions:
 
 
 class TestProjects:
-    def test_of_an_uploaded_file(self, client):
+    def test_a_project_is_created_from_an_uploaded_file(self, client):
         body = "id,height,width,kind\na,1,2,x\nb,3,5,y\nc,7,4,x\n"
         made = client.post("/v1/projects", params={"id": "boxes", "format": "csv", "title": "Boxes"}, content=body)
         assert made.status_code == 201, made.text
@@ -293,12 +302,12 @@ class TestProjects:
         colours = client.get("/v1/projects/boxes/columns/kind").json()
         assert [colours["categories"][int(value)] for value in colours["values"]] == ["x", "y", "x"]
 
-    def test_bad_file_makes_no_project(self, client):
+    def test_an_invalid_file_creates_no_project(self, client):
         answer = client.post("/v1/projects", params={"id": "bad", "format": "csv"}, content="id,a\nx,one\n")
         assert (answer.status_code, answer.json()["error"]["code"]) == (422, "bad_items")
         assert client.get("/v1/projects/bad").status_code == 404
 
-    def test_items_in_pages_and_more_of_them(self, client):
+    def test_items_come_in_pages_and_can_be_added(self, client):
         page = client.get(f"{client.P}/items", params={"limit": 7}).json()
         rest = client.get(f"{client.P}/items", params={"after": page["next"], "limit": 7}).json()
         assert [item["position"] for item in page["items"] + rest["items"]] == list(range(12))
@@ -309,7 +318,7 @@ class TestProjects:
         assert compare(client, 0, 1, "same").status_code == 201
         body = {"left": "new", "right": "item 0", "answer": "different"}
         assert client.post(f"{client.P}/comparisons", json=body).status_code == 201
-        learned(client)
+        wait_until_learned(client)
         near = client.get(f"{client.P}/neighbors", params={"item": "new"}).json()
         assert len(near["neighbors"]) == 10
         wrong = {"items": [{"id": "newer", "features": [0.0]}]}
@@ -317,30 +326,31 @@ class TestProjects:
 
 
 class TestOperations:
-    def test_all_is_there_again_after_a_stop(self, tmp_path):
+    def test_a_restart_keeps_the_log_and_the_metric(self, tmp_path):
         with served(tmp_path / "data", some_items()) as (http, service):
-            client = Here(http, service, "some")
+            client = ProjectClient(http, service, "some")
             for i in range(1, 8):
                 compare(client, 0, i, "same" if i % 2 else "different")
-            learned(client)
-            before = client.live.view.metric
+            wait_until_learned(client)
+            before = client.project.view.metric
         with served(tmp_path / "data", some_items()) as (http, service):
-            client = Here(http, service, "some")
-            learned(client)
-            assert client.live.view.metric == before
+            client = ProjectClient(http, service, "some")
+            wait_until_learned(client)
+            assert client.project.view.metric == before
             assert client.get(client.P).json()["seq"] == 7
 
-    def test_health_readiness_and_measures(self, client):
+    def test_health_readiness_and_prometheus_metrics(self, client):
         assert client.get("/v1/health").json()["status"] == "ok"
         ready = client.get("/v1/ready").json()
         assert (ready["status"], ready["reason"], ready["backlog"][client.name]) == ("ready", None, 0)
         compare(client, 0, 1, "same")
-        told = client.get("/metrics").text
-        assert f'ocelad_entries{{project="{client.name}"}} 1.0' in told
-        assert 'route="/v1/projects/{project}/comparisons",status="201"' in told
+        text = client.get("/metrics").text
+        assert f'ocelad_entries{{project="{client.name}"}} 1.0' in text
+        assert f'ocelad_backlog{{project="{client.name}"}} ' in text
+        assert 'route="/v1/projects/{project}/comparisons",status="201"' in text
 
-    def test_what_goes_wrong_inside_is_told_without_its_reason(self, client, monkeypatch):
-        monkeypatch.setattr(type(client.live), "info", lambda *_: 1 / 0)
+    def test_an_internal_error_does_not_reveal_its_reason(self, client, monkeypatch):
+        monkeypatch.setattr("ocelad.service.serialize.project_info", lambda *_: 1 / 0)
         answer = client.get(client.P)
         assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
         assert "ZeroDivision" not in answer.text
@@ -348,7 +358,7 @@ class TestOperations:
 
 
 def read_events(client, after, wanted):
-    """Messages until so many entries have been told of, as (event, id, data)."""
+    """Return messages as (event, id, data) until they contain ``wanted`` entries."""
     headers = {} if after is None else {"Last-Event-ID": str(after)}
     messages, fields, count = [], {}, 0
     with client.stream("GET", f"{client.P}/events", headers=headers) as answer:
@@ -367,7 +377,7 @@ def read_events(client, after, wanted):
 
 class TestEvents:
     @pytest.mark.parametrize("after", [0, 3, 300, None])
-    def test_tell_each_entry_once_after_the_last_seen(self, client, after):
+    def test_each_entry_after_the_last_seen_is_sent_once(self, client, after):
         batch = [{"left": "item 0", "right": "item 1", "answer": "same"}] * 450
         client.post(f"{client.P}/comparisons", json={"comparisons": batch})
         wanted = 450 - (450 if after is None else after)
@@ -379,19 +389,19 @@ class TestEvents:
             str(data["entries"][-1]["seq"]) for name, _, data in messages if name == "comparisons"
         ]
 
-    def test_who_knows_more_than_there_is_begins_at_the_end(self, client):
+    def test_a_reader_ahead_of_the_log_starts_at_its_end(self, client):
         compare(client, 0, 1, "same")
         messages = read_events(client, 99, 0)
         assert messages[0][1:] == ("1", {**messages[0][2], "seq": 1})
 
-    def test_beacon_wakes_all_who_wait_and_nobody_later(self):
-        async def trying():
-            beacon = Notifier()
-            beacon.attach(asyncio.get_running_loop())
-            waiting = [asyncio.create_task(beacon.wait(5)) for _ in range(3)]
+    def test_a_notification_wakes_all_present_waiters_and_no_later_one(self):
+        async def wake():
+            notifier = Notifier()
+            notifier.attach(asyncio.get_running_loop())
+            waiting = [asyncio.create_task(notifier.wait(5)) for _ in range(3)]
             await asyncio.sleep(0)
-            await asyncio.to_thread(beacon.notify)
+            await asyncio.to_thread(notifier.notify)
             assert await asyncio.gather(*waiting) == [True] * 3
-            assert not await beacon.wait(0.01)
+            assert not await notifier.wait(0.01)
 
-        asyncio.run(trying())
+        asyncio.run(wake())

@@ -1,4 +1,4 @@
-"""SIGKILL at random moments under load: what was acknowledged is there, once, in order, and was learned from."""
+"""SIGKILL at random moments under load: acknowledged answers are stored once, in order, and are learned from."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ from ocelad.service.store import Store
 pytestmark = pytest.mark.slow
 
 N_ITEMS, N_FEATURES, N_CLIENTS = 40, 8, 4
+# 75 kills include three checks of the whole log, eight kills during a start and, on PostgreSQL, nine cut connections.
+N_KILLS = 75
 ITEMS = ItemSet(
     tuple(f"item {i}" for i in range(N_ITEMS)),
     np.random.default_rng(5).normal(size=(N_ITEMS, N_FEATURES)) * 2,
@@ -36,7 +38,7 @@ ITEMS = ItemSet(
 
 
 class Address:
-    """Where the server is now; clients wait while there is none."""
+    """The URL of the present server; clients wait while there is none."""
 
     def __init__(self):
         self._changed = threading.Condition()
@@ -55,22 +57,22 @@ class Address:
 
 
 @dataclass(frozen=True)
-class StateReader:
-    """A request that was acknowledged; ``who`` is its alone, so that its entries are known among all others."""
+class Acknowledged:
+    """An acknowledged request; its ``person`` is unique, so that its entries can be found in the log."""
 
-    who: str
+    person: str
     entries: tuple  # of (kind, left, right, undoes)
     first: int
     last: int
 
 
 class Client(threading.Thread):
-    """Answers one after another, each with a key of its own, and each again until it is acknowledged."""
+    """A client that sends answers, each with its own key, and repeats each until it is acknowledged."""
 
     def __init__(self, name, address, seed):
         super().__init__(daemon=True)
         self.name, self._address, self._random = name, address, random.Random(seed)
-        self.kept: list[StateReader] = []  # grows only
+        self.acknowledged: list[Acknowledged] = []  # only appended to
         self.n_repeated = 0
         self.error = None
 
@@ -84,17 +86,17 @@ class Client(threading.Thread):
             self.error = error
             raise
 
-    def _answer(self, who):
-        """One request: an answer, several, or an undo of one of its own."""
-        mine = [kept for kept in self.kept[-20:] if kept.entries[0][0] != "undo"]
+    def _answer(self, person):
+        """Send one request: an answer, several, or an undo of an own answer."""
+        mine = [request for request in self.acknowledged[-20:] if request.entries[0][0] != "undo"]
         if mine and self._random.random() < 0.15:
             seq = self._random.randint((chosen := self._random.choice(mine)).first, chosen.last)
-            status, told = self._until_answered("undo", {"seq": seq}, who)
+            status, reply = self._repeat_until_answered("undo", {"seq": seq}, person)
             if status == 409:
-                assert told["error"]["code"] == "already_undone", told
+                assert reply["error"]["code"] == "already_undone", reply
                 return
             _, left, right, _ = chosen.entries[seq - chosen.first]
-            self._keep(who, (("undo", left, right, seq),), told["seq"], told["seq"], told["repeated"])
+            self._record(person, (("undo", left, right, seq),), reply["seq"], reply["seq"], reply["repeated"])
             return
         several = self._random.random() < 0.4
         pairs = [self._random.sample(ITEMS.ids, 2) for _ in range(self._random.randint(2, 9) if several else 1)]
@@ -102,104 +104,104 @@ class Client(threading.Thread):
             {"left": left, "right": right, "answer": self._random.choice(["same", "different", "different", "skip"])}
             for left, right in pairs
         ]
-        status, told = self._until_answered("comparisons", {"comparisons": new} if several else new[0], who)
+        status, reply = self._repeat_until_answered("comparisons", {"comparisons": new} if several else new[0], person)
         entries = tuple((each["answer"], each["left"], each["right"], None) for each in new)
-        assert status in (200, 201), told
-        self._keep(who, entries, told["first"], told["last"], told["repeated"])
+        assert status in (200, 201), reply
+        self._record(person, entries, reply["first"], reply["last"], reply["repeated"])
 
-    def _keep(self, who, entries, first, last, repeated):
+    def _record(self, person, entries, first, last, repeated):
         self.n_repeated += repeated
-        self.kept.append(StateReader(who, entries, first, last))
+        self.acknowledged.append(Acknowledged(person, entries, first, last))
 
-    def _until_answered(self, what, body, who):
-        headers = {"Content-Type": "application/json", "Idempotency-Key": who, "Ocelad-Person": who}
+    def _repeat_until_answered(self, route, body, person):
+        headers = {"Content-Type": "application/json", "Idempotency-Key": person, "Ocelad-Person": person}
         while True:
             try:
                 connection = http.client.HTTPConnection(self._address.get(), timeout=20)
                 with closing(connection):
-                    connection.request("POST", f"/v1/projects/it/{what}", json.dumps(body), headers)
+                    connection.request("POST", f"/v1/projects/it/{route}", json.dumps(body), headers)
                     response = connection.getresponse()
-                    told = json.loads(response.read())
+                    reply = json.loads(response.read())
             except (OSError, http.client.HTTPException, ValueError):
-                time.sleep(0.005)  # the server is gone: again, with the same key
+                time.sleep(0.005)  # the server was killed: repeat with the same key
                 continue
-            if response.status != 503:  # which is said while there is no database
-                return response.status, told
+            if response.status != 503:  # the database is unavailable
+                return response.status, reply
             time.sleep(0.02)
 
 
-class Witness:
-    """What was read of the log so far, and what must be true of it."""
+class LogChecker:
+    """Reads the log and checks it against the acknowledged requests."""
 
     def __init__(self):
         self.url = None
         self.log = []
-        self.by_who = {}  # numbers and contents of entries, by who gave them
-        self.n_checked = {}  # how many requests of each client were found in the log
+        self.by_person = {}  # numbers and contents of entries
+        self.n_checked = {}  # by client: the number of requests that were found in the log
 
-    def ask(self, path):
+    def get(self, path):
         with closing(http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=60)) as connection:
             connection.request("GET", f"/v1/projects/it/{path}")
             response = connection.getresponse()
-            told = json.loads(response.read())
-            assert response.status == 200, told
-            return told
+            reply = json.loads(response.read())
+            assert response.status == 200, reply
+            return reply
 
     def read(self, after):
         entries = []
         while after is not None:
-            page = self.ask(f"history?after={after}&limit=1000")
+            page = self.get(f"history?after={after}&limit=1000")
             entries += page["entries"]
             after = page["next"]
         for entry in entries:
-            del entry["undone"]  # which alone may change
+            del entry["undone"]  # the only field that may change
         return entries
 
-    def check(self, kept, *, all_of_it):
-        """Whether all that was acknowledged is there, and what was there still is; or what is new of both."""
+    def check(self, acknowledged, *, everything):
+        """Check that the log contains all acknowledged requests; unless ``everything``, only the new part of both."""
         new = self.read(len(self.log))
         self.log += new
-        if all_of_it:
+        if everything:
             assert self.read(0)[: len(self.log)] == self.log
         assert [entry["seq"] for entry in self.log] == list(range(1, len(self.log) + 1))
         for entry in new:
-            told = entry["kind"], entry["left"], entry["right"], entry["undoes"]
-            self.by_who.setdefault(entry["who"], []).append((entry["seq"], told))
-        for client, requests in enumerate(kept):
+            content = entry["kind"], entry["left"], entry["right"], entry["undoes"]
+            self.by_person.setdefault(entry["person"], []).append((entry["seq"], content))
+        for client, requests in enumerate(acknowledged):
             for before, after in itertools.pairwise(requests):
                 assert before.last < after.first, "not in the order of acknowledgement"
-            for request in requests if all_of_it else requests[self.n_checked.get(client, 0) :]:
+            for request in requests if everything else requests[self.n_checked.get(client, 0) :]:
                 expected = list(zip(range(request.first, request.last + 1), request.entries, strict=True))
-                assert self.by_who.get(request.who) == expected, "lost, changed or kept twice"
+                assert self.by_person.get(request.person) == expected, "lost, changed or stored twice"
             self.n_checked[client] = len(requests)
 
     def check_metric(self):
-        """Whether what was learned equals a replay of the log, bit for bit; up to which entry."""
+        """Check that the metric equals a replay of the log, bit for bit, and return its last entry."""
         deadline = time.monotonic() + 300  # kernels may have to be compiled
-        while (told := self.ask("metric?matrix=true"))["seq"] < len(self.log):
-            assert time.monotonic() < deadline, "it does not learn"
+        while (reply := self.get("metric?matrix=true"))["seq"] < len(self.log):
+            assert time.monotonic() < deadline, "the service does not learn"
             time.sleep(0.02)
-        log = self.read(0)[: told["seq"]]
+        log = self.read(0)[: reply["seq"]]
         undone = {entry["undoes"] for entry in log}
         standing = [e for e in log if e["kind"] in ("same", "different") and e["seq"] not in undone]
-        assert told["n_answers"] == len(standing)
+        assert reply["n_answers"] == len(standing)
         if standing:
             point = dict(zip(ITEMS.ids, ITEMS.points, strict=True))
             pairs = np.array([[point[e["left"]], point[e["right"]]] for e in standing])
             tracker = MetricTracker(method="rice").partial_fit(
                 pairs, [1 if e["kind"] == "same" else -1 for e in standing]
             )
-            assert np.array(told["matrix"]).tobytes() == tracker.metric_.matrix.tobytes()
-            assert told["threshold"] == tracker.metric_.distance_threshold
-        return told["seq"]
+            assert np.array(reply["matrix"]).tobytes() == tracker.metric_.matrix.tobytes()
+            assert reply["threshold"] == tracker.metric_.distance_threshold
+        return reply["seq"]
 
 
 def run_under_load(folder, url, start, kill, stop, n_kills, cut=None, seed=0):
-    """Kill a server again and again while clients answer; check at each start, and at the end."""
+    """Kill a server repeatedly while clients answer; check the log at each start and at the end."""
     chance = random.Random(seed)
     address = Address()
     clients = [Client(f"client{i}", address, f"{seed} {i}") for i in range(N_CLIENTS)]
-    witness = Witness()
+    checker = LogChecker()
     with Store.open(folder, url) as store:
         store.create_project("it", "It", ITEMS, {}, "")
         store.append("it", [NewEntry(0, 1, "skip")], "before").result()
@@ -215,43 +217,42 @@ def run_under_load(folder, url, start, kill, stop, n_kills, cut=None, seed=0):
             time.sleep(chance.uniform(0, 0.1))
         address.set(None)
         kill() if n % 20 else stop()
-        kept = [list(client.kept) for client in clients]
+        acknowledged = [list(client.acknowledged) for client in clients]
         if n % 10 == 5:
-            start(wait=False)  # and kill it while it starts
+            start(wait=False)  # and kill it during the start
             time.sleep(chance.uniform(0, 0.2))
             kill()
-        witness.url = start()
-        witness.check(kept, all_of_it=n % 25 == 0)
+        checker.url = start()
+        checker.check(acknowledged, everything=n % 25 == 0)
         if n % 10 == 0:
-            n_learned.append(witness.check_metric())
+            n_learned.append(checker.check_metric())
         assert not [client.error for client in clients if client.error]
-        address.set(witness.url)
+        address.set(checker.url)
     address.over = True
     for client in clients:
         client.join(60)
         assert client.error is None
         assert not client.is_alive()
-    witness.check([client.kept for client in clients], all_of_it=True)
-    assert witness.by_who.keys() == {kept.who for client in clients for kept in client.kept} | {
-        "before"
-    }  # and nothing else
-    assert witness.check_metric() == len(witness.log)
+    checker.check([client.acknowledged for client in clients], everything=True)
+    people = {request.person for client in clients for request in client.acknowledged}
+    assert checker.by_person.keys() == people | {"before"}
+    assert checker.check_metric() == len(checker.log)
     n_repeated = sum(client.n_repeated for client in clients)
-    print(f"{n_kills} kills, {len(witness.log)} entries, {n_repeated} requests repeated, metric checked at {n_learned}")
-    # Else the kills came when nothing was being done.
+    print(f"{n_kills} kills, {len(checker.log)} entries, {n_repeated} requests repeated, metric checked at {n_learned}")
+    # Otherwise no kill interrupted a request.
     assert n_repeated > 0
 
 
 def _wait_for_more(clients):
-    """Until something was acknowledged by the server that there is now."""
-    before, deadline = sum(len(client.kept) for client in clients), time.monotonic() + 60
-    while sum(len(client.kept) for client in clients) == before:
-        assert time.monotonic() < deadline, "nothing is acknowledged"
+    """Wait until the present server has acknowledged a request."""
+    before, deadline = sum(len(client.acknowledged) for client in clients), time.monotonic() + 60
+    while sum(len(client.acknowledged) for client in clients) == before:
+        assert time.monotonic() < deadline, "no request is acknowledged"
         time.sleep(0.001)
 
 
-class Quick:
-    """A server that starts at once."""
+class ForkedServer:
+    """A server that starts fast."""
 
     def __init__(self, folder, url):
         self._forked = Forked(folder.with_name("forked.log"))
@@ -272,27 +273,27 @@ class Quick:
         self._forked.close()
 
 
-def test_200_kills_on_sqlite(tmp_path):
-    with closing(Quick(tmp_path / "data", None)) as server:
-        run_under_load(tmp_path / "data", None, server.start, server.kill, server.stop, 200)
+def test_kills_on_sqlite(tmp_path):
+    with closing(ForkedServer(tmp_path / "data", None)) as server:
+        run_under_load(tmp_path / "data", None, server.start, server.kill, server.stop, N_KILLS)
         server.stop()
 
 
-def test_200_kills_on_postgresql(tmp_path):
-    """And PostgreSQL cuts its connections off now and then."""
+def test_kills_on_postgresql(tmp_path):
+    """PostgreSQL also terminates the connections of the service from time to time."""
     with running() as postgres:
         url = postgres.new_url()
-        with closing(Quick(tmp_path / "data", url)) as server:
+        with closing(ForkedServer(tmp_path / "data", url)) as server:
 
             def cut():
                 assert postgres.end_connections(url)
 
-            run_under_load(tmp_path / "data", url, server.start, server.kill, server.stop, 200, cut)
+            run_under_load(tmp_path / "data", url, server.start, server.kill, server.stop, N_KILLS, cut)
             server.stop()
 
 
 def test_kills_of_the_whole_command(tmp_path):
-    """The same on processes that nothing is spared of."""
+    """The same with servers that are not forked."""
     started = []
 
     def start(wait=True):

@@ -1,4 +1,4 @@
-"""What the store keeps and what is served stay one, whatever is lost between them; and exports are of one moment."""
+"""Served projects agree with the store even if confirmations are lost; exports show one moment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from serving import some_items
 
-from ocelad.service import exports
+from ocelad.service import exports, serialize
 from ocelad.service.entries import NewEntry
 from ocelad.service.items import append, digest
 from ocelad.service.service import Service
@@ -29,9 +29,9 @@ def service(tmp_path):
 
 
 @pytest.fixture
-def live(service):
+def project(service):
     texts = [f"text {i}" for i in range(M)]
-    return service.create("some", "Some", replace(some_items(M), shown="text", text=texts))
+    return service.create("some", "Some", replace(some_items(M), display="text", text=texts))
 
 
 def new(*ids, first=0.5):
@@ -40,127 +40,127 @@ def new(*ids, first=0.5):
     ]
 
 
-def are_one(service, live):
-    """What is served is what is kept, to the bit, and can be answered about."""
-    kept = service.store.items(live.id)
-    assert digest(live.items) == digest(kept)
-    last = len(kept) - 1
-    assert live.position(kept.ids[last], "") == last
-    service.store.append(live.id, [NewEntry(0, last, "same")]).result(30)
-    assert live.learner.wait(live.seq, 30)
-    assert len(live.view.items) == len(kept)
+def check_consistent(service, project):
+    """Check that the served items are the stored ones, bit for bit, and that answers about them are learned from."""
+    stored = service.store.items(project.id)
+    assert digest(project.items) == digest(stored)
+    last = len(stored) - 1
+    assert project.position(stored.ids[last], "") == last
+    service.store.append(project.id, [NewEntry(0, last, "same")]).result(30)
+    assert project.learner.wait(project.seq, 30)
+    assert len(project.view.items) == len(stored)
 
 
-def test_new_items_are_served_as_they_are_kept(service, live):
-    assert service.add_items(live, new("a", "b")) == M + 2
-    assert live.items.ids[M:] == ("a", "b")
-    are_one(service, live)
+def test_new_items_are_served_as_they_are_stored(service, project):
+    assert service.add_items(project, new("a", "b")) == M + 2
+    assert project.items.ids[M:] == ("a", "b")
+    check_consistent(service, project)
 
 
-def test_items_that_were_kept_unheard_of_are_taken_up_when_they_come_again(service, live):
-    service.store.add_items("some", append(live.items, new("a", "b")))  # and its answer was lost
-    assert service.add_items(live, new("a", "b")) == M + 2
-    are_one(service, live)
-    assert service.add_items(live, new("c")) == M + 3
+def test_items_whose_confirmation_was_lost_are_accepted_again(service, project):
+    service.store.add_items("some", append(project.items, new("a", "b")))  # and the confirmation was lost
+    assert service.add_items(project, new("a", "b")) == M + 2
+    check_consistent(service, project)
+    assert service.add_items(project, new("c")) == M + 3
 
 
-def test_items_that_were_kept_unheard_of_are_taken_up_with_others(service, live):
-    service.store.add_items("some", append(live.items, new("a", "b")))
-    assert service.add_items(live, new("c")) == M + 3
-    assert live.items.ids[M:] == ("a", "b", "c")
-    are_one(service, live)
+def test_items_whose_confirmation_was_lost_are_loaded_with_the_next_ones(service, project):
+    service.store.add_items("some", append(project.items, new("a", "b")))
+    assert service.add_items(project, new("c")) == M + 3
+    assert project.items.ids[M:] == ("a", "b", "c")
+    check_consistent(service, project)
 
 
-def test_items_of_known_ids_that_are_others_are_refused_and_the_kept_ones_taken_up(service, live):
-    service.store.add_items("some", append(live.items, new("a", "b")))
+def test_other_items_with_stored_ids_are_rejected_and_the_stored_ones_loaded(service, project):
+    service.store.add_items("some", append(project.items, new("a", "b")))
     with pytest.raises(DuplicateItem, match="'a'"):
-        service.add_items(live, new("a", "b", first=0.75))
-    assert len(live.items) == M + 2
-    are_one(service, live)
+        service.add_items(project, new("a", "b", first=0.75))
+    assert len(project.items) == M + 2
+    check_consistent(service, project)
 
 
-def test_items_whose_commit_was_not_heard_of_are_there(service, live, monkeypatch):
+def test_items_are_served_if_the_store_fails_after_the_commit(service, project, monkeypatch):
     add = service.store.add_items
 
     def lost(project, items):
         add(project, items)
-        raise StoreUnavailable("the answer was lost")
+        raise StoreUnavailable("the confirmation was lost")
 
     with monkeypatch.context() as broken:
         broken.setattr(service.store, "add_items", lost)
-        assert service.add_items(live, new("a")) == M + 1
-    are_one(service, live)
+        assert service.add_items(project, new("a")) == M + 1
+    check_consistent(service, project)
 
 
-def test_a_project_that_was_kept_unserved_is_served_when_it_is_made_again(service, monkeypatch):
+def test_a_stored_project_that_is_not_served_can_be_created_again(service, monkeypatch):
     def fails(project):
-        raise StoreUnavailable("it went away")
+        raise StoreUnavailable("the database is down")
 
     with monkeypatch.context() as broken:
         broken.setattr(service.store, "items", fails)
         with pytest.raises(StoreUnavailable):
             service.create("new", "New", some_items())
     assert "new" not in service
-    live = service.create("new", "New", some_items())
-    assert live is service.project("new")
-    are_one(service, live)
+    project = service.create("new", "New", some_items())
+    assert project is service.project("new")
+    check_consistent(service, project)
     with pytest.raises(ProjectExists):
         service.create("new", "New", some_items())
 
 
-def test_a_project_that_was_kept_unserved_is_served_though_another_is_refused(service):
+def test_a_stored_project_is_served_even_if_another_with_its_id_is_rejected(service):
     service.store.create_project("new", "New", some_items(), {}, digest(some_items()))
     with pytest.raises(ProjectExists):
         service.create("new", "New", some_items(M + 1))
-    are_one(service, service.project("new"))
+    check_consistent(service, service.project("new"))
 
 
-def test_readiness_tells_of_the_database_without_naming_it(service, live):
-    assert live.learner.wait(0, 30)
-    assert service.readiness().status == "ready"
+def test_readiness_reports_a_failure_of_the_database_without_its_path(service, project):
+    assert project.learner.wait(0, 30)
+    assert serialize.readiness(service).status == "ready"
     service.store._writer.failure = "'/a/secret/path' is damaged"
-    told = service.readiness()
-    assert (told.status, told.reason) == ("failing", "the database cannot be written to at present")
+    readiness = serialize.readiness(service)
+    assert (readiness.status, readiness.reason) == ("failing", "the database cannot be written")
 
 
-def test_an_export_is_of_one_moment(service, live, monkeypatch):
-    """An answer that is undone while the file is written stands in it, as it stood when it was asked for."""
+def test_an_export_shows_one_moment(service, project, monkeypatch):
+    """An answer that is undone while the file is written is not undone in it."""
     monkeypatch.setattr(exports, "_PAGE", 2)
     for i in range(5):
         service.store.append("some", [NewEntry(i, i + 1, "same")]).result(30)
     service.store.undo("some", 1).result(30)
     whole, log = [
-        [json.loads(line) for line in b"".join(exports.chunks(live, what, "jsonl")).splitlines()]
-        for what in ("comparisons", "log")
+        [json.loads(line) for line in b"".join(exports.export_chunks(project, content, "jsonl")).splitlines()]
+        for content in ("comparisons", "log")
     ]
-    pieces = [exports.chunks(live, what, "jsonl") for what in ("comparisons", "log")]
-    begun = [next(each) + next(each) for each in pieces]
+    chunks = [exports.export_chunks(project, content, "jsonl") for content in ("comparisons", "log")]
+    begun = [next(each) + next(each) for each in chunks]
     service.store.undo("some", 5).result(30)
     rows = [
         [json.loads(line) for line in (first + b"".join(rest)).splitlines()]
-        for first, rest in zip(begun, pieces, strict=True)
+        for first, rest in zip(begun, chunks, strict=True)
     ]
     assert rows == [whole, log]
     assert [row["seq"] for row in whole] == [2, 3, 4, 5]
     assert [row["undone"] for row in log] == [True, False, False, False, False, False]
-    after = b"".join(exports.chunks(live, "comparisons", "jsonl")).splitlines()
+    after = b"".join(exports.export_chunks(project, "comparisons", "jsonl")).splitlines()
     assert [json.loads(line)["seq"] for line in after] == [2, 3, 4]
 
 
-def test_the_log_is_read_once_before_the_service_is_there(tmp_path, monkeypatch, caplog):
-    """Where there is a snapshot; and what was noted of it is all of it."""
+def test_the_log_is_read_once_at_the_start(tmp_path, monkeypatch, caplog):
+    """If there is a snapshot; all state that depends on the log is restored."""
     caplog.set_level(logging.WARNING)
     settings = Settings(folder=tmp_path / "data")
     monkeypatch.setattr("ocelad.service.served_project._PAGE", 50)
     monkeypatch.setattr("ocelad.service.learning.answer_log._AT_A_TIME", 50)
     monkeypatch.setattr("ocelad.service.learning.answer_log._AT_HAND", 50)
     service = Service.open(settings)
-    live = service.create("some", "Some", some_items(M))
+    before = service.create("some", "Some", some_items(M))
     rng = np.random.default_rng(0)
     pairs = [[int(position) for position in rng.choice(M, 2, replace=False)] for _ in range(400)]
     service.store.append("some", [NewEntry(left, right, "same") for left, right in pairs]).result(30)
     service.store.undo("some", 7).result(30)
-    assert live.learner.wait(401, 30)
+    assert before.learner.wait(401, 30)
     service.close()
     n_read, read = [], type(service.store).entries
 
@@ -172,13 +172,13 @@ def test_the_log_is_read_once_before_the_service_is_there(tmp_path, monkeypatch,
     monkeypatch.setattr(type(service.store), "entries", counting)
     again = Service.open(settings)
     try:
-        live_again = again.project("some")
-        assert live_again.view.seq == 401
+        after = again.project("some")
+        assert after.view.seq == 401
         assert sum(n_read) == 401
-        assert (live_again.seq, live_again.entries(0, 500)[-1].seq) == (401, 401)
-        for kept in ("_entries", "_times"):
-            np.testing.assert_equal(getattr(live_again.chooser, kept), getattr(live.chooser, kept))
-        assert live_again.told(again.store.entry("some", 7)).undone
+        assert (after.seq, after.entries(0, 500)[-1].seq) == (401, 401)
+        for name in ("_entries", "_times"):
+            np.testing.assert_equal(getattr(after.chooser, name), getattr(before.chooser, name))
+        assert after.is_undone(again.store.entry("some", 7))
     finally:
         again.close()
     assert "a snapshot cannot be used" not in caplog.text

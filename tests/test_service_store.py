@@ -1,7 +1,8 @@
-"""The store against a plain model of it, on SQLite and on a real PostgreSQL; and what it does when things go wrong."""
+"""The store against a simple model, on SQLite and PostgreSQL, and its behaviour under failures."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 import subprocess
@@ -29,15 +30,14 @@ from ocelad.cli.backup import backup as backup_command
 from ocelad.cli.backup import restore as restore_command
 from ocelad.service.entries import Entry, NewEntry
 from ocelad.service.itemset import ItemSet, Scaling
-from ocelad.service.token_secret import hash_secret
 from ocelad.service.store import (
     AlreadyUndone,
     DuplicateItem,
+    InvalidRequest,
     KeyConflict,
     NothingToUndo,
     Overloaded,
     ProjectExists,
-    InvalidRequest,
     Store,
     StoreInUse,
     StoreUnavailable,
@@ -47,14 +47,16 @@ from ocelad.service.store import (
     UnknownProject,
     UnknownToken,
     backup,
+    item_table,
     open_tokens,
     restore,
     writer,
 )
-from ocelad.service.store import item_table as items_of_store
 from ocelad.service.store.database import Database
 from ocelad.service.store.durable_files import make_folder
+from ocelad.service.store.entry_log import AppendRequest
 from ocelad.service.store.tables import metadata
+from ocelad.service.token_secret import hash_secret
 
 N_ITEMS = 5
 numbers = count(1)
@@ -88,8 +90,8 @@ def project(store):
 
 
 @contextmanager
-def one_group(store):
-    """What is appended within waits, and is then written together."""
+def one_batch(store):
+    """Hold the writer, so that everything appended within the block is written in one batch."""
     if "held" not in {row.id for row in store.projects()}:
         store.create_project("held", "", some_items(2), {}, "")
     held, go = threading.Event(), threading.Event()
@@ -114,24 +116,24 @@ def outcome(future: Future):
 
 
 class Model:
-    """What a log is, in the plainest words."""
+    """A simple model of a log."""
 
     def __init__(self):
-        self.log = []  # (kind, left, right, asked, who, undoes)
+        self.log = []  # (kind, left, right, source, person, undoes)
         self.keys = {}
 
-    def ask(self, new, seq, who, key):
-        """What comes of a request: an error's class, or the numbers of the entries and whether they are repeated."""
-        content = (tuple(new), seq, who)
+    def submit(self, new, seq, person, key):
+        """Return the class of the error, or the numbers of the entries and whether they are repeated."""
+        content = (tuple(new), seq, person)
         if key in self.keys:
             known, numbers = self.keys[key]
             return (numbers, True) if known == content else KeyConflict
         before = len(self.log)
         if new:
-            self.log += [(entry.answer, entry.left, entry.right, entry.source, who, None) for entry in new]
+            self.log += [(entry.answer, entry.left, entry.right, entry.source, person, None) for entry in new]
         else:
             if seq is None:
-                standing = [n for n in range(1, before + 1) if self.log[n - 1][4] == who and self.stands(n)]
+                standing = [n for n in range(1, before + 1) if self.log[n - 1][4] == person and self.stands(n)]
                 if not standing:
                     return NothingToUndo
                 seq = standing[-1]
@@ -139,8 +141,8 @@ class Model:
                 return UnknownEntry
             if not self.stands(seq):
                 return AlreadyUndone
-            _, left, right, asked, _, _ = self.log[seq - 1]
-            self.log.append(("undo", left, right, asked, who, seq))
+            _, left, right, source, _, _ = self.log[seq - 1]
+            self.log.append(("undo", left, right, source, person, seq))
         made = range(before + 1, len(self.log) + 1)
         if key is not None:
             self.keys[key] = content, made
@@ -155,7 +157,7 @@ class Model:
 
 positions = st.lists(st.integers(0, N_ITEMS - 1), min_size=2, max_size=2, unique=True)
 new_entries = st.builds(
-    lambda two, answer, asked: NewEntry(*two, answer, asked),
+    lambda two, answer, source: NewEntry(*two, answer, source),
     positions,
     st.sampled_from(["same", "different", "skip"]),
     st.sampled_from(["active", "random", "given"]),
@@ -167,7 +169,7 @@ undos = st.tuples(st.just([]), st.none() | st.integers(1, 12), people, keys)
 
 
 def machine(folder, url):
-    """A state machine whose projects are all in one database."""
+    """Return a state machine whose projects are all in one database, and the open store."""
     opened = [Store.open(folder, url)]
 
     class Logs(RuleBasedStateMachine):
@@ -182,17 +184,17 @@ def machine(folder, url):
             opened[0].listen(lambda project, entries: self.heard.extend(entries if project == self.id else []))
 
         def check(self, request, future):
-            expected = self.model.ask(*request)
+            expected = self.model.submit(*request)
             if isinstance(expected, type):
                 assert outcome(future) is expected
             else:
                 entries, repeated = outcome(future)
                 assert ([entry.seq for entry in entries], repeated) == (list(expected[0]), expected[1])
-                assert [told(entry) for entry in entries] == [self.model.log[entry.seq - 1] for entry in entries]
+                assert [content_of(entry) for entry in entries] == [self.model.log[entry.seq - 1] for entry in entries]
 
         def submit(self, request):
-            new, seq, who, key = request
-            return opened[0].append(self.id, new, who, key) if new else opened[0].undo(self.id, seq, who, key)
+            new, seq, person, key = request
+            return opened[0].append(self.id, new, person, key) if new else opened[0].undo(self.id, seq, person, key)
 
         @rule(request=appends | undos)
         def one(self, request):
@@ -200,7 +202,7 @@ def machine(folder, url):
 
         @rule(requests=st.lists(appends | undos, min_size=2, max_size=6))
         def several_at_once(self, requests):
-            with one_group(opened[0]):
+            with one_batch(opened[0]):
                 futures = [self.submit(request) for request in requests]
             for request, future in zip(requests, futures, strict=True):
                 self.check(request, future)
@@ -212,23 +214,26 @@ def machine(folder, url):
             self.listen()
 
         @invariant()
-        def is_as_the_model(self):
+        def agrees_with_the_model(self):
             store, log = opened[0], self.model.log
-            kept = store.entries(self.id)
-            assert [told(entry) for entry in kept] == log
-            assert [entry.seq for entry in kept] == list(range(1, len(log) + 1))
+            stored = store.entries(self.id)
+            assert [content_of(entry) for entry in stored] == log
+            assert [entry.seq for entry in stored] == list(range(1, len(log) + 1))
             assert store.project(self.id).seq == len(log)
-            assert self.heard == kept  # each once, in order
+            assert self.heard == stored  # each once, in order
 
     return Logs, opened
 
 
-def told(entry: Entry):
+def content_of(entry: Entry):
     return entry.kind, entry.left, entry.right, entry.source, entry.person, entry.undoes
 
 
-@pytest.mark.parametrize(("n_examples", "n_steps"), [(5, 12), pytest.param(30, 40, marks=pytest.mark.slow)])
-def test_a_log_is_what_a_plain_model_says(tmp_path, url, n_examples, n_steps):
+# Both databases share all code but the SQL dialect, so that many long runs on SQLite and fewer on PostgreSQL suffice.
+@pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
+@pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_log_agrees_with_a_simple_model(tmp_path, url, slow):
+    n_examples, n_steps = (5, 12) if not slow else (30, 30) if url is None else (8, 30)
     logs, opened = machine(tmp_path, url)
     try:
         run_state_machine_as_test(logs, settings=settings(max_examples=n_examples, stateful_step_count=n_steps))
@@ -236,7 +241,7 @@ def test_a_log_is_what_a_plain_model_says(tmp_path, url, n_examples, n_steps):
         opened[0].close()
 
 
-def test_items_come_back_bit_for_bit(store):
+def test_items_are_stored_bit_for_bit(store):
     extreme = np.array([[5e-324, -0.0, 1 / 3], [1.7e308, -2.2e-308, 0.1]])
     items = ItemSet(
         ("a\u2028b", "ü"),
@@ -263,14 +268,14 @@ def test_items_come_back_bit_for_bit(store):
     assert (row.n_items, row.seq, store.projects()) == (2, 0, [row])
 
 
-def test_items_are_appended_all_or_none(store, project):
+def test_items_are_appended_completely_or_not_at_all(store, project):
     more = some_items(3, "more ")
     assert store.add_items(project, more) == store.project(project).n_items == N_ITEMS + 3
     assert store.items(project).ids == some_items().ids + more.ids
     assert store.append(project, [NewEntry(0, N_ITEMS + 2, "same")]).result().entries[0].right == N_ITEMS + 2
     with pytest.raises(DuplicateItem, match="'more 1'"):
         store.add_items(project, ItemSet(("new", "more 1"), np.ones((2, 3)), ("x", "y", "z"), more.scaling))
-    with pytest.raises(DuplicateItem, match="'twice' is there 2 times"):
+    with pytest.raises(DuplicateItem, match="'twice' occurs 2 times"):
         store.add_items(project, ItemSet(("twice", "twice"), np.ones((2, 3)), ("x", "y", "z"), more.scaling))
     with pytest.raises(InvalidRequest, match="features that are not those"):
         store.add_items(project, ItemSet(("new",), np.ones((1, 3)), ("x", "y", "w"), more.scaling))
@@ -279,7 +284,7 @@ def test_items_are_appended_all_or_none(store, project):
     assert len(store.items(project)) == N_ITEMS + 3
 
 
-def test_pictures_are_read_when_they_are_asked_for(store):
+def test_pictures_are_read_on_access(store):
     pictures = [bytes([i]) * 10 for i in range(4)]
     store.create_project("seen", "", some_items(4, display="picture", pictures=pictures), {}, "")
     back = store.items("seen").pictures
@@ -290,7 +295,7 @@ def test_pictures_are_read_when_they_are_asked_for(store):
     assert (store.picture("seen", 2), store.picture("seen", 4)) == (pictures[2], None)
 
 
-def test_a_project_is_made_once(store, project):
+def test_a_project_id_is_unique(store, project):
     with pytest.raises(ProjectExists, match="'it'"):
         store.create_project(project, "Another", some_items(), {}, "")
     assert [row.title for row in store.projects()] == ["It"]
@@ -300,7 +305,7 @@ def test_a_project_is_made_once(store, project):
         store.create_project("odd", "", ItemSet(("a",), np.ones((1, 2)), ("x",), Scaling("none", np.ones(1))), {}, "")
 
 
-def test_what_is_no_entry_is_refused_and_nothing_is_kept(store, project):
+def test_invalid_entries_are_rejected_and_nothing_is_stored(store, project):
     wrong = [
         (NewEntry(0, N_ITEMS, "same"), UnknownItem),
         (NewEntry(-1, 0, "same"), UnknownItem),
@@ -312,7 +317,7 @@ def test_what_is_no_entry_is_refused_and_nothing_is_kept(store, project):
     for entry, error in wrong:
         with pytest.raises(error, match=r"entry 1 .*accepted"):
             store.append(project, [NewEntry(0, 1, "same"), entry])
-    for text_ in ("a\0b", "\ud800", "x" * 201):  # which a database cannot keep
+    for text_ in ("a\0b", "\ud800", "x" * 201):  # which a database cannot store
         with pytest.raises(InvalidRequest, match="accepted"):
             store.append(project, some_entries(1), text_)
         with pytest.raises(InvalidRequest, match="accepted"):
@@ -322,13 +327,13 @@ def test_what_is_no_entry_is_refused_and_nothing_is_kept(store, project):
     assert store.entries(project) == []
 
 
-def test_one_bad_request_in_a_group_fails_alone(store, project):
-    """Also one that only the database finds fault with."""
-    with one_group(store):
+def test_an_invalid_request_in_a_batch_does_not_affect_the_others(store, project):
+    """Also one that only the database rejects."""
+    with one_batch(store):
         first = store.append(project, some_entries(2), "ann", "key")
         conflict = store.append(project, some_entries(3), "ann", "key")
         nothing = store.undo(project, None, "nobody")
-        # It was checked before it was changed: a kind that the table does not allow.
+        # Changed after its check to a kind that the table does not allow.
         entries = [NewEntry(0, 1, "same")]
         bad = store.append(project, entries)
         entries[0] = NewEntry(0, 1, "perhaps")
@@ -341,8 +346,8 @@ def test_one_bad_request_in_a_group_fails_alone(store, project):
     assert store.append(project, some_entries(1)).result().entries[0].seq == 4
 
 
-def test_repeats_within_one_group_are_kept_once(store, project):
-    with one_group(store):
+def test_repetitions_within_a_batch_are_stored_once(store, project):
+    with one_batch(store):
         answers = [store.append(project, some_entries(2), "ann", "key") for _ in range(3)]
         undos = [store.undo(project, 2, "ann", "other key") for _ in range(2)]
     assert [future.result().repeated for future in answers + undos] == [False, True, True, False, True]
@@ -351,19 +356,53 @@ def test_repeats_within_one_group_are_kept_once(store, project):
     assert store.project(project).seq == 3
 
 
-def test_many_at_once_lose_nothing_and_mix_nothing(store, project):
-    """Batches stay together, and each thread's entries are in the order in which they were acknowledged."""
+def test_a_key_belongs_to_a_person(store, project):
+    """Two people who use the same key for the same answer by chance have given two answers."""
+    first = store.append(project, some_entries(1), "ann", "key").result()
+    assert outcome(store.append(project, some_entries(1), "bob", "key")) is KeyConflict
+    assert store.append(project, some_entries(1), "ann", "key").result().entries == first.entries
+    store.undo(project, 1, "ann", "undo key").result()
+    assert outcome(store.undo(project, 1, "bob", "undo key")) is KeyConflict
+    assert store.project(project).seq == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (NewEntry(1, 0, "same", "given"),),
+        (NewEntry(0, 2, "same", "given"),),
+        (NewEntry(0, 1, "skip", "given"),),
+        (NewEntry(0, 1, "same", "active"),),
+        (NewEntry(0, 1, "same", "given"), NewEntry(0, 1, "same", "given")),
+    ],
+)
+def test_a_key_belongs_to_the_content_of_a_request(store, project, other):
+    store.append(project, [NewEntry(0, 1, "same", "given")], "ann", "key").result()
+    assert outcome(store.append(project, other, "ann", "key")) is KeyConflict
+    assert outcome(store.undo(project, 1, "ann", "key")) is KeyConflict
+
+
+def test_the_digest_of_a_request_is_the_one_in_existing_databases():
+    """A change of the digest would turn repeated requests after an upgrade into conflicts."""
+    request = AppendRequest("it", [NewEntry(0, 1, "same", "given")], "ann", "key")
+    undo = AppendRequest("it", (), "ann", "key", undoes=3)
+    assert request.digest == hashlib.sha256(b'["ann", [[0, 1, "same", "given"]]]').digest()
+    assert undo.digest == hashlib.sha256(b'["ann", ["undo", 3]]').digest()
+
+
+def test_concurrent_requests_are_stored_in_order(store, project):
+    """The entries of a request are consecutive, and those of a thread in the order of their acknowledgements."""
     acknowledged, heard = {}, []
     store.listen(lambda project, entries: heard.extend(entries))
 
     def answer(name):
         mine = acknowledged[name] = []
         for i in range(12):
-            kept = store.append(project, some_entries(1 + i % 3, i), name, f"{name}{i}").result(30)
+            result = store.append(project, some_entries(1 + i % 3, i), name, f"{name}{i}").result(30)
             again = store.append(project, some_entries(1 + i % 3, i), name, f"{name}{i}").result(30)
             assert again.repeated
-            assert again.entries == kept.entries
-            mine.append(kept.entries)
+            assert again.entries == result.entries
+            mine.append(result.entries)
 
     threads = [threading.Thread(target=answer, args=(f"t{i}",)) for i in range(8)]
     for thread in threads:
@@ -379,26 +418,26 @@ def test_many_at_once_lose_nothing_and_mix_nothing(store, project):
         assert all(after.seq == before.seq + 1 for batch in batches for before, after in pairwise(batch))
 
 
-def test_what_waits_is_bounded(store, project, monkeypatch):
-    monkeypatch.setattr(writer, "MOST_WAITING", 10)
-    with one_group(store):
-        kept = [store.append(project, some_entries(4)) for _ in range(2)]
-        with pytest.raises(Overloaded, match="8 entries wait"):
+def test_the_queue_is_bounded(store, project, monkeypatch):
+    monkeypatch.setattr(writer, "MAX_QUEUED", 10)
+    with one_batch(store):
+        accepted = [store.append(project, some_entries(4)) for _ in range(2)]
+        with pytest.raises(Overloaded, match="8 entries are queued"):
             store.append(project, some_entries(4))
-    wait(kept)
+    wait(accepted)
     assert [entry.seq for entry in store.append(project, some_entries(50)).result().entries] == list(range(9, 59))
 
 
-def test_who_gives_up_in_time_is_not_written(store, project):
-    with one_group(store):
-        given_up, kept = (store.append(project, some_entries(1)) for _ in range(2))
-        assert given_up.cancel()
-    assert kept.result().entries[0].seq == 1
+def test_a_cancelled_request_is_not_written(store, project):
+    with one_batch(store):
+        cancelled, written = (store.append(project, some_entries(1)) for _ in range(2))
+        assert cancelled.cancel()
+    assert written.result().entries[0].seq == 1
 
 
-def test_a_listener_that_fails_does_not_fail_who_answers(store, project, caplog):
+def test_a_failing_listener_does_not_fail_requests(store, project, caplog):
     def fail(project, entries):
-        raise RuntimeError("I do not listen")
+        raise RuntimeError("the listener failed")
 
     store.listen(fail)
     assert store.append(project, some_entries(1)).result().entries[0].seq == 1
@@ -406,7 +445,7 @@ def test_a_listener_that_fails_does_not_fail_who_answers(store, project, caplog)
     assert "a listener failed" in caplog.text
 
 
-def test_close_writes_what_waits(tmp_path, url):
+def test_close_writes_the_queue(tmp_path, url):
     store = Store.open(tmp_path, url)
     store.create_project("it", "", some_items(), {}, "")
     futures = [store.append("it", some_entries(3)) for _ in range(20)]
@@ -416,7 +455,7 @@ def test_close_writes_what_waits(tmp_path, url):
         store.append("it", some_entries(1))
 
 
-def test_pages_of_entries(store, project):
+def test_entries_come_in_pages(store, project):
     store.append(project, some_entries(10)).result()
     assert [entry.seq for entry in store.entries(project, 3, 4)] == [4, 5, 6, 7]
     assert store.entries(project, 10) == []
@@ -425,13 +464,13 @@ def test_pages_of_entries(store, project):
         store.entry(project, 11)
 
 
-def test_tokens_are_kept_hashed_and_names_are_given_once(tmp_path, store, url):
+def test_tokens_are_stored_hashed_and_names_are_unique(tmp_path, store, url):
     with open_tokens(tmp_path / "data", url) as tokens:  # while the store is open
         secret = tokens.create("ann", {"digits": "answer", "*": "read"})
         other = tokens.create("bob", {"*": "admin"})
     assert secret.startswith("ocelad_")
     assert len(secret) == 50
-    assert store.find_token(hash_secret(secret)).rights == {"digits": "answer", "*": "read"}
+    assert store.find_token(hash_secret(secret)).permissions == {"digits": "answer", "*": "read"}
     assert store.find_token(hash_secret(other)).name == "bob"
     assert store.find_token(hash_secret(secret + "x")) is None
     with open_tokens(tmp_path / "data", url) as tokens:
@@ -451,59 +490,61 @@ def test_tokens_are_kept_hashed_and_names_are_given_once(tmp_path, store, url):
     assert all(secret.encode() not in path.read_bytes() for path in (tmp_path / "data").iterdir())
 
 
-def test_tokens_can_be_made_before_a_service_ran(tmp_path, url):
+def test_tokens_can_be_created_before_the_first_start_of_a_service(tmp_path, url):
     with open_tokens(tmp_path / "new", url) as tokens:
         secret = tokens.create("ann", {"*": "read"})
     with Store.open(tmp_path / "new", url) as store:
         assert store.find_token(hash_secret(secret)).name == "ann"
 
 
-def test_the_migrations_make_the_tables_that_queries_name(tmp_path, store, url):
+def test_the_migrations_create_the_tables_of_the_queries(tmp_path, store, url):
     database = Database(tmp_path / "data", url)
-    with database.reading() as connection:
+    with database.read_connection() as connection:
         context = MigrationContext.configure(connection, opts={"version_table": "ocelad_schema"})
         assert compare_metadata(context, metadata) == []
     database.dispose()
 
 
-def test_a_newer_schema_is_refused_and_left_alone(tmp_path, url):
+def test_a_newer_schema_is_rejected_and_not_changed(tmp_path, url):
     Store.open(tmp_path, url).close()
     database = Database(tmp_path, url)
-    with database.writing() as connection:
+    with database.write_transaction() as connection:
         connection.execute(text("UPDATE ocelad_schema SET version_num = '9999'"))
-    with pytest.raises(StoreUnavailable, match=r"newer ocelad \(its schema is 9999\)"):
+    with pytest.raises(StoreUnavailable, match=r"newer version of ocelad \(schema 9999\)"):
         Store.open(tmp_path, url)
-    with database.reading() as connection:
+    with database.read_connection() as connection:
         assert connection.scalar(text("SELECT version_num FROM ocelad_schema")) == "9999"
     database.dispose()
 
 
-def test_the_second_to_open_hears_who_is_first(tmp_path, store, url, monkeypatch):
-    with pytest.raises(StoreInUse, match=f"in use by process {os.getpid()} on .*; stop that one"):
+def test_a_second_writer_is_rejected_and_told_the_first(tmp_path, store, url, monkeypatch):
+    with pytest.raises(StoreInUse, match=f"in use by process {os.getpid()} on .*; stop that process"):
         Store.open(tmp_path / "data", url)
     if url is not None:
-        monkeypatch.setattr("ocelad.service.store.lock._PATIENCE_S", 0.1)
-        with pytest.raises(StoreInUse, match=f"in use by ocelad on .*, process {os.getpid()}; stop") as told:
+        monkeypatch.setattr("ocelad.service.store.lock._LOCK_TIMEOUT_S", 0.1)
+        with pytest.raises(
+            StoreInUse, match=f"in use by ocelad on .*, process {os.getpid()}; stop that process"
+        ) as raised:
             Store.open(tmp_path / "another folder", url)
-        assert PASSWORD not in str(told.value)
+        assert PASSWORD not in str(raised.value)
     store.close()
     Store.open(tmp_path / "data", url).close()
 
 
-def test_a_lost_connection_is_made_again(store, project, url, postgres):  # noqa: F811
-    """Requests in flight fail and can be repeated by key; commits that nobody heard of are told of."""
+def test_a_lost_connection_is_reopened(store, project, url, postgres):  # noqa: F811
+    """Requests in flight fail and can be repeated by key; listeners hear of unconfirmed commits."""
     if url is None:
         pytest.skip("SQLite has no connection to lose")
     heard = []
     store.listen(lambda project, entries: heard.extend(entries))
     store.append(project, some_entries(2), key="one").result()
     assert postgres.end_connections(url)
-    with pytest.raises(StoreUnavailable) as told:
+    with pytest.raises(StoreUnavailable) as raised:
         store.append(project, some_entries(2), key="two").result(30)
-    assert PASSWORD not in str(told.value)
-    # As if the commit had been made, and only its acknowledgement lost.
+    assert PASSWORD not in str(raised.value)
+    # As if the commit had taken effect, and only its confirmation was lost.
     database = Database(Path(), url)
-    with database.writing() as connection:
+    with database.write_transaction() as connection:
         number = store.project(project).number
         copied = "at, kind, left_item, right_item, asked, who"
         connection.execute(text(f"INSERT INTO entries SELECT project, 3, {copied} FROM entries LIMIT 1"))
@@ -515,7 +556,7 @@ def test_a_lost_connection_is_made_again(store, project, url, postgres):  # noqa
     assert store.project(project).number == number
 
 
-def test_a_lost_connection_is_made_again_without_being_asked(store, project, url, postgres, monkeypatch):  # noqa: F811
+def test_a_lost_connection_is_reopened_without_a_request(store, project, url, postgres, monkeypatch):  # noqa: F811
     if url is None:
         pytest.skip("SQLite has no connection to lose")
     monkeypatch.setattr(writer, "RETRY_S", 0.01)
@@ -538,23 +579,23 @@ def test_a_lost_connection_is_made_again_without_being_asked(store, project, url
         "postgresql://me@127.0.0.1:1/it?password=sesame",
     ],
 )
-def test_what_is_wrong_with_a_url_is_told_without_the_password(tmp_path, wrong):
-    with pytest.raises((StoreUnavailable, ValueError)) as told:
+def test_the_error_of_an_invalid_url_does_not_contain_the_password(tmp_path, wrong):
+    with pytest.raises((StoreUnavailable, ValueError)) as raised:
         Store.open(tmp_path, wrong)
-    assert "sesame" not in str(told.value)
-    Store.open(tmp_path).close()  # nothing is held
+    assert "sesame" not in str(raised.value)
+    Store.open(tmp_path).close()  # the lock was released
 
 
-def test_a_wrong_password_is_told_without_it(tmp_path, postgres):  # noqa: F811
+def test_the_error_of_a_wrong_password_does_not_contain_it(tmp_path, postgres):  # noqa: F811
     wrong = postgres.url("postgres").replace("otter", "0tter")
-    with pytest.raises(StoreUnavailable, match="password authentication failed") as told:
+    with pytest.raises(StoreUnavailable, match="password authentication failed") as raised:
         Store.open(tmp_path, wrong)
-    assert "0tter" not in str(told.value)
+    assert "0tter" not in str(raised.value)
 
 
 @contextmanager
 def small_disk(pages):
-    """SQLite's own way to have no room."""
+    """Limit the size of SQLite databases, so that the disk appears to be full."""
 
     def limit(connection, _):
         if isinstance(connection, sqlite3.Connection):
@@ -567,28 +608,28 @@ def small_disk(pages):
         event.remove(Engine, "connect", limit)
 
 
-def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path):
+def test_a_full_disk_loses_no_acknowledged_entry(tmp_path):
     with small_disk(60), Store.open(tmp_path) as store:
         store.create_project("it", "", some_items(), {}, "")
-        n_kept = 0
+        n_stored = 0
         while not (error := (future := store.append("it", some_entries(100))).exception()):
-            n_kept += len(future.result().entries)
+            n_stored += len(future.result().entries)
         assert isinstance(error, StoreUnavailable)
-        assert "no room left on the disk" in str(error)
-        assert len(store.entries("it", limit=10**6)) == n_kept >= 100
-        with pytest.raises(StoreUnavailable, match="no room left on the disk"):
+        assert "no space left on the disk" in str(error)
+        assert len(store.entries("it", limit=10**6)) == n_stored >= 100
+        with pytest.raises(StoreUnavailable, match="no space left on the disk"):
             store.create_project("big", "", some_items(20_000), {}, "")
         assert [row.id for row in store.projects()] == ["it"]
-    with Store.open(tmp_path) as store:  # and when there is room again
-        assert store.append("it", some_entries(100)).result().entries[0].seq == n_kept + 1
+    with Store.open(tmp_path) as store:  # when there is space again
+        assert store.append("it", some_entries(100)).result().entries[0].seq == n_stored + 1
 
 
-def test_a_damaged_database_is_told_of(tmp_path):
+def test_a_damaged_database_is_reported(tmp_path):
     Store.open(tmp_path).close()
     path = tmp_path / "ocelad.sqlite3"
     whole = path.read_bytes()
     path.write_bytes(b"no database at all" * 1000)
-    with pytest.raises(StoreUnavailable, match="is no SQLite database, or is damaged; restore a backup"):
+    with pytest.raises(StoreUnavailable, match="is not a SQLite database or is damaged; restore a backup"):
         Store.open(tmp_path)
     path.write_bytes(whole[:100] + b"\xff" * (len(whole) - 100))
     with pytest.raises(StoreUnavailable, match="is damaged"):
@@ -596,12 +637,12 @@ def test_a_damaged_database_is_told_of(tmp_path):
     with pytest.raises(StoreUnavailable, match="is damaged"):
         backup(tmp_path, tmp_path / "copy")
     path.write_bytes(whole)
-    Store.open(tmp_path).close()  # nothing is held
+    Store.open(tmp_path).close()  # the lock was released
 
 
-def test_a_folder_that_cannot_be_written_to_is_told_of(tmp_path):
+def test_a_folder_that_is_not_writable_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreUnavailable, match=r"cannot be made .*accepted: a folder that can be written to"):
+    with pytest.raises(StoreUnavailable, match=r"cannot create .*accepted: a writable folder"):
         Store.open(tmp_path / "file" / "data")
     (tmp_path / "data").mkdir(mode=0o555)
     (tmp_path / "read-only database").mkdir()
@@ -623,12 +664,12 @@ def test_a_folder_that_cannot_be_written_to_is_told_of(tmp_path):
     ended = subprocess.run([sys.executable, "-c", program, *folders], capture_output=True, text=True, check=True)
     lines = ended.stdout.splitlines()
     assert all(line.startswith("StoreUnavailable") for line in lines), lines
-    assert all("accepted: a folder that can be written to" in line for line in lines), lines
+    assert all("accepted: a writable folder" in line for line in lines), lines
     assert len(lines) == 2
 
 
-def test_a_backup_while_writing_is_one_state_that_restores(tmp_path):
-    """Everything that was acknowledged before it began, and whole requests only."""
+def test_a_backup_during_writes_is_a_consistent_state(tmp_path):
+    """It contains everything that was acknowledged before it began, and only complete requests."""
     stop = threading.Event()
     with Store.open(tmp_path / "data") as store:
         store.create_project("it", "", some_items(display="picture", pictures=[b"png"] * N_ITEMS), {"a": 1}, "digest")
@@ -658,17 +699,17 @@ def test_a_backup_while_writing_is_one_state_that_restores(tmp_path):
             assert (tmp_path / f"copy{i}").stat().st_mode & 0o777 == 0o600
             restore(tmp_path / f"copy{i}", tmp_path / f"restored{i}")
             with Store.open(tmp_path / f"restored{i}") as again:
-                kept = again.entries("it", limit=10**6)
-                assert len(kept) >= n_before
-                assert len(kept) % 7 == 0
-                assert kept == log[: len(kept)]
+                entries = again.entries("it", limit=10**6)
+                assert len(entries) >= n_before
+                assert len(entries) % 7 == 0
+                assert entries == log[: len(entries)]
                 assert again.items("it").features.tobytes() == items.features.tobytes()
                 assert list(again.items("it").pictures) == [b"png"] * N_ITEMS
                 assert again.find_token(hash_secret(secret)).name == "ann"
                 assert again.append("it", some_entries(7), "t0", "t00").result().repeated
 
 
-def test_the_commands_that_back_up_and_restore(tmp_path):
+def test_the_commands_backup_and_restore(tmp_path):
     with Store.open(tmp_path / "data") as store:
         store.create_project("it", "", some_items(), {}, "")
         store.append("it", some_entries(3)).result()
@@ -681,24 +722,24 @@ def test_the_commands_that_back_up_and_restore(tmp_path):
         assert len(store.entries("it")) == 3
 
 
-def test_what_cannot_be_backed_up_or_restored_is_told(tmp_path):
+def test_impossible_backups_and_restores_are_rejected(tmp_path):
     data, copy = tmp_path / "data", tmp_path / "copy"
     with pytest.raises(StoreUnavailable, match="accepted: a data folder with SQLite"):
         backup(data, copy)
     Store.open(data).close()
     backup(data, copy)
-    with pytest.raises(InvalidRequest, match="is there already"):
+    with pytest.raises(InvalidRequest, match="exists already"):
         backup(data, copy)
     with pytest.raises(InvalidRequest, match="does not exist"):
         backup(data, tmp_path / "no" / "copy")
     with pytest.raises(InvalidRequest, match="not empty"):
         restore(copy, data)
-    with pytest.raises(StoreUnavailable, match="there is no file"):
+    with pytest.raises(StoreUnavailable, match="nothing' does not exist"):
         restore(tmp_path / "nothing", tmp_path / "new")
     other = sqlite3.connect(tmp_path / "other")
     other.execute("CREATE TABLE something (x)")
     other.close()
-    with pytest.raises(InvalidRequest, match="no database of ocelad's"):
+    with pytest.raises(InvalidRequest, match="not a database of ocelad"):
         restore(tmp_path / "other", tmp_path / "new")
     newer = sqlite3.connect(copy)
     newer.execute("UPDATE ocelad_schema SET version_num = '9999'")
@@ -708,11 +749,11 @@ def test_what_cannot_be_backed_up_or_restored_is_told(tmp_path):
         restore(copy, tmp_path / "new")
     copy.unlink()
     backup(data, copy)
-    restore(copy, tmp_path / "new")  # what failed left nothing in the way
+    restore(copy, tmp_path / "new")  # the failed attempts left nothing behind
     assert not list(tmp_path.rglob("*.part"))
 
 
-def test_pg_dump_and_pg_restore_make_a_copy(tmp_path, postgres):  # noqa: F811
+def test_pg_dump_and_pg_restore_copy_a_database(tmp_path, postgres):  # noqa: F811
     url, other = postgres.new_url(), postgres.new_url()
     with Store.open(tmp_path / "data", url) as store:
         store.create_project("it", "", some_items(), {}, "")
@@ -729,7 +770,7 @@ def test_pg_dump_and_pg_restore_make_a_copy(tmp_path, postgres):  # noqa: F811
 
 
 def until(condition):
-    """Wait until something is so, which another thread will see to."""
+    """Wait until another thread has made a condition true."""
     deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline
@@ -737,39 +778,39 @@ def until(condition):
 
 
 @pytest.mark.parametrize("error", [OSError(24, "Too many open files"), CommandError("no such revision"), KeyError("x")])
-def test_whatever_goes_wrong_the_writer_tries_again_and_nobody_waits_for_ever(
-    store, project, error, monkeypatch, caplog
-):
-    """It is said once what is wrong, and once that it is over."""
+def test_the_writer_fails_requests_and_retries_after_any_error(store, project, error, monkeypatch, caplog):
+    """The failure and the recovery are logged once each."""
     monkeypatch.setattr(writer, "RETRY_S", 0.01)
-    tried = []
+    attempts = []
 
     def connect():
-        tried.append(1)
+        attempts.append(1)
         raise error
 
     assert store.failure is None
     with monkeypatch.context() as broken:
         broken.setattr(store._writer, "_connect", connect)
         store._writer._disconnect()
-        with pytest.raises(StoreUnavailable, match="cannot be used"):
+        with pytest.raises(StoreUnavailable, match="cannot use"):
             store.append(project, some_entries(1), key="key").result(30)
-        until(lambda: len(tried) > 3)
+        until(lambda: len(attempts) > 3)
         assert str(error) in store.failure
     until(lambda: store.failure is None)
     assert store.append(project, some_entries(1), key="key").result(30).entries[0].seq == 1
-    assert [caplog.text.count(words) for words in ("nothing can be written", "is back again")] == [1, 1]
+    assert [caplog.text.count(words) for words in ("writing failed", "is available again")] == [1, 1]
 
 
-def test_an_error_of_the_writers_own_reaches_who_waits(store, project, monkeypatch, caplog):
+def test_an_unexpected_error_in_the_writer_fails_the_request(store, project, monkeypatch, caplog):
     with monkeypatch.context() as broken:
         broken.setattr(store._writer, "_announce", lambda project, new: 1 / 0)
         with pytest.raises(StoreUnavailable, match="ZeroDivisionError"):
             store.append(project, some_entries(1), key="key").result(30)
+    assert "unexpected error in the writer thread" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
     assert store.append(project, some_entries(1), key="key").result(30).repeated
 
 
-def test_a_connection_that_is_lost_while_nothing_is_written_is_noticed(
+def test_a_connection_that_is_lost_while_idle_is_noticed(
     store,
     project,
     url,
@@ -779,28 +820,28 @@ def test_a_connection_that_is_lost_while_nothing_is_written_is_noticed(
 ):
     if url is None:
         pytest.skip("SQLite has no connection to lose")
-    monkeypatch.setattr(writer, "LOOK_S", 0.01)
+    monkeypatch.setattr(writer, "PING_S", 0.01)
     monkeypatch.setattr(writer, "RETRY_S", 0.01)
-    store.append(project, some_entries(1)).result()  # from here on it looks after that long
+    store.append(project, some_entries(1)).result()  # the new intervals apply from here on
     postgres.end_connections(url)
-    until(lambda: "is back again" in caplog.text)
+    until(lambda: "is available again" in caplog.text)
     assert store.append(project, some_entries(1)).result(30).entries[0].seq == 2
 
 
-def test_answers_get_in_between_the_pieces_of_many_items(store, project, monkeypatch):
+def test_answers_are_written_between_batches_of_items(store, project, monkeypatch):
     monkeypatch.setattr("ocelad.service.store.item_table.MAX_BATCH_ROWS", 10)
-    seen, futures, insert = [], [], items_of_store.ItemBatch.insert
+    seen, futures, insert = [], [], item_table.ItemBatch.insert
 
-    def answering(piece, connection):
-        insert(piece, connection)
+    def insert_and_answer(batch, connection):
+        insert(batch, connection)
         if len(futures) < 4:
             futures.append(store.append(project, some_entries(1)))
 
     store.listen(lambda name, entries: seen.append((store.project(project).n_items, len(store.projects()))))
-    monkeypatch.setattr(items_of_store.ItemBatch, "insert", answering)
+    monkeypatch.setattr(item_table.ItemBatch, "insert", insert_and_answer)
     assert store.add_items(project, some_items(45, "more ")) == N_ITEMS + 45
     wait(futures)
-    assert seen == [(N_ITEMS, 1)] * 4  # none of the new ones was there yet
+    assert seen == [(N_ITEMS, 1)] * 4  # no new item was visible yet
     futures.clear(), seen.clear()
     store.create_project("new", "", some_items(45), {}, "")
     wait(futures)
@@ -809,24 +850,26 @@ def test_answers_get_in_between_the_pieces_of_many_items(store, project, monkeyp
     assert store.items(project).ids == some_items().ids + some_items(45, "more ").ids
 
 
-def test_pieces_are_bounded_in_bytes_as_well(monkeypatch):
+def test_batches_of_items_are_bounded_in_bytes_as_well(monkeypatch):
     monkeypatch.setattr("ocelad.service.store.item_table.MAX_BATCH_BYTES", 1000)
     items = some_items(8, display="picture", pictures=[b"x" * 400] * 7 + [b"y" * 5000])
-    made = list(items_of_store.pieces(1, [], 0, items))
-    assert [len(piece.rows) for piece in made] == [2, 2, 2, 1, 1]
-    assert [row for piece in made for row in piece.pictures] == [(1, i, png) for i, png in enumerate(items.pictures)]
+    batches = list(item_table.split_items(1, [], 0, items))
+    assert [len(batch.rows) for batch in batches] == [2, 2, 2, 1, 1]
+    assert [row for batch in batches for row in batch.picture_rows] == [
+        (1, i, png) for i, png in enumerate(items.pictures)
+    ]
 
 
-def test_what_a_died_attempt_left_is_neither_seen_nor_in_the_way(tmp_path, url, monkeypatch):
+def test_an_interrupted_upload_is_invisible_and_can_be_repeated(tmp_path, url, monkeypatch):
     monkeypatch.setattr("ocelad.service.store.item_table.MAX_BATCH_ROWS", 2)
     folder = tmp_path / "data"
     more = some_items(6, "more ", display="picture", pictures=[b"new"] * 6)
     with Store.open(folder, url) as store:
         store.create_project("it", "", some_items(display="picture", pictures=[b"png"] * N_ITEMS), {}, "")
-        # Nothing of it gets to tidy up after itself.
+        # The clean-up after the failure fails, too.
         monkeypatch.setattr(Store, "_run", failing_after(3, Store._run))
         for add in (lambda: store.add_items("it", more), lambda: store.create_project("new", "", more, {}, "")):
-            with pytest.raises(StoreUnavailable, match="pulled"):
+            with pytest.raises(StoreUnavailable, match="power cut"):
                 add()
         monkeypatch.undo()
         assert [row.n_items for row in store.projects()] == [N_ITEMS]
@@ -834,7 +877,7 @@ def test_what_a_died_attempt_left_is_neither_seen_nor_in_the_way(tmp_path, url, 
         assert store.picture("it", N_ITEMS) is None
     with Store.open(folder, url) as store:
         database = Database(folder, url)
-        with database.reading() as connection:
+        with database.read_connection() as connection:
             rows = {name: connection.scalar(text(f"SELECT count(*) FROM {name}")) for name in ("items", "pictures")}
         database.dispose()
         assert rows == {"items": N_ITEMS, "pictures": N_ITEMS}
@@ -843,19 +886,19 @@ def test_what_a_died_attempt_left_is_neither_seen_nor_in_the_way(tmp_path, url, 
         assert list(store.items("it").pictures) == [b"png"] * N_ITEMS + [b"new"] * 6
 
 
-def failing_after(n_works, run):
-    """As if the power went after so many steps of each: the next one fails, and so does what comes of that."""
+def failing_after(n_tasks, run):
+    """Return ``run`` with failures: after every ``n_tasks`` tasks the next one and the clean-up fail."""
     done = count()
 
-    def fail(store, work):
-        if next(done) % (n_works + 2) >= n_works:
-            raise StoreUnavailable("the plug was pulled")
-        return run(store, work)
+    def fail(store, task):
+        if next(done) % (n_tasks + 2) >= n_tasks:
+            raise StoreUnavailable("power cut")
+        return run(store, task)
 
     return fail
 
 
-def test_items_are_refused_as_a_whole_when_one_of_the_last_is_known(store, project, monkeypatch):
+def test_a_duplicate_in_the_last_batch_rejects_all_items(store, project, monkeypatch):
     monkeypatch.setattr("ocelad.service.store.item_table.MAX_BATCH_ROWS", 2)
     more = some_items(6, "more ")
     known = ItemSet((*more.ids[:5], "item 0"), more.features, more.feature_names, more.scaling)
@@ -864,42 +907,40 @@ def test_items_are_refused_as_a_whole_when_one_of_the_last_is_known(store, proje
     assert store.add_items(project, more) == N_ITEMS + 6
 
 
-def test_a_commit_whose_answer_was_lost_is_recognized(store, project, monkeypatch):
+def test_a_commit_whose_confirmation_was_lost_is_recognized(store, project, monkeypatch):
     def losing(connection):
-        raise OSError("the answer was lost")
+        raise OSError("the confirmation was lost")
 
-    def lost_once(piece, connection):
-        last(piece, connection)
+    def lost_once(batch, connection):
+        last(batch, connection)
         monkeypatch.setattr(
-            store._writer, "_read_projects", lambda connection: (monkeypatch.undo(), losing(connection))
+            store._writer, "_load_projects", lambda connection: (monkeypatch.undo(), losing(connection))
         )
 
-    last = items_of_store.ItemBatch.insert_last
-    monkeypatch.setattr(items_of_store.ItemBatch, "insert_last", lost_once)
+    last = item_table.ItemBatch.insert_last
+    monkeypatch.setattr(item_table.ItemBatch, "insert_last", lost_once)
     assert store.add_items(project, some_items(3, "more ")) == N_ITEMS + 3
-    monkeypatch.setattr(items_of_store.ItemBatch, "insert_last", lost_once)
+    monkeypatch.setattr(item_table.ItemBatch, "insert_last", lost_once)
     assert store.create_project("new", "", some_items(), {}, "").n_items == N_ITEMS
     assert store.failure is None
 
 
 def test_sqlite_waits_for_the_disk(tmp_path):
-    """Also where an ordinary fsync does not, which is macOS."""
+    """Also on macOS, where an ordinary fsync does not."""
+    names = ("journal_mode", "synchronous", "fullfsync")
     with Store.open(tmp_path) as store:
         for engine in (store._database.writers, store._database.readers):
             with engine.connect() as connection:
-                asked = [
-                    connection.scalar(text(f"PRAGMA {name}")) for name in ("journal_mode", "synchronous", "fullfsync")
-                ]
-        assert asked == ["wal", 2, 1]
+                assert [connection.scalar(text(f"PRAGMA {name}")) for name in names] == ["wal", 2, 1]
 
 
-def test_each_level_of_a_new_folder_is_flushed(tmp_path, monkeypatch):
-    flushed = []
-    monkeypatch.setattr("ocelad.service.store.durable_files.fsync_folder", flushed.append)
+def test_each_level_of_a_new_folder_is_synced(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr("ocelad.service.store.durable_files.fsync_folder", synced.append)
     make_folder(tmp_path / "a" / "b" / "c")
-    assert set(flushed) == {tmp_path, tmp_path / "a", tmp_path / "a" / "b"}
+    assert set(synced) == {tmp_path, tmp_path / "a", tmp_path / "a" / "b"}
 
 
-def test_a_project_without_items_is_refused(store):
+def test_a_project_without_items_is_rejected(store):
     with pytest.raises(InvalidRequest, match="accepted: at least one"):
         store.create_project("none", "", some_items(0), {}, "")

@@ -9,7 +9,7 @@ Examples
     with Client("http://127.0.0.1:8765") as client:
         digits = client.project("digits")
         pair = digits.next_pair()
-        digits.compare(pair.left.id, pair.right.id, same=True, asked=pair.asked)
+        digits.compare(pair.left.id, pair.right.id, same=True, source=pair.source)
         metric = digits.metric()
 """
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from ocelad.service.wire import TAGS, Problem
+from ocelad.service.wire import TAGS, ErrorResponse
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -44,7 +44,7 @@ def checked(model: type[Model], **values: Any) -> Model:
 def refused(response: httpx.Response) -> ServiceError:
     """What an answer with a status of 400 or above says; its content must have been read."""
     try:
-        error = Problem.model_validate_json(response.content).error
+        error = ErrorResponse.model_validate_json(response.content).error
     except ValidationError:
         sentence = f"{response.url.host} answered with status {response.status_code}, and not as an ocelad service does"
         return ServiceError("not_the_service", sentence, response.status_code)

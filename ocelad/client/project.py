@@ -18,9 +18,9 @@ from ocelad.client.connection import Connection, Model
 from ocelad.client.errors import checked
 from ocelad.client.events import Event, follow
 from ocelad.metric import Metric
-from ocelad.service.entries import Answer, Asked
+from ocelad.service.entries import Answer, PairSource
 from ocelad.service.wire import (
-    Acknowledged,
+    Acknowledgement,
     ColumnValues,
     DistanceQuery,
     Distances,
@@ -43,7 +43,7 @@ from ocelad.service.wire import (
     ProjectInfo,
     Timeline,
     Undo,
-    Undone,
+    UndoResult,
 )
 
 
@@ -68,10 +68,12 @@ class Project:
 
     # Answers
 
-    def compare(self, left: str | int, right: str | int, same: bool | None, *, asked: Asked = "given") -> Acknowledged:
+    def compare(
+        self, left: str | int, right: str | int, same: bool | None, *, source: PairSource = "given"
+    ) -> Acknowledgement:
         """Say that two items are the same or not; None skips them. It is durable when this returns."""
-        new = _comparison(left, right, same, asked)
-        return self._post_once(Acknowledged, "comparisons", new, uuid4().hex)
+        new = _comparison(left, right, same, source)
+        return self._post_once(Acknowledgement, "comparisons", new, uuid4().hex)
 
     def compare_many(
         self, rows: Iterable[tuple[str | int, str | int, bool | None]], *, batch: int = 1000, key: str | None = None
@@ -96,13 +98,13 @@ class Project:
         remaining, count = iter(rows), 0
         while chunk := list(islice(remaining, batch)):
             new = [_comparison(left, right, same) for left, right, same in chunk]
-            self._post_once(Acknowledged, "comparisons", checked(NewComparisons, comparisons=new), f"{key}-{count}")
+            self._post_once(Acknowledgement, "comparisons", checked(NewComparisons, comparisons=new), f"{key}-{count}")
             count += len(chunk)
         return count
 
-    def undo(self, seq: int | None = None) -> Undone:
+    def undo(self, seq: int | None = None) -> UndoResult:
         """Have an answer count as never given: an entry of the log, or one's own last one that stands."""
-        return self._post_once(Undone, "undo", checked(Undo, seq=seq), uuid4().hex)
+        return self._post_once(UndoResult, "undo", checked(Undo, seq=seq), uuid4().hex)
 
     def history(self, after: int = 0) -> Iterator[LogEntry]:
         """The entries of the log that come after one, up to the last that there is."""
@@ -192,12 +194,12 @@ class Project:
     def export(
         self,
         path: str | PathLike[str],
-        what: Literal["comparisons", "log", "items"] = "comparisons",
+        content: Literal["comparisons", "log", "items"] = "comparisons",
         format: Literal["parquet", "jsonl"] | None = None,
     ) -> None:
         """Write the answers that stand, the whole log, or the items into a file, whole or not at all."""
         format = format or ("jsonl" if Path(path).suffix in (".jsonl", ".ndjson") else "parquet")
-        self._connection.download(f"{self._path}/export", Path(path), what=what, format=format)
+        self._connection.download(f"{self._path}/export", Path(path), content=content, format=format)
 
     def _get(self, model: type[Model], part: str, **params: Any) -> Model:
         return self._connection.get(model, f"{self._path}/{part}", **params)
@@ -214,8 +216,8 @@ def _answer(same: bool | None) -> Answer:
     return "skip" if same is None else "same" if same else "different"
 
 
-def _comparison(left: str | int, right: str | int, same: bool | None, asked: Asked = "given") -> NewComparison:
-    return checked(NewComparison, left=_id(left), right=_id(right), answer=_answer(same), asked=asked)
+def _comparison(left: str | int, right: str | int, same: bool | None, source: PairSource = "given") -> NewComparison:
+    return checked(NewComparison, left=_id(left), right=_id(right), answer=_answer(same), source=source)
 
 
 def _id(id: Any) -> Any:

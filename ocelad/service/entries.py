@@ -1,15 +1,15 @@
-"""Entries: what the log of a project holds, and the only thing that cannot be computed again."""
+"""Entries of a project's log: the only data of a service, besides the items, that cannot be recomputed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-#: What an entry says of two items. A skipped pair teaches nothing, and is not asked again.
+#: The answer about two items. A skipped pair is not learned from and not asked again.
 Answer: TypeAlias = Literal["same", "different", "skip"]
 Kind: TypeAlias = Literal["same", "different", "skip", "undo"]
-#: How the two came to be asked for: chosen actively, drawn at random, or brought by who answered.
-Asked: TypeAlias = Literal["active", "random", "given"]
+#: How the pair was selected: by the active choice, at random, or by the client.
+PairSource: TypeAlias = Literal["active", "random", "given"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,36 +19,36 @@ class NewEntry:
     Attributes
     ----------
     left, right : int
-        Positions of two items in the project, from 0; not the same one.
+        Positions of two different items in the project, from 0.
     answer : {"same", "different", "skip"}
-    asked : {"active", "random", "given"}
+    source : {"active", "random", "given"}
     """
 
     left: int
     right: int
     answer: Answer
-    asked: Asked = "given"
+    source: PairSource = "given"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of a project's log; never changed, never removed.
+    """An entry of a project's log; never changed or removed.
 
     Attributes
     ----------
     seq : int
-        Its number in the project: 1, 2, 3, ... without gaps, in the order in which entries became durable.
+        The number of the entry in the project: 1, 2, 3, ... without gaps, in the order of the commits.
     at : int
-        When, in milliseconds since 1970, UTC.
+        The time in milliseconds since 1970, UTC.
     kind : {"same", "different", "skip", "undo"}
     left, right : int
-        Positions of the items; of an undo, those of the entry that it undoes.
-    asked : {"active", "random", "given"}
-        Of an undo, as of the entry that it undoes.
-    who : str
+        Positions of the items; those of the undone entry for an undo.
+    source : {"active", "random", "given"}
+        That of the undone entry for an undo.
+    person : str
         Who answered; may be empty.
     undoes : int or None
-        Of an undo: the number of the entry that counts as never made from here on. None of all others.
+        The number of the undone entry for an undo; None for other kinds.
     """
 
     seq: int
@@ -56,6 +56,6 @@ class Entry:
     kind: Kind
     left: int
     right: int
-    asked: Asked
-    who: str
+    source: PairSource
+    person: str
     undoes: int | None = None

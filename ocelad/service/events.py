@@ -1,4 +1,4 @@
-"""Events: what happens in a project, as server-sent events that can be taken up again where they broke off."""
+"""Server-sent events of a project, which a client can resume at any entry."""
 
 from __future__ import annotations
 
@@ -11,66 +11,69 @@ from typing import Any
 from fastapi.sse import format_sse_event
 from starlette.concurrency import run_in_threadpool
 
+from ocelad.service import serialize
 from ocelad.service.served_project import ServedProject
 from ocelad.service.service import Service
 
-MOST_ENTRIES = 200
+MAX_ENTRIES = 200
 KEEP_ALIVE = 5.0
-# So many seconds a reader is believed to have the right to read before that is looked at again.
-ALLOWED_FOR = 2.0
-# Between two messages to one reader, so that any number of answers a second become ten messages.
+# Seconds between two checks of the reader's permission.
+PERMISSION_INTERVAL = 2.0
+# Seconds between two messages to one reader: at any rate of answers a reader gets at most ten messages a second.
 PAUSE = 0.1
 
 
-async def events(
-    service: Service, live: ServedProject, after: int | None, may_read: Callable[[], Awaitable[bool]]
+async def event_stream(
+    service: Service, project: ServedProject, after: int | None, may_read: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[bytes]:
-    """Messages for one reader, who has seen the log up to an entry; None: who begins at its end.
+    """Yield messages for a reader who has seen the log up to entry ``after``; None: start at the end of the log.
 
-    There is no queue per reader: each has a place in the log, and is sent what comes after it. So a slow reader costs
-    no memory, and one that was cut off names the last id that it has seen.
+    A reader has no queue but a position in the log. A slow reader thus costs no memory, and a disconnected one resumes
+    with the last id that it has seen.
     """
-    # Who has seen more than there is knows another log, such as one from before a backup was restored.
-    place = live.seq if after is None else min(after, live.seq)
-    live.people += 1
-    live.beacon.ring()
-    learned, n_items, people = live.view.seq, len(live.items), live.people
-    allowed_until = monotonic() + ALLOWED_FOR
+    # A reader who has seen more entries than exist knows another log, such as that before a restored backup.
+    position = project.seq if after is None else min(after, project.seq)
+    project.n_streams += 1
+    project.notifier.notify()
+    learned, n_items, n_streams = project.view.seq, len(project.items), project.n_streams
+    check_at = monotonic() + PERMISSION_INTERVAL
     try:
-        yield _message("hello", {"seq": live.seq, "learned": learned, "n_items": n_items, "people": people}, place)
+        state = {"seq": project.seq, "learned_seq": learned, "n_items": n_items, "people": n_streams}
+        yield _message("hello", state, position)
         while not service.stopping:
-            if monotonic() > allowed_until:
+            if monotonic() > check_at:
                 if not await may_read():
                     return
-                allowed_until = monotonic() + ALLOWED_FOR
+                check_at = monotonic() + PERMISSION_INTERVAL
             sent = False
-            entries = live.recent(place, MOST_ENTRIES)
+            entries = project.recent_entries(position, MAX_ENTRIES)
             if entries is None:
-                entries = await run_in_threadpool(live.entries, place, MOST_ENTRIES)
+                entries = await run_in_threadpool(project.entries, position, MAX_ENTRIES)
             if entries:
-                place = entries[-1].seq
-                yield _message("comparisons", {"entries": [live.told(entry).model_dump() for entry in entries]}, place)
+                position = entries[-1].seq
+                serialized = [serialize.log_entry(project, entry).model_dump() for entry in entries]
+                yield _message("comparisons", {"entries": serialized}, position)
                 sent = True
-            if n_items != len(live.items):
-                n_items = len(live.items)
+            if n_items != len(project.items):
+                n_items = len(project.items)
                 yield _message("items", {"n_items": n_items})
                 sent = True
-            view = live.view
+            view = project.view
             if view.seq != learned:
                 learned = view.seq
                 yield _message("learned", {"seq": learned, "n_answers": view.n_answers})
                 sent = True
-            if people != live.people:
-                people = live.people
-                yield _message("people", {"people": people})
+            if n_streams != project.n_streams:
+                n_streams = project.n_streams
+                yield _message("people", {"people": n_streams})
                 sent = True
             if sent:
                 await asyncio.sleep(PAUSE)
-            elif not await live.beacon.wait(KEEP_ALIVE):
-                yield b": still here\n\n"
+            elif not await project.notifier.wait(KEEP_ALIVE):
+                yield b": keep-alive\n\n"
     finally:
-        live.people -= 1
-        live.beacon.ring()
+        project.n_streams -= 1
+        project.notifier.notify()
 
 
 def _message(event: str, data: dict[str, Any], id: int | None = None) -> bytes:

@@ -1,4 +1,4 @@
-"""Exports: answers, the log and the items, piece by piece, as files that ``ocelad track`` reads."""
+"""Exports of answers, of the log and of items as files that ``ocelad track`` reads."""
 
 from __future__ import annotations
 
@@ -11,79 +11,87 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, Literal
 
-from ocelad.service import items as reading
+from ocelad.service import items as item_sets
+from ocelad.service import serialize
 from ocelad.service.entries import Entry
 from ocelad.service.served_project import ServedProject
 
-What = Literal["comparisons", "log", "items"]
-Format = Literal["parquet", "jsonl"]
-TYPES: dict[str, str] = {"parquet": "application/vnd.apache.parquet", "jsonl": "application/x-ndjson"}
-_PAGE, _BYTES = 5000, 2**18
+ExportContent = Literal["comparisons", "log", "items"]
+ExportFormat = Literal["parquet", "jsonl"]
+MEDIA_TYPES: dict[str, str] = {"parquet": "application/vnd.apache.parquet", "jsonl": "application/x-ndjson"}
+_PAGE, _CHUNK_BYTES = 5000, 2**18
 
 
-def chunks(live: ServedProject, what: What, format: Format) -> Iterator[bytes]:
-    """The file, in pieces; as the project is when it is asked for."""
-    if what == "items":
-        return _items(live, format)
-    tables = _entries(live, what)
-    return _parquet(tables) if format == "parquet" else _json_lines(tables)
+def export_chunks(project: ServedProject, content: ExportContent, format: ExportFormat) -> Iterator[bytes]:
+    """Yield the bytes of an export of the project's present state."""
+    if content == "items":
+        return _export_items(project, format)
+    tables = _entry_tables(project, content)
+    return _to_parquet(tables) if format == "parquet" else _to_json_lines(tables)
 
 
-def _items(live: ServedProject, format: Format) -> Iterator[bytes]:
+def _export_items(project: ServedProject, format: ExportFormat) -> Iterator[bytes]:
     with TemporaryDirectory() as folder:
         path = Path(folder, f"items.{format}")
-        reading.write_items(live.items, path)
+        item_sets.write_items(project.items, path)
         with open(path, "rb") as file:
-            yield from iter(partial(file.read, _BYTES), b"")
+            yield from iter(partial(file.read, _CHUNK_BYTES), b"")
 
 
-def _entries(live: ServedProject, what: What) -> Iterator[Any]:
-    """Tables of entries up to the one that is the last now, as of that one: what is undone later is not yet."""
+def _entry_tables(project: ServedProject, content: ExportContent) -> Iterator[Any]:
+    """Yield tables of the entries up to the present last one; later undos are ignored."""
     import pyarrow as pa
 
     schema = pa.schema(
-        [("id_a", pa.string()), ("id_b", pa.string()), ("similar", pa.string())]
-        + [("time", pa.timestamp("ms", tz="UTC")), ("who", pa.string()), ("asked", pa.string()), ("seq", pa.int64())]
-        + ([("undoes", pa.int64()), ("undone", pa.bool_())] if what == "log" else [])
+        [
+            ("id_a", pa.string()),
+            ("id_b", pa.string()),
+            ("similar", pa.string()),
+            ("time", pa.timestamp("ms", tz="UTC")),
+            ("person", pa.string()),
+            ("source", pa.string()),
+            ("seq", pa.int64()),
+        ]
+        + ([("undoes", pa.int64()), ("undone", pa.bool_())] if content == "log" else [])
     )
-    place, last = 0, live.seq
-    yield pa.Table.from_pylist([], schema=schema)  # the columns are there without a row, too
-    while place < last and (page := live.entries(place, min(_PAGE, last - place))):
-        place = page[-1].seq
-        rows = [_row(live, entry, last) for entry in page]
-        if what == "comparisons":
+    position, last = 0, project.seq
+    yield pa.Table.from_pylist([], schema=schema)  # an export without rows has columns, too
+    while position < last and (page := project.entries(position, min(_PAGE, last - position))):
+        position = page[-1].seq
+        rows = [_row(project, entry, last) for entry in page]
+        if content == "comparisons":
             rows = [row for row in rows if row["similar"] in ("same", "different") and not row["undone"]]
         yield pa.Table.from_pylist(rows, schema=schema)
 
 
-def _row(live: ServedProject, entry: Entry, last: int) -> dict[str, Any]:
-    told = live.told(entry, last)
+def _row(project: ServedProject, entry: Entry, last: int) -> dict[str, Any]:
+    serialized = serialize.log_entry(project, entry, last)
     return {
-        "id_a": told.left,
-        "id_b": told.right,
-        "similar": told.kind,
-        "time": datetime.fromtimestamp(told.at / 1000, UTC),
-        "who": told.who,
-        "asked": told.asked,
-        "seq": told.seq,
-        "undoes": told.undoes,
-        "undone": told.undone,
+        "id_a": serialized.left,
+        "id_b": serialized.right,
+        "similar": serialized.kind,
+        "time": datetime.fromtimestamp(serialized.at / 1000, UTC),
+        "person": serialized.person,
+        "source": serialized.source,
+        "seq": serialized.seq,
+        "undoes": serialized.undoes,
+        "undone": serialized.undone,
     }
 
 
-def _parquet(tables: Iterator[Any]) -> Iterator[bytes]:
+def _to_parquet(tables: Iterator[Any]) -> Iterator[bytes]:
     import pyarrow.parquet as pq
 
     first = next(tables)
-    with TemporaryFile() as file:  # its end tells where the parts are: it is not sent before it is whole
+    with TemporaryFile() as file:  # the index of a Parquet file is at its end: it is sent once it is complete
         with pq.ParquetWriter(file, first.schema) as writer:
             for table in chain([first], tables):
                 writer.write_table(table)
         file.seek(0)
-        yield from iter(partial(file.read, _BYTES), b"")
+        yield from iter(partial(file.read, _CHUNK_BYTES), b"")
 
 
-def _json_lines(tables: Iterator[Any]) -> Iterator[bytes]:
+def _to_json_lines(tables: Iterator[Any]) -> Iterator[bytes]:
     for table in tables:
         rows = table.to_pylist()
         yield "".join(json.dumps(row, default=datetime.isoformat, ensure_ascii=False) + "\n" for row in rows).encode()

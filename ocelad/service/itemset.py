@@ -1,4 +1,4 @@
-"""ItemSet: the items of a project, as they are learned from and as they are shown."""
+"""The items of a project: features, scaling, texts, pictures and other columns."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 
 from ocelad._typing import Floats
 
-Shown: TypeAlias = Literal["picture", "text", "features"]
-Field: TypeAlias = str | float | int | bool | None
+Display: TypeAlias = Literal["picture", "text", "features"]
+FieldValue: TypeAlias = str | float | int | bool | None
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """What features are multiplied by before anything is learned, so that one step size suits any data.
+    """Factors that the features are multiplied by before learning, so that one step size suits any data.
 
-    Differences of points are all that is learned from, so that no centre is taken off. Fixed when the project is made:
-    items that come later are scaled by the same numbers.
+    Only differences of points are learned from, so that centering would have no effect. The factors are fixed when the
+    project is created; later items are scaled by the same factors.
 
     Attributes
     ----------
     kind : {"features", "all", "none"}
-        Whether each feature has a factor of its own (tables), or all have one (pictures), or none.
+        One factor per feature (tables), one factor for all features (pictures), or no scaling.
     factors : array of shape (n_features,)
     """
 
@@ -34,49 +34,49 @@ class Scaling:
 
 @dataclass(frozen=True)
 class ItemSet:
-    """Items in a fixed order; an item's position in it is what the log names.
+    """Items in a fixed order; the log refers to an item by its position.
 
     Attributes
     ----------
     ids : tuple of str
-        Each once; 1 to 200 characters.
+        Unique; 1 to 200 characters.
     features : float64 array of shape (n_items, n_features)
-        As they came, in their own units; finite.
+        Finite, in their own units.
     feature_names : tuple of str
     scaling : Scaling
-    shown : {"picture", "text", "features"}
-        What a person is shown of an item.
+    display : {"picture", "text", "features"}
+        How an item is displayed.
     text : sequence of str, or None
-        One text per item, where texts are shown.
+        One text per item if texts are displayed.
     pictures : sequence of bytes, or None
-        One PNG per item, where pictures are shown.
+        One PNG per item if pictures are displayed.
     fields : dict of str to list
-        More columns of the data, by name, one value per item: what the page colours by and tells of an item. They are
-        not learned from.
+        Further columns by name, one value per item. They are displayed and can colour the map, but are not learned
+        from.
     """
 
     ids: tuple[str, ...]
     features: Floats
     feature_names: tuple[str, ...]
     scaling: Scaling
-    shown: Shown = "features"
+    display: Display = "features"
     text: Sequence[str] | None = None
     pictures: Sequence[bytes] | None = None
-    fields: dict[str, list[Field]] = field(default_factory=dict)
+    fields: dict[str, list[FieldValue]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
     def points(self) -> Floats:
-        """The scaled features, which the metric is learned on."""
+        """The scaled features, on which the metric is learned."""
         return np.asarray(self.features * self.scaling.factors)
 
     def metadata(self) -> dict[str, Any]:
-        """What is the same for all items, as JSON can hold it."""
+        """Return what all items share, as JSON types; the keys are those of the database."""
         return {
             "feature_names": list(self.feature_names),
             "scaling": {"kind": self.scaling.kind, "factors": self.scaling.factors.tolist()},
-            "shown": self.shown,
+            "shown": self.display,
             "fields": list(self.fields),
         }

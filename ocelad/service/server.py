@@ -1,4 +1,4 @@
-"""Run the app: bind, say where, serve until told to stop."""
+"""The server process: bind a socket and serve the application until a signal."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from types import FrameType
 import uvicorn
 
 from ocelad.service.app import create_app
-from ocelad.service.security import SlowHeaders
+from ocelad.service.security import LimitedHttpProtocol
 from ocelad.service.service import Service
 from ocelad.service.settings import Settings
 
-# How long a thread that learns may keep the interpreter from one that answers; ten times less than usual.
+# The longest time that a learning thread may hold the interpreter before a request; a tenth of Python's default.
 _SWITCH_SECONDS = 0.0005
 
 
 class Server(uvicorn.Server):
-    """Serves the app of a service until SIGINT or SIGTERM, or ``stop``; then what is at hand is finished and saved.
+    """Serves the application of a service until SIGINT, SIGTERM or ``stop``; running requests are finished first.
 
     Parameters
     ----------
     service : Service
-        It is closed at the end.
-    started : callable
-        Called once requests are taken.
+        Closed at the end.
+    on_start : callable
+        Called once the server accepts requests.
     """
 
-    def __init__(self, service: Service, started: Callable[[], None]) -> None:
+    def __init__(self, service: Service, on_start: Callable[[], None]) -> None:
         settings = service.settings
         super().__init__(
             uvicorn.Config(
                 create_app(service),
-                http=SlowHeaders.within(settings.header_timeout),
+                http=LimitedHttpProtocol.with_header_timeout(settings.header_timeout),
                 ws="none",
                 log_config=None,
                 access_log=False,
@@ -47,28 +47,28 @@ class Server(uvicorn.Server):
                 backlog=1024,
             )
         )
-        self._service, self._tell = service, started
+        self._service, self._on_start = service, on_start
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         sys.setswitchinterval(_SWITCH_SECONDS)
         gc.collect()
-        gc.freeze()  # what is here now stays: to look through it again and again would hold up requests
+        gc.freeze()  # the objects of the start live as long as the process: scanning them again would delay requests
         await super().startup(sockets)
-        self._tell()
+        self._on_start()
 
     def stop(self) -> None:
-        """Take no more requests, and end; from any thread."""
-        self._service.stop()  # streams of events have no end of their own
+        """Stop accepting requests and shut down; may be called from any thread."""
+        self._service.stop()  # event streams do not end by themselves
         self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        # Not uvicorn's own, which raises the signal again in the end: being told to stop is no failure.
+        # Uvicorn's own handler raises the signal again at the end, as if being stopped were a failure.
         self.force_exit = self.should_exit and sig == SIGINT
         self.stop()
 
 
-def bound(settings: Settings) -> tuple[socket.socket, Settings]:
-    """A socket that listens where the settings say, and the settings with its port, where they leave it open."""
+def bind_socket(settings: Settings) -> tuple[socket.socket, Settings]:
+    """Return a socket bound as the settings say, and the settings with its port if theirs is 0."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -77,6 +77,6 @@ def bound(settings: Settings) -> tuple[socket.socket, Settings]:
     except OSError as error:
         listening.close()
         reason = error.strerror or str(error)
-        hint = "; --port says another" if error.errno in (EADDRINUSE, EACCES) else ""
-        raise OSError(f"cannot listen at {settings.host} port {settings.port}: {reason}{hint}") from None
+        hint = "; choose another with --port" if error.errno in (EADDRINUSE, EACCES) else ""
+        raise OSError(f"cannot listen on {settings.host} port {settings.port}: {reason}{hint}") from None
     return listening, settings.model_copy(update={"port": listening.getsockname()[1]})

@@ -1,4 +1,4 @@
-"""What goes over the wire: the JSON of the HTTP API, as the routes, the client and the API's description know it."""
+"""The JSON models of the HTTP API, which the routes, the client and the OpenAPI description share."""
 
 from __future__ import annotations
 
@@ -6,184 +6,184 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from ocelad.service.entries import Answer, Asked, Kind
+from ocelad.service.entries import Answer, Kind, PairSource
 
-MOST_AT_ONCE = 10_000
+MAX_BATCH_SIZE = 10_000
 Id = Annotated[str, Field(min_length=1, max_length=200)]
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="Small letters, digits, - and _")]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="Lowercase letters, digits, - and _")]
 Seq = Annotated[int, Field(ge=0, le=2**53)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
-Right = Literal["read", "answer", "admin"]
+Permission = Literal["read", "answer", "admin"]
 UploadFormat = Literal["csv", "jsonl", "parquet"]
-#: What tells the kinds of a body apart that may be of several; pydantic puts them into places, where nobody wants them.
+#: Tags of the union types. Pydantic puts them into the locations of errors, from where they are removed again.
 ONE, MANY, BY_ID, BY_FEATURES = TAGS = ("<one>", "<many>", "<id>", "<features>")
 
 
-class Sent(BaseModel):
-    """What a client sends: nothing that is not known, and nothing read as something else."""
+class RequestModel(BaseModel):
+    """Base class of request bodies: unknown fields are rejected and types are not converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Told(BaseModel):
-    """What the service tells."""
+class ResponseModel(BaseModel):
+    """Base class of response bodies."""
 
     model_config = ConfigDict(frozen=True)
 
 
-class ErrorDetail(Told):
-    code: str  # a word for programs, such as "not_found"
+class ErrorDetail(ResponseModel):
+    code: str  # a constant for programs, such as "not_found"
     message: str  # one sentence for people: what was wrong, where, and what is accepted
-    where: str | None = None  # such as "body.comparisons.3.left"
+    where: str | None = None  # the location in the request, such as "body.comparisons.3.left"
 
 
-class Problem(Told):
-    """Every answer with a status of 400 or above."""
+class ErrorResponse(ResponseModel):
+    """The body of every response with a status of 400 or above."""
 
     error: ErrorDetail
 
 
-class Column(Told):
-    """A column of the data that is not learned from, to colour by."""
+class Column(ResponseModel):
+    """A column of the data that is not learned from and that the map can be coloured by."""
 
     name: str
     kind: Literal["number", "category"]
 
 
-class ProjectInfo(Told):
+class ProjectInfo(ResponseModel):
     id: str
     title: str
     created_at: int  # milliseconds since 1970, UTC
     n_items: int
     feature_names: list[str]
-    shown: Literal["picture", "text", "features"]
+    display: Literal["picture", "text", "features"]  # how an item is displayed
     columns: list[Column]
-    seq: int  # of the last entry in the log
-    learned: int  # up to which entry the metric has learned
-    n_answers: int  # same or different, and not undone
-    right: Right  # what the caller may do
+    seq: int  # the last entry in the log
+    learned_seq: int  # the last entry that the metric has learned from
+    n_answers: int  # answers "same" or "different" that are not undone
+    permission: Permission  # of the caller
 
 
-class ProjectList(Told):
+class ProjectList(ResponseModel):
     projects: list[ProjectInfo]
 
 
-class Item(Told):
+class Item(ResponseModel):
     id: str
     position: int
     text: str | None
-    picture: str | None  # the address of a PNG, on this server
-    features: dict[str, float]  # empty in lists; all of them of a single item, unless there are more than 100
+    picture: str | None  # the path of a PNG on this server
+    features: dict[str, float]  # empty in lists, and for items with more than 100 features
     fields: dict[str, str | float | bool | None]
 
 
-class ItemPage(Told):
+class ItemPage(ResponseModel):
     items: list[Item]
-    next: int | None  # what to ask for with after=; None: that was all
+    next: int | None  # the value of after= for the next page; None: this is the last page
 
 
-class NewItem(Sent):
+class NewItem(RequestModel):
     id: Id
     features: list[Number]
     text: str | None = None
     fields: dict[str, str | float | bool | None] = {}
 
 
-class NewItems(Sent):
-    items: Annotated[list[NewItem], Field(min_length=1, max_length=MOST_AT_ONCE)]
+class NewItems(RequestModel):
+    items: Annotated[list[NewItem], Field(min_length=1, max_length=MAX_BATCH_SIZE)]
 
 
-class ItemsAdded(Told):
+class ItemsAdded(ResponseModel):
     n_added: int
     n_items: int
 
 
-class NewComparison(Sent):
+class NewComparison(RequestModel):
     left: Id
     right: Id
     answer: Answer
-    asked: Asked = "given"
+    source: PairSource = "given"
 
 
-class NewComparisons(Sent):
-    """One, or many at once: all of them are kept, in their order, or none."""
+class NewComparisons(RequestModel):
+    """A batch of comparisons, stored in order, all or none."""
 
-    comparisons: Annotated[list[NewComparison], Field(min_length=1, max_length=MOST_AT_ONCE)]
+    comparisons: Annotated[list[NewComparison], Field(min_length=1, max_length=MAX_BATCH_SIZE)]
 
 
-def _one_or_many(sent: Any) -> str:
-    many = "comparisons" in sent if isinstance(sent, dict) else isinstance(sent, NewComparisons)
+def _one_or_many(body: Any) -> str:
+    many = "comparisons" in body if isinstance(body, dict) else isinstance(body, NewComparisons)
     return MANY if many else ONE
 
 
-#: What is wrong is told of the kind that was meant, and not of both.
+#: The discriminator limits validation errors to the type that the client meant.
 OneOrMany: TypeAlias = Annotated[
     Annotated[NewComparison, Tag(ONE)] | Annotated[NewComparisons, Tag(MANY)], Discriminator(_one_or_many)
 ]
 
 
-class Acknowledged(Told):
-    """These are durable now: they outlive a kill of the server and a power cut."""
+class Acknowledgement(ResponseModel):
+    """The entries are durable: they survive a kill of the server and a power cut."""
 
-    first: int  # seq of the first of them
+    first: int  # the number of the first entry
     last: int
-    repeated: bool  # the idempotency key was known: they were kept before, not twice
+    repeated: bool  # the idempotency key was known, so that the entries were not stored a second time
 
 
-class Undo(Sent):
-    seq: Annotated[int, Field(ge=1, le=2**53)] | None = None  # None: the caller's last answer that stands
+class Undo(RequestModel):
+    seq: Annotated[int, Field(ge=1, le=2**53)] | None = None  # None: the person's last answer that is not undone
 
 
-class LogEntry(Told):
+class LogEntry(ResponseModel):
     seq: int
-    at: int
+    at: int  # milliseconds since 1970, UTC
     kind: Kind
     left: str
     right: str
-    asked: Asked
-    who: str
+    source: PairSource
+    person: str
     undoes: int | None
     undone: bool  # by a later entry
 
 
-class Undone(Told):
-    seq: int  # of the undo
-    entry: LogEntry  # what was undone
+class UndoResult(ResponseModel):
+    seq: int  # the number of the undo
+    entry: LogEntry  # the entry that was undone
     repeated: bool
 
 
-class HistoryPage(Told):
+class HistoryPage(ResponseModel):
     entries: list[LogEntry]
-    next: int | None  # what to ask for with after=; None: that was all
+    next: int | None  # the value of after= for the next page; None: this is the last page
 
 
-class FeatureShare(Told):
+class FeatureShare(ResponseModel):
     name: str
     weight: float  # per unit of the feature, squared
-    share: float  # of the spread of the items under the metric; all of them sum to 1
-    before: float  # the share that it would have if nothing had been learned
+    share: float  # of the spread of the items under the metric; the shares of all features sum to 1
+    initial_share: float  # the share before any answer was learned from
 
 
-class ScaleShare(Told):
-    length: int  # of its intervals, in answers
-    share: float  # in the metric; all of them sum to 1
+class ScaleShare(ResponseModel):
+    length: int  # of the scale's intervals, in answers
+    share: float  # in the metric; the shares of all scales sum to 1
 
 
-class MetricInfo(Told):
-    """The metric now, on the features in their own units."""
+class MetricInfo(ResponseModel):
+    """The current metric on the features in their own units."""
 
-    seq: int  # up to which entry it has learned
+    seq: int  # the last entry that the metric has learned from
     n_answers: int
     n_features: int
-    threshold: float  # two items at most this far apart are the same
-    spectrum: list[float] | None  # the largest eigenvalues, at most 20, where asked for
-    features: list[FeatureShare]  # the heaviest first, at most 100
+    threshold: float  # items up to this distance are predicted to be the same
+    spectrum: list[float] | None  # the largest eigenvalues, at most 20; on request
+    features: list[FeatureShare]  # the largest shares first, at most 100
     scales: list[ScaleShare]  # the shortest first
-    matrix: list[list[float]] | None  # where asked for
+    matrix: list[list[float]] | None  # on request
 
 
-def _id_or_features(sent: Any) -> str:
-    return BY_FEATURES if isinstance(sent, list) else BY_ID
+def _id_or_features(point: Any) -> str:
+    return BY_FEATURES if isinstance(point, list) else BY_ID
 
 
 Point = Annotated[
@@ -192,105 +192,105 @@ Point = Annotated[
 ]
 
 
-class PointPair(Sent):
-    left: Point  # an item's id, or features in their own units
+class PointPair(RequestModel):
+    left: Point  # the id of an item, or features in their own units
     right: Point
 
 
-class DistanceQuery(Sent):
-    pairs: Annotated[list[PointPair], Field(min_length=1, max_length=MOST_AT_ONCE)]
+class DistanceQuery(RequestModel):
+    pairs: Annotated[list[PointPair], Field(min_length=1, max_length=MAX_BATCH_SIZE)]
 
 
-class Distances(Told):
+class Distances(ResponseModel):
     seq: int
     threshold: float
     distances: list[float]
     similar: list[bool]
 
 
-class EmbedQuery(Sent):
-    points: Annotated[list[Point], Field(min_length=1, max_length=MOST_AT_ONCE)]
+class EmbedQuery(RequestModel):
+    points: Annotated[list[Point], Field(min_length=1, max_length=MAX_BATCH_SIZE)]
     n_components: Annotated[int, Field(ge=1, le=1000)] = 2
 
 
-class Embedding(Told):
+class Embedding(ResponseModel):
     seq: int
-    places: list[list[float]]
+    coordinates: list[list[float]]
 
 
-class Neighbor(Told):
+class Neighbor(ResponseModel):
     item: Item
     distance: float
     similar: bool
 
 
-class Neighbors(Told):
+class Neighbors(ResponseModel):
     seq: int
     item: Item
     threshold: float
     neighbors: list[Neighbor]  # the nearest first
 
 
-class Difference(Told):
+class Difference(ResponseModel):
     feature: str
     left: float
     right: float
-    share: float  # of the squared difference between the two scaled items; those of all features sum to 1
+    share: float  # of the squared distance between the scaled items; the shares of all features sum to 1
 
 
-class NextPair(Told):
+class NextPair(ResponseModel):
     seq: int
     left: Item
     right: Item
-    asked: Asked
-    why: str  # one sentence for people
+    source: PairSource
+    reason: str  # why this pair was chosen; one sentence for people
     distance: float
     threshold: float
     differences: list[Difference]  # the largest first, at most 12
 
 
-class ItemMap(Told):
-    """All items in the plane; arrays as base64 of little-endian bytes, in the order of positions."""
+class ItemMap(ResponseModel):
+    """All items in the plane, in the order of their positions; arrays are base64 of little-endian bytes."""
 
     seq: int
     n_items: int
     xy: str  # float32: x0, y0, x1, y1, ...
-    clusters: str | None  # uint8, one per item, where asked for; the numbers stay as alike as can be over time
+    clusters: str | None  # uint8, one per item; on request. Numbers are matched to those of the previous clustering.
 
 
-class ColumnValues(Told):
+class ColumnValues(ResponseModel):
     name: str
     kind: Literal["number", "category"]
-    categories: list[str] | None  # of a category: its values, the most frequent first
-    values: list[float | None]  # numbers, or places in categories
+    categories: list[str] | None  # the most frequent first; None for numbers
+    values: list[float | None]  # numbers, or indices into categories
 
 
-class Honest(Told):
-    """How often the metric was right on pairs that were drawn at random, each before it was learned from."""
+class RandomPairAccuracy(ResponseModel):
+    """How many pairs that were drawn at random the metric predicted correctly before it learned from them."""
 
     n: int
-    right: int
+    n_correct: int
 
 
-class Timeline(Told):
-    """What happened along the answers that stand; lists of one length, a row each."""
+class Timeline(ResponseModel):
+    """The course of learning over the answers that are not undone; lists of equal length, one value per row."""
 
     seq: int
-    answers: list[int]  # how many answers, up to the end of the row
-    loss: list[float]  # mean over the row; each answer was judged before it was learned from
-    right: list[float]  # the share that was judged right
-    moved: list[float]  # how far the metric moved per answer, relative to its size
+    n_answers: list[int]  # the number of answers up to the end of the row
+    loss: list[float]  # the mean of the row; each answer was predicted before it was learned from
+    accuracy: list[float]  # the share of correct predictions
+    drift: list[float]  # the change of the metric per answer, relative to its size
     scales: list[int]  # interval lengths
     shares: list[list[float]]  # one list per scale
-    honest: Honest
+    random_pairs: RandomPairAccuracy
 
 
-class Health(Told):
+class Health(ResponseModel):
     status: Literal["ok"]
     version: str
 
 
-class Readiness(Told):
+class Readiness(ResponseModel):
     status: Literal["ready", "starting", "failing", "stopping"]
     reason: str | None
-    behind: dict[str, int]  # by project: how many durable entries have not been learned from yet
+    backlog: dict[str, int]  # by project: the number of durable entries that have not been learned from yet

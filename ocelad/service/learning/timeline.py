@@ -8,22 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
-from ocelad.ensemble.schedule import MOST_SCALES
-from ocelad.estimators import file_tracking
+from ocelad.ensemble.schedule import MAX_SCALES
+from ocelad.estimators import stream_statistics
 from ocelad.learners.comid import LossName
 from ocelad.metric import Metric
-from ocelad.service import wire
 
 # A row for each of the first so many answers; then half as many rows as that for every doubling of their number.
 EACH = 512
-_ANSWERS, _LOSS, _RIGHT, _MOVED, _SHARES = 0, 1, 2, 3, 4
-# Digits of what is told: more than a picture can show.
-_DIGITS = 6
+_SHARES = 4  # the first column of the shares
 
 
 def next_row_end(n_answers: int) -> int:
@@ -44,6 +41,16 @@ def next_row_end(n_answers: int) -> int:
 def _row_length(n_answers: int) -> int:
     """Of the rows around so many answers; a power of two."""
     return 1 << max(0, (n_answers - 1).bit_length() - EACH.bit_length() + 1)
+
+
+class TimelineColumns(NamedTuple):
+    """The columns of a timeline; ``shares`` has one row per scale."""
+
+    n_answers: Floats
+    loss: Floats
+    accuracy: Floats
+    drift: Floats
+    shares: Floats
 
 
 @dataclass(frozen=True)
@@ -73,19 +80,11 @@ class Timeline:
         width = _SHARES + len(self.lengths)
         return np.array([row[:width] for row in self.rows]).reshape(len(self.rows), width)
 
-    def to_wire(self, seq: int) -> wire.Timeline:
-        """As JSON, up to an entry of the log."""
-        table = self.table.round(_DIGITS)
-        return wire.Timeline(
-            seq=seq,
-            answers=table[:, _ANSWERS].astype(int).tolist(),
-            loss=table[:, _LOSS].tolist(),
-            right=table[:, _RIGHT].tolist(),
-            moved=table[:, _MOVED].tolist(),
-            scales=list(self.lengths),
-            shares=table[:, _SHARES:].T.tolist(),
-            honest=wire.Honest(n=self.n_honest, right=self.honest_right),
-        )
+    def columns(self) -> TimelineColumns:
+        """The columns of the table."""
+        table = self.table
+        n_answers, loss, accuracy, drift = table[:, :_SHARES].T
+        return TimelineColumns(n_answers, loss, accuracy, drift, table[:, _SHARES:].T)
 
 
 @dataclass
@@ -107,8 +106,8 @@ class Recording:
     @classmethod
     def begun(cls, metric: Metric, loss: LossName) -> Self:
         """Before the first answer."""
-        directions = file_tracking.directions(metric.n_features)
-        return cls(loss, directions, metric.times(directions), [])
+        directions = stream_statistics.probe_directions(metric.n_features)
+        return cls(loss, directions, metric.matmul(directions), [])
 
     def copy(self) -> Self:
         """One that goes on by itself; whole rows are never changed."""
@@ -116,7 +115,7 @@ class Recording:
 
     def add(self, y: Floats, margins: Floats, random: np.ndarray) -> None:
         """Some answers, at most up to the end of the row, with the margins that they were judged with before."""
-        losses, right = file_tracking.judged(y, margins, self.loss)
+        losses, right = stream_statistics.score_margins(y, margins, self.loss)
         # One after the other: NumPy's sum would depend on how many come at a time.
         self.loss_in_row = float(np.add.accumulate([self.loss_in_row, *losses])[-1])
         self.right_in_row += int(right.sum())
@@ -127,31 +126,31 @@ class Recording:
 
     def end_row(self, metric: Metric, shares: Floats) -> None:
         """The row is whole, and this is what is played after it."""
-        applied = metric.times(self.directions)
+        applied = metric.matmul(self.directions)
         self.rows.append(self._row(applied, shares))
         self.before = applied
         self.n_in_row, self.loss_in_row, self.right_in_row = 0, 0.0, 0
 
     def timeline(self, metric: Metric, shares: Floats, lengths: tuple[int, ...]) -> Timeline:
         """What there is, with the row that is not whole yet."""
-        more = [self._row(metric.times(self.directions), shares)] if self.n_in_row else []
+        more = [self._row(metric.matmul(self.directions), shares)] if self.n_in_row else []
         return Timeline((*self.rows, *more), lengths, self.n_honest, self.honest_right)
 
     def _row(self, applied: Floats, shares: Floats) -> Floats:
-        row = np.zeros(_SHARES + MOST_SCALES)
+        row = np.zeros(_SHARES + MAX_SCALES)
         n = self.n_in_row
         row[:_SHARES] = (
             self.n_answers,
             self.loss_in_row / n,
             self.right_in_row / n,
-            file_tracking.moved(self.before, applied) / n,
+            stream_statistics.relative_change(self.before, applied) / n,
         )
         row[_SHARES : _SHARES + len(shares)] = shares
         return row
 
     def state(self) -> tuple[Arrays, Metadata]:
         """All of it as arrays and values that JSON can hold."""
-        rows = np.array(self.rows).reshape(len(self.rows), _SHARES + MOST_SCALES)
+        rows = np.array(self.rows).reshape(len(self.rows), _SHARES + MAX_SCALES)
         metadata = {name: getattr(self, name) for name in _COUNTS}
         return {"rows": rows, "before": self.before}, {**metadata, "loss_in_row": self.loss_in_row}
 
@@ -159,7 +158,7 @@ class Recording:
         """One of the same kind that goes on from what ``state`` gave; checked."""
         rows, before = arrays["rows"], arrays["before"]
         counts: dict[str, Any] = {name: int(metadata[name]) for name in _COUNTS}
-        if rows.ndim != 2 or rows.shape[1] != _SHARES + MOST_SCALES or before.shape != self.before.shape:
+        if rows.ndim != 2 or rows.shape[1] != _SHARES + MAX_SCALES or before.shape != self.before.shape:
             raise ValueError(f"its timeline has the shapes {rows.shape} and {before.shape}")
         if not np.isfinite(rows).all() or not np.isfinite(before).all() or min(counts.values()) < 0:
             raise ValueError("its timeline holds what is not a finite number, or counts below 0")

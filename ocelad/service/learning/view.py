@@ -107,10 +107,10 @@ class View:
     @cached_property
     def metric_of_features(self) -> Metric:
         """The same metric on features in their own units: with S the factors of the scaling, ``S M S``."""
-        factors, held = self.items.scaling.factors, self.metric.held()
+        factors, held = self.items.scaling.factors, self.metric.arrays()
         threshold, round = self.metric.threshold, self.metric.round
         if "matrix" in held:
-            return Metric.trusted(np.outer(factors, factors) * held["matrix"], threshold, round)
+            return Metric.from_trusted_matrix(np.outer(factors, factors) * held["matrix"], threshold, round)
         same = (factors == factors[0]).all()
         squares = np.square(factors[0]) if same else np.square(factors)
         return Metric.low_rank(held["diagonal"] * squares, held["rows"] * factors, held["scales"], threshold, round)
@@ -118,7 +118,7 @@ class View:
     @cached_property
     def spectrum(self) -> Floats:
         """The largest eigenvalues of ``metric_of_features``, at most 20. Slow for many features."""
-        return self.metric_of_features.spectrum(_MOST_EIGENVALUES)
+        return self.metric_of_features.eigenvalues(_MOST_EIGENVALUES)
 
     @cached_property
     def summary(self) -> Summary:

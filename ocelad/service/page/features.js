@@ -15,7 +15,7 @@ export class FeaturesView {
 
   constructor(project, frame, hint) {
     [this.#frame, this.#hint] = [frame, hint];
-    this.#grid = project.shown === "picture" ? gridOf(project.feature_names) : null;
+    this.#grid = project.display === "picture" ? gridOf(project.feature_names) : null;
   }
 
   update({ features, n_answers: answers }) {
@@ -34,7 +34,7 @@ export class FeaturesView {
       this.#frame.replaceChildren(bars);
       return;
     }
-    const top = Math.max(...this.#features.flatMap(({ share, before }) => [share, before]), 1e-300);
+    const top = Math.max(...this.#features.flatMap(({ share, initial_share }) => [share, initial_share]), 1e-300);
     const list = element(
       "details",
       {},
@@ -47,7 +47,7 @@ export class FeaturesView {
       element(
         "div",
         { class: "heat-maps" },
-        this.#heatMap("Before learning", "before", top),
+        this.#heatMap("Before learning", "initial_share", top),
         this.#heatMap("Now", "share", top),
       ),
       list,
@@ -56,8 +56,8 @@ export class FeaturesView {
 
   #bars() {
     const shown = this.#features.slice(0, MOST_BARS);
-    const top = Math.max(...shown.flatMap(({ share, before }) => [share, before]), 1e-300);
-    const rows = shown.map(({ name, share, before }) => {
+    const top = Math.max(...shown.flatMap(({ share, initial_share }) => [share, initial_share]), 1e-300);
+    const rows = shown.map(({ name, share, initial_share }) => {
       const bar = element(
         "span",
         { class: "bar wide", "aria-hidden": "true" },
@@ -65,17 +65,17 @@ export class FeaturesView {
         element("span", { class: "before" }),
       );
       bar.children[0].style.width = `${(100 * share) / top}%`;
-      bar.children[1].style.left = `${(100 * before) / top}%`;
+      bar.children[1].style.left = `${(100 * initial_share) / top}%`;
       return element(
         "li",
-        { title: `${name}: ${percent(share)} now, ${percent(before)} before learning` },
+        { title: `${name}: ${percent(share)} now, ${percent(initial_share)} before learning` },
         element("span", { class: "feature-name" }, name),
         bar,
         element(
           "span",
           { class: "feature-share" },
           percent(share),
-          element("span", { class: "for-ears" }, ` now, ${percent(before)} before learning`),
+          element("span", { class: "for-ears" }, ` now, ${percent(initial_share)} before learning`),
         ),
       );
     });

@@ -13,8 +13,8 @@ const MOST_FEATURES = 100;
 /** The elements that show a pair; pictures are loaded before they are returned, so that nothing flickers. */
 export async function pairElements(pair, project, path, api) {
   const items = [pair.left, pair.right];
-  if (project.shown === "picture") return pictureCards(items, pair, project, api);
-  if (project.shown === "text") return textCards(items);
+  if (project.display === "picture") return pictureCards(items, pair, project, api);
+  if (project.display === "text") return textCards(items);
   return [featureTable(items, pair, project, path, api)];
 }
 

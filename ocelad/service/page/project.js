@@ -66,7 +66,7 @@ export class ProjectPage {
   }
 
   get mayAnswer() {
-    return this.#project.right !== "read";
+    return this.#project.permission !== "read";
   }
 
   run() {
@@ -136,16 +136,16 @@ export class ProjectPage {
     document.body.dataset.learned = String(Math.min(map.seq, timeline.seq, metric.seq));
   }
 
-  #figures({ n_answers }, { answers, right, honest }) {
+  #figures({ n_answers }, { n_answers: answers, accuracy, random_pairs: random }) {
     byId("n-answers").textContent = n_answers.toLocaleString("en");
     let [judged, rightOnes] = [0, 0];
     for (let row = answers.length - 1; row >= 0 && judged < LATELY; row--) {
       const n = answers[row] - (answers[row - 1] ?? 0);
-      [judged, rightOnes] = [judged + n, rightOnes + n * right[row]];
+      [judged, rightOnes] = [judged + n, rightOnes + n * accuracy[row]];
     }
     byId("right-lately").textContent = judged ? `${Math.round(rightOnes)} of ${judged}` : "–";
-    const share = honest.n >= ENOUGH_FOR_PERCENT ? percent(honest.right / honest.n) : honest.right;
-    byId("right-honest").textContent = honest.n ? `${share} of ${honest.n}` : "–";
+    const share = random.n >= ENOUGH_FOR_PERCENT ? percent(random.n_correct / random.n) : random.n_correct;
+    byId("right-honest").textContent = random.n ? `${share} of ${random.n}` : "–";
   }
 
   #wait() {
@@ -167,10 +167,10 @@ export class ProjectPage {
     this.#mayPress(true);
     const frame = byId("pair");
     frame.replaceChildren(...elements);
-    frame.dataset.shown = this.#project.shown;
+    frame.dataset.shown = this.#project.display;
     frame.removeAttribute("aria-busy");
     byId("mark-choice").hidden = !frame.querySelector("mark, .difference");
-    byId("why").textContent = pair.why;
+    byId("why").textContent = pair.reason;
     byId("no-question").hidden = true;
     frame.hidden = false;
     this.#map.pair = [pair.left.position, pair.right.position];
@@ -233,10 +233,10 @@ export class ProjectPage {
   #entries(entries) {
     this.#setSeq(entries.at(-1).seq);
     document.body.dataset.heard = String(Number(document.body.dataset.heard) + entries.length);
-    for (const { who, at } of entries) {
+    for (const { person, at } of entries) {
       // Where there are tokens a name has the token's before it.
-      const name = who.split("/").at(-1);
-      if (name && name !== personName()) this.#answering.set(who, at);
+      const name = person.split("/").at(-1);
+      if (name && name !== personName()) this.#answering.set(person, at);
     }
     this.#showConnection();
   }

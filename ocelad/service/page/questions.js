@@ -56,7 +56,7 @@ export class Questions {
       left: pair.left.id,
       right: pair.right.id,
       answer,
-      asked: pair.asked,
+      source: pair.source,
     });
     const answered = { ...this.#now, key, said, kept: false };
     said.then(() => (answered.kept = true));

@@ -39,9 +39,9 @@ export class TimelineView {
   }
 
   update(told) {
-    const alike = this.#told && told.answers.length && this.#told.scales.length === told.scales.length;
+    const alike = this.#told && told.n_answers.length && this.#told.scales.length === told.scales.length;
     this.#told = told;
-    this.#table.dataset.rows = String(told.answers.length);
+    this.#table.dataset.rows = String(told.n_answers.length);
     if (!alike || !this.#charts.length) {
       this.draw();
       return;
@@ -50,7 +50,7 @@ export class TimelineView {
     if (!this.#table.hidden) this.#drawTable(told);
     this.#describe(told).forEach((fresh, i) => {
       const chart = Object.assign(this.#charts[i], fresh);
-      chart.plot.setData([told.answers, ...chart.data]);
+      chart.plot.setData([told.n_answers, ...chart.data]);
       chart.write();
     });
   }
@@ -60,7 +60,7 @@ export class TimelineView {
     if (!told) return;
     for (const { plot } of this.#charts) plot.destroy();
     this.#charts = [];
-    if (!told.answers.length) {
+    if (!told.n_answers.length) {
       this.#frame.replaceChildren(element("p", { class: "empty" }, "Nothing yet. Each answer adds a dot here."));
       this.#table.replaceChildren();
       return;
@@ -86,7 +86,7 @@ export class TimelineView {
         { stroke: css(accent), width: 2, points: { show: false } },
       ],
       range: (_, low, high) => [0, Math.max(high, 0.1) * 1.05],
-      say: (row) => `Answer ${told.answers[row]}: ${short(told.loss[row])}, ${judged(told.right[row])}`,
+      say: (row) => `Answer ${told.n_answers[row]}: ${short(told.loss[row])}, ${judged(told.accuracy[row])}`,
       last: `Now ${short(smoothed(told.loss).at(-1))}`,
     };
   }
@@ -95,11 +95,11 @@ export class TimelineView {
     return {
       title: "How fast the metric moves",
       hint: "a peak: the notion changed",
-      data: [told.moved],
+      data: [told.drift],
       series: [{ stroke: css(second), fill: css(second, 0.15), width: 1.75, points: { show: false } }],
       range: (_, low, high) => [0, Math.max(high, 0.01) * 1.05],
-      say: (row) => `Answer ${told.answers[row]}: ${percent(told.moved[row])} of its size`,
-      last: `Now ${percent(told.moved.at(-1))} an answer`,
+      say: (row) => `Answer ${told.n_answers[row]}: ${percent(told.drift[row])} of its size`,
+      last: `Now ${percent(told.drift.at(-1))} an answer`,
     };
   }
 
@@ -108,7 +108,7 @@ export class TimelineView {
     const colours = palette();
     const n = told.scales.length;
     const colourOf = (k) => colours.scale(n > 1 ? k / (n - 1) : 0.5);
-    const sums = told.answers.map(() => 0);
+    const sums = told.n_answers.map(() => 0);
     const stacked = told.shares.map((shares) => shares.map((share, row) => (sums[row] += share)));
     const leader = (row) =>
       told.shares.reduce((best, shares, k) => (shares[row] > told.shares[best][row] ? k : best), 0);
@@ -126,8 +126,8 @@ export class TimelineView {
       })),
       bands: stacked.slice(1).map((_, k) => ({ series: [k + 2, k + 1], fill: css(colourOf(k + 1)) })),
       range: [0, 1],
-      say: (row) => `Answer ${told.answers[row]}: ${leading(row)}`,
-      last: `Now: ${leading(told.answers.length - 1)}`,
+      say: (row) => `Answer ${told.n_answers[row]}: ${leading(row)}`,
+      last: `Now: ${leading(told.n_answers.length - 1)}`,
     };
   }
 
@@ -162,7 +162,7 @@ export class TimelineView {
       bands: chart.bands ?? [],
       hooks: { setCursor: [() => chart.write()] },
     };
-    chart.plot = new uPlot(options, [told.answers, ...chart.data], place);
+    chart.plot = new uPlot(options, [told.n_answers, ...chart.data], place);
     chart.write();
   }
 
@@ -175,11 +175,11 @@ export class TimelineView {
 
   #drawTable(told) {
     const columns = ["Answers", "Loss", "Judged right", "Moved", ...told.scales.map((length) => `Memory ${length}`)];
-    const rows = told.answers.map((answers, row) => [
+    const rows = told.n_answers.map((answers, row) => [
       answers,
       short(told.loss[row]),
-      percent(told.right[row]),
-      percent(told.moved[row]),
+      percent(told.accuracy[row]),
+      percent(told.drift[row]),
       ...told.shares.map((shares) => percent(shares[row])),
     ]);
     this.#table.replaceChildren(

@@ -1,4 +1,4 @@
-"""Projects and their items."""
+"""Routes for projects and their items."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from fastapi.responses import Response
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
-from ocelad.service import items as reading
+from ocelad.service import items as item_sets
+from ocelad.service import serialize
+from ocelad.service.api_error import ApiError
+from ocelad.service.error_handlers import is_json, unsupported_media_type, validation_error
 from ocelad.service.items import ItemsError
-from ocelad.service.problems import is_json, not_json, refusal_of_validation
-from ocelad.service.refusal import Refusal
-from ocelad.service.routes.access import REFUSALS, Admin, Reader, service_of, told, told_by
-from ocelad.service.security import known_caller
+from ocelad.service.responses import json_response
+from ocelad.service.routes.access import ERROR_RESPONSES, Admin, Reader, get_service, json_response_in_thread
+from ocelad.service.security import current_caller
 from ocelad.service.served_project import ServedProject
 from ocelad.service.wire import (
     ColumnValues,
@@ -28,18 +30,18 @@ from ocelad.service.wire import (
     UploadFormat,
 )
 
-router = APIRouter(tags=["projects"], responses=REFUSALS)
-_TYPES = {"csv": "text/csv", "jsonl": "application/x-ndjson", "parquet": "application/vnd.apache.parquet"}
-_FILE = {
+router = APIRouter(tags=["projects"], responses=ERROR_RESPONSES)
+_MEDIA_TYPES = {"csv": "text/csv", "jsonl": "application/x-ndjson", "parquet": "application/vnd.apache.parquet"}
+_FILE_BODY = {
     "requestBody": {
         "required": True,
-        "content": {type: {"schema": {"type": "string", "format": "binary"}} for type in _TYPES.values()},
+        "content": {type: {"schema": {"type": "string", "format": "binary"}} for type in _MEDIA_TYPES.values()},
     }
 }
 
 
-def _described() -> dict[str, Any]:
-    """The body of new items, which the route reads itself, for the API's description."""
+def _items_body() -> dict[str, Any]:
+    """Return the OpenAPI description of new items, whose body the route parses itself."""
     schema = NewItems.model_json_schema()
     schema["properties"]["items"]["items"] = schema.pop("$defs")["NewItem"]
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
@@ -47,85 +49,86 @@ def _described() -> dict[str, Any]:
 
 @router.get("/projects", response_model=ProjectList)
 async def projects(request: Request) -> Response:
-    """The projects that the caller may read."""
-    caller = known_caller(request)
-    rights = [(live, caller.right(live.id)) for live in service_of(request)]
-    return told(ProjectList(projects=[live.info(right) for live, right in rights if right is not None]))
+    """List the projects that the caller may read."""
+    caller = current_caller(request)
+    held = [(project, caller.permission_on(project.id)) for project in get_service(request)]
+    infos = [serialize.project_info(project, permission) for project, permission in held if permission is not None]
+    return json_response(ProjectList(projects=infos))
 
 
-@router.post("/projects", status_code=201, response_model=ProjectInfo, openapi_extra=_FILE)
+@router.post("/projects", status_code=201, response_model=ProjectInfo, openapi_extra=_FILE_BODY)
 async def create_project(
     request: Request,
     id: Annotated[Name, Query()],
     format: Annotated[UploadFormat, Query()],
     title: Annotated[str, Query(max_length=200)] = "",
     item_id: Annotated[str | None, Query(max_length=200, description="The column of ids")] = None,
-    text: Annotated[str | None, Query(max_length=200, description="The column of texts to show")] = None,
-    features: Annotated[str | None, Query(max_length=2000, description="Columns or patterns, by commas")] = None,
-    fields: Annotated[tuple[str, ...], Query(max_length=100, description="Columns that are not learned on")] = (),
+    text: Annotated[str | None, Query(max_length=200, description="The column of texts to display")] = None,
+    features: Annotated[str | None, Query(max_length=2000, description="Columns or patterns, comma-separated")] = None,
+    fields: Annotated[tuple[str, ...], Query(max_length=100, description="Columns that are not learned from")] = (),
 ) -> Response:
-    """Make a project of a file of items, which is the body."""
-    service, caller = service_of(request), known_caller(request)
-    if caller.right(id) != "admin":
-        raise Refusal(403, f"making the project {id!r} needs the right 'admin' on it, or on all")
+    """Create a project from a file of items, which is the body."""
+    service, caller = get_service(request), current_caller(request)
+    if caller.permission_on(id) != "admin":
+        raise ApiError(403, f"creating the project {id!r} requires the permission 'admin' on it or on all projects")
     data = await request.body()
 
-    def make() -> ServedProject:
+    def create() -> ServedProject:
         try:
-            read = reading.read_upload(data, format, id=item_id, text=text, features=features, fields=fields)
+            items = item_sets.read_upload(data, format, id=item_id, text=text, features=features, fields=fields)
         except ValueError as error:
-            raise Refusal(422, str(error), code="bad_items", where="body") from None
-        return service.create(id, title or id, read)
+            raise ApiError(422, str(error), code="bad_items", where="body") from None
+        return service.create(id, title or id, items)
 
-    return told((await run_in_threadpool(make)).info("admin"), 201)
+    return json_response(serialize.project_info(await run_in_threadpool(create), "admin"), 201)
 
 
 @router.get("/projects/{project}", response_model=ProjectInfo)
 async def project(access: Reader) -> Response:
-    """One project: how many items and answers, and what the caller may do."""
-    return told(access.live.info(access.right))
+    """Return a project: its numbers of items and answers, and the caller's permission."""
+    return json_response(serialize.project_info(access.project, access.permission))
 
 
 @router.get("/projects/{project}/items", response_model=ItemPage)
 async def items(
     access: Reader,
-    after: Annotated[int, Query(ge=-1, le=2**53, description="The position before the first one wanted")] = -1,
+    after: Annotated[int, Query(ge=-1, le=2**53, description="List the items after this position")] = -1,
     limit: Annotated[int, Query(ge=1, le=200)] = 100,
 ) -> Response:
-    """Items in the order of their positions, some at a time."""
-    return await told_by(_page, access.live, after, limit)
+    """List items in the order of their positions, in pages."""
+    return await json_response_in_thread(_item_page, access.project, after, limit)
 
 
-def _page(live: ServedProject, after: int, limit: int) -> ItemPage:
-    last = min(after + limit, len(live.items) - 1)
-    page = [live.item(position) for position in range(after + 1, last + 1)]
-    return ItemPage(items=page, next=last if page and last + 1 < len(live.items) else None)
+def _item_page(project: ServedProject, after: int, limit: int) -> ItemPage:
+    last = min(after + limit, len(project.items) - 1)
+    page = [serialize.item(project, position) for position in range(after + 1, last + 1)]
+    return ItemPage(items=page, next=last if page and last + 1 < len(project.items) else None)
 
 
-@router.post("/projects/{project}/items", status_code=201, response_model=ItemsAdded, openapi_extra=_described())
+@router.post("/projects/{project}/items", status_code=201, response_model=ItemsAdded, openapi_extra=_items_body())
 async def add_items(access: Admin, request: Request) -> Response:
-    """Append items; their features are in the order of the project's feature names, in the same units."""
+    """Append items; their features are in the order of the project's feature names and in the same units."""
     if not is_json(request):
-        raise not_json()
+        raise unsupported_media_type()
     data = await request.body()
 
-    def add() -> ItemsAdded:  # in a thread: it takes long, and much of it lets others go on
+    def add() -> ItemsAdded:  # in a thread: it is slow and releases the interpreter most of the time
         try:
             new = NewItems.model_validate_json(data).items
-            return ItemsAdded(n_items=access.service.add_items(access.live, new), n_added=len(new))
+            return ItemsAdded(n_items=access.service.add_items(access.project, new), n_added=len(new))
         except ValidationError as error:
-            raise refusal_of_validation(error.errors(include_url=False, include_input=False), "body") from None
+            raise validation_error(error.errors(include_url=False, include_input=False), "body") from None
         except ItemsError as error:
-            raise Refusal(422, str(error), code="bad_items", where=f"body.{error.where or 'items'}") from None
+            raise ApiError(422, str(error), code="bad_items", where=f"body.{error.where or 'items'}") from None
 
-    return told(await run_in_threadpool(add), 201)
+    return json_response(await run_in_threadpool(add), 201)
 
 
 @router.get("/projects/{project}/items/{item:path}", response_model=Item)
 async def item(access: Reader, item: str) -> Response:
-    """One item with its features."""
-    live = access.live
-    return told(live.item(live.position(item, "path.item"), with_features=True))
+    """Return an item with its features."""
+    project = access.project
+    return json_response(serialize.item(project, project.position(item, "path.item"), with_features=True))
 
 
 @router.get(
@@ -134,19 +137,19 @@ async def item(access: Reader, item: str) -> Response:
     responses={200: {"content": {"image/png": {}}}},
 )
 async def picture(access: Reader, position: int) -> Response:
-    """The picture of the item at a position."""
+    """Return the picture of the item at a position."""
     picture = None
-    if 0 <= position < len(access.live.items):
-        picture = await run_in_threadpool(access.service.store.picture, access.live.id, position)
+    if 0 <= position < len(access.project.items):
+        picture = await run_in_threadpool(access.service.store.picture, access.project.id, position)
     if picture is None:
-        raise Refusal(404, f"there is no picture at position {position}", where="path.position")
+        raise ApiError(404, f"there is no picture at position {position}", where="path.position")
     return Response(picture, media_type="image/png", headers={"Cache-Control": "private, max-age=86400"})
 
 
 @router.get("/projects/{project}/columns/{name:path}", response_model=ColumnValues)
 async def column(access: Reader, name: str) -> Response:
-    """The values of a column that is not learned from, one per item."""
-    live = access.live
-    if name not in live.items.fields:
-        raise Refusal(404, f"there is no column {name!r} to colour by", where="path.name")
-    return await told_by(reading.column, live.items, name)
+    """Return the values of a column that is not learned from, one per item."""
+    items = access.project.items
+    if name not in items.fields:
+        raise ApiError(404, f"there is no column {name!r} to colour by", where="path.name")
+    return await json_response_in_thread(item_sets.column, items, name)

@@ -1,23 +1,23 @@
-"""Letting no one in: who may ask, from where, how much, how often and how slowly."""
+"""Access control: authentication, permissions, and limits on the size, rate and duration of requests."""
 
-from ocelad.service.security.addresses import is_loopback, needs_token
-from ocelad.service.security.authentication import Authentication, known_caller
+from ocelad.service.security.addresses import is_loopback, requires_token
+from ocelad.service.security.authentication import Authentication, current_caller
 from ocelad.service.security.authenticator import Authenticator, Token
-from ocelad.service.security.callers import EVERYONE, Caller
-from ocelad.service.security.connections import SlowHeaders
+from ocelad.service.security.callers import LOCAL_ADMIN, Caller
 from ocelad.service.security.guard import Guard
-from ocelad.service.security.rate_limits import Limits
+from ocelad.service.security.http_protocol import LimitedHttpProtocol
+from ocelad.service.security.request_limits import RequestLimits
 
 __all__ = [
-    "EVERYONE",
+    "LOCAL_ADMIN",
     "Authentication",
     "Authenticator",
     "Caller",
     "Guard",
-    "Limits",
-    "SlowHeaders",
+    "LimitedHttpProtocol",
+    "RequestLimits",
     "Token",
+    "current_caller",
     "is_loopback",
-    "known_caller",
-    "needs_token",
+    "requires_token",
 ]

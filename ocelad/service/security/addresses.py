@@ -1,4 +1,4 @@
-"""Addresses and names of machines: which of them are this one, and whose they are."""
+"""Addresses and host names: which belong to this machine, and which network a client is in."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
 @lru_cache(maxsize=4096)
-def address_of(host: str) -> IPv4Address | IPv6Address | None:
-    """The address that a text says in numbers; None of a name.
+def parse_address(host: str) -> IPv4Address | IPv6Address | None:
+    """Return the IP address that a text spells; None for a name.
 
-    >>> address_of("[::1]"), address_of("::ffff:10.0.0.1"), address_of("example.org")
+    >>> parse_address("[::1]"), parse_address("::ffff:10.0.0.1"), parse_address("example.org")
     (IPv6Address('::1'), IPv4Address('10.0.0.1'), None)
     """
     try:
@@ -24,42 +24,42 @@ def address_of(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address is this machine's own, which no other machine reaches.
+    """Return whether only this machine can reach a name or address.
 
     >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "192.168.1.7", "example.org")]
     [True, True, True, False, False, False]
     """
-    address = address_of(host)
+    address = parse_address(host)
     return host == "localhost" if address is None else address.is_loopback
 
 
 @lru_cache(maxsize=4096)
-def neighbourhood(host: str) -> str:
-    """Whom an address belongs to, as far as can be told: one customer has all of an IPv6 network of 64 bits.
+def client_network(host: str) -> str:
+    """Return the network that identifies a client: a single customer usually owns a whole IPv6 /64 network.
 
-    >>> neighbourhood("192.0.2.7"), neighbourhood("2001:db8::7")
+    >>> client_network("192.0.2.7"), client_network("2001:db8::7")
     ('192.0.2.7', '2001:db8::/64')
     """
-    address = address_of(host)
+    address = parse_address(host)
     if isinstance(address, IPv6Address):
         return str(ip_network((address, 64), strict=False))
     return str(address or host)
 
 
-def far_address(scope: Any) -> str | None:
-    """Whom a request comes from, as far as its address tells; None of this machine, where a proxy may stand for many.
+def remote_network(scope: Any) -> str | None:
+    """Return the client network of a request; None for loopback, where a proxy may forward for many clients.
 
-    >>> far_address({"client": ("2001:db8::7", 5000)}), far_address({"client": ("127.0.0.1", 5000)})
+    >>> remote_network({"client": ("2001:db8::7", 5000)}), remote_network({"client": ("127.0.0.1", 5000)})
     ('2001:db8::/64', None)
     """
     client = scope.get("client")
-    return None if client is None or is_loopback(client[0]) else neighbourhood(client[0])
+    return None if client is None or is_loopback(client[0]) else client_network(client[0])
 
 
-def needs_token(host: str, require: bool) -> bool:
-    """Whether a service that listens at ``host`` asks for tokens: beyond loopback it does, or where it is told to.
+def requires_token(host: str, require: bool) -> bool:
+    """Return whether a service that listens on ``host`` requires tokens: always beyond loopback, or if ``require``.
 
-    >>> needs_token("127.0.0.1", False), needs_token("0.0.0.0", False), needs_token("127.0.0.1", True)
+    >>> requires_token("127.0.0.1", False), requires_token("0.0.0.0", False), requires_token("127.0.0.1", True)
     (False, True, True)
     """
     return require or not is_loopback(host)

@@ -1,4 +1,4 @@
-"""Doors: who asks is known before anything of what they send is read, and how often they may."""
+"""Authentication middleware: identify the caller and apply rate limits before the body is read."""
 
 from __future__ import annotations
 
@@ -9,35 +9,36 @@ from typing import cast
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ocelad.service.problems import Known, refusal_of
-from ocelad.service.refusal import Refusal, problem
-from ocelad.service.security.addresses import far_address
+from ocelad.service.api_error import ApiError
+from ocelad.service.error_handlers import ErrorMapping, to_api_error
+from ocelad.service.responses import error_response
+from ocelad.service.security.addresses import remote_network
 from ocelad.service.security.authenticator import Authenticator
 from ocelad.service.security.callers import Caller
-from ocelad.service.security.token_buckets import Rates, too_many
+from ocelad.service.security.rate_limiter import RateLimiter, rate_limit_error
 
-# Where a request's scope holds its caller.
+# The key of the caller in a request's scope.
 _CALLER = "ocelad.caller"
-# Whether the service is there is for everyone to know, however often they ask.
-_SIGNS_OF_LIFE = frozenset({"/v1/health", "/v1/ready"})
-_OPEN = _SIGNS_OF_LIFE | {"/v1/openapi.json"}
+# Health checks need neither a token nor a rate limit.
+_HEALTH_CHECKS = frozenset({"/v1/health", "/v1/ready"})
+_PUBLIC = _HEALTH_CHECKS | {"/v1/openapi.json"}
 
 
 class Authentication:
-    """ASGI middleware that lets in who has a token that is known, as often as they may.
+    """ASGI middleware that admits callers with a valid token, up to a rate.
 
-    Whoever has a token is counted by it, wherever they are; others by their address, unless it is of this machine.
+    A caller with a token is counted by the token; any other by its address, except on loopback.
 
     Parameters
     ----------
     app : ASGI application
     authenticate : Authenticator
-    known : sequence
-        How errors of the store are told.
+    errors : sequence of ErrorMapping
+        The responses to errors of the store.
     rate : float or None
-        Requests a second of one token or address; twice as many at once. None: no limit.
-    max_streams, streams_each : int
-        Event streams that are open at a time: in all, and of one token or address.
+        Requests per second of one token or address, with a burst of twice as many; None: no limit.
+    max_streams, max_streams_per_caller : int
+        The largest number of open event streams: in total, and of one token or address.
     """
 
     def __init__(
@@ -45,27 +46,27 @@ class Authentication:
         app: ASGIApp,
         *,
         authenticate: Authenticator,
-        known: Sequence[Known],
+        errors: Sequence[ErrorMapping],
         rate: float | None = None,
         max_streams: int = 256,
-        streams_each: int = 32,
+        max_streams_per_caller: int = 32,
     ) -> None:
-        self._app, self._authenticate, self._known = app, authenticate, known
-        self._rates = None if rate is None else Rates(rate, max(1.0, 2.0 * rate))
-        self._max_streams, self._streams_each = max_streams, streams_each
+        self._app, self._authenticate, self._errors = app, authenticate, errors
+        self._limiter = None if rate is None else RateLimiter(rate, max(1.0, 2.0 * rate))
+        self._max_streams, self._max_streams_per_caller = max_streams, max_streams_per_caller
         self._streams: Counter[Hashable] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in _SIGNS_OF_LIFE:
+        if scope["type"] != "http" or scope["path"] in _HEALTH_CHECKS:
             await self._app(scope, receive, send)
             return
         try:
-            counted_as = await self._let_in(scope)
+            counted_as = await self._admit(scope)
         except Exception as error:
-            refusal = error if isinstance(error, Refusal) else refusal_of(error, self._known)
-            if refusal is None:
+            api_error = error if isinstance(error, ApiError) else to_api_error(error, self._errors)
+            if api_error is None:
                 raise
-            await problem(refusal)(scope, receive, send)
+            await error_response(api_error)(scope, receive, send)
             return
         if not _is_stream(scope):
             await self._app(scope, receive, send)
@@ -75,38 +76,38 @@ class Authentication:
             await self._app(scope, receive, send)
         finally:
             self._streams[counted_as] -= 1
-            self._streams += Counter()  # forgets who has none left
+            self._streams += Counter()  # drops callers without open streams
 
-    async def _let_in(self, scope: Scope) -> Hashable:
-        """Find out who asks, and by what they are counted: their token, their address, or neither."""
-        address = far_address(scope)
+    async def _admit(self, scope: Scope) -> Hashable:
+        """Store the caller in the scope and return what it is counted by: its token, its address, or None."""
+        address = remote_network(scope)
         try:
             caller = await self._authenticate(HTTPConnection(scope)) if _needs_caller(scope["path"]) else None
-        except Refusal:
+        except ApiError:
             self._count(address)
             raise
         scope[_CALLER] = caller
         counted_as = ("token", caller.name) if caller is not None and caller.name else address
         self._count(counted_as)
         if _is_stream(scope):
-            each = 0 if counted_as is None else self._streams[counted_as]
-            if each >= self._streams_each or self._streams.total() >= self._max_streams:
-                sentence = "too many event streams are open; try again later"
-                raise Refusal(503, sentence, headers={"Retry-After": "10"})
+            n_streams = 0 if counted_as is None else self._streams[counted_as]
+            if n_streams >= self._max_streams_per_caller or self._streams.total() >= self._max_streams:
+                message = "too many event streams are open; try again later"
+                raise ApiError(503, message, headers={"Retry-After": "10"})
         return counted_as
 
     def _count(self, counted_as: Hashable) -> None:
-        if self._rates is not None and counted_as is not None and (wait := self._rates.take(counted_as)):
-            raise too_many("too many requests came at once", wait)
+        if self._limiter is not None and counted_as is not None and (wait := self._limiter.take(counted_as)):
+            raise rate_limit_error("too many requests", wait)
 
 
-def known_caller(request: HTTPConnection) -> Caller:
-    """Who the doors let in with this request."""
+def current_caller(request: HTTPConnection) -> Caller:
+    """Return the authenticated caller of a request."""
     return cast(Caller, request.scope[_CALLER])
 
 
 def _needs_caller(path: str) -> bool:
-    return path == "/metrics" or (path.startswith("/v1/") and path not in _OPEN)
+    return path == "/metrics" or (path.startswith("/v1/") and path not in _PUBLIC)
 
 
 def _is_stream(scope: Scope) -> bool:

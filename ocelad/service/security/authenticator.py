@@ -1,4 +1,4 @@
-"""Authenticator: knows callers by the token that they send."""
+"""The authenticator: find the caller of a request by its bearer token."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Protocol
 
 from starlette.requests import HTTPConnection
 
-from ocelad.service.refusal import Refusal
-from ocelad.service.secret import hash_of, is_secret
-from ocelad.service.security.addresses import far_address
-from ocelad.service.security.callers import EVERYONE, Caller
-from ocelad.service.security.token_buckets import Rates, too_many
-from ocelad.service.wire import Right
+from ocelad.service.api_error import ApiError
+from ocelad.service.security.addresses import remote_network
+from ocelad.service.security.callers import LOCAL_ADMIN, Caller
+from ocelad.service.security.rate_limiter import RateLimiter, rate_limit_error
+from ocelad.service.token_secret import hash_secret, looks_like_secret
+from ocelad.service.wire import Permission
 
-# What a proxy adds to what it passes on.
-_OF_PROXIES = frozenset(
+# Headers that proxies add to the requests that they forward.
+_PROXY_HEADERS = frozenset(
     {
         b"forwarded",
         b"via",
@@ -29,154 +29,158 @@ _OF_PROXIES = frozenset(
         b"x-real-ip",
     }
 )
-_MOST_KNOWN = 1000
-# Of tokens that turn out to be none, from one address: so many a second, after so many at once.
-_FAILURES_PER_SECOND, _FAILURES_AT_ONCE = 1.0, 20.0
+_MAX_CACHED = 1000
+# Unknown tokens from one address: the accepted rate, and the burst before it applies.
+_FAILURES_PER_SECOND, _FAILURE_BURST = 1.0, 20.0
 
 
 class Token(Protocol):
-    """What is known of a token, as the store keeps it."""
+    """A token as the store returns it."""
 
     @property
     def name(self) -> str: ...
     @property
-    def rights(self) -> Mapping[str, Right]: ...
+    def permissions(self) -> Mapping[str, Permission]: ...
     @property
     def revoked_at(self) -> int | None: ...
 
 
-class Tokens(Protocol):
-    """Where tokens are found: the store."""
+class TokenLookup(Protocol):
+    """What the authenticator needs of the store."""
 
     def find_token(self, secret_hash: str) -> Token | None: ...
 
 
 @dataclass(frozen=True)
-class _Known:
-    """A caller, when their token is to be looked up again, and how long they are believed where it cannot be."""
+class _CachedCaller:
+    """A caller, when its token must be looked up again, and until when it is accepted if the look-up fails."""
 
     caller: Caller
-    look_again: float
-    believed_until: float
+    refresh_at: float
+    expires_at: float
 
 
 class Authenticator:
-    """Knows callers by the token that they send.
+    """Find the caller of a request by its bearer token.
 
     Parameters
     ----------
-    tokens : Tokens
-        The store. That it looks for the hash of a secret, and not for the secret, leaves nothing to learn from how long
-        it takes: nobody can choose a secret by its hash.
-    token_needed : bool
-        Where it is not, everybody is let in as an admin.
+    tokens : TokenLookup
+        The store. It compares hashes of secrets, so that the time of a look-up leaks nothing: a client cannot choose a
+        secret by its hash.
+    token_required : bool
+        If False, every caller is an admin.
     unavailable : type of Exception
-        What the store raises while it cannot look.
-    cache_for : float
-        So many seconds a token is believed before it is looked up again: a revoked one ends within them.
-    believe_for : float
-        So many seconds it is believed where it cannot be looked up again: the database is away, and reading goes on.
-    patience : float
-        So many seconds a look-up may take before it counts as one that cannot be done, of a token that is believed.
+        What the store raises while it cannot look up tokens.
+    cache_seconds : float
+        How long a token is accepted before it is looked up again; a revoked token is refused after that time.
+    max_stale_seconds : float
+        How long a token is accepted while look-ups fail, so that reading continues without the database.
+    lookup_timeout : float
+        Seconds after which the look-up of a cached token counts as failed.
     """
 
     def __init__(
         self,
-        tokens: Tokens,
-        token_needed: bool,
+        tokens: TokenLookup,
+        token_required: bool,
         *,
         unavailable: type[Exception],
-        cache_for: float = 2.0,
-        believe_for: float = 60.0,
-        patience: float = 1.0,
+        cache_seconds: float = 2.0,
+        max_stale_seconds: float = 60.0,
+        lookup_timeout: float = 1.0,
     ) -> None:
-        self._tokens, self._token_needed, self._unavailable = tokens, token_needed, unavailable
-        self._cache_for, self._believe_for, self._patience = cache_for, believe_for, patience
-        self._known: dict[str, _Known] = {}  # by the hash of the secret; the one looked up first comes first
-        self._looking: dict[str, asyncio.Task[Caller]] = {}
-        self._failures = Rates(_FAILURES_PER_SECOND, _FAILURES_AT_ONCE)
+        self._tokens, self._token_required, self._unavailable = tokens, token_required, unavailable
+        self._cache_seconds, self._max_stale_seconds = cache_seconds, max_stale_seconds
+        self._lookup_timeout = lookup_timeout
+        self._cache: dict[str, _CachedCaller] = {}  # by the hash of the secret, in the order of the look-ups
+        self._lookups: dict[str, asyncio.Task[Caller]] = {}
+        self._failures = RateLimiter(_FAILURES_PER_SECOND, _FAILURE_BURST)
 
     async def __call__(self, request: HTTPConnection) -> Caller:
-        """Who sends this request; a Refusal where that is nobody known."""
-        if not self._token_needed:
-            _refuse_proxies(request.scope["headers"])
-            return EVERYONE
-        hash = hash_of(_secret(request.headers.get("authorization")))
-        known, now = self._known.get(hash), monotonic()
-        if known is None:
-            return await self._unknown(hash, far_address(request.scope))
-        if now < known.look_again:
-            return known.caller
-        if now >= known.believed_until:
-            return await self._looked_up(hash)
-        return await self._believed(hash, known)
+        """Return the caller of a request; raise ApiError if the token is missing, unknown or revoked."""
+        if not self._token_required:
+            _reject_proxies(request.scope["headers"])
+            return LOCAL_ADMIN
+        hash = hash_secret(_parse_secret(request.headers.get("authorization")))
+        cached, now = self._cache.get(hash), monotonic()
+        if cached is None:
+            return await self._look_up_new(hash, remote_network(request.scope))
+        if now < cached.refresh_at:
+            return cached.caller
+        if now >= cached.expires_at:
+            return await self._look_up(hash)
+        return await self._refresh(hash, cached)
 
-    async def _unknown(self, hash: str, address: str | None) -> Caller:
-        """A token of which nothing is known: who sends many that are none is not looked up any more for a while."""
+    async def _look_up_new(self, hash: str, address: str | None) -> Caller:
+        """Look up a token that is not cached, unless its address has sent too many unknown tokens."""
         if address is not None and (wait := self._failures.wait(address)):
-            raise too_many("too many tokens that are not known here came from this address", wait)
+            raise rate_limit_error("too many unknown tokens from this address", wait)
         try:
-            return await self._looked_up(hash)
-        except Refusal:
+            return await self._look_up(hash)
+        except ApiError:
             if address is not None:
                 self._failures.take(address)
             raise
 
-    async def _believed(self, hash: str, known: _Known) -> Caller:
-        looking = self._look_up(hash)
-        await asyncio.wait({looking}, timeout=self._patience)
-        if looking.done() and not isinstance(looking.exception(), self._unavailable):
-            return looking.result()
-        if self._known.get(hash) == known:
-            self._known[hash] = replace(known, look_again=monotonic() + self._cache_for)
-        return known.caller
+    async def _refresh(self, hash: str, cached: _CachedCaller) -> Caller:
+        """Look up a cached token again; keep the cached caller if the look-up fails or takes too long."""
+        lookup = self._start_lookup(hash)
+        await asyncio.wait({lookup}, timeout=self._lookup_timeout)
+        if lookup.done() and not isinstance(lookup.exception(), self._unavailable):
+            return lookup.result()
+        if self._cache.get(hash) == cached:
+            self._cache[hash] = replace(cached, refresh_at=monotonic() + self._cache_seconds)
+        return cached.caller
 
-    async def _looked_up(self, hash: str) -> Caller:
-        looking = self._look_up(hash)
-        await asyncio.wait({looking})  # who waits may go away; the look-up is for others, too
-        return looking.result()
+    async def _look_up(self, hash: str) -> Caller:
+        lookup = self._start_lookup(hash)
+        await asyncio.wait({lookup})  # a cancelled request must not cancel the look-up, which others share
+        return lookup.result()
 
-    def _look_up(self, hash: str) -> asyncio.Task[Caller]:
-        """The one look-up of this hash that is under way."""
-        if hash not in self._looking:
-            looking = self._looking[hash] = asyncio.create_task(self._find(hash))
-            looking.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # told to who still waits
-        return self._looking[hash]
+    def _start_lookup(self, hash: str) -> asyncio.Task[Caller]:
+        """Return the running look-up of this hash, or start one."""
+        if hash not in self._lookups:
+            lookup = self._lookups[hash] = asyncio.create_task(self._find(hash))
+            # Retrieves the exception, so that asyncio does not report it if every request was cancelled.
+            lookup.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        return self._lookups[hash]
 
     async def _find(self, hash: str) -> Caller:
         try:
-            token = await asyncio.to_thread(self._tokens.find_token, hash)  # a database may let one wait
+            token = await asyncio.to_thread(self._tokens.find_token, hash)  # the database may be slow
         finally:
-            del self._looking[hash]
+            del self._lookups[hash]
         if token is None or token.revoked_at is not None:
-            self._known.pop(hash, None)
-            raise _unauthorized("this token is not known here, or was revoked; `ocelad token create` makes one")
-        caller, now = Caller(token.name, dict(token.rights)), monotonic()
-        self._known.pop(hash, None)
-        if len(self._known) >= _MOST_KNOWN:
-            del self._known[next(iter(self._known))]
-        self._known[hash] = _Known(caller, now + self._cache_for, now + self._believe_for)
+            self._cache.pop(hash, None)
+            raise _unauthorized("this token is unknown or revoked; `ocelad token create` makes a new one")
+        caller, now = Caller(token.name, dict(token.permissions)), monotonic()
+        self._cache.pop(hash, None)
+        if len(self._cache) >= _MAX_CACHED:
+            del self._cache[next(iter(self._cache))]
+        self._cache[hash] = _CachedCaller(caller, now + self._cache_seconds, now + self._max_stale_seconds)
         return caller
 
 
-def _secret(authorization: str | None) -> str:
+def _parse_secret(authorization: str | None) -> str:
     if authorization is None:
-        raise _unauthorized("a token is needed; accepted: the header 'Authorization: Bearer ocelad_...'")
+        raise _unauthorized("a token is required; accepted: the header 'Authorization: Bearer ocelad_...'")
     scheme, _, secret = authorization.partition(" ")
-    if scheme.lower() != "bearer" or not is_secret(secret.strip()):
+    if scheme.lower() != "bearer" or not looks_like_secret(secret.strip()):
         raise _unauthorized("the header Authorization holds no token of this service; accepted: 'Bearer ocelad_...'")
     return secret.strip()
 
 
-def _unauthorized(message: str) -> Refusal:
-    return Refusal(401, message, headers={"WWW-Authenticate": 'Bearer realm="ocelad"'})
+def _unauthorized(message: str) -> ApiError:
+    return ApiError(401, message, headers={"WWW-Authenticate": 'Bearer realm="ocelad"'})
 
 
-def _refuse_proxies(headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Behind a proxy everybody would come from loopback, and be let in as if they sat here."""
-    if not _OF_PROXIES.isdisjoint(name for name, _ in headers):
-        raise Refusal(
+def _reject_proxies(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Reject forwarded requests: through a proxy, every client would appear to be on loopback and be an admin."""
+    if not _PROXY_HEADERS.isdisjoint(name for name, _ in headers):
+        raise ApiError(
             403,
-            "this came through a proxy, and the service is open to its own machine alone; see --require-token",
+            "this request came through a proxy, but without tokens the service accepts local requests only; "
+            "see --require-token",
             code="behind_proxy",
         )

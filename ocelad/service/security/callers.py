@@ -1,50 +1,68 @@
-"""Callers: who asks, and what they may do in which project."""
+"""Callers and their permissions on projects."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ocelad.service.wire import Right
+from ocelad.service.wire import Permission
 
-#: In the place of a project's id: all projects, those to come, too.
+#: Stands for all projects, also future ones.
 ALL = "*"
-_ORDER: dict[Right, int] = {"read": 0, "answer": 1, "admin": 2}
+_ORDER: dict[Permission, int] = {"read": 0, "answer": 1, "admin": 2}
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks.
+    """An authenticated client.
 
     Attributes
     ----------
     name : str
-        Of the token; empty where none is needed.
-    rights : mapping of str to {"read", "answer", "admin"}
-        By project, or for all of them by "*". Who may answer may read, and an admin may do both.
+        The name of the token; empty if none is required.
+    permissions : mapping of str to {"read", "answer", "admin"}
+        By project id, or "*" for all. "answer" includes "read", and "admin" includes both.
 
     Examples
     --------
     >>> alice = Caller("alice", {"*": "read", "digits": "admin"})
-    >>> alice.right("digits"), alice.right("wines"), Caller("bob", {"digits": "answer"}).right("wines")
-    ('admin', 'read', None)
+    >>> alice.permission_on("digits"), alice.permission_on("wines")
+    ('admin', 'read')
+    >>> Caller("bob", {"digits": "answer"}).permission_on("wines") is None
+    True
     >>> alice.may("answer", "digits"), alice.may("answer", "wines")
     (True, False)
     """
 
     name: str
-    rights: Mapping[str, Right]
+    permissions: Mapping[str, Permission]
 
-    def right(self, project: str) -> Right | None:
-        """The most that they may do in a project; None: they may not know that there is one."""
-        held = [self.rights[key] for key in (ALL, project) if key in self.rights]
+    def permission_on(self, project: str) -> Permission | None:
+        """Return the highest permission on a project; None: the caller must not learn whether it exists."""
+        held = [self.permissions[key] for key in (ALL, project) if key in self.permissions]
         return max(held, key=_ORDER.__getitem__, default=None)
 
-    def may(self, right: Right, project: str) -> bool:
-        """Whether they have this right in a project, or a greater one."""
-        held = self.right(project)
-        return held is not None and _ORDER[held] >= _ORDER[right]
+    def may(self, permission: Permission, project: str) -> bool:
+        """Return whether the caller has this permission on a project, or a higher one."""
+        held = self.permission_on(project)
+        return held is not None and _ORDER[held] >= _ORDER[permission]
+
+    def stored_name(self, person: str) -> str:
+        """Return the name under which the answers of a person are stored: "token/person" without empty parts.
+
+        >>> Caller("anna", {}).stored_name("misty hare"), Caller("", {}).stored_name("misty hare")
+        ('anna/misty hare', 'misty hare')
+        """
+        return "/".join(part for part in (self.name, person.strip()) if part)
+
+    def has_stored(self, stored_name: str) -> bool:
+        """Return whether an answer was given with this caller's token.
+
+        >>> Caller("anna", {}).has_stored("anna/misty hare"), Caller("anna", {}).has_stored("ben")
+        (True, False)
+        """
+        return stored_name.partition("/")[0] == self.name
 
 
-#: Where no token is needed.
-EVERYONE = Caller("", {ALL: "admin"})
+#: The caller of every request to a service without tokens.
+LOCAL_ADMIN = Caller("", {ALL: "admin"})

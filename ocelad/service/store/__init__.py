@@ -1,15 +1,16 @@
-"""The store: the durable truth of a service, in SQLite or PostgreSQL."""
+"""The durable data of a service, in SQLite or PostgreSQL."""
 
 from ocelad.service.store.backups import backup, restore
-from ocelad.service.store.entry_log import Appended
+from ocelad.service.store.cleanup import removed_on_failure
+from ocelad.service.store.entry_log import AppendResult
 from ocelad.service.store.errors import (
     AlreadyUndone,
     DuplicateItem,
+    InvalidRequest,
     KeyConflict,
     NothingToUndo,
     Overloaded,
     ProjectExists,
-    Refused,
     StoreError,
     StoreInUse,
     StoreUnavailable,
@@ -20,21 +21,20 @@ from ocelad.service.store.errors import (
     UnknownProject,
     UnknownToken,
 )
-from ocelad.service.store.project_rows import ProjectRow
+from ocelad.service.store.project_table import ProjectRecord
 from ocelad.service.store.store import Store, open_tokens
 from ocelad.service.store.tokens import Token, Tokens
-from ocelad.service.store.unused import without_leftovers
 
 __all__ = [
     "AlreadyUndone",
-    "Appended",
+    "AppendResult",
     "DuplicateItem",
+    "InvalidRequest",
     "KeyConflict",
     "NothingToUndo",
     "Overloaded",
     "ProjectExists",
-    "ProjectRow",
-    "Refused",
+    "ProjectRecord",
     "Store",
     "StoreError",
     "StoreInUse",
@@ -49,6 +49,6 @@ __all__ = [
     "UnknownToken",
     "backup",
     "open_tokens",
+    "removed_on_failure",
     "restore",
-    "without_leftovers",
 ]

@@ -1,4 +1,4 @@
-"""Database: how to reach the one that keeps everything, and in which words to tell what is wrong with it."""
+"""Connections to the database, SQLite or PostgreSQL, and the wording of its errors."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from ocelad.service.store.disk import make_file
+from ocelad.service.store.durable_files import make_file
 from ocelad.service.store.errors import StoreUnavailable
 
-FILE = "ocelad.sqlite3"
-# What programs such as file(1) know SQLite's files by.
-_APPLICATION = int.from_bytes(b"ocel", "big")
-# Who else may hold SQLite's write lock, a backup's end or `ocelad token`, holds it for milliseconds.
+DATABASE_FILE = "ocelad.sqlite3"
+# The application id in the header of the SQLite file, which file(1) and other programs read.
+_APPLICATION_ID = int.from_bytes(b"ocel", "big")
+# Other holders of SQLite's write lock, the end of a backup or `ocelad token`, need it for milliseconds only.
 BUSY_MS = 10_000
-# PostgreSQL: nothing that is asked for takes longer than this, unless something is wrong.
+# PostgreSQL: no statement of the store takes this long unless something is wrong.
 STATEMENT_MS = 60_000
 CONNECT_S = 5
-# SQLite: macOS has data on the disk only after a full fsync; elsewhere that one changes nothing.
+# SQLite: macOS writes to the disk only after a full fsync; on other systems that pragma has no effect.
 _PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "fullfsync = ON", "foreign_keys = ON")
 
 
@@ -34,95 +34,95 @@ class Database:
     Parameters
     ----------
     folder : Path
-        The data folder, which must be there.
+        The data folder, which must exist.
     url : str or None
         ``postgresql://...``; None: SQLite in the folder.
 
     Attributes
     ----------
     name : str
-        What sentences call it; it holds no password.
+        The name of the database in messages; without the password.
     is_postgresql : bool
     writers, readers : Engine
-        Who writes begins a transaction with the right to do so; who reads waits for nobody.
+        ``writers`` takes the write lock when a transaction begins; ``readers`` never waits for a writer.
     """
 
     def __init__(self, folder: Path, url: str | None = None) -> None:
         self.is_postgresql = url is not None
         if url is None:
-            path = folder / FILE
+            path = folder / DATABASE_FILE
             make_file(path)
             self.name = repr(str(path))
             self.writers, self.readers = _sqlite(path, "BEGIN IMMEDIATE"), _sqlite(path, "BEGIN")
         else:
-            parsed = parse(url)
+            parsed = parse_url(url)
             self.name = f"the PostgreSQL database {parsed.database!r} at {parsed.host or 'the local socket'}"
             self.writers, self.readers = _postgresql(parsed, pooled=False), _postgresql(parsed, pooled=True)
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
-        """Around what uses the database: what goes wrong there is told as StoreUnavailable."""
+    def translating_errors(self) -> Iterator[None]:
+        """Raise errors of the database within a ``with`` block as StoreUnavailable."""
         try:
             yield
         except SQLAlchemyError as error:
-            raise StoreUnavailable(self.sentence(error)) from error
+            raise StoreUnavailable(self.describe_error(error)) from error
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """A connection to read by."""
-        with self.telling(), self.readers.connect() as connection:
+    def read_connection(self) -> Iterator[Connection]:
+        """Yield a connection for reading."""
+        with self.translating_errors(), self.readers.connect() as connection:
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction of its own, for what needs no order among the entries."""
-        with self.telling(), self.writers.begin() as connection:
+    def write_transaction(self) -> Iterator[Connection]:
+        """Yield a connection in a write transaction, for writes that bypass the writer thread."""
+        with self.translating_errors(), self.writers.begin() as connection:
             yield connection
 
-    def mark(self, connection: Connection) -> None:
-        """Write what SQLite's file is: where nothing can be written, it is not the first answer that finds out."""
+    def set_application_id(self, connection: Connection) -> None:
+        """Write the application id of a SQLite file; a file that is not writable is thus detected at start."""
         if not self.is_postgresql:
-            connection.exec_driver_sql(f"PRAGMA application_id = {_APPLICATION}")
+            connection.exec_driver_sql(f"PRAGMA application_id = {_APPLICATION_ID}")
 
     def dispose(self) -> None:
+        """Close all pooled connections."""
         self.writers.dispose()
         self.readers.dispose()
 
-    def sentence(self, error: SQLAlchemyError) -> str:
-        """What went wrong, in one sentence."""
+    def describe_error(self, error: SQLAlchemyError) -> str:
+        """Return one sentence about an error."""
         cause = error.orig if isinstance(error, DBAPIError) else None
         if isinstance(cause, sqlite3.Error):
-            return sqlite_sentence(self.name, cause)
-        reason = " ".join(str(cause if cause is not None else error).split())[:300] or "no reason was given"
-        return f"{self.name} cannot be used ({reason})"
+            return describe_sqlite_error(self.name, cause)
+        reason = " ".join(str(cause if cause is not None else error).split())[:300] or "no reason given"
+        return f"cannot use {self.name} ({reason})"
 
 
-#: By SQLite's primary result code.
-_SQLITE = {
-    sqlite3.SQLITE_BUSY: "{} is locked by another program; stop that one",
-    sqlite3.SQLITE_CANTOPEN: "{} cannot be opened ({}); accepted: a folder that can be written to",
-    sqlite3.SQLITE_READONLY: "{} cannot be written to ({}); accepted: a folder that can be written to",
-    sqlite3.SQLITE_FULL: "there is no room left on the disk for {}",
-    sqlite3.SQLITE_IOERR: "the disk of {} fails or is full ({})",
+#: Messages by SQLite's primary result code.
+_SQLITE_MESSAGES = {
+    sqlite3.SQLITE_BUSY: "{} is locked by another process; stop that process",
+    sqlite3.SQLITE_CANTOPEN: "cannot open {} ({}); accepted: a writable folder",
+    sqlite3.SQLITE_READONLY: "cannot write to {} ({}); accepted: a writable folder",
+    sqlite3.SQLITE_FULL: "no space left on the disk of {}",
+    sqlite3.SQLITE_IOERR: "the disk of {} failed or is full ({})",
     sqlite3.SQLITE_CORRUPT: "{} is damaged ({}); restore a backup into another folder",
-    sqlite3.SQLITE_NOTADB: "{} is no SQLite database, or is damaged; restore a backup into another folder",
+    sqlite3.SQLITE_NOTADB: "{} is not a SQLite database or is damaged; restore a backup into another folder",
 }
 
 
-def sqlite_sentence(name: str, error: sqlite3.Error) -> str:
-    """What SQLite says is wrong with a database, in one sentence."""
+def describe_sqlite_error(name: str, error: sqlite3.Error) -> str:
+    """Return one sentence about an error of SQLite."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return _SQLITE.get(code, "{} cannot be used ({})").format(name, error)
+    return _SQLITE_MESSAGES.get(code, "cannot use {} ({})").format(name, error)
 
 
-def parse(url: str) -> URL:
-    """The URL of a PostgreSQL database, for the driver that is used; what is refused is not repeated, as it may hold a
-    password.
+def parse_url(url: str) -> URL:
+    """Return the URL of a PostgreSQL database for psycopg. The error does not repeat the URL: it may hold a password.
 
-    >>> parse("mysql://me:secret@there/it")
+    >>> parse_url("mysql://me:secret@there/it")
     Traceback (most recent call last):
         ...
-    ValueError: the URL of the database is not accepted; accepted: postgresql://USER:PASSWORD@HOST:PORT/DATABASE
+    ValueError: invalid URL of the database; accepted: postgresql://USER:PASSWORD@HOST:PORT/DATABASE
     """
     try:
         parsed = make_url(url)
@@ -130,7 +130,7 @@ def parse(url: str) -> URL:
         parsed = None
     if parsed is None or parsed.drivername not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise ValueError(
-            "the URL of the database is not accepted; accepted: postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+            "invalid URL of the database; accepted: postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
         ) from None
     return parsed.set(drivername="postgresql+psycopg")
 
@@ -142,7 +142,7 @@ def _sqlite(path: Path, begin: str) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: object) -> None:
-        connection.isolation_level = None  # transactions begin as ``begin`` says, not as the driver guesses
+        connection.isolation_level = None  # the driver must not begin transactions itself
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}").close()
         if begin == "BEGIN":
@@ -165,7 +165,7 @@ def _postgresql(url: URL, *, pooled: bool) -> Engine:
         "options": options.strip(),
         "application_name": f"ocelad on {socket.gethostname()}, process {os.getpid()}"[:63],
         "connect_timeout": CONNECT_S,
-        # A server that went away without a word is noticed, so that the lock is not waited for in vain.
+        # Notice a server that disappeared without closing the connection.
         "keepalives_idle": 10,
         "keepalives_interval": 5,
         "keepalives_count": 3,

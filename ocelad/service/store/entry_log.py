@@ -1,4 +1,4 @@
-"""The log: how a group of requests becomes entries, and how entries are read."""
+"""The log of entries: write a batch of requests in one transaction, and read entries."""
 
 from __future__ import annotations
 
@@ -13,67 +13,70 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from ocelad.service.entries import Entry, NewEntry
-from ocelad.service.store.bulk import insert_rows
+from ocelad.service.store.bulk_insert import bulk_insert
 from ocelad.service.store.errors import (
     AlreadyUndone,
+    InvalidRequest,
     KeyConflict,
     NothingToUndo,
-    Refused,
     UnknownEntry,
 )
-from ocelad.service.store.project_rows import ProjectRow
+from ocelad.service.store.project_table import ProjectRecord
 from ocelad.service.store.tables import entries as table
 from ocelad.service.store.tables import keys
 
-# Entry's attributes are the columns after the project's number, in their order.
-_READ = select(*list(table.c)[1:])
-_values = attrgetter(*Entry.__slots__)
-# A statement names this many keys at most.
-_KEYS_AT_ONCE = 500
+# The columns after the project's number are the attributes of Entry, in the same order.
+_SELECT_ENTRY = select(*list(table.c)[1:])
+_entry_values = attrgetter(*Entry.__slots__)
+# The largest number of keys in one statement.
+_MAX_KEYS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
-    """What came of a request: its entries, which are durable now; ``repeated`` where they were so before."""
+class AppendResult:
+    """The durable entries of a request; ``repeated`` if an earlier request with the same key had written them."""
 
     entries: tuple[Entry, ...]
     repeated: bool
 
 
 @dataclass(slots=True, eq=False)
-class Request:
-    """Entries that wait to be written; or, where there are none, an undo of ``undoes``, or of the last by ``who``."""
+class AppendRequest:
+    """A request to append entries or, if ``new`` is empty, to undo one.
+
+    An undo is of the entry ``undoes`` or, if that is None, of the last answer of ``person``.
+    """
 
     project: str
     new: Sequence[NewEntry]
-    who: str
+    person: str
     key: str | None = None
     undoes: int | None = None
-    future: Future[Appended] = field(default_factory=Future)
+    future: Future[AppendResult] = field(default_factory=Future)
     digest: bytes = field(init=False)
 
     def __post_init__(self) -> None:
-        # Who belongs to it: two people who happen to choose one key and one answer made two answers.
-        self.digest = b"" if self.key is None else self._digest()
+        self.digest = b"" if self.key is None else self._compute_digest()
 
-    def _digest(self) -> bytes:
-        entries = [[entry.left, entry.right, entry.answer, entry.asked] for entry in self.new]
+    def _compute_digest(self) -> bytes:
+        """Hash the content and the person: two people who use the same key by chance have given two answers."""
+        entries = [[entry.left, entry.right, entry.answer, entry.source] for entry in self.new]
         content: list[Any] = entries or ["undo", self.undoes]
-        return hashlib.sha256(json.dumps([self.who, content]).encode()).digest()
+        return hashlib.sha256(json.dumps([self.person, content]).encode()).digest()
 
 
-class Group:
+class WriteBatch:
     """Requests that are written in one transaction.
 
-    A request that is refused leaves no trace, and the others are written.
+    A rejected request leaves no trace; the others are written.
 
     Parameters
     ----------
     connection : Connection
         In a transaction.
-    projects : mapping of str to ProjectRow
+    projects : mapping of str to ProjectRecord
     at : int
-        When, in milliseconds since 1970.
+        The time of the entries, in milliseconds since 1970.
 
     Attributes
     ----------
@@ -81,107 +84,107 @@ class Group:
         The new entries by project, in order.
     """
 
-    def __init__(self, connection: Connection, projects: Mapping[str, ProjectRow], at: int) -> None:
+    def __init__(self, connection: Connection, projects: Mapping[str, ProjectRecord], at: int) -> None:
         self._connection = connection
         self._projects = projects
         self._at = at
-        self._rows: list[tuple[Any, ...]] = []
-        self._keys: list[tuple[Any, ...]] = []
-        self._known: dict[tuple[str, str], tuple[bytes, int, int]] = {}
+        self._entry_rows: list[tuple[Any, ...]] = []
+        self._key_rows: list[tuple[Any, ...]] = []
+        self._known_keys: dict[tuple[str, str], tuple[bytes, int, int]] = {}
         self.written: dict[str, list[Entry]] = {}
 
-    def write(self, requests: Sequence[Request]) -> list[Appended | Refused]:
-        """Write them, in this order; what came of each."""
-        self._find_keys(requests)
-        results: list[Appended | Refused] = []
+    def write(self, requests: Sequence[AppendRequest]) -> list[AppendResult | InvalidRequest]:
+        """Write the requests in order and return the result or the error of each."""
+        self._load_keys(requests)
+        results: list[AppendResult | InvalidRequest] = []
         for request in requests:
             try:
                 results.append(self._write(request))
-            except Refused as refused:
-                results.append(refused)
+            except InvalidRequest as error:
+                results.append(error)
         self._flush()
         return results
 
-    def _write(self, request: Request) -> Appended:
+    def _write(self, request: AppendRequest) -> AppendResult:
         project = self._projects[request.project]
-        if request.key is not None and (known := self._known.get((request.project, request.key))) is not None:
+        if request.key is not None and (known := self._known_keys.get((request.project, request.key))) is not None:
             digest, first, last = known
             if digest != request.digest:
                 raise KeyConflict(
-                    f"the idempotency key {request.key!r} was used for something else; accepted: a new one per request"
+                    f"the idempotency key {request.key!r} was used for another request; accepted: a new key per request"
                 )
-            return Appended(tuple(self._between(project, first, last)), True)
-        new = self.written.setdefault(request.project, [])
-        seq = project.seq + len(new)
+            return AppendResult(tuple(self._entries_between(project, first, last)), True)
+        written = self.written.setdefault(request.project, [])
+        seq = project.seq + len(written)
         if request.new:
-            made = [
-                Entry(seq + i, self._at, entry.answer, entry.left, entry.right, entry.asked, request.who)
+            entries = [
+                Entry(seq + i, self._at, entry.answer, entry.left, entry.right, entry.source, request.person)
                 for i, entry in enumerate(request.new, 1)
             ]
         else:
-            old = self._to_undo(project, request)
-            made = [Entry(seq + 1, self._at, "undo", old.left, old.right, old.asked, request.who, old.seq)]
-        new += made
-        self._rows += [(project.number, *_values(entry)) for entry in made]
+            old = self._entry_to_undo(project, request)
+            entries = [Entry(seq + 1, self._at, "undo", old.left, old.right, old.source, request.person, old.seq)]
+        written += entries
+        self._entry_rows += [(project.number, *_entry_values(entry)) for entry in entries]
         if request.key is not None:
-            first, last = made[0].seq, made[-1].seq
-            self._known[request.project, request.key] = request.digest, first, last
-            self._keys.append((project.number, request.key, request.digest, first, last))
-        return Appended(tuple(made), False)
+            first, last = entries[0].seq, entries[-1].seq
+            self._known_keys[request.project, request.key] = request.digest, first, last
+            self._key_rows.append((project.number, request.key, request.digest, first, last))
+        return AppendResult(tuple(entries), False)
 
-    def _find_keys(self, requests: Sequence[Request]) -> None:
-        """Which of their keys are in the database, by one statement for many."""
-        asked: dict[str, list[str]] = {}
+    def _load_keys(self, requests: Sequence[AppendRequest]) -> None:
+        """Look up which keys of the requests are in the database, many per statement."""
+        wanted: dict[str, list[str]] = {}
         for request in requests:
             if request.key is not None:
-                asked.setdefault(request.project, []).append(request.key)
-        for project, names in asked.items():
-            for start in range(0, len(names), _KEYS_AT_ONCE):
-                chosen = select(keys).where(
+                wanted.setdefault(request.project, []).append(request.key)
+        for project, names in wanted.items():
+            for start in range(0, len(names), _MAX_KEYS):
+                query = select(keys).where(
                     keys.c.project == self._projects[project].number,
-                    keys.c.key.in_(names[start : start + _KEYS_AT_ONCE]),
+                    keys.c.key.in_(names[start : start + _MAX_KEYS]),
                 )
-                for row in self._connection.execute(chosen):
-                    self._known[project, row.key] = bytes(row.digest), row.first_seq, row.last_seq
+                for row in self._connection.execute(query):
+                    self._known_keys[project, row.key] = bytes(row.digest), row.first_seq, row.last_seq
 
-    def _to_undo(self, project: ProjectRow, request: Request) -> Entry:
-        """The entry that an undo is of."""
-        self._flush()  # what came before in this group counts
-        mine = _READ.where(table.c.project == project.number)
+    def _entry_to_undo(self, project: ProjectRecord, request: AppendRequest) -> Entry:
+        """Return the entry that an undo request refers to."""
+        self._flush()  # the query must see the earlier requests of this batch
+        in_project = _SELECT_ENTRY.where(table.c.project == project.number)
         later = table.alias()
         undone = select(later.c.seq).where(later.c.project == project.number, later.c.undoes == table.c.seq).exists()
         if request.undoes is None:
-            standing = mine.where(table.c.who == request.who, table.c.kind != "undo", ~undone)
+            standing = in_project.where(table.c.who == request.person, table.c.kind != "undo", ~undone)
             row = self._connection.execute(standing.order_by(table.c.seq.desc()).limit(1)).first()
             if row is None:
-                whose = f"{request.who!r} has" if request.who else "who has no name has"
-                raise NothingToUndo(f"{whose} no answer that stands in {project.id!r}")
+                person = repr(request.person) if request.person else "the anonymous person"
+                raise NothingToUndo(f"{person} has no answer left to undo in {project.id!r}")
             return Entry(*row)
-        row = self._connection.execute(mine.where(table.c.seq == request.undoes).add_columns(undone)).first()
+        row = self._connection.execute(in_project.where(table.c.seq == request.undoes).add_columns(undone)).first()
         if row is None:
             last = project.seq + len(self.written[project.id])
             raise UnknownEntry(f"{project.id!r} has no entry {request.undoes}; accepted: 1 to {last}")
         if row.kind == "undo":
-            raise AlreadyUndone(f"entry {request.undoes} is an undo, which cannot be undone; answer again instead")
+            raise AlreadyUndone(f"entry {request.undoes} is an undo and cannot be undone; answer again instead")
         if row[-1]:
             raise AlreadyUndone(f"entry {request.undoes} was undone before")
         return Entry(*row[:-1])
 
-    def _between(self, project: ProjectRow, first: int, last: int) -> list[Entry]:
-        """Entries of this group, or from before it; a request has never some of both."""
+    def _entries_between(self, project: ProjectRecord, first: int, last: int) -> list[Entry]:
+        """Return the entries of an earlier request, which are either all in this batch or all in the database."""
         if first > project.seq:
             return self.written[project.id][first - project.seq - 1 : last - project.seq]
-        return read_entries(self._connection, project.number, first - 1, last)
+        return load_entries(self._connection, project.number, first - 1, last)
 
     def _flush(self) -> None:
-        insert_rows(self._connection, table, self._rows)
-        insert_rows(self._connection, keys, self._keys)
-        self._rows, self._keys = [], []
+        bulk_insert(self._connection, table, self._entry_rows)
+        bulk_insert(self._connection, keys, self._key_rows)
+        self._entry_rows, self._key_rows = [], []
 
 
-def read_entries(connection: Connection, number: int, after: int, last: int) -> list[Entry]:
-    """The entries after ``after``, up to ``last``, in their order."""
+def load_entries(connection: Connection, number: int, after: int, last: int) -> list[Entry]:
+    """Return the entries after ``after`` up to ``last``, in order."""
     rows: Iterable[Any] = connection.execute(
-        _READ.where(table.c.project == number, table.c.seq > after, table.c.seq <= last).order_by(table.c.seq)
+        _SELECT_ENTRY.where(table.c.project == number, table.c.seq > after, table.c.seq <= last).order_by(table.c.seq)
     )
     return [Entry(*row) for row in rows]

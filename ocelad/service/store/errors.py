@@ -1,67 +1,67 @@
-"""What the store says when it cannot do what it was asked: one sentence each."""
+"""Errors of the store; the message of each is one sentence."""
 
 from __future__ import annotations
 
 
 class StoreError(Exception):
-    """Whatever the store says no to."""
+    """Base class of all errors of the store."""
 
 
-class Refused(StoreError, ValueError):
-    """What was asked for cannot be: asking again will not help."""
+class InvalidRequest(StoreError, ValueError):
+    """The request is invalid; repeating it does not help."""
 
 
-class UnknownProject(Refused):
-    """There is no project of this id."""
+class UnknownProject(InvalidRequest):
+    """No project has this id."""
 
 
-class ProjectExists(Refused):
-    """There is a project of this id already."""
+class ProjectExists(InvalidRequest):
+    """A project with this id exists already."""
 
 
-class UnknownItem(Refused):
-    """There is no item at this position."""
+class UnknownItem(InvalidRequest):
+    """No item is at this position."""
 
 
-class DuplicateItem(Refused):
-    """There is an item of this id already."""
+class DuplicateItem(InvalidRequest):
+    """An item with this id exists already."""
 
 
-class UnknownEntry(Refused):
-    """There is no entry of this number."""
+class UnknownEntry(InvalidRequest):
+    """No entry has this number."""
 
 
-class NothingToUndo(Refused):
-    """Who asks has no answer that stands."""
+class NothingToUndo(InvalidRequest):
+    """The person has no answer left to undo."""
 
 
-class AlreadyUndone(Refused):
+class AlreadyUndone(InvalidRequest):
     """The entry was undone before, or is an undo itself."""
 
 
-class KeyConflict(Refused):
-    """The idempotency key was used before, for something else."""
+class KeyConflict(InvalidRequest):
+    """The idempotency key was used before for another request."""
 
 
-class TokenExists(Refused):
-    """There is, or was, a token of this name."""
+class TokenExists(InvalidRequest):
+    """A token with this name exists or existed."""
 
 
-class UnknownToken(Refused):
-    """There is no token of this name."""
+class UnknownToken(InvalidRequest):
+    """No token has this name."""
 
 
 class Unavailable(StoreError, OSError):
-    """Nothing is wrong with what was asked for; it can be asked again, with the same key."""
+    """The request is valid but cannot be served now; it may be repeated with the same key."""
 
 
 class StoreUnavailable(Unavailable):
-    """The database cannot be reached, read or written; whether the last entries were kept shows when it is back."""
+    """The database cannot be reached, read or written. The last entries may or may not have been committed."""
 
 
 class StoreInUse(StoreUnavailable):
-    """Another program writes to it."""
+    """Another process writes to the database."""
 
 
 class Overloaded(Unavailable):
-    """Too much waits to be written; nothing of this request was."""
+    """The write queue is full; nothing of this request was written."""

@@ -1,4 +1,4 @@
-"""The writer's lock: one program writes to a data folder and its database, and who comes second hears who is first."""
+"""The writer's lock: only one process writes to a data folder and its database; a second one is told who holds it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sqlalchemy import Connection, text
 
 from ocelad.service.store.errors import StoreInUse, StoreUnavailable
 
-FILE = "ocelad.lock"
-# PostgreSQL's advisory locks are numbers, one space of them per database.
-_NUMBER = int.from_bytes(b"ocelad", "big")
-# How long the server may take to notice that a writer was killed.
-_PATIENCE_S = 3.0
+LOCK_FILE = "ocelad.lock"
+# The key of PostgreSQL's advisory lock; keys are separate for each database.
+_LOCK_KEY = int.from_bytes(b"ocelad", "big")
+# PostgreSQL may take this long to notice that a writer was killed.
+_LOCK_TIMEOUT_S = 3.0
 _HOLDER = text(
     "SELECT activity.application_name FROM pg_locks JOIN pg_stat_activity AS activity USING (pid)"
     " WHERE locktype = 'advisory' AND granted AND classid = :high AND objid = :low AND objsubid = 1"
@@ -27,32 +27,33 @@ _HOLDER = text(
 
 
 class FolderLock:
-    """A lock on a file in a folder; it is gone with the process, however that ends."""
+    """An exclusive lock on a file in a folder; the operating system releases it when the process ends."""
 
     def __init__(self, folder: Path) -> None:
-        path = folder / FILE
+        path = folder / LOCK_FILE
         try:
-            self._file: IO[str] = open(path, "a+", encoding="utf-8")  # noqa: SIM115  it is held until release()
+            self._file: IO[str] = open(path, "a+", encoding="utf-8")  # noqa: SIM115  open until release()
         except OSError as error:
             raise StoreUnavailable(
-                f"{str(path)!r} cannot be written to ({error.strerror}); accepted: a folder that can be written to"
+                f"cannot write to {str(path)!r} ({error.strerror}); accepted: a writable folder"
             ) from None
-        if not _locked(self._file):
+        if not _try_lock(self._file):
             self._file.seek(0)
-            holder = self._file.read(200).strip() or "another program"
+            holder = self._file.read(200).strip() or "another process"
             self._file.close()
-            raise StoreInUse(f"{str(folder)!r} is in use by {holder}; stop that one, or name another folder")
+            raise StoreInUse(f"{str(folder)!r} is in use by {holder}; stop that process or use another folder")
         self._file.truncate(0)
         self._file.write(f"process {os.getpid()} on {socket.gethostname()}")
         self._file.flush()
 
     def release(self) -> None:
+        """Release the lock."""
         self._file.close()
 
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """The lock of a folder, for a while."""
+    """Hold the lock of a folder within a ``with`` block."""
     lock = FolderLock(folder)
     try:
         yield
@@ -61,21 +62,24 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def lock_database(connection: Connection, name: str) -> None:
-    """Take PostgreSQL's lock by the very connection that writes: when that is lost, so is the lock.
+    """Take PostgreSQL's advisory lock on the connection that writes: a lost connection loses the lock, too.
 
-    It is taken only after whatever the one before has sent has been kept or not, as the server lets it go last.
+    The server releases a session's lock after it has committed or rolled back what the session sent. So no write of
+    the previous holder can follow.
     """
-    deadline = time.monotonic() + _PATIENCE_S
-    while not connection.scalar(text("SELECT pg_try_advisory_lock(:number)"), {"number": _NUMBER}):
+    deadline = time.monotonic() + _LOCK_TIMEOUT_S
+    while not connection.scalar(text("SELECT pg_try_advisory_lock(:number)"), {"number": _LOCK_KEY}):
         if time.monotonic() > deadline:
-            holder = connection.scalar(_HOLDER, {"high": _NUMBER >> 32, "low": _NUMBER & 0xFFFFFFFF})
-            raise StoreInUse(f"{name} is in use by {holder or 'another program'}; stop that one, or name another one")
+            holder = connection.scalar(_HOLDER, {"high": _LOCK_KEY >> 32, "low": _LOCK_KEY & 0xFFFFFFFF})
+            raise StoreInUse(
+                f"{name} is in use by {holder or 'another process'}; stop that process or use another database"
+            )
         time.sleep(0.02)
-    connection.rollback()  # ends the transaction that asking began; the lock stays with the connection
+    connection.rollback()  # ends the transaction of the query; the lock belongs to the session and stays
 
 
-def _locked(file: IO[str]) -> bool:
-    """Whether the lock could be taken; where the system has none, nobody is kept out."""
+def _try_lock(file: IO[str]) -> bool:
+    """Try to lock a file and return whether it worked; always True on systems without ``fcntl``."""
     try:
         import fcntl
     except ImportError:

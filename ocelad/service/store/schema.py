@@ -1,4 +1,4 @@
-"""The schema: bringing a database to the tables that this program knows, by alembic's migrations."""
+"""The database schema: create and update the tables with alembic's migrations."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ VERSION_TABLE = "ocelad_schema"
 
 
 def migrate(connection: Connection, name: str) -> None:
-    """Make what is missing, within the connection's transaction: all of it, or nothing.
+    """Apply the missing migrations within the connection's transaction.
 
-    Without an ``env.py``: it would only say again which database and which tables.
+    Alembic's ``env.py`` is not used: it would only repeat the connection and the tables.
     """
     scripts = ScriptDirectory(MIGRATIONS, version_locations=[MIGRATIONS])
     context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
@@ -26,8 +26,8 @@ def migrate(connection: Connection, name: str) -> None:
     known = [script.revision for script in scripts.walk_revisions()]  # the newest first
     if current is not None and current not in known:
         raise StoreUnavailable(
-            f"{name} was written by a newer ocelad (its schema is {current}); this one knows up to {known[0]}: "
-            "use the newer one"
+            f"{name} was written by a newer version of ocelad (schema {current}); this version knows schemas up to "
+            f"{known[0]}: use the newer version"
         )
     with Operations.context(context):
         for script in reversed(list(scripts.iterate_revisions("head", current or "base"))):
@@ -36,7 +36,7 @@ def migrate(connection: Connection, name: str) -> None:
 
 
 def is_current(connection: Connection) -> bool:
-    """Whether nothing is missing."""
+    """Return whether all migrations have been applied."""
     context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
     head = ScriptDirectory(MIGRATIONS, version_locations=[MIGRATIONS]).get_current_head()
     return context.get_current_revision() == head

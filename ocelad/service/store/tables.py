@@ -1,4 +1,4 @@
-"""The tables, as queries name them. What makes them in a database are the migrations."""
+"""The tables as queries use them; the migrations create them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ projects = Table(
     Column("title", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("settings", Text, nullable=False),
-    Column("about", Text, nullable=False),
+    Column("about", Text, nullable=False),  # JSON: ItemSet.metadata()
     Column("digest", Text, nullable=False),
-    Column("n_items", Integer, nullable=False),  # items beyond are still being added; 0: so is the project
+    Column("n_items", Integer, nullable=False),  # items at later positions are being added; 0: the project is
 )
 
 items = Table(
@@ -38,11 +38,11 @@ items = Table(
     Column("position", Integer, primary_key=True),
     Column("id", Text, nullable=False),
     Column("features", LargeBinary, nullable=False),  # float64, little-endian
-    Column("shown", Text, nullable=False),  # JSON: the text, then the fields in the project's order
+    Column("shown", Text, nullable=False),  # JSON list: the text, then the values of the fields in the project's order
     UniqueConstraint("project", "id"),
 )
 
-# Apart from the items, so that who reads those does not read these.
+# Separate from the items: reading all items must not read their pictures.
 pictures = Table(
     "pictures",
     metadata,
@@ -60,8 +60,8 @@ entries = Table(
     Column("kind", Text, nullable=False),
     Column("left_item", Integer, nullable=False),
     Column("right_item", Integer, nullable=False),
-    Column("asked", Text, nullable=False),
-    Column("who", Text, nullable=False),
+    Column("asked", Text, nullable=False),  # Entry.source
+    Column("who", Text, nullable=False),  # Entry.person
     Column("undoes", BigInteger),
     CheckConstraint("kind IN ('same', 'different', 'skip', 'undo')", name="entries_kind"),
     CheckConstraint("asked IN ('active', 'random', 'given')", name="entries_asked"),
@@ -76,10 +76,10 @@ Index(
     sqlite_where=entries.c.undoes.is_not(None),
     postgresql_where=entries.c.undoes.is_not(None),
 )
-# For "my last answer", which else would be looked for in all of them.
+# Finds the last answer of a person without a scan of the log.
 Index("entries_who", entries.c.project, entries.c.who, entries.c.seq)
 
-# Idempotency keys: what was asked for with them, and the entries that came of it.
+# Idempotency keys: the digest of the request and the entries that it created.
 keys = Table(
     "keys",
     metadata,
@@ -96,7 +96,7 @@ tokens = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("hash", Text, nullable=False, unique=True),
-    Column("rights", Text, nullable=False),  # JSON: a right by project, or by "*"
+    Column("rights", Text, nullable=False),  # JSON: permissions by project id or "*"
     Column("created_at", BigInteger, nullable=False),
     Column("revoked_at", BigInteger),
 )

@@ -1,4 +1,4 @@
-"""Tokens: who may do what. Only hashes of their secrets are kept, and a name is never given twice."""
+"""Access tokens: names, permissions and hashes of secrets; a name is never used twice."""
 
 from __future__ import annotations
 
@@ -11,79 +11,87 @@ from typing import Any, get_args
 from sqlalchemy import insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from ocelad.service.secret import hash_of, new_secret
 from ocelad.service.store.database import Database
-from ocelad.service.store.errors import Refused, TokenExists, UnknownToken
-from ocelad.service.store.project_rows import now
+from ocelad.service.store.errors import InvalidRequest, TokenExists, UnknownToken
+from ocelad.service.store.project_table import now_ms
 from ocelad.service.store.tables import tokens as table
-from ocelad.service.wire import Right
+from ocelad.service.token_secret import generate_secret, hash_secret
+from ocelad.service.wire import Permission
 
-# What people may call themselves: log entries tell "token/person", and must not be mistaken.
+# Log entries name a person as "token/person", so that a name must not contain a slash.
 _NAME = re.compile(r"[\w .-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is known of a token.
+    """A token without its secret.
 
     Attributes
     ----------
     name : str
-    rights : dict of str to {"read", "answer", "admin"}
-        By project; "*" stands for all.
+    permissions : dict of str to {"read", "answer", "admin"}
+        By project id; "*" stands for all projects.
     created_at : int
         Milliseconds since 1970, UTC.
     revoked_at : int or None
-        Since when it opens nothing.
+        Since when the token is invalid; None if it is valid.
     """
 
     name: str
-    rights: dict[str, Right]
+    permissions: dict[str, Permission]
     created_at: int
     revoked_at: int | None
 
 
 class Tokens:
-    """The tokens in a database; written at once, also while another program writes entries."""
+    """The tokens in a database; another process may write entries meanwhile."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def create(self, name: str, rights: Mapping[str, Right]) -> str:
-        """A new token's secret, which is told this once."""
+    def create(self, name: str, permissions: Mapping[str, Permission]) -> str:
+        """Create a token and return its secret, which is not stored."""
         if not _NAME.fullmatch(name):
-            raise Refused(
+            raise InvalidRequest(
                 f"the name of the token is {name[:100]!r}; accepted: 1 to 64 letters, digits, spaces and . _ -"
             )
-        if not rights or not set(rights.values()) <= set(get_args(Right)):
-            raise Refused(f"the rights are {dict(rights)!r}; accepted: {', '.join(get_args(Right))}, by project or '*'")
-        secret = new_secret()
-        row = {"name": name, "hash": hash_of(secret), "rights": json.dumps(dict(rights)), "created_at": now()}
+        if not permissions or not set(permissions.values()) <= set(get_args(Permission)):
+            raise InvalidRequest(
+                f"the permissions are {dict(permissions)!r}; "
+                f"accepted: {', '.join(get_args(Permission))}, by project id or '*'"
+            )
+        secret = generate_secret()
+        row = {
+            "name": name,
+            "hash": hash_secret(secret),
+            "rights": json.dumps(dict(permissions)),
+            "created_at": now_ms(),
+        }
         try:
-            with self._database.writing() as connection:
+            with self._database.write_transaction() as connection:
                 connection.execute(insert(table), row)
         except Exception as error:
             if isinstance(error.__cause__, IntegrityError):
-                raise TokenExists(f"there is, or was, a token {name!r}; accepted: a new name") from None
+                raise TokenExists(f"a token {name!r} exists or existed; accepted: a new name") from None
             raise
         return secret
 
     def all(self) -> list[Token]:
-        """All that ever were, in the order in which they were made."""
-        with self._database.reading() as connection:
+        """Return all tokens, also revoked ones, in the order of their creation."""
+        with self._database.read_connection() as connection:
             return [_token(row) for row in connection.execute(select(table).order_by(table.c.created_at, table.c.name))]
 
     def find(self, hash: str) -> Token | None:
-        """The token whose secret has this hash; a revoked one, too."""
-        with self._database.reading() as connection:
+        """Return the token whose secret has this hash, also a revoked one; None if there is none."""
+        with self._database.read_connection() as connection:
             row = connection.execute(select(table).where(table.c.hash == hash)).first()
         return None if row is None else _token(row)
 
     def revoke(self, name: str) -> Token:
-        """Let it open nothing from now on. One that was revoked before stays so."""
-        with self._database.writing() as connection:
-            standing = table.c.name == name, table.c.revoked_at.is_(None)
-            connection.execute(update(table).where(*standing).values(revoked_at=now()))
+        """Revoke a token and return it; the time of an earlier revocation stays."""
+        with self._database.write_transaction() as connection:
+            valid = table.c.name == name, table.c.revoked_at.is_(None)
+            connection.execute(update(table).where(*valid).values(revoked_at=now_ms()))
             row = connection.execute(select(table).where(table.c.name == name)).first()
         if row is None:
             raise UnknownToken(f"there is no token {name!r}")

@@ -1,4 +1,4 @@
-"""Writer: the one thread that writes. What waits is written together, by one commit, and then answered."""
+"""The writer thread: it writes all queued requests in one commit and then completes their futures."""
 
 from __future__ import annotations
 
@@ -16,33 +16,36 @@ from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
 from ocelad.service.entries import Entry
 from ocelad.service.store.database import Database
-from ocelad.service.store.entry_log import Appended, Group, Request, read_entries
-from ocelad.service.store.errors import Overloaded, Refused, StoreError, StoreUnavailable
+from ocelad.service.store.entry_log import AppendRequest, AppendResult, WriteBatch, load_entries
+from ocelad.service.store.errors import InvalidRequest, Overloaded, StoreError, StoreUnavailable
 from ocelad.service.store.lock import lock_database
-from ocelad.service.store.project_rows import ProjectRow, now, read_projects
+from ocelad.service.store.project_table import ProjectRecord, load_projects, now_ms
 from ocelad.service.store.schema import migrate
 
 Listener: TypeAlias = Callable[[str, Sequence[Entry]], None]
 
-# So many entries may wait; at 10,000 a second and more that is some seconds' worth.
-MOST_WAITING = 200_000
-# So many are written at once, so that nobody waits for long.
-MOST_AT_ONCE = 50_000
-# How often a database that went away is tried again, and one that nothing is written to is looked after.
-RETRY_S, LOOK_S = 1.0, 10.0
+# The capacity of the queue in entries; at 10,000 a second and more these take some seconds.
+MAX_QUEUED = 200_000
+# The largest number of entries in one commit, so that no caller waits long.
+MAX_COMMIT_SIZE = 50_000
+# Seconds between attempts to reconnect, and between checks of an idle connection.
+RETRY_S, PING_S = 1.0, 10.0
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class Work:
-    """Something else to write, in a transaction of its own; projects are read again after it."""
+class WriteTask:
+    """A write other than appending entries; it runs in a transaction of its own, and projects are reloaded after it."""
 
     run: Callable[[Connection], Any]
     future: Future[Any] = field(default_factory=Future)
 
 
+_Job: TypeAlias = AppendRequest | WriteTask
+
+
 class Writer:
-    """The thread, its queue, and the connection that holds the lock.
+    """The writer thread, its queue, and the connection that holds the lock.
 
     Parameters
     ----------
@@ -50,48 +53,48 @@ class Writer:
 
     Attributes
     ----------
-    projects : dict of str to ProjectRow
-        As the last commit left them; replaced, never changed.
+    projects : dict of str to ProjectRecord
+        The projects after the last commit; the dict is replaced, never modified.
     failure : str or None
-        Why nothing can be written at present; None: it can, as far as is known.
+        Why writing fails at present; None if the last attempt succeeded.
     """
 
     def __init__(self, database: Database) -> None:
-        self.projects: dict[str, ProjectRow] = {}
+        self.projects: dict[str, ProjectRecord] = {}
         self.failure: str | None = None
         self._database = database
         self._listeners: list[Listener] = []
         self._connection: Connection | None = self._connect()
-        self.projects = self._read_projects(self._connection)
-        self._waiting: deque[Request | Work] = deque()
-        self._n_waiting = 0
+        self.projects = self._load_projects(self._connection)
+        self._queue: deque[_Job] = deque()
+        self._n_queued = 0
         self._changed = threading.Condition()
-        self._wanted = 1
+        self._wake_at = 1  # the length of the queue at which the thread is woken
         self._closing = False
-        self._sizes = (1, 1)  # of the last two groups
-        self._patience = 0.0
+        self._batch_sizes = (1, 1)  # of the last two batches
+        self._linger_s = 0.0
         self._thread = threading.Thread(target=self._run, name="ocelad-writer", daemon=True)
         self._thread.start()
 
     def listen(self, listener: Listener) -> None:
-        """Call it with every project's new entries from now on."""
+        """Call ``listener`` with every project's new entries from now on."""
         self._listeners.append(listener)
 
-    def submit(self, waiting: Request | Work) -> None:
-        """Let it wait for its turn; its future says what came of it."""
-        size = _size(waiting)
+    def submit(self, job: _Job) -> None:
+        """Add a job to the queue; its future holds the result."""
+        size = _size(job)
         with self._changed:
             if self._closing:
                 raise StoreUnavailable(f"{self._database.name} is being closed")
-            if self._waiting and self._n_waiting + size > MOST_WAITING:
-                raise Overloaded(f"{self._n_waiting} entries wait to be written; try again later")
-            self._waiting.append(waiting)
-            self._n_waiting += size
-            if len(self._waiting) >= self._wanted:
+            if self._queue and self._n_queued + size > MAX_QUEUED:
+                raise Overloaded(f"{self._n_queued} entries are queued for writing; try again later")
+            self._queue.append(job)
+            self._n_queued += size
+            if len(self._queue) >= self._wake_at:
                 self._changed.notify()
 
     def close(self) -> None:
-        """Write what waits, then end."""
+        """Write what is queued, then stop the thread."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -100,72 +103,72 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            while (taken := self._take()) is not None:
+            while (jobs := self._take()) is not None:
                 try:
-                    self._write(taken)
-                except Exception as error:  # whatever it is, nobody is to wait for ever, and others come after them
-                    _log.exception("an error within the writer")
-                    self._fail([waiting for waiting in taken if not waiting.future.done()], error)
+                    self._write(jobs)
+                except Exception as error:  # no caller may wait for ever, and later jobs must still be written
+                    _log.exception("unexpected error in the writer thread")
+                    self._fail([job for job in jobs if not job.future.done()], error)
         finally:
             with self._changed:
                 self._closing = True
-                left, self._waiting = self._waiting, deque()
-            self.failure = f"{self._database.name} is no longer written to"
-            for waiting in left:
-                if waiting.future.set_running_or_notify_cancel():
-                    waiting.future.set_exception(StoreUnavailable(self.failure))
+                left, self._queue = self._queue, deque()
+            self.failure = f"the writer of {self._database.name} has stopped"
+            for job in left:
+                if job.future.set_running_or_notify_cancel():
+                    job.future.set_exception(StoreUnavailable(self.failure))
 
-    def _write(self, taken: list[Request | Work]) -> None:
-        requests: list[Request] = []
-        for waiting in taken:
-            if isinstance(waiting, Request):
-                requests.append(waiting)
+    def _write(self, jobs: list[_Job]) -> None:
+        requests: list[AppendRequest] = []
+        for job in jobs:
+            if isinstance(job, AppendRequest):
+                requests.append(job)
             else:
                 self._append(requests)
-                self._work(waiting)
+                self._run_task(job)
                 requests = []
         self._append(requests)
-        if not taken:
-            self._look()
+        if not jobs:
+            self._ping()
 
-    def _take(self) -> list[Request | Work] | None:
-        """What waits; nothing after a while in which nothing came; None at the end."""
+    def _take(self) -> list[_Job] | None:
+        """Return the queued jobs, an empty list after an idle period, or None at the end."""
         with self._changed:
-            self._wanted = 1
-            if not self._waiting and not self._closing:
-                self._changed.wait(RETRY_S if self._connection is None else LOOK_S)
-            # Those who were answered just now are likely to come again at once. To wait for them for part of a commit
-            # is to pay one commit where there would be two.
-            self._wanted = max(self._sizes)
-            deadline = time.monotonic() + self._patience
-            while self._waiting and len(self._waiting) < self._wanted and not self._closing:
+            self._wake_at = 1
+            if not self._queue and not self._closing:
+                self._changed.wait(RETRY_S if self._connection is None else PING_S)
+            # Callers whose requests were just completed are likely to send the next ones at once. Waiting for them for
+            # a fraction of a commit replaces two commits by one.
+            self._wake_at = max(self._batch_sizes)
+            deadline = time.monotonic() + self._linger_s
+            while self._queue and len(self._queue) < self._wake_at and not self._closing:
                 if (left := deadline - time.monotonic()) <= 0:
                     break
                 self._changed.wait(left)
-            if not self._waiting and self._closing:
+            if not self._queue and self._closing:
                 return None
-            taken: list[Request | Work] = []
+            jobs: list[_Job] = []
             size = 0
-            while self._waiting and (not taken or size + _size(self._waiting[0]) <= MOST_AT_ONCE):
-                waiting = self._waiting.popleft()
-                size += _size(waiting)
-                taken.append(waiting)
-            self._n_waiting -= size
-        self._sizes = self._sizes[1], max(1, len(taken))
-        # Who has given up waiting by now is not written; from here on nobody can.
-        return [waiting for waiting in taken if waiting.future.set_running_or_notify_cancel()]
+            while self._queue and (not jobs or size + _size(self._queue[0]) <= MAX_COMMIT_SIZE):
+                job = self._queue.popleft()
+                size += _size(job)
+                jobs.append(job)
+            self._n_queued -= size
+        self._batch_sizes = self._batch_sizes[1], max(1, len(jobs))
+        # Cancelled jobs are dropped here; after this call a future cannot be cancelled any more.
+        return [job for job in jobs if job.future.set_running_or_notify_cancel()]
 
-    def _append(self, requests: list[Request]) -> None:
+    def _append(self, requests: list[AppendRequest]) -> None:
         if not requests:
             return
         started = time.monotonic()
         try:
             connection = self._connected()
             with connection.begin():
-                group = Group(connection, self.projects, now())
-                results = group.write(requests)
+                batch = WriteBatch(connection, self.projects, now_ms())
+                results = batch.write(requests)
         except (IntegrityError, DataError) as error:
-            # None that is known, or it would have been refused before. Whose it is shows when each is alone.
+            # Known invalid requests were rejected before. Writing each request separately finds the one at fault.
             if len(requests) > 1:
                 for request in requests:
                     self._append([request])
@@ -174,91 +177,91 @@ class Writer:
         except Exception as error:
             self._fail(requests, error)
         else:
-            self._patience = min(0.005, (time.monotonic() - started) / 2)
+            self._linger_s = min(0.005, (time.monotonic() - started) / 2)
             self._succeed()
-            for project, new in group.written.items():
+            for project, new in batch.written.items():
                 self._announce(project, new)
             for request, result in zip(requests, results, strict=True):
-                if isinstance(result, Appended):
+                if isinstance(result, AppendResult):
                     request.future.set_result(result)
                 else:
                     request.future.set_exception(result)
 
-    def _work(self, work: Work) -> None:
+    def _run_task(self, task: WriteTask) -> None:
         try:
             connection = self._connected()
             with connection.begin():
-                result = work.run(connection)
-            self.projects = self._read_projects(connection)
-        except Refused as refused:
-            work.future.set_exception(refused)
+                result = task.run(connection)
+            self.projects = self._load_projects(connection)
+        except InvalidRequest as error:
+            task.future.set_exception(error)
         except Exception as error:
-            self._fail([work], error)
+            self._fail([task], error)
         else:
             self._succeed()
-            work.future.set_result(result)
+            task.future.set_result(result)
 
     def _announce(self, project: str, new: Sequence[Entry]) -> None:
-        """Tell of entries that are durable now."""
+        """Pass entries that are durable now to the listeners."""
         if not new:
             return
         self.projects = {**self.projects, project: replace(self.projects[project], seq=new[-1].seq)}
         for listener in self._listeners:
             try:
                 listener(project, new)
-            except Exception:  # the entries are kept, whatever becomes of who listens
+            except Exception:  # the entries are durable, whatever a listener does
                 _log.exception("a listener failed on the entries of %s up to %d", project, new[-1].seq)
 
-    def _fail(self, several: Sequence[Request | Work], error: Exception) -> None:
-        """Say so, and start from what the database says: nobody knows how far the commit came."""
-        told = str(self._told(error))
-        if self.failure is None:  # once, however many wait and however often it is tried
-            _log.error("nothing can be written: %s", told)
-        self.failure = told
+    def _fail(self, jobs: Sequence[_Job], error: Exception) -> None:
+        """Fail the jobs and drop the connection: whether the commit took effect must be read from the database."""
+        message = str(self._store_error(error))
+        if self.failure is None:  # logged once per outage, not once per job and attempt
+            _log.error("writing failed: %s", message)
+        self.failure = message
         self._disconnect()
-        for waiting in several:
-            waiting.future.set_exception(self._told(error))
+        for job in jobs:
+            job.future.set_exception(self._store_error(error))
 
     def _succeed(self) -> None:
         if self.failure is not None:
             self.failure = None
-            _log.warning("%s is back again", self._database.name)
+            _log.warning("%s is available again", self._database.name)
 
-    def _told(self, error: Exception) -> StoreError:
-        """An exception of its own for each who waits: raising one changes it."""
-        told: StoreError
+    def _store_error(self, error: Exception) -> StoreError:
+        """Return a new StoreError: each future needs its own, because raising an exception modifies it."""
+        result: StoreError
         if isinstance(error, SQLAlchemyError):
-            told = StoreUnavailable(self._database.sentence(error))
+            result = StoreUnavailable(self._database.describe_error(error))
         elif isinstance(error, StoreError):
-            told = type(error)(*error.args)
+            result = type(error)(*error.args)
         else:
-            told = StoreUnavailable(f"{self._database.name} cannot be used ({type(error).__name__}: {error})")
-        told.__cause__ = error
-        return told
+            result = StoreUnavailable(f"cannot use {self._database.name} ({type(error).__name__}: {error})")
+        result.__cause__ = error
+        return result
 
     def _connected(self) -> Connection:
-        """The connection that holds the lock; a new one where it was lost."""
+        """Return the connection that holds the lock; reconnect if it was lost."""
         if self._connection is None:
             connection = self._connect()
             try:
-                found = self._read_projects(connection)
+                found = self._load_projects(connection)
                 missed = {
-                    project: read_entries(connection, row.number, self._seq(project), row.seq)
-                    for project, row in found.items()
-                    if row.seq > self._seq(project)
+                    project: load_entries(connection, record.number, self._last_seq(project), record.seq)
+                    for project, record in found.items()
+                    if record.seq > self._last_seq(project)
                 }
                 connection.rollback()
             except BaseException:
-                _drop(connection)
+                _close(connection)
                 raise
             self._connection = connection
             self.projects = found
-            for project, new in missed.items():  # commits whose answer was lost
+            for project, new in missed.items():  # from commits whose confirmation was lost
                 self._announce(project, new)
         return self._connection
 
-    def _look(self) -> None:
-        """With nothing to write, see whether the connection stands, or make a new one."""
+    def _ping(self) -> None:
+        """Check an idle connection, or reconnect."""
         try:
             connection = self._connected()
             with connection.begin():
@@ -268,7 +271,7 @@ class Writer:
         else:
             self._succeed()
 
-    def _seq(self, project: str) -> int:
+    def _last_seq(self, project: str) -> int:
         return self.projects[project].seq if project in self.projects else 0
 
     def _connect(self) -> Connection:
@@ -277,29 +280,29 @@ class Writer:
             if self._database.is_postgresql:
                 lock_database(connection, self._database.name)
             with connection.begin():
-                self._database.mark(connection)
+                self._database.set_application_id(connection)
                 migrate(connection, self._database.name)
         except BaseException:
-            _drop(connection)
+            _close(connection)
             raise
         return connection
 
-    def _read_projects(self, connection: Connection) -> dict[str, ProjectRow]:
+    def _load_projects(self, connection: Connection) -> dict[str, ProjectRecord]:
         with connection.begin():
-            return read_projects(connection)
+            return load_projects(connection)
 
     def _disconnect(self) -> None:
         if self._connection is not None:
-            _drop(self._connection)
+            _close(self._connection)
             self._connection = None
 
 
-def _size(waiting: Request | Work) -> int:
-    return max(1, len(waiting.new)) if isinstance(waiting, Request) else 1
+def _size(job: _Job) -> int:
+    return max(1, len(job.new)) if isinstance(job, AppendRequest) else 1
 
 
-def _drop(connection: Connection) -> None:
-    """Close a connection that may be broken already."""
+def _close(connection: Connection) -> None:
+    """Close a connection that may be broken."""
     try:
         connection.close()
     except Exception:

@@ -1,1 +1,1 @@
-"""How the tables came to be, step by step; each file is a revision of alembic's, and is never changed again."""
+"""Schema migrations; each file is an alembic revision and is never edited after its release."""

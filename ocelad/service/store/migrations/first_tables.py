@@ -1,4 +1,4 @@
-"""The first tables: projects, their items and pictures, the log of entries with its keys, and tokens."""
+"""Create the tables of projects, items, pictures, entries, idempotency keys and tokens."""
 
 from __future__ import annotations
 

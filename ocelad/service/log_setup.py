@@ -1,4 +1,4 @@
-"""Logs: one line of JSON per event, or a readable line on a terminal. Headers, bodies and secrets never go in."""
+"""Logging: one JSON object or one readable line per event; headers, bodies and secrets are never logged."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import structlog
 LogFormat = Literal["json", "console"]
 
 
-def set_up(form: LogFormat, level: str = "info") -> None:
-    """Have all of the process's logs, the libraries' too, written to standard error in one format."""
+def configure_logging(format: LogFormat, level: str = "info") -> None:
+    """Write all logs of the process, also those of libraries, to standard error in one format."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -26,31 +26,31 @@ def set_up(form: LogFormat, level: str = "info") -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
-    ending: list[Any] = (
+    renderers: list[Any] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-        if form == "json"
+        if format == "json"
         else [
-            # The usual one prints the values of variables, too: slow, and not for a log.
+            # The default also prints the values of variables, which is slow and may leak data.
             structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
         ]
     )
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared,
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # Requests are logged by the service itself; uvicorn's own lines would hold addresses with their queries.
-    for name, least in (("uvicorn.access", logging.CRITICAL), ("uvicorn.error", logging.WARNING)):
+    # The service logs requests itself; the lines of uvicorn contain URLs with their queries.
+    for name, min_level in (("uvicorn.access", logging.CRITICAL), ("uvicorn.error", logging.WARNING)):
         logging.getLogger(name).handlers.clear()
-        logging.getLogger(name).setLevel(least)
+        logging.getLogger(name).setLevel(min_level)
     for name in ("alembic", "numba", "PIL"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def logger(name: str) -> Any:
-    """The logger of a part of the service."""
+def get_logger(name: str) -> Any:
+    """Return the logger of a part of the service."""
     return structlog.stdlib.get_logger(name)

@@ -1,4 +1,4 @@
-"""What is known of a project, and texts that both databases can keep."""
+"""Projects in the database, and the check of texts that both databases can store."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from ocelad.service.store.errors import Refused
+from ocelad.service.store.errors import InvalidRequest
 from ocelad.service.store.tables import entries, projects
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectRow:
-    """A project.
+class ProjectRecord:
+    """A project as it is stored.
 
     Attributes
     ----------
@@ -23,16 +23,16 @@ class ProjectRow:
     created_at : int
         Milliseconds since 1970, UTC.
     settings : dict
-        The tracker's parameters.
-    about : dict
+        The parameters of the tracker.
+    metadata : dict
         ``ItemSet.metadata()`` of its items.
     digest : str
-        Of what the items were made from.
+        The digest of the data that the items were read from.
     n_items : int
     seq : int
-        Of the last entry in its log; 0 where there is none.
+        The number of the last entry in the log; 0 if the log is empty.
     number : int
-        What the database calls it.
+        The primary key in the database.
     """
 
     id: str
@@ -46,14 +46,14 @@ class ProjectRow:
     number: int
 
 
-def read_projects(connection: Connection) -> dict[str, ProjectRow]:
-    """All projects that are whole, by id, in the order in which they were made."""
+def load_projects(connection: Connection) -> dict[str, ProjectRecord]:
+    """Return all complete projects by id, in the order of their creation."""
     last = select(func.max(entries.c.seq)).where(entries.c.project == projects.c.number).scalar_subquery()
     rows = connection.execute(
         select(projects, last.label("last")).where(projects.c.n_items > 0).order_by(projects.c.number)
     )
     return {
-        row.id: ProjectRow(
+        row.id: ProjectRecord(
             id=row.id,
             title=row.title,
             created_at=row.created_at,
@@ -68,22 +68,22 @@ def read_projects(connection: Connection) -> dict[str, ProjectRow]:
     }
 
 
-def now() -> int:
-    """Milliseconds since 1970, UTC."""
+def now_ms() -> int:
+    """Return the time in milliseconds since 1970, UTC."""
     return time.time_ns() // 1_000_000
 
 
-def storable(value: str, name: str, *, at_least: int = 0, at_most: int = 200) -> str:
-    """``value`` if both databases can keep it and give it back.
+def check_text(value: str, name: str, *, min_length: int = 0, max_length: int = 200) -> str:
+    """Return ``value`` if both databases can store it unchanged.
 
-    >>> storable("a\\0b", "who")
+    >>> check_text("a\\0b", "person")
     Traceback (most recent call last):
         ...
-    ocelad.service.store.errors.Refused: who holds a zero or half a character; accepted: 0 to 200 characters of text
+    ocelad.service.store.errors.InvalidRequest: person contains a NUL or a surrogate; accepted: 0 to 200 characters
     """
-    accepted = f"accepted: {at_least} to {at_most} characters of text"
-    if not isinstance(value, str) or not at_least <= len(value) <= at_most:
-        raise Refused(f"{name} is {str(value)[:60]!r}; {accepted}")
+    accepted = f"accepted: {min_length} to {max_length} characters"
+    if not isinstance(value, str) or not min_length <= len(value) <= max_length:
+        raise InvalidRequest(f"{name} is {str(value)[:60]!r}; {accepted}")
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise Refused(f"{name} holds a zero or half a character; {accepted}")
+        raise InvalidRequest(f"{name} contains a NUL or a surrogate; {accepted}")
     return value

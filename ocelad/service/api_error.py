@@ -1,12 +1,8 @@
-"""Refusal: what cannot be done, in one sentence, and the answer that tells of it."""
+"""The exception that becomes an error response of the HTTP API."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from starlette.responses import Response
-
-from ocelad.service.wire import ErrorDetail, Problem
 
 _CODES = {
     400: "bad_request",
@@ -27,12 +23,24 @@ _CODES = {
 }
 
 
-class Refusal(Exception):
-    """What cannot be done, in one sentence; the client is told so.
+class ApiError(Exception):
+    """A request that cannot be served, with one sentence for the client.
+
+    Parameters
+    ----------
+    status : int
+        The HTTP status.
+    message : str
+    code : str or None
+        A constant for programs; None: the default of the status.
+    where : str or None
+        The location in the request, such as "body.comparisons.3.left".
+    headers : mapping or None
+        Further headers of the response.
 
     Examples
     --------
-    >>> Refusal(404, "there is no project 'wines'; accepted: digits").code
+    >>> ApiError(404, "there is no project 'wines'; accepted: digits").code
     'not_found'
     """
 
@@ -48,14 +56,3 @@ class Refusal(Exception):
         super().__init__(message)
         self.status, self.message, self.where, self.headers = status, message, where, headers
         self.code = _CODES.get(status, "failed") if code is None else code
-
-
-def problem(refusal: Refusal) -> Response:
-    """The answer that tells of a refusal."""
-    detail = ErrorDetail(code=refusal.code, message=refusal.message, where=refusal.where)
-    return Response(
-        Problem(error=detail).model_dump_json(),
-        status_code=refusal.status,
-        media_type="application/json",
-        headers=refusal.headers,
-    )

@@ -1,0 +1,117 @@
+"""Wire models of projects, entries, items and the state of learning."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+import numpy as np
+
+from ocelad.service import items as item_sets
+from ocelad.service import wire
+from ocelad.service.entries import Entry
+from ocelad.service.learning import View
+from ocelad.service.served_project import ServedProject
+from ocelad.service.service import Service
+
+# Decimal digits of the timeline, more than a plot can show.
+_TIMELINE_DIGITS = 6
+
+
+def project_info(project: ServedProject, permission: wire.Permission) -> wire.ProjectInfo:
+    """Return the description of a project for a caller with this permission."""
+    view, items = project.view, project.items
+    return wire.ProjectInfo(
+        id=project.id,
+        title=project.title,
+        created_at=project.created_at,
+        n_items=len(items),
+        feature_names=list(items.feature_names),
+        display=items.display,
+        columns=project.columns,
+        seq=project.seq,
+        learned_seq=view.seq,
+        n_answers=view.n_answers,
+        permission=permission,
+    )
+
+
+def log_entry(project: ServedProject, entry: Entry, last: int | None = None) -> wire.LogEntry:
+    """Return an entry of the log with the ids of its items; if ``last`` is given, as of that entry."""
+    ids = project.items.ids
+    return wire.LogEntry(
+        seq=entry.seq,
+        at=entry.at,
+        kind=entry.kind,
+        left=ids[entry.left],
+        right=ids[entry.right],
+        source=entry.source,
+        person=entry.person,
+        undoes=entry.undoes,
+        undone=project.is_undone(entry, last),
+    )
+
+
+def item(project: ServedProject, position: int, *, with_features: bool = False) -> wire.Item:
+    """Return an item of a project."""
+    return item_sets.item(project.items, position, project.id, with_features)
+
+
+def metric_info(view: View, *, matrix: bool, spectrum: bool) -> wire.MetricInfo:
+    """Return the description of a metric, on request with its matrix and its largest eigenvalues."""
+    metric = view.metric
+    return wire.MetricInfo(
+        seq=view.seq,
+        n_answers=view.n_answers,
+        n_features=metric.n_features,
+        threshold=metric.distance_threshold,
+        features=[wire.FeatureShare(**share._asdict()) for share in view.summary.features],
+        scales=[wire.ScaleShare(**share._asdict()) for share in view.summary.scales],
+        matrix=view.metric_of_features.matrix.tolist() if matrix else None,
+        spectrum=view.spectrum.tolist() if spectrum else None,
+    )
+
+
+def timeline(view: View) -> wire.Timeline:
+    """Return the course of learning up to a view."""
+    columns = view.timeline.columns()
+    return wire.Timeline(
+        seq=view.seq,
+        n_answers=columns.n_answers.astype(int).tolist(),
+        loss=columns.loss.round(_TIMELINE_DIGITS).tolist(),
+        accuracy=columns.accuracy.round(_TIMELINE_DIGITS).tolist(),
+        drift=columns.drift.round(_TIMELINE_DIGITS).tolist(),
+        scales=list(view.timeline.lengths),
+        shares=columns.shares.round(_TIMELINE_DIGITS).tolist(),
+        random_pairs=wire.RandomPairAccuracy(n=view.timeline.n_honest, n_correct=view.timeline.honest_right),
+    )
+
+
+def item_map(view: View, n_clusters: int | None) -> wire.ItemMap:
+    """Return all items in the plane, on request with their clusters."""
+    return wire.ItemMap(
+        seq=view.seq,
+        n_items=len(view.items),
+        xy=_base64(view.plane.astype("<f4")),
+        clusters=None if n_clusters is None else _base64(view.clusters(n_clusters)),
+    )
+
+
+def readiness(service: Service) -> wire.Readiness:
+    """Return whether a service is ready for use and, if not, why."""
+    backlog = {project.id: project.backlog for project in service}
+    failed = next((f"{project.id}: {project.learner.failure}" for project in service if project.learner.failure), None)
+    if service.stopping:
+        return wire.Readiness(status="stopping", reason="the service is stopping", backlog=backlog)
+    if service.store.failure is not None:  # its text is not repeated: it may name files and hosts
+        return wire.Readiness(status="failing", reason="the database cannot be written", backlog=backlog)
+    if failed is not None:
+        return wire.Readiness(status="failing", reason=failed, backlog=backlog)
+    late = [project.id for project in service if project.view.seq < project.initial_seq]
+    if late:
+        return wire.Readiness(status="starting", reason=f"still learning from earlier answers: {late}", backlog=backlog)
+    return wire.Readiness(status="ready", reason=None, backlog=backlog)
+
+
+def _base64(array: np.ndarray[Any, Any]) -> str:
+    return b64encode(array.tobytes()).decode()

@@ -1,0 +1,182 @@
+"""Items in the database: one row per item with the exact bits of its features; pictures are in a separate table."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+from sqlalchemy import Connection, delete, select, update
+
+from ocelad.service.itemset import FieldValue, ItemSet, Scaling
+from ocelad.service.store.bulk_insert import bulk_insert
+from ocelad.service.store.errors import DuplicateItem, InvalidRequest
+from ocelad.service.store.project_table import ProjectRecord, check_text
+from ocelad.service.store.tables import items as table
+from ocelad.service.store.tables import pictures, projects
+
+# One commit writes at most this much, so that answers need not wait for all items of a large project.
+MAX_BATCH_ROWS, MAX_BATCH_BYTES = 2000, 8 << 20
+# The largest number of ids in one statement.
+_MAX_IDS = 500
+
+
+def check_items(items: ItemSet) -> None:
+    """Reject items that cannot be stored: duplicate ids, features or columns of the wrong length."""
+    for i, id in enumerate(items.ids):
+        check_text(id, f"the id of item {i}", min_length=1)
+    for id, count in Counter(items.ids).most_common(1):
+        if count > 1:
+            raise DuplicateItem(f"the id {id!r} occurs {count} times; accepted: unique ids")
+    shape = len(items.ids), len(items.feature_names)
+    if items.features.shape != shape or not np.isfinite(items.features).all():
+        raise InvalidRequest(f"features have shape {items.features.shape}; accepted: finite numbers of shape {shape}")
+    if items.display != "features" and (items.text if items.display == "text" else items.pictures) is None:
+        raise InvalidRequest(f"the items are displayed as {items.display!r}, but have no {items.display}")
+    for name, column in [("text", items.text), ("pictures", items.pictures), *items.fields.items()]:
+        if column is not None and len(column) != len(items.ids):
+            raise InvalidRequest(f"{name!r} has {len(column)} values for {len(items.ids)} items; accepted: one each")
+
+
+def check_compatible(project: ProjectRecord, items: ItemSet) -> None:
+    """Reject new items whose features, display or fields differ from those of the project."""
+    known: dict[str, Any] = project.metadata
+    if list(items.feature_names) != known["feature_names"]:
+        raise InvalidRequest(
+            f"the items have {len(items.feature_names)} features that are not those of {project.id!r}; "
+            f"accepted: its {len(known['feature_names'])} features, in their order"
+        )
+    if items.display != known["shown"]:
+        raise InvalidRequest(
+            f"the items are displayed as {items.display!r}; accepted: {known['shown']!r}, as in {project.id!r}"
+        )
+    if new := [name for name in items.fields if name not in known["fields"]]:
+        raise InvalidRequest(f"{project.id!r} has no column {new[0]!r}; accepted: {known['fields']}")
+
+
+@dataclass(frozen=True)
+class ItemBatch:
+    """Some new items: rows of both tables, and the number of items of the project with this batch."""
+
+    project_number: int
+    rows: list[tuple[Any, ...]]
+    picture_rows: list[tuple[Any, ...]]
+    n_items: int
+
+    def insert(self, connection: Connection) -> None:
+        """Insert the items. They stay invisible: their positions are not below the project's ``n_items``."""
+        ids = [row[2] for row in self.rows]
+        for start in range(0, len(ids), _MAX_IDS):
+            among = table.c.id.in_(ids[start : start + _MAX_IDS])
+            known = connection.scalar(select(table.c.id).where(table.c.project == self.project_number, among).limit(1))
+            if known is not None:
+                raise DuplicateItem(f"the project has an item {known!r} already; accepted: new ids")
+        bulk_insert(connection, table, self.rows)
+        bulk_insert(connection, pictures, self.picture_rows)
+
+    def insert_last(self, connection: Connection) -> None:
+        """Insert the items of the last batch and make all batches visible."""
+        self.insert(connection)
+        connection.execute(
+            update(projects).where(projects.c.number == self.project_number).values(n_items=self.n_items)
+        )
+
+
+def split_items(number: int, names: Sequence[str], n_before: int, items: ItemSet) -> Iterator[ItemBatch]:
+    """Yield checked items in batches, at least one.
+
+    Parameters
+    ----------
+    number : int
+        The primary key of the project.
+    names : sequence of str
+        The fields of the project, in its order.
+    n_before : int
+        The number of items that the project has.
+    items : ItemSet
+        The new items.
+    """
+    texts = items.text if items.text is not None else [None] * len(items)
+    columns = [items.fields.get(name, [None] * len(items)) for name in names]
+    rows: list[tuple[Any, ...]] = []
+    picture_rows: list[tuple[Any, ...]] = []
+    size = 0
+    for i, id in enumerate(items.ids):
+        features = np.asarray(items.features[i], "<f8").tobytes()
+        text_and_fields = json.dumps([texts[i], *(column[i] for column in columns)])
+        picture = b"" if items.pictures is None else items.pictures[i]
+        row_size = len(features) + len(text_and_fields) + len(picture)
+        if rows and (len(rows) == MAX_BATCH_ROWS or size + row_size > MAX_BATCH_BYTES):
+            yield ItemBatch(number, rows, picture_rows, n_before + i)
+            rows, picture_rows, size = [], [], 0
+        rows.append((number, n_before + i, id, features, text_and_fields))
+        if items.pictures is not None:
+            picture_rows.append((number, n_before + i, picture))
+        size += row_size
+    yield ItemBatch(number, rows, picture_rows, n_before + len(items))
+
+
+def delete_incomplete(connection: Connection) -> None:
+    """Delete the batches of items whose last batch was never inserted."""
+    for number, n_items in connection.execute(select(projects.c.number, projects.c.n_items)).all():
+        for each in (table, pictures):
+            connection.execute(delete(each).where(each.c.project == number, each.c.position >= n_items))
+    connection.execute(delete(projects).where(projects.c.n_items == 0))
+
+
+def load_items(connection: Connection, project: ProjectRecord, load_one: Callable[[int], bytes | None]) -> ItemSet:
+    """Return all items of a project; ``load_one`` loads a picture when it is first used."""
+    metadata = project.metadata
+    query = select(table.c.id, table.c.features, table.c.shown).where(table.c.project == project.number)
+    query = query.where(table.c.position < project.n_items)
+    rows = connection.execute(query.order_by(table.c.position)).all()
+    names = tuple(metadata["feature_names"])
+    features = np.frombuffer(b"".join(row.features for row in rows), "<f8").reshape(len(rows), len(names))
+    texts_and_fields = [json.loads(row.shown) for row in rows]
+    fields: dict[str, list[FieldValue]] = {
+        name: [values[i] for values in texts_and_fields] for i, name in enumerate(metadata["fields"], 1)
+    }
+    return ItemSet(
+        ids=tuple(row.id for row in rows),
+        features=features.astype(np.float64),
+        feature_names=names,
+        scaling=Scaling(metadata["scaling"]["kind"], np.array(metadata["scaling"]["factors"], float)),
+        display=metadata["shown"],
+        text=[values[0] for values in texts_and_fields] if metadata["shown"] == "text" else None,
+        pictures=_LazyPictures(len(rows), load_one) if metadata["shown"] == "picture" else None,
+        fields=fields,
+    )
+
+
+def load_picture(connection: Connection, number: int, position: int) -> bytes | None:
+    """Return the PNG of an item, or None if it has no picture."""
+    png = connection.scalar(select(pictures.c.png).where(pictures.c.project == number, pictures.c.position == position))
+    return None if png is None else bytes(png)
+
+
+class _LazyPictures(Sequence[bytes]):
+    """A sequence of pictures that are read from the database on access."""
+
+    def __init__(self, n: int, load_one: Callable[[int], bytes | None]) -> None:
+        self._n = n
+        self._load_one = load_one
+
+    def __len__(self) -> int:
+        return self._n
+
+    @overload
+    def __getitem__(self, position: int) -> bytes: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[bytes]: ...
+    def __getitem__(self, position: int | slice) -> bytes | list[bytes]:
+        if isinstance(position, slice):
+            return [self[i] for i in range(*position.indices(self._n))]
+        if not -self._n <= position < self._n:
+            raise IndexError(f"picture {position} is out of range; the project has {self._n}")
+        return self._load_one(position % self._n) or b""
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (self[i] for i in range(self._n))

@@ -1,0 +1,66 @@
+"""The one path of answers to the store, which the route and the fast path share."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Self
+
+from starlette.responses import Response
+
+from ocelad.service.api_error import ApiError
+from ocelad.service.entries import NewEntry
+from ocelad.service.responses import json_response
+from ocelad.service.security import Caller
+from ocelad.service.served_project import ServedProject
+from ocelad.service.store import AppendResult, Store
+from ocelad.service.wire import Acknowledgement, NewComparison, OneOrMany
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """The answers of one request, checked and ready for the store.
+
+    Attributes
+    ----------
+    project_id : str
+    entries : list of NewEntry
+    person : str
+        Who answered, as it is stored: the token and the person.
+    key : str or None
+        The idempotency key.
+    """
+
+    project_id: str
+    entries: list[NewEntry]
+    person: str
+    key: str | None
+
+    @classmethod
+    def prepare(cls, project: ServedProject, body: OneOrMany, caller: Caller, person: str, key: str | None) -> Self:
+        """Look up the items of a request; raise ApiError if one is unknown or compared with itself."""
+        if isinstance(body, NewComparison):
+            entries = [_new_entry(project, body, "body")]
+        else:
+            entries = [_new_entry(project, each, f"body.comparisons.{i}") for i, each in enumerate(body.comparisons)]
+        return cls(project.id, entries, caller.stored_name(person), key)
+
+    async def store(self, store: Store) -> Response:
+        """Append the entries to the log and return the acknowledgement once they are durable."""
+        result = await asyncio.wrap_future(store.append(self.project_id, self.entries, self.person, self.key))
+        return _acknowledge(result)
+
+
+def _new_entry(project: ServedProject, new: NewComparison, where: str) -> NewEntry:
+    left, right = project.position(new.left, f"{where}.left"), project.position(new.right, f"{where}.right")
+    if left == right:
+        raise ApiError(
+            422, f"{new.left!r} is compared with itself; accepted: two different items", where=f"{where}.right"
+        )
+    return NewEntry(left, right, new.answer, new.source)
+
+
+def _acknowledge(result: AppendResult) -> Response:
+    first, last = result.entries[0].seq, result.entries[-1].seq
+    acknowledgement = Acknowledgement(first=first, last=last, repeated=result.repeated)
+    return json_response(acknowledgement, 200 if result.repeated else 201)
