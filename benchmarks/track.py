@@ -26,7 +26,7 @@ from streams import scenario
 
 from ocelad import MetricTracker
 from ocelad._typing import Floats
-from ocelad.estimators.file_tracking import CHUNK, Tracking
+from ocelad.estimators.file_tracker import CHUNK_SIZE, FileTracker
 from ocelad.io import open_comparisons
 
 STREAMS, TURNS = 4, 7
@@ -69,7 +69,7 @@ SUFFIXES = {"CSV": ".csv", "JSON lines": ".jsonl", "Parquet": ".parquet"}
 
 def reading(path: Path) -> float:
     begin = time.process_time()
-    with open_comparisons(path, chunk_size=CHUNK) as chunks:
+    with open_comparisons(path, chunk_size=CHUNK_SIZE) as chunks:
         for _chunk in chunks:
             pass
     return time.process_time() - begin
@@ -78,15 +78,15 @@ def reading(path: Path) -> float:
 def learning() -> float:
     tracker = MetricTracker(method="rice")
     begin = time.process_time()
-    for first in range(0, COUNT, CHUNK):
-        tracker.test_then_train(PAIRS[first : first + CHUNK], Y[first : first + CHUNK])
+    for first in range(0, COUNT, CHUNK_SIZE):
+        tracker.test_then_train(PAIRS[first : first + CHUNK_SIZE], Y[first : first + CHUNK_SIZE])
     return time.process_time() - begin
 
 
 def tracking(path: Path, output: Path) -> float:
     begin = time.perf_counter()
-    with open_comparisons(path, chunk_size=CHUNK) as chunks:
-        for _progress in Tracking(MetricTracker(method="rice")).follow(chunks, output):
+    with open_comparisons(path, chunk_size=CHUNK_SIZE) as chunks:
+        for _progress in FileTracker(MetricTracker(method="rice")).follow(chunks, output):
             pass
     return time.perf_counter() - begin
 

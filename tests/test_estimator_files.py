@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from ocelad import LabelMetricTracker, Metric, MetricTracker, QuadrupletTracker, Rice
-from ocelad.estimators.file_tracking import Tracking
+from ocelad.estimators.file_tracker import FileTracker
 from ocelad.estimators.saved_metric import load_metric
 from ocelad.io import state_files
 
@@ -138,7 +138,7 @@ def test_each_kind_reads_its_own(tmp_path):
             "labels",
             r"; LabelMetricTracker.load reads it",
         ),
-        (Tracking.load, "labels", r"holds a LabelMetricTracker, not a MetricTracker"),
+        (FileTracker.load, "labels", r"holds a LabelMetricTracker, not a MetricTracker"),
         (QuadrupletTracker.load, "pairs", r"holds a MetricTracker, not a QuadrupletTracker"),
         (LabelMetricTracker.load, "pairs", r"holds a MetricTracker"),
         (MetricTracker.load, "metric", "holds a metric, not a tracker"),

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from ocelad import LearnerError, Metric, MetricTracker, Rice, track_metric
 from ocelad.ensemble.schedule import Schedule
-from ocelad.estimators.file_tracking import CHUNK, PIPE_CHUNK, Tracking
+from ocelad.estimators.file_tracker import CHUNK_SIZE, PIPE_CHUNK_SIZE, FileTracker
 from ocelad.io import RowError, open_comparisons
 from ocelad.learners.losses import LOSSES
 from ocelad.pairs import Event
@@ -47,7 +47,7 @@ def write_csv(path, pairs, y):
 
 def tracked(path, output, every=100, chunk_size=50, stop_after=None, tracking=None, **options):
     """Track to the end, or leave after some chunks as a kill would: without a last save."""
-    tracking = tracking or Tracking(MetricTracker(method=Rice(step_size=0.05)))
+    tracking = tracking or FileTracker(MetricTracker(method=Rice(step_size=0.05)))
     options |= {"chunk_size": chunk_size, "resume": tracking.position}
     with open_comparisons(path, **options) as stream:
         rounds = tracking.follow(stream, output, every)
@@ -74,12 +74,12 @@ def test_the_report_is_what_happened(tmp_path):
     assert total.loss == pytest.approx(np.mean(losses))
     assert total.accuracy == pytest.approx(right / 330)
     assert total.squared_length == pytest.approx(np.square(pairs[:, 0] - pairs[:, 1]).sum(axis=1).mean())
-    assert [row.pairs for row in tracking.history.rows()] == [50] * 6 + [30]
+    assert [row.n_pairs for row in tracking.history.rows()] == [50] * 6 + [30]
     assert tracking.tracker.metric_ == core.play()
     assert tracking.tracker.feature_names_in_.tolist() == [f"f{j}" for j in range(N)]
 
 
-@pytest.mark.parametrize("size", [CHUNK, PIPE_CHUNK])
+@pytest.mark.parametrize("size", [CHUNK_SIZE, PIPE_CHUNK_SIZE])
 def test_chunks_do_not_end_when_most_scales_have_just_begun(size):
     starting = Schedule().starting
     usual = np.mean([starting(t) for t in range(1, 4097)])
@@ -98,7 +98,7 @@ def test_drift_is_how_far_the_metric_moves(tmp_path):
 
 
 def test_the_estimate_of_drift_in_many_dimensions():
-    tracking, rng = Tracking(MetricTracker()), np.random.default_rng(3)
+    tracking, rng = FileTracker(MetricTracker()), np.random.default_rng(3)
     rows = rng.normal(size=(6, 3000))
     one = Metric.low_rank(0.5, rows, np.ones(6), threshold=1.0)
     two = Metric.low_rank(0.5, 1.2 * rows, np.ones(6), threshold=1.0)
@@ -116,20 +116,20 @@ def test_a_stop_at_any_chunk_changes_no_bit(tmp_path, stops, every):
     tracked(path, whole, every)
     output.unlink(missing_ok=True)
     for stop in stops:
-        tracked(path, output, every, stop_after=stop, tracking=Tracking.load(output) if output.exists() else None)
-    tracked(path, output, every, tracking=Tracking.load(output) if output.exists() else None)
+        tracked(path, output, every, stop_after=stop, tracking=FileTracker.load(output) if output.exists() else None)
+    tracked(path, output, every, tracking=FileTracker.load(output) if output.exists() else None)
     assert output.read_bytes() == whole.read_bytes()
 
 
 def test_leaving_early_saves(tmp_path):
     pairs, y = some_pairs(300)
     path, output = write_csv(tmp_path / "pairs.csv", pairs, y), tmp_path / "tracker"
-    tracking = Tracking(MetricTracker(method=Rice(step_size=0.05)))
+    tracking = FileTracker(MetricTracker(method=Rice(step_size=0.05)))
     with open_comparisons(path, chunk_size=50) as stream, closing(tracking.follow(stream, output)) as rounds:
         next(rounds)
-    saved = Tracking.load(output)
+    saved = FileTracker.load(output)
     assert saved.tracker.n_rounds_ == 50
-    assert saved.history.total().pairs == 50
+    assert saved.history.total().n_pairs == 50
     assert (
         MetricTracker.load(output).metric_ == MetricTracker(method=Rice(step_size=0.05)).fit(pairs[:50], y[:50]).metric_
     )
@@ -144,9 +144,9 @@ def test_a_bad_row_saves_what_came_before_and_a_mended_file_goes_on(tmp_path):
     path.write_text("".join(lines))
     with pytest.raises(RowError, match="line 181: column 'x_f0' holds 'abc'"):
         tracked(path, output)
-    assert Tracking.load(output).tracker.n_rounds_ == 150
+    assert FileTracker.load(output).tracker.n_rounds_ == 150
     path.write_text(good)
-    tracked(path, output, tracking=Tracking.load(output))
+    tracked(path, output, tracking=FileTracker.load(output))
     tracked(path, tmp_path / "whole")
     assert output.read_bytes() == (tmp_path / "whole").read_bytes()
 
@@ -156,7 +156,7 @@ def test_a_file_that_grows_is_gone_on_with(tmp_path):
     path = write_csv(tmp_path / "pairs.csv", pairs[:250], y[:250])
     tracked(path, tmp_path / "tracker")
     write_csv(path, pairs, y)
-    grown = tracked(path, tmp_path / "tracker", tracking=Tracking.load(tmp_path / "tracker"))
+    grown = tracked(path, tmp_path / "tracker", tracking=FileTracker.load(tmp_path / "tracker"))
     assert grown.tracker.metric_ == MetricTracker(method=Rice(step_size=0.05)).fit(pairs, y).metric_
 
 
@@ -224,8 +224,8 @@ def test_ctrl_c_saves_and_exits_cleanly(tmp_path, number):
     assert "Traceback" not in err
     assert "Stopped and saved; go on with" in err
     assert "Saved:" in out
-    rounds = Tracking.load(tmp_path / "tracker").tracker.n_rounds_
-    assert rounds % CHUNK == 0
+    rounds = FileTracker.load(tmp_path / "tracker").tracker.n_rounds_
+    assert rounds % CHUNK_SIZE == 0
     assert 0 < rounds < 20_000
 
 
@@ -238,10 +238,10 @@ def test_a_pair_that_cannot_be_learned_from_saves_what_came_before(tmp_path):
             path,
             tmp_path / "tracker",
             every=10_000,
-            tracking=Tracking(MetricTracker(method=Rice(loss="squared_hinge"))),
+            tracking=FileTracker(MetricTracker(method=Rice(loss="squared_hinge"))),
         )
-    saved = Tracking.load(tmp_path / "tracker")
-    assert saved.tracker.n_rounds_ == saved.history.total().pairs == 200
+    saved = FileTracker.load(tmp_path / "tracker")
+    assert saved.tracker.n_rounds_ == saved.history.total().n_pairs == 200
 
 
 def test_a_stream_without_labels_is_refused(tmp_path):
@@ -267,7 +267,7 @@ def test_a_pipe_that_waits_can_be_left(tmp_path, number):
     with process.stdin, process.stdout, process.stderr:
         assert process.returncode == 130
         assert "Stopped and saved" in process.stderr.read()
-    assert Tracking.load(tmp_path / "tracker").tracker.n_rounds_ >= 1024
+    assert FileTracker.load(tmp_path / "tracker").tracker.n_rounds_ >= 1024
 
 
 def test_the_same_as_json(tmp_path):

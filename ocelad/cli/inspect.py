@@ -12,7 +12,7 @@ from ocelad.cli.output import make_table, print_json, print_tables
 
 if TYPE_CHECKING:
     from ocelad.estimators import MetricTracker
-    from ocelad.estimators.file_tracking import Tracking
+    from ocelad.estimators.file_tracker import FileTracker
     from ocelad.metric import Metric
 
 # The number of eigenvalues that are listed.
@@ -39,7 +39,7 @@ def inspect(tracker: Path, features: int, as_json: bool) -> None:
       ocelad inspect pairs.tracker --features 30 --json
     """
     from ocelad.estimators import MetricTracker
-    from ocelad.estimators.file_tracking import Tracking
+    from ocelad.estimators.file_tracker import FileTracker
     from ocelad.estimators.saved_metric import load_estimator
     from ocelad.io import state_files
     from ocelad.metric import Metric
@@ -50,7 +50,7 @@ def inspect(tracker: Path, features: int, as_json: bool) -> None:
         estimator = load_estimator(tracker)
         content = {"kind": "tracker", **_describe_estimator(estimator, features)}
         if isinstance(estimator, MetricTracker):
-            content |= _describe_tracking(Tracking.load(tracker))
+            content |= _describe_tracking(FileTracker.load(tracker))
     if as_json:
         print_json(content)
     else:
@@ -63,7 +63,7 @@ def _describe_metric(metric: Metric) -> dict[str, Any]:
         "features": metric.n_features,
         "rank": metric.rank,
         "threshold": metric.distance_threshold,
-        "spectrum": [float(value) for value in metric.spectrum(N_EIGENVALUES)],
+        "spectrum": [float(value) for value in metric.eigenvalues(N_EIGENVALUES)],
     }
 
 
@@ -81,7 +81,7 @@ def _describe_estimator(estimator: Any, n_features: int) -> dict[str, Any]:
     }
 
 
-def _describe_tracking(tracking: Tracking) -> dict[str, Any]:
+def _describe_tracking(tracking: FileTracker) -> dict[str, Any]:
     tracker = tracking.tracker
     total = tracking.history.total() if len(tracking.history) else None
     return {

@@ -59,25 +59,25 @@ def plot(
     if plotting_error := find_plotting_error():
         raise click.ClickException(plotting_error)
 
-    from ocelad.estimators.file_tracking import Tracking
+    from ocelad.estimators.file_tracker import FileTracker
     from ocelad.estimators.saved_metric import load_estimator, load_metric
     from ocelad.evaluation import plots
 
     if kind in ("history", "weights"):
-        tracking = Tracking.load(tracker)
+        tracking = FileTracker.load(tracker)
         if not len(tracking.history):
             raise ValueError(f"{str(tracker)!r} has no history; `ocelad track` writes one")
-        rows, shares = tracking.history.rows(), tracking.history.shares()
-        draw = plots.history if kind == "history" else plots.weights
+        rows, shares = tracking.history.rows(), tracking.history.weights()
+        draw = plots.plot_history if kind == "history" else plots.plot_weights
         figure = draw(rows, shares, tracking.tracker.experts_)
     elif kind == "spectrum":
-        figure = plots.spectrum(load_metric(tracker).metric.spectrum())
+        figure = plots.plot_spectrum(load_metric(tracker).metric.eigenvalues())
     elif kind == "features":
         weights = load_estimator(tracker).feature_weights(N_FEATURES)
-        figure = plots.features([row.feature for row in weights], [row.weight for row in weights])
+        figure = plots.plot_feature_weights([row.feature for row in weights], [row.weight for row in weights])
     else:
         saved = load_metric(tracker)
         X, labels = read_labelled_items(saved, str(items), label, seed, MAX_POINTS, id=id_)
-        figure = plots.embedding(saved.metric.embed(X), labels if label else None, label)
-    plots.save(figure, output)
+        figure = plots.plot_embedding(saved.metric.embed(X), labels if label else None, label)
+    plots.save_figure(figure, output)
     click.echo(f"Picture: {output}")

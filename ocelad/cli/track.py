@@ -20,7 +20,7 @@ from ocelad.cli.pair_files import bad_row_options, open_pairs, pair_file_options
 
 if TYPE_CHECKING:
     from ocelad.estimators import MetricTracker
-    from ocelad.estimators.file_tracking import Tracking
+    from ocelad.estimators.file_tracker import FileTracker
     from ocelad.io import ComparisonStream
 
 # The mean squared length of pairs that the default step size is made for (see track_metric), and the factor from which
@@ -91,12 +91,12 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
       zcat pairs.jsonl.gz | ocelad track - --format jsonl -o pairs.tracker --json
     """
     from ocelad.estimators import MetricTracker
-    from ocelad.estimators.file_tracking import CHUNK, PIPE_CHUNK
+    from ocelad.estimators.file_tracker import CHUNK_SIZE, PIPE_CHUNK_SIZE
 
     output = output or _default_output(file)
     check_output(output, file, options["items"], options["skipped"], options["from_"])
     tracking = _open_tracking(output, options)
-    size = PIPE_CHUNK if file == "-" else CHUNK
+    size = PIPE_CHUNK_SIZE if file == "-" else CHUNK_SIZE
     with open_pairs(file, options, chunk_size=size, resume=tracking.position) as stream:
         start = perf_counter()
         try:
@@ -150,9 +150,9 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
     return parse_settings(settings, options["more"])
 
 
-def _open_tracking(output: Path, options: dict[str, Any]) -> Tracking:
+def _open_tracking(output: Path, options: dict[str, Any]) -> FileTracker:
     """Return a new tracking, or load the one that --resume or --from names."""
-    from ocelad.estimators.file_tracking import Tracking
+    from ocelad.estimators.file_tracker import FileTracker
     from ocelad.io import atomic, state_files
 
     settings = _settings(options)
@@ -163,14 +163,14 @@ def _open_tracking(output: Path, options: dict[str, Any]) -> Tracking:
     if not output.exists() or options["restart"]:
         atomic.remove_leftovers(output)
         if options["from_"] is None:
-            return Tracking(_make_tracker(settings))
-        tracking = Tracking.load(options["from_"])
+            return FileTracker(_make_tracker(settings))
+        tracking = FileTracker.load(options["from_"])
         tracking.position = None
         _check_same_settings(tracking, settings, options["from_"])
         return tracking
     if not options["resume"]:
         raise click.UsageError(f"{str(output)!r} exists; --resume continues from it, --restart replaces it")
-    tracking = Tracking.load(output)
+    tracking = FileTracker.load(output)
     atomic.remove_leftovers(output)
     if tracking.position is None and tracking.tracker.n_rounds_:
         raise click.UsageError(
@@ -180,7 +180,7 @@ def _open_tracking(output: Path, options: dict[str, Any]) -> Tracking:
     return tracking
 
 
-def _check_same_settings(tracking: Tracking, settings: dict[str, Any], file: Path) -> None:
+def _check_same_settings(tracking: FileTracker, settings: dict[str, Any], file: Path) -> None:
     """Raise ``UsageError`` if the saved tracker has other settings than those that were given."""
     from ocelad.engines.rice_settings import Rice
     from ocelad.estimators.methods import method_settings
@@ -207,7 +207,7 @@ def _make_tracker(settings: dict[str, Any]) -> MetricTracker:
     return MetricTracker(method=method)
 
 
-def _track(tracking: Tracking, stream: ComparisonStream, output: Path, every: int, quiet: bool) -> bool:
+def _track(tracking: FileTracker, stream: ComparisonStream, output: Path, every: int, quiet: bool) -> bool:
     """Track the stream, with a live bar on a terminal or a line per save elsewhere; return whether it was stopped."""
     with _stop_on_signal(stream) as signals, closing(tracking.follow(stream, output, every)) as chunks:
         if quiet or not sys.stderr.isatty():
@@ -257,12 +257,12 @@ def _stop_on_signal(stream: ComparisonStream) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _describe_recent(tracking: Tracking) -> str:
-    recent = tracking.history.lately()
+def _describe_recent(tracking: FileTracker) -> str:
+    recent = tracking.history.last()
     return f"loss {recent.loss:.3f}, accuracy {recent.accuracy:.1%}"
 
 
-def _history_rows(tracking: Tracking, max_rows: int) -> list[dict[str, Any]]:
+def _history_rows(tracking: FileTracker, max_rows: int) -> list[dict[str, Any]]:
     experts = tracking.tracker.experts_
     return [
         {
@@ -270,13 +270,13 @@ def _history_rows(tracking: Tracking, max_rows: int) -> list[dict[str, Any]]:
             "loss": row.loss,
             "accuracy": row.accuracy,
             "drift": row.drift,
-            "leading": experts[row.scale],
+            "leading": experts[row.leading_expert],
         }
         for row in tracking.history.rows(max_rows)
     ]
 
 
-def _make_report(tracking: Tracking, stream: ComparisonStream) -> dict[str, Any]:
+def _make_report(tracking: FileTracker, stream: ComparisonStream) -> dict[str, Any]:
     total, tracker = tracking.history.total(), tracking.tracker
     return {
         "pairs": tracker.n_rounds_,
@@ -292,7 +292,7 @@ def _make_report(tracking: Tracking, stream: ComparisonStream) -> dict[str, Any]
     }
 
 
-def _print_report(tracking: Tracking, stream: ComparisonStream, output: Path, seconds: float) -> None:
+def _print_report(tracking: FileTracker, stream: ComparisonStream, output: Path, seconds: float) -> None:
     total, tracker = tracking.history.total(), tracking.tracker
     rows = [
         [
@@ -314,7 +314,7 @@ def _print_report(tracking: Tracking, stream: ComparisonStream, output: Path, se
     click.echo(f"Saved: {output}")
 
 
-def _warn_if_badly_scaled(tracking: Tracking) -> None:
+def _warn_if_badly_scaled(tracking: FileTracker) -> None:
     """Warn if the default step size does not suit the scale of the data, which otherwise fails silently."""
     from ocelad.engines.rice_settings import Rice
     from ocelad.estimators.methods import check_method

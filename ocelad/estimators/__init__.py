@@ -1,4 +1,4 @@
-"""The scikit-learn faces of RICE-OCELAD: from pairs, from triplets and quadruplets, from labelled points."""
+"""Estimators with the interface of scikit-learn, which learn from pairs, triplets, quadruplets or labelled points."""
 
 from ocelad.estimators.label_tracker import LabelMetricTracker
 from ocelad.estimators.metric_tracker import MetricTracker

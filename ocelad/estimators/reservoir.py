@@ -151,7 +151,7 @@ class Reservoir:
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, Any], metadata: Mapping[str, Any]) -> Reservoir:
-        """Return the reservoir whose ``arrays`` and ``metadata`` are given, after checking; it draws the same partners."""
+        """Return the reservoir whose ``arrays`` and ``metadata`` are given, after checking them."""
         reservoir = cls(metadata["size"])
         reservoir._random.bit_generator.state = metadata["random"]
         reservoir._n_draws = metadata["n_draws"]

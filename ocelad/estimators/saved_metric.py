@@ -1,4 +1,4 @@
-"""What a saved file says of distances, whether it holds a tracker of any kind or a metric alone."""
+"""load_metric: the metric in a saved file, whether the file holds an estimator or only a metric."""
 
 from __future__ import annotations
 
@@ -15,9 +15,17 @@ from ocelad.metric import Metric
 
 
 class SavedMetric(NamedTuple):
-    """A metric from a file, with the threshold on the distance and, where it knows them, the features' names.
+    """A metric from a file.
 
-    ``tracker`` is the one of pairs that has learned it, where the file holds one.
+    Attributes
+    ----------
+    metric : Metric
+    threshold : float
+        The threshold on the distance.
+    feature_names : tuple of str, or None
+        The names of the features, if the file has them.
+    tracker : MetricTracker or None
+        The tracker of pairs that learned the metric, if the file holds one.
     """
 
     metric: Metric
@@ -27,45 +35,45 @@ class SavedMetric(NamedTuple):
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether its log odds have been calibrated along the stream that it has learned from."""
+        """Whether the log odds were calibrated along the training stream."""
         return self.tracker is not None and self.tracker.method_ == "adaptive"
 
     def log_odds(self, pairs: Any) -> Floats:
-        """The log odds of "same" for pairs of shape (n_pairs, 2, n_features).
+        """Return the log odds of "similar" for pairs of shape (n_pairs, 2, n_features).
 
-        They are the tracker's own; a metric alone has ``threshold - d^2``, on the squared distance, in their place.
+        Without a tracker they are the margin ``threshold - d^2``, with the threshold on the squared distance.
         """
         if self.tracker is not None:
             return self.tracker.log_odds(pairs)
         return np.asarray(self.metric.threshold - self.metric.squared_length(pairs[:, 0] - pairs[:, 1]))
 
     def predict(self, pairs: Any) -> Any:
-        """+1 for each of such pairs that is taken to be similar, otherwise -1."""
+        """Return +1 for each pair predicted similar, otherwise -1; pairs have shape (n_pairs, 2, n_features)."""
         if self.tracker is not None:
             return self.tracker.predict(pairs)
         return np.where(self.metric.length(pairs[:, 0] - pairs[:, 1]) <= self.threshold, 1, -1)
 
     def check_features(self, names: tuple[str, ...], file: str) -> None:
-        """Refuse a file whose features are not those that were learned from."""
+        """Refuse a file whose features differ from those of the metric."""
         if self.feature_names is None and len(names) != self.metric.n_features:
-            raise ValueError(f"{file} has {len(names)} features; {self.metric.n_features} were learned from")
+            raise ValueError(f"{file} has {len(names)} features; the metric has {self.metric.n_features}")
         dataframes.check_feature_names(names, self.feature_names, file)
 
 
 def load_metric(path: str | os.PathLike[str]) -> SavedMetric:
-    """The metric in a file that ``ocelad track``, an estimator's ``save`` or ``Metric.save`` wrote."""
+    """Load the metric of a file written by ``ocelad track``, by an estimator's ``save`` or by ``Metric.save``."""
     if state_files.read_kind(path) == "metric":
         metric = Metric.load(path)
         return SavedMetric(metric, metric.distance_threshold, None)
-    tracker = load_estimator(path)
-    names, metric = getattr(tracker, "feature_names_in_", None), tracker.metric_
-    threshold = getattr(tracker, "threshold_", metric.distance_threshold)
-    of_pairs = tracker if isinstance(tracker, MetricTracker) else None
-    return SavedMetric(metric, threshold, None if names is None else tuple(names), of_pairs)
+    estimator = load_estimator(path)
+    names, metric = getattr(estimator, "feature_names_in_", None), estimator.metric_
+    threshold = getattr(estimator, "threshold_", metric.distance_threshold)
+    tracker = estimator if isinstance(estimator, MetricTracker) else None
+    return SavedMetric(metric, threshold, None if names is None else tuple(names), tracker)
 
 
 def load_estimator(path: str | os.PathLike[str]) -> Any:
-    """The estimator in a file, of whatever kind it is."""
+    """Load the estimator of a file, of any class."""
     _, metadata = state_files.read(path, state_files.TRACKER)
     with state_files.content_errors(path, state_files.TRACKER):
         if metadata["estimator"] not in estimators.__all__:

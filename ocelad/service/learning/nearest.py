@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ocelad._typing import Floats
-from ocelad.estimators.file_tracking import directions
+from ocelad.estimators.stream_statistics import probe_directions
 from ocelad.metric import Metric
 from ocelad.service.learning.item_points import ItemPoints, Singles
 
@@ -26,7 +26,7 @@ class Nearest:
     def __init__(self, cloud: ItemPoints, metric: Metric) -> None:
         self._cloud, self._metric = cloud, metric
         # A little more than the metric's size, by a few of its products.
-        self._size = 1.5 * float(np.linalg.norm(metric.times(directions(cloud.n_features)))) or 1.0
+        self._size = 1.5 * float(np.linalg.norm(metric.matmul(directions(cloud.n_features)))) or 1.0
         self._squares: Singles = _squares(cloud.singles, metric, self._size)
 
     def neighbors(self, position: int, k: int) -> tuple[npt.NDArray[np.intp], Floats]:
@@ -55,7 +55,7 @@ class Nearest:
 def _squares(X: Singles, metric: Metric, size: float) -> Singles:
     """``x' M x / size`` of all rows, in single precision."""
     squares = np.empty(len(X), dtype=np.float32)
-    held = metric.held()
+    held = metric.arrays()
     if "matrix" in held:
         matrix = (held["matrix"] / size).astype(np.float32)
         for part in _parts(len(X)):

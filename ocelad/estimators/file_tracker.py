@@ -1,0 +1,169 @@
+"""FileTracker: learns from a file of comparisons, records a history, saves checkpoints and resumes to the same bits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from ocelad._typing import Floats
+from ocelad.ensemble.state_reader import add_prefix
+from ocelad.estimators import MetricTracker
+from ocelad.estimators.history import History
+from ocelad.estimators.methods import method_loss
+from ocelad.estimators.saveable import strip_prefix
+from ocelad.estimators.stream_statistics import MAX_TERM, probe_directions, relative_change, score_margins
+from ocelad.io import dataframes, state_files
+from ocelad.metric import Metric
+
+if TYPE_CHECKING:
+    from ocelad.io import ComparisonStream
+
+# The number of pairs learned from at a time. With the engines "blocked" and "sparse" the last bits depend on it.
+# It is odd because the weights are recorded at the end of a chunk: after every 1024th pair eleven scales have just
+# started an interval, and the history would show only their initial weights.
+CHUNK_SIZE = 1021
+# The chunk size of a pipe: smaller, because a slow pipe delays learning until a chunk is full.
+PIPE_CHUNK_SIZE = 127
+
+
+class Progress(NamedTuple):
+    """The state after a chunk.
+
+    Attributes
+    ----------
+    n_pairs : int
+        The number of pairs learned from so far.
+    saved : bool
+        Whether a checkpoint was saved after this chunk.
+    """
+
+    n_pairs: int
+    saved: bool
+
+
+class FileTracker:
+    """A tracker, its history and its position in a file of comparisons.
+
+    All three are saved to one file, which ``MetricTracker.load`` also reads.
+
+    Parameters
+    ----------
+    tracker : MetricTracker
+
+    Attributes
+    ----------
+    tracker : MetricTracker
+    history : History
+    position : dict or None
+        The argument ``resume`` of ``open_comparisons`` that continues after the last pair learned from; None: from the
+        start.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from ocelad.io import open_comparisons
+    >>> with TemporaryDirectory() as folder:
+    ...     with open(f"{folder}/pairs.csv", "w") as file:
+    ...         _ = file.write("x_a,z_a,similar\\n1.5,2.5,1\\n7,0.5,0\\n")
+    ...     file_tracker = FileTracker(MetricTracker())
+    ...     with open_comparisons(f"{folder}/pairs.csv") as stream:
+    ...         progress = list(file_tracker.follow(stream, f"{folder}/tracker"))
+    ...     FileTracker.load(f"{folder}/tracker").tracker.n_rounds_
+    2
+    """
+
+    def __init__(self, tracker: MetricTracker) -> None:
+        if not isinstance(tracker, MetricTracker):
+            raise TypeError(f"tracker must be a MetricTracker; got {type(tracker).__name__}")
+        self.tracker = tracker
+        self.history = History()
+        self.position: dict[str, Any] | None = None
+        self._directions: Floats | None = None
+
+    def follow(
+        self, stream: ComparisonStream, output: str | os.PathLike[str], checkpoint_every: int = 50_000
+    ) -> Generator[Progress, None, None]:
+        """Learn from the rest of a stream, chunk by chunk.
+
+        The tracker is saved to ``output`` every ``checkpoint_every`` pairs, at the end, and when the generator is
+        closed, which stops early. If the stream fails, the complete chunks before the error are learned from and saved.
+        """
+        if self.tracker.__sklearn_is_fitted__():
+            self._check_features(stream.feature_names)
+        else:
+            self.tracker.start(len(stream.feature_names), stream.feature_names)
+        n_unsaved, consistent = 0, True
+        before = self._probe(self.tracker.metric_)
+        try:
+            for chunk in stream:
+                if chunk.y is None:
+                    raise ValueError("the stream was opened without labels, which learning requires")
+                consistent = False  # an interrupt here must not save a tracker ahead of its position
+                try:
+                    margins = self.tracker.test_then_train(chunk.pairs, chunk.y)
+                except Exception:
+                    consistent = True  # a refused chunk has changed nothing
+                    raise
+                before = self._record(chunk.pairs, chunk.y, margins, before)
+                self.position = chunk.position
+                n_unsaved += len(chunk.y)
+                consistent = True
+                due = n_unsaved >= checkpoint_every
+                if due:
+                    self.save(output)
+                    n_unsaved = 0
+                yield Progress(self.tracker.n_rounds_, due)
+            n_unsaved += self.position != stream.position  # rows at the end that were skipped
+            self.position = stream.position
+        finally:
+            if consistent and n_unsaved and self.tracker.n_rounds_:
+                self.save(output)
+
+    def _check_features(self, names: tuple[str, ...]) -> None:
+        known = getattr(self.tracker, "feature_names_in_", None)
+        dataframes.check_feature_names(names, None if known is None else tuple(known), "the file")
+        if len(names) != self.tracker.n_features_in_:
+            raise ValueError(f"the file has {len(names)} features; the tracker has {self.tracker.n_features_in_}")
+
+    def _record(self, pairs: Floats, y: Floats, margins: Floats, before: Floats) -> Floats:
+        """Add a chunk to the history; return the products of the current metric with the probe directions."""
+        after = self._probe(self.tracker.metric_)
+        with np.errstate(over="ignore"):
+            squares = np.square(pairs[:, 0] - pairs[:, 1]).sum(axis=1)
+        losses, correct = score_margins(y, margins, method_loss(self.tracker.method))
+        self.history.add(
+            len(y),
+            float(losses.sum()),
+            int(correct.sum()),
+            relative_change(before, after),
+            float(np.minimum(squares, MAX_TERM).sum()),
+            self.tracker.weights_,
+        )
+        return after
+
+    def _probe(self, metric: Metric) -> Floats:
+        """Return the products of a metric with the probe directions."""
+        if self._directions is None:
+            self._directions = probe_directions(metric.n_features)
+        return metric.matmul(self._directions)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write tracker, history and position to one file, which is replaced atomically."""
+        arrays, metadata = self.tracker.state()
+        arrays |= add_prefix("history", self.history.arrays())
+        state_files.write(path, state_files.TRACKER, arrays, {**metadata, "position": self.position})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a file written by ``save``, or by ``MetricTracker.save``, which has no history and no position."""
+        arrays, metadata = state_files.read(path, state_files.TRACKER)
+        MetricTracker.check_kind(path, metadata)
+        with state_files.content_errors(path, state_files.TRACKER):
+            file_tracker = cls(MetricTracker.from_state(arrays, metadata))
+            file_tracker.position = metadata.get("position")
+            if "history.sums" in arrays:
+                file_tracker.history = History.from_arrays(strip_prefix("history", arrays))
+        return file_tracker
