@@ -1,9 +1,9 @@
-"""What the tests of the engines share: the engines, awkward streams of pairs, and what it means to agree."""
+"""Shared by the tests of the engines: the engines, difficult streams of events, and comparisons of trackers."""
 
 from __future__ import annotations
 
 import os
-from itertools import product
+from itertools import combinations, product
 from unittest.mock import patch
 
 import numpy as np
@@ -13,10 +13,10 @@ from ocelad import track_metric
 from ocelad.engines.blocked_bank import BlockedBank, SparseBank
 from ocelad.pairs import Event, Events, Relative, Relatives
 
-# With NUMBA_DISABLE_JIT=1 kernels run as plain Python, and the tests on fewer rounds.
+# With NUMBA_DISABLE_JIT=1 kernels run as plain Python, and the tests use fewer rounds.
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 ROUNDS = 300 if COMPILED else 40
-RTOL = 1e-9  # same mathematics, other arithmetic
+RTOL = 1e-9  # same mathematics, different arithmetic
 
 
 class SmallBlocks(BlockedBank):
@@ -27,23 +27,36 @@ class SmallSparseBlocks(SparseBank):
     block = 4
 
 
-# With blocks of 4 pairs the frame is renewed all the time; with those of the package, in none of the short streams.
+# With blocks of 4 pairs the basis is renewed often; with the default blocks, never in the short streams of the tests.
 SMALL_BLOCKS = {
     "blocked, 4": ("blocked", "BlockedBank", SmallBlocks),
     "sparse, 4": ("sparse", "SparseBank", SmallSparseBlocks),
 }
 LOW_RANK = ["lowrank", "blocked", "blocked, 4", "sparse", "sparse, 4"]
 ENGINES = ["fullrank", *LOW_RANK]
-# What plays a stream at once to the same bits as pair by pair. Blocked ones do not: they leave products of matrices to
-# BLAS, which rounds a row differently when there are more rows.
+# The engines whose replay gives the same bits as single steps. Those with blocks use the matrix products of BLAS, whose
+# rounding of a row depends on the number of rows.
 SAME_BITS = ["auto", "fullrank", "lowrank"]
 
 
-def settings_and_shapes(shapes):
-    """Each combination of settings, with a third of the shapes, by turns: any two values of settings meet every shape.
+def pairwise(*choices):
+    """Return few combinations of the choices that contain every pair of values of every two of them."""
 
-    With all shapes in the slow run.
-    """
+    def pairs(case):
+        return set(combinations(enumerate(case), 2))
+
+    indices = [range(len(values)) for values in choices]
+    left = {case: pairs(case) for case in product(*indices)}
+    uncovered, cases = set().union(*left.values()), []
+    while uncovered:
+        best = max(left, key=lambda case: len(left[case] & uncovered))  # the first one of those with the most
+        uncovered -= left.pop(best)
+        cases.append(tuple(values[i] for values, i in zip(choices, best, strict=True)))
+    return cases
+
+
+def pairwise_settings():
+    """Parametrise a test by settings that cover every pair of values; the slow run has their product."""
     values = {
         "loss": ["hinge", "squared_hinge", "logistic"],
         "finest": ["carry", "ensemble", "reset"],
@@ -51,17 +64,16 @@ def settings_and_shapes(shapes):
         "max_norm": [None, 0.9],
         "initial_scale": [None, 0.0],
     }
-    combinations = [dict(zip(values, each, strict=True)) for each in product(*values.values())]
+    fast = pairwise(*values.values())
     cases = [
-        pytest.param(settings, some, marks=marks, id="-".join(map(str, settings.values())) + name)
-        for at, settings in enumerate(combinations)
-        for some, marks, name in ((shapes[at % 3 :: 3], (), ""), (shapes, pytest.mark.slow, "-every shape"))
+        pytest.param(dict(zip(values, case, strict=True)), marks=() if case in fast else pytest.mark.slow)
+        for case in product(*values.values())
     ]
-    return pytest.mark.parametrize(("settings", "shapes"), cases)
+    return pytest.mark.parametrize("settings", cases)
 
 
 def make(engine, n=3, **settings):
-    """What ``track_metric`` makes; "blocked, 4" and "sparse, 4" have blocks of 4 pairs."""
+    """Return a tracker of ``track_metric``; "blocked, 4" and "sparse, 4" have blocks of 4 pairs."""
     if engine not in SMALL_BLOCKS:
         return track_metric(n, engine=engine, **settings)
     engine, name, small = SMALL_BLOCKS[engine]
@@ -69,14 +81,15 @@ def make(engine, n=3, **settings):
         return track_metric(n, engine=engine, **settings)
 
 
-def takes(engine, shrinkage):
+def supports(engine, shrinkage):
+    """Return whether the engine supports this shrinkage."""
     return engine != "fullrank" or shrinkage == 0.0
 
 
-def awkward_events(seed, n, rounds):
-    """Gaussian differences of all sizes; among them zeros, repetitions, near ones too, and some in few directions."""
+def difficult_events(seed, n, rounds):
+    """Gaussian differences of all sizes, with zeros, repetitions, near repetitions, and some in a plane."""
     rng = np.random.default_rng(seed)
-    few = rng.normal(size=(2, n))
+    plane = rng.normal(size=(2, n))
     events = []
     for t in range(rounds):
         u = rng.normal(size=n) * rng.uniform(0.1, 1.5)
@@ -85,17 +98,17 @@ def awkward_events(seed, n, rounds):
         elif t % 13 == 5:
             u = events[-1].u
         elif t % 7 == 2:
-            u = rng.normal(size=2) @ few
+            u = rng.normal(size=2) @ plane
         elif t % 11 == 7:
             u = events[-1].u + 10.0 ** -(3 * (1 + t // 11 % 4)) * np.linalg.norm(events[-1].u) * rng.normal(size=n)
         events.append(Event(u, 1.0 if abs(u[0]) < 0.7 else -1.0))
     return events
 
 
-def awkward_relatives(seed, n, rounds):
-    """Relative comparisons of the differences of ``awkward_events``; among them equal and opposite ones, and zeros."""
+def difficult_relatives(seed, n, rounds):
+    """Relative comparisons of the differences of ``difficult_events``, with equal and opposite ones, and zeros."""
     rng = np.random.default_rng(seed + 1000)
-    u, v = ([event.u for event in awkward_events(seed + k, n, rounds)] for k in (0, 50))
+    u, v = ([event.u for event in difficult_events(seed + k, n, rounds)] for k in (0, 50))
     relatives = []
     for t in range(rounds):
         near, far = (u[t], v[t]) if abs(u[t][0]) < abs(v[t][0]) or rng.random() < 0.2 else (v[t], u[t])
@@ -111,7 +124,8 @@ def awkward_relatives(seed, n, rounds):
     return relatives
 
 
-def together(events):
+def as_batch(events):
+    """Return a list of events as ``Events``, or of relative comparisons as ``Relatives``."""
     if isinstance(events[0], Relative):
         return Relatives(np.array([event.near for event in events]), np.array([event.far for event in events]))
     return Events(np.array([event.u for event in events]), np.array([event.y for event in events]))
@@ -128,5 +142,5 @@ def assert_same(fast, definition, tolerance=RTOL, what=""):
 def assert_same_bits(one, other):
     assert one.play() == other.play()
     assert (one.round_state.weights == other.round_state.weights).all()
-    assert (one.round_state.before == other.round_state.before).all()
+    assert (one.round_state.previous_weights == other.round_state.previous_weights).all()
     assert one.round_state.starting == other.round_state.starting

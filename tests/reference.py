@@ -1,4 +1,4 @@
-"""A brute-force RICE-OCELAD to test against: slow, dense and plain.
+"""A brute-force RICE-OCELAD for the tests: slow, dense and plain.
 
 Sections III and IV of Greenewald, Kelley and Hero, "Dynamic metric learning
 from pairwise comparisons".  Every interval is an object, every learner is a
@@ -36,7 +36,7 @@ FINEST = ("carry", "ensemble", "reset")
 
 
 def loss_of(loss: str, margin: float) -> float:
-    """The loss l(m) of the margin m = y (mu - u'Mu)."""
+    """Return the loss l(m) of the margin m = y (mu - u'Mu)."""
     if loss == "hinge":
         return max(0.0, 1.0 - margin)
     if loss == "squared_hinge":
@@ -45,7 +45,7 @@ def loss_of(loss: str, margin: float) -> float:
 
 
 def slope_of(loss: str, margin: float) -> float:
-    """g = -l'(m), never negative."""
+    """Return g = -l'(m), which is never negative."""
     if loss == "hinge":
         return 1.0 if margin < 1.0 else 0.0
     if loss == "squared_hinge":
@@ -59,12 +59,12 @@ def slope_of(loss: str, margin: float) -> float:
 
 
 def symmetric(X: np.ndarray) -> np.ndarray:
-    """X with the rounding asymmetry averaged away."""
+    """Return the symmetric part of X."""
     return (X + X.T) / 2.0
 
 
 def gradient(divergence: str, M: np.ndarray) -> np.ndarray:
-    """Gradient of psi at M; von Neumann and Burg need M positive definite."""
+    """Return the gradient of psi at M; von Neumann and Burg need M positive definite."""
     if divergence == "frobenius":
         return M.copy()
     values, V = np.linalg.eigh(M)
@@ -75,12 +75,12 @@ def gradient(divergence: str, M: np.ndarray) -> np.ndarray:
 
 
 def in_domain(divergence: str, X: np.ndarray) -> bool:
-    """Whether psi(M) - <X, M> has a minimiser: for Burg, X negative definite."""
+    """Return whether psi(M) - <X, M> has a minimiser: for Burg, if X is negative definite."""
     return divergence != "burg" or np.linalg.eigvalsh(X)[-1] < 0.0
 
 
 def minimizer(divergence: str, X: np.ndarray) -> np.ndarray:
-    """argmin over PSD M of psi(M) - <X, M>, eigenvalue by eigenvalue."""
+    """Return the argmin over PSD M of psi(M) - <X, M>, eigenvalue by eigenvalue."""
     x, V = np.linalg.eigh(X)
     if divergence == "frobenius":
         values = np.maximum(x, 0.0)
@@ -104,7 +104,7 @@ def comid_step(
     divergence: str,
     max_norm: float | None,
 ) -> tuple[np.ndarray, float]:
-    """One COMID step (eq. 4) of one learner on one pair."""
+    """Return M and mu after one COMID step (eq. 4) of one learner on one pair."""
     g = slope_of(loss, y * (mu - u @ M @ u))
     G = g * y * np.outer(u, u)
     identity = np.eye(len(u))
@@ -138,14 +138,14 @@ def comid_step(
 # symmetric Z with |Z_ij| <= lam exists such that
 #     M = minimizer(H - Z)   and   Z_ij = lam sign(M_ij) wherever M_ij != 0.
 # For any c > 0 the second condition reads Z = clip(Z + c M, -lam, lam).
-# Newton's method on these equations is tried first; where it does not reach a
-# solution, ADMM supplies better starting points until it does.  What is
-# returned has always passed the conditions, so it does not matter who found it.
+# Newton's method on these equations is tried first; if it does not reach a
+# solution, ADMM supplies better starting points until it does.  The result
+# always satisfies the conditions, so it does not matter which method found it.
 # --------------------------------------------------------------------------
 
 
 def slope_scale(divergence: str, M: np.ndarray) -> float:
-    """Typical size of d gradient(M) / dM near M, used only to balance scales."""
+    """Return the typical size of d gradient(M) / dM near M, used only to balance scales."""
     if divergence == "frobenius":
         return 1.0
     mean = np.trace(M) / len(M)
@@ -153,7 +153,7 @@ def slope_scale(divergence: str, M: np.ndarray) -> float:
 
 
 def l1_step(divergence: str, H: np.ndarray, lam: float, c: float) -> np.ndarray:
-    """argmin over PSD M of psi(M) - <H, M> + lam ||M||_1, to about rounding error."""
+    """Return the argmin over PSD M of psi(M) - <H, M> + lam ||M||_1, to about rounding error."""
     n = len(H)
     M = newton(divergence, H, lam, c, lam * np.eye(n))
     if M is not None:
@@ -174,7 +174,7 @@ def l1_step(divergence: str, H: np.ndarray, lam: float, c: float) -> np.ndarray:
 
 
 def proximal(divergence: str, H: np.ndarray, c: float, near: np.ndarray) -> np.ndarray:
-    """argmin over PSD M of psi(M) - <H, M> + c/2 ||M - near||_F^2."""
+    """Return the argmin over PSD M of psi(M) - <H, M> + c/2 ||M - near||_F^2."""
     x, V = np.linalg.eigh(symmetric(H + c * near))
     if divergence == "frobenius":
         values = np.maximum(x, 0.0) / (1.0 + c)
@@ -186,17 +186,17 @@ def proximal(divergence: str, H: np.ndarray, c: float, near: np.ndarray) -> np.n
 
 
 def newton(divergence: str, H: np.ndarray, lam: float, c: float, Z: np.ndarray) -> np.ndarray | None:
-    """Newton's method for Z = clip(Z + c M, -lam, lam) with M = minimizer(H - Z).
+    """Solve Z = clip(Z + c M, -lam, lam) with M = minimizer(H - Z) by Newton's method.
 
     Entries clipped to +-lam are set there; for the others M_ij = 0 is linearised.
-    Returns M, or None when the conditions are not met at the end.
+    Returns M, or None if the conditions do not hold at the end.
     """
     n = len(H)
     pairs = [(i, j) for i in range(n) for j in range(i, n)]
     if not in_domain(divergence, H - Z):
         return None
     allowed = 1e-12
-    if divergence == "burg":  # inverses lose as many digits as the condition has
+    if divergence == "burg":  # the error of an inverse grows with the condition number
         allowed += 1e-16 * np.linalg.cond(H - Z)
 
     best, best_error, since_best = None, math.inf, 0
@@ -243,7 +243,7 @@ def newton(divergence: str, H: np.ndarray, lam: float, c: float, Z: np.ndarray) 
 
 
 def jacobian(divergence: str, X: np.ndarray, pairs: list[tuple[int, int]]) -> np.ndarray:
-    """d minimizer(X - Z)_pair / dZ_pair at Z = 0, by divided differences."""
+    """Return d minimizer(X - Z)_pair / dZ_pair at Z = 0, by divided differences."""
     x, V = np.linalg.eigh(X)
     n = len(x)
     slopes = np.zeros((n, n))
@@ -262,7 +262,7 @@ def jacobian(divergence: str, X: np.ndarray, pairs: list[tuple[int, int]]) -> np
 
 
 def divided_difference(divergence: str, a: float, b: float) -> float:
-    """(f(a) - f(b)) / (a - b) for the f of `minimizer`, f'(a) when a = b."""
+    """Return (f(a) - f(b)) / (a - b) for the f of `minimizer`, or f'(a) if a = b."""
     low, high = min(a, b), max(a, b)
     if divergence == "frobenius":
         if low > 0.0:
@@ -281,7 +281,7 @@ def divided_difference(divergence: str, a: float, b: float) -> float:
 
 @dataclass(frozen=True)
 class Interval:
-    """Rounds first..last of one learner; `length` is that of its level."""
+    """The rounds first..last of one learner; `length` is the length of its level."""
 
     level: int
     length: int
@@ -289,17 +289,17 @@ class Interval:
     last: int
 
     def contains(self, t: int) -> bool:
-        """Whether the learner of this interval is active in round t."""
+        """Return whether the learner of this interval is active in round t."""
         return self.first <= t <= self.last
 
     @property
     def rate(self) -> float:
-        """eta_I, the first weight and the rate of its changes (section IV)."""
+        """eta_I, the initial weight and the rate of its changes (section IV)."""
         return min(0.5, 1.0 / math.sqrt(self.length))
 
 
 def all_intervals(rounds: int, shortest: int, n_scales: int | None) -> list[Interval]:
-    """Every interval that starts in rounds 1..rounds."""
+    """Return every interval that starts in rounds 1..rounds."""
     intervals = []
     if shortest > 1:
         intervals.append(Interval(0, shortest, 1, shortest - 1))
@@ -313,7 +313,7 @@ def all_intervals(rounds: int, shortest: int, n_scales: int | None) -> list[Inte
 
 
 def active(intervals: list[Interval], t: int) -> dict[int, Interval]:
-    """The interval of each level that contains round t, in order of level."""
+    """Return the interval of each level that contains round t, in order of level."""
     found = {i.level: i for i in intervals if i.contains(t)}
     return dict(sorted(found.items()))
 
@@ -325,9 +325,9 @@ def active(intervals: list[Interval], t: int) -> dict[int, Interval]:
 
 @dataclass
 class State:
-    """What is true just before a round's pair is seen, and its losses once it is.
+    """The state just before a round's pair is seen, and the losses on that pair.
 
-    `matrix` and `threshold` are what is played; `weights`, `learners` (pairs of
+    `matrix` and `threshold` are the ensemble's play; `weights`, `learners` (pairs of
     M and mu) and `losses` have one entry per active level, in order of level.
     """
 
@@ -339,15 +339,15 @@ class State:
 
 
 def weighted_average(learners: list[tuple[np.ndarray, float]], weights: list[float]) -> tuple[np.ndarray, float]:
-    """The ensemble's M and mu (eq. 6)."""
+    """Return the ensemble's M and mu (eq. 6)."""
     total = sum(weights)
     M = sum(w * M for w, (M, _) in zip(weights, learners, strict=True)) / total
     mu = sum(w * mu for w, (_, mu) in zip(weights, learners, strict=True)) / total
     return M, mu
 
 
-def reweighed(weights: list[float], losses: list[float], rates: list[float]) -> list[float]:
-    """The weights after a round (eq. 5), unchanged when the losses are all equal."""
+def updated_weights(weights: list[float], losses: list[float], rates: list[float]) -> list[float]:
+    """Return the weights after a round (eq. 5), unchanged if all losses are equal."""
     mean = sum(w * loss for w, loss in zip(weights, losses, strict=True)) / sum(weights)
     regrets = [mean - loss for loss in losses]
     largest = max(abs(r) for r in regrets)
@@ -372,7 +372,7 @@ def run(
     initial_threshold: float = 1.0,
     max_norm: float | None = None,
 ) -> list[State]:
-    """Play every event (u, y); states[t] is what is true before event number t + 1.
+    """Play every event (u, y); states[t] is the state before event number t + 1.
 
     The starts of round t + 1 are part of states[t]; the last state, one past the
     last event, has no losses.
@@ -432,7 +432,7 @@ def run(
         u, y = np.asarray(events[t - 1][0], dtype=float), float(events[t - 1][1])
         losses = [float(loss_of(loss, y * (mu - u @ M @ u))) for M, mu in learners]
         state.losses = losses
-        new_weights = reweighed(weights, losses, [i.rate for i in now.values()])
+        new_weights = updated_weights(weights, losses, [i.rate for i in now.values()])
         for interval, new_weight in zip(now.values(), new_weights, strict=True):
             weight[interval] = new_weight
             M, mu = estimate[interval]

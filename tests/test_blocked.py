@@ -1,6 +1,6 @@
-"""Engines by blocks of pairs: frames, pairs that are hardly new, and sparse pairs of many features.
+"""The blocked engines: their bases, pairs close to the span of earlier ones, and sparse pairs with many features.
 
-Runs with NUMBA_DISABLE_JIT=1 too, as plain Python, on fewer rounds.
+With NUMBA_DISABLE_JIT=1 the kernels run as plain Python, on fewer rounds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BLOCKED = ["blocked", "blocked, 4", "sparse", "sparse, 4"]
 
 
 def sparse_events(seed, n, rounds, entries=4):
-    """Differences with a few entries; among them none at all and the same twice."""
+    """Return differences with few entries, with zeros and repetitions among them."""
     rng = np.random.default_rng(seed)
     U = np.zeros((rounds, n))
     for t in range(rounds):
@@ -33,17 +33,17 @@ def sparse_events(seed, n, rounds, entries=4):
     return Events(sparse.csr_array(U), np.where(rng.random(rounds) < 0.5, 1.0, -1.0))
 
 
-@pytest.mark.parametrize("nearness", [1e-1, 1e-2, 1e-3, 1e-6, 1e-9, 1e-12, 0.0])
+@pytest.mark.parametrize("distance", [1e-1, 1e-2, 1e-3, 1e-6, 1e-9, 1e-12, 0.0])
 @pytest.mark.parametrize("shrinkage", [0.0, 0.02])
-def test_pairs_that_are_hardly_new(shrinkage, nearness):
-    # What a pair has outside the directions of before is so much of it: too little for inner products to tell.
+def test_pairs_close_to_the_span_of_earlier_ones(shrinkage, distance):
+    # The component of a pair outside the earlier directions is too small to be computed from inner products.
     n = 30
     rng = np.random.default_rng(1)
     shared = {"initial_scale": 0.0, "step_size": 0.02, "shrinkage": shrinkage, "loss": "hinge"}
     definition, fast = make("dense", n, **shared), {each: make(each, n, **shared) for each in ("lowrank", *BLOCKED)}
     u = rng.normal(size=n)
     for t in range(ROUNDS // 5):
-        u = u + nearness * rng.normal(size=n) if t % 5 else rng.normal(size=n)
+        u = u + distance * rng.normal(size=n) if t % 5 else rng.normal(size=n)
         event = Event(u, -1.0 if t % 3 else 1.0)
         expected = definition.step(event).losses
         for engine, tracker in fast.items():
@@ -54,7 +54,7 @@ def test_pairs_that_are_hardly_new(shrinkage, nearness):
 
 
 @pytest.mark.parametrize("engine", ["blocked, 4", "sparse, 4"])
-def test_those_pairs_do_take_the_way_without_inner_products(engine, monkeypatch):
+def test_small_residuals_are_computed_from_the_vectors(engine, monkeypatch):
     resolved, refined = [], []
     resolve, refine = BlockedBank._resolve, BlockedBank._refine
 
@@ -68,16 +68,16 @@ def test_those_pairs_do_take_the_way_without_inner_products(engine, monkeypatch)
     tracker.step(Event(u, -1.0))
     assert not resolved
     tracker.step(Event(u, -1.0))
-    assert resolved  # it is in the span of what is known; nothing is new
+    assert resolved  # the pair is in the span of the directions
     assert not refined
     tracker.step(Event(u + 1e-7 * np.eye(6)[0], -1.0))
     assert refined
 
 
 @pytest.mark.parametrize("shrinkage", [0.0, 0.01])
-def test_pairs_of_few_directions_do_not_let_rounding_grow(shrinkage):
-    # Directions are dropped and come back all the time, each time as a combination of those that there are: what is
-    # lost to rounding would be multiplied every time.
+def test_rounding_does_not_grow_with_few_directions(shrinkage):
+    # Directions are dropped and found again repeatedly, each time as a combination of the current ones, which could
+    # amplify rounding errors.
     n, intrinsic = 40, 4
     rng = np.random.default_rng(0)
     span = rng.normal(size=(intrinsic, n)) / np.sqrt(n)
@@ -95,7 +95,7 @@ def test_pairs_of_few_directions_do_not_let_rounding_grow(shrinkage):
 
 
 @pytest.mark.parametrize("kind", [DenseVectors, SparseVectors])
-def test_anchors_and_pairs_are_what_they_are_said_to_be(kind):
+def test_operations_on_anchors_and_pairs(kind):
     n, block = 7, 5
     rng = np.random.default_rng(0)
     vectors, products, gram = kind(n, block), np.zeros((block, 20)), np.zeros((block, 8))
@@ -105,13 +105,13 @@ def test_anchors_and_pairs_are_what_they_are_said_to_be(kind):
     vectors.add(vectors.row(U[2]), 0, 1, products, gram, 2)
     vectors.add(rows, 3, 5, products, gram, 3)
     np.testing.assert_allclose(np.tril(gram[:, :block]), np.tril(U @ U.T), atol=1e-14)
-    # Two slots: three anchors made of all pairs, and none.
+    # Two slots: one with three anchors, combinations of all pairs, and one without anchors.
     first, none = rng.normal(size=(3, block)), np.zeros((0, block))
     vectors.renew([Combination(0, np.zeros((3, 0)), first), Combination(0, np.zeros((0, 0)), none)], block)
     anchors = first @ U
     for at in range(3):
         np.testing.assert_allclose(vectors.get(at), anchors[at], atol=1e-14)
-    more = rng.normal(size=(9, n))  # more than there is room for
+    more = rng.normal(size=(9, n))  # more than the allocated room
     assert vectors.append(more) == 3
     anchors = np.concatenate([anchors, more])
     V = rng.normal(size=(2, n))
@@ -126,13 +126,13 @@ def test_anchors_and_pairs_are_what_they_are_said_to_be(kind):
     np.testing.assert_allclose(vectors.get(5), anchors[1], atol=1e-13)
     vectors.put(5, V[0])
     np.testing.assert_allclose(vectors.get(5), V[0], atol=1e-15)
-    vectors.renew([Combination(4, np.eye(2), np.zeros((2, 0)))], 0)  # of anchors alone
+    vectors.renew([Combination(4, np.eye(2), np.zeros((2, 0)))], 0)  # without pairs
     np.testing.assert_allclose(vectors.get(1), V[0], atol=1e-13)
 
 
 @pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
 @pytest.mark.parametrize("engine", ["sparse", "sparse, 4"])
-def test_sparse_pairs_give_what_dense_ones_give(engine, finest):
+def test_sparse_and_dense_pairs_give_the_same(engine, finest):
     n = 60
     events = sparse_events(2, n, ROUNDS // 2)
     shared = {"shrinkage": 0.02, "step_size": 0.1, "finest": finest, "initial_scale": 0.0}
@@ -151,7 +151,7 @@ def test_sparse_pairs_give_what_dense_ones_give(engine, finest):
 
 
 @pytest.mark.parametrize("base", [0.0, 0.1])
-def test_features_that_were_never_seen(base):
+def test_features_that_have_not_occurred(base):
     n = 50
     shared = {"initial_scale": base, "loss": "hinge", "step_size": 0.1}
     tracker, definition = (make(engine, n, **shared) for engine in ("sparse", "dense"))
@@ -169,7 +169,7 @@ def test_features_that_were_never_seen(base):
 
 
 @pytest.mark.parametrize("engine", BLOCKED)
-def test_pairs_of_the_same_point_only(engine):
+def test_pairs_of_equal_points(engine):
     fast, definition = (make(each, 4, shrinkage=0.1, loss="hinge", step_size=0.5) for each in (engine, "dense"))
     for t in range(20):
         event = Event(np.zeros(4), -1.0 if t % 3 else 1.0)
@@ -179,10 +179,10 @@ def test_pairs_of_the_same_point_only(engine):
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
 @pytest.mark.parametrize("finest", ["carry", "reset"])
-def test_a_hundred_thousand_features_take_little_memory(finest):
+def test_a_hundred_thousand_features_need_little_memory(finest):
     n, rounds = 100_000, 600
     rng = np.random.default_rng(0)
-    U = sparse.random(rounds, n, density=8e-4, format="csr", random_state=rng)  # 80 of each pair
+    U = sparse.random(rounds, n, density=8e-4, format="csr", random_state=rng)  # 80 per pair
     events = Events(U, np.where(np.arange(rounds) % 2, 1.0, -1.0))
     tracker = make("sparse", n, shrinkage=0.5, step_size=0.01, finest=finest, initial_scale=0.0)
     tracemalloc.start()

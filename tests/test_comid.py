@@ -57,8 +57,8 @@ def test_step_minimises_its_objective(loss, divergence, regularizer):
     settings["shrinkage"] = 0.0 if regularizer is None else 0.3
     for y, large in ((1.0, False), (-1.0, False), (1.0, True), (1.0, True)):
         start = random_metric(rng)
-        # The step size is small enough for Burg, which halves larger ones (tested below). With the Frobenius divergence,
-        # a large step on a similar pair ends at the boundary of the cone.
+        # The step size is small enough for Burg, which halves larger ones (tested below). With the Frobenius
+        # divergence, a large step on a similar pair ends at the boundary of the cone.
         event = Event(rng.normal(size=N), y)
         eta = 0.2 / max(1.0, event.u @ start.matrix @ event.u) ** 2
         if large:
@@ -100,7 +100,7 @@ def test_the_l1_step_satisfies_the_optimality_conditions(divergence):
         D = DIVERGENCES[divergence].to_dual(random_metric(rng, n).matrix)
         tau = 0.05
         M = l1_prox.shrink(DIVERGENCES[divergence], D, tau)
-        # Optimality, without the solver: psi'(M) = D - Z, where Z = tau sign(M) if M is nonzero and |Z| <= tau elsewhere.
+        # Optimality, without the solver: psi'(M) = D - Z; Z = tau sign(M) where M is nonzero, |Z| <= tau elsewhere.
         if np.linalg.eigvalsh(M)[0] > 1e-9:
             n_checked += 1
             Z = D - DIVERGENCES[divergence].to_dual(M)

@@ -1,4 +1,4 @@
-"""metric-learn's documented contract of pair learners, in our words, and scikit-learn's tools around MetricTracker."""
+"""MetricTracker satisfies metric-learn's documented contract of pair learners and works with scikit-learn's tools."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def tracker(method):
     return MetricTracker(method=method).fit(PAIRS, Y)
 
 
-def test_scores_and_predictions_hang_together(tracker):
+def test_scores_and_predictions_are_consistent(tracker):
     distances = tracker.pair_distance(HELD_OUT)
     np.testing.assert_array_equal(tracker.pair_score(HELD_OUT), -distances)
-    decided = tracker.decision_function(HELD_OUT)
-    least = 0.0 if tracker.method_ == "adaptive" else -tracker.threshold_
-    np.testing.assert_array_equal(tracker.predict(HELD_OUT), np.where(decided >= least, 1, -1))
-    assert tracker.score(HELD_OUT, Y_HELD_OUT) == roc_auc_score(Y_HELD_OUT, decided)
-    tracker.set_threshold(tracker.threshold_)  # then it decides, whatever the method
+    decisions = tracker.decision_function(HELD_OUT)
+    lowest = 0.0 if tracker.method_ == "adaptive" else -tracker.threshold_
+    np.testing.assert_array_equal(tracker.predict(HELD_OUT), np.where(decisions >= lowest, 1, -1))
+    assert tracker.score(HELD_OUT, Y_HELD_OUT) == roc_auc_score(Y_HELD_OUT, decisions)
+    tracker.set_threshold(tracker.threshold_)  # a fixed threshold applies to distances, with every method
     np.testing.assert_array_equal(tracker.decision_function(HELD_OUT), -distances)
     np.testing.assert_array_equal(tracker.predict(HELD_OUT), np.where(distances <= tracker.threshold_, 1, -1))
     assert tracker.classes_.tolist() == [-1, 1]
@@ -75,25 +75,25 @@ def test_get_metric_in_scikit_learn(tracker):
     assert KNeighborsClassifier(metric=tracker.get_metric(), algorithm="brute").fit(X, y).score(X, y) > 0.8
 
 
-def test_components_from_outside_change_distances(tracker, method):
+def test_setting_components_changes_distances(tracker, method):
     tracker.components_ = [[0.0, 2.0, 0.0, 0.0]]
     np.testing.assert_allclose(tracker.pair_distance(HELD_OUT), 2 * np.abs(HELD_OUT[:, 0, 1] - HELD_OUT[:, 1, 1]))
     np.testing.assert_allclose(tracker.get_mahalanobis_matrix(), np.diag([0.0, 4.0, 0.0, 0.0]))
     assert tracker.transform(HELD_OUT[:, 0]).shape == (600, 1)
     untouched = MetricTracker(method=method).fit(PAIRS, Y)
     assert tracker.partial_fit(PAIRS, Y).metric_ == untouched.partial_fit(PAIRS, Y).metric_
-    for wrong, sentence in (([[1.0]], "components_ has 1 features; 4"), ([[np.nan] * 4], "components_ holds nan")):
-        with pytest.raises(ValueError, match=sentence):
+    for wrong, message in (([[1.0]], "components_ has 1 features; 4"), ([[np.nan] * 4], "components_ holds nan")):
+        with pytest.raises(ValueError, match=message):
             tracker.components_ = wrong
 
 
-def test_reading_does_not_touch_the_attributes(tracker):
+def test_reading_does_not_change_the_attributes(tracker):
     before = {name: id(value) for name, value in tracker.__dict__.items()}
     tracker.predict(HELD_OUT), tracker.score(HELD_OUT, Y_HELD_OUT), tracker.get_metric(), tracker.feature_weights()
     assert {name: id(value) for name, value in tracker.__dict__.items()} == before
 
 
-def test_the_tracked_threshold_is_the_default_and_a_fixed_one_stays(tracker):
+def test_the_threshold_follows_the_metric_unless_it_is_fixed(tracker):
     assert tracker.threshold_ == pytest.approx(np.sqrt(tracker.metric_.threshold))
     tracker.set_threshold(0.25).partial_fit(PAIRS, Y)
     assert tracker.threshold_ == 0.25
@@ -133,7 +133,7 @@ def rates(distances, labels, threshold):
 def test_no_threshold_is_better_than_the_calibrated_one(both, strategy, min_rate):
     distances, labels = both
 
-    def worth(threshold):
+    def objective(threshold):
         predicted = np.where(distances <= threshold, 1.0, -1.0)
         if strategy == "accuracy":
             return np.mean(predicted == labels)
@@ -145,8 +145,8 @@ def test_no_threshold_is_better_than_the_calibrated_one(both, strategy, min_rate
         return true_negative if true_positive >= min_rate else -1
 
     chosen = ThresholdCalibration(strategy, min_rate, beta=2.0).threshold(distances, labels)
-    best = max(worth(threshold) for threshold in np.arange(-0.5, 6))
-    assert worth(chosen) == pytest.approx(best)
+    best = max(objective(threshold) for threshold in np.arange(-0.5, 6))
+    assert objective(chosen) == pytest.approx(best)
     assert best >= 0
 
 
@@ -164,7 +164,7 @@ def test_calibration_through_the_tracker(tracker, method):
 
 
 @pytest.mark.parametrize(
-    ("parameters", "sentence"),
+    ("parameters", "message"),
     [
         ({"strategy": "best"}, "strategy must be one of 'accuracy', 'f_beta', 'max_tpr', 'max_tnr'; got 'best'"),
         ({"strategy": "max_tpr"}, "strategy 'max_tpr' needs min_rate"),
@@ -174,14 +174,14 @@ def test_calibration_through_the_tracker(tracker, method):
         ("accuracy", "calibration_params must be a dict"),
     ],
 )
-def test_refuses_calibrations_before_it_learns(tracker, parameters, sentence):
+def test_invalid_calibrations_are_rejected_before_learning(tracker, parameters, message):
     before = tracker.metric_
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(ValueError, match=message):
         tracker.fit(HELD_OUT, Y_HELD_OUT, calibration_params=parameters)
     assert tracker.metric_ is before
 
 
-def test_a_refused_calibration_leaves_everything_as_it_was(tracker):
+def test_a_rejected_calibration_changes_nothing(tracker):
     tracker.set_threshold(0.5)
     before = tracker.metric_
     with pytest.raises(ValueError, match="calibration needs similar and dissimilar pairs"):
@@ -190,11 +190,11 @@ def test_a_refused_calibration_leaves_everything_as_it_was(tracker):
     assert tracker.threshold_ == 0.5
 
 
-def test_start_forgets_the_threshold(tracker):
+def test_start_resets_the_threshold(tracker):
     assert tracker.set_threshold(5.0).start(3).threshold_ == 1.0
 
 
-def test_one_kind_of_pair_is_no_calibration_and_no_score(tracker):
+def test_calibration_and_score_need_both_labels(tracker):
     with pytest.raises(ValueError, match=r"y holds only \+1; calibration needs similar and dissimilar pairs"):
         tracker.calibrate_threshold(HELD_OUT, np.ones(600))
     with pytest.raises(ValueError, match="y holds only -1; a ROC curve needs"):
@@ -202,8 +202,8 @@ def test_one_kind_of_pair_is_no_calibration_and_no_score(tracker):
 
 
 def test_pipeline_cross_validation_and_grid_search():
-    shrunk = FunctionTransformer(lambda pairs: pairs / 10)
-    scaled = make_pipeline(shrunk, MetricTracker(method=Rice(step_size=0.05 * 10**4, initial_scale=25)))
+    shrink = FunctionTransformer(lambda pairs: pairs / 10)
+    scaled = make_pipeline(shrink, MetricTracker(method=Rice(step_size=0.05 * 10**4, initial_scale=25)))
     scores = cross_val_score(scaled, PAIRS, Y, cv=TimeSeriesSplit(3))
     assert scores.shape == (3,)
     assert scores.min() > 0.85
@@ -215,10 +215,10 @@ def test_pipeline_cross_validation_and_grid_search():
 
 
 @pytest.mark.parametrize(
-    ("scoring", "least"), [("roc_auc", 0.9), ("accuracy", 0.8), ("neg_log_loss", -0.5), ("neg_brier_score", -0.2)]
+    ("scoring", "lowest"), [("roc_auc", 0.9), ("accuracy", 0.8), ("neg_log_loss", -0.5), ("neg_brier_score", -0.2)]
 )
-def test_scores_of_scikit_learn(method, scoring, least):
-    assert cross_val_score(MetricTracker(method=method), PAIRS, Y, cv=3, scoring=scoring).min() > least
+def test_scores_of_scikit_learn(method, scoring, lowest):
+    assert cross_val_score(MetricTracker(method=method), PAIRS, Y, cv=3, scoring=scoring).min() > lowest
 
 
 def test_cross_validation_on_indices(method):

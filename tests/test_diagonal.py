@@ -1,6 +1,6 @@
-"""Diagonal metrics: the fast bank plays what the definition plays, whatever is put off and copied late.
+"""Diagonal metrics: the compiled bank agrees with the definition, in spite of deferred shrinkage and partial copies.
 
-Runs with NUMBA_DISABLE_JIT=1 too, as plain Python, on fewer rounds.
+With NUMBA_DISABLE_JIT=1 the kernels run as plain Python, on fewer rounds.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ocelad.testing import check_bank, check_learner
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 ROUNDS = 400 if COMPILED else 70
-RTOL = 1e-9  # same mathematics, other arithmetic
+RTOL = 1e-9  # same mathematics, different arithmetic
 
 
 def sparse_events(seed, n, rounds, entries=4):
-    """Differences with a few entries; among them none at all, all of them, and the same twice."""
+    """Return differences with few entries, with zeros, dense ones and repetitions among them."""
     rng = np.random.default_rng(seed)
     U = np.zeros((rounds, n))
     for t in range(rounds):
@@ -64,12 +64,12 @@ def make_bank(n=5, schedule=None, **changes):
     return DiagonalBank(n, schedule or Schedule(), **{**settings, **changes})
 
 
-def definition_and_fast(n, shortest=1, n_scales=None, settle_every=None, **changes):
+def definition_and_fast(n, shortest=1, n_scales=None, repair_interval=None, **changes):
     settings = {"step_size": 0.1, "loss": "logistic", "shrinkage": 0.02, "finest": "carry", **changes}
     start = Metric.from_diagonal(np.full(n, 1 / n))
     bank = make_bank(n, Schedule(shortest, n_scales), **settings)
-    if settle_every is not None:
-        bank.repair_interval = settle_every
+    if repair_interval is not None:
+        bank.repair_interval = repair_interval
     shape = {"shortest_interval": shortest, "n_scales": n_scales}
     return Ocelad(DiagonalRiceBank(start, **settings), **shape), Ocelad(bank, **shape)
 
@@ -87,7 +87,7 @@ def assert_same(fast, definition):
 @pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
 @pytest.mark.parametrize("shrinkage", [0.0, 0.02, 0.3])
 def test_agrees_with_the_definition(loss, finest, shrinkage):
-    # With 150 features copies go by what was touched, with 3 they are whole.
+    # With 150 features only the touched ones are copied, with 3 all of them.
     for n, shortest, n_scales in ((1, 1, None), (3, 3, None), (150, 1, None), (150, 2, 3)):
         shape = {"shortest": shortest, "n_scales": n_scales}
         definition, fast = definition_and_fast(n, loss=loss, finest=finest, shrinkage=shrinkage, **shape)
@@ -98,9 +98,9 @@ def test_agrees_with_the_definition(loss, finest, shrinkage):
 
 
 @pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
-@pytest.mark.parametrize("settle_every", [1, 7, 64])
-def test_agrees_with_the_definition_however_often_it_settles(finest, settle_every):
-    definition, fast = definition_and_fast(60, finest=finest, settle_every=settle_every, shrinkage=0.1)
+@pytest.mark.parametrize("repair_interval", [1, 7, 64])
+def test_agrees_with_the_definition_at_any_repair_interval(finest, repair_interval):
+    definition, fast = definition_and_fast(60, finest=finest, repair_interval=repair_interval, shrinkage=0.1)
     for event in sparse_events(1, 60, ROUNDS // 2):
         definition.step(event)
         fast.step(event)
@@ -109,7 +109,7 @@ def test_agrees_with_the_definition_however_often_it_settles(finest, settle_ever
 
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
-def test_long_streams_with_much_shrinkage_keep_their_digits():
+def test_long_streams_with_much_shrinkage_stay_accurate():
     definition, fast = definition_and_fast(40, shrinkage=0.5, step_size=1.0, loss="hinge")
     events = sparse_events(3, 40, 3_000)
     fast.replay(events)
@@ -119,7 +119,7 @@ def test_long_streams_with_much_shrinkage_keep_their_digits():
 
 @pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
 @pytest.mark.parametrize("shortest_interval", [1, 3])
-def test_a_stream_at_once_gives_the_same_bits_as_pair_by_pair(finest, shortest_interval):
+def test_replay_gives_the_same_bits_as_steps(finest, shortest_interval):
     events = sparse_events(7, 90, ROUNDS)
     shared = {"finest": finest, "shortest_interval": shortest_interval, "loss": "hinge", "shrinkage": 0.01}
     one, whole, parts, full = (track_metric(90, diagonal=True, step_size=0.1, **shared) for _ in range(4))
@@ -137,7 +137,7 @@ def test_a_stream_at_once_gives_the_same_bits_as_pair_by_pair(finest, shortest_i
 
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
-def test_more_scales_than_there_is_room_for_at_first():
+def test_more_scales_than_the_first_allocation():
     definition, fast = definition_and_fast(12, loss="hinge", step_size=0.02)
     assert len(fast.bank._state.slots) == diagonal.LANES
     events = sparse_events(2, 12, 600)
@@ -148,17 +148,17 @@ def test_more_scales_than_there_is_room_for_at_first():
 
 
 @pytest.mark.parametrize("regularizer", ["nuclear", "l1"])
-def test_is_the_full_metric_where_that_is_diagonal(regularizer):
-    # Pairs that differ in one feature each teach a full metric nothing but its diagonal.
+def test_agrees_with_a_full_metric_that_is_diagonal(regularizer):
+    # With pairs that differ in one feature, a full metric stays diagonal.
     rng = np.random.default_rng(0)
     shared = {"step_size": 0.1, "shrinkage": 0.05, "regularizer": regularizer, "loss": "hinge"}
-    full, weighed = (track_metric(4, diagonal=diagonal, **shared) for diagonal in (False, True))
+    full, weighted = (track_metric(4, diagonal=diagonal, **shared) for diagonal in (False, True))
     for t in range(60):
         event = Event(rng.normal() * np.eye(4)[t % 4], float(rng.choice([-1, 1])))
         full.step(event)
-        weighed.step(event)
-    np.testing.assert_allclose(weighed.play().matrix, full.play().matrix, atol=1e-12)
-    assert weighed.play().threshold == pytest.approx(full.play().threshold, rel=RTOL)
+        weighted.step(event)
+    np.testing.assert_allclose(weighted.play().matrix, full.play().matrix, atol=1e-12)
+    assert weighted.play().threshold == pytest.approx(full.play().threshold, rel=RTOL)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -182,14 +182,14 @@ def test_a_step_minimises_its_objective_over_diagonal_metrics(loss, y):
 
 
 @pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
-def test_keeps_the_bank_s_contract(finest):
+def test_satisfies_the_contract_of_a_bank(finest):
     events = list(sparse_events(1, 5, 30))
-    for refused in (Event(np.array([1.0, np.nan, 0.0, 0.0, 0.0]), 1.0), Event(np.ones(4), 1.0)):
-        check_bank(lambda: make_bank(finest=finest), events, invalid_event=refused)
+    for invalid in (Event(np.array([1.0, np.nan, 0.0, 0.0, 0.0]), 1.0), Event(np.ones(4), 1.0)):
+        check_bank(lambda: make_bank(finest=finest), events, invalid_event=invalid)
 
 
-def test_takes_over_metrics():
-    # Those of ten scales, which there is no room for at first; each learner goes on from its own.
+def test_with_metrics_replaces_the_metrics():
+    # There are more scales than the first allocation has slots.
     rng = np.random.default_rng(0)
     metrics = [Metric.from_diagonal(rng.random(5), 1.0 + rng.random()) for _ in range(10)]
     round_state = RoundState(600, (), np.eye(10)[7] + 1e-300, np.ones(10))
@@ -199,12 +199,12 @@ def test_takes_over_metrics():
     assert track_metric(3, diagonal=True).bank.engine == "diagonal"
 
 
-def test_keeps_the_learner_s_contract():
+def test_satisfies_the_contract_of_a_learner():
     events = [Event(event.u, event.y) for event in dense(sparse_events(1, 5, 20))]
     check_learner(lambda: DiagonalComid(Metric.from_diagonal(np.ones(5)), step_size=0.1, shrinkage=0.1), events)
 
 
-def test_copies_and_pickles_go_on_alike():
+def test_copies_and_pickles_continue_alike():
     tracker = Ocelad(make_bank())
     events = list(sparse_events(2, 5, 40))
     for event in events[:20]:
@@ -217,14 +217,14 @@ def test_copies_and_pickles_go_on_alike():
 
 
 @pytest.mark.parametrize(
-    ("what", "settings", "y"),
+    ("problem", "settings", "y"),
     [("loss is not finite", {}, 1), ("metric overflows", {"initial_scale": 0.0, "step_size": 1e10}, -1)],
 )
-def test_a_pair_that_overflows_is_refused_and_nothing_has_changed(what, settings, y):
+def test_a_pair_that_overflows_is_rejected_and_nothing_changes(problem, settings, y):
     good, far = [[0.0, 0.1], [0.0, 0.0]], [[1e149, 0.0], [0.0, 0.0]]
     tracker = MetricTracker(method=Rice(diagonal=True, loss="squared_hinge", **settings)).fit([good] * 5, [y] * 5)
     before = tracker.metric_
-    with pytest.raises(LearnerError, match=f"in round 7 .*{what}; use a smaller step_size or rescale the data"):
+    with pytest.raises(LearnerError, match=f"in round 7 .*{problem}; use a smaller step_size or rescale the data"):
         tracker.partial_fit([good, far], [y, y])
     with pytest.raises(LearnerError, match="in round 6"):
         tracker.learn_one(*far, y)
@@ -232,7 +232,7 @@ def test_a_pair_that_overflows_is_refused_and_nothing_has_changed(what, settings
     assert tracker.n_rounds_ == 5
 
 
-def test_a_replay_that_is_refused_has_passed_up_to_there():
+def test_a_replay_stops_at_a_rejected_event():
     events = sparse_events(1, 5, 20)
     U = events.U.toarray()
     U[12], events.y[12] = 1e149, 1.0
@@ -245,7 +245,7 @@ def test_a_replay_that_is_refused_has_passed_up_to_there():
     assert one.play() == other.play()
 
 
-def test_an_interrupted_replay_has_not_happened(monkeypatch):
+def test_an_interrupted_replay_changes_nothing(monkeypatch):
     tracker = track_metric(3, diagonal=True)
     before = tracker.play()
 
@@ -264,7 +264,7 @@ def test_an_interrupted_replay_has_not_happened(monkeypatch):
 def test_the_estimator_on_sparse_and_dense_pairs():
     rng = np.random.default_rng(0)
     X, Z = rng.normal(size=(2, ROUNDS, 8)) * (rng.random((2, ROUNDS, 8)) < 0.5)
-    y = np.where(np.abs(X[:, 2] - Z[:, 2]) < 0.7, 1, -1)  # the third feature tells
+    y = np.where(np.abs(X[:, 2] - Z[:, 2]) < 0.7, 1, -1)  # the third feature determines the label
     pairs, rows = np.stack([X, Z], axis=1), (sparse.csr_matrix(X), sparse.coo_array(Z))
     settings = {"diagonal": True, "step_size": 0.3, "shrinkage": 0.02}
     tracker, other, single = (MetricTracker(method=Rice(**settings)) for _ in range(3))
@@ -283,7 +283,7 @@ def test_the_estimator_on_sparse_and_dense_pairs():
 
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
-def test_a_hundred_thousand_features_take_little_memory():
+def test_a_hundred_thousand_features_need_little_memory():
     n = 100_000
     rng = np.random.default_rng(0)
     U = sparse.random(600, n, density=8e-4, format="csr", random_state=rng)
@@ -298,7 +298,7 @@ def test_a_hundred_thousand_features_take_little_memory():
 
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
-def test_each_kernel_is_compiled_for_one_signature_only():
+def test_each_kernel_has_one_compiled_signature():
     precompile_engines()
     for finest in ("carry", "ensemble", "reset"):
         tracker = track_metric(4, diagonal=True, loss="hinge", shrinkage=0.1, finest=finest)
@@ -312,7 +312,7 @@ def test_each_kernel_is_compiled_for_one_signature_only():
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "message"),
     [
         ({"divergence": "burg"}, "diagonal=True needs the divergence 'frobenius'.*got divergence='burg'"),
         ({"max_norm": 3.0}, "diagonal=True needs .*no max_norm"),
@@ -326,27 +326,27 @@ def test_each_kernel_is_compiled_for_one_signature_only():
         ({"initial_threshold": 0.5}, "initial_threshold must be"),
     ],
 )
-def test_refuses(changes, sentence):
-    with pytest.raises((ValueError, TypeError), match=sentence):
+def test_invalid_settings_are_rejected(changes, message):
+    with pytest.raises((ValueError, TypeError), match=message):
         track_metric(3, **{"diagonal": True, **changes})
 
 
-def test_a_learner_of_weights_starts_from_weights():
-    with pytest.raises(ValueError, match=r"accepted: Metric\.from_diagonal"):
+def test_diagonal_comid_checks_its_arguments():
+    with pytest.raises(ValueError, match=r"start must be a diagonal metric, made by Metric\.from_diagonal"):
         DiagonalComid(Metric(np.eye(2)), step_size=0.1)
-    with pytest.raises(ValueError, match="points of 2 features are expected"):
+    with pytest.raises(ValueError, match=r"u must have shape \(2,\); got \(3,\)"):
         DiagonalComid(Metric.from_diagonal([1.0, 1.0]), step_size=0.1).loss(Event(np.ones(3), 1.0))
     with pytest.raises(FloatingPointError, match="smaller step_size"):
         DiagonalComid(Metric.from_diagonal([0.0]), step_size=1e300).update(Event(np.array([1e10]), -1.0))
     assert isinstance(DiagonalComid(Metric.from_diagonal([1.0]), step_size=0.1), Comid)
 
 
-def test_a_bank_is_for_one_ocelad_and_its_schedule():
+def test_a_bank_serves_one_ocelad_with_its_schedule():
     bank = make_bank()
     Ocelad(bank).step(Event(np.ones(5), 1.0))
-    with pytest.raises(ValueError, match="every Ocelad needs one of its own"):
+    with pytest.raises(ValueError, match="has already learned; create a new one for every Ocelad"):
         Ocelad(bank)
-    with pytest.raises(ValueError, match="made for intervals of 1 rounds and up, not of 4"):
+    with pytest.raises(ValueError, match="created for a shortest interval of 1 rounds; the ensemble has 4"):
         Ocelad(make_bank(), shortest_interval=4)
     with pytest.raises(ValueError, match="has 4 features; 5 are expected"):
         Ocelad(make_bank()).replay(Events(np.ones((2, 4)), [1, 1]))

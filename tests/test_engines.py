@@ -1,6 +1,6 @@
-"""What every engine must do: the same mathematics as the definition, the same result however it is run.
+"""Every engine agrees with the definition, and its result does not depend on the division into calls.
 
-Runs with NUMBA_DISABLE_JIT=1 too, as plain Python, on fewer rounds.
+With NUMBA_DISABLE_JIT=1 the kernels run as plain Python, on fewer rounds.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from engine_cases import (
     ROUNDS,
     RTOL,
     SAME_BITS,
+    as_batch,
     assert_same,
     assert_same_bits,
-    awkward_events,
+    difficult_events,
     make,
-    settings_and_shapes,
-    takes,
-    together,
+    pairwise_settings,
+    supports,
 )
 from scipy import sparse
 
@@ -48,17 +48,17 @@ def make_bank(engine, n=3, **changes):
     return make(engine, n, **{"step_size": 0.05, **changes}).bank
 
 
-# Numbers of features, with the length of the shortest interval.
+# The number of features and the shortest interval.
 SHAPES = [(1, 1), (3, 3), (9, 1), (1, 3), (3, 1), (9, 3)] if COMPILED else [(1, 1), (3, 3), (4, 1)]
 
 
-@settings_and_shapes(SHAPES)
-def test_agrees_with_the_definition(settings, shapes):
-    engines = [engine for engine in ENGINES if takes(engine, settings["shrinkage"])]
-    for n, shortest in shapes:
+@pairwise_settings()
+def test_agrees_with_the_definition(settings):
+    engines = [engine for engine in ENGINES if supports(engine, settings["shrinkage"])]
+    for n, shortest in SHAPES:
         shared = {**settings, "step_size": 0.3 / n**1.5, "shortest_interval": shortest}
         definition, fast = make("dense", n, **shared), {engine: make(engine, n, **shared) for engine in engines}
-        for t, event in enumerate(awkward_events(n, n, ROUNDS // 4), start=1):
+        for t, event in enumerate(difficult_events(n, n, ROUNDS // 4), start=1):
             expected = definition.step(event).losses
             for engine, tracker in fast.items():
                 what = f"{engine}, n = {n}, shortest interval {shortest}, round {t}"
@@ -71,38 +71,38 @@ def test_agrees_with_the_definition(settings, shapes):
 @pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
 @pytest.mark.parametrize("shortest_interval", [1, 3])
 @pytest.mark.parametrize("engine", SAME_BITS)
-def test_a_stream_at_once_gives_the_same_bits_as_pair_by_pair(engine, finest, shortest_interval):
+def test_replay_gives_the_same_bits_as_steps(engine, finest, shortest_interval):
     for shrinkage in (0.0, 0.01):
-        if not takes(engine, shrinkage):
+        if not supports(engine, shrinkage):
             continue
-        events = awkward_events(7, 5, ROUNDS)
+        events = difficult_events(7, 5, ROUNDS)
         shared = {"finest": finest, "shortest_interval": shortest_interval, "loss": "hinge", "shrinkage": shrinkage}
         one, whole, parts = (make(engine, 5, step_size=0.05, **shared) for _ in range(3))
         for event in events:
             one.step(event)
-        whole.replay(together(events))
+        whole.replay(as_batch(events))
         for first in range(0, ROUNDS, 29):
-            parts.replay(together(events[first : first + 29]))
+            parts.replay(as_batch(events[first : first + 29]))
         assert_same_bits(whole, one)
         assert_same_bits(parts, one)
 
 
 @pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
 @pytest.mark.parametrize("engine", ["blocked", "blocked, 4", "sparse", "sparse, 4"])
-def test_blocks_at_once_agree_with_pair_by_pair_but_for_how_blas_rounds(engine, finest):
-    events = awkward_events(7, 5, ROUNDS)
+def test_replay_with_blocks_agrees_with_steps_up_to_rounding(engine, finest):
+    events = difficult_events(7, 5, ROUNDS)
     one, whole, parts = (make(engine, 5, step_size=0.05, finest=finest, shrinkage=0.01) for _ in range(3))
     for event in events:
         one.step(event)
-    whole.replay(together(events))
+    whole.replay(as_batch(events))
     for first in range(0, ROUNDS, 29):
-        parts.replay(together(events[first : first + 29]))
+        parts.replay(as_batch(events[first : first + 29]))
     assert_same(whole, one, 1e-10)
     assert_same(parts, one, 1e-10)
 
 
 @pytest.mark.parametrize("engine", ["auto", *ENGINES])
-def test_the_estimator_on_every_engine(engine):
+def test_the_estimator_with_every_engine(engine):
     rng = np.random.default_rng(0)
     pairs, y = rng.normal(size=(ROUNDS, 2, 4)), rng.choice([-1, 1], size=ROUNDS)
     dense, fast = (
@@ -116,7 +116,7 @@ def test_the_estimator_on_every_engine(engine):
 
 
 @pytest.mark.parametrize("engine", SAME_BITS)
-def test_the_estimator_however_its_pairs_are_cut_into_calls(engine):
+def test_the_estimator_does_not_depend_on_the_division_into_calls(engine):
     rng = np.random.default_rng(0)
     pairs, y = rng.normal(size=(ROUNDS, 2, 4)), rng.choice([-1, 1], size=ROUNDS)
     whole, chunks, single = (MetricTracker(method=Rice(engine=engine, step_size=0.05)) for _ in range(3))
@@ -130,21 +130,20 @@ def test_the_estimator_however_its_pairs_are_cut_into_calls(engine):
 
 @pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_keeps_the_bank_s_contract(engine, finest):
+def test_satisfies_the_contract_of_a_bank(engine, finest):
     for n in (3, 50) if COMPILED else (3,):
-        not_a_number, too_far = Event(np.full(n, np.nan), 1.0), Event(np.full(n, 1e148), 1.0)
-        for refused in (not_a_number, too_far):
+        for invalid in (Event(np.full(n, np.nan), 1.0), Event(np.full(n, 1e148), 1.0)):
             check_bank(
                 lambda: make_bank(engine, n, finest=finest, loss="squared_hinge", step_size=0.05 / n),  # noqa: B023
-                awkward_events(1, n, 30),
-                invalid_event=refused,
+                difficult_events(1, n, 30),
+                invalid_event=invalid,
             )
 
 
 @pytest.mark.parametrize("engine", ["auto", *ENGINES])
-def test_copies_and_pickles_go_on_alike(engine):
+def test_copies_and_pickles_continue_alike(engine):
     tracker = make(engine, step_size=0.05)
-    events = awkward_events(2, 3, 80)
+    events = difficult_events(2, 3, 80)
     for event in events[:20]:
         tracker.step(event)
     copies = [deepcopy(tracker), pickle.loads(pickle.dumps(tracker))]
@@ -156,7 +155,7 @@ def test_copies_and_pickles_go_on_alike(engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_pair_that_overflows_is_refused_and_nothing_has_changed(engine):
+def test_a_pair_that_overflows_is_rejected_and_nothing_changes(engine):
     tracker = make(engine, 2, loss="squared_hinge")
     tracker.replay(Events(np.ones((5, 2)), np.ones(5)))
     before = tracker.play()
@@ -172,7 +171,7 @@ def test_a_pair_that_overflows_is_refused_and_nothing_has_changed(engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_step_that_overflows_is_refused(engine):
+def test_a_step_that_overflows_is_rejected(engine):
     tracker = make(engine, 2, loss="hinge", initial_scale=0.0, step_size=1e12)
     tracker.step(Event(np.array([0.0, 1e-6]), -1.0))
     before = tracker.play()
@@ -182,12 +181,12 @@ def test_a_step_that_overflows_is_refused(engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_replay_that_is_refused_has_passed_up_to_there(engine):
-    events = awkward_events(1, 3, 20)
+def test_a_replay_stops_at_a_rejected_event(engine):
+    events = difficult_events(1, 3, 20)
     events[12] = Event(np.full(3, 1e149), 1.0)
     one, other = (make(engine, loss="squared_hinge", step_size=0.05) for _ in range(2))
     with pytest.raises(LearnerError, match="in round 13"):
-        one.replay(together(events))
+        one.replay(as_batch(events))
     for event in events[:12]:
         other.step(event)
     assert one.n_rounds == 12
@@ -200,7 +199,7 @@ def test_a_replay_that_is_refused_has_passed_up_to_there(engine):
 
 
 @pytest.mark.parametrize(("engine", "kernels"), [("fullrank", fullrank), ("lowrank", lowrank), ("blocked", lowrank)])
-def test_an_interrupted_replay_has_not_happened(engine, kernels, monkeypatch):
+def test_an_interrupted_replay_changes_nothing(engine, kernels, monkeypatch):
     tracker = make(engine)
     tracker.step(Event(np.ones(3), -1.0))
     before = tracker.play()
@@ -222,7 +221,7 @@ def test_an_interrupted_replay_has_not_happened(engine, kernels, monkeypatch):
 def test_extreme_scales(engine, size):
     shared = {"step_size": 0.05 / size**4, "initial_scale": 1 / size**2, "loss": "hinge"}
     definition, fast = (make(each, 4, **shared) for each in ("dense", engine))
-    for event in awkward_events(5, 4, ROUNDS // 5):
+    for event in difficult_events(5, 4, ROUNDS // 5):
         event = Event(size * event.u, event.y)
         definition.step(event)
         fast.step(event)
@@ -238,7 +237,7 @@ def test_scales_at_which_products_overflow(engine, size, initial_scale):
     if not 0 < shared["step_size"] < np.inf or shared["initial_scale"] > 1e100:
         shared = {"step_size": 0.05, "initial_scale": 0.0, "loss": "hinge"}
     definition, fast = (make(each, **shared) for each in ("dense", engine))
-    for event in awkward_events(6, 3, 30):
+    for event in difficult_events(6, 3, 30):
         event = Event(size * event.u, event.y)
         try:
             definition.step(event)
@@ -253,7 +252,7 @@ def test_scales_at_which_products_overflow(engine, size, initial_scale):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_tiny_pairs_from_nothing_do_not_make_nan(engine):
+def test_tiny_pairs_from_a_zero_metric_stay_finite(engine):
     for size in (1e-150, 1e-155, 1e-160):
         tracker = make(engine, initial_scale=0.0)
         tracker.replay(Events(size * np.random.default_rng(0).normal(size=(4, 3)), -np.ones(4)))
@@ -262,25 +261,25 @@ def test_tiny_pairs_from_nothing_do_not_make_nan(engine):
 
 @pytest.mark.parametrize("size", [1e-140, 1e-150, 7.5e-160, 1e-170])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_tiny_pairs_do_not_spoil_those_that_follow(engine, size):
-    # The square of such a length has few digits, or none: a direction would not have length 1.
+def test_tiny_pairs_do_not_affect_later_ones(engine, size):
+    # The square of such a length is subnormal or zero, so the normalised direction would not have length 1.
     definition, fast = (make(each, 4, step_size=0.2) for each in ("dense", engine))
-    for t, event in enumerate(awkward_events(2, 4, 16)):
+    for t, event in enumerate(difficult_events(2, 4, 16)):
         event = Event(size * event.u if t % 3 == 0 else event.u, event.y)
         np.testing.assert_allclose(fast.step(event).losses, definition.step(event).losses, rtol=RTOL, atol=RTOL)
     assert_same(fast, definition)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_bound_on_a_metric_whose_norm_overflows(engine):
+def test_max_norm_bounds_a_metric_whose_norm_overflows(engine):
     fast = make(engine, max_norm=10.0, initial_scale=0.0, loss="hinge", n_scales=1)
     fast.step(Event(1e79 * np.random.default_rng(1).normal(size=3), -1.0))
     assert np.linalg.norm(fast.play().matrix) == pytest.approx(10.0)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_eigenvalues_that_are_repeated(engine):
-    # Steps along the axes, all of the same size: eigenvalues come in groups, and u touches many of each.
+def test_repeated_eigenvalues(engine):
+    # Steps of the same size along the axes give groups of equal eigenvalues, and u has components in many of each.
     n = 6
     rng = np.random.default_rng(0)
     definition, fast = (make(each, n, loss="hinge", step_size=0.1, n_scales=2) for each in ("dense", engine))
@@ -294,8 +293,8 @@ def test_eigenvalues_that_are_repeated(engine):
 @pytest.mark.parametrize("shrinkage", [0.0, 0.02])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_many_directions(engine, shrinkage):
-    # There is room for 8 directions at first, then for 16, 32, 64; and for 4 or 8 scales.
-    if not takes(engine, shrinkage):
+    # The capacity grows from 8 to 16, 32 and 64 directions, and from 4 to 8 scales.
+    if not supports(engine, shrinkage):
         pytest.skip("needs shrinkage 0")
     n, rounds = (40, 160) if COMPILED else (18, 24)
     rng = np.random.default_rng(4)
@@ -310,7 +309,7 @@ def test_many_directions(engine, shrinkage):
 
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
-def test_long_streams_stay_healthy():
+def test_long_streams_stay_accurate():
     definition, *fast = (make(engine, 5, step_size=0.02, loss="hinge") for engine in ("dense", *ENGINES))
     U = np.random.default_rng(0).normal(size=(5_000, 5))
     events = Events(U, np.where(np.abs(U[:, 0]) < 1, 1.0, -1.0))
@@ -321,8 +320,8 @@ def test_long_streams_stay_healthy():
 
 
 @pytest.mark.parametrize("engine", BOUNDED)
-def test_rank_is_bounded_only_when_asked_for_and_cuts_are_counted(engine):
-    events = awkward_events(3, 8, ROUNDS)
+def test_max_rank_bounds_the_rank_and_cuts_are_counted(engine):
+    events = difficult_events(3, 8, ROUNDS)
     free, bounded = (make(engine, 8, initial_scale=0.0, step_size=0.05, max_rank=r) for r in (None, 3))
     for event in events:
         free.step(event)
@@ -331,17 +330,17 @@ def test_rank_is_bounded_only_when_asked_for_and_cuts_are_counted(engine):
     assert max(free.bank.ranks) >= 7
     assert bounded.bank.n_cuts > 0
     assert max(bounded.bank.ranks) == 3
-    # What is cut is small: the bounded metric is near the free one.
+    # The removed directions are small: the bounded metric is close to the free one.
     M, N = bounded.play().matrix, free.play().matrix
     assert np.linalg.norm(M - N) < 0.5 * np.linalg.norm(N)
 
 
 @pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
 @pytest.mark.parametrize("engine", BOUNDED)
-def test_a_rank_that_is_bounded_around_a_base(engine, finest):
-    # Small steps: every metric stays near I / n, and so does one that is bounded.
+def test_max_rank_around_a_base(engine, finest):
+    # With small steps every metric stays close to I / n, with and without a rank bound.
     n = 6
-    events = together(awkward_events(4, n, ROUNDS // 3))
+    events = as_batch(difficult_events(4, n, ROUNDS // 3))
     free, *bounded = (make(engine, n, step_size=1e-3, finest=finest, max_rank=r) for r in (None, 5, 4, 3, 1))
     for tracker in (free, *bounded):
         tracker.replay(events)
@@ -354,8 +353,8 @@ def test_a_rank_that_is_bounded_around_a_base(engine, finest):
 
 @pytest.mark.parametrize("finest", ["carry", "ensemble"])
 @pytest.mark.parametrize("shrinkage", [0.0, 0.02])
-def test_blocks_cut_what_the_low_rank_engine_cuts(finest, shrinkage):
-    events = awkward_events(3, 8, ROUNDS // 2)
+def test_blocked_engines_remove_the_same_directions(finest, shrinkage):
+    events = difficult_events(3, 8, ROUNDS // 2)
     shared = {"step_size": 0.05, "shrinkage": shrinkage, "max_rank": 3, "finest": finest}
     plain, *blocked = (make(engine, 8, **shared) for engine in BOUNDED)
     for event in events:
@@ -369,7 +368,7 @@ def test_blocks_cut_what_the_low_rank_engine_cuts(finest, shrinkage):
 
 @pytest.mark.parametrize("engine", ["dense", "auto", *ENGINES])
 @pytest.mark.parametrize(
-    ("U", "y", "sentence"),
+    ("U", "y", "message"),
     [
         (np.zeros((5, 4)), np.ones(5), "has 4 features; 3 are expected"),
         (np.zeros((5, 2)), np.ones(5), "has 2 features; 3 are expected"),
@@ -380,17 +379,17 @@ def test_blocks_cut_what_the_low_rank_engine_cuts(finest, shrinkage):
         (np.zeros(3), np.ones(1), "U has shape"),
     ],
 )
-def test_arrays_of_events_are_checked(engine, U, y, sentence):
+def test_arrays_of_events_are_checked(engine, U, y, message):
     tracker = make(engine)
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(ValueError, match=message):
         tracker.replay(Events(U, y))
     assert tracker.n_rounds == 0
 
 
 @pytest.mark.parametrize("n", [4, 8])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_arrays_of_any_kind_give_the_same_bits(engine, n):
-    events = awkward_events(3, n, 40)
+def test_arrays_of_any_type_give_the_same_bits(engine, n):
+    events = difficult_events(3, n, 40)
     U = np.round(np.array([event.u for event in events]) * 16) / 16  # exact in float32
     y = np.array([event.y for event in events])
     plain = make(engine, n)
@@ -406,13 +405,14 @@ def test_arrays_of_any_kind_give_the_same_bits(engine, n):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_bank_is_for_one_ocelad_and_its_schedule(engine):
+def test_a_bank_serves_one_ocelad_with_its_schedule(engine):
     name = type(make_bank(engine)).__name__
     bank = make_bank(engine)
     Ocelad(bank).step(Event(np.ones(3), 1.0))
-    with pytest.raises(ValueError, match=f"this {name} has learned already; every Ocelad needs one of its own"):
+    with pytest.raises(ValueError, match=f"this {name} has already learned; create a new one for every Ocelad"):
         Ocelad(bank)
-    with pytest.raises(ValueError, match=f"this {name} was made for intervals of 1 rounds and up, not of 4"):
+    message = f"this {name} was created for a shortest interval of 1 rounds; the ensemble has 4"
+    with pytest.raises(ValueError, match=message):
         Ocelad(make_bank(engine), shortest_interval=4)
     with pytest.raises(ValueError, match="finest must be one of"):
         build_compiled(
@@ -431,9 +431,9 @@ def test_a_bank_is_for_one_ocelad_and_its_schedule(engine):
 
 
 @pytest.mark.parametrize("engine", ["fullrank", *LOW_RANK])
-def test_memory_grows_with_the_logarithm_of_time(engine):
+def test_memory_grows_logarithmically(engine):
     tracker = make(engine, 2)
-    events = together(awkward_events(0, 2, 16 if COMPILED else 4))
+    events = as_batch(difficult_events(0, 2, 16 if COMPILED else 4))
     sizes = []
     for doubling in range(4, 11 if COMPILED else 7):
         while tracker.n_rounds < 2**doubling:
@@ -443,7 +443,7 @@ def test_memory_grows_with_the_logarithm_of_time(engine):
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "message"),
     [
         ({"divergence": "burg"}, "engine 'lowrank' needs the divergence 'frobenius'"),
         ({"engine": "blocked", "divergence": "von_neumann"}, "engine 'blocked' needs the divergence 'frobenius'"),
@@ -456,8 +456,8 @@ def test_memory_grows_with_the_logarithm_of_time(engine):
         ({"regularizer": None, "shrinkage": 0.1}, "shrinkage must be 0 with regularizer None"),
     ],
 )
-def test_refuses(changes, sentence):
-    with pytest.raises((ValueError, TypeError), match=sentence):
+def test_invalid_settings_are_rejected(changes, message):
+    with pytest.raises((ValueError, TypeError), match=message):
         track_metric(3, **{"engine": "lowrank", **changes})
 
 
@@ -484,7 +484,7 @@ def test_refuses(changes, sentence):
         (3, {"regularizer": None}, "fullrank"),
     ],
 )
-def test_which_engine_is_chosen(n, changes, chosen):
+def test_the_engine_of_auto(n, changes, chosen):
     settings = dict(changes)
     sparse = settings.pop("sparse", False)
     assert choose_engine(n, Rice(**settings), sparse=sparse) == chosen
@@ -516,7 +516,7 @@ def test_the_estimator_chooses_by_its_first_pairs(n, sparse_pairs, settings, eng
 @pytest.mark.parametrize("shrinkage", [0.0, 0.05])
 @pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
 @pytest.mark.parametrize("shortest", [1, 3])
-def test_auto_begins_with_the_definition_and_hands_over(shrinkage, finest, shortest):
+def test_auto_warms_up_with_the_definition(shrinkage, finest, shortest):
     shared = {
         "shrinkage": shrinkage,
         "finest": finest,
@@ -526,18 +526,18 @@ def test_auto_begins_with_the_definition_and_hands_over(shrinkage, finest, short
     }
     definition, auto = (track_metric(4, engine=engine, **shared) for engine in ("dense", "auto"))
     engine = "lowrank" if shrinkage else "fullrank"
-    for t, event in enumerate(awkward_events(8, 4, ROUNDS + WARMUP_ROUNDS), start=1):
+    for t, event in enumerate(difficult_events(8, 4, ROUNDS + WARMUP_ROUNDS), start=1):
         assert isinstance(auto.bank, WarmupBank) == (t <= WARMUP_ROUNDS)
         assert auto.bank.engine == engine
         np.testing.assert_allclose(auto.step(event).losses, definition.step(event).losses, rtol=RTOL, atol=RTOL)
         if t == WARMUP_ROUNDS - 1:
-            assert_same_bits(auto, definition)  # it is the definition
+            assert_same_bits(auto, definition)  # still the definition
         if t >= WARMUP_ROUNDS and t % 8 == 0:
             assert_same(auto, definition)
     assert_same(auto, definition)
 
 
-def test_what_has_no_prelude():
+def test_settings_without_a_warm_up():
     assert isinstance(track_metric(MAX_WARMUP_FEATURES).bank, WarmupBank)
     assert not isinstance(track_metric(MAX_WARMUP_FEATURES + 1).bank, WarmupBank)
     assert not isinstance(track_metric(3, engine="fullrank").bank, WarmupBank)
@@ -556,27 +556,27 @@ def test_a_few_pairs_import_no_compiler():
 
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
-def test_each_kernel_is_compiled_for_one_signature_only():
+def test_each_kernel_has_one_compiled_signature():
     precompile_engines()
     for engine in ENGINES:
         for finest in ("carry", "ensemble", "reset"):
-            shrinkage = 0.1 if takes(engine, 0.1) else 0.0
+            shrinkage = 0.1 if supports(engine, 0.1) else 0.0
             tracker = make(engine, 4, loss="hinge", shrinkage=shrinkage, max_norm=3.0, finest=finest)
-            for event in awkward_events(1, 4, 40):
+            for event in difficult_events(1, 4, 40):
                 tracker.step(event)
             tracker.replay(Events(np.ones((2, 4)), np.ones(2)))
             tracker.replay(Events(np.ones((2, 4), order="F"), np.ones(2))[:1])
             tracker.replay(Events(sparse.csr_array(np.ones((2, 4))), np.ones(2)))
     for kernel in (lowrank.play, lowrank.start, fullrank.play, fullrank.start):
         assert len(kernel.signatures) == 1, kernel
-    # Those that are only called by others have none when the others come from the disk.
+    # Kernels that only other kernels call have no signature if those come from the disk cache.
     for kernel in (eigenform.round_state, eigenform.deflate, secular.solve, rounds.next_round):
         assert len(kernel.signatures) <= 1, kernel
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
-def test_the_first_use_says_that_it_compiles_and_the_next_does_not(tmp_path):
+def test_only_the_first_use_reports_that_it_compiles(tmp_path):
     def run():
         return subprocess.run(
             [sys.executable, "-m", "ocelad", "warm"],
@@ -592,26 +592,26 @@ def test_the_first_use_says_that_it_compiles_and_the_next_does_not(tmp_path):
     assert cold.stdout.startswith("The kernels are compiled")
 
 
-def test_the_stamp_of_the_sources_is_another_one_when_any_of_them_is_changed(tmp_path):
+def test_the_digest_changes_with_every_source(tmp_path):
     (tmp_path / "deep").mkdir()
     files = [tmp_path / "one.py", tmp_path / "deep" / "two.py"]
     for path in files:
         path.write_text("x = 1\n")
-    stamps = {_compile.sources_stamp(tmp_path)}
-    assert _compile.sources_stamp(tmp_path) in stamps
+    stamps = {_compile.source_digest(tmp_path)}
+    assert _compile.source_digest(tmp_path) in stamps
     for path in files:
         path.write_text("x = 2\n")
-        stamps.add(_compile.sources_stamp(tmp_path))
+        stamps.add(_compile.source_digest(tmp_path))
     (tmp_path / "three.py").write_text("x = 3\n")
-    stamps.add(_compile.sources_stamp(tmp_path))
+    stamps.add(_compile.source_digest(tmp_path))
     assert len(stamps) == 4
-    (tmp_path / "notes.txt").write_text("of no importance")
-    assert _compile.sources_stamp(tmp_path) in stamps
+    (tmp_path / "notes.txt").write_text("not a source")
+    assert _compile.source_digest(tmp_path) in stamps
 
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
-def test_every_kernel_on_the_disk_has_the_stamp_of_all_sources():
-    stamp = _compile.sources_stamp(*_compile.SHARED_SOURCES)
+def test_every_cached_kernel_has_the_digest_of_all_sources():
+    stamp = _compile.source_digest(*_compile.SHARED_SOURCES)
     kernels = [
         kernel
         for module in (cholesky, diagonal, eigenform, fullrank, lowrank, rounds, secular)
@@ -624,8 +624,8 @@ def test_every_kernel_on_the_disk_has_the_stamp_of_all_sources():
 
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
-@pytest.mark.parametrize("theirs", ["0", "1"])
-def test_the_compiler_is_left_as_it_was_set(theirs, tmp_path):
+@pytest.mark.parametrize("setting", ["0", "1"])
+def test_the_settings_of_the_compiler_are_restored(setting, tmp_path):
     statement = """
 import numba
 from numba.core import event
@@ -642,30 +642,30 @@ print("after", numba.config.SLP_VECTORIZE)
 def of_others(x): return x + 1
 of_others(1)
 try:
-    rounds.padded_or_so = rounds.compiled(lambda x: x.no_such_thing)
-    rounds.padded_or_so(1.0)
+    rounds.invalid_kernel = rounds.compiled(lambda x: x.no_such_thing)
+    rounds.invalid_kernel(1.0)
 except Exception:
     print("after", numba.config.SLP_VECTORIZE)
 """
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_SLP_VECTORIZE": theirs}
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_SLP_VECTORIZE": setting}
     result = subprocess.run([sys.executable, "-c", statement], capture_output=True, text=True, env=environment)
     lines = result.stdout.splitlines()
     assert "slope_of 1" in lines
     assert "hinge_slope 1" in lines
-    assert f"of_others {theirs}" in lines
-    assert [line for line in lines if line.startswith("after")] == [f"after {theirs}"] * 2, result.stderr
+    assert f"of_others {setting}" in lines
+    assert [line for line in lines if line.startswith("after")] == [f"after {setting}"] * 2, result.stderr
 
 
 @pytest.mark.parametrize("engine", [engine for engine in ENGINES if "4" not in engine])
-def test_the_scale_that_cannot_learn_is_named_and_nothing_has_changed(engine):
+def test_the_error_names_the_scale_that_cannot_learn(engine):
     tracker = make(engine, 3, loss="squared_hinge")
-    for event in awkward_events(1, 3, 6):
+    for event in difficult_events(1, 3, 6):
         tracker.step(event)
     bank = tracker.bank
     bank._set_metric(int(bank._state.slots[1]), Metric(1e200 * np.eye(3)))
-    before, far = tracker.play(), Event(np.full(3, 1e60), 1.0)  # only a metric of that size makes it infinitely far
-    for refuse in (lambda: tracker.step(far), lambda: tracker.replay(Events([far.u], [far.y]))):
+    before, far = tracker.play(), Event(np.full(3, 1e60), 1.0)  # its loss is infinite only with a metric of that size
+    for learn in (lambda: tracker.step(far), lambda: tracker.replay(Events([far.u], [far.y]))):
         with pytest.raises(LearnerError, match=r"the learner of scale 1 .*its loss is not finite") as error:
-            refuse()
+            learn()
         assert error.value.scale.index == 1
         assert tracker.play() == before

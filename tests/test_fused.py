@@ -1,40 +1,42 @@
-"""Weighings that kernels know: a replay is one step after the other, to the bit, whatever is combined with what."""
+"""The compiled weightings: a replay gives the same bits as steps, with every start and engine."""
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import numpy as np
 import pytest
-from engine_cases import COMPILED, assert_same_bits, awkward_events, awkward_relatives, together
+from engine_cases import COMPILED, as_batch, assert_same_bits, difficult_events, difficult_relatives
 
 from ocelad import Events, LearnerBank, Ocelad, Rice
 from ocelad.engines.build import build_bank
 from ocelad.ensemble.bank import LearnerError
 from ocelad.ensemble.sampling import BLOCK, sample_learner, uniforms
 from ocelad.ensemble.schedule import Schedule
-from ocelad.ensemble.weighting import RescaledRegret
+from ocelad.ensemble.weight_updates import CBCE, DISCOUNTED, RESCALED, SAOL
+from ocelad.ensemble.weighting import CompiledWeighting, DiscountedHedge, RescaledRegret
 from ocelad.lab.baselines.cbce import Cbce
 from ocelad.lab.baselines.saol import Saol
 
 N = 3
 ROUNDS = 150 if COMPILED else 20
-WEIGHINGS = {"rescaled": RescaledRegret(), "saol": Saol(0.7), "cbce": Cbce(2.0)}
+WEIGHTINGS = {"rescaled": RescaledRegret(), "saol": Saol(0.7), "cbce": Cbce(2.0)}
 
 
 def ensemble(
-    weighting, *, engine="fullrank", shortest=1, drawn=None, loss="hinge", starts="below", events="pairs", **more
+    weighting, *, engine="fullrank", shortest=1, seed=None, loss="hinge", starts="below", events="pairs", **more
 ):
     schedule = Schedule(shortest, 6)
     rice = Rice(engine=engine, step_size=0.2, loss=loss, **more)
     bank, settings = build_bank(N, rice, schedule, starts=starts, events=events)
-    return Ocelad(bank, schedule=schedule, weighting=weighting, seed=drawn, settings=settings)
+    return Ocelad(bank, schedule=schedule, weighting=weighting, seed=seed, settings=settings)
 
 
-def assert_replays_are_steps(events, make):
+def assert_replay_equals_steps(events, make):
     whole, parts, steps = make(), make(), make()
-    margins = whole.replay(together(events))
-    in_parts = np.concatenate([parts.replay(together(events[i : i + 37])) for i in range(0, len(events), 37)])
+    margins = whole.replay(as_batch(events))
+    in_parts = np.concatenate([parts.replay(as_batch(events[i : i + 37])) for i in range(0, len(events), 37)])
     expected = []
     for event in events:
         expected.append(steps.play().margin(event))
@@ -46,43 +48,43 @@ def assert_replays_are_steps(events, make):
         assert np.array_equal(whole.round_state.records, other.round_state.records)
 
 
-@pytest.mark.parametrize("drawn", [None, 11])
-@pytest.mark.parametrize("weighting", WEIGHINGS)
-def test_full_matrices_with_every_start(weighting, drawn):
+@pytest.mark.parametrize("seed", [None, 11])
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+def test_fullrank_with_every_start(weighting, seed):
     for starts, finest in product(("below", "ensemble", "scratch"), ("carry", "ensemble", "reset")):
-        more = {"starts": starts, "finest": finest, "drawn": drawn, "shortest": 1 if finest == "carry" else 3}
-        events = awkward_events(len(starts), N, ROUNDS)
-        assert_replays_are_steps(events, lambda: ensemble(WEIGHINGS[weighting], **more))  # noqa: B023
+        more = {"starts": starts, "finest": finest, "seed": seed, "shortest": 1 if finest == "carry" else 3}
+        events = difficult_events(len(starts), N, ROUNDS)
+        assert_replay_equals_steps(events, lambda: ensemble(WEIGHTINGS[weighting], **more))  # noqa: B023
 
 
-@pytest.mark.parametrize("drawn", [None, 5])
+@pytest.mark.parametrize("seed", [None, 5])
 @pytest.mark.parametrize("weighting", ["saol", "cbce"])
 @pytest.mark.parametrize("more", [{"engine": "lowrank", "shrinkage": 0.01}, {"engine": "auto", "diagonal": True}])
-def test_other_engines_with_starts_from_below(weighting, drawn, more):
-    events = awkward_events(4, N, ROUNDS)
-    assert_replays_are_steps(events, lambda: ensemble(WEIGHINGS[weighting], drawn=drawn, **more))
+def test_other_engines(weighting, seed, more):
+    events = difficult_events(4, N, ROUNDS)
+    assert_replay_equals_steps(events, lambda: ensemble(WEIGHTINGS[weighting], seed=seed, **more))
 
 
 @pytest.mark.parametrize("weighting", ["saol", "cbce"])
-def test_blocks_agree_but_for_how_blas_rounds(weighting):
-    events = awkward_events(5, N, ROUNDS)
-    blocked, low = (ensemble(WEIGHINGS[weighting], engine=engine, drawn=2) for engine in ("blocked", "lowrank"))
-    np.testing.assert_allclose(blocked.replay(together(events)), low.replay(together(events)), rtol=1e-9, atol=1e-12)
+def test_blocked_and_lowrank_agree_up_to_rounding(weighting):
+    events = difficult_events(5, N, ROUNDS)
+    blocked, low = (ensemble(WEIGHTINGS[weighting], engine=engine, seed=2) for engine in ("blocked", "lowrank"))
+    np.testing.assert_allclose(blocked.replay(as_batch(events)), low.replay(as_batch(events)), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(blocked.round_state.weights, low.round_state.weights, rtol=1e-9)
 
 
 @pytest.mark.parametrize("weighting", ["saol", "cbce"])
 def test_relative_comparisons(weighting):
     more = {"starts": "ensemble", "finest": "ensemble", "events": "relatives"}
-    assert_replays_are_steps(awkward_relatives(6, N, ROUNDS), lambda: ensemble(WEIGHINGS[weighting], **more))
+    assert_replay_equals_steps(difficult_relatives(6, N, ROUNDS), lambda: ensemble(WEIGHTINGS[weighting], **more))
 
 
-@pytest.mark.parametrize("weighting", WEIGHINGS)
-def test_a_replay_that_is_refused_has_passed_up_to_there(weighting):
-    good = together(awkward_events(7, N, 20))
-    U, y, more = np.array(good.U), np.array(good.y), {"starts": "scratch", "finest": "reset", "drawn": 1}
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+def test_a_replay_stops_at_a_rejected_event(weighting):
+    good = as_batch(difficult_events(7, N, 20))
+    U, y, more = np.array(good.U), np.array(good.y), {"starts": "scratch", "finest": "reset", "seed": 1}
     U[13], y[13] = 1e149, 1.0
-    replayed, stepped = (ensemble(WEIGHINGS[weighting], loss="squared_hinge", **more) for _ in range(2))
+    replayed, stepped = (ensemble(WEIGHTINGS[weighting], loss="squared_hinge", **more) for _ in range(2))
     with pytest.raises(LearnerError, match="in round 14 the learner of scale 0"):
         replayed.replay(Events(U, y))
     stepped.replay(good[:13])
@@ -92,20 +94,61 @@ def test_a_replay_that_is_refused_has_passed_up_to_there(weighting):
     assert_same_bits(replayed, stepped)
 
 
-def test_a_weighing_made_of_a_known_one_is_not_taken_for_it():
-    class Contrary(Saol):
-        def learn(self, records, passed, rates):
-            return 1.0 / super().learn(records, passed, rates)
+def test_a_subclass_of_a_compiled_weighting_is_not_replayed_as_its_base():
+    class Inverse(Saol):
+        def learn(self, records, info, rates):
+            return 1.0 / super().learn(records, info, rates)
 
-    events = awkward_events(8, N, 40)
-    assert_replays_are_steps(events, lambda: ensemble(Contrary()))
-    one, other = ensemble(Contrary()), ensemble(Saol())
-    one.replay(together(events))
-    other.replay(together(events))
+    events = difficult_events(8, N, 40)
+    assert_replay_equals_steps(events, lambda: ensemble(Inverse()))
+    one, other = ensemble(Inverse()), ensemble(Saol())
+    one.replay(as_batch(events))
+    other.replay(as_batch(events))
     assert not np.array_equal(one.round_state.weights, other.round_state.weights)
 
 
-def test_banks_that_are_not_compiled_know_nothing_of_it():
+class KeepsWeights:
+    """A weighting with the methods of ``Weighting`` only."""
+
+    @property
+    def settings(self):
+        return {"name": "constant"}
+
+    def begin(self, scale, t):
+        return (1.0,)
+
+    def learn(self, records, info, rates):
+        return records.copy()
+
+    def weights(self, records):
+        return records[0]
+
+
+def test_a_weighting_without_a_compiled_form():
+    assert_replay_equals_steps(difficult_events(9, N, 40), lambda: ensemble(KeepsWeights()))
+
+
+def test_a_weighting_that_the_kernels_of_the_bank_do_not_implement():
+    assert_replay_equals_steps(difficult_events(9, N, 40), lambda: ensemble(DiscountedHedge()))
+
+
+@pytest.mark.parametrize("weighting", [RescaledRegret(), Saol(0.7), Cbce(2.0), DiscountedHedge()])
+def test_compiled_weightings_and_their_subclasses(weighting):
+    assert isinstance(weighting, CompiledWeighting)
+    assert weighting.kernel_weighting is not None
+    subclass = type("Subclass", (type(weighting),), {})()
+    assert isinstance(subclass, CompiledWeighting)
+    assert subclass.kernel_weighting is None
+
+
+def test_the_parameters_of_compiled_weightings():
+    assert RescaledRegret().kernel_weighting == (RESCALED, 1.0, math.inf)
+    assert Saol(0.7).kernel_weighting == (SAOL, 0.7, math.inf)
+    assert Cbce(2.0).kernel_weighting == (CBCE, 2.0, math.inf)
+    assert DiscountedHedge().kernel_weighting == (DISCOUNTED, 1.0, 64.0)
+
+
+def test_replay_with_a_learner_bank():
     class Mean:
         def __init__(self, scale, start):
             self.value, self.step = 0.0 if start is None else start, scale.rate
@@ -119,7 +162,7 @@ def test_banks_that_are_not_compiled_know_nothing_of_it():
         def update(self, event):
             self.value += self.step * (event - self.value)
 
-    for weighting in WEIGHINGS.values():
+    for weighting in WEIGHTINGS.values():
         replayed, stepped = (
             Ocelad(LearnerBank(Mean), weighting=weighting),
             Ocelad(LearnerBank(Mean), weighting=weighting),
@@ -131,7 +174,7 @@ def test_banks_that_are_not_compiled_know_nothing_of_it():
 
 
 @pytest.mark.parametrize(("first", "count"), [(1, 1), (BLOCK - 3, 7), (BLOCK, BLOCK), (2 * BLOCK - 1, 2 * BLOCK + 2)])
-def test_the_numbers_that_draw_are_those_of_the_rounds(first, count):
+def test_uniforms_are_those_of_the_rounds(first, count):
     numbers, weights = uniforms(9, first, count), np.array([0.2, 0.5, 0.3])
     assert len(numbers) == count
     cumulative = np.cumsum(weights)

@@ -1,4 +1,4 @@
-"""A tracker that grows: what it knew stays, and features that come late are as if they had been zero until then."""
+"""add_features: the learned metrics stay, and new features behave as if they had been zero before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS = [
 
 
 def stream(rounds, sizes, seed):
-    """Differences whose features beyond the first are zero until they appear, labels, and how many there are when."""
+    """Return differences whose later features are zero at first, labels, and the number of features in each round."""
     rng = np.random.default_rng(seed)
     U, y = rng.normal(size=(rounds, max(sizes))), rng.choice([-1.0, 1.0], size=rounds)
     appeared = np.repeat(sizes, -(-rounds // len(sizes)))[:rounds]
@@ -41,14 +41,14 @@ def assert_same_state(tracker, other):
         assert mine.threshold == pytest.approx(theirs.threshold, rel=1e-9)
 
 
-# To 70 features, past those of the prelude, only with engines that are fast there.
+# 70 features are beyond the warm-up, and only some engines are fast enough for them.
 FAST = [settings for settings in SETTINGS if settings.get("engine") not in ("dense", "blocked")]
 
 
 @pytest.mark.parametrize(
     ("settings", "sizes"), [(each, (2, 5)) for each in SETTINGS] + [(each, (3, 4, 70)) for each in FAST], ids=str
 )
-def test_late_features_are_as_if_they_had_been_zero_before(settings, sizes):
+def test_new_features_behave_as_if_they_had_been_zero(settings, sizes):
     settings = {"step_size": 0.05, "initial_scale": 0.4, **settings}
     U, y, appeared = stream(90, sizes, seed=1)
     tracker, other = track_metric(sizes[0], **settings), track_metric(sizes[-1], **settings)
@@ -62,20 +62,20 @@ def test_late_features_are_as_if_they_had_been_zero_before(settings, sizes):
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(0, 40), st.integers(0, 1000))
-def test_whenever_they_come(sizes, rounds, seed):
+def test_new_features_at_any_round(sizes, rounds, seed):
     sizes = sorted(sizes)
     settings = {"step_size": 0.05, "initial_scale": 0.4}
     U, y, appeared = stream(max(rounds, len(sizes)), sizes, seed)
     tracker, other = track_metric(sizes[0], **settings), track_metric(sizes[-1], **settings)
     for u, label, n in zip(U, y, appeared, strict=True):
-        tracker = add_features(tracker, int(n))  # to no more than it has is allowed too
+        tracker = add_features(tracker, int(n))  # the same number of features is allowed
         tracker.step(Event(u[:n], label))
         other.step(Event(u, label))
     tracker = add_features(tracker, sizes[-1])
     assert_same_state(tracker, other)
 
 
-def test_the_smaller_one_stays_as_it_was():
+def test_the_given_tracker_does_not_change():
     settings = {"step_size": 0.05, "initial_scale": 0.4}
     U, y, _ = stream(50, (3,), seed=2)
     tracker = track_metric(3, **settings)
@@ -88,7 +88,7 @@ def test_the_smaller_one_stays_as_it_was():
     assert wider.n_rounds == 100
 
 
-def test_a_new_feature_starts_with_the_initial_weight_under_shrinkage_too():
+def test_new_features_have_the_initial_weight_with_shrinkage():
     settings = {"step_size": 0.05, "initial_scale": 0.4, "shrinkage": 0.1}
     U, y, _ = stream(50, (3,), seed=3)
     tracker = track_metric(3, **settings)
@@ -100,18 +100,18 @@ def test_a_new_feature_starts_with_the_initial_weight_under_shrinkage_too():
 
 
 @pytest.mark.parametrize(
-    ("n_features", "settings", "sentence"),
+    ("n_features", "settings", "message"),
     [
         (2, {}, "n_features must be a whole number of at least 3; got 2"),
-        (4, {"max_rank": 2}, "max_rank cannot be kept"),
+        (4, {"max_rank": 2}, "max_rank must be None: every new feature is a new direction"),
     ],
 )
-def test_refuses(n_features, settings, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_invalid_arguments_are_rejected(n_features, settings, message):
+    with pytest.raises(ValueError, match=message):
         add_features(track_metric(3, initial_scale=0.4, **settings), n_features)
 
 
-def test_refuses_what_tracks_no_metric():
+def test_other_trackers_are_rejected():
     class Mean:
         def __init__(self, scale, start):
             self.value = start or 0.0
@@ -120,5 +120,5 @@ def test_refuses_what_tracks_no_metric():
             return self.value
 
     for tracker in (Ocelad(LearnerBank(Mean)), None):
-        with pytest.raises(TypeError, match=r"tracker is .*; accepted: what track_metric made"):
+        with pytest.raises(TypeError, match="tracker must come from track_metric; got"):
             add_features(tracker, 3)

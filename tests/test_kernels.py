@@ -9,7 +9,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from engine_cases import COMPILED, awkward_events, make, together
+from engine_cases import COMPILED, difficult_events, make, as_batch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -116,7 +116,7 @@ def test_directions_stay_orthonormal_and_eigenvalues_above_zero(engine, events, 
 @pytest.mark.parametrize("engine", ["lowrank", "blocked, 4", "sparse, 4"])
 def test_directions_that_have_become_oblique_are_made_orthonormal_again(engine):
     tracker = make(engine, 5, step_size=0.05)
-    for event in awkward_events(4, 5, 30):
+    for event in difficult_events(4, 5, 30):
         tracker.step(event)
     bank, before = tracker.bank, tracker.play()
     slot = bank._state.slots[0]
@@ -139,13 +139,13 @@ def test_the_health_check_comes_at_the_same_moment_however_it_is_run(engine, mon
     check_ups = []
     plain = LowRankBank._repair_rounding
     monkeypatch.setattr(LowRankBank, "_repair_rounding", lambda bank: check_ups.append(plain(bank)))
-    events = awkward_events(7, 4, 100 if COMPILED else 40)
+    events = difficult_events(7, 4, 100 if COMPILED else 40)
     one, whole, parts = (make(engine, 4, step_size=0.05) for _ in range(3))
     for event in events:
         one.step(event)
-    whole.replay(together(events))
+    whole.replay(as_batch(events))
     for first in range(0, len(events), 7):
-        parts.replay(together(events[first : first + 7]))
+        parts.replay(as_batch(events[first : first + 7]))
     assert len(check_ups) == 3 * (len(events) // 16)
     if engine == "lowrank":
         assert one.play() == whole.play() == parts.play()

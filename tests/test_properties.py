@@ -1,4 +1,4 @@
-"""What must hold for any stream: symmetries of the problem, and a metric that is one."""
+"""Properties for any stream: the symmetries of the problem, and a valid metric."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ settings = st.fixed_dictionaries(
 )
 
 
-def played(events, **settings):
+def learn(events, **settings):
     tracker = track_metric(N, **settings)
     for event in events:
         tracker.step(event)
@@ -42,7 +42,7 @@ def assert_close(metric, matrix, threshold):
 
 @given(strategies.streams(N), settings)
 def test_symmetric_positive_semidefinite_and_bounded(events, settings):
-    metric = played(events, **settings)
+    metric = learn(events, **settings)
     M = metric.matrix
     assert (M == M.T).all()
     assert np.linalg.eigvalsh(M)[0] >= -1e-12 * max(1.0, np.abs(M).max())
@@ -53,18 +53,18 @@ def test_symmetric_positive_semidefinite_and_bounded(events, settings):
 
 @given(strategies.streams(N), settings)
 def test_swapping_x_and_z_changes_no_bit(events, settings):
-    assert played(events, **settings) == played([Event(-u, y) for u, y in events], **settings)
+    assert learn(events, **settings) == learn([Event(-u, y) for u, y in events], **settings)
 
 
 @given(st.lists(strategies.pairs(N), min_size=1, max_size=8), strategies.vectors(N))
 def test_only_the_difference_matters(pairs, shift):
     moved = [Pair(pair.x + shift, pair.z + shift, pair.similar) for pair in pairs]
-    one, other = (played([pair.event() for pair in some], step_size=0.03) for some in (pairs, moved))
+    one, other = (learn([pair.event() for pair in some], step_size=0.03) for some in (pairs, moved))
     assert_close(other, one.matrix, one.threshold)
 
 
-# Rotation and permutation compare runs in other arithmetic, so streams stay clear of the hinge's corner, where
-# a rounding error decides; Gaussian streams do. (Zeros and ones, which hypothesis likes, sit right on it.)
+# Rotation and permutation change the rounding errors, which decide the slope where a margin is exactly 1. Gaussian
+# streams avoid such margins; the zeros and ones that Hypothesis prefers do not.
 
 
 def gaussian_events(seed, rounds=25):
@@ -74,10 +74,10 @@ def gaussian_events(seed, rounds=25):
 
 @given(st.integers(0, 10**6), settings)
 def test_rotating_the_data_rotates_the_metric(seed, settings):
-    settings = {**settings, "regularizer": "nuclear"}  # the elementwise norm is not one that rotation keeps
+    settings = {**settings, "regularizer": "nuclear"}  # a rotation changes the elementwise norm
     events = gaussian_events(seed)
     Q, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(N, N)))
-    one, other = played(events, **settings), played([Event(Q @ u, y) for u, y in events], **settings)
+    one, other = learn(events, **settings), learn([Event(Q @ u, y) for u, y in events], **settings)
     assert_close(other, Q @ one.matrix @ Q.T, one.threshold)
 
 
@@ -85,5 +85,5 @@ def test_rotating_the_data_rotates_the_metric(seed, settings):
 def test_permuting_the_features_permutes_the_metric(seed, settings):
     events = gaussian_events(seed)
     order = np.random.default_rng(seed).permutation(N)
-    one, other = played(events, **settings), played([Event(u[order], y) for u, y in events], **settings)
+    one, other = learn(events, **settings), learn([Event(u[order], y) for u, y in events], **settings)
     assert_close(other, one.matrix[np.ix_(order, order)], one.threshold)

@@ -1,4 +1,4 @@
-"""One COMID learner whose step size changes from round to round: each engine against ``ScheduledComid``, the definition."""
+"""COMID learners with a step schedule: each engine against the definition, ``ScheduledComid``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
-from engine_cases import COMPILED, ENGINES, RTOL, SAME_BITS, awkward_events, awkward_relatives, takes, together
+from engine_cases import COMPILED, ENGINES, RTOL, SAME_BITS, as_batch, difficult_events, difficult_relatives, supports
 from scipy.sparse import csr_array
 
 from ocelad import Events, Metric, Rice
@@ -31,14 +31,14 @@ RATES = {
 }
 
 
-def definition(events, n=N, rate=None, **settings):
+def play_of_definition(events, n=N, rate=None, **settings):
     learner = ScheduledComid(Metric(np.eye(n) / n), rate=rate, **settings)
     for event in events:
         learner.update(event)
     return learner.play()
 
 
-def assert_near(metric, expected):
+def assert_close(metric, expected):
     assert np.linalg.norm(metric.matrix - expected.matrix) <= RTOL * np.linalg.norm(expected.matrix)
     assert metric.threshold == pytest.approx(expected.threshold, rel=RTOL)
     assert metric.round == expected.round
@@ -49,36 +49,35 @@ def assert_near(metric, expected):
     ("loss", "shrinkage", "max_norm"), [("hinge", 0.0, None), ("hinge", 0.05, None), ("logistic", 0.05, 0.7)]
 )
 def test_every_engine_agrees_with_the_definition(rate, loss, shrinkage, max_norm):
-    events = awkward_events(3, N, ROUNDS)
+    events = difficult_events(3, N, ROUNDS)
     settings = {"rate": RATES[rate], "loss": loss, "shrinkage": shrinkage, "max_norm": max_norm}
-    expected = definition(events, **settings)
+    expected = play_of_definition(events, **settings)
     for engine in ["auto", "dense", *PLAIN]:
-        if takes(engine, shrinkage):
+        if supports(engine, shrinkage):
             learner = scheduled_comid(N, engine=engine, **settings)
-            learner.replay(together(events))
-            assert_near(learner.play(), expected)
+            learner.replay(as_batch(events))
+            assert_close(learner.play(), expected)
 
 
 @pytest.mark.parametrize("shrinkage", [0.0, 0.05])
-def test_a_diagonal_metric_too(shrinkage):
-    along_axes = [np.where(np.arange(N) == t % N, event.u, 0.0) for t, event in enumerate(awkward_events(4, N, ROUNDS))]
-    events = [
-        Event(u, 1.0 if abs(u).max() < 0.7 else -1.0) for u in along_axes
-    ]  # of these a full matrix stays diagonal
+def test_a_diagonal_metric(shrinkage):
+    # Differences along single axes: a full matrix stays diagonal.
+    differences = [event.u * (np.arange(N) == t % N) for t, event in enumerate(difficult_events(4, N, ROUNDS))]
+    events = [Event(u, 1.0 if abs(u).max() < 0.7 else -1.0) for u in differences]
     learner = scheduled_comid(N, rate=RATES["slower"], diagonal=True, shrinkage=shrinkage)
-    learner.replay(together(events))
-    assert_near(learner.play(), definition(events, rate=RATES["slower"], shrinkage=shrinkage))
+    learner.replay(as_batch(events))
+    assert_close(learner.play(), play_of_definition(events, rate=RATES["slower"], shrinkage=shrinkage))
 
 
 @pytest.mark.parametrize("engine", ["dense", "fullrank", "lowrank"])
-def test_relative_comparisons_too(engine):
-    events = awkward_relatives(5, N, ROUNDS)
+def test_relative_comparisons(engine):
+    events = difficult_relatives(5, N, ROUNDS)
     learner = scheduled_comid(N, rate=RATES["inverse root"], engine=engine, events="relatives")
-    learner.replay(together(events))
-    assert_near(learner.play(), definition(events, rate=RATES["inverse root"]))
+    learner.replay(as_batch(events))
+    assert_close(learner.play(), play_of_definition(events, rate=RATES["inverse root"]))
 
 
-def test_sparse_pairs_of_bounded_rank():
+def test_sparse_pairs_with_max_rank():
     rng = np.random.default_rng(6)
     n, rank = 60, 5
     U = np.where(rng.random((ROUNDS, n)) < 0.1, rng.normal(size=(ROUNDS, n)), 0.0)
@@ -87,13 +86,13 @@ def test_sparse_pairs_of_bounded_rank():
     sparse, low = scheduled_comid(n, engine="sparse", **settings), scheduled_comid(n, engine="lowrank", **settings)
     sparse.replay(Events(csr_array(U), y))
     low.replay(Events(U, y))
-    assert_near(sparse.play(), low.play())
+    assert_close(sparse.play(), low.play())
     assert 0 < low.play().rank <= rank
 
 
 @pytest.mark.parametrize("engine", ENGINES[:2])
-def test_several_scales_go_at_one_pace(engine):
-    events = together(awkward_events(7, N, ROUNDS))
+def test_all_scales_follow_the_step_schedule(engine):
+    events = as_batch(difficult_events(7, N, ROUNDS))
     schedule = Schedule(2)
     fast, slow = (
         Ocelad(
@@ -106,12 +105,12 @@ def test_several_scales_go_at_one_pace(engine):
     fast.replay(events)
     slow.replay(events)
     for j in range(slow.round_state.n_active):
-        assert_near(fast.bank.learner(j), slow.bank.learners[j].play().at(0))
+        assert_close(fast.bank.learner(j), slow.bank.learners[j].play().with_round(0))
 
 
 @pytest.mark.parametrize("engine", [*SAME_BITS, "blocked", "sparse", "dense"])
-def test_pair_by_pair_copied_pickled_and_restored(engine):
-    events = together(awkward_events(8, N, 40))
+def test_steps_copies_pickles_and_restored_states(engine):
+    events = as_batch(difficult_events(8, N, 40))
     whole, steps = (scheduled_comid(N, rate=RATES["slower"], engine=engine) for _ in range(2))
     for event in events[:17]:
         steps.step(event)
@@ -123,13 +122,13 @@ def test_pair_by_pair_copied_pickled_and_restored(engine):
         each.replay(events[17:30])
         each.replay(events[30:])
         assert each.play() == steps.play()
-        assert_near(each.play(), whole.play())
+        assert_close(each.play(), whole.play())
         assert engine in ("blocked", "sparse") or each.play() == whole.play()
 
 
 @pytest.mark.parametrize("rate", ["inverse root", "slower", "constant", "listed"])
-def test_what_is_kept_of_it_fits_into_json(rate):
-    events = together(awkward_events(10, N, 20))
+def test_the_metadata_of_the_state_are_json_values(rate):
+    events = as_batch(difficult_events(10, N, 20))
     one, other = (scheduled_comid(N, rate=RATES[rate], engine="lowrank") for _ in range(2))
     one.replay(events[:9])
     arrays, metadata = one.state()
@@ -139,7 +138,7 @@ def test_what_is_kept_of_it_fits_into_json(rate):
     assert one.play() == other.play()
 
 
-def test_what_was_kept_of_another_rate_is_refused():
+def test_a_state_with_another_rate_is_rejected():
     one = scheduled_comid(N, rate=RATES["slower"])
     for rate in (RATES["inverse root"], 0.2, [0.2, 0.1], lambda t: 0.2):
         other = scheduled_comid(N, rate=rate)
@@ -150,25 +149,25 @@ def test_what_was_kept_of_another_rate_is_refused():
 
 @pytest.mark.parametrize("engine", ["dense", "fullrank", "sparse"])
 @pytest.mark.parametrize("wrong", [np.nan, 0.0, -1.0, np.inf, 10**400, None, "0.1", True])
-def test_a_rate_that_fails_later_is_refused_and_nothing_has_changed(engine, wrong):
-    events = together(awkward_events(9, N, 5))
+def test_an_invalid_later_rate_is_rejected_and_nothing_changes(engine, wrong):
+    events = as_batch(difficult_events(9, N, 5))
     learner = scheduled_comid(N, rate=lambda t: 0.1 if t < 4 else wrong, engine=engine)
     learner.replay(events[:3])
     before = learner.play()
-    for refuse in (lambda: learner.replay(events[3:]), lambda: learner.step(events[3])):
+    for learn in (lambda: learner.replay(events[3:]), lambda: learner.step(events[3])):
         with pytest.raises((ValueError, TypeError), match="the rate of round 4 must be a finite number above 0; got"):
-            refuse()
+            learn()
         assert learner.play() == before
         assert learner.n_rounds == 3
 
 
 @pytest.mark.parametrize("wrong", [0.0, np.nan, [], [0.1, -0.1], "fast", None, lambda t: -1.0])
-def test_a_rate_without_a_meaning_is_refused_at_once(wrong):
+def test_an_invalid_first_rate_is_rejected(wrong):
     with pytest.raises((ValueError, TypeError), match="rate"):
         scheduled_comid(N, rate=wrong)
 
 
-def test_rates_that_stay_large_for_a_while():
+def test_inverse_root_with_a_later_decay():
     rate = inverse_root(0.3, after=1000)
     assert [rate(t) for t in (1, 3001)] == [0.3, 0.15]
     assert eval(repr(rate)) == rate

@@ -14,14 +14,14 @@ from engine_cases import (
     COMPILED,
     ROUNDS,
     RTOL,
+    as_batch,
     assert_same,
     assert_same_bits,
-    awkward_events,
-    awkward_relatives,
+    difficult_events,
+    difficult_relatives,
     make,
-    settings_and_shapes,
-    takes,
-    together,
+    pairwise_settings,
+    supports,
 )
 from scipy import sparse
 
@@ -115,7 +115,7 @@ def test_a_learner_comes_to_tell_what_is_nearer():
 
 
 def test_the_definition_keeps_the_contracts():
-    events = awkward_relatives(0, 3, 12)
+    events = difficult_relatives(0, 3, 12)
     check_learner(lambda: Comid(Metric(np.eye(3)), step_size=0.1), events)
     check_bank(
         lambda: RiceBank(Metric(np.eye(3)), step_size=0.1, events="relatives"),
@@ -127,12 +127,12 @@ def test_the_definition_keeps_the_contracts():
 # The engines
 
 
-@settings_and_shapes([(1, 1), (3, 3), (9 if COMPILED else 4, 1)])
-def test_agrees_with_the_definition(settings, shapes):
-    engines = [engine for engine in ENGINES if takes(engine, settings["shrinkage"])]
-    for n, shortest in shapes:
+@pairwise_settings()
+def test_agrees_with_the_definition(settings):
+    engines = [engine for engine in ENGINES if supports(engine, settings["shrinkage"])]
+    for n, shortest in ((1, 1), (3, 3), (9 if COMPILED else 4, 1)):
         shared = {**settings, "step_size": 0.3 / n**1.5, "shortest_interval": shortest}
-        assert_agree("dense", engines, awkward_relatives(n, n, ROUNDS // 4), n, shared)
+        assert_agree("dense", engines, difficult_relatives(n, n, ROUNDS // 4), n, shared)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
@@ -141,7 +141,7 @@ def test_agrees_with_the_definition(settings, shapes):
 def test_diagonal_metrics_agree_with_their_definition(loss, finest, shrinkage):
     for n, shortest in ((1, 1), (3, 3), (9, 1)):
         shared = {"loss": loss, "finest": finest, "shrinkage": shrinkage, "shortest_interval": shortest}
-        assert_agree("diagonal, dense", ["diagonal"], awkward_relatives(n, n, ROUNDS // 4), n, shared)
+        assert_agree("diagonal, dense", ["diagonal"], difficult_relatives(n, n, ROUNDS // 4), n, shared)
 
 
 def assert_agree(definition, engines, events, n, shared):
@@ -160,15 +160,15 @@ def assert_agree(definition, engines, events, n, shared):
 @pytest.mark.parametrize("engine", ["auto", *ENGINES, "diagonal"])
 def test_a_stream_at_once_gives_the_same_bits_as_one_by_one(engine, finest, shortest_interval):
     for shrinkage in (0.0, 0.01):
-        if not takes(engine, shrinkage):
+        if not supports(engine, shrinkage):
             continue
-        events = awkward_relatives(7, 5, ROUNDS)
+        events = difficult_relatives(7, 5, ROUNDS)
         shared = {"finest": finest, "shortest_interval": shortest_interval, "loss": "hinge", "shrinkage": shrinkage}
         one, whole, parts = (track(engine, 5, **shared) for _ in range(3))
         for event in events:
             one.step(event)
-        margins = whole.replay(together(events))
-        in_parts = [parts.replay(together(events[first : first + 29])) for first in range(0, ROUNDS, 29)]
+        margins = whole.replay(as_batch(events))
+        in_parts = [parts.replay(as_batch(events[first : first + 29])) for first in range(0, ROUNDS, 29)]
         assert_same_bits(whole, one)
         assert_same_bits(parts, one)
         assert (np.concatenate(in_parts) == margins).all()
@@ -176,7 +176,7 @@ def test_a_stream_at_once_gives_the_same_bits_as_one_by_one(engine, finest, shor
 
 @pytest.mark.parametrize("engine", EVERY)
 def test_margins_are_those_of_what_was_played_before(engine):
-    events = awkward_relatives(3, 4, ROUNDS // 3)
+    events = difficult_relatives(3, 4, ROUNDS // 3)
     tracker, expected, sizes = track(engine, 4), [], []
     for event in events:
         nearer, farther = (tracker.play().squared_length(u) for u in event)
@@ -184,7 +184,7 @@ def test_margins_are_those_of_what_was_played_before(engine):
         sizes.append(farther + nearer)
         tracker.step(event)
     assert np.max(expected) > 0 > np.min(expected)
-    for stream in (together(events), events):
+    for stream in (as_batch(events), events):
         margins = track(engine, 4).replay(stream)
         assert (np.abs(margins - expected) <= RTOL * np.array(sizes)).all()
 
@@ -193,7 +193,7 @@ def test_margins_are_those_of_what_was_played_before(engine):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_many_directions(engine, shrinkage):
     # There is room for 8 directions at first, then for 16, 32, 64; a comparison may need room for two more.
-    if not takes(engine, shrinkage):
+    if not supports(engine, shrinkage):
         pytest.skip("needs shrinkage 0")
     n, rounds = (40, 120) if COMPILED else (18, 20)
     near, far = np.random.default_rng(4).normal(size=(2, rounds, n))
@@ -212,7 +212,7 @@ def test_long_streams_stay_healthy(shrinkage):
     definition = track("dense", 5, **shared)
     margins = definition.replay(Relatives(near, far))
     for engine in ENGINES:
-        if takes(engine, shrinkage):
+        if supports(engine, shrinkage):
             fast = track(engine, 5, **shared)
             np.testing.assert_allclose(fast.replay(Relatives(near, far)), margins, rtol=1e-8, atol=1e-8)
             assert_same(fast, definition)
@@ -223,7 +223,7 @@ def test_long_streams_stay_healthy(shrinkage):
 def test_extreme_scales(engine, size):
     shared = {"step_size": 0.05 / size**4, "initial_scale": 1 / size**2, "loss": "hinge"}
     definition, fast = (track(each, 4, **shared) for each in ("dense", engine))
-    for near, far in awkward_relatives(5, 4, ROUNDS // 5):
+    for near, far in difficult_relatives(5, 4, ROUNDS // 5):
         event = Relative(size * near, size * far)
         definition.step(event)
         fast.step(event)
@@ -237,11 +237,11 @@ def test_extreme_scales(engine, size):
 def test_tiny_differences_do_not_spoil_those_that_follow(engine, size, which):
     reference = "diagonal, dense" if engine == "diagonal" else "dense"
     for shrinkage in (0.0, 0.02):
-        if not takes(engine, shrinkage):
+        if not supports(engine, shrinkage):
             continue
         shared = {"step_size": 0.2, "shrinkage": shrinkage, "initial_scale": 0.0}
         definition, fast = (track(each, 4, **shared) for each in (reference, engine))
-        for t, (near, far) in enumerate(awkward_relatives(2, 4, 16)):
+        for t, (near, far) in enumerate(difficult_relatives(2, 4, 16)):
             if t % 3 == 0:
                 near, far = near if which == "far" else size * near, far if which == "near" else size * far
             event = Relative(near, far)
@@ -252,7 +252,7 @@ def test_tiny_differences_do_not_spoil_those_that_follow(engine, size, which):
 @pytest.mark.parametrize("engine", EVERY)
 def test_equal_differences_change_nothing(engine):
     tracker = track(engine, loss="hinge")
-    tracker.replay(together(awkward_relatives(1, 3, 11)))
+    tracker.replay(as_batch(difficult_relatives(1, 3, 11)))
     before, u = tracker.play().matrix, np.array([3.0, 1.0, -2.0])
     for other in (u, -u):
         losses, bank = tracker.bank.observe(Relative(u, other), tracker.round_state)
@@ -262,7 +262,7 @@ def test_equal_differences_change_nothing(engine):
 
 def test_equal_differences_make_no_directions():
     tracker = track("lowrank", initial_scale=0.0)
-    tracker.replay(together(awkward_relatives(1, 3, 1)))
+    tracker.replay(as_batch(difficult_relatives(1, 3, 1)))
     ranks = tracker.bank.ranks
     near = np.random.default_rng(0).normal(size=(6, 3))
     tracker.replay(Relatives(near, near * np.tile([[1.0], [-1.0]], (3, 1))))
@@ -277,7 +277,7 @@ def test_a_bounded_rank_is_cut_once_at_the_end(finest, max_norm):
     n = 6
     for seed, r in [(seed, r) for seed in range(5) for r in (3, 5)]:
         near, far = np.random.default_rng(seed).normal(size=(2, n)) * [[0.5], [1.5]]
-        events = awkward_relatives(seed, n, 20)
+        events = difficult_relatives(seed, n, 20)
         bounded = track("lowrank", n, max_rank=r, finest=finest, max_norm=max_norm, step_size=0.1)
         for event in events:
             bounded.step(event)
@@ -303,7 +303,7 @@ def test_auto_begins_with_the_definition_and_hands_over(shrinkage, finest):
     shared = {"shrinkage": shrinkage, "finest": finest, "loss": "hinge"}
     definition, auto = (track(engine, 4, **shared) for engine in ("dense", "auto"))
     engine = "lowrank" if shrinkage else "fullrank"
-    for t, event in enumerate(awkward_relatives(8, 4, ROUNDS // 3 + WARMUP_ROUNDS), start=1):
+    for t, event in enumerate(difficult_relatives(8, 4, ROUNDS // 3 + WARMUP_ROUNDS), start=1):
         assert isinstance(auto.bank, WarmupBank) == (t <= WARMUP_ROUNDS)
         assert auto.bank.engine == engine
         np.testing.assert_allclose(auto.step(event).losses, definition.step(event).losses, rtol=RTOL, atol=RTOL)
@@ -318,7 +318,7 @@ def test_keeps_the_bank_s_contract(engine, finest):
         for refused in (Relative(bad, good), Relative(good, bad)) if np.isnan(bad[0]) else (Relative(bad, good),):
             check_bank(
                 lambda: track(engine, finest=finest, loss="squared_hinge").bank,
-                awkward_relatives(1, 3, 30),
+                difficult_relatives(1, 3, 30),
                 invalid_event=refused,
             )
 
@@ -326,7 +326,7 @@ def test_keeps_the_bank_s_contract(engine, finest):
 @pytest.mark.parametrize("engine", [*ENGINES, "diagonal"])
 def test_a_comparison_that_overflows_is_refused_and_nothing_has_changed(engine):
     tracker = track(engine, loss="squared_hinge")
-    tracker.replay(together(awkward_relatives(1, 3, 5)))
+    tracker.replay(as_batch(difficult_relatives(1, 3, 5)))
     before, good, far_off = tracker.play(), np.ones(3), np.full(3, 1e149)
     with pytest.raises(LearnerError, match=r"in round 6 .*learn from the comparison .* a smaller step_size or data of"):
         tracker.step(Relative(far_off, good))
@@ -361,7 +361,7 @@ def test_weights_that_come_to_overflow_are_refused():
 
 @pytest.mark.parametrize("engine", [*ENGINES, "diagonal"])
 def test_copies_and_pickles_go_on_alike(engine):
-    tracker, events = track(engine), awkward_relatives(2, 3, 60)
+    tracker, events = track(engine), difficult_relatives(2, 3, 60)
     for event in events[:20]:
         tracker.step(event)
     copies = [deepcopy(tracker), pickle.loads(pickle.dumps(tracker))]
@@ -393,7 +393,7 @@ def test_each_kernel_is_compiled_for_one_signature_only():
     for engine in ENGINES:
         for finest in ("carry", "ensemble", "reset"):
             tracker = track(engine, 4, max_norm=3.0, finest=finest)
-            events = together(awkward_relatives(1, 4, 20))
+            events = as_batch(difficult_relatives(1, 4, 20))
             tracker.replay(events)
             tracker.replay(events[3:7])
             tracker.replay(events[::2])
@@ -408,19 +408,19 @@ def test_each_kernel_is_compiled_for_one_signature_only():
 @pytest.mark.parametrize("engine", EVERY)
 def test_a_tracker_learns_from_one_kind_of_events(engine):
     of_relatives, of_pairs = track(engine), track(engine, events="pairs")
-    relatives, pairs = awkward_relatives(1, 3, 12), awkward_events(1, 3, 12)
+    relatives, pairs = difficult_relatives(1, 3, 12), difficult_events(1, 3, 12)
     for rounds in (0, 12):
         if rounds:
-            of_relatives.replay(together(relatives))
-            of_pairs.replay(together(pairs))
-        for wrong in (lambda: of_relatives.step(pairs[0]), lambda: of_relatives.replay(together(pairs))):
+            of_relatives.replay(as_batch(relatives))
+            of_pairs.replay(as_batch(pairs))
+        for wrong in (lambda: of_relatives.step(pairs[0]), lambda: of_relatives.replay(as_batch(pairs))):
             with pytest.raises(TypeError, match=r"must be a Relative\(near, far\); got Event; .*events='pairs'"):
                 wrong()
         with pytest.raises(TypeError, match=r"must be a Relative\(near, far\); got Pair"):
             of_relatives.step(Pair([1, 0, 0], [0, 0, 0], True))
         with pytest.raises(TypeError, match=r"must be a Relative\(near, far\); got tuple$"):
             of_relatives.step((np.ones(3), np.ones(3)))
-        for wrong in (lambda: of_pairs.step(relatives[0]), lambda: of_pairs.replay(together(relatives))):
+        for wrong in (lambda: of_pairs.step(relatives[0]), lambda: of_pairs.replay(as_batch(relatives))):
             with pytest.raises(TypeError, match=r"must be a Pair.* got Relative; .*events='relatives'"):
                 wrong()
         assert of_relatives.n_rounds == of_pairs.n_rounds == rounds

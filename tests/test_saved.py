@@ -13,7 +13,7 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
-from engine_cases import COMPILED, assert_same_bits, awkward_events, make, together
+from engine_cases import COMPILED, assert_same_bits, difficult_events, make, as_batch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
@@ -53,7 +53,7 @@ CASES = {
 # What kernels read: where a wrong number could do harm.
 KERNELS = ["fullrank", "diagonal", "lowrank", "blocked, 4", "sparse, 4"]
 FINEST = ["carry", "ensemble", "reset"]
-EVENTS = together(awkward_events(3, N, 300))
+EVENTS = as_batch(difficult_events(3, N, 300))
 
 
 def examples(count):
@@ -156,7 +156,7 @@ def test_of_many_features_and_directions(case, finest, tmp_path):
 def test_after_a_pair_that_was_refused(case, tmp_path):
     unbroken = tracker_of(case, loss="squared_hinge")
     for rounds in (0, 14):
-        events = together([*EVENTS[:rounds], Event(np.full(N, 1e149), 1.0), EVENTS[0]])
+        events = as_batch([*EVENTS[:rounds], Event(np.full(N, 1e149), 1.0), EVENTS[0]])
         with pytest.raises(LearnerError):
             unbroken.replay(events)
         resumed = through_a_file(unbroken, tracker_of(case, loss="squared_hinge"), tmp_path / "file")
@@ -540,8 +540,8 @@ def test_a_metric_without_a_checksum_is_read_and_one_with_a_wrong_one_is_not(tmp
 
 def test_the_smallest_numbers_of_a_metric_survive(tmp_path):
     tiny = np.full((2, 2), 5e-324)
-    Metric.trusted(tiny, 1.0).save(tmp_path / "file")
-    assert Metric.load(tmp_path / "file") == Metric.trusted(tiny, 1.0)
+    Metric.from_trusted_matrix(tiny, 1.0).save(tmp_path / "file")
+    assert Metric.load(tmp_path / "file") == Metric.from_trusted_matrix(tiny, 1.0)
 
 
 @pytest.mark.parametrize(
