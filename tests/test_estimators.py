@@ -1,4 +1,4 @@
-"""MetricTracker: chunks, reading, refusals, and the habits of scikit-learn."""
+"""MetricTracker: chunks, predictions, refused input, and the conventions of scikit-learn."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ both_methods = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 
 
 def state(tracker):
-    """All that a user can see."""
+    """Return all that a user can see."""
     return (tracker.metric_, tracker.n_rounds_, tracker.weights_.tolist(), tracker.n_features_in_)
 
 
 @both_methods
-def test_chunking_changes_no_bit(method):
+def test_chunks_do_not_change_the_result(method):
     pairs, y = some_pairs()
     whole = MetricTracker(method=method).partial_fit(pairs, y)
     one_by_one, single = MetricTracker(method=method), MetricTracker(method=method)
@@ -47,7 +47,7 @@ def test_chunking_changes_no_bit(method):
 
 @both_methods
 @given(sizes=st.lists(st.integers(1, 7), min_size=1, max_size=6))
-def test_any_chunking(method, sizes):
+def test_chunks_of_any_sizes_do_not_change_the_result(method, sizes):
     pairs, y = some_pairs(sum(sizes))
     whole, parts = MetricTracker(method=method).partial_fit(pairs, y), MetricTracker(method=method)
     for size, end in zip(sizes, np.cumsum(sizes), strict=True):
@@ -82,7 +82,7 @@ def test_is_track_metric_with_the_same_settings():
 
 
 @both_methods
-def test_what_it_says_of_pairs_agrees_with_its_metric(method):
+def test_outputs_agree_with_the_metric(method):
     pairs, y = some_pairs(600)
     tracker = MetricTracker(method=method).fit(pairs, y)
     x, z = pairs[:, 0], pairs[:, 1]
@@ -93,7 +93,7 @@ def test_what_it_says_of_pairs_agrees_with_its_metric(method):
     np.testing.assert_allclose(np.linalg.norm(tracker.transform(x) - tracker.transform(z), axis=1), expected)
     assert tracker.threshold_ == pytest.approx(np.sqrt(tracker.metric_.threshold))
     assert np.mean(tracker.predict(pairs) == y) > 0.85
-    tracker.set_threshold(tracker.threshold_)  # so that it decides, whatever the method
+    tracker.set_threshold(tracker.threshold_)  # a fixed threshold decides with either method
     np.testing.assert_array_equal(tracker.predict(pairs), np.where(expected <= tracker.threshold_, 1, -1))
     assert tracker.weights_.sum() == pytest.approx(1)
     assert len(tracker.weights_) == len(tracker.experts_)
@@ -106,28 +106,28 @@ def test_what_it_says_of_pairs_agrees_with_its_metric(method):
 @both_methods
 def test_follows_a_change(method):
     pairs, y = some_pairs(1500)
-    turned = np.where(np.abs(pairs[:, 0, 1] - pairs[:, 1, 1]) < 1, 1, -1)
+    changed = np.where(np.abs(pairs[:, 0, 1] - pairs[:, 1, 1]) < 1, 1, -1)
     tracker = MetricTracker(method=method).fit(pairs, y)
     assert np.abs(tracker.components_[0]).argmax() == 0
-    tracker.partial_fit(pairs, turned)
+    tracker.partial_fit(pairs, changed)
     assert np.abs(tracker.components_[0]).argmax() == 1
 
 
 @both_methods
-def test_the_distance_and_its_threshold_tell_similar_from_dissimilar(method):
+def test_distance_and_threshold_separate_similar_and_dissimilar_pairs(method):
     pairs, y = some_pairs(600)
     tracker = MetricTracker(method=method).fit(pairs, y)
     assert np.mean((tracker.pair_distance(pairs) <= tracker.threshold_) == (y > 0)) > 0.85
 
 
-def test_fit_forgets():
+def test_fit_discards_what_was_learned():
     pairs, y = some_pairs(50)
     tracker = MetricTracker().fit(pairs, -y)
     assert state(tracker.fit(pairs, y)) == state(MetricTracker().fit(pairs, y))
     assert tracker.fit(pairs[:, :, :2], y).n_features_in_ == 2
 
 
-def test_reading_touches_nothing():
+def test_predictions_change_nothing():
     pairs, y = some_pairs(30)
     tracker = MetricTracker().fit(pairs, y)
     before = dict(tracker.__dict__)
@@ -144,7 +144,9 @@ def test_clones_pickles_and_prints(method):
     copy = pickle.loads(pickle.dumps(tracker))
     assert state(copy.partial_fit(pairs, y)) == state(tracker.partial_fit(pairs, y))
     assert clone(tracker).get_params() == tracker.get_params()
-    assert repr(tracker) == ("MetricTracker()" if method == "adaptive" else "MetricTracker(method=Rice(step_size=0.05))")
+    assert repr(tracker) == (
+        "MetricTracker()" if method == "adaptive" else "MetricTracker(method=Rice(step_size=0.05))"
+    )
     with pytest.raises(NotFittedError):
         clone(tracker).predict(pairs)
 
@@ -167,7 +169,7 @@ def test_clones_pickles_and_prints(method):
         lambda t: t.changes_,
     ],
 )
-def test_before_the_first_pair_there_is_nothing_to_read(read):
+def test_before_the_first_pair_everything_raises_not_fitted(read):
     with pytest.raises(NotFittedError, match="has seen no pairs yet"):
         read(MetricTracker())
 
@@ -208,27 +210,27 @@ BAD_PAIRS = [
 
 
 @pytest.mark.parametrize(("pairs", "y", "sentence"), BAD_PAIRS)
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_a_refused_call_changes_nothing(method, pairs, y, sentence):
-    if method == "fit" and "3 features" in sentence:
+@pytest.mark.parametrize("call", ["fit", "partial_fit"])
+def test_a_refused_call_changes_nothing(call, pairs, y, sentence):
+    if call == "fit" and "3 features" in sentence:
         pytest.skip("fit may change the number of features")
     good, labels = some_pairs(20, n_features=2)
     tracker = MetricTracker().fit(good, labels)
     before, attributes = state(tracker), dict(tracker.__dict__)
     with pytest.raises((ValueError, TypeError), match=sentence):
-        getattr(tracker, method)(pairs, y)
+        getattr(tracker, call)(pairs, y)
     assert state(tracker) == before
     assert tracker.__dict__ == attributes
     fresh = MetricTracker()
     if "3 features" not in sentence:
         with pytest.raises((ValueError, TypeError)):
-            getattr(fresh, method)(pairs, y)
+            getattr(fresh, call)(pairs, y)
         assert not hasattr(fresh, "n_features_in_")
 
 
 @pytest.mark.parametrize(("pairs", "y", "sentence"), [case for case in BAD_PAIRS if case[2].startswith("pairs")])
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "pair_distance"])
-def test_reading_refuses_what_is_not_a_pair(method, pairs, y, sentence):
+def test_predictions_refuse_invalid_pairs(method, pairs, y, sentence):
     good, labels = some_pairs(20, n_features=2)
     with pytest.raises((ValueError, TypeError), match=sentence):
         getattr(MetricTracker().fit(good, labels), method)(pairs)
@@ -265,7 +267,7 @@ def test_transform_refuses():
             tracker.transform(X)
 
 
-def test_a_pair_that_overflows_half_way_leaves_everything_as_it_was():
+def test_a_pair_that_overflows_changes_nothing():
     good, labels = some_pairs(20, n_features=2)
     tracker = MetricTracker(method=Rice(loss="squared_hinge")).fit(good, labels)
     before = state(tracker)
@@ -288,7 +290,7 @@ def test_a_pair_that_overflows_half_way_leaves_everything_as_it_was():
         lambda a: a.astype(object),
     ],
 )
-def test_any_kind_of_numbers_gives_the_same(kind):
+def test_the_type_of_the_numbers_does_not_matter(kind):
     pairs, y = some_pairs(30)
     pairs = np.round(pairs * 8) / 8  # exact in float32 too
     expected = MetricTracker().fit(pairs, y)
@@ -312,7 +314,7 @@ def test_integers_and_booleans():
     )
 
 
-def test_settings_are_checked_when_the_first_pairs_come():
+def test_settings_are_checked_by_fit():
     pairs, y = some_pairs(5)
     for settings in ({"loss": "hing"}, {"step_size": -1}, {"regularizer": None, "shrinkage": 1}, {"n_scales": 0}):
         tracker = MetricTracker(method=Rice(**settings))
@@ -328,7 +330,7 @@ def _read_only(array):
     return array
 
 
-def test_a_pair_at_the_very_threshold_is_similar():
+def test_a_pair_exactly_at_the_threshold_is_similar():
     tracker = MetricTracker(method=Rice(initial_scale=1.0, loss="hinge", step_size=1e-9)).fit([[[0.0], [2.0]]], [-1])
     edge = tracker.threshold_ / tracker.components_[0, 0]
     metric = tracker.metric_
@@ -344,7 +346,7 @@ def test_knows_whether_it_is_fitted():
     check_is_fitted(MetricTracker().fit(pairs, y))
 
 
-def test_settings_that_change_between_pairs_are_refused_until_fit():
+def test_changed_settings_are_refused_until_fit():
     pairs, y = some_pairs(20)
     tracker = MetricTracker(method=Rice()).fit(pairs, y)
     before = state(tracker)
@@ -356,7 +358,7 @@ def test_settings_that_change_between_pairs_are_refused_until_fit():
     assert state(tracker.fit(pairs, y)) == state(MetricTracker(method=Rice(step_size=0.5)).fit(pairs, y))
 
 
-def test_subclasses_may_have_settings_of_their_own():
+def test_subclasses_may_have_more_parameters():
     class Named(MetricTracker):
         def __init__(self, *, name="x", method="adaptive"):
             super().__init__(method=method)
@@ -371,3 +373,35 @@ def test_numpy_numbers_as_settings():
     plain = MetricTracker(method=Rice(step_size=0.5, shortest_interval=2, n_scales=3)).fit(pairs, y)
     settings = {"step_size": np.float32(0.5), "shortest_interval": np.int8(2), "n_scales": np.int64(3)}
     assert plain.metric_ == MetricTracker(method=Rice(**settings)).fit(pairs, y).metric_
+
+
+@pytest.mark.parametrize(("strategy", "min_rate", "expected"), [("max_tpr", 0.5, 3.0), ("max_tnr", 0.5, 1.0)])
+def test_a_calibrated_threshold_may_reach_the_minimal_rate_exactly(strategy, min_rate, expected):
+    # Similar pairs at the distances 1 and 3, dissimilar ones at 2 and 4: at 3 half of the dissimilar pairs are
+    # recognized, at 1 half of the similar ones.
+    pairs, y = [[[0.0], [d]] for d in (1.0, 2.0, 3.0, 4.0)], [1, -1, 1, -1]
+    tracker = MetricTracker(method=Rice(initial_scale=1.0)).start(1)
+    tracker.calibrate_threshold(pairs, y, strategy=strategy, min_rate=min_rate)
+    assert tracker.threshold_ == expected
+    tracker.calibrate_threshold(pairs, y, strategy=strategy, min_rate=min_rate + 1e-9)
+    assert tracker.threshold_ == {"max_tpr": 1.0, "max_tnr": 3.0}[strategy]
+
+
+def test_calibration_prefers_the_smallest_of_the_best_thresholds():
+    pairs, y = [[[0.0], [d]] for d in (1.0, 2.0, 3.0)], [1, -1, 1]  # both 1 and 3 are right about two pairs
+    tracker = MetricTracker(method=Rice(initial_scale=1.0)).start(1)
+    assert tracker.calibrate_threshold(pairs, y).threshold_ == 1.0
+    assert tracker.calibrate_threshold(pairs, [-1, -1, 1]).threshold_ == -1.0  # no pair is predicted similar
+    # F_beta weighs recall more with a large beta.
+    assert tracker.calibrate_threshold(pairs, y, strategy="f_beta", beta=0.1).threshold_ == 1.0
+    assert tracker.calibrate_threshold(pairs, y, strategy="f_beta", beta=9.0).threshold_ == 3.0
+
+
+def test_features_with_equal_weights_keep_their_order():
+    tracker = MetricTracker(method="rice").start(3, ["c", "a", "b"])
+    rows = tracker.feature_weights()
+    assert [row.feature for row in rows] == ["c", "a", "b"]
+    assert sum(row.share for row in rows) == pytest.approx(1)
+    assert len(tracker.feature_weights(2)) == 2
+    with pytest.raises(ValueError, match="n_features must be"):
+        tracker.feature_weights(0)

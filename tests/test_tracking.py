@@ -1,4 +1,4 @@
-"""Tracking a file: what is reported is what happened, and a stop at any moment changes no bit of the end."""
+"""FileTracker: the history is correct, and an interruption at any time does not change the final result."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ N = 4
 def some_pairs(count, n_features=N, seed=0):
     rng = np.random.default_rng(seed)
     pairs = rng.normal(size=(count, 2, n_features)).round(3)
-    turned = np.arange(count) < count // 2
-    told = np.where(turned, pairs[:, 0, 0] - pairs[:, 1, 0], pairs[:, 0, 1] - pairs[:, 1, 1])
-    return pairs, np.where(np.abs(told) < 1, 1.0, -1.0)
+    first_half = np.arange(count) < count // 2
+    relevant = np.where(first_half, pairs[:, 0, 0] - pairs[:, 1, 0], pairs[:, 0, 1] - pairs[:, 1, 1])
+    return pairs, np.where(np.abs(relevant) < 1, 1.0, -1.0)
 
 
 def write_csv(path, pairs, y):
@@ -45,8 +45,8 @@ def write_csv(path, pairs, y):
     return path
 
 
-def tracked(path, output, every=100, chunk_size=50, stop_after=None, tracking=None, **options):
-    """Track to the end, or leave after some chunks as a kill would: without a last save."""
+def track_file(path, output, every=100, chunk_size=50, stop_after=None, tracking=None, **options):
+    """Track to the end, or stop after some chunks like a kill: without a final save."""
     tracking = tracking or FileTracker(MetricTracker(method=Rice(step_size=0.05)))
     options |= {"chunk_size": chunk_size, "resume": tracking.position}
     with open_comparisons(path, **options) as stream:
@@ -59,20 +59,20 @@ def tracked(path, output, every=100, chunk_size=50, stop_after=None, tracking=No
     return tracking
 
 
-def test_the_report_is_what_happened(tmp_path):
+def test_the_history_agrees_with_the_core(tmp_path):
     pairs, y = some_pairs(330)
     path = write_csv(tmp_path / "pairs.csv", pairs, y)
-    tracking = tracked(path, tmp_path / "tracker")
-    core, losses, right = track_metric(N, step_size=0.05), [], 0
+    tracking = track_file(path, tmp_path / "tracker")
+    core, losses, n_correct = track_metric(N, step_size=0.05), [], 0
     for (x, z), label in zip(pairs, y, strict=True):
         metric = core.play()
         losses.append(LOSSES["logistic"].value(metric.margin(Event(x - z, label))))
-        right += metric.similar(x, z) == (label > 0)
+        n_correct += metric.similar(x, z) == (label > 0)
         core.step(Event(x - z, label))
     total = tracking.history.total()
     assert total.round == 330
     assert total.loss == pytest.approx(np.mean(losses))
-    assert total.accuracy == pytest.approx(right / 330)
+    assert total.accuracy == pytest.approx(n_correct / 330)
     assert total.squared_length == pytest.approx(np.square(pairs[:, 0] - pairs[:, 1]).sum(axis=1).mean())
     assert [row.n_pairs for row in tracking.history.rows()] == [50] * 6 + [30]
     assert tracking.tracker.metric_ == core.play()
@@ -80,48 +80,48 @@ def test_the_report_is_what_happened(tmp_path):
 
 
 @pytest.mark.parametrize("size", [CHUNK_SIZE, PIPE_CHUNK_SIZE])
-def test_chunks_do_not_end_when_most_scales_have_just_begun(size):
-    starting = Schedule().starting
-    usual = np.mean([starting(t) for t in range(1, 4097)])
-    assert np.mean([starting(k * size) for k in range(1, 4097)]) == pytest.approx(usual, abs=0.1)
+def test_chunks_do_not_end_when_most_scales_have_just_started(size):
+    n_starting = Schedule().n_starting
+    mean = np.mean([n_starting(t) for t in range(1, 4097)])
+    assert np.mean([n_starting(k * size) for k in range(1, 4097)]) == pytest.approx(mean, abs=0.1)
 
 
-def test_drift_is_how_far_the_metric_moves(tmp_path):
+def test_drift_is_the_change_of_the_metric(tmp_path):
     pairs, y = some_pairs(300)
-    tracking = tracked(write_csv(tmp_path / "pairs.csv", pairs, y), tmp_path / "tracker", chunk_size=100)
-    tracker, moved = MetricTracker(method=Rice(step_size=0.05)).start(N), []
+    tracking = track_file(write_csv(tmp_path / "pairs.csv", pairs, y), tmp_path / "tracker", chunk_size=100)
+    tracker, changes = MetricTracker(method=Rice(step_size=0.05)).start(N), []
     for first in (0, 100, 200):
         before = tracker.get_mahalanobis_matrix()
         after = tracker.partial_fit(pairs[first : first + 100], y[first : first + 100]).get_mahalanobis_matrix()
-        moved.append(np.linalg.norm(after - before) / np.linalg.norm(after))
-    assert [row.drift for row in tracking.history.rows()] == pytest.approx([10 * each for each in moved])
+        changes.append(np.linalg.norm(after - before) / np.linalg.norm(after))
+    assert [row.drift for row in tracking.history.rows()] == pytest.approx([10 * change for change in changes])
 
 
-def test_the_estimate_of_drift_in_many_dimensions():
+def test_the_estimated_change_with_many_features():
     tracking, rng = FileTracker(MetricTracker()), np.random.default_rng(3)
     rows = rng.normal(size=(6, 3000))
     one = Metric.low_rank(0.5, rows, np.ones(6), threshold=1.0)
     two = Metric.low_rank(0.5, 1.2 * rows, np.ones(6), threshold=1.0)
-    estimate = np.linalg.norm(tracking._applied(two) - tracking._applied(one))
+    estimate = np.linalg.norm(tracking._probe(two) - tracking._probe(one))
     assert estimate == pytest.approx(0.44 * np.linalg.norm(rows @ rows.T), rel=0.25)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.sampled_from([1, 50, 120, 10_000]))
-def test_a_stop_at_any_chunk_changes_no_bit(tmp_path, stops, every):
+def test_a_stop_after_any_chunk_does_not_change_the_result(tmp_path, stops, every):
     path = tmp_path / "pairs.csv"
     if not path.exists():
         write_csv(path, *some_pairs(470))
     whole, output = tmp_path / "whole", tmp_path / "stopped"
-    tracked(path, whole, every)
+    track_file(path, whole, every)
     output.unlink(missing_ok=True)
     for stop in stops:
-        tracked(path, output, every, stop_after=stop, tracking=FileTracker.load(output) if output.exists() else None)
-    tracked(path, output, every, tracking=FileTracker.load(output) if output.exists() else None)
+        track_file(path, output, every, stop_after=stop, tracking=FileTracker.load(output) if output.exists() else None)
+    track_file(path, output, every, tracking=FileTracker.load(output) if output.exists() else None)
     assert output.read_bytes() == whole.read_bytes()
 
 
-def test_leaving_early_saves(tmp_path):
+def test_stopping_early_saves(tmp_path):
     pairs, y = some_pairs(300)
     path, output = write_csv(tmp_path / "pairs.csv", pairs, y), tmp_path / "tracker"
     tracking = FileTracker(MetricTracker(method=Rice(step_size=0.05)))
@@ -135,7 +135,7 @@ def test_leaving_early_saves(tmp_path):
     )
 
 
-def test_a_bad_row_saves_what_came_before_and_a_mended_file_goes_on(tmp_path):
+def test_a_bad_row_saves_the_chunks_before_it_and_a_corrected_file_is_resumed(tmp_path):
     pairs, y = some_pairs(300)
     path, output = write_csv(tmp_path / "pairs.csv", pairs, y), tmp_path / "tracker"
     good = path.read_text()
@@ -143,20 +143,20 @@ def test_a_bad_row_saves_what_came_before_and_a_mended_file_goes_on(tmp_path):
     lines[180] = lines[180].replace(lines[180].split(",")[0], "abc", 1)
     path.write_text("".join(lines))
     with pytest.raises(RowError, match="line 181: column 'x_f0' holds 'abc'"):
-        tracked(path, output)
+        track_file(path, output)
     assert FileTracker.load(output).tracker.n_rounds_ == 150
     path.write_text(good)
-    tracked(path, output, tracking=FileTracker.load(output))
-    tracked(path, tmp_path / "whole")
+    track_file(path, output, tracking=FileTracker.load(output))
+    track_file(path, tmp_path / "whole")
     assert output.read_bytes() == (tmp_path / "whole").read_bytes()
 
 
-def test_a_file_that_grows_is_gone_on_with(tmp_path):
+def test_a_file_that_has_grown_is_resumed(tmp_path):
     pairs, y = some_pairs(400)
     path = write_csv(tmp_path / "pairs.csv", pairs[:250], y[:250])
-    tracked(path, tmp_path / "tracker")
+    track_file(path, tmp_path / "tracker")
     write_csv(path, pairs, y)
-    grown = tracked(path, tmp_path / "tracker", tracking=FileTracker.load(tmp_path / "tracker"))
+    grown = track_file(path, tmp_path / "tracker", tracking=FileTracker.load(tmp_path / "tracker"))
     assert grown.tracker.metric_ == MetricTracker(method=Rice(step_size=0.05)).fit(pairs, y).metric_
 
 
@@ -164,12 +164,12 @@ COMMAND = [sys.executable, "-m", "ocelad", "track"]
 
 
 @pytest.mark.slow
-def test_killed_at_fifty_random_moments_it_ends_with_the_same_bits(tmp_path):
+def test_fifty_kills_at_random_times_do_not_change_the_result(tmp_path):
     pairs, y = some_pairs(60_000, n_features=10)
     path = write_csv(tmp_path / "pairs.csv", pairs, y)
     with open(path) as file:
         lines = file.readlines()
-    for at in (5_000, 31_000, 55_555):  # rows that are skipped must not be skipped twice, or lost
+    for at in (5_000, 31_000, 55_555):  # no row may be reported as skipped twice, or lost
         lines[at] = "not,a,row\n"
     path.write_text("".join(lines))
     options = ["--every", "2048", "--on-error", "skip", "--set", "method=rice", "--set", "step_size=0.05", "--quiet"]
@@ -180,14 +180,14 @@ def test_killed_at_fifty_random_moments_it_ends_with_the_same_bits(tmp_path):
 
     start = time.perf_counter()
     assert subprocess.run(arguments("whole"), check=False).returncode == 3
-    usual = time.perf_counter() - start
+    duration = time.perf_counter() - start
     whole, skipped = (tmp_path / "whole").read_bytes(), (tmp_path / "whole.skipped").read_bytes()
     assert len(skipped.splitlines()) == 3
     moments, kills, finished = random.Random(0), 0, 0
     while kills < 50:
         process = subprocess.Popen(arguments("killed"))
         try:
-            code = process.wait(timeout=moments.uniform(0.2, 1.1) * usual)
+            code = process.wait(timeout=moments.uniform(0.2, 1.1) * duration)
         except subprocess.TimeoutExpired:
             process.kill()
             code = process.wait()
@@ -204,14 +204,14 @@ def test_killed_at_fifty_random_moments_it_ends_with_the_same_bits(tmp_path):
     assert (tmp_path / "killed").read_bytes() == whole
     assert (tmp_path / "killed.skipped").read_bytes() == skipped
     assert not list(tmp_path.glob(".*")), "leftovers"
-    print(f"{kills} kills, {finished + 1} runs came to their end")
+    print(f"{kills} kills, {finished + 1} complete runs")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_ctrl_c_saves_and_exits_cleanly(tmp_path, number):
     pairs, y = some_pairs(20_000)
     path = write_csv(tmp_path / "pairs.csv", pairs, y)
-    # The dense engine is slow enough to be caught.
+    # The dense engine is slow enough to be interrupted.
     arguments = [*COMMAND, str(path), "-o", str(tmp_path / "tracker"), "--every", "1024"]
     arguments += ["--method", "rice", "--set", "engine=dense"]
     process = subprocess.Popen(arguments, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ)
@@ -222,19 +222,19 @@ def test_ctrl_c_saves_and_exits_cleanly(tmp_path, number):
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert "Stopped and saved; go on with" in err
+    assert "Stopped and saved; to continue" in err
     assert "Saved:" in out
     rounds = FileTracker.load(tmp_path / "tracker").tracker.n_rounds_
     assert rounds % CHUNK_SIZE == 0
     assert 0 < rounds < 20_000
 
 
-def test_a_pair_that_cannot_be_learned_from_saves_what_came_before(tmp_path):
+def test_a_pair_that_cannot_be_learned_from_saves_the_chunks_before_it(tmp_path):
     pairs, y = some_pairs(260)
     pairs[230] = [[1e149] * N, [0.0] * N]
     path = write_csv(tmp_path / "pairs.csv", pairs, y)
     with pytest.raises(LearnerError, match="could not learn from the pair"):
-        tracked(
+        track_file(
             path,
             tmp_path / "tracker",
             every=10_000,
@@ -247,11 +247,11 @@ def test_a_pair_that_cannot_be_learned_from_saves_what_came_before(tmp_path):
 def test_a_stream_without_labels_is_refused(tmp_path):
     path = write_csv(tmp_path / "pairs.csv", *some_pairs(20))
     with pytest.raises(ValueError, match="opened without labels"):
-        tracked(path, tmp_path / "tracker", label=False)
+        track_file(path, tmp_path / "tracker", label=False)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
-def test_a_pipe_that_waits_can_be_left(tmp_path, number):
+def test_a_waiting_pipe_can_be_interrupted(tmp_path, number):
     header = ",".join([f"x_{j}" for j in range(2)] + [f"z_{j}" for j in range(2)] + ["similar"])
     arguments = [*COMMAND, "-", "--format", "csv", "-o", str(tmp_path / "tracker"), "--every", "1024"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -270,7 +270,7 @@ def test_a_pipe_that_waits_can_be_left(tmp_path, number):
     assert FileTracker.load(tmp_path / "tracker").tracker.n_rounds_ >= 1024
 
 
-def test_the_same_as_json(tmp_path):
+def test_the_report_as_json(tmp_path):
     path = write_csv(tmp_path / "pairs.csv", *some_pairs(300))
     result = subprocess.run([*COMMAND, str(path), "--json"], capture_output=True, text=True, cwd=tmp_path, check=True)
     report = json.loads(result.stdout)

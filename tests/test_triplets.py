@@ -1,4 +1,4 @@
-"""TripletTracker and QuadrupletTracker: metric-learn's contract in our words, and what they learn."""
+"""TripletTracker and QuadrupletTracker: the interface of metric-learn, and what they learn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ocelad.pairs import Relatives
 
 
 def some_triplets(count=400, seed=0, feature=0):
-    """Triplets in the right order by one feature."""
+    """Return triplets whose order agrees with one feature."""
     triplets = np.random.default_rng(seed).normal(size=(count, 3, 4))
     x, a, b = triplets[:, :, feature].T
     wrong = np.abs(x - a) > np.abs(x - b)
@@ -33,7 +33,7 @@ def tracker():
     return TripletTracker(method=Rice(step_size=0.05)).fit(TRIPLETS)
 
 
-def test_is_the_core_with_the_same_comparisons(tracker):
+def test_agrees_with_the_core_on_the_same_comparisons(tracker):
     core = track_metric(4, step_size=0.05, events="relatives")
     core.replay(Relatives(TRIPLETS[:, 0] - TRIPLETS[:, 1], TRIPLETS[:, 0] - TRIPLETS[:, 2]))
     assert tracker.metric_ == core.play()
@@ -44,7 +44,7 @@ def test_is_the_core_with_the_same_comparisons(tracker):
     assert tracker.n_rounds_ == 400
 
 
-def test_quadruplets_hold_triplets(tracker):
+def test_triplets_are_a_special_case_of_quadruplets(tracker):
     quadruplets = TRIPLETS[:, [0, 1, 0, 2]]
     other = QuadrupletTracker(method=Rice(step_size=0.05)).fit(quadruplets)
     assert other.metric_ == tracker.metric_
@@ -52,13 +52,13 @@ def test_quadruplets_hold_triplets(tracker):
     assert other.score(quadruplets) == tracker.score(TRIPLETS)
 
 
-def test_scores_and_predictions_hang_together(tracker):
+def test_scores_and_predictions_are_consistent(tracker):
     near, far = tracker.pair_distance(HELD_OUT[:, [0, 1]]), tracker.pair_distance(HELD_OUT[:, [0, 2]])
     np.testing.assert_allclose(tracker.decision_function(HELD_OUT), far - near)
     np.testing.assert_array_equal(tracker.predict(HELD_OUT), np.where(far > near, 1, -1))
     assert tracker.score(HELD_OUT) == np.mean(far > near) > 0.85
-    turned = HELD_OUT[:, [0, 2, 1]]
-    np.testing.assert_array_equal(tracker.predict(turned), -tracker.predict(HELD_OUT))
+    swapped = HELD_OUT[:, [0, 2, 1]]
+    np.testing.assert_array_equal(tracker.predict(swapped), -tracker.predict(HELD_OUT))
     np.testing.assert_array_equal(tracker.pair_score(HELD_OUT[:, [0, 1]]), -near)
     assert tracker.transform(HELD_OUT[:, 0]).shape == (400, tracker.metric_.rank)
     metric = tracker.get_metric()
@@ -72,7 +72,7 @@ def test_follows_a_change(tracker):
     assert tracker.feature_weights(1)[0].feature == "x2"
 
 
-def test_each_is_judged_before_it_is_learned_from():
+def test_margins_precede_learning():
     tracker, margins = TripletTracker(method=Rice(step_size=0.05)), []
     for triplet in TRIPLETS[:60]:
         if margins:
@@ -124,7 +124,7 @@ def test_scikit_learn_tools(tracker, tmp_path):
         (np.array([[[1e200] * 4, [-1e200] * 4, [0.0] * 4]]), "too far apart"),
     ],
 )
-def test_what_is_refused_changes_nothing(tracker, triplets, sentence):
+def test_a_refused_call_changes_nothing(tracker, triplets, sentence):
     before = tracker.metric_
     with pytest.raises((ValueError, TypeError), match=sentence):
         tracker.partial_fit(triplets)
@@ -132,9 +132,25 @@ def test_what_is_refused_changes_nothing(tracker, triplets, sentence):
     assert tracker.n_rounds_ == 400
 
 
-def test_before_the_first_triplet_there_is_nothing_to_read():
+def test_before_the_first_triplet_predict_raises_not_fitted():
     with pytest.raises(NotFittedError, match="this TripletTracker has seen no triplets yet"):
         TripletTracker().predict(TRIPLETS)
+
+
+def test_methods_that_learn_from_pairs_only_are_refused():
     for engine in ("blocked", "sparse"):
         with pytest.raises(ValueError, match="learns from pairs only"):
             TripletTracker(method=Rice(engine=engine)).fit(TRIPLETS)
+    for estimator, tuples in ((TripletTracker, TRIPLETS), (QuadrupletTracker, TRIPLETS[:, [0, 1, 0, 2]])):
+        with pytest.raises(ValueError, match="method 'adaptive' learns from pairs only; accepted for relative"):
+            estimator(method="adaptive").fit(tuples)
+        with pytest.raises(ValueError, match="method must be 'adaptive', 'rice' or a Rice; got 3"):
+            estimator(method=3).fit(tuples)
+        assert estimator(method="rice").fit(tuples).metric_ == estimator(method=Rice()).fit(tuples).metric_
+
+
+def test_changed_settings_are_refused_until_fit(tracker):
+    tracker.set_params(method__step_size=0.5)
+    with pytest.raises(ValueError, match=r"step_size was changed from 0.05 to 0.5 .* call fit"):
+        tracker.partial_fit(HELD_OUT)
+    assert tracker.fit(HELD_OUT).metric_ == TripletTracker(method=Rice(step_size=0.5)).fit(HELD_OUT).metric_
