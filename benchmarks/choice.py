@@ -1,12 +1,12 @@
-"""What 40 answers are worth: pairs chosen as the service chooses them, beside pairs drawn at random.
+"""Compare actively chosen pairs, as the service chooses them, with random pairs: the error after some answers.
 
     python benchmarks/choice.py [--seeds 40] [--quick] [--picture docs/active.png]
 
-Items are split in halves. Pairs of the first half are asked about and answered by the task's classes; the second half
-is judged by its 5 nearest neighbours in the first half, under the metric learned so far. A seed draws the split, the
-noise and the pairs; both ways of asking have the same splits, noise and settings of the tracker, which are those of a
-project of the service. One pair in five of those that are called active is drawn at random, as in the service. The
-weights of the choice and the settings were chosen on seeds 1000 to 1039.
+The items are split in halves. Pairs of the first half are answered according to the task's classes. The error is that
+of 5 nearest neighbours in the first half for the items of the second half, under the metric learned so far. The seed
+determines the split, the noise and the pairs. Both strategies use the same splits, noise and tracker settings, which
+are those of a project of the service. As in the service, one in five of the active pairs is random. The weights of the
+active choice and the tracker settings were chosen on seeds 1000 to 1039.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from ocelad import Metric, MetricTracker
 from ocelad._typing import Floats
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.estimators.methods import method_from_settings
-from ocelad.evaluation.plots import GREY, PALETTE, pyplot
-from ocelad.evaluation.plots import save as save_picture
+from ocelad.evaluation.plots import GREY, PALETTE, pyplot, save_figure
 from ocelad.evaluation.scores import knn_error
 from ocelad.evaluation.streams import DriftingClusters
 from ocelad.lab.trials import map_trials
@@ -36,14 +35,15 @@ from ocelad.service.items import scaled
 from ocelad.service.learning import default_settings
 
 TASKS = ("digits by parity", "synthetic", "wine and noise")
-WAYS = {"random": 1.0, "active": 0.2}  # the share that is drawn at random
-CLAIMED = 40
+STRATEGIES = {"random": 1.0, "active": 0.2}  # with their shares of random pairs
+# The number of answers that the documentation reports.
+REPORTED = 40
 N_NOISE = 13
 N_NEIGHBORS = 5
 
 
 class Task(NamedTuple):
-    """Items with their classes, and others that are held out."""
+    """Items with their classes, and held-out items."""
 
     points: Floats
     classes: np.ndarray
@@ -51,32 +51,33 @@ class Task(NamedTuple):
     held_out_classes: np.ndarray
 
     @classmethod
-    def drawn(cls, name: str, seed: int) -> Task:
-        draw = np.random.default_rng([seed, TASKS.index(name)])
+    def create(cls, name: str, seed: int) -> Task:
+        """Draw the split and the noise of a task."""
+        rng = np.random.default_rng([seed, TASKS.index(name)])
         if name == "digits by parity":
             digits = load_digits()
             features, classes, scaling = digits.data, digits.target % 2, scaled(digits.data, "all")
         elif name == "synthetic":
-            moment = next(iter(DriftingClusters(seed=seed)))
-            features, classes = moment.points(), moment.labels
+            step = next(iter(DriftingClusters(seed=seed)))
+            features, classes = step.points(), step.labels
             scaling = scaled(features, "features")
         else:
             wine = load_wine()
-            noise = draw.normal(size=(len(wine.data), N_NOISE))
+            noise = rng.normal(size=(len(wine.data), N_NOISE))
             features, classes = np.hstack([wine.data, noise]), wine.target
             scaling = scaled(features, "features")
         points = features * scaling.factors
-        first, second = np.array_split(draw.permutation(len(points)), 2)
+        first, second = np.array_split(rng.permutation(len(points)), 2)
         return cls(points[first], classes[first], points[second], classes[second])
 
     def error(self, metric: Metric) -> float:
-        """In percent."""
-        places, others = metric.embed(self.points), metric.embed(self.held_out)
-        return 100 * knn_error(places, self.classes, N_NEIGHBORS, test_points=others, test_labels=self.held_out_classes)
+        """Return the error on the held-out items in percent."""
+        train, test = metric.embed(self.points), metric.embed(self.held_out)
+        return 100 * knn_error(train, self.classes, N_NEIGHBORS, test_points=test, test_labels=self.held_out_classes)
 
 
-class Now:
-    """What the chooser asks of a view, of a tracker as it is now."""
+class CurrentView:
+    """The current state of a tracker with the interface that the chooser needs."""
 
     def __init__(self, points: Floats, ocelad: Ocelad[Any, Metric]) -> None:
         self.points, self._ocelad = points, ocelad
@@ -93,38 +94,43 @@ class Now:
 
 
 def errors(trial: tuple[str, str, int], checkpoints: tuple[int, ...]) -> list[float]:
-    """The error after so many answers, of one task and way of asking."""
-    name, way, seed = trial
-    task = Task.drawn(name, seed)
+    """Return the errors of one task and strategy at each number of answers."""
+    name, strategy, seed = trial
+    task = Task.create(name, seed)
     n_items, n_features = task.points.shape
-    # Not the engine of the first rounds, whose learners are held otherwise; the results are the same.
-    tracker = MetricTracker(method=method_from_settings({"engine": "fullrank", **default_settings(n_features)})).start(n_features)
-    chooser = Chooser(n_items, random_share=WAYS[way], seed=seed)
-    found = []
+    # The engine of the first rounds stores its learners differently; the results are the same.
+    tracker = MetricTracker(method=method_from_settings({"engine": "fullrank", **default_settings(n_features)})).start(
+        n_features
+    )
+    chooser = Chooser(n_items, random_share=STRATEGIES[strategy], seed=seed)
+    result = []
     for n_answers in range(max(checkpoints) + 1):
-        view = Now(task.points, tracker._fitted.ocelad)
+        view = CurrentView(task.points, tracker._fitted.ocelad)
         if n_answers in checkpoints:
-            found.append(task.error(view.metric))
+            result.append(task.error(view.metric))
         choice = chooser.next(view)
         similar = bool(task.classes[choice.left] == task.classes[choice.right])
         chooser.note(choice.left, choice.right, "same" if similar else "different")
         tracker.learn_one(task.points[choice.left], task.points[choice.right], similar)
-    return found
+    return result
 
 
-def rows_of(found: Floats, checkpoints: tuple[int, ...]) -> list[dict[str, float | str]]:
-    """One row per task and number of answers; ``found`` is of shape (n_tasks, n_ways, n_seeds, n_checkpoints)."""
+def make_rows(results: Floats, checkpoints: tuple[int, ...]) -> list[dict[str, float | str]]:
+    """Return a row per task and number of answers.
+
+    ``results`` has the shape (n_tasks, n_strategies, n_seeds, n_checkpoints).
+    """
     rows: list[dict[str, float | str]] = []
-    for task, (random, active) in zip(TASKS, found, strict=True):
-        for place, n_answers in enumerate(checkpoints[1:], start=1):
-            difference = active[:, place] - random[:, place]
+    for task, (random, active) in zip(TASKS, results, strict=True):
+        for index, n_answers in enumerate(checkpoints[1:], start=1):
+            difference = active[:, index] - random[:, index]
             rows.append(
                 {
                     "task": task,
                     "answers": n_answers,
                     "none": float(random[:, 0].mean()),
-                    "random": float(random[:, place].mean()),
-                    "active": float(active[:, place].mean()),
+                    "random": float(random[:, index].mean()),
+                    "active": float(active[:, index].mean()),
                     "difference": float(difference.mean()),
                     "standard error": float(difference.std(ddof=1) / np.sqrt(len(difference))),
                     "better": int((difference < 0).sum()),
@@ -134,31 +140,31 @@ def rows_of(found: Floats, checkpoints: tuple[int, ...]) -> list[dict[str, float
     return rows
 
 
-def draw_errors(found: Floats, checkpoints: tuple[int, ...], path: Path) -> None:
-    """The mean error against the number of answers, one panel per task."""
+def draw_errors(results: Floats, checkpoints: tuple[int, ...], path: Path) -> None:
+    """Draw the mean error by the number of answers, one panel per task."""
     figure, panels = pyplot().subplots(1, len(TASKS), figsize=(10, 3.2), layout="constrained")
-    for panel, task, ways in zip(panels, TASKS, found, strict=True):
-        for way, values, colour in zip(WAYS, ways, PALETTE, strict=False):
+    for panel, task, by_strategy in zip(panels, TASKS, results, strict=True):
+        for strategy, values, color in zip(STRATEGIES, by_strategy, PALETTE, strict=False):
             mean, error = values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(values.shape[0])
-            panel.plot(checkpoints, mean, color=colour, label=way)
-            panel.fill_between(checkpoints, mean - error, mean + error, color=colour, alpha=0.2, linewidth=0)
-        panel.axhline(ways[0, :, 0].mean(), color=GREY, linestyle=":", label="Euclidean")
+            panel.plot(checkpoints, mean, color=color, label=strategy)
+            panel.fill_between(checkpoints, mean - error, mean + error, color=color, alpha=0.2, linewidth=0)
+        panel.axhline(by_strategy[0, :, 0].mean(), color=GREY, linestyle=":", label="Euclidean")
         panel.set(title=task, xlabel="answers", ylim=(0, None))
-    panels[0].set_ylabel("5-NN error, held out (%)")
+    panels[0].set_ylabel("held-out 5-NN error (%)")
     panels[0].legend(frameon=False)
-    save_picture(figure, path)
+    save_figure(figure, path)
 
 
 @click.command()
-@click.option("--seeds", default=40, show_default=True, type=click.IntRange(2), help="How many, from the first on.")
+@click.option("--seeds", default=40, show_default=True, type=click.IntRange(2), help="The number of seeds.")
 @click.option("--first", default=0, show_default=True, type=click.IntRange(0), help="The first seed.")
-@click.option("--quick", is_flag=True, help=f"Only up to {CLAIMED} answers, and no picture.")
+@click.option("--quick", is_flag=True, help=f"Stop after {REPORTED} answers, and save nothing.")
 @click.option("--picture", type=click.Path(path_type=Path), help="Draw the errors into this file.")
 def main(seeds: int, first: int, quick: bool, picture: Path | None) -> None:
-    """Measure both ways of asking on all tasks and print the table."""
+    """Measure both strategies on all tasks and print the table."""
     console = Console(width=120)
-    checkpoints = (0, 20, CLAIMED) if quick else (0, 5, 10, 15, 20, 30, CLAIMED, 60, 80, 100, 150, 200)
-    trials = [(task, way, first + seed) for task in TASKS for way in WAYS for seed in range(seeds)]
+    checkpoints = (0, 20, REPORTED) if quick else (0, 5, 10, 15, 20, 30, REPORTED, 60, 80, 100, 150, 200)
+    trials = [(task, strategy, first + seed) for task in TASKS for strategy in STRATEGIES for seed in range(seeds)]
     with Progress(console=console) as bar:
         job = bar.add_task("trials", total=len(trials))
         progress = partial(bar.update, job)
@@ -168,15 +174,15 @@ def main(seeds: int, first: int, quick: bool, picture: Path | None) -> None:
             backend="processes",
             progress=lambda done: progress(completed=done),
         )
-    found = np.array(answers).reshape(len(TASKS), len(WAYS), seeds, -1)
-    rows = rows_of(found, checkpoints)
-    shown = [row for row in rows if row["answers"] in (20, CLAIMED, 100, 200)]
-    show(console, f"Held-out {N_NEIGHBORS}-NN error in %, mean over {seeds} seeds", shown)
+    results = np.array(answers).reshape(len(TASKS), len(STRATEGIES), seeds, -1)
+    rows = make_rows(results, checkpoints)
+    printed = [row for row in rows if row["answers"] in (20, REPORTED, 100, 200)]
+    show(console, f"Held-out {N_NEIGHBORS}-NN error in %, mean over {seeds} seeds", printed)
     if not quick:
         settings = {"seeds": [first, first + seeds - 1], "tracker": default_settings(25)}
         console.print(f"Written to {save('choice', settings, rows)}")
     if picture is not None:
-        draw_errors(found, checkpoints, picture)
+        draw_errors(results, checkpoints, picture)
 
 
 if __name__ == "__main__":

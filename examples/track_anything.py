@@ -1,13 +1,13 @@
-"""OCELAD over anything: track a drifting mean and a drifting linear regression, with plain gradient descent.
+"""Use OCELAD with any learner: track a drifting mean and a drifting linear regression by gradient descent.
 
-No metric in sight: a learner is a class with ``play``, ``loss`` and ``update``. The drift rate changes by 100x
-between phases, so that every fixed step size is wrong in some phase. OCELAD, which is told nothing, is compared
-with the fixed step size that turns out best in hindsight.
+A learner is a class with ``play``, ``loss`` and ``update``; it need not learn a metric. The drift changes by a factor
+of 100 between phases, so that every fixed step size is wrong in some phase. OCELAD is compared with the fixed step
+size that is best in hindsight.
 
-The two problems below, their drifts and finest step sizes, are ones on which it wins; they were chosen on streams
-0 to 3, after trying others. ``--elsewhere`` shows how it fares around them, where it does not always win.
+The drifts and finest step sizes of the two problems were chosen on streams 0 to 3 so that OCELAD wins.
+``--variations`` shows other drifts and step sizes, with which it does not always win.
 
-    .venv/bin/python examples/track_anything.py [--elsewhere]
+    .venv/bin/python examples/track_anything.py [--variations]
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ LENGTHS = {"calm": 2000, "wild": 500}
 
 
 class Event(NamedTuple):
-    """An input and what was observed for it."""
+    """An input and the observed output."""
 
     x: np.ndarray
     y: float
 
 
 class GradientDescent:
-    """Least squares by gradient descent: loss (theta'x - y)^2, which has no bound."""
+    """Least squares by gradient descent, with the unbounded loss (theta'x - y)^2."""
 
     def __init__(self, theta: np.ndarray, step_size: float) -> None:
         self.theta = theta
@@ -51,7 +51,7 @@ class GradientDescent:
 
 
 class Problem(NamedTuple):
-    """A stream, and the step size of the finest scale."""
+    """A stream, and the step size of OCELAD's finest scale."""
 
     name: str
     n: int
@@ -59,7 +59,7 @@ class Problem(NamedTuple):
     finest_step: float
 
     def events(self, seed: int) -> Iterator[tuple[str, Event]]:
-        """The target walks at random, 100 times as fast in the wild phases as in the calm ones."""
+        """Yield the phase and the event of each round; the target is a random walk, 100 times faster in wild phases."""
         rng = np.random.default_rng(seed)
         target = rng.normal(size=self.n)
         for phase in PHASES:
@@ -70,7 +70,7 @@ class Problem(NamedTuple):
                 yield phase, Event(x, float(target @ x + NOISE * rng.normal()))
 
     def tracker(self) -> Ocelad[Event, np.ndarray]:
-        """OCELAD over one gradient descent per scale, each started from what the scale below it knew."""
+        """Return OCELAD with one gradient descent per scale, each started from the parameters of the scale below."""
         shortest = 4
 
         def make(scale, start):
@@ -82,12 +82,12 @@ class Problem(NamedTuple):
 
 MEAN = Problem("drifting mean", n=1, wild_drift=1.0, finest_step=0.35)
 REGRESSION = Problem("drifting regression", n=5, wild_drift=0.5, finest_step=0.05)
-# With the largest fixed step size that is tried.
+# The problems, each with the largest fixed step size to try.
 PROBLEMS = ((MEAN, 0.7), (REGRESSION, 0.1))
 
 
 def excess_losses(problem: Problem, seed: int, step_sizes: np.ndarray) -> tuple[dict, dict]:
-    """Mean loss above the noise, per kind of phase and in all: of OCELAD, and of each fixed step size."""
+    """Return the mean loss above the noise, by kind of phase and in total, of OCELAD and of each fixed step size."""
     tracker = problem.tracker()
     fixed = [GradientDescent(np.zeros(problem.n), step) for step in step_sizes]
     phases, ours, theirs = [], [], []
@@ -105,9 +105,11 @@ def excess_losses(problem: Problem, seed: int, step_sizes: np.ndarray) -> tuple[
     )
 
 
-def elsewhere(problem: Problem, step_sizes: np.ndarray, seeds: range = range(100, 102)) -> None:
-    """OCELAD's loss above the noise over that of the best fixed step size, at other drifts and finest steps."""
-    print(f"\n{problem.name}: OCELAD's loss above the noise / the best fixed step size's, {len(seeds)} streams")
+def print_variations(problem: Problem, step_sizes: np.ndarray, seeds: range = range(100, 102)) -> None:
+    """Print the ratio of OCELAD's loss to that of the best fixed step size for other drifts and finest steps."""
+    print(
+        f"\n{problem.name}: ratio of OCELAD's loss above the noise to the best fixed step size's, {len(seeds)} streams"
+    )
     factors = (0.7, 1.0, 1.4)
     print("drift x  " + "".join(f"finest step x {factor:g}".rjust(20) for factor in factors))
     for drift in (0.5, 1.0, 2.0):
@@ -140,8 +142,8 @@ def main(seeds: range = range(100, 110)) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--elsewhere"]:
+    if sys.argv[1:] == ["--variations"]:
         for problem, largest in PROBLEMS:
-            elsewhere(problem, np.geomspace(0.002, largest, 24))
+            print_variations(problem, np.geomspace(0.002, largest, 24))
     else:
         main()

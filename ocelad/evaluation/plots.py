@@ -1,4 +1,4 @@
-"""Pictures, and the one door to matplotlib, which is an extra."""
+"""Figures, and access to matplotlib, which is an optional dependency."""
 
 from __future__ import annotations
 
@@ -14,66 +14,67 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart too.
+# The palette of Okabe and Ito, which colour-blind readers can distinguish.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 GREY = "#777777"
 
 
 def pyplot() -> Any:
-    """``matplotlib.pyplot``, or a sentence that says how to get it."""
+    """Import ``matplotlib.pyplot``, or raise an ImportError that names the extra to install."""
     try:
         import matplotlib.pyplot
     except ImportError:
-        raise ImportError("pictures need matplotlib: pip install 'ocelad[plot]'") from None
+        raise ImportError("figures need matplotlib: pip install 'ocelad[plot]'") from None
     return matplotlib.pyplot
 
 
-def save(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a picture and let it go."""
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure to a file and close it."""
     figure.savefig(path, dpi=120)
     pyplot().close(figure)
 
 
-def history(rows: Sequence[Any], shares: Floats, experts: Sequence[str]) -> Any:
-    """How tracking went, over the pairs: right answers, drift, and the share of each expert.
+def plot_history(rows: Sequence[Any], shares: Floats, experts: Sequence[str]) -> Any:
+    """Plot the course of tracking over the pairs: accuracy, drift, and the weight of each expert.
 
     Parameters
     ----------
     rows : sequence of Summary
     shares : array of shape (n_rows, n_experts)
+        The normalised weights of the experts.
     experts : sequence of str
-        The name of each; of scales, their interval length.
+        The names of the experts; for scales their interval lengths.
     """
     figure, (top, middle, bottom) = pyplot().subplots(
         3, 1, figsize=(9, 8.4), sharex=True, height_ratios=[1.6, 1, 1.8], layout="constrained"
     )
     ends = [row.round for row in rows]
-    _steps(top, ends, [100 * row.accuracy for row in rows], PALETTE[0])
-    top.set_ylabel("right answers (%)")
+    _draw_steps(top, ends, [100 * row.accuracy for row in rows], PALETTE[0])
+    top.set_ylabel("accuracy (%)")
     top.set_ylim(top=min(top.get_ylim()[1], 100.5))
-    top.set_title("Each pair judged before it was learned from", loc="left", fontsize=10)
-    _steps(middle, ends, [row.drift for row in rows], PALETTE[1])
+    top.set_title("Each pair predicted before it was learned", loc="left", fontsize=10)
+    _draw_steps(middle, ends, [row.drift for row in rows], PALETTE[1])
     middle.set_ylabel("drift per 1000 pairs")
     middle.set_ylim(bottom=0)
-    draw_shares(bottom, ends, shares, experts, "expert")
+    draw_stacked_weights(bottom, ends, shares, experts, "expert")
     bottom.set_xlabel("pairs")
     for ax in (top, middle, bottom):
         _tidy(ax, ends[-1])
     return figure
 
 
-def weights(rows: Sequence[Any], shares: Floats, experts: Sequence[str]) -> Any:
-    """The share of each expert over the pairs."""
+def plot_weights(rows: Sequence[Any], shares: Floats, experts: Sequence[str]) -> Any:
+    """Plot the normalised weight of each expert over the pairs."""
     figure, ax = pyplot().subplots(figsize=(9, 4.2), layout="constrained")
     ends = [row.round for row in rows]
-    draw_shares(ax, ends, shares, experts, "expert")
+    draw_stacked_weights(ax, ends, shares, experts, "expert")
     ax.set_xlabel("pairs")
     _tidy(ax, ends[-1])
     return figure
 
 
-def spectrum(eigenvalues: Floats) -> Any:
-    """The eigenvalues of a metric, the largest first."""
+def plot_spectrum(eigenvalues: Floats) -> Any:
+    """Plot the eigenvalues of a metric in decreasing order."""
     figure, ax = pyplot().subplots(figsize=(7, 4), layout="constrained")
     ax.bar(np.arange(1, len(eigenvalues) + 1), eigenvalues, color=PALETTE[0], width=0.8)
     ax.set_xlabel("direction")
@@ -83,8 +84,8 @@ def spectrum(eigenvalues: Floats) -> Any:
     return figure
 
 
-def features(names: Sequence[str], values: Sequence[float]) -> Any:
-    """The weight of each feature, the heaviest at the top."""
+def plot_feature_weights(names: Sequence[str], values: Sequence[float]) -> Any:
+    """Plot the weight of each feature, the largest at the top."""
     figure, ax = pyplot().subplots(figsize=(7, 1 + 0.24 * len(names)), layout="constrained")
     ax.barh(range(len(names)), values, color=PALETTE[0], height=0.7)
     ax.set_yticks(range(len(names)), [name if len(name) <= 40 else f"{name[:19]}…{name[-20:]}" for name in names])
@@ -94,16 +95,16 @@ def features(names: Sequence[str], values: Sequence[float]) -> Any:
     return figure
 
 
-def embedding(points: Floats, labels: Any = None, title: str | None = None) -> Any:
-    """Points in the plane in which they are spread most, coloured by their labels."""
+def plot_embedding(points: Floats, labels: Any = None, title: str | None = None) -> Any:
+    """Plot points on their first two principal axes, coloured by their labels."""
     figure, ax = pyplot().subplots(figsize=(7.5, 6), layout="constrained")
     plane = principal_plane(points)
     size = float(np.clip(12000 / len(plane), 4, 40))
     if labels is None:
         ax.scatter(plane[:, 0], plane[:, 1], s=size, color=PALETTE[0], alpha=0.7, linewidths=0)
     elif (numbers := _as_numbers(labels)) is not None and len(np.unique(numbers)) > len(PALETTE):
-        shaded = ax.scatter(plane[:, 0], plane[:, 1], s=size, c=numbers, cmap="viridis", alpha=0.8, linewidths=0)
-        figure.colorbar(shaded, ax=ax, label=title)
+        scatter = ax.scatter(plane[:, 0], plane[:, 1], s=size, c=numbers, cmap="viridis", alpha=0.8, linewidths=0)
+        figure.colorbar(scatter, ax=ax, label=title)
     else:
         _draw_classes(ax, plane, np.asarray(labels), size, title)
     ax.set_xlabel("first principal axis under the learned distance")
@@ -113,12 +114,12 @@ def embedding(points: Floats, labels: Any = None, title: str | None = None) -> A
     return figure
 
 
-def reliability(bins: Sequence[Any]) -> Any:
-    """How often pairs are the same against how often they were predicted to be; on the diagonal, as often.
+def plot_reliability(bins: Sequence[Any]) -> Any:
+    """Plot the observed share of similar pairs against the predicted probability, with the diagonal.
 
     Parameters
     ----------
-    bins : sequence of Bin
+    bins : sequence of CalibrationBin
     """
     figure, ax = pyplot().subplots(figsize=(5.5, 5.5), layout="constrained")
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
@@ -131,7 +132,7 @@ def reliability(bins: Sequence[Any]) -> Any:
 
 
 def _as_numbers(labels: Any) -> Floats | None:
-    """The labels as numbers, if all of them are."""
+    """Return the labels as numbers, or None if a label is not a number."""
     try:
         return np.array([float(label) for label in labels])
     except ValueError:
@@ -139,20 +140,20 @@ def _as_numbers(labels: Any) -> Floats | None:
 
 
 def _draw_classes(ax: Axes, plane: Floats, labels: Any, size: float, title: str | None) -> None:
-    """A colour for each of the largest classes, grey for the others."""
+    """Draw the largest classes in different colours, and all others in grey."""
     x, y = plane.T
     names, counts = np.unique(labels, return_counts=True)
-    shown = sorted(names[np.argsort(-counts, kind="stable")][: len(PALETTE) - 1], key=lambda name: (len(name), name))
-    others = plane[~np.isin(labels, shown)]
+    largest = sorted(names[np.argsort(-counts, kind="stable")][: len(PALETTE) - 1], key=lambda name: (len(name), name))
+    others = plane[~np.isin(labels, largest)]
     if len(others):
         ax.scatter(others[:, 0], others[:, 1], s=size, color=GREY, alpha=0.7, linewidths=0, label="others")
-    for name, color in zip(shown, PALETTE, strict=False):
+    for name, color in zip(largest, PALETTE, strict=False):
         ax.scatter(x[labels == name], y[labels == name], s=size, color=color, alpha=0.7, linewidths=0, label=str(name))
     ax.legend(title=title, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), markerscale=1.5)
 
 
 def principal_plane(points: Floats) -> Floats:
-    """The points along the two axes of their largest spread; zeros where there are fewer axes.
+    """Project points on their first two principal axes; zeros for missing axes.
 
     >>> principal_plane(np.array([[0.0, 0.0], [0.0, 2.0], [0.0, 4.0]])).round(6) + 0.0
     array([[ 2.,  0.],
@@ -167,10 +168,10 @@ def principal_plane(points: Floats) -> Floats:
     return plane
 
 
-def draw_shares(
+def draw_stacked_weights(
     ax: Axes, ends: Sequence[int], shares: Floats, names: Sequence[Any], title: str = "interval length"
 ) -> None:
-    """The shares of scales, or of others that have names, one upon the other; each row of them holds up to its end."""
+    """Draw normalised weights as stacked areas; each row of them is drawn at its end."""
     used = np.flatnonzero(shares.any(axis=0))
     colors = pyplot().colormaps["viridis"](np.linspace(0, 0.95, len(used)))
     ax.stackplot(
@@ -180,7 +181,7 @@ def draw_shares(
         labels=[str(names[int(j)]) for j in used],
     )
     ax.set_ylim(0, 1)
-    ax.set_ylabel("share of each")
+    ax.set_ylabel("normalised weight")
     ax.legend(
         title=title,
         frameon=False,
@@ -193,7 +194,7 @@ def draw_shares(
     )
 
 
-def _steps(ax: Axes, ends: Sequence[int], values: Sequence[float], color: str) -> None:
+def _draw_steps(ax: Axes, ends: Sequence[int], values: Sequence[float], color: str) -> None:
     ax.stairs(values, [0, *ends], baseline=None, color=color, linewidth=1.6)
 
 

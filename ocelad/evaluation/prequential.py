@@ -1,4 +1,4 @@
-"""How good a metric is: k-NN error and clustering, by test-then-train along a stream."""
+"""Prequential evaluation: each tracker is scored on a stream before it learns from the next pair."""
 
 from __future__ import annotations
 
@@ -10,29 +10,16 @@ import numpy as np
 from ocelad._typing import Floats
 from ocelad._validation import check_integer
 from ocelad.ensemble.learner import Learner
-from ocelad.evaluation.scores import clustering_nmi, knn_error, knn_error_and_nmi, knn_error_by_closeness, pair_auc
-from ocelad.evaluation.streams import Moment
+from ocelad.evaluation.scores import knn_error_and_nmi
+from ocelad.evaluation.streams import StreamStep
 from ocelad.metric import Metric
 from ocelad.pairs import Event
 
-__all__ = [
-    "Alone",
-    "Embedding",
-    "Frozen",
-    "Row",
-    "Tracker",
-    "clustering_nmi",
-    "embedded",
-    "knn_error",
-    "knn_error_and_nmi",
-    "knn_error_by_closeness",
-    "pair_auc",
-    "prequential",
-]
+__all__ = ["Embedder", "FixedMetric", "ScoreRow", "SingleLearner", "Tracker", "embed_points", "prequential_scores"]
 
 
-class Embedding(Protocol):
-    """What puts points in places: a ``Metric``, and anything else that does."""
+class Embedder(Protocol):
+    """A map of points into a Euclidean space, such as a ``Metric``."""
 
     @property
     def rank(self) -> int: ...
@@ -40,56 +27,63 @@ class Embedding(Protocol):
     def embed(self, points: Any) -> Floats: ...
 
 
-def embedded(embedding: Embedding, points: Floats) -> Floats:
-    """Where a metric sees the points, along whatever directions; one that has shrunk to nothing sees all in one place.
+def embed_points(embedder: Embedder, points: Floats) -> Floats:
+    """Embed points so that Euclidean distances are those of the metric. A metric of rank 0 maps all points to 0.
 
-    >>> embedded(Metric([[0.0, 0.0], [0.0, 0.0]]), np.ones((3, 2)))
+    >>> embed_points(Metric([[0.0, 0.0], [0.0, 0.0]]), np.ones((3, 2)))
     array([[0.],
            [0.],
            [0.]])
     """
-    if isinstance(embedding, Metric):
-        places = embedding.coordinates(points)
-        return places if places.shape[1] else np.zeros((len(points), 1))
-    return embedding.embed(points) if embedding.rank else np.zeros((len(points), 1))
+    if isinstance(embedder, Metric):
+        coordinates = embedder.embed_unordered(points)
+        return coordinates if coordinates.shape[1] else np.zeros((len(points), 1))
+    return embedder.embed(points) if embedder.rank else np.zeros((len(points), 1))
 
 
 class Tracker(Protocol):
-    """What can be followed along a stream: ``Ocelad``, and anything else that plays metrics."""
+    """A learner of a metric that can be followed along a stream, such as ``Ocelad``."""
 
-    def play(self) -> Metric: ...
+    def play(self) -> Metric:
+        """Return the current metric."""
+        ...
 
-    def step(self, event: Event) -> object: ...
+    def step(self, event: Event) -> object:
+        """Learn from an event."""
+        ...
 
 
-class Alone:
-    """A single learner of a metric as a tracker."""
+class SingleLearner:
+    """A tracker that consists of one learner."""
 
     def __init__(self, learner: Learner[Event, Metric]) -> None:
         self._learner = learner
 
     def play(self) -> Metric:
+        """Return the metric of the learner."""
         return self._learner.play()
 
     def step(self, event: Event) -> None:
+        """Update the learner."""
         self._learner.update(event)
 
 
-class Frozen:
-    """A metric that never changes as a tracker."""
+class FixedMetric:
+    """A tracker that always returns the same metric."""
 
     def __init__(self, metric: Metric) -> None:
         self._metric = metric
 
     def play(self) -> Metric:
+        """Return the metric."""
         return self._metric
 
     def step(self, event: Event) -> None:
-        pass
+        """Ignore the event."""
 
 
-class Row(NamedTuple):
-    """How good one method was at one round, before it learned from that round's pair."""
+class ScoreRow(NamedTuple):
+    """The scores of one tracker at one round, before it learned from the pair of that round."""
 
     round: int
     phase: str
@@ -98,36 +92,36 @@ class Row(NamedTuple):
     nmi: float
 
 
-def prequential(
-    moments: Iterable[Moment], trackers: Mapping[str, Tracker], *, every: int = 100, n_points: int = 600
-) -> Iterator[tuple[Moment, list[Row]]]:
-    """Follow a stream: every so many rounds each tracker is judged by what it played, then learns from the pair.
+def prequential_scores(
+    stream: Iterable[StreamStep], trackers: Mapping[str, Tracker], *, every: int = 100, n_points: int = 600
+) -> Iterator[tuple[StreamStep, list[ScoreRow]]]:
+    """Run trackers along a stream, and score each of them at regular intervals before it learns from the pair.
 
     Parameters
     ----------
-    moments : iterable of Moment
+    stream : iterable of StreamStep
         Such as ``DriftingClusters()``.
     trackers : mapping from name to Tracker
     every : int
-        How many rounds lie between two evaluations.
+        The number of rounds between two evaluations.
     n_points : int
-        How many of the stream's points are embedded for an evaluation.
+        The number of points of the stream that are embedded for an evaluation.
 
     Yields
     ------
-    (Moment, list of Row)
-        For every round; the rows are empty between evaluations.
+    (StreamStep, list of ScoreRow)
+        For every round; the list is empty between evaluations.
     """
     check_integer(every, "every", at_least=1)
     check_integer(n_points, "n_points", at_least=2)
-    for moment in moments:
+    for step in stream:
         rows = []
-        if moment.round % every == 0:
-            points, labels = moment.points(slice(n_points)), moment.labels[:n_points]
+        if step.round % every == 0:
+            points, labels = step.points(slice(n_points)), step.labels[:n_points]
             for name, tracker in trackers.items():
-                scores = knn_error_and_nmi(embedded(tracker.play(), points), labels)
-                rows.append(Row(moment.round, moment.phase.name, name, *scores))
-        event = moment.event()
+                scores = knn_error_and_nmi(embed_points(tracker.play(), points), labels)
+                rows.append(ScoreRow(step.round, step.phase.name, name, *scores))
+        event = step.event()
         for tracker in trackers.values():
             tracker.step(event)
-        yield moment, rows
+        yield step, rows

@@ -1,16 +1,16 @@
-"""Regret on every interval: how much more a run lost than a comparator, wherever one looks.
+"""Regret on every interval: the loss of a run minus the loss of a comparator.
 
-Theorem 1 bounds the dynamic regret of OCELAD on every interval at once, so the interval that counts is the
-worst one. For every length all intervals are compared, by running sums.
+Theorem 1 bounds the dynamic regret of OCELAD on all intervals at once, so the worst interval of each length counts. It
+is found exactly: cumulative sums give the regret of all intervals.
 
 Examples
 --------
 >>> import numpy as np
 >>> from ocelad.evaluation import regret
 >>> run = regret.Regret(losses=[1.0, 3.0, 0.0, 2.0], comparator_losses=[0.0, 1.0, 1.0, 2.0])
->>> run.on(1, 2), run.on(2, 4)
+>>> run.on_interval(1, 2), run.on_interval(2, 4)
 (3.0, 1.0)
->>> worst = run.worst()
+>>> worst = run.worst_intervals()
 >>> worst.length, worst.regret, worst.first
 (array([1, 2, 3, 4]), array([2., 3., 2., 2.]), array([2, 1, 1, 1]))
 """
@@ -42,31 +42,35 @@ CoPlay = TypeVar("CoPlay", covariant=True)
 
 
 class Player(Protocol[ContraEvent, CoPlay]):
-    """What plays before each event and then learns from it, such as ``Ocelad``."""
+    """An online learner that plays before each event and then learns from it, such as ``Ocelad``."""
 
-    def play(self) -> CoPlay: ...
+    def play(self) -> CoPlay:
+        """Return the current play."""
+        ...
 
-    def step(self, event: ContraEvent, /) -> object: ...
+    def step(self, event: ContraEvent, /) -> object:
+        """Learn from an event."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
-class Worst:
-    """For each length of interval, the one with the largest regret; arrays of the same length.
+class WorstIntervals:
+    """The interval with the largest regret, for each interval length; arrays of equal length.
 
     Attributes
     ----------
     length : array of int
         1, 2, ..., T.
     regret : array
-        The largest regret of any interval of this length.
+        The largest regret of all intervals of this length.
     first, last : array of int
         The first and last round of that interval.
     path_length : array
-        How far the comparator moved in it.
+        The path length of the comparator on that interval.
     bound : array
-        Theorem 1's bound on it.
+        The bound of Theorem 1 on that interval.
     ratio : array
-        The largest ratio of regret to bound of any interval of this length, which need not be the same one.
+        The largest ratio of regret to bound of all intervals of this length, possibly on another interval.
     """
 
     length: np.ndarray
@@ -84,12 +88,12 @@ class Regret:
     Parameters
     ----------
     losses : array-like of shape (n_rounds,)
-        What was lost in each round by what was played, ``f_t(played)``.
+        The losses of the plays, ``f_t(theta_t)``.
     comparator_losses : array-like of shape (n_rounds,) or (n_rounds, n_candidates)
-        One dimension: what the comparator sequence lost; the regret is dynamic. Two dimensions: what each of
-        some fixed candidates lost; the regret is static, against the best candidate of each interval.
+        One dimension: the losses of a comparator sequence, for dynamic regret. Two dimensions: the losses of fixed
+        candidates, for static regret against the best candidate of each interval.
     movements : array-like of shape (n_rounds - 1,), optional
-        How far the comparator moved after each round but the last. Default: not at all.
+        The distances between consecutive comparators. Default: 0.
     """
 
     def __init__(self, losses: Any, comparator_losses: Any, movements: Any = None) -> None:
@@ -98,18 +102,18 @@ class Regret:
         T = len(self.losses)
         if len(self.comparator_losses) != T:
             raise ValueError(
-                f"losses has {T} rounds and comparator_losses {len(self.comparator_losses)}; accepted: as many"
+                f"losses has {T} rounds and comparator_losses has {len(self.comparator_losses)}; accepted: equally many"
             )
         if movements is None or (T == 1 and np.size(movements) == 0):
             movements = np.zeros(T - 1)
         else:
             movements = check_array(movements, "movements", 1, shapes={1: f"{T - 1} distances"})
         if len(movements) != T - 1 or (movements < 0).any():
-            raise ValueError(f"movements must be {T - 1} distances, one between each two rounds, none below 0")
+            raise ValueError(f"movements must be {T - 1} distances of at least 0, one between each two rounds")
         self.movements: Floats = movements
 
     @classmethod
-    def of_run(
+    def from_run(
         cls,
         player: Player[AnyEvent, Play],
         events: Iterable[AnyEvent],
@@ -117,7 +121,7 @@ class Regret:
         loss: Callable[[Play, AnyEvent], float],
         distance: Callable[[Play, Play], float] | None = None,
     ) -> Regret:
-        """Dynamic regret of a player on events, against one comparator per event.
+        """Compute the dynamic regret of a player on events, against one comparator per event.
 
         Parameters
         ----------
@@ -125,97 +129,97 @@ class Regret:
             Such as ``Ocelad``; it is stepped through the events.
         events : iterable
         comparators : iterable of plays
-            What would have been played in each round, such as the truth.
+            The comparator of each round, such as the true metric.
         loss : callable (play, event) -> float
             For metrics: ``margin_loss("hinge")``.
         distance : callable (play, play) -> float, optional
-            How far two comparators are apart; default: the Frobenius norm of their difference.
+            The distance of two comparators. Default: the Frobenius norm of their difference.
         """
         events, comparators = list(events), list(comparators)
         if len(events) != len(comparators):
-            raise ValueError(f"there are {len(events)} events and {len(comparators)} comparators; accepted: as many")
-        between = distance or frobenius_distance
-        played, compared, movements = [], [], []
-        last: Play | None = None
+            raise ValueError(f"got {len(events)} events and {len(comparators)} comparators; accepted: equally many")
+        distance = distance or frobenius_distance
+        losses, comparator_losses, movements = [], [], []
+        previous: Play | None = None
         for event, comparator in zip(events, comparators, strict=True):
-            played.append(loss(player.play(), event))
-            compared.append(loss(comparator, event))
-            if last is not None:
-                movements.append(between(last, comparator))
+            losses.append(loss(player.play(), event))
+            comparator_losses.append(loss(comparator, event))
+            if previous is not None:
+                movements.append(distance(previous, comparator))
             player.step(event)
-            last = comparator
-        return cls(np.array(played), np.array(compared), np.array(movements))
+            previous = comparator
+        return cls(np.array(losses), np.array(comparator_losses), np.array(movements))
 
     @property
     def n_rounds(self) -> int:
-        """How many rounds were played."""
+        """The number of rounds."""
         return len(self.losses)
 
-    def on(self, first: int, last: int) -> float:
-        """The regret on the interval of rounds first .. last, both included, counted from 1."""
+    def on_interval(self, first: int, last: int) -> float:
+        """Return the regret on the rounds first, ..., last, counted from 1."""
         rounds = self._rounds(first, last)
-        lost = self.losses[rounds, None] - self.comparator_losses.reshape(self.n_rounds, -1)[rounds]
-        return float(lost.sum(axis=0).max())
+        differences = self.losses[rounds, None] - self.comparator_losses.reshape(self.n_rounds, -1)[rounds]
+        return float(differences.sum(axis=0).max())
 
     def path_length(self, first: int, last: int) -> float:
-        """gamma: how far the comparator moved within the interval."""
+        """Return gamma, the path length of the comparator on the interval."""
         self._rounds(first, last)
         return float(self.movements[first - 1 : last - 1].sum())
 
-    def worst(self, learner_constant: float = 0.0) -> Worst:
-        """The worst interval of each length: all are compared, none is sampled.
+    def worst_intervals(self, learner_constant: float = 0.0) -> WorstIntervals:
+        """Find the interval with the largest regret for each interval length, among all intervals.
 
         Parameters
         ----------
         learner_constant : float
-            C of Theorem 1, the constant of the learners' own regret bound. With 0 only the second term of the
-            bound counts, so that a ratio below 1 says that the theorem's bound holds whatever C is.
+            The constant C of Theorem 1 in the regret bound of the learners. With 0 the bound has only its second term;
+            a ratio below 1 then shows that the bound holds for every C.
         """
         C = check_number(learner_constant, "learner_constant", at_least=0)
         T = self.n_rounds
-        # Against every candidate; the regret against the best of them is the largest.
-        lost = _running_sum(self.losses[:, None] - self.comparator_losses.reshape(T, -1))
-        moved = _running_sum(np.append(self.movements, 0.0))
+        # One column per candidate; the regret against the best candidate is the largest.
+        differences = _cumulative_sum(self.losses[:, None] - self.comparator_losses.reshape(T, -1))
+        movements = _cumulative_sum(np.append(self.movements, 0.0))
         rounds = np.arange(1, T + 1)
         columns: dict[str, Any] = {name: np.empty(T) for name in ("regret", "path_length", "bound", "ratio")}
         starts = np.empty(T, dtype=np.int64)
         for length in range(1, T + 1):
-            regrets = (lost[length:] - lost[:-length]).max(axis=1)
-            paths = moved[length - 1 : T] - moved[: T - length + 1]
-            bounds = bound(rounds[: T - length + 1], rounds[length - 1 :], paths, C)
+            regrets = (differences[length:] - differences[:-length]).max(axis=1)
+            paths = movements[length - 1 : T] - movements[: T - length + 1]
+            bounds = regret_bound(rounds[: T - length + 1], rounds[length - 1 :], paths, C)
             at = int(regrets.argmax())
             starts[length - 1] = at + 1
             columns["regret"][length - 1] = regrets[at]
             columns["path_length"][length - 1] = paths[at]
             columns["bound"][length - 1] = bounds[at]
             columns["ratio"][length - 1] = (regrets / bounds).max()
-        return Worst(length=rounds, first=starts, last=starts + rounds - 1, **columns)
+        return WorstIntervals(length=rounds, first=starts, last=starts + rounds - 1, **columns)
 
     def _rounds(self, first: int, last: int) -> slice:
         first, last = check_integer(first, "first", at_least=1), check_integer(last, "last", at_least=1)
         if not first <= last <= self.n_rounds:
-            raise ValueError(f"no interval {first} .. {last} in a run of {self.n_rounds} rounds")
+            raise ValueError(f"the interval {first} .. {last} is not in the rounds 1 .. {self.n_rounds}")
         return slice(first - 1, last)
 
 
-def bound(first: Any, last: Any, path_length: Any = 0.0, learner_constant: float = 0.0) -> Any:
-    """Theorem 1's bound ``8 C (1 + gamma) sqrt(|I|) + 40 log(s + 1) sqrt(|I|)`` on I = [q, s], or on arrays of them.
+def regret_bound(first: Any, last: Any, path_length: Any = 0.0, learner_constant: float = 0.0) -> Any:
+    """The bound of Theorem 1, ``8 C (1 + gamma) sqrt(|I|) + 40 log(s + 1) sqrt(|I|)``, on intervals I = [q, s].
 
-    >>> round(float(bound(1, 100)), 1)
+    >>> round(float(regret_bound(1, 100)), 1)
     1846.0
     """
     first, last, path_length = np.asarray(first), np.asarray(last), np.asarray(path_length)
     if (first < 1).any() or (last < first).any():
-        raise ValueError("an interval must go from a round of at least 1 to one that is not earlier")
+        raise ValueError("an interval must begin at a round of at least 1, and must not end before it begins")
     root = np.sqrt(last - first + 1)
     return 8 * learner_constant * (1 + path_length) * root + 40 * np.log(last + 1.0) * root
 
 
 def margin_loss(name: str) -> Callable[[Metric, Event | Pair], float]:
-    """What a metric loses on an event by the loss of this name: "hinge", "squared_hinge" or "logistic".
+    """Return the loss function of a metric on an event: "hinge", "squared_hinge" or "logistic".
 
-    Without the regulariser ``rho r(M)``, which equation (3) counts into f_t: what is compared is how well pairs
-    are told apart.
+    It leaves out the regulariser ``rho r(M)``, which is part of f_t in equation (3), and measures only the
+    classification of pairs.
 
     >>> from ocelad import Metric, Pair
     >>> margin_loss("hinge")(Metric([[1.0]], threshold=1.0), Pair([2.0], [0.0], similar=True))
@@ -231,28 +235,28 @@ def margin_loss(name: str) -> Callable[[Metric, Event | Pair], float]:
 
 
 def frobenius_distance(one: Any, other: Any) -> float:
-    """``||M - N||_F`` of two metrics, or the Euclidean norm of the difference of two arrays or numbers."""
+    """Return ``||M - N||_F`` of two metrics, or the Euclidean norm of the difference of two arrays or numbers."""
     one, other = (play.matrix if isinstance(play, Metric) else np.asarray(play) for play in (one, other))
     if one.shape != other.shape:
-        raise ValueError(f"one has shape {one.shape}, the other {other.shape}; accepted: plays of one shape")
+        raise ValueError(f"the plays have the shapes {one.shape} and {other.shape}; accepted: equal shapes")
     return float(np.linalg.norm(one - other))
 
 
-def plot(worst: Worst | Regret, ax: Axes | None = None) -> Axes:
-    """Worst regret against interval length, with the bound on that very interval, on logarithmic axes."""
+def plot_worst_intervals(worst: WorstIntervals | Regret, ax: Axes | None = None) -> Axes:
+    """Plot the worst regret and its bound against the interval length, on logarithmic axes."""
     if isinstance(worst, Regret):
-        worst = worst.worst()
+        worst = worst.worst_intervals()
     if ax is None:
         _, ax = pyplot().subplots(figsize=(6.5, 4.2), layout="constrained")
-    shown = worst.regret > 0  # a logarithm has no place for the rest
-    if not shown.any():
+    positive = worst.regret > 0  # others have no logarithm
+    if not positive.any():
         ax.text(0.5, 0.5, "no interval has a positive regret", ha="center", transform=ax.transAxes)
     lines = (
         ("worst interval", worst.regret, "#0072B2", "-"),
-        ("Theorem 1's bound on it", worst.bound, "#555555", "--"),
+        ("bound of Theorem 1", worst.bound, "#555555", "--"),
     )
     for name, values, color, style in lines:
-        ax.loglog(worst.length[shown], values[shown], color=color, linewidth=2, linestyle=style, label=name)
+        ax.loglog(worst.length[positive], values[positive], color=color, linewidth=2, linestyle=style, label=name)
     ax.legend(frameon=False, loc="upper left")
     ax.set_xlabel("interval length (rounds)")
     ax.set_ylabel("regret")
@@ -261,6 +265,6 @@ def plot(worst: Worst | Regret, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _running_sum(values: Floats) -> Floats:
-    """Sums of the first 0, 1, 2, ... rows."""
+def _cumulative_sum(values: Floats) -> Floats:
+    """Return the sums of the first 0, 1, 2, ... rows."""
     return np.concatenate([np.zeros((1, *values.shape[1:])), np.cumsum(values, axis=0)])

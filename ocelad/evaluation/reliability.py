@@ -1,4 +1,4 @@
-"""How well probabilities of "same" agree with the answers."""
+"""Calibration of the predicted probabilities that pairs are similar."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ocelad.evaluation.scores import pair_auc
 N_BINS = 10
 
 
-class Bin(NamedTuple):
-    """Pairs whose probabilities are near each other.
+class CalibrationBin(NamedTuple):
+    """Pairs with nearly equal predicted probabilities.
 
     Attributes
     ----------
     predicted : float
-        The mean of their probabilities of "same".
+        The mean predicted probability of "same".
     observed : float
-        The share of them that are the same.
+        The share of similar pairs.
     pairs : int
-        How many they are.
+        The number of pairs.
     """
 
     predicted: float
@@ -33,50 +33,51 @@ class Bin(NamedTuple):
 
 
 class Reliability(NamedTuple):
-    """What probabilities are worth.
+    """Scores of predicted probabilities.
 
     Attributes
     ----------
     roc_auc : float
-        The probability that a pair that is the same has the larger one of two probabilities; NaN where all are the
-        same, or none. 0.5 is chance.
+        The area under the ROC curve: the probability that a similar pair has a larger predicted probability than a
+        dissimilar pair. 0.5 is chance; NaN if all pairs have the same label.
     log_loss : float
-        The mean of minus the logarithm of the probability of what came; log 2 = 0.693 is what "one half" always gets.
+        The mean negative logarithm of the predicted probability of the true label. The constant prediction 1/2 gets
+        log 2 = 0.693.
     brier_score : float
-        The mean squared error of the probabilities; 0.25 is what "one half" always gets.
+        The mean squared error of the probabilities. The constant prediction 1/2 gets 0.25.
     calibration_error : float
-        The expected calibration error: the mean, over the pairs, of how far the predicted share of their bin is from
-        the observed one. 0 is perfect; with few pairs chance alone makes it larger.
-    bins : tuple of Bin
-        From the least probable to the most.
+        The expected calibration error: the mean over the pairs of the absolute difference between the predicted and the
+        observed share of their bin. 0 is perfect. With few pairs it is larger by chance.
+    bins : tuple of CalibrationBin
+        In increasing order of the predicted probability.
     """
 
     roc_auc: float
     log_loss: float
     brier_score: float
     calibration_error: float
-    bins: tuple[Bin, ...]
+    bins: tuple[CalibrationBin, ...]
 
 
 def reliability(log_odds: Any, y: Any) -> Reliability:
-    """How well the log odds of "same" agree with the answers.
+    """Compare predicted log odds of "same" with labels.
 
     Parameters
     ----------
     log_odds : array-like of shape (n_pairs,)
-        Of "same"; see ``MetricTracker.log_odds``. (The logarithm of a probability that was rounded to 0 says nothing.)
+        The log odds of "same"; see ``MetricTracker.log_odds``. Log odds, unlike probabilities, do not round to 0 or 1.
     y : array-like of shape (n_pairs,)
         +1 (or True) for similar, -1 (or False) for dissimilar.
 
     Returns
     -------
     Reliability
-        With at most 10 bins of about as many pairs each; equal probabilities are in one bin.
+        With at most 10 bins of about equally many pairs. Equal probabilities are in the same bin.
 
     Examples
     --------
-    >>> reliability([-30.0, -30.0, 0.0, 0.0], [-1, -1, 1, -1]).bins
-    (Bin(predicted=9.357622968839299e-14, observed=0.0, pairs=2), Bin(predicted=0.5, observed=0.5, pairs=2))
+    >>> reliability([-30.0, -30.0, 0.0, 0.0], [-1, -1, 1, -1]).bins[1]
+    CalibrationBin(predicted=0.5, observed=0.5, pairs=2)
     """
     odds = check_array(log_odds, "log_odds", 1, shapes={1: "numbers of shape (n_pairs,)"})
     labels = check_labels(y, "y", len(odds))
@@ -86,7 +87,7 @@ def reliability(log_odds: Any, y: Any) -> Reliability:
     last = ascending[(np.arange(1, N_BINS + 1) * len(odds) + N_BINS - 1) // N_BINS - 1]
     ends = np.unique(ascending.searchsorted(last, "right"))
     bins = tuple(
-        Bin(float(ascending[first:end].mean()), float(same_ascending[first:end].mean()), int(end - first))
+        CalibrationBin(float(ascending[first:end].mean()), float(same_ascending[first:end].mean()), int(end - first))
         for first, end in pairwise([0, *ends.tolist()])
     )
     return Reliability(

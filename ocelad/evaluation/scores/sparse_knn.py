@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ocelad._compile import compiled
+from ocelad._compile import jit
 from ocelad._typing import Floats
 from ocelad._validation import check_sparse, is_sparse
 from ocelad.evaluation.scores.kernels.distance_blocks import Ints
@@ -61,7 +61,7 @@ def _arrays(rows: Any) -> tuple[Ints, Ints, Floats]:
     return rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data
 
 
-@compiled
+@jit
 def _nearest(
     row_ends: Ints,
     row_features: Ints,

@@ -1,6 +1,6 @@
-"""Drifting streams of pairs, seeded, and product reviews to draw pairs from."""
+"""Seeded streams of pairs: drifting clusters, sparse documents, product reviews; random pairs of labelled points."""
 
-from ocelad.evaluation.streams.drifting_clusters import PAPER_PHASES, DriftingClusters, Moment, Phase
+from ocelad.evaluation.streams.drifting_clusters import PAPER_PHASES, DriftingClusters, Phase, StreamStep
 from ocelad.evaluation.streams.pair_sampling import draw_pairs
 from ocelad.evaluation.streams.reviews import Reviews, download_reviews, load_reviews
 from ocelad.evaluation.streams.scenarios import SCENARIOS, Scenario
@@ -10,10 +10,10 @@ __all__ = [
     "PAPER_PHASES",
     "SCENARIOS",
     "DriftingClusters",
-    "Moment",
     "Phase",
     "Reviews",
     "Scenario",
+    "StreamStep",
     "SwitchingWords",
     "download_reviews",
     "draw_pairs",

@@ -1,4 +1,4 @@
-"""Named streams for comparisons of methods: each shows another kind of change."""
+"""Named scenarios for the comparison of methods, each with another kind of change."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from ocelad.evaluation.streams.drifting_clusters import PAPER_PHASES, DriftingCl
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What is drawn, but for the seed.
+    """The parameters of a ``DriftingClusters`` stream without its seed.
 
     Attributes
     ----------
     description : str
         One line.
     phases : tuple of Phase
-    flipped : float
-        Probability that an answer is the wrong one.
-    turned : bool
-        Whether the data are turned at random before the first round, so that no feature is special.
-    noise, units
-        As of ``DriftingClusters``.
+    label_noise : float
+        The probability that a label is wrong.
+    random_rotation : bool
+        Whether the data are rotated at random before the first round, so that no feature is special.
+    feature_noise, random_units
+        As in ``DriftingClusters``.
 
     Examples
     --------
@@ -32,37 +32,47 @@ class Scenario:
 
     description: str
     phases: tuple[Phase, ...]
-    flipped: float = 0.0
-    turned: bool = True
-    noise: str = "normal"
-    units: bool = False
+    label_noise: float = 0.0
+    random_rotation: bool = True
+    feature_noise: str = "normal"
+    random_units: bool = False
 
     def stream(self, seed: int) -> DriftingClusters:
-        """The stream of a seed."""
+        """Return the stream of a seed."""
         return DriftingClusters(
-            self.phases, flipped=self.flipped, turned=self.turned, noise=self.noise, units=self.units, seed=seed
+            self.phases,
+            label_noise=self.label_noise,
+            random_rotation=self.random_rotation,
+            feature_noise=self.feature_noise,
+            random_units=self.random_units,
+            seed=seed,
         )
 
 
 def _switching(length: int, every: int) -> tuple[Phase, ...]:
-    """A, B, A, B, ...; each so many rounds."""
+    """Return phases that alternate between A and B after every ``every`` rounds."""
     begins = range(0, length, every)
     return tuple(
         Phase(f"{'AB'[i % 2]}, from round {begin + 1}", "AB"[i % 2], 0.0, every) for i, begin in enumerate(begins)
     )
 
 
-# "paper" is the paper's own; "noisy" differs from it in the wrong answers alone. Each of "turned", and those after it,
-# differs from "turned" in one thing.
+# "noisy" differs from "paper" only in the wrong labels. The scenarios after "rotated" differ from it in one parameter.
 SCENARIOS: dict[str, Scenario] = {
-    "paper": Scenario("clustering A, then B with three rates of drift, then A again", PAPER_PHASES, turned=False),
-    "static": Scenario("clustering A, nothing changes", (Phase("A, static", "A", 0.0, 3000),)),
+    "paper": Scenario(
+        "clustering A, then B with three rates of drift, then A again", PAPER_PHASES, random_rotation=False
+    ),
+    "static": Scenario("clustering A, no change", (Phase("A, static", "A", 0.0, 3000),)),
     "slow": Scenario("clustering A, slow drift", (Phase("A, slow drift", "A", 0.003, 3000),)),
     "fast": Scenario("clustering A, very fast drift", (Phase("A, very fast drift", "A", 0.1, 3000),)),
-    "switching": Scenario("A and B in turns of 300 rounds, no drift", _switching(3000, 300)),
-    "noisy": Scenario("the paper's, with 10 % wrong answers", PAPER_PHASES, flipped=0.1, turned=False),
-    "turned": Scenario("the paper's, turned at random before the first round", PAPER_PHASES),
-    "turned-noisy": Scenario("the same, with 10 % wrong answers", PAPER_PHASES, flipped=0.1),
-    "heavy-tailed": Scenario("the same, with Student's t noise of 3 degrees of freedom", PAPER_PHASES, noise="t3"),
-    "units": Scenario("the same, with features in very different units", PAPER_PHASES, units=True),
+    "switching": Scenario("A and B alternate every 300 rounds, no drift", _switching(3000, 300)),
+    "noisy": Scenario(
+        "the paper's scenario with 10 % wrong labels", PAPER_PHASES, label_noise=0.1, random_rotation=False
+    ),
+    "rotated": Scenario("the paper's scenario, rotated at random before the first round", PAPER_PHASES),
+    "rotated-noisy": Scenario("rotated, with 10 % wrong labels", PAPER_PHASES, label_noise=0.1),
+    "heavy-tailed": Scenario(
+        "rotated, with Student's t noise of 3 degrees of freedom", PAPER_PHASES, feature_noise="t3"
+    ),
+    "units": Scenario("rotated, with features in very different units", PAPER_PHASES, random_units=True),
 }

@@ -1,4 +1,4 @@
-"""Sparse pairs: documents as bags of words, compared by their topic and then by their style."""
+"""Sparse pairs of documents as bags of words; first the topic is compared, then the style."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from scipy.sparse import csr_array
 
 from ocelad._typing import Floats
 from ocelad._validation import check_integer
+from ocelad.evaluation.streams.pair_sampling import draw_uniform_pairs
 
 N_GROUPS = 3  # of topics, and of styles
-SQUARED_LENGTH = 20.0  # of a document; those without a common word are twice as far apart
+SQUARED_LENGTH = 20.0  # of a document; the squared distance of documents without a common word is 40
 
 
 class SwitchingWords:
-    """Pairs of documents, sparse; first those of one topic are similar, then those of one style.
+    """Sparse pairs of documents; first documents of one topic are similar, then documents of one style.
 
-    A document has words of its topic, words of its style, and words that say nothing, of which frequent ones come more
-    often. Each word counts once.
+    A document has words of its topic, words of its style, and other words with different frequencies. Each word counts
+    once.
 
     Parameters
     ----------
     n_words, n_documents : int
-        How many there are of each; 300 words or more.
+        The number of words, at least 300, and of documents.
     length : int
-        How many rounds each of the two questions is asked for.
+        The number of rounds for each of the two questions.
     seed : int
         The same seed gives the same stream.
 
@@ -34,11 +35,11 @@ class SwitchingWords:
     documents : csr_array of shape (n_documents, n_words)
         Rows of squared length 20.
     labels : array of shape (2, n_documents)
-        The topic of each document, and its style.
+        The topic and the style of each document.
     pairs : array of shape (2 length, 2)
-        Which two documents are compared in each round.
+        The indices of the two documents of each round.
     y : array of shape (2 length,)
-        +1 similar, -1 dissimilar, by the question that is asked in the round.
+        +1 similar, -1 dissimilar, by the question of the round.
 
     Examples
     --------
@@ -54,33 +55,35 @@ class SwitchingWords:
         self.length = check_integer(length, "length", at_least=1)
         self.seed = check_integer(seed, "seed", at_least=0)
         n = check_integer(n_documents, "n_documents", at_least=10)
-        draw = np.random.default_rng(self.seed)
-        self.labels = draw.integers(N_GROUPS, size=(2, n))
-        self.documents = _documents(self.labels, self.n_words, draw)
-        first, second = draw.integers(n, size=2 * self.length), draw.integers(n - 1, size=2 * self.length)
-        self.pairs = np.stack([first, second + (second >= first)], axis=1)  # any other document, all equally likely
-        asked = np.repeat([0, 1], self.length)
-        same = self.labels[asked, self.pairs[:, 0]] == self.labels[asked, self.pairs[:, 1]]
+        rng = np.random.default_rng(self.seed)
+        self.labels = rng.integers(N_GROUPS, size=(2, n))
+        self.documents = _documents(self.labels, self.n_words, rng)
+        self.pairs = np.stack(draw_uniform_pairs(n, 2 * self.length, rng), axis=1)
+        question = np.repeat([0, 1], self.length)
+        same = self.labels[question, self.pairs[:, 0]] == self.labels[question, self.pairs[:, 1]]
         self.y: Floats = np.where(same, 1.0, -1.0)
 
     def __len__(self) -> int:
         return len(self.y)
 
     def question(self, t: int) -> str:
-        """What is asked in round t = 1, 2, 3, ..."""
+        """Return the question of round t = 1, 2, 3, ..."""
         return self.questions[int(t > self.length)]
 
 
-def _documents(labels: np.ndarray, n_words: int, draw: np.random.Generator) -> Any:
-    """30 words of each topic and of each style come first; a document has 6 of its own and 20 of the others."""
-    own, telling = 30, 2 * N_GROUPS * 30
-    often = np.cumsum(np.arange(1.0, n_words - telling + 1) ** -0.7)
+def _documents(labels: np.ndarray, n_words: int, rng: np.random.Generator) -> Any:
+    """Draw documents with 6 words of their topic, 6 of their style, and up to 20 other words.
+
+    The first words of the vocabulary are 30 for each topic and 30 for each style.
+    """
+    per_group, n_informative = 30, 2 * N_GROUPS * 30
+    cumulative = np.cumsum(np.arange(1.0, n_words - n_informative + 1) ** -0.7)
     rows = []
     for topic, style in labels.T:
-        of_topic = own * topic + draw.choice(own, 6, replace=False)
-        of_style = own * (N_GROUPS + style) + draw.choice(own, 6, replace=False)
-        others = telling + np.unique(np.searchsorted(often, often[-1] * draw.random(20)))
-        rows.append(np.concatenate([of_topic, of_style, others]))
+        topic_words = per_group * topic + rng.choice(per_group, 6, replace=False)
+        style_words = per_group * (N_GROUPS + style) + rng.choice(per_group, 6, replace=False)
+        others = n_informative + np.unique(np.searchsorted(cumulative, cumulative[-1] * rng.random(20)))
+        rows.append(np.concatenate([topic_words, style_words, others]))
     sizes = np.array([len(row) for row in rows])
     ends = np.concatenate([[0], np.cumsum(sizes)])
     values = np.repeat(np.sqrt(SQUARED_LENGTH / sizes), sizes)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ocelad._compile import compiled
+from ocelad._compile import jit
 from ocelad._typing import Floats
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -18,7 +18,7 @@ Int32s: TypeAlias = npt.NDArray[np.int32]
 LANES = 128
 
 
-@compiled
+@jit
 def pack_blocks(X: Floats) -> Floats:
     """Return the points in blocks of shape (n_blocks, n_features, LANES). Padding in the last block is infinite."""
     n, n_features = X.shape
@@ -33,7 +33,7 @@ def pack_blocks(X: Floats) -> Floats:
     return blocks
 
 
-@compiled
+@jit
 def squared_distances(blocks: Floats, b: int, queries: Floats, i: int, out: Floats, row: int) -> None:
     """Compute the squared distances between the points of block b and query i, and store them in ``out[row]``."""
     n_features = blocks.shape[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ocelad._compile import compiled, compiled_sums
+from ocelad._compile import jit, jit_reassoc
 from ocelad._typing import Floats
 from ocelad.evaluation.scores.kernels.distance_blocks import LANES, Int32s, Ints, squared_distances
 from ocelad.evaluation.scores.kernels.screen import (
@@ -21,7 +21,7 @@ MAX_ITERATIONS = 300
 UNDECIDED = -2
 
 
-@compiled
+@jit
 def k_means(
     X: Floats, blocks: Floats, screen: Float32s, slack: Float32s, relative_error: float, scale: float, draws: Floats
 ) -> Ints:
@@ -72,7 +72,7 @@ def k_means(
     return best
 
 
-@compiled
+@jit
 def init_centres(
     X: Floats,
     blocks: Floats,
@@ -107,7 +107,7 @@ def init_centres(
     return len(centres)
 
 
-@compiled
+@jit
 def best_candidate(
     X: Floats,
     blocks: Floats,
@@ -138,7 +138,7 @@ def best_candidate(
     return int(candidates[best]), best * n_blocks
 
 
-@compiled
+@jit
 def cumulate(min_distances: Floats, cumulative: Floats) -> None:
     """Compute the cumulative sum of the squared distances to the nearest centres."""
     result = 0.0
@@ -147,7 +147,7 @@ def cumulate(min_distances: Floats, cumulative: Floats) -> None:
         cumulative[i] = result
 
 
-@compiled
+@jit
 def sample_point(cumulative: Floats, target: float) -> int:
     """Return the first point with a positive cumulative sum of at least ``target``."""
     i = 0
@@ -156,7 +156,7 @@ def sample_point(cumulative: Floats, target: float) -> int:
     return i
 
 
-@compiled
+@jit
 def total(min_distances: Floats, n: int) -> float:
     result = 0.0
     for i in range(n):
@@ -164,7 +164,7 @@ def total(min_distances: Floats, n: int) -> float:
     return result
 
 
-@compiled_sums
+@jit_reassoc
 def sum_of_minima(min_distances: Floats, b: int, out: Floats, row: int, count: int) -> float:
     result = 0.0
     for j in range(count):
@@ -172,7 +172,7 @@ def sum_of_minima(min_distances: Floats, b: int, out: Floats, row: int, count: i
     return result
 
 
-@compiled
+@jit
 def load_centres(centres: Floats, n_centres: int, scale: float, doubled: Float32s, screened: Float32s) -> float:
     """Load the centres as queries of the screen, and return their largest squared length."""
     largest = 0.0
@@ -185,7 +185,7 @@ def load_centres(centres: Floats, n_centres: int, scale: float, doubled: Float32
     return largest
 
 
-@compiled
+@jit
 def screen_centres(
     screen: Float32s,
     doubled: Float32s,
@@ -216,7 +216,7 @@ def screen_centres(
             nearest_centre[b, j] = nearest_centre[b, j] if is_certain else UNDECIDED
 
 
-@compiled
+@jit
 def assign_block(
     blocks: Floats, b: int, centres: Floats, n_centres: int, min_distances: Floats, nearest_centre: Int32s, out: Floats
 ) -> None:
@@ -232,7 +232,7 @@ def assign_block(
             min_distances[b, j] = out[b, j] if nearer else min_distances[b, j]
 
 
-@compiled
+@jit
 def assign_all(
     X: Floats,
     blocks: Floats,
@@ -261,7 +261,7 @@ def assign_all(
         add_members(X, members, counts, sums, c)
 
 
-@compiled
+@jit
 def add_members(X: Floats, members: Ints, counts: Ints, sums: Floats, c: int) -> None:
     """Sum the points of a cluster, eight features at a time, which stay in registers."""
     count, by_eight = counts[c], X.shape[1] - X.shape[1] % 8
@@ -286,7 +286,7 @@ def add_members(X: Floats, members: Ints, counts: Ints, sums: Floats, c: int) ->
         sums[c, f] = result
 
 
-@compiled
+@jit
 def reassign(
     X: Floats,
     blocks: Floats,
@@ -318,7 +318,7 @@ def reassign(
     return changed
 
 
-@compiled
+@jit
 def min_count(counts: Ints, n_centres: int) -> int:
     smallest = counts[0]
     for c in range(1, n_centres):
@@ -326,7 +326,7 @@ def min_count(counts: Ints, n_centres: int) -> int:
     return int(smallest)
 
 
-@compiled
+@jit
 def move_point(X: Floats, i: int, c: int, clusters: Ints, sums: Floats, counts: Ints) -> None:
     """Move point i to cluster c."""
     before = clusters[i]
@@ -340,7 +340,7 @@ def move_point(X: Floats, i: int, c: int, clusters: Ints, sums: Floats, counts: 
             sums[before, f] -= X[i, f]
 
 
-@compiled
+@jit
 def update_centres(
     X: Floats, min_distances: Floats, clusters: Ints, sums: Floats, counts: Ints, centres: Floats, n_centres: int
 ) -> None:
@@ -355,7 +355,7 @@ def update_centres(
             centres[c, f] = sums[c, f] / counts[c]
 
 
-@compiled
+@jit
 def farthest_point(min_distances: Floats, clusters: Ints, counts: Ints) -> int:
     """Return the point farthest from its centre, among the clusters with two points or more."""
     farthest, largest = 0, -1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ocelad._compile import compiled
+from ocelad._compile import jit
 from ocelad._typing import Floats
 from ocelad.evaluation.scores.kernels.distance_blocks import LANES, Ints, squared_distances
 from ocelad.evaluation.scores.kernels.screen import (
@@ -24,7 +24,7 @@ QUERIES_PER_TILE = 5 * QUERIES_PER_PASS
 SORT_LANES = 16
 
 
-@compiled
+@jit
 def insert_neighbor(distance: float, index: int, distances: Floats, neighbors: Ints, i: int) -> None:
     """Insert a neighbour of i that is nearer than the last one, after all with an equal distance.
 
@@ -39,13 +39,13 @@ def insert_neighbor(distance: float, index: int, distances: Floats, neighbors: I
     neighbors[i, at] = index
 
 
-@compiled
+@jit
 def clear_neighbors(distances: Floats, i: int) -> None:
     for m in range(distances.shape[1]):
         distances[i, m] = np.inf
 
 
-@compiled
+@jit
 def nearest_neighbors(queries: Floats, blocks: Floats, k: int, exclude_self: bool) -> Ints:
     """Return the k points nearest to each query.
 
@@ -68,7 +68,7 @@ def nearest_neighbors(queries: Floats, blocks: Floats, k: int, exclude_self: boo
     return neighbors
 
 
-@compiled
+@jit
 def nearest_neighbors_screened(
     queries: Floats,
     blocks: Floats,
@@ -141,7 +141,7 @@ def nearest_neighbors_screened(
     return neighbors
 
 
-@compiled
+@jit
 def max_slack_of_parts(slack: Float32s) -> Float32s:
     """Return the largest slack in each of the ``N_PARTS`` parts of the points."""
     largest = np.zeros(N_PARTS, dtype=np.float32)
@@ -151,7 +151,7 @@ def max_slack_of_parts(slack: Float32s) -> Float32s:
     return largest
 
 
-@compiled
+@jit
 def reduce_to_parts(minima: Float32s, row: int, max_slack: Float32s, upper_bounds: Float32s) -> None:
     """Reduce the minima of all lanes to ``N_PARTS`` parts, and bound the smallest distance in each part from above."""
     width = LANES
@@ -164,7 +164,7 @@ def reduce_to_parts(minima: Float32s, row: int, max_slack: Float32s, upper_bound
         upper_bounds[j, row] = minima[row, j] + max_slack[j]
 
 
-@compiled
+@jit
 def sort_smallest(upper_bounds: Float32s, smallest: Float32s) -> None:
     """Sort the smallest upper bounds of all queries of a tile at once, without branches.
 
@@ -184,7 +184,7 @@ def sort_smallest(upper_bounds: Float32s, smallest: Float32s) -> None:
                 smallest[last, row] = here if new < here else new
 
 
-@compiled
+@jit
 def gather_candidates(
     lower: Float32s, row: int, limit: float, minima: Float32s, near_parts: Ints, candidates: Ints
 ) -> int:
@@ -202,7 +202,7 @@ def gather_candidates(
     return count
 
 
-@compiled
+@jit
 def bound_by_candidates(
     lower: Float32s, row: int, slack: Float32s, candidates: Ints, count: int, distances: Floats, neighbors: Ints, i: int
 ) -> float:
@@ -217,7 +217,7 @@ def bound_by_candidates(
     return float(distances[i, last])
 
 
-@compiled
+@jit
 def filter_candidates(lower: Float32s, row: int, limit: float, candidates: Ints, count: int) -> int:
     """Keep the candidates whose lower bound is at most ``limit``, and return their number."""
     n_kept = 0
@@ -228,7 +228,7 @@ def filter_candidates(lower: Float32s, row: int, limit: float, candidates: Ints,
     return n_kept
 
 
-@compiled
+@jit
 def search_candidates(
     blocks: Floats,
     queries: Floats,
@@ -254,7 +254,7 @@ def search_candidates(
                     insert_neighbor(out[b, j], b * LANES + j, distances, neighbors, i)
 
 
-@compiled
+@jit
 def most_similar(similarity: Floats, k: int, exclude_self: bool) -> Ints:
     """Return the k columns with the largest similarity in each row; see ``nearest_neighbors``."""
     n, n_points = similarity.shape
@@ -267,7 +267,7 @@ def most_similar(similarity: Floats, k: int, exclude_self: bool) -> Ints:
     return neighbors
 
 
-@compiled
+@jit
 def count_wrong_votes(neighbors: Ints, classes: Ints, truth: Ints, n_classes: int) -> int:
     """Count the rows whose majority class, of several the first, is not the true class."""
     n, k = neighbors.shape

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ocelad._compile import compiled
+from ocelad._compile import jit
 from ocelad._typing import Floats
 from ocelad.evaluation.scores.kernels.distance_blocks import LANES
 
@@ -74,7 +74,7 @@ def make_screen(centred: Floats, largest: float) -> Screen:
     return screen
 
 
-@compiled
+@jit
 def fill_screen(
     centred: Floats, blocks: Float32s, lower_norms: Float32s, slack: Float32s, relative_error: float, scale: float
 ) -> None:
@@ -95,7 +95,7 @@ def fill_screen(
             slack[b, j] = 2 * relative_error * lengths[j]
 
 
-@compiled
+@jit
 def load_query(centred: Floats, i: int, scale: float, doubled: Float32s, row: int) -> float:
     """Store ``2 y_i`` of a query in ``doubled[row]``, and return its N_i."""
     length = 0.0
@@ -106,7 +106,7 @@ def load_query(centred: Floats, i: int, scale: float, doubled: Float32s, row: in
     return length
 
 
-@compiled
+@jit
 def subtract_products(blocks: Float32s, b: int, doubled: Float32s, row: int, out: Float32s) -> None:
     """Subtract ``2 y_i'y_j`` from ``out[row, b]`` and the next two rows, for the points y_j of block b.
 

@@ -1,4 +1,4 @@
-"""Finds the reviews in a folder, and reads them."""
+"""Search for the reviews in folders, and loading."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import numpy as np
 from scipy.sparse import vstack
 
 from ocelad._validation import check_choice, check_integer
-from ocelad.evaluation.streams.reviews.download import SET, cache_folder
-from ocelad.evaluation.streams.reviews.formats import OriginalReader, existing, needed, read_svmlight, read_words
+from ocelad.evaluation.streams.reviews.download import DATASET_NAME, cache_folder
+from ocelad.evaluation.streams.reviews.formats import OriginalReader, find_file, read_svmlight, read_words, require_file
 from ocelad.evaluation.streams.reviews.reviews import Reviews
 
-#: The paper's two product types, and how many words it counts.
+#: The two product types of the paper, and its number of words.
 PAPER_DOMAINS = ("books", "electronics")
-PAPER_WORDS = 2369
+PAPER_N_WORDS = 2369
 _STARS = ("1.0", "2.0", "3.0", "4.0", "5.0")
-# All stars of one product type in one file, or in two.
+# The file names of the reviews with stars of one product type: one file, or two.
 _STAR_FILES = (("all_balanced",), ("balanced",), ("train", "test"), ("train",))
 
 
-class _Found(NamedTuple):
-    """What a reader has read, before words are chosen and reviews without any are left out."""
+class _Parsed(NamedTuple):
+    """The content of the files, before words are selected and reviews without words are dropped."""
 
     counts: Any
     words: Sequence[str]
@@ -41,28 +41,29 @@ def load_reviews(
     domains: Sequence[str] = PAPER_DOMAINS,
     n_words: int | None = None,
 ) -> Reviews:
-    """The product reviews of Blitzer, Dredze and Pereira (ACL 2007), as word counts.
+    """Load the product reviews of Blitzer, Dredze and Pereira (ACL 2007) as word counts.
 
-    Reviews without a word are left out.
+    Reviews without a word are dropped.
 
     Parameters
     ----------
     folder : path or None
-        Where they are, or the folder above it. None: the folder that the environment variable OCELAD_DATA names, or
-        else what ``download_reviews`` has fetched.
+        The folder of the reviews, or its parent folder. None: the folder in the environment variable OCELAD_DATA, or
+        otherwise the folder of ``download_reviews``.
     source : {"top5000", "processed_acl", "processed_stars"} or None
-        Which of the sets; None: the first of these that is there.
+        The data set; None: the first of these that exists.
 
-        - "top5000": counts of 5000 words and pairs of words, in svmlight files, as other studies share them;
-        - "processed_acl": the original, ``DOMAIN/positive.review``, ``negative.review``, and ``unlabeled.review``
-          where that is there: its reviews do have labels, and with them the reviews are those of "top5000";
-        - "processed_stars": the original with stars, which the paper used; reviews of three stars are left out.
+        - "top5000": counts of 5000 words and pairs of words, in svmlight files, as shared by other studies;
+        - "processed_acl": the original, ``DOMAIN/positive.review`` and ``negative.review``, and ``unlabeled.review`` if
+        it
+          exists: its reviews do have labels, and with them the reviews are those of "top5000";
+        - "processed_stars": the original with stars, which the paper used; reviews of three stars are dropped.
     domains : sequence of str
         The product types.
     n_words : int or None
-        Only so many words: those that are in the most reviews, without pairs of words and without ``<num>``, which
-        stands for any number. None: everything in "top5000", and of the original, which has hundreds of thousands,
-        as many as the paper: 2369.
+        The number of words to keep: those in the most reviews, without pairs of words and without ``<num>``, which
+        stands for any number. None: all words of "top5000", and 2369 words, as in the paper, of the original, which has
+        hundreds of thousands.
 
     Returns
     -------
@@ -73,83 +74,83 @@ def load_reviews(
     >>> load_reviews("/nowhere")
     Traceback (most recent call last):
         ...
-    FileNotFoundError: there is no folder /nowhere; accepted: the folder of the reviews or the one above it
+    FileNotFoundError: the folder /nowhere does not exist; accepted: the folder of the reviews or its parent folder
     """
     if n_words is not None:
         n_words = check_integer(n_words, "n_words", at_least=1)
     if source is not None:
         check_choice(source, "source", _SOURCES)
     if isinstance(domains, str) or not domains or not all(isinstance(name, str) for name in domains):
-        raise ValueError(f"domains must be some names of product types; got {domains!r}")
-    name, place = _place(folder, source)
-    found = _SOURCES[name].read(place, domains)
+        raise ValueError(f"domains must be a sequence of product types; got {domains!r}")
+    name, source_folder = _find_source(folder, source)
+    parsed = _SOURCES[name].read(source_folder, domains)
     if n_words is None and name != "top5000":
-        n_words = PAPER_WORDS
-    return _reviews(found, n_words, name)
+        n_words = PAPER_N_WORDS
+    return _select(parsed, n_words, name)
 
 
-def find_reviews(folder: str | os.PathLike[str] | None = None) -> Path:
-    """The folder that ``load_reviews`` would read, so that other processes, or machines, need not look for it."""
-    return _place(folder, None)[1].absolute()
+def find_review_folder(folder: str | os.PathLike[str] | None = None) -> Path:
+    """Return the folder that ``load_reviews`` would read, for other processes or machines."""
+    return _find_source(folder, None)[1].absolute()
 
 
 @lru_cache(maxsize=2)
-def reviews_known(folder: str, fingerprint: str, n_words: int | None) -> Reviews:
-    """The reviews in a folder, which must be those with this fingerprint; read once in a process."""
+def load_verified_reviews(folder: str, fingerprint: str, n_words: int | None) -> Reviews:
+    """Load the reviews in a folder, and check their fingerprint; cached within a process."""
     reviews = load_reviews(folder, n_words=n_words)
     if reviews.fingerprint() != fingerprint:
-        raise ValueError(f"the reviews in {folder} have changed while they were worked with; start again")
+        raise ValueError(f"the reviews in {folder} have changed since the start; start again")
     return reviews
 
 
-def _reviews(found: _Found, n_words: int | None, source: str) -> Reviews:
-    counts, words = found.counts, np.array(found.words, dtype=str)
+def _select(parsed: _Parsed, n_words: int | None, source: str) -> Reviews:
+    counts, words = parsed.counts, np.array(parsed.words, dtype=str)
     if n_words is not None:
-        chosen = _frequent(counts, words, n_words)
+        chosen = _select_frequent(counts, words, n_words)
         counts, words = counts[:, chosen], words[chosen]
-    kept = np.diff(counts.indptr) > 0
-    if found.stars is not None:
-        kept &= found.stars != 3  # neither positive nor negative
-    if not kept.any():
-        raise ValueError(f"no review of {source} has a word; accepted: at least one that has")
-    stars = None if found.stars is None else found.stars[kept]
-    return Reviews(counts[kept], tuple(words.tolist()), found.domains[kept], found.sentiment[kept], stars, source)
+    rows = np.diff(counts.indptr) > 0
+    if parsed.stars is not None:
+        rows &= parsed.stars != 3  # neither positive nor negative
+    if not rows.any():
+        raise ValueError(f"no review of {source} has a word; accepted: at least one review with a word")
+    stars = None if parsed.stars is None else parsed.stars[rows]
+    return Reviews(counts[rows], tuple(words.tolist()), parsed.domains[rows], parsed.sentiment[rows], stars, source)
 
 
-def _frequent(counts: Any, words: Any, n_words: int) -> Any:
-    """The columns of single words that are in the most reviews, those first; of equal ones by their names."""
+def _select_frequent(counts: Any, words: Any, n_words: int) -> Any:
+    """Return the columns of the single words in the most reviews, in decreasing order; ties in order of the words."""
     reviews_with = np.bincount(counts.indices, minlength=len(words))
     single = np.flatnonzero((reviews_with > 0) & (np.char.find(words, "_") < 0) & (words != "<num>"))
     return single[np.lexsort((words[single], -reviews_with[single]))][:n_words]
 
 
-def _place(given: str | os.PathLike[str] | None, source: str | None) -> tuple[str, Path]:
-    """Which of the sets is read, and the folder that it is in."""
+def _find_source(given: str | os.PathLike[str] | None, source: str | None) -> tuple[str, Path]:
+    """Return the name of the data set and its folder."""
     try:
         folder = Path(given or os.environ.get("OCELAD_DATA") or cache_folder())
-        is_there = folder.is_dir()
+        exists = folder.is_dir()
     except (TypeError, ValueError):
         raise TypeError(f"folder must be a path; got {given!r}") from None
     names = _SOURCES if source is None else [source]
-    for name in names if is_there else ():
-        for place in (folder, folder / name, folder / SET, folder / SET / name):
-            if _SOURCES[name].is_in(place):
-                return name, place
+    for name in names if exists else ():
+        for candidate in (folder, folder / name, folder / DATASET_NAME, folder / DATASET_NAME / name):
+            if _SOURCES[name].is_in(candidate):
+                return name, candidate
     if not given and not os.environ.get("OCELAD_DATA"):
         raise FileNotFoundError(
-            "no reviews are here: give their folder (--data), or set OCELAD_DATA to it, or fetch them once with "
-            "ocelad.evaluation.streams.reviews.download_reviews() (--download)"
+            "the reviews are missing: name their folder (--data), or set OCELAD_DATA to it, or download them once "
+            "with ocelad.evaluation.streams.reviews.download_reviews() (--download)"
         )
-    if is_there:
-        accepted = f"a folder with {' or '.join(names)}, or itself one of those"
+    if exists:
+        accepted = f"{' or '.join(names)}, or a folder that contains it"
         raise FileNotFoundError(f"{folder} has no reviews; accepted: {accepted}")
-    where = "" if given else ", which OCELAD_DATA names"
-    accepted = "the folder of the reviews or the one above it"
-    raise FileNotFoundError(f"there is no folder {folder}{where}; accepted: {accepted}")
+    origin = "" if given else " (OCELAD_DATA)"
+    accepted = "the folder of the reviews or its parent folder"
+    raise FileNotFoundError(f"the folder {folder}{origin} does not exist; accepted: {accepted}")
 
 
 def _has_original(folder: Path, *names: str) -> bool:
-    return folder.is_dir() and any(existing(part, *names) for part in folder.iterdir() if part.is_dir())
+    return folder.is_dir() and any(find_file(part, *names) for part in folder.iterdir() if part.is_dir())
 
 
 def _is_top5000(folder: Path) -> bool:
@@ -165,38 +166,39 @@ def _is_processed_stars(folder: Path) -> bool:
     return _has_original(folder, *(f"{name}.review" for name in names), *names)
 
 
-def _read_top5000(folder: Path, domains: Sequence[str]) -> _Found:
-    words = read_words(needed(folder, "vocabulary.txt"))
+def _read_top5000(folder: Path, domains: Sequence[str]) -> _Parsed:
+    words = read_words(require_file(folder, "vocabulary.txt"))
     names = [(domain, f"{domain}_{part}.svmlight") for domain in domains for part in ("train", "test")]
-    paths = [needed(folder, name) for _, name in names]
+    paths = [require_file(folder, name) for _, name in names]
     counts, sentiment = zip(*(read_svmlight(path, len(words)) for path in paths), strict=True)
-    of = [np.full(len(labels), domain) for (domain, _), labels in zip(names, sentiment, strict=True)]
-    return _Found(vstack(counts, format="csr"), words, np.concatenate(of), np.concatenate(sentiment))
+    domain_names = [np.full(len(labels), domain) for (domain, _), labels in zip(names, sentiment, strict=True)]
+    return _Parsed(vstack(counts, format="csr"), words, np.concatenate(domain_names), np.concatenate(sentiment))
 
 
-def _read_processed_acl(folder: Path, domains: Sequence[str]) -> _Found:
+def _read_processed_acl(folder: Path, domains: Sequence[str]) -> _Parsed:
     paths = []
     for domain in domains:
-        paths += [(domain, needed(folder / domain, f"{part}.review")) for part in ("positive", "negative")]
-        if unlabeled := existing(folder / domain, "unlabeled.review"):
+        paths += [(domain, require_file(folder / domain, f"{part}.review")) for part in ("positive", "negative")]
+        if unlabeled := find_file(folder / domain, "unlabeled.review"):
             paths.append((domain, unlabeled))
-    reader, of = _read_original(paths, ("positive", "negative"))
-    return _Found(reader.counts(), _names(reader), of, np.array(reader.found))
+    reader, domain_names = _read_original(paths, ("positive", "negative"))
+    return _Parsed(reader.counts(), _words(reader), domain_names, np.array(reader.review_labels))
 
 
-def _read_processed_stars(folder: Path, domains: Sequence[str]) -> _Found:
+def _read_processed_stars(folder: Path, domains: Sequence[str]) -> _Parsed:
     paths = [(domain, path) for domain in domains for path in _star_files(folder / domain)]
-    reader, of = _read_original(paths, _STARS)
-    stars = np.array([int(float(label)) for label in reader.found])
-    return _Found(reader.counts(), _names(reader), of, np.where(stars > 3, "positive", "negative"), stars)
+    reader, domain_names = _read_original(paths, _STARS)
+    stars = np.array([int(float(label)) for label in reader.review_labels])
+    sentiment = np.where(stars > 3, "positive", "negative")
+    return _Parsed(reader.counts(), _words(reader), domain_names, sentiment, stars)
 
 
 def _star_files(folder: Path) -> list[Path]:
     for names in _STAR_FILES:
-        paths = [path for name in names if (path := existing(folder, f"{name}.review", name))]
+        paths = [path for name in names if (path := find_file(folder, f"{name}.review", name))]
         if len(paths) == len(names):
             return paths
-    raise ValueError(f"{folder} has no reviews with stars; accepted: a file all_balanced, balanced or train in it")
+    raise ValueError(f"{folder} has no reviews with stars; accepted: a file all_balanced, balanced or train")
 
 
 def _read_original(paths: list[tuple[str, Path]], labels: Sequence[str]) -> tuple[OriginalReader, Any]:
@@ -204,13 +206,13 @@ def _read_original(paths: list[tuple[str, Path]], labels: Sequence[str]) -> tupl
     return reader, np.repeat([domain for domain, _ in paths], [reader.read(path) for _, path in paths])
 
 
-def _names(reader: OriginalReader) -> list[str]:
+def _words(reader: OriginalReader) -> list[str]:
     return [word.decode(errors="backslashreplace") for word in reader.words]
 
 
 class _Source(NamedTuple):
     is_in: Callable[[Path], bool]
-    read: Callable[[Path, Sequence[str]], _Found]
+    read: Callable[[Path, Sequence[str]], _Parsed]
 
 
 _SOURCES = {

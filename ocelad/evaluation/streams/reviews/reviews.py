@@ -1,4 +1,4 @@
-"""Reviews: word counts with labels, as points, pairs, and reviews that are held out."""
+"""Reviews as word counts with labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ocelad._validation import check_choice, check_integer, check_number, check_
 from ocelad.evaluation.streams.pair_sampling import Rows, draw_pairs
 
 Question: TypeAlias = Literal["type", "sentiment", "both", "star"]
-#: What can be asked of two reviews: are they of the same ...
+#: The questions that define which reviews are similar: do they have the same ...?
 QUESTIONS: tuple[Question, ...] = get_args(Question)
 
 _VALUES, _PARTS = ("raw", "bin"), ("idf", "l2")
@@ -28,22 +28,22 @@ PREPROCESSINGS = tuple(
 
 @dataclass(frozen=True, eq=False)
 class Reviews:
-    """Reviews as word counts, with what is known of each. Arrays are read-only.
+    """Reviews as word counts with their labels. The arrays are read-only.
 
     Attributes
     ----------
     counts : csr_array of shape (n_reviews, n_words)
-        How often each word is in each review; no review is without a word.
+        The count of each word in each review; every review has at least one word.
     words : tuple of str
-        The name of each column; ``of_the`` is a pair of words.
+        The word of each column; ``of_the`` is a pair of words.
     domains : array of str
         The product type of each review, such as "books".
     sentiment : array of str
         "positive" or "negative".
     stars : array of int, or None
-        Where they are known.
+        The number of stars, if known.
     source : str
-        Which set it is: "top5000", "processed_acl", "processed_stars".
+        The data set: "top5000", "processed_acl", "processed_stars".
 
     Examples
     --------
@@ -69,26 +69,26 @@ class Reviews:
     def __post_init__(self) -> None:
         counts = check_sparse(csr_array(self.counts), "counts")
         if counts.nnz and (counts.data.min() < 0 or (counts.data != np.round(counts.data)).any()):
-            raise ValueError("counts holds a number that counts nothing; accepted: whole numbers of 0 or above")
+            raise ValueError("counts holds a number that is not a count; accepted: whole numbers of 0 or above")
         empty = np.flatnonzero(np.diff(counts.indptr) == 0)
         if len(empty):
-            raise ValueError(f"the review at position {empty[0]} has no word; accepted: at least one in each review")
+            raise ValueError(f"the review at position {empty[0]} has no word; accepted: at least one word per review")
         words = tuple(self.words)
         if len(words) != counts.shape[1]:
-            raise ValueError(f"words has {len(words)} names for {counts.shape[1]} columns of counts; accepted: as many")
-        known: dict[str, npt.NDArray[Any]] = {
+            raise ValueError(f"words has {len(words)} names for {counts.shape[1]} columns; accepted: one per column")
+        labels: dict[str, npt.NDArray[Any]] = {
             "domains": np.array(self.domains, dtype=str),
             "sentiment": np.array(self.sentiment, dtype=str),
         }
         if self.stars is not None:
-            known["stars"] = np.array(self.stars, dtype=np.int64)
-        for name, values in known.items():
+            labels["stars"] = np.array(self.stars, dtype=np.int64)
+        for name, values in labels.items():
             if values.shape != (counts.shape[0],):
-                raise ValueError(f"{name} has shape {values.shape} for {counts.shape[0]} reviews; accepted: one each")
-        parts: list[npt.NDArray[Any]] = [counts.data, counts.indices, counts.indptr, *known.values()]
-        for part in parts:
-            part.setflags(write=False)
-        for name, value in {"counts": counts, "words": words, **known}.items():
+                raise ValueError(f"{name} has shape {values.shape}; accepted: one entry for each of {counts.shape[0]}")
+        arrays: list[npt.NDArray[Any]] = [counts.data, counts.indices, counts.indptr, *labels.values()]
+        for array in arrays:
+            array.setflags(write=False)
+        for name, value in {"counts": counts, "words": words, **labels}.items():
             object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
@@ -99,7 +99,7 @@ class Reviews:
 
     @cached_property
     def groups(self) -> Rows:
-        """The duplicate group of each review, 0, 1, 2, ...: reviews of one group have the same counts."""
+        """The duplicate group of each review, 0, 1, 2, ...; reviews of one group have the same counts."""
         counts, seen = self.counts, dict[bytes, int]()
         ends = counts.indptr.tolist()
         rows = (counts.indices[a:b].tobytes() + counts.data[a:b].tobytes() for a, b in pairwise(ends))
@@ -108,7 +108,7 @@ class Reviews:
         return groups
 
     def fingerprint(self) -> str:
-        """A digest of the numbers, names and labels: equal for equal reviews, on every machine."""
+        """Return a digest of the counts, words and labels, which is the same on every machine."""
         digest = sha256("\n".join(self.words).encode())
         for array in (self.counts.indptr, self.counts.indices, self.counts.data):
             digest.update(array.astype("<i8").tobytes())
@@ -116,17 +116,17 @@ class Reviews:
             digest.update("\n".join(map(str, labels)).encode() + b"\0")
         return digest.hexdigest()
 
-    def described(self) -> dict[str, Any]:
-        """How many there are, and what they are known by."""
-        counted = {"reviews": len(self), "words": len(self.words)}
-        return {**counted, "source": self.source, "fingerprint": self.fingerprint()}
+    def summary(self) -> dict[str, Any]:
+        """Return the number of reviews and words, the source and the fingerprint."""
+        sizes = {"reviews": len(self), "words": len(self.words)}
+        return {**sizes, "source": self.source, "fingerprint": self.fingerprint()}
 
     def labels(self, question: str) -> npt.NDArray[np.str_]:
-        """The class of each review, by what is asked: "type", "sentiment", "both" (four classes) or "star"."""
+        """Return the class of each review for a question: "type", "sentiment", "both" (four classes) or "star"."""
         check_choice(question, "question", QUESTIONS)
         if question == "star" and self.stars is None:
             raise ValueError(
-                f"the reviews of {self.source} come without stars; accepted: 'type', 'sentiment' or 'both', "
+                f"the reviews of {self.source} have no stars; accepted: 'type', 'sentiment' or 'both', "
                 "or the reviews of processed_stars"
             )
         if question == "both":
@@ -134,15 +134,16 @@ class Reviews:
         return np.array({"type": self.domains, "sentiment": self.sentiment, "star": self.stars}[question], dtype=str)
 
     def points(self, preprocessing: str = "bin.idf.l2", *, idf_from: Any = None) -> Any:
-        """The reviews as points, a ``csr_array``.
+        """Return the reviews as points, a ``csr_array``.
 
         Parameters
         ----------
         preprocessing : str
-            "raw" counts or "bin" (1 for every word that is there), and then, each after a dot, "idf" (times
-            ``1 + log((1 + n) / (1 + n_with_word))``: rare words count for more) and "l2" (rows of length 1).
+            "raw" for counts or "bin" for 1 if the word occurs, followed by ".idf", ".l2" or both. "idf" multiplies each
+            word by ``1 + log((1 + n) / (1 + n_with_word))``, which gives rare words more weight. "l2" scales rows to
+            length 1.
         idf_from : array of int, or None
-            Of which rows the shares of words are taken, so that others stay unseen; None: of all.
+            The rows from which word frequencies are computed, so that other rows have no influence. None: all rows.
         """
         parts = check_choice(preprocessing, "preprocessing", PREPROCESSINGS).split(".")
         points = self.counts.copy()
@@ -157,10 +158,10 @@ class Reviews:
         return points
 
     def points_for(self, train: Any, preprocessing: str = "bin.idf.l2") -> Any:
-        """``points`` for a learner that sees only some rows: the shares of words, and the scale, are of those.
+        """Return ``points`` with word frequencies and scale computed from the training rows only.
 
-        All points are divided by one number, so that the mean squared length of the training rows is 1 and the same
-        step size suits any preprocessing; which points are near each other does not change by it.
+        All points are divided by one number, so that the mean squared length of the training rows is 1 and one step
+        size suits every preprocessing. This does not change which points are nearest neighbours.
         """
         train = self._rows(train, "train")
         points = self.points(preprocessing, idf_from=train)
@@ -168,36 +169,36 @@ class Reviews:
         return csr_array(points / np.sqrt(seen.multiply(seen).sum() / len(train)))
 
     def split(self, held_out: float = 0.3, seed: int = 0) -> tuple[Rows, Rows]:
-        """Training rows and held-out rows, at random; a duplicate group is on one side as a whole.
+        """Split the rows at random into training rows and held-out rows; a duplicate group stays on one side.
 
         Parameters
         ----------
         held_out : float
-            Metadata which share of the reviews is held out, above 0 and below 1.
+            The approximate share of held-out reviews, above 0 and below 1.
         seed : int
         """
         share = check_number(held_out, "held_out", above=0)
         sizes = np.bincount(self.groups)
         order = np.random.default_rng(check_integer(seed, "seed", at_least=0)).permutation(len(sizes))
-        taken = order[np.cumsum(sizes[order]) <= share * len(self)]
-        if share >= 1 or not 0 < len(taken) < len(sizes):
+        chosen = order[np.cumsum(sizes[order]) <= share * len(self)]
+        if share >= 1 or not 0 < len(chosen) < len(sizes):
             raise ValueError(
                 f"held_out must leave reviews on both sides; got {held_out!r} of {len(self)} reviews "
                 f"in {len(sizes)} groups"
             )
-        is_held_out = np.isin(self.groups, taken)
+        is_held_out = np.isin(self.groups, chosen)
         return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
 
     def pairs(
         self, rows: Any, question: str, n_pairs: int, seed: int = 0, *, balanced: bool = False
     ) -> tuple[Rows, Rows, Floats]:
-        """Random pairs of the given rows; see ``draw_pairs``."""
+        """Draw random pairs of the given rows; see ``draw_pairs``."""
         return draw_pairs(self.labels(question), n_pairs, seed, rows=self._rows(rows, "rows"), balanced=balanced)
 
     def _rows(self, rows: Any, name: str) -> Rows:
         given = np.asarray(rows)
         if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
-            raise ValueError(f"{name} must be the numbers of some reviews, whole and in one row; got {rows!r}")
+            raise ValueError(f"{name} must be a one-dimensional array of row numbers; got {rows!r}")
         if given.min() < 0 or given.max() >= len(self):
-            raise ValueError(f"{name} goes from {given.min()} to {given.max()}; accepted: 0 to {len(self) - 1}")
+            raise ValueError(f"{name} ranges from {given.min()} to {given.max()}; accepted: 0 to {len(self) - 1}")
         return given.astype(np.int64)

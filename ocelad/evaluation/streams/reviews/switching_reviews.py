@@ -1,4 +1,4 @@
-"""Pairs of reviews, compared by their sentiment and then by the type of the product."""
+"""Pairs of reviews, compared by sentiment and then by product type."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ocelad.evaluation.streams.switching_words import SQUARED_LENGTH
 
 
 class SwitchingReviews:
-    """Pairs of reviews, sparse; first those of one sentiment are similar, then those of one product type.
+    """Sparse pairs of reviews; first reviews of one sentiment are similar, then reviews of one product type.
 
-    It is to real reviews what ``SwitchingWords`` is to documents that are drawn, and has its attributes.
+    It has the attributes of ``SwitchingWords``, with real reviews as documents.
 
     Parameters
     ----------
     reviews : Reviews
     length : int
-        How many rounds each of the two questions is asked for.
+        The number of rounds for each of the two questions.
     seed : int
         The same seed gives the same pairs.
 
@@ -40,13 +40,16 @@ class SwitchingReviews:
         self.seed = check_integer(seed, "seed", at_least=0)
         self.documents = reviews.points("bin.idf.l2") * np.sqrt(SQUARED_LENGTH)
         rows, seeds = np.arange(len(reviews)), (2 * self.seed, 2 * self.seed + 1)
-        asked = [reviews.pairs(rows, each, self.length, of) for each, of in zip(self.questions, seeds, strict=True)]
-        self.pairs = np.concatenate([np.stack([left, right], axis=1) for left, right, _ in asked])
-        self.y: Floats = np.concatenate([y for _, _, y in asked])
+        drawn = [
+            reviews.pairs(rows, question, self.length, seed_)
+            for question, seed_ in zip(self.questions, seeds, strict=True)
+        ]
+        self.pairs = np.concatenate([np.stack([left, right], axis=1) for left, right, _ in drawn])
+        self.y: Floats = np.concatenate([y for _, _, y in drawn])
 
     def __len__(self) -> int:
         return len(self.y)
 
     def question(self, t: int) -> str:
-        """What is asked in round t = 1, 2, 3, ..."""
+        """Return the question of round t = 1, 2, 3, ..."""
         return self.questions[int(t > self.length)]

@@ -1,4 +1,4 @@
-"""Made-up reviews, in both formats that the real ones come in."""
+"""Synthetic reviews in both file formats of the real reviews."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ WORDS = (
 DOMAINS, SENTIMENTS = ("books", "electronics"), ("positive", "negative")
 
 
-def made_counts(seed: int = 0, n_of_each: int = 40) -> dict[tuple[str, str], np.ndarray]:
-    """Counts of the reviews of each domain and sentiment: 2 words of each, mostly of their own, and 8 of any."""
-    draw = np.random.default_rng(seed)
+def draw_counts(seed: int = 0, n_of_each: int = 40) -> dict[tuple[str, str], np.ndarray]:
+    """Draw counts for each domain and sentiment: 2 words of each, mostly the right ones, and 8 other words."""
+    rng = np.random.default_rng(seed)
     counts = {}
     for d, domain in enumerate(DOMAINS):
         for s, sentiment in enumerate(SENTIMENTS):
             rows = np.zeros((n_of_each, len(WORDS)), dtype=int)
             for row in rows:
-                for first, own in ((0, d), (16, s)):
-                    kind = np.where(draw.random(2) < 0.85, own, 1 - own)
-                    np.add.at(row, first + 8 * kind + draw.integers(8, size=2), 1)
-                np.add.at(row, draw.integers(32, 42, size=8), 1)
+                for first, label in ((0, d), (16, s)):
+                    kind = np.where(rng.random(2) < 0.85, label, 1 - label)
+                    np.add.at(row, first + 8 * kind + rng.integers(8, size=2), 1)
+                np.add.at(row, rng.integers(32, 42, size=8), 1)
             rows[n_of_each // 2] = rows[0]  # a duplicate
             counts[domain, sentiment] = rows
     return counts
@@ -50,8 +50,8 @@ def write(path: Path, lines: list[str], zipped: bool = False) -> None:
 
 
 def write_top5000(folder: Path, seed: int = 0, n_of_each: int = 40) -> Path:
-    """Positive and negative in turn; the first half is the training file. One review has no word."""
-    counts = made_counts(seed, n_of_each)
+    """Write positive and negative reviews alternately, half of them to the training file. One review has no word."""
+    counts = draw_counts(seed, n_of_each)
     write(folder / "vocabulary.txt", list(WORDS))
     for domain in DOMAINS:
         lines = [
@@ -65,8 +65,8 @@ def write_top5000(folder: Path, seed: int = 0, n_of_each: int = 40) -> Path:
 
 
 def write_original(folder: Path, seed: int = 0) -> Path:
-    """``processed_acl``: the first 30 of each kind have a file of their own, the others are "unlabeled"."""
-    for (domain, sentiment), rows in made_counts(seed).items():
+    """Write ``processed_acl``: the first 30 reviews of each kind to a separate file, the others to "unlabeled"."""
+    for (domain, sentiment), rows in draw_counts(seed).items():
         lines = [original_line(sentiment, row) for row in rows]
         write(folder / domain / f"{sentiment}.review", lines[:30], zipped=sentiment == "positive")
         unlabeled = folder / domain / "unlabeled.review"
@@ -76,8 +76,8 @@ def write_original(folder: Path, seed: int = 0) -> Path:
 
 
 def write_stars(folder: Path, seed: int = 0) -> Path:
-    """``processed_stars``: 5 and 4 stars are positive, 1 and 2 negative; the last review of each domain has three."""
-    counts = made_counts(seed)
+    """Write ``processed_stars``: 5 and 4 stars are positive, 1 and 2 negative; the last of each domain has three."""
+    counts = draw_counts(seed)
     for domain in DOMAINS:
         lines = [original_line(f"{4 + i % 2}.0", row) for i, row in enumerate(counts[domain, "positive"])]
         lines += [original_line(f"{1 + i % 2}.0", row) for i, row in enumerate(counts[domain, "negative"])]
