@@ -448,7 +448,7 @@ def test_memory_grows_logarithmically(engine):
         ({"divergence": "burg"}, "engine 'lowrank' needs the divergence 'frobenius'"),
         ({"engine": "blocked", "divergence": "von_neumann"}, "engine 'blocked' needs the divergence 'frobenius'"),
         ({"regularizer": "l1", "shrinkage": 0.1}, "engine 'lowrank' needs"),
-        ({"engine": "fullrank", "shrinkage": 0.1}, "engine 'fullrank' needs shrinkage 0; 'lowrank'"),
+        ({"engine": "fullrank", "shrinkage": 0.1}, "engine 'fullrank' needs shrinkage 0; use 'lowrank' with shrinkage"),
         ({"engine": "dense", "max_rank": 3}, "max_rank needs the engine .*; engine 'dense' keeps the full rank"),
         ({"engine": "fullrank", "max_rank": 3}, "max_rank needs the engine .*; engine 'fullrank' keeps the full rank"),
         ({"engine": "quick"}, "engine must be one of 'auto', 'dense', 'fullrank', 'lowrank', 'blocked', 'sparse'"),
@@ -570,7 +570,7 @@ def test_each_kernel_has_one_compiled_signature():
     for kernel in (lowrank.play, lowrank.start, fullrank.play, fullrank.start):
         assert len(kernel.signatures) == 1, kernel
     # Kernels that only other kernels call have no signature if those come from the disk cache.
-    for kernel in (eigenform.round_state, eigenform.deflate, secular.solve, rounds.next_round):
+    for kernel in (eigenform.rank_one_update, eigenform.deflate, secular.solve, rounds.finish_round):
         assert len(kernel.signatures) <= 1, kernel
 
 
@@ -636,13 +636,13 @@ class Record(event.Listener):
     def on_end(self, event): pass
 
 event.register("numba:compile", Record())
-rounds.slope_of(0, 1.0)
+rounds.loss_slope(0, 1.0)
 print("after", numba.config.SLP_VECTORIZE)
 @numba.njit
 def of_others(x): return x + 1
 of_others(1)
 try:
-    rounds.invalid_kernel = rounds.compiled(lambda x: x.no_such_thing)
+    rounds.invalid_kernel = rounds.jit(lambda x: x.no_such_thing)
     rounds.invalid_kernel(1.0)
 except Exception:
     print("after", numba.config.SLP_VECTORIZE)
@@ -650,7 +650,7 @@ except Exception:
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_SLP_VECTORIZE": setting}
     result = subprocess.run([sys.executable, "-c", statement], capture_output=True, text=True, env=environment)
     lines = result.stdout.splitlines()
-    assert "slope_of 1" in lines
+    assert "loss_slope 1" in lines
     assert "hinge_slope 1" in lines
     assert f"of_others {setting}" in lines
     assert [line for line in lines if line.startswith("after")] == [f"after {setting}"] * 2, result.stderr

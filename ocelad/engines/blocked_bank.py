@@ -220,7 +220,7 @@ class BlockedBank(LowRankBank):
 
     def _resize(self, n_scales: int, capacity: int) -> None:
         if capacity > self._state.lam.shape[1]:
-            self._renew()  # the columns of the pairs follow those of the anchors, of which there will be more
+            self._renew()  # the columns of the pairs follow those of the anchors, whose number grows
         super()._resize(n_scales, capacity)
 
     def _new_basis(self, n_slots: int, capacity: int) -> Basis:

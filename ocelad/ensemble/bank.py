@@ -282,7 +282,7 @@ class LearnerBank(Generic[Event, Play]):
         return _play(*self._members[j], round_state.round)
 
     def _start_value(self, j: int, round_state: RoundState) -> Play | None:
-        # start() leaves self._members alone, so all scales see the plays from before the first start.
+        # start() does not change self._members, so every scale sees the plays before the first start.
         source = self._starts if j > 0 else self._finest
         if self._members and source == "below":
             return _play(*self._members[j - 1], round_state.round)
