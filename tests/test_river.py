@@ -1,4 +1,4 @@
-"""The River classes: River's own checks, features that come and go, neighbours against a plain oracle."""
+"""The models for River: River's own checks, features that appear over time, neighbours against a brute-force search."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from ocelad.pairs import Event
 from ocelad.river import LabelMetric, MetricKNNClassifier, PairMetric
 
 
-def some_points(count=200, names=("a", "b", "c", "d"), seed=0, telling=0, gap=4.0):
-    """Points of three classes, told apart by one feature."""
+def some_points(count=200, names=("a", "b", "c", "d"), seed=0, relevant=0, gap=4.0):
+    """Return points of three classes that differ in one feature."""
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(count, len(names))), rng.integers(3, size=count)
-    X[:, telling] += gap * y
+    X[:, relevant] += gap * y
     return [dict(zip(names, row, strict=True)) for row in X.tolist()], y.tolist()
 
 
-def taught(model, points, labels):
+def train(model, points, labels):
     for x, y in zip(points, labels, strict=True):
         model.learn_one(x, y)
     return model
@@ -54,9 +54,9 @@ def test_river_checks(check):
     run(model.clone())
 
 
-def test_a_pair_metric_is_track_metric_on_columns():
+def test_a_pair_metric_agrees_with_track_metric():
     points, _ = some_points(60)
-    metric, core, yardstick = (
+    metric, core, scaler = (
         PairMetric(method=Rice(step_size=0.02)),
         track_metric(4, step_size=0.02, initial_scale=0.1),
         DistanceScaler(),
@@ -66,9 +66,9 @@ def test_a_pair_metric_is_track_metric_on_columns():
         similar = bool(rng.random() < 0.5)
         metric.learn_pair(x, z, similar)
         u = np.array(list(x.values())) - np.array(list(z.values()))
-        core.step(Event(yardstick.rescale(u[None])[0], 1.0 if similar else -1.0))
+        core.step(Event(scaler.rescale(u[None])[0], 1.0 if similar else -1.0))
     assert metric.n_rounds == 30
-    expected = core.play().scaled(yardstick.length**-2)
+    expected = core.play().scaled(scaler.length**-2)
     for x, z in zip(points[:20], points[20:40], strict=True):
         d = expected.distance(list(x.values()), list(z.values()))
         assert metric.distance(x, z) == pytest.approx(d, rel=1e-12)
@@ -76,7 +76,7 @@ def test_a_pair_metric_is_track_metric_on_columns():
     assert metric.threshold == expected.distance_threshold
 
 
-def test_before_anything_is_learned_distances_are_euclidean_but_for_a_factor():
+def test_initial_distances_are_euclidean_up_to_a_factor():
     x, z = {"a": 1.0, "b": 2.0}, {"b": 5.0, "c": -1.0}
     metric = PairMetric(method=Rice(initial_scale=0.25))
     assert metric.distance(x, z) == pytest.approx(0.5 * euclidean(x, z))
@@ -87,9 +87,9 @@ def test_before_anything_is_learned_distances_are_euclidean_but_for_a_factor():
 
 
 @pytest.mark.parametrize("diagonal", [False, True])
-def test_mapped_points_keep_their_names_and_are_as_far_apart_as_is_tracked(diagonal):
+def test_mapped_points_keep_their_names_and_have_the_tracked_distances(diagonal):
     points, labels = some_points()
-    model = taught(LabelMetric(method=Rice(diagonal=diagonal), seed=0), points, labels)
+    model = train(LabelMetric(method=Rice(diagonal=diagonal), seed=0), points, labels)
     assert model.n_rounds > 390
     for x, z in zip(points[:30], points[30:60], strict=True):
         z = {**z, "new": 2.0}  # never learned from
@@ -99,11 +99,11 @@ def test_mapped_points_keep_their_names_and_are_as_far_apart_as_is_tracked(diago
         assert euclidean(mapped, other) == pytest.approx(model.distance(x, z), rel=1e-9)
         partly = model.transform_one({"b": x["b"]})
         assert euclidean(partly, other) == pytest.approx(model.distance({"b": x["b"]}, z), rel=1e-9)
-        # A symmetric positive root turns nothing: no point comes to lie behind the origin, in no round.
+        # The root is symmetric and positive semidefinite, so a point and its image never point in opposite directions.
         assert sum(x[name] * mapped[name] for name in x) >= 0.0
 
 
-def test_the_axes_move_little_from_one_point_to_the_next():
+def test_the_map_changes_little_from_one_point_to_the_next():
     points, labels = some_points(300)
     model, moves = LabelMetric(seed=0), []
     for x, y in zip(points, labels, strict=True):
@@ -111,12 +111,12 @@ def test_the_axes_move_little_from_one_point_to_the_next():
         model.learn_one(x, y)
         after = model.transform_one(points[0])
         moves.append(euclidean(before, after) / euclidean(before, {}))
-    assert max(moves[100:]) < 0.5  # an axis that flips its sign alone would move it by up to 2
+    assert max(moves[100:]) < 0.5  # the flip of an axis would move it by up to 2
 
 
 @settings(max_examples=15)
 @given(st.lists(st.sets(st.sampled_from("abcdefgh"), min_size=1), min_size=30, max_size=60), st.booleans())
-def test_late_features_are_as_if_they_had_been_zero_before(names, diagonal):
+def test_late_features_count_as_zero_before(names, diagonal):
     rng = np.random.default_rng(0)
     points = [{name: float(rng.normal()) for name in sorted(each)} for each in names]
     labels = rng.integers(2, size=len(points)).tolist()
@@ -130,47 +130,47 @@ def test_late_features_are_as_if_they_had_been_zero_before(names, diagonal):
         assert late.distance(x, z) == pytest.approx(known.distance(x, z), rel=1e-9, abs=1e-9)
 
 
-def test_room_is_made_by_doubling():
-    model, rooms = LabelMetric(seed=0), []
+def test_the_capacity_doubles():
+    model, capacities = LabelMetric(seed=0), []
     for i in range(40):
         model.learn_one({f"feature {i}": 1.0}, i % 2)
-        rooms.append(model._learner.tracker.capacity)
-    assert sorted(set(rooms)) == [1, 2, 4, 8, 16, 32, 64]
+        capacities.append(model._learner.tracker.capacity)
+    assert sorted(set(capacities)) == [1, 2, 4, 8, 16, 32, 64]
 
 
 @pytest.mark.parametrize("weighted", [True, False])
-def test_neighbours_are_those_of_a_plain_search(weighted):
+def test_neighbours_agree_with_a_brute_force_search(weighted):
     points, labels = some_points(60)
     model = MetricKNNClassifier(n_neighbors=3, window_size=20, weighted=weighted, seed=0)
     metric = LabelMetric(seed=0)
     for t, (x, y) in enumerate(zip(points, labels, strict=True)):
-        said = model.predict_proba_one(x)
+        probabilities = model.predict_proba_one(x)
         window = list(zip(points[:t], labels[:t], strict=True))[-20:]
         near = sorted((metric.distance(x, z), label) for z, label in window)[:3]
         votes = dict.fromkeys(labels[:t], 0.0)
         for distance, label in near:
             votes[label] += 1.0 / distance if weighted else 1.0
         total = sum(votes.values())
-        assert said == pytest.approx({label: vote / total for label, vote in votes.items()}, rel=1e-6)
+        assert probabilities == pytest.approx({label: vote / total for label, vote in votes.items()}, rel=1e-6)
         model.learn_one(x, y)
         metric.learn_one(x, y)
     assert model.n_rounds == metric.n_rounds
 
 
 @pytest.mark.parametrize("dataset", [datasets.Phishing, datasets.ImageSegments])
-def test_frozen_it_is_the_k_nearest_neighbours_of_river(dataset):
+def test_without_learning_it_agrees_with_the_k_nearest_neighbours_of_river(dataset):
     engine = neighbors.LazySearch(window_size=100)
     theirs = preprocessing.StandardScaler() | neighbors.KNNClassifier(n_neighbors=5, engine=engine)
     mine = preprocessing.StandardScaler() | MetricKNNClassifier(window_size=100, pairs_per_point=0)
     for x, y in dataset().take(300):
         expected = theirs.predict_proba_one(x)
-        if 1.0 not in expected.values():  # at distance 0 theirs takes one neighbour's word, mine that of all there
+        if 1.0 not in expected.values():  # at distance 0 River follows one neighbour, we follow all
             assert mine.predict_proba_one(x) == pytest.approx(expected, rel=1e-6)
         theirs.learn_one(x, y)
         mine.learn_one(x, y)
 
 
-def test_points_at_distance_zero_decide_alone():
+def test_points_at_distance_zero_share_all_votes():
     model = MetricKNNClassifier(n_neighbors=3, pairs_per_point=0)
     for value, label in ((1.0, "a"), (1.0, "b"), (2.0, "b"), (1.0, "a")):
         model.learn_one({"x": value}, label)
@@ -178,20 +178,20 @@ def test_points_at_distance_zero_decide_alone():
 
 
 def test_is_better_than_euclidean_neighbours_and_follows_a_change():
-    """The claim: where one feature of 30 tells, and then another one, 5 in 100 more are right, before and after."""
+    """With one relevant feature of 30, which changes once, the accuracy gains 5 in 100 before and after the change."""
     names = [f"feature {i}" for i in range(30)]
-    right = {(pairs, telling): [] for pairs in (0, 2) for telling in (0, 1)}
+    correct = {(pairs, relevant): [] for pairs in (0, 2) for relevant in (0, 1)}
     for seed in range(100, 103):
         for pairs in (0, 2):
             model = MetricKNNClassifier(window_size=200, pairs_per_point=pairs, seed=seed)
-            for telling in (0, 1):
-                points, labels = some_points(500, names, 10 * seed + telling, telling, gap=2.5)
+            for relevant in (0, 1):
+                points, labels = some_points(500, names, 10 * seed + relevant, relevant, gap=2.5)
                 for t, (x, y) in enumerate(zip(points, labels, strict=True)):
                     if t >= 300:
-                        right[pairs, telling].append(model.predict_one(x) == y)
+                        correct[pairs, relevant].append(model.predict_one(x) == y)
                     model.learn_one(x, y)
-    for telling in (0, 1):
-        assert np.mean(right[2, telling]) > np.mean(right[0, telling]) + 0.05
+    for relevant in (0, 1):
+        assert np.mean(correct[2, relevant]) > np.mean(correct[0, relevant]) + 0.05
 
 
 def test_pipelines_scores_and_copies():
@@ -228,17 +228,17 @@ WRONG = [
 
 
 @pytest.fixture
-def up_to_the_core(request, monkeypatch):
-    """Let numbers through that are refused before the core sees them."""
+def without_limit(request, monkeypatch):
+    """Remove the limit on coordinates, so that the core refuses the numbers."""
     if request.node.callspec.params["sentence"] in ("too far apart", "could not learn"):
         monkeypatch.setattr("ocelad.river.MAX_COORDINATE", float("inf"))
 
 
 @pytest.mark.parametrize(("x", "error", "sentence"), WRONG)
 @pytest.mark.parametrize("kind", [LabelMetric, MetricKNNClassifier])
-@pytest.mark.usefixtures("up_to_the_core")
-def test_what_is_refused_changes_nothing(kind, x, error, sentence):
-    model = taught(kind(method=Rice(loss="squared_hinge"), seed=0), *some_points(30))
+@pytest.mark.usefixtures("without_limit")
+def test_refused_points_change_nothing(kind, x, error, sentence):
+    model = train(kind(method=Rice(loss="squared_hinge"), seed=0), *some_points(30))
     read = "transform_one" if kind is LabelMetric else "predict_proba_one"
     twin = copy.deepcopy(model)
     with pytest.raises(error, match=sentence):
@@ -255,8 +255,8 @@ def test_what_is_refused_changes_nothing(kind, x, error, sentence):
 
 
 @pytest.mark.parametrize(("x", "error", "sentence"), WRONG)
-@pytest.mark.usefixtures("up_to_the_core")
-def test_pairs_that_are_refused_change_nothing(x, error, sentence):
+@pytest.mark.usefixtures("without_limit")
+def test_refused_pairs_change_nothing(x, error, sentence):
     points, _ = some_points(30)
     model = PairMetric(method=Rice(loss="squared_hinge"))
     for one, other in zip(points[::2], points[1::2], strict=True):
@@ -273,8 +273,8 @@ def test_pairs_that_are_refused_change_nothing(x, error, sentence):
 
 
 def test_numbers_of_any_kind():
-    one = taught(LabelMetric(seed=0), [{"a": 1, "b": True}, {"a": np.float32(2), "b": np.bool_(False)}], [0, 1])
-    other = taught(LabelMetric(seed=0), [{"a": 1.0, "b": 1.0}, {"a": 2.0, "b": 0.0}], [0, 1])
+    one = train(LabelMetric(seed=0), [{"a": 1, "b": True}, {"a": np.float32(2), "b": np.bool_(False)}], [0, 1])
+    other = train(LabelMetric(seed=0), [{"a": 1.0, "b": 1.0}, {"a": 2.0, "b": 0.0}], [0, 1])
     assert one.transform_one({"a": 1, "b": 2}) == other.transform_one({"a": 1, "b": 2})
 
 
@@ -314,7 +314,7 @@ def test_settings_of_rice_are_checked(name, value):
             model(method=Rice(**{name: value}))
 
 
-def test_without_river_one_sentence_says_how_to_get_it(monkeypatch):
+def test_without_river_the_error_names_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "river", None)
     with pytest.raises(ImportError, match=r"ocelad.river needs River: pip install 'ocelad\[river\]'"):
         importlib.reload(ocelad.river)
@@ -325,23 +325,53 @@ def test_a_first_point_far_out_is_refused_and_others_are_learned():
         model = kind(seed=0, scale=1.0)
         with pytest.raises(ValueError, match="accepted: numbers up to"):
             model.learn_one({"a": 1.7e308}, 0)
-        assert taught(model, *some_points(30)).n_rounds > 0
+        assert train(model, *some_points(30)).n_rounds > 0
 
 
 def test_data_in_any_unit_can_be_read():
     for unit in (1e-170, 1e-120, 1e-60, 1e25):
         points, labels = some_points(30)
         scaled = [{name: unit * value for name, value in point.items()} for point in points]
-        model = taught(LabelMetric(seed=0), scaled, labels)
+        model = train(LabelMetric(seed=0), scaled, labels)
         assert all(np.isfinite(list(model.transform_one(point).values())).all() for point in scaled)
 
 
-def test_a_point_is_compared_with_all_of_its_partners_or_with_none():
-    model = taught(LabelMetric(method=Rice(loss="squared_hinge"), scale=1.0, seed=0), *some_points(30))
-    tracked, (points, _) = model._learner.tracker, some_points(3, seed=1)
-    before = tracked.n_rounds, tracked.metric()
+def test_a_point_is_learned_with_all_of_its_partners_or_not_at_all():
+    model = train(LabelMetric(method=Rice(loss="squared_hinge"), scale=1.0, seed=0), *some_points(30))
+    tracker, (points, _) = model._learner.tracker, some_points(3, seed=1)
+    before = tracker.n_rounds, tracker.metric()
     with pytest.raises(LearnerError, match="could not learn"):
-        tracked.learn(points[0], [Partner(points[1], True), Partner({"a": 1e149}, True)])
-    assert (tracked.n_rounds, tracked.metric()) == before
-    tracked.learn(points[0], [Partner(points[1], True), Partner(points[2], True)])
-    assert tracked.n_rounds == before[0] + 2
+        tracker.learn(points[0], [Partner(points[1], True), Partner({"a": 1e149}, True)])
+    assert (tracker.n_rounds, tracker.metric()) == before
+    tracker.learn(points[0], [Partner(points[1], True), Partner(points[2], True)])
+    assert tracker.n_rounds == before[0] + 2
+
+
+@pytest.mark.parametrize("engine", ["dense", "fullrank", "lowrank", "blocked", "sparse"])
+def test_every_engine_supports_new_features(engine):
+    points, labels = some_points(30)
+    points = [x if t < 15 else {**x, "late": float(t % 3)} for t, x in enumerate(points)]
+    model, default = LabelMetric(method=Rice(engine=engine), seed=0), LabelMetric(seed=0)
+    train(model, points, labels), train(default, points, labels)
+    for x, z in zip(points[:10], points[-10:], strict=True):
+        assert model.distance(x, z) == pytest.approx(default.distance(x, z), rel=1e-9)
+
+
+def test_clones_have_the_same_settings():
+    rice = Rice(step_size=0.05)
+    model = LabelMetric(method=rice, pairs_per_point=3, seed=0)
+    other = model.clone()
+    assert (other.method, other.pairs_per_point) == (rice, 3)
+    assert other.clone({"method": Rice()}).method == Rice()
+    points, labels = some_points(40)
+    train(model, points[:20], labels[:20]), train(other, points[:20], labels[:20])
+    rice.set_params(step_size=0.9)  # later changes of the settings have no effect
+    train(model, points[20:], labels[20:]), train(other, points[20:], labels[20:])
+    assert model.transform_one(points[0]) == other.transform_one(points[0])
+    assert LabelMetric().method == "rice"
+
+
+def test_nan_is_not_a_class():
+    for label in (None, float("nan")):
+        with pytest.raises(TypeError, match="accepted: a class, such as a string, a number or a boolean"):
+            LabelMetric().learn_one({"a": 1.0}, label)

@@ -1,4 +1,4 @@
-"""Pairs and triplets from all that users hand over: arrays, tables, sparse matrices, indices with a preprocessor."""
+"""Tuples of points from arrays, tables, sparse matrices, and indices with a preprocessor."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ def some_points(count=12, seed=0):
     return np.random.default_rng(seed).normal(size=(count, 3)).round(2)
 
 
-def tables_of(X):
-    """The same numbers as every kind of table, and without names."""
+def make_tables(X):
+    """Return the same numbers as every kind of table."""
     columns = {name: X[:, i] for i, name in enumerate(NAMES)}
-    odd = pd.DataFrame(columns, index=np.arange(len(X))[::-1] * 7)  # rows are counted, not looked up by their index
+    frame = pd.DataFrame(columns, index=np.arange(len(X))[::-1] * 7)  # indices are positions, not labels of the index
     return {
-        "pandas": odd,
-        "pandas, nullable": odd.astype("Float64"),
-        "pandas, Arrow": odd.astype("double[pyarrow]"),
+        "pandas": frame,
+        "pandas, nullable": frame.astype("Float64"),
+        "pandas, Arrow": frame.astype("double[pyarrow]"),
         "polars": pl.DataFrame(columns),
         "arrow": pa.table(columns),
         "record batch": pa.RecordBatch.from_pydict(columns),
     }
 
 
-KINDS = list(tables_of(some_points()))
+KINDS = list(make_tables(some_points()))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_table_gives_the_numbers_and_the_names(kind):
+def test_tables_give_numbers_and_names(kind):
     X = some_points()
-    values, names = to_rows(tables_of(X)[kind], "X")
+    values, names = to_rows(make_tables(X)[kind], "X")
     assert names == tuple(NAMES)
     np.testing.assert_array_equal(values, X)
 
@@ -50,9 +50,9 @@ def test_every_table_gives_the_numbers_and_the_names(kind):
 def test_tuples_of_tables_and_of_indices(kind, size):
     X, rng = some_points(), np.random.default_rng(1)
     indices = rng.integers(0, len(X), size=(9, size))
-    parts = tuple(tables_of(X[indices[:, k]])[kind] for k in range(size))
-    of_indices = read_points(indices, size, preprocessor=tables_of(X)[kind])
-    of_ids = read_points(pl.DataFrame(indices, schema=[f"id_{k}" for k in range(size)]), size, tables_of(X)[kind])
+    parts = tuple(make_tables(X[indices[:, k]])[kind] for k in range(size))
+    of_indices = read_points(indices, size, preprocessor=make_tables(X)[kind])
+    of_ids = read_points(pl.DataFrame(indices, schema=[f"id_{k}" for k in range(size)]), size, make_tables(X)[kind])
     for points in (read_points(parts, size), of_indices, of_ids):
         assert points.names == tuple(NAMES)
         for k in range(size):
@@ -66,7 +66,7 @@ def test_tuples_of_tables_and_of_indices(kind, size):
         lambda X: X.tolist(),
         lambda X: lambda indices: X[indices],
         lambda X: lambda indices: X[indices].tolist(),
-        lambda X: lambda indices: tables_of(X[indices])["pandas"],
+        lambda X: lambda indices: make_tables(X[indices])["pandas"],
     ],
 )
 def test_preprocessors(preprocessor):
@@ -128,15 +128,15 @@ BAD = [
 
 
 @pytest.mark.parametrize(("call", "sentence"), BAD)
-def test_refuses(call, sentence):
+def test_refuses_invalid_input(call, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
         call()
 
 
-def test_a_tracker_keeps_the_names():
+def test_a_tracker_stores_the_names():
     X, rng = some_points(40), np.random.default_rng(1)
     indices, y = rng.integers(0, 40, size=(300, 2)), rng.choice([1, -1], size=300)
-    frame = tables_of(X)["polars"]
+    frame = make_tables(X)["polars"]
     plain = MetricTracker(method=Rice(step_size=0.1)).fit(X[indices], y)
     tracker = MetricTracker(method=Rice(step_size=0.1), preprocessor=frame).fit(indices, pl.Series(y))
     assert tracker.metric_ == plain.metric_
@@ -187,7 +187,7 @@ def test_labels_in_columns(column):
         MetricTracker().fit(pairs, column([True, None, True]))
 
 
-def test_numbers_in_the_place_of_names_are_none():
+def test_integer_column_labels_are_not_names():
     X = some_points()
     assert to_rows(pd.DataFrame(X), "X").names is None
     np.testing.assert_array_equal(to_rows(pd.DataFrame(X), "X").values, X)
