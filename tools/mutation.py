@@ -37,7 +37,7 @@ MAP = ROOT / ".mutation"
 # The tests that run the kernels as plain Python; the Makefile has the same list.
 PLAIN_TESTS = (
     *("engines", "kernels", "blocked", "diagonal", "margins"),
-    *("relatives", "rated", "fused", "scores", "adaptive"),
+    *("relatives", "step_schedule", "compiled_weightings", "scores", "adaptive"),
 )
 # Sources that kernels are compiled from.
 KERNEL_SOURCES = (

@@ -40,7 +40,7 @@ class RiceBank(LearnerBank[Event | Relative, Metric], MetricLearnerBank):
     """
 
     engine = "dense"
-    learner: type[Comid] = Comid
+    learner_class: type[Comid] = Comid
 
     def __init__(
         self,
@@ -56,12 +56,12 @@ class RiceBank(LearnerBank[Event | Relative, Metric], MetricLearnerBank):
         super().__init__(self._comid, Metric.average, finest=finest, starts=starts)
         self._events = check_choice(events, "events", get_args(EventsName))
         self._step_schedule = step_schedule
-        self._first = self.learner(start, step_size=step_size, **objective)
+        self._initial_learner = self.learner_class(start, step_size=step_size, **objective)
 
     @property
     def step_size(self) -> float:
         """eta0."""
-        return self._first.step_size
+        return self._initial_learner.step_size
 
     def metrics(self, round_state: RoundState) -> list[Metric]:
         """Return the metrics of the active learners, the finest scale first."""
@@ -78,11 +78,13 @@ class RiceBank(LearnerBank[Event | Relative, Metric], MetricLearnerBank):
         return self._members[j][0] if j < len(self._members) else Scale(j, self._members[0][0].length << j)
 
     def _comid(self, scale: Scale, start: Metric | None, step_factor: float = 1.0) -> Comid:
-        return self._first.with_start(start or self._first.play(), step_factor * (self._first.step_size * scale.rate))
+        return self._initial_learner.with_start(
+            start or self._initial_learner.play(), step_factor * (self._initial_learner.step_size * scale.rate)
+        )
 
     def observe(self, event: Event | Pair | Relative, round_state: RoundState) -> tuple[Floats, Self]:
         """Return each learner's loss on the event, and a bank of learners that have learned from it."""
-        n: int = self._first.play().n_features
+        n: int = self._initial_learner.play().n_features
         bank = self
         if self._step_schedule is not None:
             bank = self._with_step_factor(float(step_factors(self._step_schedule, round_state.round, 1)[0]))
@@ -124,8 +126,8 @@ class RiceBank(LearnerBank[Event | Relative, Metric], MetricLearnerBank):
         members = []
         for j in range(round_state.n_active):
             metric = Metric.from_arrays(saved.section(str(j)).remaining_arrays(), float(thresholds[j]), int(rounds[j]))
-            expected = self._first.play().n_features
-            if metric.n_features != expected or (self.learner is DiagonalComid and not metric.is_diagonal):
+            expected = self._initial_learner.play().n_features
+            if metric.n_features != expected or (self.learner_class is DiagonalComid and not metric.is_diagonal):
                 raise ValueError(f"the saved metric of scale {j} does not fit this bank: {metric}")
             scale = self._scale(j)
             members.append((scale, self._comid(scale, metric)))
@@ -135,4 +137,4 @@ class RiceBank(LearnerBank[Event | Relative, Metric], MetricLearnerBank):
 class DiagonalRiceBank(RiceBank):
     """A ``RiceBank`` of ``DiagonalComid`` learners, the definition of ``DiagonalBank``."""
 
-    learner = DiagonalComid
+    learner_class = DiagonalComid
