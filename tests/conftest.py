@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Settings of all tests."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import matplotlib
 from threadpoolctl import threadpool_limits
 
 matplotlib.use("Agg")
-# Several tests at a time with several threads of linear algebra each get in each other's way, tenfold.
+# Parallel tests with several BLAS threads each slow each other down tenfold.
 threadpool_limits(1)
-# No deadline: times on a shared machine say nothing. Derandomised: a red run must be red again.
+# No deadline, because timings on a shared machine vary. Derandomized, so that a failure is reproducible.
 hypothesis.settings.register_profile("ocelad", deadline=None, max_examples=30, derandomize=True)
 hypothesis.settings.load_profile("ocelad")
