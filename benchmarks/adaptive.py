@@ -1,9 +1,10 @@
-"""Microseconds per pair of the adaptive tracker beside those of RICE, by the number of features and of windows.
+"""Measure the CPU time per pair of the adaptive tracker and of RICE, by the number of features and of windows.
 
     python benchmarks/adaptive.py
 
-In one process on one thread, in turns, when all scales of RICE are active; CPU time, the median of several turns, and
-the median of the ratios of the turns. Above 128 features the adaptive tracker is RICE alone; both keep 30 directions.
+Both run alternately in one process on one thread, after all scales of RICE are active. Times are medians over the
+turns, and the ratio is the median of the ratios. Above 128 features the adaptive tracker uses RICE; both then keep 30
+directions.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from ocelad.ensemble.weighting import DiscountedHedge
 from ocelad.pairs import Events
 
 WARM_UP = 2**12
-TURNS, MOST_ROUNDS = 9, 2000
+TURNS, MAX_ROUNDS = 9, 2000
+# Above this number of features the adaptive tracker has no windows.
+MAX_FEATURES_WITH_WINDOWS = 128
 
 
-def adaptive(n: int, n_windows: int | None) -> Ocelad:
+def make_adaptive(n: int, n_windows: int | None) -> Ocelad:
     if n_windows is None:
         return track_adaptive(n)
     bank = AdaptiveBank(n, WINDOWS[:n_windows])
@@ -36,17 +39,17 @@ def adaptive(n: int, n_windows: int | None) -> Ocelad:
 
 
 def measure(n: int, n_windows: int | None) -> dict[str, Any]:
-    rounds = min(MOST_ROUNDS, 400_000 // n)
-    wide = n > 128
+    rounds = min(MAX_ROUNDS, 400_000 // n)
+    wide = n > MAX_FEATURES_WITH_WINDOWS
     events = blobs(n, WARM_UP + TURNS * rounds)
-    trackers = [adaptive(n, n_windows), track_metric(n, max_rank=30 if wide else None)]
+    trackers = [make_adaptive(n, n_windows), track_metric(n, max_rank=30 if wide else None)]
     times: list[list[float]] = [[], []]
     for tracker in trackers:
         tracker.replay(events[:WARM_UP])
-    for round_state in range(TURNS):
-        first = WARM_UP + round_state * rounds
-        for tracker, taken in zip(trackers, times, strict=True):
-            taken.append(_microseconds(tracker, events[first : first + rounds]))
+    for turn in range(TURNS):
+        first = WARM_UP + turn * rounds
+        for tracker, tracker_times in zip(trackers, times, strict=True):
+            tracker_times.append(_microseconds(tracker, events[first : first + rounds]))
     return {
         "n": n,
         "engine": str(trackers[0].bank.engine),
@@ -69,8 +72,8 @@ def main() -> None:
     console = Console(width=140)
     with threadpool_limits(1):
         rows = [measure(*case) for case in track(cases, "adaptive", console=console)]
-    show(console, "CPU time on one thread; MB: what is kept", rows)
-    console.print(f"Written to {save('adaptive', {'turns': TURNS, 'precompile up': WARM_UP}, rows)}")
+    show(console, "CPU time on one thread; MB: size of the state", rows)
+    console.print(f"Written to {save('adaptive', {'turns': TURNS, 'warm up': WARM_UP}, rows)}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""What a pair costs each online method, beside RICE-OCELAD in the same run.
+"""Measure the time per pair of each online method, and its ratio to RICE-OCELAD's in the same run.
 
     python benchmarks/baselines.py [--rounds 2000] [--repeats 5]
 
-The pairs are the first of the paper's stream (n = 25) and pairs of three clusters in 100 dimensions, without shrinkage.
-Methods take turns, so that a slow minute of the machine slows all of them; the median over the repeats counts.
+The pairs are the first of the paper's stream (n = 25), and pairs of three clusters in 100 dimensions, without
+shrinkage. Methods run alternately, so that a slow period of the machine affects all of them; times are medians over
+the repeats.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ ONLINE = [method for method in METHODS.values() if method.group in ("ensembles",
 REFERENCE = "rice"
 
 
-def block_of(events: Events, rounds: int) -> Block:
-    """The pairs as points; the second point of each is the origin."""
+def make_block(events: Events, rounds: int) -> Block:
+    """Return the differences as pairs of points, in which the second point is the origin."""
     U = events.U[:rounds]
     return Block(1, "", "", U, np.zeros_like(U), events.y[:rounds])
 
 
 def microseconds(method: Method, block: Block) -> float:
-    """What learning from a pair takes on average, after the first hundred."""
+    """Return the mean time of learning from a pair, after the first hundred pairs."""
     learner = method.create(StreamInfo(block.X.shape[1], len(block), seed=0, initial_points=None))
     learner.update(block[:100])
     start = perf_counter()
@@ -40,15 +41,15 @@ def microseconds(method: Method, block: Block) -> float:
 
 
 @click.command()
-@click.option("--rounds", default=2000, show_default=True, type=click.IntRange(200), help="How many pairs.")
-@click.option("--repeats", default=5, show_default=True, type=click.IntRange(1))
+@click.option("--rounds", default=2000, show_default=True, type=click.IntRange(200), help="The number of pairs.")
+@click.option("--repeats", default=5, show_default=True, type=click.IntRange(1), help="The number of repeats.")
 def main(rounds: int, repeats: int) -> None:
     """Measure all online methods and print the table."""
     console = Console()
-    blocks = {25: block_of(scenario(), rounds), 100: block_of(blobs(100, rounds), rounds)}
+    blocks = {25: make_block(scenario(), rounds), 100: make_block(blobs(100, rounds), rounds)}
     times: dict[tuple[str, int], list[float]] = {(method.name, n): [] for method in ONLINE for n in blocks}
     with Progress(console=console) as bar:
-        for _ in bar.track(range(repeats + 1), description="repeats"):  # in the first compilers are waited for
+        for _ in bar.track(range(repeats + 1), description="repeats"):  # the first one compiles
             for method in ONLINE:
                 for n, block in blocks.items():
                     times[method.name, n].append(microseconds(method, block))
@@ -60,7 +61,7 @@ def main(rounds: int, repeats: int) -> None:
             row[f"us, n={n}"] = medians[method.name, n]
             row[f"x {REFERENCE}, n={n}"] = medians[method.name, n] / medians[REFERENCE, n]
         rows.append(row)
-    show(console, f"A pair's cost, median of {repeats} runs over {rounds} pairs", rows)
+    show(console, f"Time per pair, median of {repeats} runs over {rounds} pairs", rows)
     console.print(f"Written to {save('baselines', {'rounds': rounds, 'repeats': repeats}, rows)}")
 
 

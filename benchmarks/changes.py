@@ -1,9 +1,10 @@
-"""How soon the adaptive tracker tells of a change, how many it misses, and how often it tells of one that was none.
+"""Measure the delay, the misses and the false alarms of the adaptive tracker's change detection.
 
     python benchmarks/changes.py [--seeds 20]
 
-On the drawn streams of the adaptivity suite, whose switches of the question are known; seeds that nothing was chosen
-by. A change is found when it is noticed within 150 rounds of a switch; all others are false alarms.
+The streams are the synthetic ones of the adaptivity suite, whose switches are known, with seeds that were never used
+for tuning. A switch counts as found if a change is detected within 150 rounds after it; all other detections are false
+alarms.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ MAX_DELAY = 150
 
 
 def trial(task: tuple[str, int]) -> dict[str, Any]:
-    """The switches of a stream, the changes that were told of, and how fast the metric moved on average."""
+    """Return the switches of a stream, the detected changes, and the median drift of the metric."""
     name, seed = task
     stream = BENCHMARKS[name].stream
     tracker = track_adaptive(stream.n_features)
@@ -39,19 +40,20 @@ def trial(task: tuple[str, int]) -> dict[str, Any]:
     return {"rounds": tracker.n_rounds, "switches": switches, "found": found, "drift": float(np.median(drifts))}
 
 
-def row(name: str, trials: list[dict[str, Any]]) -> dict[str, Any]:
-    delays, errors, n_switches, false, rounds = [], [], 0, 0, 0
-    for one in trials:
-        left = list(one["found"])
-        for switch in one["switches"]:
+def summarize(name: str, trials: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the row of a stream."""
+    delays, errors, n_switches, n_false, rounds = [], [], 0, 0, 0
+    for each in trials:
+        unmatched = list(each["found"])
+        for switch in each["switches"]:
             n_switches += 1
-            hits = [change for change in left if 0 <= change[1] - switch <= MAX_DELAY]
+            hits = [change for change in unmatched if 0 <= change[1] - switch <= MAX_DELAY]
             if hits:
                 delays.append(hits[0][1] - switch)
                 errors.append(abs(hits[0][0] - switch))
-            left = [change for change in left if change not in hits]
-        false += len(left)
-        rounds += one["rounds"]
+            unmatched = [change for change in unmatched if change not in hits]
+        n_false += len(unmatched)
+        rounds += each["rounds"]
     return {
         "stream": name,
         "switches": n_switches,
@@ -59,8 +61,8 @@ def row(name: str, trials: list[dict[str, Any]]) -> dict[str, Any]:
         "delay, median": float(np.median(delays)) if delays else float("nan"),
         "delay, 90 %": float(np.quantile(delays, 0.9)) if delays else float("nan"),
         "told round off by": float(np.median(errors)) if errors else float("nan"),
-        "false per 1000 rounds": 1000 * false / rounds,
-        "drift per 1000 rounds": 1000 * float(np.median([one["drift"] for one in trials])),
+        "false per 1000 rounds": 1000 * n_false / rounds,
+        "drift per 1000 rounds": 1000 * float(np.median([each["drift"] for each in trials])),
     }
 
 
@@ -71,8 +73,8 @@ def main() -> None:
     console = Console(width=140)
     rows = []
     for name in track(NAMES, "changes", console=console):
-        rows.append(row(name, map_trials(trial, [(name, seed) for seed in seeds])))
-    show(console, f"Changes of the question, noticed within {MAX_DELAY} rounds", rows)
+        rows.append(summarize(name, map_trials(trial, [(name, seed) for seed in seeds])))
+    show(console, f"Change detection within {MAX_DELAY} rounds", rows)
     console.print(f"Written to {save('changes', {'seeds': [seeds[0], seeds[-1]], 'within': MAX_DELAY}, rows)}")
 
 

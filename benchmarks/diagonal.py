@@ -1,10 +1,10 @@
-"""Microseconds per pair of diagonal metrics, at up to 100,000 features with 80 entries per pair that are not zero.
+"""Measure the CPU time per pair of diagonal metrics with up to 100,000 features and 80 nonzero entries per pair.
 
     python benchmarks/diagonal.py
 
-The stream: each pair touches 80 features, few often and many seldom (by Zipf's law, as words in a text) or all alike;
-a tenth of them tell similar from dissimilar. "error" is relative and against the definition, one dense step after the
-other, after the number of pairs shown; "left" how many weights are not zero at the end; MB what the bank holds.
+Each pair has 80 features, drawn by Zipf's law (as the words of a text) or uniformly. The label depends on a tenth of
+all features. "error" is the relative error of the weights against the reference implementation after the number of
+pairs in "after"; "left" is the number of nonzero weights at the end; "MB" is the size of the bank's state.
 """
 
 from __future__ import annotations
@@ -33,32 +33,35 @@ def stream(n: int, rounds: int, zipf: bool) -> Events:
     rng = np.random.default_rng(0)
     shares = 1.0 / np.arange(1, n + 1) if zipf else np.ones(n)
     drawn = rng.permutation(n)[rng.choice(n, size=(rounds, 4 * ENTRIES), p=shares / shares.sum())]
-    columns = np.array([list(dict.fromkeys(row))[:ENTRIES] for row in drawn.tolist()])  # the first 80 different ones
+    columns = np.array([list(dict.fromkeys(row))[:ENTRIES] for row in drawn.tolist()])  # the first distinct ones
     values = rng.normal(size=columns.shape) / np.sqrt(ENTRIES)
     U = csr_array((values.ravel(), columns.ravel(), ENTRIES * np.arange(rounds + 1)), shape=(rounds, n))
-    telling = rng.random(n) < 0.1
-    size = U.multiply(U) @ telling
+    informative = rng.random(n) < 0.1
+    size = U.multiply(U) @ informative
     return Events(U, np.where(size < np.median(size), 1.0, -1.0))
 
 
 def measure(n: int, rounds: int, checked: int, zipf: bool, finest: str, shrinkage: float) -> dict:
     events = stream(n, rounds, zipf)
-    few = Events(events.U[:checked], events.y[:checked])
+    first = Events(events.U[:checked], events.y[:checked])
     settings = {"step_size": 1.0, "shrinkage": shrinkage, "loss": "hinge", "finest": finest}
 
-    def tracker() -> Ocelad:
+    def make_tracker() -> Ocelad:
         return track_metric(n, diagonal=True, initial_scale=0.5, **settings)
 
     times = []
     for _ in range(REPEATS):
-        fast = tracker()
-        begun = time.process_time()
+        fast = make_tracker()
+        start = time.process_time()
         fast.replay(events)
-        times.append(1e6 * (time.process_time() - begun) / rounds)
-    same, definition = tracker(), Ocelad(DiagonalRiceBank(Metric.from_diagonal(np.full(n, 0.5)), **settings))
-    same.replay(few)
-    definition.replay(few)
-    w, v = same.play().diagonal, definition.play().diagonal
+        times.append(1e6 * (time.process_time() - start) / rounds)
+    checked_tracker, reference = (
+        make_tracker(),
+        Ocelad(DiagonalRiceBank(Metric.from_diagonal(np.full(n, 0.5)), **settings)),
+    )
+    checked_tracker.replay(first)
+    reference.replay(first)
+    w, v = checked_tracker.play().diagonal, reference.play().diagonal
     assert isinstance(fast.bank, DiagonalBank)
     return {
         "n": n,
@@ -94,12 +97,12 @@ def main() -> None:
     for column in rows[0]:
         table.add_column(column, justify="left" if column in ("touched", "finest") else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*(_shown(value) for value in row.values()))
+        table.add_row(*(_format(value) for value in row.values()))
     console.print(table)
     console.print(f"Written to {save('diagonal', {'repeats': REPEATS, 'entries': ENTRIES}, rows)}")
 
 
-def _shown(value: float | str) -> str:
+def _format(value: float | str) -> str:
     if isinstance(value, (str, int)):
         return f"{value:,}" if isinstance(value, int) else value
     return f"{value:.1e}" if 0 < value < 1e-2 else f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"

@@ -1,4 +1,4 @@
-"""How the time per pair grows: with the number of pairs, with the number of features, with the rank.
+"""Measure how the CPU time per pair grows with the number of pairs, the number of features and the rank.
 
 python benchmarks/growth.py
 """
@@ -25,33 +25,33 @@ PLAIN = {**NUCLEAR, "shrinkage": 0.0, "initial_scale": 1 / 25}
 
 
 def over_time(engine: str, settings: dict[str, Any], last: int) -> list[dict[str, Any]]:
-    """Of rounds 2^k to 2^(k+1), with as many scales as the stream needs."""
+    """Measure rounds 2^k to 2^(k+1), with as many scales as the length of the stream allows."""
     events = blobs(25, 2**14)
     tracker, rows = track_metric(25, engine=engine, **settings), []
     tracker.replay(events[:256])
     for k in range(8, last):
-        at = np.arange(2**k) % len(events)
-        part = Events(events.U[at], events.y[at])
-        took = microseconds(lambda: tracker.replay(part), len(part))  # noqa: B023
+        indices = np.arange(2**k) % len(events)
+        part = Events(events.U[indices], events.y[indices])
+        duration = microseconds(lambda: tracker.replay(part), len(part))  # noqa: B023
         moved = [int((step.losses > 0).sum()) for step in map(deepcopy(tracker).step, events[:300])]
         rows.append(
             {
                 "against": f"t, {engine}, {np.mean(moved):.1f} moved",
                 "at": 2 ** (k + 1),
-                "us per pair": took,
-                "over": took / log2(2 ** (k + 1)),
+                "us per pair": duration,
+                "over": duration / log2(2 ** (k + 1)),
             }
         )
     return rows
 
 
-def timed(n: int, pairs: int, **settings: Any) -> tuple[float, float]:
-    """Microseconds per pair and mean rank, over 8 scales that are all active."""
+def measure(n: int, pairs: int, **settings: Any) -> tuple[float, float]:
+    """Return the microseconds per pair and the mean rank, with 8 active scales."""
     events = blobs(n, 512 + 5 * pairs)
     tracker, times = track_metric(n, n_scales=8, **settings), []
     tracker.replay(events[:512])
-    for round_state in range(5):
-        part = events[512 + round_state * pairs : 512 + (round_state + 1) * pairs]
+    for turn in range(5):
+        part = events[512 + turn * pairs : 512 + (turn + 1) * pairs]
         times.append(microseconds(lambda: tracker.replay(part), pairs))  # noqa: B023
     return median(times), float(np.mean(tracker.bank.ranks[:8]))
 
@@ -59,8 +59,15 @@ def timed(n: int, pairs: int, **settings: Any) -> tuple[float, float]:
 def over_features(engine: str) -> list[dict[str, Any]]:
     rows = []
     for n in (100, 200, 400, 800, 1600, 3200):
-        took, rank = timed(n, 600 if n < 1000 else 200, engine=engine, **NUCLEAR)
-        rows.append({"against": f"n, {engine}, rank {rank:.0f}", "at": n, "us per pair": took, "over": 1000 * took / n})
+        duration, rank = measure(n, 600 if n < 1000 else 200, engine=engine, **NUCLEAR)
+        rows.append(
+            {
+                "against": f"n, {engine}, rank {rank:.0f}",
+                "at": n,
+                "us per pair": duration,
+                "over": 1000 * duration / n,
+            }
+        )
     return rows
 
 
@@ -68,8 +75,10 @@ def over_rank() -> list[dict[str, Any]]:
     rows = []
     for rank in (4, 8, 16, 32, 64):
         settings = {**NUCLEAR, "shrinkage": 1e-4, "max_rank": rank}
-        took, reached = timed(200, 300, engine="lowrank", **settings)
-        rows.append({"against": "rank, n=200", "at": round(reached), "us per pair": took, "over": took / reached})
+        duration, reached = measure(200, 300, engine="lowrank", **settings)
+        rows.append(
+            {"against": "rank, n=200", "at": round(reached), "us per pair": duration, "over": duration / reached}
+        )
     return rows
 
 
@@ -86,7 +95,7 @@ def main() -> None:
         ):
             rows += part()
             progress.advance(task)
-    show(console, "Growth; 'over' is the time over log2(t), over n / 1000, over the rank", rows)
+    show(console, "Growth; 'over' is the time divided by log2(t), by n / 1000, or by the rank", rows)
     console.print(f"Written to {save('growth', {}, rows)}")
 
 

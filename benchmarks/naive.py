@@ -1,4 +1,4 @@
-"""RICE-OCELAD as one would write it down with NumPy: an eigendecomposition per learner and pair."""
+"""A direct implementation of RICE-OCELAD in NumPy, with an eigendecomposition per learner and pair."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ocelad.pairs import Events
 
 
 def step(M: Floats, mu: float, u: Floats, y: float, g: float, eta: float, shrinkage: float) -> tuple[Floats, float]:
-    """One COMID step of one learner, with the loss's slope g."""
+    """Return the metric and the threshold after one COMID step with the slope g of the loss."""
     eigenvalues, V = np.linalg.eigh(M - eta * g * y * np.outer(u, u))
     return (V * np.maximum(eigenvalues - eta * shrinkage, 0.0)) @ V.T, max(1.0, mu + eta * g * y)
 
 
 class Naive:
-    """Dense matrices, no step left out. It can go on from where a tracker is, so that all scales are active at once."""
+    """RICE-OCELAD with dense matrices; it starts from the state of a tracker, so that all scales can be active."""
 
     def __init__(self, tracker: Ocelad, n_scales: int, step_size: float, shrinkage: float, loss: str) -> None:
         self._schedule = Schedule(1, n_scales)
@@ -54,5 +54,5 @@ class Naive:
             self._weights[:starting] = self._rates[:starting]
 
     def learner(self, j: int) -> Floats:
-        """The matrix of scale j."""
+        """Return the matrix of scale j."""
         return self._M[j]

@@ -1,10 +1,10 @@
-"""Microseconds per relative comparison beside microseconds per pair, with the same settings.
+"""Measure the CPU time per relative comparison and per pair, with the same settings.
 
     python benchmarks/relative.py
 
-Both streams are of the same clusters. In one process on one thread, in turns, when all scales are active; CPU time, the
-median of several turns, and the ratio. A comparison that moves a learner costs it two rank-one changes, where a pair
-costs it one; how many learners are moved, and the learners' ranks, are those of the stream.
+Both streams have the same clusters, and run alternately in one process on one thread, after all scales are active.
+Times are medians over the turns. A comparison that updates a learner needs two rank-one updates, a pair one. The
+number of learners that are updated ("moved") and their ranks depend on the stream, and are printed.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from ocelad import Ocelad, track_metric
 from ocelad.pairs import Events, Relatives
 
 SCALES = 12
-WARM_UP = 2**SCALES  # rounds, after which every scale has begun
+WARM_UP = 2**SCALES  # rounds after which every scale is active
 TURNS = 9
-MANY, FEW = 2000, 100  # events per turn that are timed, and that are looked at one by one
+# The number of events per turn that are timed, and that are inspected one by one.
+N_TIMED, N_INSPECTED = 2000, 100
 
 
 class Run:
-    """A tracker on its stream."""
+    """A tracker with its stream, and its measurements."""
 
     def __init__(self, tracker: Ocelad, events: Events | Relatives) -> None:
         self.tracker, self.events, self.done = tracker, events, 0
@@ -42,26 +43,27 @@ class Run:
         self.done += count
         return self.events[self.done - count : self.done]
 
-    def round_state(self) -> None:
-        part = self.next(MANY)
+    def measure(self) -> None:
+        """Run one turn."""
+        part = self.next(N_TIMED)
         start = time.process_time()
         self.tracker.replay(part)
-        self.times.append(1e6 * (time.process_time() - start) / MANY)
-        self.moved += [int((self.tracker.step(event).losses > 0).sum()) for event in self.next(FEW)]
+        self.times.append(1e6 * (time.process_time() - start) / N_TIMED)
+        self.moved += [int((self.tracker.step(event).losses > 0).sum()) for event in self.next(N_INSPECTED)]
 
     def rank(self) -> float:
         return float(np.mean([self.tracker.bank.learner(j).rank for j in range(SCALES)]))
 
 
 def measure(n: int, engine: str, settings: dict[str, Any]) -> dict[str, Any]:
-    rounds = WARM_UP + TURNS * (MANY + FEW)
+    rounds = WARM_UP + TURNS * (N_TIMED + N_INSPECTED)
     pairs = Run(track_metric(n, engine=engine, n_scales=SCALES, **settings), blobs(n, rounds))
     relatives = Run(
         track_metric(n, engine=engine, n_scales=SCALES, events="relatives", **settings), triplets(n, rounds)
     )
     for _ in range(TURNS):
-        pairs.round_state()
-        relatives.round_state()
+        pairs.measure()
+        relatives.measure()
     return {
         "engine": engine,
         "rho": settings["shrinkage"],
@@ -85,7 +87,7 @@ def main() -> None:
     with threadpool_limits(1):
         rows = [measure(*case) for case in track(cases, "relative comparisons", console=console)]
     show(console, f"{SCALES} scales, CPU time on one thread", rows)
-    console.print(f"Written to {save('relative', {'turns': TURNS, 'scales': SCALES, 'precompile up': WARM_UP}, rows)}")
+    console.print(f"Written to {save('relative', {'turns': TURNS, 'scales': SCALES, 'warm up': WARM_UP}, rows)}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Where benchmarks put what they measured: a JSON file with the machine's facts beside the rows."""
+"""Save and print the results of the benchmarks."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ FOLDER = Path(__file__).parent / "results"
 
 
 def save(name: str, settings: dict[str, Any], rows: list[dict[str, Any]]) -> Path:
-    """Write ``results/NAME.json`` and return its path."""
+    """Write ``results/NAME.json``, with a description of the machine, and return its path."""
     FOLDER.mkdir(exist_ok=True)
     path = FOLDER / f"{name}.json"
-    content = {"settings": settings, "machine": machine(), "rows": rows}
+    content = {"settings": settings, "machine": describe_machine(), "rows": rows}
     path.write_text(json.dumps(content, indent=1) + "\n")
     return path
 
 
-def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+def describe_machine() -> dict[str, Any]:
+    """Return the processor, the system and the versions of packages."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -36,9 +36,9 @@ def machine() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    facts = Path("/proc/cpuinfo")
-    if facts.exists():
-        for line in facts.read_text().splitlines():
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor()
@@ -50,11 +50,12 @@ def show(console: Console, title: str, rows: list[dict[str, Any]]) -> None:
     for column in rows[0]:
         table.add_column(column, justify="left" if isinstance(rows[0][column], str) else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*map(shown, row.values()))
+        table.add_row(*map(format_value, row.values()))
     console.print(table)
 
 
-def shown(value: float | str) -> str:
+def format_value(value: float | str) -> str:
+    """Format a value of a row."""
     if isinstance(value, str):
         return value
     if isinstance(value, int):

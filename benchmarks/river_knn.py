@@ -1,15 +1,15 @@
-"""How often k nearest neighbours are right on River's streams: under a tracked metric, and under the Euclidean one.
+"""Measure the accuracy of k nearest neighbours on River's streams, with a tracked metric and the Euclidean distance.
 
     python benchmarks/river_knn.py
 
-Every point is predicted, then learned (test, then train), behind River's ``StandardScaler``, with 5 neighbours among
-the last 1000 points. "River" is its own ``KNNClassifier`` with an exact search; "Euclidean" is ``MetricKNNClassifier``
-that learns no metric, which must come to the same but for ties; "tracked" and "diagonal" learn one, with default
-settings. Means over seeds, with the worst and the best of them.
+Each point is predicted, then learned (prequential evaluation), after River's ``StandardScaler``, with 5 neighbours
+among the last 1000 points. "River" is River's ``KNNClassifier`` with an exact search. "Euclidean" is
+``MetricKNNClassifier`` without metric learning, which must agree with it except for ties. "tracked" and "diagonal"
+learn a metric with default settings. The table has the mean, the minimum and the maximum over the seeds.
 
-The defaults were chosen on other data: scikit-learn's iris, wine, breast cancer and digits, and small streams such as
-"turning" with other seeds. In "turning" one feature of 30 tells three classes apart, another one after every 1000
-points. "iris" and "digits" are streams in which nothing changes, in a random order.
+The defaults were chosen on other data: scikit-learn's iris, wine, breast cancer and digits, and small streams like
+"turning" with other seeds. In "turning" one of 30 features separates three classes, and another one after every 1000
+points. "iris" and "digits" are stationary streams in random order.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from rich.progress import track
 from river import base, datasets, evaluate, metrics, neighbors, preprocessing
 from sklearn.datasets import load_digits, load_iris
 
-from ocelad.adaptive.precompile import precompile_engines
 from ocelad import Rice
+from ocelad.adaptive.precompile import precompile_engines
 from ocelad.river import MetricKNNClassifier
 
 SEEDS = 5
@@ -35,7 +35,7 @@ WINDOW = 1000
 
 
 def turning(seed: int) -> Iterable[tuple[dict[str, float], int]]:
-    """4000 points of 30 features."""
+    """Yield 4000 points of 30 features, of which one at a time is informative."""
     rng = np.random.default_rng(1000 + seed)
     for t in range(4000):
         x, y = rng.normal(size=30), int(rng.integers(3))
@@ -43,8 +43,8 @@ def turning(seed: int) -> Iterable[tuple[dict[str, float], int]]:
         yield {f"feature {i}": value for i, value in enumerate(x.tolist())}, y
 
 
-def shuffled(load: Callable) -> Callable[[int], Iterable[tuple[dict[str, float], int]]]:
-    """A table as a stream in which nothing changes."""
+def shuffle(load: Callable) -> Callable[[int], Iterable[tuple[dict[str, float], int]]]:
+    """Return a stationary stream with the rows of a data set in random order."""
 
     def stream(seed: int) -> Iterable[tuple[dict[str, float], int]]:
         X, y = load(return_X_y=True)
@@ -58,13 +58,13 @@ STREAMS: dict[str, Callable[[int], Iterable]] = {
     "Phishing": lambda seed: datasets.Phishing(),
     "ImageSegments": lambda seed: datasets.ImageSegments(),
     "turning": turning,
-    "iris": shuffled(load_iris),
-    "digits": shuffled(load_digits),
+    "iris": shuffle(load_iris),
+    "digits": shuffle(load_digits),
 }
-RIVERS_OWN = ("Phishing", "ImageSegments")  # which come in one order
+FIXED_STREAMS = ("Phishing", "ImageSegments")  # River's streams do not depend on the seed
 
 
-def river(seed: int) -> base.Classifier:
+def river_knn(seed: int) -> base.Classifier:
     return neighbors.KNNClassifier(NEIGHBORS, engine=neighbors.LazySearch(window_size=WINDOW))
 
 
@@ -72,9 +72,9 @@ def metric_knn(**settings) -> Callable[[int], base.Classifier]:
     return lambda seed: MetricKNNClassifier(NEIGHBORS, WINDOW, seed=seed, **settings)
 
 
-# Which of them draw at random, and so have seeds to average over.
+# The models, and whether they depend on the seed.
 MODELS: dict[str, tuple[Callable[[int], base.Classifier], bool]] = {
-    "River": (river, False),
+    "River": (river_knn, False),
     "Euclidean": (metric_knn(pairs_per_point=0), False),
     "tracked": (metric_knn(), True),
     "diagonal": (metric_knn(method=Rice(diagonal=True)), True),
@@ -83,23 +83,23 @@ MODELS: dict[str, tuple[Callable[[int], base.Classifier], bool]] = {
 
 def measure(stream: str, model: str) -> dict:
     make, random = MODELS[model]
-    seeds = range(SEEDS) if random or stream not in RIVERS_OWN else range(1)
-    right, times = [], []
+    seeds = range(SEEDS) if random or stream not in FIXED_STREAMS else range(1)
+    accuracies, times = [], []
     for seed in seeds:
         points = list(STREAMS[stream](seed))
         classifier = preprocessing.StandardScaler() | make(seed)
-        begun = time.process_time()
+        start = time.process_time()
         accuracy = evaluate.progressive_val_score(points, classifier, metrics.Accuracy())
-        times.append(1e6 * (time.process_time() - begun) / len(points))
-        right.append(100.0 * accuracy.get())
+        times.append(1e6 * (time.process_time() - start) / len(points))
+        accuracies.append(100.0 * accuracy.get())
     return {
         "stream": stream,
         "points": len(points),
         "model": model,
         "seeds": len(seeds),
-        "% right": mean(right),
-        "worst": min(right),
-        "best": max(right),
+        "% right": mean(accuracies),
+        "worst": min(accuracies),
+        "best": max(accuracies),
         "us per point": mean(times),
     }
 

@@ -1,12 +1,12 @@
-"""What the service stands: durable answers a second from many clients at once, and how long reads take meanwhile.
+"""Measure the service under load: durable answers per second from many clients, and the latency of reads meanwhile.
 
     python benchmarks/service.py
     python benchmarks/service.py --seconds 5 --features 25
 
-The real command in a process of its own, on SQLite in a temporary folder, with 10,000 items. A second process holds 32
-connections, each of which sends its next answer (or batch of 100) when the last one is durable. This process reads
-meanwhile, by one connection, at a steady pace that does not wait for slow answers to catch up. Before that, one request
-of each kind is made, so that everything is loaded.
+The service runs in a separate process, with SQLite in a temporary folder and 10,000 items. A second process holds 32
+connections, each of which sends its next answer (or batch of 100) when the last one is durable. Meanwhile this process
+reads by one connection at a constant rate, which slow responses do not reduce. One request of each kind is sent
+before, so that everything is loaded.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ PROJECT = "/v1/projects/items"
 
 
 @contextmanager
-def server(folder: Path, n_features: int) -> Iterator[tuple[str, int]]:
-    """The address of a running service, and the id of its process."""
+def run_server(folder: Path, n_features: int) -> Iterator[tuple[str, int]]:
+    """Run a service; yield its address and the id of its process."""
     rng = np.random.default_rng(0)
     columns = {f"f{j}": rng.normal(size=N_ITEMS) for j in range(n_features)}
     pq.write_table(pa.table({"id": [str(i) for i in range(N_ITEMS)], **columns}), folder / "items.parquet")
@@ -64,7 +64,7 @@ def server(folder: Path, n_features: int) -> Iterator[tuple[str, int]]:
 
 
 class Sender(asyncio.Protocol):
-    """A client that sends its next request when the last one is answered; as little work as can be."""
+    """A client that sends its next request when the last one is answered, with little CPU time of its own."""
 
     def __init__(self, number: int, batch: int, until: float) -> None:
         self.seconds: list[float] = []
@@ -78,8 +78,8 @@ class Sender(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._received += data
-        head, ended, body = self._received.partition(b"\r\n\r\n")
-        if not ended or len(body) < int(re.search(rb"content-length: (\d+)", head)[1]):  # type: ignore[index]
+        head, separator, body = self._received.partition(b"\r\n\r\n")
+        if not separator or len(body) < int(re.search(rb"content-length: (\d+)", head)[1]):  # type: ignore[index]
             return
         if not head.startswith(b"HTTP/1.1 201"):
             self.done.set_exception(RuntimeError(self._received.decode()))
@@ -111,7 +111,7 @@ class Sender(asyncio.Protocol):
 
 
 async def send(port: int, batch: int, seconds: float) -> None:
-    """Load the service, and print what came of it."""
+    """Send answers for some seconds, and print the rate and the latencies as JSON."""
     start = time.perf_counter()
     loop = asyncio.get_running_loop()
     senders = [
@@ -119,18 +119,18 @@ async def send(port: int, batch: int, seconds: float) -> None:
         for n in range(CLIENTS)
     ]
     await asyncio.gather(*(sender.done for sender in senders))
-    took = time.perf_counter() - start
-    waited = np.concatenate([sender.seconds for sender in senders])
-    print(json.dumps({"per_second": batch * len(waited) / took, **quantiles("write", waited)}))
+    duration = time.perf_counter() - start
+    latencies = np.concatenate([sender.seconds for sender in senders])
+    print(json.dumps({"per_second": batch * len(latencies) / duration, **quantiles("write", latencies)}))
 
 
 def quantiles(name: str, seconds: Any) -> dict[str, float]:
-    middle, late = np.quantile(seconds, [0.5, 0.99])
-    return {f"{name} p50 ms": 1000 * float(middle), f"{name} p99 ms": 1000 * float(late)}
+    p50, p99 = np.quantile(seconds, [0.5, 0.99])
+    return {f"{name} p50 ms": 1000 * float(p50), f"{name} p99 ms": 1000 * float(p99)}
 
 
-def read(http: httpx.Client, loading: subprocess.Popen[str] | None, least: int) -> dict[str, float]:
-    """Latencies of reads, one after the other in turn, until the load is over."""
+def measure_reads(http: httpx.Client, load: subprocess.Popen[str] | None, min_reads: int) -> dict[str, float]:
+    """Measure the latencies of reads of each kind in turn, until the load has ended."""
     rng = np.random.default_rng(1)
     reads = {
         "neighbors": lambda: http.get(f"{PROJECT}/neighbors", params={"item": str(rng.integers(N_ITEMS)), "k": 10}),
@@ -140,42 +140,43 @@ def read(http: httpx.Client, loading: subprocess.Popen[str] | None, least: int) 
     }
     seconds: dict[str, list[float]] = {name: [] for name in reads}
     due = time.perf_counter()
-    while len(seconds["next-pair"]) < least or (loading is not None and loading.poll() is None):
-        for name, ask in reads.items():
+    while len(seconds["next-pair"]) < min_reads or (load is not None and load.poll() is None):
+        for name, request in reads.items():
             time.sleep(max(0.0, due - time.perf_counter()))
-            # From when it was due: who waits for a slow answer would have asked in the meantime.
-            ask().raise_for_status()
+            # The latency counts from when the request was due, so that waiting for a slow response is included.
+            request().raise_for_status()
             seconds[name].append(time.perf_counter() - due)
             due = max(due + 1.0 / READS_PER_SECOND, time.perf_counter() - 1.0)
-    every = np.concatenate(list(seconds.values()))
-    rows = {}
-    for name, values in {"read": every, **seconds}.items():
-        rows |= quantiles(name, values)
-    return rows
+    total = np.concatenate(list(seconds.values()))
+    result = {}
+    for name, values in {"read": total, **seconds}.items():
+        result |= quantiles(name, values)
+    return result
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU seconds of a running process, so far."""
+    """Return the CPU seconds that a running process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def behind(http: httpx.Client) -> int:
+def backlog(http: httpx.Client) -> int:
+    """Return the number of stored answers that have not been learned from yet."""
     return int(http.get("/v1/ready").json()["backlog"]["items"])
 
 
-def measured(http: httpx.Client, pid: int, n_features: int, batch: int, seconds: float) -> dict[str, Any]:
-    """One row: the load of singles or batches, and reads meanwhile."""
+def measure_load(http: httpx.Client, pid: int, n_features: int, batch: int, seconds: float) -> dict[str, Any]:
+    """Return a row: the rate of single answers or batches, and the latencies of reads meanwhile."""
     before = cpu_seconds(pid)
     command = [sys.executable, __file__, "--send", str(http.base_url.port), "--batch", str(batch)]
-    loading = subprocess.Popen([*command, "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True)
-    assert loading.stdout is not None
-    reads = read(http, loading, 10)
-    sent = json.loads(loading.stdout.read())
-    loading.stdout.close()
-    loading.wait()
-    lag, start = behind(http), time.perf_counter()
-    while behind(http) and time.perf_counter() - start < 120:
+    load = subprocess.Popen([*command, "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True)
+    assert load.stdout is not None
+    reads = measure_reads(http, load, 10)
+    sent = json.loads(load.stdout.read())
+    load.stdout.close()
+    load.wait()
+    lag, start = backlog(http), time.perf_counter()
+    while backlog(http) and time.perf_counter() - start < 120:
         time.sleep(0.05)
     return {
         "n": n_features,
@@ -194,7 +195,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--features", type=int, nargs="+", default=[25, 784])
     parser.add_argument("--batch", type=int)
-    parser.add_argument("--send", type=int, metavar="PORT", help="be the clients of a service at this port")
+    parser.add_argument("--send", type=int, metavar="PORT", help="run only the clients, of the service at this port")
     options = parser.parse_args()
     if options.send:
         asyncio.run(send(options.send, options.batch, options.seconds))
@@ -203,16 +204,16 @@ def main() -> None:
     for n_features in options.features:
         with (
             tempfile.TemporaryDirectory() as folder,
-            server(Path(folder), n_features) as (address, pid),
+            run_server(Path(folder), n_features) as (address, pid),
             httpx.Client(base_url=address, timeout=60.0, trust_env=False) as http,
         ):
-            read(http, None, 1)
+            measure_reads(http, None, 1)
             http.post(f"{PROJECT}/comparisons", json={"left": "0", "right": "1", "answer": "same"}).raise_for_status()
-            while behind(http):
+            while backlog(http):
                 time.sleep(0.05)
-            rows.append({"n": n_features, "at once": 0, "answers/s": 0.0, **read(http, None, 40)})
+            rows.append({"n": n_features, "at once": 0, "answers/s": 0.0, **measure_reads(http, None, 40)})
             for batch in [1, 100] if options.batch is None else [options.batch]:
-                rows.append(measured(http, pid, n_features, batch, options.seconds))
+                rows.append(measure_load(http, pid, n_features, batch, options.seconds))
     columns = (
         "n",
         "at once",

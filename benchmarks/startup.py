@@ -1,9 +1,9 @@
-"""What a user waits for: importing, --help, the first pairs, a pair, the demo, and regret on every interval.
+"""Measure the times that a user waits for: imports, --help, the first pair, the demo, and regret on every interval.
 
     python benchmarks/startup.py
 
-CPU seconds (user and system), the median of several; a pair's time is that of the definition, ``Comid``, which
-makes an eigendecomposition per active scale and pair. With ``engine="auto"`` the first rounds are the definition's.
+Times are medians of the CPU seconds (user and system). The time per pair is that of the reference implementation,
+``Comid``, with an eigendecomposition per active scale and pair. ``engine="auto"`` uses it for the first rounds.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ FIRST_FAST = (
 )
 
 
-def cpu_seconds_of(command: list[str], repeats: int = 5) -> float:
-    """CPU seconds of a process and its children."""
+def cpu_seconds(command: list[str], repeats: int = 5) -> float:
+    """Return the CPU seconds of a process and its children."""
     times = []
     for _ in range(repeats):
         before = os.times()
@@ -42,15 +42,15 @@ def cpu_seconds_of(command: list[str], repeats: int = 5) -> float:
     return median(times)
 
 
-def first_seconds(engine: str) -> tuple[float, float]:
-    """CPU seconds of the first use ever, when everything is compiled, and of the next, from the disk."""
+def first_use_seconds(engine: str) -> tuple[float, float]:
+    """Return the CPU seconds of a use that compiles all kernels, and of one that loads them from the disk."""
     with tempfile.TemporaryDirectory() as folder:
         command = f"import os; os.environ['NUMBA_CACHE_DIR'] = {folder!r}; {FIRST_FAST.format(engine)}"
-        return cpu_seconds_of([*PYTHON, command], repeats=1), cpu_seconds_of([*PYTHON, command])
+        return cpu_seconds([*PYTHON, command], repeats=1), cpu_seconds([*PYTHON, command])
 
 
 def milliseconds_per_pair(n_features: int, rounds: int) -> float:
-    """Of the default tracker, over the first rounds of a random stream."""
+    """Return the time per pair of the reference implementation over the first rounds of a random stream."""
     rng = np.random.default_rng(0)
     times = []
     for _ in range(3):
@@ -64,40 +64,40 @@ def milliseconds_per_pair(n_features: int, rounds: int) -> float:
 
 
 def regret_seconds(rounds: int) -> float:
-    """Worst interval of every length, dynamic and against 13 candidates."""
+    """Return the time to find the worst interval of every length, for dynamic regret and against 13 candidates."""
     rng = np.random.default_rng(0)
     start = time.process_time()
-    regret.Regret(rng.random(rounds), rng.random(rounds)).worst()
-    regret.Regret(rng.random(rounds), rng.random((rounds, 13))).worst()
+    regret.Regret(rng.random(rounds), rng.random(rounds)).worst_intervals()
+    regret.Regret(rng.random(rounds), rng.random((rounds, 13))).worst_intervals()
     return time.process_time() - start
 
 
 def main() -> None:
     first = []
     for engine in ("fullrank", "lowrank"):
-        for when, seconds in zip(("cold", "from the disk"), first_seconds(engine), strict=True):
+        for when, seconds in zip(("cold", "from the disk"), first_use_seconds(engine), strict=True):
             first.append({"what": f"the same, engine {engine!r}, {when}", "value": seconds, "unit": "s"})
     rows = [
-        {"what": "python -c pass", "value": cpu_seconds_of([*PYTHON, "pass"]), "unit": "s"},
-        {"what": "import ocelad", "value": cpu_seconds_of([*PYTHON, "import ocelad"]), "unit": "s"},
-        {"what": "ocelad --help", "value": cpu_seconds_of([sys.executable, "-m", "ocelad", "--help"]), "unit": "s"},
+        {"what": "python -c pass", "value": cpu_seconds([*PYTHON, "pass"]), "unit": "s"},
+        {"what": "import ocelad", "value": cpu_seconds([*PYTHON, "import ocelad"]), "unit": "s"},
+        {"what": "ocelad --help", "value": cpu_seconds([sys.executable, "-m", "ocelad", "--help"]), "unit": "s"},
         *(
             {
                 "what": f"import and first pair, MetricTracker, {method}",
-                "value": cpu_seconds_of([*PYTHON, FIRST_PAIR.format(method)]),
+                "value": cpu_seconds([*PYTHON, FIRST_PAIR.format(method)]),
                 "unit": "s",
             }
             for method in ("adaptive", "rice")
         ),
         {
             "what": "import and first pair, track_metric",
-            "value": cpu_seconds_of([*PYTHON, FIRST_FAST.format("auto")]),
+            "value": cpu_seconds([*PYTHON, FIRST_FAST.format("auto")]),
             "unit": "s",
         },
         *first,
         {
             "what": "ocelad demo (6000 rounds)",
-            "value": cpu_seconds_of([sys.executable, "-m", "ocelad", "demo", "--quiet"], repeats=1),
+            "value": cpu_seconds([sys.executable, "-m", "ocelad", "demo", "--quiet"], repeats=1),
             "unit": "s",
         },
         {"what": "regret on 18,003,000 intervals, twice", "value": regret_seconds(6000), "unit": "s"},

@@ -1,4 +1,4 @@
-"""The streams that the benchmarks learn from."""
+"""The streams of the benchmarks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from ocelad.pairs import Events, Relatives
 
 
 def blobs(n: int, rounds: int, spread: float = 0.6) -> Events:
-    """Three clusters in three dimensions that overlap a little; the others are noise of one size in all.
+    """Return pairs of three slightly overlapping clusters in three dimensions; the other dimensions are noise.
 
-    With the settings of ``NUCLEAR`` a pair moves 3 to 6 of 12 learners, and ranks settle at 4 to 10, whatever n.
+    The total variance of the noise does not depend on n. With the settings ``NUCLEAR`` a pair updates 3 to 6 of 12
+    learners, and the ranks settle at 4 to 10, for every n.
     """
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, size=(rounds, 2))
@@ -22,7 +23,7 @@ def blobs(n: int, rounds: int, spread: float = 0.6) -> Events:
 
 
 def triplets(n: int, rounds: int, spread: float = 0.6) -> Relatives:
-    """Relative comparisons of points as in ``blobs``: two of one cluster are nearer than two of different ones."""
+    """Return relative comparisons of points as in ``blobs``: points of one cluster are nearer to each other."""
     rng = np.random.default_rng(0)
     same, other = rng.integers(0, 3, size=rounds), rng.integers(1, 3, size=rounds)
     points = rng.normal(size=(rounds, 3, n)) * np.sqrt(6.0 / n)
@@ -35,21 +36,21 @@ NUCLEAR = {"step_size": 0.1, "shrinkage": 0.5, "initial_scale": 0.0, "loss": "hi
 
 
 def words(n: int, rounds: int, entries: int = 80) -> Events:
-    """Sparse pairs: three features tell, as in ``blobs``; a pair has some of the others, frequent ones more often."""
+    """Return sparse pairs: three informative features as in ``blobs``, and some others by a power law."""
     rng = np.random.default_rng(0)
-    often = np.cumsum(np.arange(1.0, n - 2) ** -0.8)
+    cumulative = np.cumsum(np.arange(1.0, n - 2) ** -0.8)
     labels = rng.integers(0, 3, size=(rounds, 2))
     rows, columns, values = [], [], []
     for t, (one, other) in enumerate(labels):
-        noise = 3 + np.unique(np.searchsorted(often, often[-1] * rng.random(entries)))
-        telling = 2.0 * (np.eye(3)[one] - np.eye(3)[other]) + 0.6 * np.sqrt(2.0) * rng.normal(size=3)
+        noise = 3 + np.unique(np.searchsorted(cumulative, cumulative[-1] * rng.random(entries)))
+        informative = 2.0 * (np.eye(3)[one] - np.eye(3)[other]) + 0.6 * np.sqrt(2.0) * rng.normal(size=3)
         columns.append(np.concatenate([np.arange(3), noise]))
-        values.append(np.concatenate([telling, rng.normal(size=len(noise)) * np.sqrt(12.0 / len(noise))]))
+        values.append(np.concatenate([informative, rng.normal(size=len(noise)) * np.sqrt(12.0 / len(noise))]))
         rows.append(np.full(len(columns[-1]), t))
     matrix = csr_array((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=(rounds, n))
     return Events(matrix, np.where(labels[:, 0] == labels[:, 1], 1.0, -1.0))
 
 
 def scenario(seed: int = 0) -> Events:
-    """The paper's drifting stream."""
+    """Return the events of the paper's drifting stream."""
     return DriftingClusters(seed=seed).events()

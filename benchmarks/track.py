@@ -1,9 +1,10 @@
-"""ocelad track from files: pairs and megabytes per second, and what reading costs beside learning.
+"""Measure ``ocelad track``: pairs and megabytes per second, and the times of reading and of learning.
 
     python benchmarks/track.py
 
-The paper's drifting stream, 25 features, default settings (no shrinkage). Reading and learning are each measured alone,
-as CPU time of all threads; tracking is the whole, on the clock, with judging, history and saving.
+The file has the paper's drifting stream with 25 features; settings are the defaults of RICE (no shrinkage). Reading and
+learning are measured separately, as CPU time of all threads. Tracking is measured as wall-clock time, and includes
+predictions, history and saving.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ from ocelad.io import open_comparisons
 STREAMS, TURNS = 4, 7
 
 
-def stream() -> tuple[Floats, Floats]:
-    """Pairs whose differences are those of the scenario."""
+def draw_pairs() -> tuple[Floats, Floats]:
+    """Return pairs of points whose differences are those of the paper's stream, and their labels."""
     events = [scenario(seed) for seed in range(STREAMS)]
     U, y = np.concatenate([each.U for each in events]), np.concatenate([each.y for each in events])
     z = np.random.default_rng(0).normal(size=U.shape)
     return np.stack([U + z, z], axis=1), y
 
 
-PAIRS, Y = stream()
+PAIRS, Y = draw_pairs()
 COUNT, N = PAIRS.shape[0], PAIRS.shape[2]
 NAMES = [f"{side}_{j}" for side in "xz" for j in range(N)] + ["similar"]
 
 
-def csv(path: Path) -> None:
+def write_csv(path: Path) -> None:
     lines = [",".join(NAMES)]
     lines += [
         ",".join(map(repr, [*row, int(label)])) for row, label in zip(PAIRS.reshape(COUNT, -1).tolist(), Y, strict=True)
@@ -53,49 +54,53 @@ def csv(path: Path) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def json_lines(path: Path) -> None:
+def write_json_lines(path: Path) -> None:
     rows = zip(PAIRS.tolist(), Y, strict=True)
     path.write_text("".join(json.dumps({"x": x, "z": z, "similar": int(label)}) + "\n" for (x, z), label in rows))
 
 
-def parquet(path: Path) -> None:
+def write_parquet(path: Path) -> None:
     columns = [*PAIRS.reshape(COUNT, -1).T, Y.astype(np.int8)]
     pq.write_table(pa.table(dict(zip(NAMES, columns, strict=True))), path)
 
 
-FILES: dict[str, Callable[[Path], None]] = {"CSV": csv, "JSON lines": json_lines, "Parquet": parquet}
+FILES: dict[str, Callable[[Path], None]] = {
+    "CSV": write_csv,
+    "JSON lines": write_json_lines,
+    "Parquet": write_parquet,
+}
 SUFFIXES = {"CSV": ".csv", "JSON lines": ".jsonl", "Parquet": ".parquet"}
 
 
-def reading(path: Path) -> float:
-    begin = time.process_time()
+def time_reading(path: Path) -> float:
+    start = time.process_time()
     with open_comparisons(path, chunk_size=CHUNK_SIZE) as chunks:
         for _chunk in chunks:
             pass
-    return time.process_time() - begin
+    return time.process_time() - start
 
 
-def learning() -> float:
+def time_learning() -> float:
     tracker = MetricTracker(method="rice")
-    begin = time.process_time()
+    start = time.process_time()
     for first in range(0, COUNT, CHUNK_SIZE):
         tracker.test_then_train(PAIRS[first : first + CHUNK_SIZE], Y[first : first + CHUNK_SIZE])
-    return time.process_time() - begin
+    return time.process_time() - start
 
 
-def tracking(path: Path, output: Path) -> float:
-    begin = time.perf_counter()
+def time_tracking(path: Path, output: Path) -> float:
+    start = time.perf_counter()
     with open_comparisons(path, chunk_size=CHUNK_SIZE) as chunks:
         for _progress in FileTracker(MetricTracker(method="rice")).follow(chunks, output):
             pass
-    return time.perf_counter() - begin
+    return time.perf_counter() - start
 
 
 def measure(name: str, folder: Path) -> dict[str, Any]:
     path = folder / f"pairs{SUFFIXES[name]}"
     FILES[name](path)
-    learning(), reading(path)  # compiled, and in the page cache
-    turns = [(reading(path), learning(), tracking(path, folder / "tracker")) for _ in range(TURNS)]
+    time_learning(), time_reading(path)  # compiles, and reads the file into the page cache
+    turns = [(time_reading(path), time_learning(), time_tracking(path, folder / "tracker")) for _ in range(TURNS)]
     read, learned, tracked = (median(times) / COUNT for times in zip(*turns, strict=True))
     size = path.stat().st_size / 1e6
     return {
@@ -103,7 +108,7 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
         "MB": size,
         "reading, us": 1e6 * read,
         "learning, us": 1e6 * learned,
-        "reading / learning": median(round_state[0] / round_state[1] for round_state in turns),
+        "reading / learning": median(turn[0] / turn[1] for turn in turns),
         "pairs/s": 1 / tracked,
         "MB/s": size / (tracked * COUNT),
     }

@@ -1,11 +1,11 @@
-"""Many trials of the paper's scenario at once: CPU seconds of the learning alone.
+"""Measure the CPU time of learning in many trials of the paper's scenario.
 
     python benchmarks/trials.py [--trials N]
 
-3000 trials of 6000 rounds, 13 scales, n = 25, the paper's hinge loss: streams are drawn beforehand (and each is used
-for several trials, in as many orders of the features, because drawing them takes longer than learning from them), and
-nothing is evaluated. One after the other, then some of them on all cores, where each takes longer: cores share caches
-and more. The first trials are compared, to the bit, with the same run alone.
+There are 3000 trials of 6000 rounds, with 13 scales, n = 25 and the paper's hinge loss. Streams are drawn beforehand,
+since drawing takes longer than learning; each is used for several trials, with different orders of the features.
+Nothing is evaluated. The trials run one after the other, then a tenth of them on all cores, where each takes longer
+because cores share caches. The first trials are compared bit by bit with the same trials run separately.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ ROUNDS, SCALES = 6000, 13
 
 
 def trial(work: tuple[int, Events, str]) -> tuple[Metric, float]:
-    """What the tracker plays at the end, and the CPU seconds of this thread."""
+    """Return the last metric and the CPU seconds of this thread."""
     seed, events, loss = work
     order = np.random.default_rng(seed).permutation(events.U.shape[1])
-    turned = Events(events.U[:, order], events.y)
+    permuted = Events(events.U[:, order], events.y)
     start = time.thread_time()
     tracker = track_metric(25, n_scales=SCALES, loss=loss, step_size=3e-3 if loss == "hinge" else 1e-2)
-    tracker.replay(turned)
+    tracker.replay(permuted)
     return tracker.play(), time.thread_time() - start
 
 
@@ -51,7 +51,7 @@ def run(
     )
     wall = time.perf_counter() - start
     same = all(results[i][0] == trial(work[i])[0] for i in range(3))
-    seconds = sum(took for _, took in results)
+    seconds = sum(duration for _, duration in results)
     return {
         "loss": loss,
         "backend": backend,

@@ -1,4 +1,4 @@
-"""The command line: in this process, which has its imports done, or in one that is killed."""
+"""Run the command line in this process, or in a process that is killed."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from ocelad.cli import main
 
 
 def run(*arguments, cwd=".", input=None, code=0):
-    """What a command prints onto standard output and standard error; it must end with this code."""
+    """Run a command in this process; return its standard output and standard error, and check its exit code."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
-    pipe, ends = os.pipe()
-    with open(ends, "w") as file:
+    read_end, write_end = os.pipe()
+    with open(write_end, "w") as file:
         file.write(input or "")
     with (
         contextlib.chdir(cwd),
-        open(pipe) as given,
-        mock.patch.multiple(sys, argv=["ocelad", *map(str, arguments)], stdin=given, stdout=out, stderr=err),
+        open(read_end) as stdin,
+        mock.patch.multiple(sys, argv=["ocelad", *map(str, arguments)], stdin=stdin, stdout=out, stderr=err),
     ):
         try:
             main()
-            ended = 0
+            exit_code = 0
         except SystemExit as exit:
-            ended = exit.code or 0
-    printed, told = (stream.buffer.getvalue().decode() for stream in (out, err))
-    assert ended == code, told
-    assert "Traceback" not in told
-    return SimpleNamespace(stdout=printed, stderr=told)
+            exit_code = exit.code or 0
+    stdout, stderr = (stream.buffer.getvalue().decode() for stream in (out, err))
+    assert exit_code == code, stderr
+    assert "Traceback" not in stderr
+    return SimpleNamespace(stdout=stdout, stderr=stderr)
 
 
 def kill_four_times(command, journal, cwd):
@@ -43,10 +43,10 @@ def kill_four_times(command, journal, cwd):
     rng = np.random.default_rng()
     for _ in range(4):
         process = subprocess.Popen(command, cwd=cwd, stderr=subprocess.DEVNULL)
-        before = journal.stat().st_size if journal.exists() else 0
+        size = journal.stat().st_size if journal.exists() else 0
         deadline = time.monotonic() + 60
         while process.poll() is None and time.monotonic() < deadline:
-            if journal.exists() and journal.stat().st_size > before:
+            if journal.exists() and journal.stat().st_size > size:
                 break
             time.sleep(0.01)
         time.sleep(float(rng.uniform(0, 0.4)))

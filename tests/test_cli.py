@@ -209,10 +209,10 @@ def test_demo_without_matplotlib_still_prints_its_table(tmp_path):
     result = run_in_process("demo", "--rounds", "60", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert result.returncode == 0
     assert "RICE-OCELAD" in result.stdout
-    assert result.stderr == "No picture: pictures need matplotlib: pip install 'ocelad[plot]'\n"
+    assert result.stderr == "No picture: figures need matplotlib: pip install 'ocelad[plot]'\n"
     result = run_in_process("demo", "--quiet", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert result.returncode == 1
-    assert result.stderr == "Error: pictures need matplotlib: pip install 'ocelad[plot]'\n"
+    assert result.stderr == "Error: figures need matplotlib: pip install 'ocelad[plot]'\n"
 
 
 def test_strategies_without_hypothesis_say_what_to_install(tmp_path):
@@ -225,7 +225,9 @@ def test_strategies_without_hypothesis_say_what_to_install(tmp_path):
         check=False,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )
-    assert result.stderr.splitlines()[-1] == "ImportError: the strategies need Hypothesis: pip install 'ocelad[testing]'"
+    assert (
+        result.stderr.splitlines()[-1] == "ImportError: the strategies need Hypothesis: pip install 'ocelad[testing]'"
+    )
 
 
 def test_the_picture_in_the_docs_is_of_the_whole_stream():

@@ -1,4 +1,4 @@
-"""ocelad compare, as it is typed."""
+"""The command ocelad compare."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def write_pairs(path, n_pairs=600, n=3, seed=0):
 
 
 def test_the_list_names_every_method_and_stream():
-    told = run("compare", "--list").stdout
-    assert all(name in told for name in (*METHODS, *STREAMS, *BENCHMARKS))
+    printed = run("compare", "--list").stdout
+    assert all(name in printed for name in (*METHODS, *STREAMS, *BENCHMARKS))
     content = json.loads(run("compare", "--list", "--json").stdout)
     assert content["methods"].keys() == METHODS.keys()
     assert content["streams"].keys() == STREAMS.keys()
     assert content["suites"] == {"adaptivity": list(BENCHMARKS)}
 
 
-def test_a_table_a_picture_and_json_come_of_it(tmp_path):
+def test_prints_tables_and_writes_a_picture_and_json(tmp_path):
     command = (
         "compare",
         "comid",
@@ -47,28 +47,28 @@ def test_a_table_a_picture_and_json_come_of_it(tmp_path):
         "--jobs",
         "1",
     )
-    told = run(*command, cwd=tmp_path)
-    lines = told.stdout.splitlines()
+    printed = run(*command, cwd=tmp_path)
+    lines = printed.stdout.splitlines()
     order = [line.split()[0] for line in lines if line.strip().startswith(("comid", "truth", "euclidean"))]
     assert order[:3] == ["truth", "comid", "euclidean"]
-    assert "Where comid does not win" in told.stdout
-    assert "truth *" in told.stdout
+    assert "Where comid does not win" in printed.stdout
+    assert "truth *" in printed.stdout
     assert (tmp_path / "ocelad-compare" / "comparison.png").read_bytes().startswith(b"\x89PNG")
     content = json.loads((tmp_path / "ocelad-compare" / "comparison.json").read_text())
     assert content == json.loads(run(*command, "--json", cwd=tmp_path).stdout)
     assert content["seeds"] == [1000, 1001]
-    assert "comparing: 6 of 6 trials" in told.stderr
+    assert "comparing: 6 of 6 trials" in printed.stderr
 
 
 def test_a_file_of_pairs_is_a_stream(tmp_path):
     columns = write_pairs(tmp_path / "pairs.csv")
-    told = run("compare", "rice", "euclidean", "--stream", "pairs.csv", *columns, "--jobs", "1", cwd=tmp_path).stdout
-    assert "pairs ranked wrong in %" in told
-    assert "one stream" in told
-    assert "6 stretches" in told
+    printed = run("compare", "rice", "euclidean", "--stream", "pairs.csv", *columns, "--jobs", "1", cwd=tmp_path).stdout
+    assert "pairs ranked wrong in %" in printed
+    assert "one stream" in printed
+    assert "over 6 consecutive segments of the stream" in printed
 
 
-def test_items_with_classes_make_a_file_judged_by_neighbours(tmp_path):
+def test_items_with_classes_give_the_knn_error(tmp_path):
     rng = np.random.default_rng(0)
     points, group = rng.normal(size=(40, 3)), rng.integers(2, size=40)
     points[:, 0] += 4 * group
@@ -80,11 +80,11 @@ def test_items_with_classes_make_a_file_judged_by_neighbours(tmp_path):
     rows = [f"{a},{b},{int(group[a] == group[b])}" for a, b in pairs]
     (tmp_path / "pairs.csv").write_text("\n".join(["id_a,id_b,similar", *rows]))
     options = ("--items", "items.csv", "--class", "kind", "--jobs", "1")
-    told = run("compare", "rice", "euclidean", "--stream", "pairs.csv", *options, cwd=tmp_path).stdout
-    assert "5-NN error in %" in told
+    printed = run("compare", "rice", "euclidean", "--stream", "pairs.csv", *options, cwd=tmp_path).stdout
+    assert "5-NN error in %" in printed
 
 
-def test_bad_rows_can_be_skipped_and_are_told_of(tmp_path):
+def test_bad_rows_can_be_skipped_and_are_reported(tmp_path):
     columns = write_pairs(tmp_path / "pairs.csv")
     with open(tmp_path / "pairs.csv", "a") as file:
         file.write("a,b,c,d,e,f,1\n")
@@ -93,11 +93,11 @@ def test_bad_rows_can_be_skipped_and_are_told_of(tmp_path):
     assert "1 row was skipped" in run(*command, "--on-error", "skip", cwd=tmp_path, code=3).stderr
 
 
-def test_groups_stand_for_what_can_take_the_stream(tmp_path):
+def test_groups_stand_for_the_methods_that_can_run_on_the_stream(tmp_path):
     columns = write_pairs(tmp_path / "pairs.csv", 300)
-    told = run("compare", "plain", "--stream", "pairs.csv", *columns, "--jobs", "1", cwd=tmp_path)
-    assert "left out: truth" in told.stderr
-    assert "euclidean" in told.stdout
+    printed = run("compare", "plain", "--stream", "pairs.csv", *columns, "--jobs", "1", cwd=tmp_path)
+    assert "Omitted, cannot run on the stream 'pairs.csv': truth" in printed.stderr
+    assert "euclidean" in printed.stdout
 
 
 @pytest.mark.parametrize(
@@ -106,46 +106,50 @@ def test_groups_stand_for_what_can_take_the_stream(tmp_path):
         (("saoll",), 1, "there is no method 'saoll' (did you mean 'saol'?); accepted: adaptive, rice,"),
         (("comid:speed=1",), 1, "comid has no setting 'speed'"),
         (("rice", "lego", "--stream", "words"), 1, "lego: it does not take sparse points"),
-        (("rice", "--stream", "nowhere.csv"), 2, "no file 'nowhere.csv', and no stream of that name: paper, static"),
+        (
+            ("rice", "--stream", "nowhere.csv"),
+            2,
+            "'nowhere.csv' is neither a file nor a built-in stream; accepted: paper, static",
+        ),
         (("rice", "--seeds", "0"), 2, "--seeds"),
         (("rice", "--every", "100000"), 1, "every is 100000, and the stream 'paper' has 6000 pairs"),
         (("comid:loss=foo",), 1, "comid:loss=foo: loss must be one of"),
         (("comid:step_size=abc",), 1, "comid:step_size=abc: step_size must be a finite number"),
-        (("rice", "--on-error", "skip"), 2, "--on-error is for a file of pairs"),
-        (("rice", "--class", "kind"), 2, "--class is for a file of pairs"),
+        (("rice", "--on-error", "skip"), 2, "--on-error describes a file of pairs; 'paper' is a built-in stream"),
+        (("rice", "--class", "kind"), 2, "--class describes a file of pairs"),
         (("rice", "--reference", "comid"), 1, "the reference 'comid' is not compared"),
         (("rice", "--tune", "3", "--first-seed", "1"), 1, "tuning takes the seeds 0 to 2"),
         (("rice", "--jobs", "-3"), 1, "n_jobs"),
     ],
 )
-def test_wrong_usage_is_told_in_a_sentence(tmp_path, arguments, code, message):
+def test_wrong_usage_is_reported_in_a_sentence(tmp_path, arguments, code, message):
     assert message in run("compare", *arguments, cwd=tmp_path, code=code).stderr
 
 
-def test_files_that_do_not_fit_are_told_of(tmp_path):
+def test_unsuitable_files_are_reported(tmp_path):
     columns = write_pairs(tmp_path / "pairs.csv")
     for arguments, code, message in [
         (("lmnn", "--stream", "pairs.csv", *columns), 1, "lmnn: it needs the classes of the points"),
-        (("rice", "--stream", "pairs.csv", *columns, "--seeds", "3"), 2, "a file of pairs is one stream"),
+        (("rice", "--stream", "pairs.csv", *columns, "--seeds", "3"), 2, "a file of pairs is one stream: omit --seeds"),
         (("rice", "--stream", "pairs.csv", *columns, "--class", "kind"), 2, "give --items FILE, too"),
     ]:
         assert message in run("compare", *arguments, cwd=tmp_path, code=code).stderr
     (tmp_path / "pairs.csv").write_text("x0,z0,y\n1,2,1\n2,3,1\n")
-    told = run(
+    printed = run(
         "compare", "rice", "--stream", "pairs.csv", "--x", "x0", "--z", "z0", "--label", "y", cwd=tmp_path, code=1
     )
-    assert "all pairs have the label +1; similar and dissimilar ones are needed" in told.stderr
+    assert "all pairs have the label +1; similar and dissimilar ones are needed" in printed.stderr
 
 
-def test_one_stream_says_nothing_of_who_wins(tmp_path):
+def test_one_stream_cannot_decide_who_wins(tmp_path):
     command = ("compare", "euclidean", "truth", "--stream", "static", "--seeds", "1", "--every", "1500", "--jobs", "1")
-    told = run(*command, cwd=tmp_path).stdout
-    assert "wins everywhere" not in told
-    assert "truth * ? -" in told
-    assert "static, one stream" in told
+    printed = run(*command, cwd=tmp_path).stdout
+    assert "wins everywhere" not in printed
+    assert "truth * ? -" in printed
+    assert "static, one stream" in printed
 
 
-def test_a_restart_that_is_refused_loses_nothing(tmp_path):
+def test_a_failed_restart_deletes_nothing(tmp_path):
     command = ("compare", "euclidean", "--stream", "static", "--seeds", "2", "--every", "1500", "--jobs", "1")
     run(*command, cwd=tmp_path)
     journal = tmp_path / "ocelad-compare" / "trials.jsonl"
@@ -167,7 +171,7 @@ def test_every_score_is_in_a_table(tmp_path):
     assert mean == pytest.approx(content["methods"][0]["knn_error"]["mean"])
 
 
-def test_settings_that_were_tuned_are_shown(tmp_path):
+def test_tuned_settings_are_printed(tmp_path):
     command = (
         "compare",
         "comid",
@@ -182,14 +186,14 @@ def test_settings_that_were_tuned_are_shown(tmp_path):
         "--every",
         "1500",
     )
-    told = run(*command, "--jobs", "1", cwd=tmp_path)
-    assert "Tuned on other streams" in told.stdout
-    assert "step_size=" in told.stdout
-    assert "tuning: 2 of 2 trials" in told.stderr
+    printed = run(*command, "--jobs", "1", cwd=tmp_path)
+    assert "Tuned on other streams" in printed.stdout
+    assert "step_size=" in printed.stdout
+    assert "tuning: 2 of 2 trials" in printed.stderr
 
 
 @pytest.mark.slow
-def test_a_killed_comparison_goes_on_and_ends_the_same(tmp_path):
+def test_a_killed_comparison_continues_with_the_same_result(tmp_path):
     command = [sys.executable, "-m", "ocelad", "compare", "comid", "euclidean", "--seeds", "12", "--every", "200"]
 
     def result(folder):
@@ -203,7 +207,7 @@ def test_a_killed_comparison_goes_on_and_ends_the_same(tmp_path):
     kill_four_times([*command, "--output", "killed"], journal, tmp_path)
     finished = len(journal.read_text().splitlines())
     assert finished > 0
-    told = subprocess.run([*command, "--output", "killed"], cwd=tmp_path, check=True, capture_output=True, text=True)
-    first = told.stderr.splitlines()[0]
+    printed = subprocess.run([*command, "--output", "killed"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    first = printed.stderr.splitlines()[0]
     assert int(first.split()[1]) >= finished - 1, first  # one line may have been torn
     assert result("killed") == result("unbroken")

@@ -1,4 +1,4 @@
-"""ocelad figure and ocelad reproduce."""
+"""The commands ocelad figure and ocelad reproduce."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from command import kill_four_times, run
 
 from ocelad.lab.figures import FIGURES, Claim, Figure, FigureData
 from ocelad.lab.figures.figure_folder import FigureFolder
-from ocelad.lab.figures.html_report import ReportFigure, report
+from ocelad.lab.figures.html_report import ReportFigure, make_report
 
-# Of three streams, to rounds 3000 and 6000, two methods.
+# Two methods on three streams, evaluated at rounds 3000 and 6000.
 SMALL = ("--trials", "3", "--set", "methods=rice-hinge saol", "--set", "every=3000", "--engine", "threads")
 
 
-def counted(runner, data, /, *, trials, scale, word):
+def count(runner, reviews_folder, /, *, trials, scale, word):
     return {"numbers": {"trial": np.arange(trials), "value": scale * np.arange(trials), "word": [word] * trials}}
 
 
-def drawn(rows):
+def draw(data):
     import matplotlib.pyplot as plt
 
     figure, ax = plt.subplots()
-    ax.plot(rows.tables["numbers"]["trial"], rows.tables["numbers"]["value"])
+    ax.plot(data.tables["numbers"]["trial"], data.tables["numbers"]["value"])
     return figure
 
 
-def said(rows):
-    total = rows.tables["numbers"]["value"].sum()
+def make_claims(data):
+    total = data.tables["numbers"]["value"].sum()
     return [
         Claim("the sum <of all>", "3", f"{total:g}", bool(total == 3), "for a & reason"),
-        Claim("the word", "-", rows.metadata["settings"]["word"], None),
+        Claim("the word", "-", data.metadata["settings"]["word"], None),
     ]
 
 
 @pytest.fixture
 def toy(monkeypatch):
-    """A figure that is computed at once, in the place of all others."""
+    """Replace all figures by one that takes no time to compute."""
     figure = Figure(
-        "toy", "Numbers", counted, drawn, said, None, {"trials": 3, "scale": 1.0, "word": "a b"}, {"trials": 2}
+        "toy", "Numbers", count, draw, make_claims, None, {"trials": 3, "scale": 1.0, "word": "a b"}, {"trials": 2}
     )
     for name in list(FIGURES):
         monkeypatch.delitem(FIGURES, name)
@@ -53,7 +53,7 @@ def toy(monkeypatch):
 
 
 class TestFigure:
-    def test_computed_once_and_drawn_again(self, tmp_path):
+    def test_is_computed_once_and_can_be_redrawn(self, tmp_path):
         printed = run("figure", "3", *SMALL, cwd=tmp_path)
         folder = tmp_path / "ocelad-figures" / "figure-3"
         assert {path.name for path in folder.iterdir()} == {
@@ -65,6 +65,7 @@ class TestFigure:
         again = run("figure", "3", *SMALL, cwd=tmp_path)
         assert "tracking: 3 of 3 trials" in again.stderr
         assert "tracking: 0 of 3 trials" not in again.stderr
+        assert f"Data: {folder.relative_to(tmp_path)}\n" in printed.stdout
         (folder / "figure.png").unlink()
         (folder / "trials.jsonl").unlink()
         redrawn = run("figure", "3", "--redraw", "--picture", "svg", cwd=tmp_path)
@@ -73,15 +74,15 @@ class TestFigure:
 
     def test_settings_and_versions_are_in_the_files(self, toy, tmp_path):
         run("figure", "toy", "--set", "scale=2", "--set", "word=c", "--trials", "4", "--output", tmp_path)
-        rows = FigureData.load(tmp_path / "figure-toy")
-        assert rows.metadata["settings"] == {"trials": 4, "scale": 2.0, "word": "c"}
-        assert rows.metadata["versions"]["numpy"] == np.__version__
-        assert rows.tables["numbers"]["value"].tolist() == [0.0, 2.0, 4.0, 6.0]
+        data = FigureData.load(tmp_path / "figure-toy")
+        assert data.metadata["settings"] == {"trials": 4, "scale": 2.0, "word": "c"}
+        assert data.metadata["versions"]["numpy"] == np.__version__
+        assert data.tables["numbers"]["value"].tolist() == [0.0, 2.0, 4.0, 6.0]
 
     def test_sizes(self, toy, tmp_path):
         for options, size in (((), 3), (("--quick",), 2), (("--quick", "--trials", "5"), 5)):
-            told = json.loads(run("figure", "toy", *options, "--json", "--output", tmp_path).stdout)
-            assert told["settings"]["trials"] == size
+            printed = json.loads(run("figure", "toy", *options, "--json", "--output", tmp_path).stdout)
+            assert printed["settings"]["trials"] == size
 
     def test_parquet(self, toy, tmp_path):
         run("figure", "toy", "--format", "parquet", "--output", tmp_path)
@@ -96,85 +97,85 @@ class TestFigure:
     @pytest.mark.parametrize(
         ("arguments", "code", "sentence"),
         [
-            ((), 2, "say which figure: toy"),
+            ((), 2, "name a figure: toy"),
             (("9",), 2, "there is no figure '9'; accepted: toy"),
-            (("toy", "--set", "size=3"), 2, "'size=3' is no KEY=VALUE of figure toy; keys: trials, scale, word"),
-            (("toy", "--set", "scale"), 2, "'scale' is no KEY=VALUE"),
-            (("toy", "--set", "scale=much"), 2, "scale is 'much'; accepted: a number, such as 1.0"),
-            (("toy", "--set", "trials=1.5"), 2, "trials is '1.5'; accepted: a whole number, such as 3"),
+            (("toy", "--set", "size=3"), 2, "'size=3' is not KEY=VALUE of figure toy; keys: trials, scale, word"),
+            (("toy", "--set", "scale"), 2, "'scale' is not KEY=VALUE"),
+            (("toy", "--set", "scale=much"), 2, "scale must be a number, such as 1.0; got 'much'"),
+            (("toy", "--set", "trials=1.5"), 2, "trials must be a whole number, such as 3; got '1.5'"),
             (("toy", "--trials", "0"), 2, "0 is not in the range x>=1"),
-            (("toy", "--engine", "dask"), 2, "--engine dask needs --address"),
-            (("toy", "--address", "tcp://127.0.0.1:1"), 2, "--address is for --engine dask"),
-            (("toy", "--redraw", "--quick"), 2, "--redraw takes the rows as they are"),
-            (("toy", "--redraw"), 1, "there are no rows in the folder"),
-            (("toy", "--jobs", "0"), 2, "Invalid value for --jobs: 0 is neither -1 nor 1 or more"),
+            (("toy", "--engine", "dask"), 2, "--engine dask needs the scheduler's --address"),
+            (("toy", "--address", "tcp://127.0.0.1:1"), 2, "--address needs --engine dask"),
+            (("toy", "--redraw", "--quick"), 2, "--redraw uses the saved data"),
+            (("toy", "--redraw"), 1, "there are no data in the folder"),
+            (("toy", "--jobs", "0"), 2, "Invalid value for --jobs: 0 is neither -1 nor at least 1"),
             (
                 ("toy", "--output", "file/folder"),
                 2,
-                "Invalid value for --output: the folder 'file/folder' cannot be made",
+                "Invalid value for --output: cannot create the folder 'file/folder'",
             ),
         ],
     )
-    def test_wrong_words(self, toy, tmp_path, arguments, code, sentence):
+    def test_wrong_arguments(self, toy, tmp_path, arguments, code, sentence):
         (tmp_path / "file").touch()
-        told = run("figure", *arguments, cwd=tmp_path, code=code)
-        assert sentence in " ".join(told.stderr.split())
+        printed = run("figure", *arguments, cwd=tmp_path, code=code)
+        assert sentence in " ".join(printed.stderr.split())
 
-    def test_rows_of_other_settings_are_not_replaced_without_a_word(self, toy, tmp_path):
+    def test_warns_before_it_replaces_data_of_other_settings(self, toy, tmp_path):
         run("figure", "toy", "--output", tmp_path)
         assert "replaced" not in run("figure", "toy", "--output", tmp_path).stderr
         assert "will be replaced: trials was 3" in run("figure", "toy", "--quick", "--output", tmp_path).stderr
 
-    def test_rows_that_are_not_whole_are_not_drawn(self, toy, tmp_path):
-        rows = FigureData({"figure": "toy"}, {"numbers": {"trial": [0], "value": [1.0]}, "more": {"a": [1]}})
-        rows.save(tmp_path / "figure-toy")
+    def test_incomplete_data_are_not_drawn(self, toy, tmp_path):
+        data = FigureData({"figure": "toy"}, {"numbers": {"trial": [0], "value": [1.0]}, "more": {"a": [1]}})
+        data.save(tmp_path / "figure-toy")
         (tmp_path / "figure-toy" / "numbers.csv").unlink()
-        assert "numbers is not in" in run("figure", "toy", "--redraw", "--output", tmp_path, code=1).stderr
+        assert "numbers is missing in" in run("figure", "toy", "--redraw", "--output", tmp_path, code=1).stderr
 
-    def test_rows_of_another_figure_are_not_drawn(self, toy, tmp_path):
+    def test_data_of_another_figure_are_not_drawn(self, toy, tmp_path):
         FigureData({"figure": "3"}, {"numbers": {"trial": [1]}}).save(tmp_path / "figure-toy")
-        told = run("figure", "toy", "--redraw", "--output", tmp_path, code=1)
-        assert "are of figure '3'" in told.stderr
+        printed = run("figure", "toy", "--redraw", "--output", tmp_path, code=1)
+        assert "are of figure '3'" in printed.stderr
 
 
 class TestDownload:
     @pytest.fixture
     def reviews(self, toy, monkeypatch):
-        """A figure that needs reviews, and says in its rows where they are."""
+        """A figure that needs reviews, and has their folder in its data."""
 
-        def found(runner, data, /, *, trials, scale, word):
-            return {"numbers": {"trial": [0], "value": [3], "where": [str(data)]}}
+        def locate(runner, reviews_folder, /, *, trials, scale, word):
+            return {"numbers": {"trial": [0], "value": [3], "where": [str(reviews_folder)]}}
 
-        monkeypatch.setitem(FIGURES, "toy", replace(toy, experiment=found, needs_reviews=True))
+        monkeypatch.setitem(FIGURES, "toy", replace(toy, experiment=locate, needs_reviews=True))
 
-    def test_fetches_and_reads_what_came(self, reviews, tmp_path, monkeypatch):
-        def fetched(progress):
+    def test_downloads_the_reviews_and_reads_them(self, reviews, tmp_path, monkeypatch):
+        def download(progress):
             progress(5_000_000, 10_000_000)
             return tmp_path / "cache"
 
-        monkeypatch.setattr("ocelad.evaluation.streams.reviews.download_reviews", fetched)
-        told = run("figure", "toy", "--download", "--output", tmp_path)
-        assert "reviews: 5 MB of 10" in told.stderr
+        monkeypatch.setattr("ocelad.evaluation.streams.reviews.download_reviews", download)
+        printed = run("figure", "toy", "--download", "--output", tmp_path)
+        assert "reviews: 5 MB of 10" in printed.stderr
         assert FigureData.load(tmp_path / "figure-toy").tables["numbers"]["where"] == [str(tmp_path / "cache")]
 
-    def test_nothing_is_fetched_unasked(self, reviews, tmp_path, monkeypatch):
+    def test_downloads_only_on_request(self, reviews, tmp_path, monkeypatch):
         monkeypatch.setattr(
-            "ocelad.evaluation.streams.reviews.download_reviews", lambda progress: pytest.fail("fetched")
+            "ocelad.evaluation.streams.reviews.download_reviews", lambda progress: pytest.fail("downloaded")
         )
         run("figure", "toy", "--data", tmp_path, "--output", tmp_path)
         assert FigureData.load(tmp_path / "figure-toy").tables["numbers"]["where"] == [str(tmp_path)]
 
-    def test_a_folder_and_a_download_are_too_much(self, reviews, tmp_path):
-        told = run("figure", "toy", "--download", "--data", tmp_path, "--output", tmp_path, code=2)
-        assert "leave one away" in told.stderr
+    def test_data_and_download_exclude_each_other(self, reviews, tmp_path):
+        printed = run("figure", "toy", "--download", "--data", tmp_path, "--output", tmp_path, code=2)
+        assert "--download and --data exclude each other" in printed.stderr
 
 
 @pytest.mark.slow
-def test_a_killed_figure_goes_on_and_ends_the_same(tmp_path):
+def test_a_killed_figure_continues_with_the_same_result(tmp_path):
     command = [sys.executable, "-m", "ocelad", "figure", "3", "--trials", "12"]
     command += ["--set", "methods=comid", "--set", "every=500"]
 
-    def rows(folder):
+    def files(folder):
         return {path.name: path.read_bytes() for path in (tmp_path / folder / "figure-3").glob("*.csv")}
 
     subprocess.run([*command, "--output", "unbroken"], cwd=tmp_path, check=True, capture_output=True)
@@ -182,16 +183,16 @@ def test_a_killed_figure_goes_on_and_ends_the_same(tmp_path):
     kill_four_times([*command, "--output", "killed"], journal, tmp_path)
     finished = journal.read_text().count("\n")
     assert finished > 0
-    told = subprocess.run([*command, "--output", "killed"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    printed = subprocess.run([*command, "--output", "killed"], cwd=tmp_path, check=True, capture_output=True, text=True)
     firsts = [
-        next(line for line in told.stderr.splitlines() if line.startswith(word)) for word in ("drift", "tracking")
+        next(line for line in printed.stderr.splitlines() if line.startswith(word)) for word in ("drift", "tracking")
     ]
     assert sum(int(first.split()[1]) for first in firsts) == finished
-    assert rows("killed") == rows("unbroken")
+    assert files("killed") == files("unbroken")
 
 
 class TestReproduce:
-    def test_one_page_with_everything(self, toy, tmp_path):
+    def test_the_page_contains_everything(self, toy, tmp_path):
         printed = run("reproduce", "--quick", cwd=tmp_path)
         assert "Report: ocelad-figures/report.html" in printed.stdout
         page = (tmp_path / "ocelad-figures" / "report.html").read_text()
@@ -202,40 +203,40 @@ class TestReproduce:
         assert "ocelad figure toy --set trials=2" in page
         assert page.count("data:image/png;base64,") == 1
 
-    def test_nothing_is_loaded_from_elsewhere(self, toy, tmp_path):
-        rows, folder = toy.compute(), FigureFolder(tmp_path, toy)
-        rows.save(folder.path)
-        page = report([ReportFigure(toy, rows, folder.draw(rows).read_bytes())])
+    def test_the_page_has_no_external_resources(self, toy, tmp_path):
+        data, folder = toy.compute(), FigureFolder(tmp_path, toy)
+        data.save(folder.path)
+        page = make_report([ReportFigure(toy, data, folder.draw(data).read_bytes())])
         assert not re.search(r"<script|<link|https?://|@import|url\(", page)
         assert "1 agree and 0 do not" in page
         assert "Not at full size" not in page
 
-    def test_a_page_without_figures_says_why(self):
-        page = report([], {"4": "no <reviews>"})
+    def test_the_page_names_missing_figures(self):
+        page = make_report([], {"4": "no <reviews>"})
         assert "Figure 4: no &lt;reviews&gt;" in page
 
     @pytest.mark.parametrize("error", [FileNotFoundError, ValueError, ConnectionError])
-    def test_figures_whose_data_are_not_there_or_damaged_are_named(self, toy, tmp_path, monkeypatch, error):
-        def absent(runner, data, /):
-            raise error("the reviews are not there")
+    def test_figures_with_missing_or_damaged_reviews_are_named(self, toy, tmp_path, monkeypatch, error):
+        def fail(runner, reviews_folder, /):
+            raise error("the reviews are missing")
 
         monkeypatch.delitem(FIGURES, "toy")
-        monkeypatch.setitem(FIGURES, "4", Figure("4", "Reviews", absent, drawn, said, needs_reviews=True))
+        monkeypatch.setitem(FIGURES, "4", Figure("4", "Reviews", fail, draw, make_claims, needs_reviews=True))
         monkeypatch.setitem(FIGURES, "toy", toy)
-        told = run("reproduce", "--output", tmp_path, code=3)
-        assert "Not computed: the reviews are not there" in told.stderr
+        printed = run("reproduce", "--output", tmp_path, code=3)
+        assert "Not computed: the reviews are missing" in printed.stderr
         page = (tmp_path / "report.html").read_text()
-        assert "Figure 4: the reviews are not there" in page
+        assert "Figure 4: the reviews are missing" in page
         assert "Figure toy: Numbers" in page
 
-    def test_a_failure_of_another_figure_is_told(self, toy, tmp_path, monkeypatch):
-        def fails(runner, data, /):
+    def test_the_failure_of_a_figure_without_reviews_is_an_error(self, toy, tmp_path, monkeypatch):
+        def fail(runner, reviews_folder, /):
             raise ValueError("this is wrong")
 
-        monkeypatch.setitem(FIGURES, "9", Figure("9", "Fails", fails, drawn, said))
+        monkeypatch.setitem(FIGURES, "9", Figure("9", "Fails", fail, draw, make_claims))
         assert "this is wrong" in run("reproduce", "--output", tmp_path, code=1).stderr
 
-    def test_figures_that_are_there_stay_on_the_page(self, toy, tmp_path, monkeypatch):
+    def test_figures_of_earlier_runs_stay_on_the_page(self, toy, tmp_path, monkeypatch):
         other = replace(toy, name="other", title="Earlier numbers", departures="Done <otherwise>.")
         monkeypatch.setitem(FIGURES, "other", other)
         run("reproduce", "--only", "other", "--output", tmp_path)
@@ -245,24 +246,24 @@ class TestReproduce:
         assert "Earlier numbers" in page
         assert "Done &lt;otherwise&gt;." in page
 
-    def test_some_only(self, toy, tmp_path):
-        told = json.loads(run("reproduce", "--only", "toy", "--json", "--output", tmp_path).stdout)
-        assert list(told["figures"]) == ["toy"]
+    def test_only_some_figures(self, toy, tmp_path):
+        printed = json.loads(run("reproduce", "--only", "toy", "--json", "--output", tmp_path).stdout)
+        assert list(printed["figures"]) == ["toy"]
         wrong = run("reproduce", "--only", "toy,8", "--output", tmp_path, code=2)
         assert "there is no figure '8'; accepted: toy" in " ".join(wrong.stderr.split())
 
 
 class TestSettings:
-    def test_of_another_kind_are_refused(self, toy):
+    def test_values_of_another_type_are_rejected(self, toy):
         assert toy.resolve_settings(scale=2)["scale"] == 2
-        with pytest.raises(TypeError, match="trials of figure toy is '3'; accepted: int, such as 3"):
+        with pytest.raises(TypeError, match="trials of figure toy must be int, such as 3; got '3'"):
             toy.resolve_settings(trials="3")
-        with pytest.raises(TypeError, match="trials of figure toy is True"):
+        with pytest.raises(TypeError, match="trials of figure toy must be int, such as 3; got True"):
             toy.resolve_settings(trials=True)
         with pytest.raises(ValueError, match="a setting of figure toy must be one of 'trials', 'scale', 'word'"):
             toy.resolve_settings(size=3)
 
-    def test_quick_ones_are_settings_of_the_full_size(self):
+    def test_quick_settings_are_settings_of_the_full_size(self):
         for figure in FIGURES.values():
             assert set(figure.quick) <= set(figure.settings)
             assert all(type(value) is type(figure.settings[key]) for key, value in figure.quick.items())

@@ -1,4 +1,4 @@
-"""Figures 4 to 6: what is held out stays out, the same rows come every time, and the paper's claims hold."""
+"""Figures 4 to 6: held-out reviews are not used, results are reproducible, and the paper's claims hold."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from made_reviews import write_top5000
+from synthetic_reviews import write_top5000
 from scipy.sparse import csr_array
 
 from ocelad.evaluation.plots import pyplot
@@ -35,31 +35,33 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def rows(folder):
-    return {name: _rows(name, folder) for name in SMALL}
+def data(folder):
+    return {name: compute(name, folder) for name in SMALL}
 
 
-def _rows(name, folder, **settings):
-    return FIGURES[name].compute(Runner(backend="threads", n_jobs=1), reviews_folder=folder, **{**SMALL[name], **settings})
+def compute(name, folder, **settings):
+    return FIGURES[name].compute(
+        Runner(backend="threads", n_jobs=1), reviews_folder=folder, **{**SMALL[name], **settings}
+    )
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_the_same_rows_come_every_time(rows, folder, name):
-    again = _rows(name, folder)
-    assert again.metadata == rows[name].metadata
-    for table, of_table in rows[name].tables.items():
+def test_data_are_reproducible(data, folder, name):
+    again = compute(name, folder)
+    assert again.metadata == data[name].metadata
+    for table, of_table in data[name].tables.items():
         for column, values in of_table.items():
             assert (values == again.tables[table][column]).all(), (table, column)
 
 
 @pytest.mark.parametrize("name", ["4", "5"])
-def test_errors_are_those_of_the_points_that_are_drawn(rows, name):
+def test_errors_are_those_of_the_drawn_points(data, name):
     for features in ("raw", "bin.idf.l2"):
         for embedding in (LEARNED, PCA):
-            points = rows[name].where("points", features=features, embedding=embedding)
+            points = data[name].where("points", features=features, embedding=embedding)
             X, labels, held_out = np.stack([points["x"], points["y"]], axis=1), points["label"], points["held_out"]
-            row = rows[name].where("errors", features=features, embedding=embedding, seed=100)
-            # Up to what the points were rounded by.
+            row = data[name].where("errors", features=features, embedding=embedding, seed=100)
+            # The drawn points are rounded.
             assert row["loo"][0] == pytest.approx(100 * knn_error(X, labels, 15), abs=1.0)
             test = {"test_points": X[held_out], "test_labels": labels[held_out]}
             assert row["held_out"][0] == pytest.approx(
@@ -68,9 +70,9 @@ def test_errors_are_those_of_the_points_that_are_drawn(rows, name):
 
 
 @pytest.mark.parametrize("name", ["4", "5"])
-def test_labels_that_tell_something_are_learned_and_others_are_not(rows, name):
+def test_informative_labels_are_learned_and_permuted_labels_are_not(data, name):
     def held_out(embedding, **which):
-        return rows[name].where("errors", embedding=embedding, **which)["held_out"]
+        return data[name].where("errors", embedding=embedding, **which)["held_out"]
 
     assert held_out(LEARNED).max() < 20
     assert held_out(LEARNED, features="raw").mean() < held_out(ORIGINAL, features="raw").mean() < 30
@@ -80,7 +82,7 @@ def test_labels_that_tell_something_are_learned_and_others_are_not(rows, name):
 
 
 @pytest.mark.parametrize("features", ["raw", "bin.idf.l2"])
-def test_what_is_held_out_changes_nothing_of_what_is_learned(folder, features):
+def test_held_out_reviews_do_not_change_the_embedding(folder, features):
     reviews = load_reviews(folder, n_words=40)
     train, held_out = reviews.split(seed=3)
     counts, sentiment = reviews.counts.toarray(), reviews.sentiment.copy()
@@ -97,9 +99,9 @@ def test_what_is_held_out_changes_nothing_of_what_is_learned(folder, features):
         assert (one[held_out] != two[held_out]).any()
 
 
-def test_pca_is_that_of_the_dense_points():
-    draw = np.random.default_rng(0)
-    X = draw.normal(size=(60, 8)) * (draw.random((60, 8)) < 0.4) * np.arange(8, 0, -1) + np.array([3, *[0] * 7])
+def test_pca_agrees_with_the_svd_of_dense_points():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 8)) * (rng.random((60, 8)) < 0.4) * np.arange(8, 0, -1) + np.array([3, *[0] * 7])
     train = np.arange(40)
     centred = X[train] - X[train].mean(axis=0)
     axes = np.linalg.svd(centred)[2][:2]
@@ -107,44 +109,44 @@ def test_pca_is_that_of_the_dense_points():
     np.testing.assert_allclose(np.abs(got), np.abs(expected), rtol=1e-6, atol=1e-8)
 
 
-def test_a_question_that_changes_is_followed(rows):
+def test_a_change_of_the_question_is_tracked(data):
     for before in ("both", "sentiment"):
-        of = {m: rows["6"].where("errors", before=before, method=m) for m in (RICE, ORACLE, FROZEN)}
+        of = {m: data["6"].where("errors", before=before, method=m) for m in (RICE, ORACLE, FROZEN)}
         assert sorted(set(of[RICE]["pairs"])) == [0, 100, 200, 300]
         assert sorted(set(of[ORACLE]["pairs"])) == [100, 200, 300]
         for seed in (100, 101):
-            assert len(set(of[FROZEN]["error"][of[FROZEN]["seed"] == seed])) == 1  # a straight line
+            assert len(set(of[FROZEN]["error"][of[FROZEN]["seed"] == seed])) == 1  # constant
         assert of[RICE]["error"][of[RICE]["pairs"] == 300].mean() < 30
-    learned_otherwise = rows["6"].where("errors", before="sentiment", method=FROZEN)["error"].mean()
-    assert learned_otherwise > 35
-    assert rows["6"].where("before", question="sentiment", method=FROZEN)["error"].mean() < 25
+    frozen_error = data["6"].where("errors", before="sentiment", method=FROZEN)["error"].mean()
+    assert frozen_error > 35
+    assert data["6"].where("before", question="sentiment", method=FROZEN)["error"].mean() < 25
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_rows_are_drawn_and_said(rows, name):
+def test_data_are_drawn_and_summarized(data, name):
     figure = FIGURES[name]
-    drawn = figure.draw(rows[name])
+    drawn = figure.draw(data[name])
     assert all(ax.get_title(loc="left") for ax in drawn.axes)
     drawn.canvas.draw()
     pyplot().close(drawn)
-    head, body = figure.summarize(rows[name])
-    assert all(len(row) == len(head) for row in body)
-    claims = figure.claims(rows[name])
+    columns, rows = figure.summarize(data[name])
+    assert all(len(row) == len(columns) for row in rows)
+    claims = figure.claims(data[name])
     assert claims
     assert figure.needs_reviews
     assert all(claim.what and claim.paper and claim.ours for claim in claims)
 
 
-def test_one_preprocessing_and_four_classes_are_drawn_too(folder):
-    rows = _rows("5", folder, features="raw.l2", question="both", trials=1)
-    drawn = FIGURES["5"].draw(rows)
+def test_one_preprocessing_and_four_classes_can_be_drawn(folder):
+    data = compute("5", folder, features="raw.l2", question="both", trials=1)
+    drawn = FIGURES["5"].draw(data)
     assert len(drawn.axes) == 2
     pyplot().close(drawn)
-    assert [claim.agrees for claim in FIGURES["5"].claims(rows)] == [None]
+    assert [claim.agrees for claim in FIGURES["5"].claims(data)] == [None]
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "why"),
+    ("name", "settings", "message"),
     [
         ("4", {"features": "raw cooked"}, "features must be one of 'raw'"),
         ("4", {"features": ""}, "features must be one of 'raw'"),
@@ -159,28 +161,28 @@ def test_one_preprocessing_and_four_classes_are_drawn_too(folder):
         ("6", {"max_norm": 0.0}, "max_norm must be a finite number above 0"),
     ],
 )
-def test_wrong_settings_are_refused_before_any_trial(folder, name, settings, why):
-    def nothing(words, done, total):
-        raise AssertionError("a trial was about to be run")
+def test_wrong_settings_are_rejected_before_any_trial(folder, name, settings, message):
+    def fail(task, done, total):
+        raise AssertionError("a trial was started")
 
-    runner = Runner(backend="threads", n_jobs=1, progress=nothing)
-    with pytest.raises(ValueError, match=why):
+    runner = Runner(backend="threads", n_jobs=1, progress=fail)
+    with pytest.raises(ValueError, match=message):
         FIGURES[name].compute(runner, reviews_folder=folder, **{**SMALL[name], **settings})
 
 
-def test_reviews_that_changed_are_noticed(folder):
+def test_a_change_of_the_reviews_is_detected(folder):
     task = {"reviews": "0" * 64, "words": 40}
     for trial in (embeddings.trial, review_drift.trial):
         with pytest.raises(ValueError, match="have changed while they were worked with"):
             trial(task, str(folder))
 
 
-def verdicts_of(name, rows):
-    return {claim.what.split(": RICE-OCELAD")[0]: claim.agrees for claim in FIGURES[name].claims(rows)}
+def find_verdicts(name, data):
+    return {claim.what.split(": RICE-OCELAD")[0]: claim.agrees for claim in FIGURES[name].claims(data)}
 
 
-def doctored_embeddings(question="type", classes=("books", "electronics"), **changed):
-    """Errors as they come out, of one preprocessing, with some of them as given."""
+def make_embeddings(question="type", classes=("books", "electronics"), **changed):
+    """Return typical errors of one preprocessing, with some of them changed."""
     errors = {LEARNED: 2.4, PCA: 20.0, ORIGINAL: 8.4, PERMUTED: 49.0} | changed
     return FigureData(
         {"settings": {"question": question}},
@@ -199,29 +201,29 @@ def doctored_embeddings(question="type", classes=("books", "electronics"), **cha
 
 
 class TestClaimsOfEmbeddings:
-    loo, held_out = (f"raw, {how}: learned beside PCA and all words" for how in ("leave-one-out", "held-out"))
+    loo, held_out = (f"raw, {how}: learned, PCA and all words" for how in ("leave-one-out", "held-out"))
     control = "raw, held-out: permuted labels"
 
-    def test_only_what_the_paper_says_is_held_against_it(self):
-        assert verdicts_of("4", doctored_embeddings()) == {self.loo: True, self.held_out: None, self.control: None}
+    def test_only_the_claims_of_the_paper_are_decided(self):
+        assert find_verdicts("4", make_embeddings()) == {self.loo: True, self.held_out: None, self.control: None}
 
     @pytest.mark.parametrize("changed", [{PCA: 2.0}, {ORIGINAL: 2.0}, {LEARNED: 30.0}])
-    def test_what_agrees_would_not_with_other_numbers(self, changed):
-        assert verdicts_of("4", doctored_embeddings(**changed))[self.loo] is False
+    def test_claims_that_agree_can_be_false(self, changed):
+        assert find_verdicts("4", make_embeddings(**changed))[self.loo] is False
 
     @pytest.mark.parametrize("error", [46.9, 53.1, 5.0])
-    def test_a_control_that_fails_is_told(self, error):
-        assert verdicts_of("4", doctored_embeddings(**{PERMUTED: error}))[self.control] is False
+    def test_a_failed_control_is_reported(self, error):
+        assert find_verdicts("4", make_embeddings(**{PERMUTED: error}))[self.control] is False
 
-    def test_chance_is_not_known_of_four_classes(self):
-        rows = doctored_embeddings("both", ("a", "b", "c", "d"), **{PERMUTED: 5.0})
-        (claim,) = FIGURES["4"].claims(rows)
+    def test_the_control_decides_nothing_for_four_classes(self):
+        data = make_embeddings("both", ("a", "b", "c", "d"), **{PERMUTED: 5.0})
+        (claim,) = FIGURES["4"].claims(data)
         assert claim.agrees is None
         assert "leaks" not in claim.remark
 
 
-def doctored_drift(*, both=(3.0, 6.0), sentiment=(4.0, 4.5), frozen=30.0, trials=3):
-    """The same errors of RICE-OCELAD and of the oracle at all checkpoints, with a little chance."""
+def make_drift(*, both=(3.0, 6.0), sentiment=(4.0, 4.5), frozen=30.0, trials=3):
+    """Return the same errors of RICE-OCELAD and of the oracle at all checkpoints, with a little noise."""
     errors = [
         {"before": before, "method": method, "seed": seed, "pairs": pairs, "error": error + 0.1 * seed}
         for before, (rice, oracle) in (("both", both), ("sentiment", sentiment))
@@ -235,8 +237,8 @@ def doctored_drift(*, both=(3.0, 6.0), sentiment=(4.0, 4.5), frozen=30.0, trials
 class TestClaimsOfDrift:
     both, sentiment = "type and sentiment, then type", "sentiment, then type"
 
-    def test_all_agree_where_all_do(self):
-        assert set(verdicts_of("6", doctored_drift()).values()) == {True}
+    def test_all_claims_agree_on_typical_data(self):
+        assert set(find_verdicts("6", make_drift()).values()) == {True}
 
     @pytest.mark.parametrize(
         ("what", "changed"),
@@ -249,11 +251,11 @@ class TestClaimsOfDrift:
             (f"{sentiment}: nonadaptive", {"frozen": 2.0}),
         ],
     )
-    def test_what_agrees_would_not_with_other_numbers(self, what, changed):
-        assert verdicts_of("6", doctored_drift(**changed))[what] is False
+    def test_claims_that_agree_can_be_false(self, what, changed):
+        assert find_verdicts("6", make_drift(**changed))[what] is False
 
-    def test_one_split_says_nothing_of_chance(self):
-        verdicts = verdicts_of("6", doctored_drift(trials=1))
+    def test_one_split_decides_nothing(self):
+        verdicts = find_verdicts("6", make_drift(trials=1))
         assert verdicts[self.both] is verdicts[f"{self.both}: oracle"] is None
 
 
@@ -262,27 +264,27 @@ class TestClaimsOfDrift:
 @pytest.mark.parametrize(
     ("name", "limits"), [("4", {"raw": 3.5, "bin.idf.l2": 1.5}), ("5", {"raw": 23.0, "bin.idf.l2": 18.0})]
 )
-def test_real_reviews_are_told_apart_though_held_out(name, limits):
-    rows = FIGURES[name].compute(reviews_folder=REAL, trials=2)
+def test_held_out_real_reviews_are_separated(name, limits):
+    data = FIGURES[name].compute(reviews_folder=REAL, trials=2)
     for features, limit in limits.items():
-        assert rows.where("errors", features=features, embedding=LEARNED)["held_out"].max() <= limit
-        assert 47 <= rows.where("errors", features=features, embedding=PERMUTED)["held_out"].mean() <= 53
-    assert all(claim.agrees is not False for claim in FIGURES[name].claims(rows))
+        assert data.where("errors", features=features, embedding=LEARNED)["held_out"].max() <= limit
+        assert 47 <= data.where("errors", features=features, embedding=PERMUTED)["held_out"].mean() <= 53
+    assert all(claim.agrees is not False for claim in FIGURES[name].claims(data))
 
 
 @real
 @pytest.mark.slow
-def test_real_reviews_are_followed_when_the_question_changes():
-    rows = FIGURES["6"].compute(reviews_folder=REAL)
+def test_a_change_of_the_question_is_tracked_on_real_reviews():
+    data = FIGURES["6"].compute(reviews_folder=REAL)
 
     def mean(before, method, pairs):
-        return rows.where("errors", before=before, method=method, pairs=pairs)["error"].mean()
+        return data.where("errors", before=before, method=method, pairs=pairs)["error"].mean()
 
     for pairs in review_drift.CHECKPOINTS:
         assert mean("both", RICE, pairs) <= 4
     assert mean("both", RICE, 100) <= mean("both", ORACLE, 100) - 3
     assert mean("sentiment", RICE, 500) <= 7
     assert mean("sentiment", RICE, 2000) <= 4
-    verdicts = verdicts_of("6", rows)
-    assert verdicts.pop("sentiment, then type: oracle") is False  # for some hundred pairs it is ahead
+    verdicts = find_verdicts("6", data)
+    assert verdicts.pop("sentiment, then type: oracle") is False  # it is better for some hundred pairs
     assert all(verdicts.values())

@@ -1,4 +1,4 @@
-"""Figures 1, 2 and that of the regret: rows against other programs, pictures from files, claims that can be false."""
+"""Figures 1, 2 and "regret": their data against independent programs, their pictures, and their claims."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def name(request):
     return request.param
 
 
-def doctored(rows, table, **changes):
-    """The same rows with other columns in one table."""
-    return FigureData(rows.metadata, {**rows.tables, table: {**rows.tables[table], **changes}})
+def with_columns(data, table, **changes):
+    """Return the data with other columns in one table."""
+    return FigureData(data.metadata, {**data.tables, table: {**data.tables[table], **changes}})
 
 
 def drawn_numbers(figure):
-    """All that the pictures' lines, points and images are made of."""
+    """Return the numbers that the lines, points and images of a picture are made of."""
     found = []
     for ax in figure.axes:
         found += [np.asarray(line.get_xydata()) for line in ax.get_lines()]
@@ -57,11 +57,11 @@ def drawn_numbers(figure):
     return found
 
 
-def words_of(figure):
+def visible_texts(figure):
     return [text for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
 
 
-def test_rows_are_the_same_again_and_whatever_the_number_of_jobs(small, name):
+def test_data_do_not_depend_on_the_run_or_the_number_of_jobs(small, name):
     again = FIGURES[name].compute(Runner(backend="threads", n_jobs=2), **SMALL[name])
     assert again.tables.keys() == small[name].tables.keys()
     for table, columns in again.tables.items():
@@ -69,22 +69,22 @@ def test_rows_are_the_same_again_and_whatever_the_number_of_jobs(small, name):
             np.testing.assert_array_equal(values, small[name].tables[table][column])
 
 
-def test_a_picture_from_files_is_the_same(small, name, tmp_path):
+def test_saved_data_give_the_same_picture(small, name, tmp_path):
     small[name].save(tmp_path)
     loaded = FigureData.load(tmp_path)
     fresh, again = FIGURES[name].draw(small[name]), FIGURES[name].draw(loaded)
     for one, other in zip(drawn_numbers(fresh), drawn_numbers(again), strict=True):
         np.testing.assert_array_equal(one, other)
-    assert [text.get_text() for text in words_of(fresh)] == [text.get_text() for text in words_of(again)]
+    assert [text.get_text() for text in visible_texts(fresh)] == [text.get_text() for text in visible_texts(again)]
     assert FIGURES[name].claims(loaded) == FIGURES[name].claims(small[name])
     assert FIGURES[name].summarize(loaded) == FIGURES[name].summarize(small[name])
     pyplot().close("all")
 
 
-def test_pictures_can_be_read(small, name):
+def test_pictures_are_legible(small, name):
     figure = FIGURES[name].draw(small[name])
     figure.canvas.draw()
-    assert min(text.get_fontsize() for text in words_of(figure)) >= 8
+    assert min(text.get_fontsize() for text in visible_texts(figure)) >= 8
     for ax in figure.axes:
         assert ax.get_ylabel() or ax.get_shared_y_axes().get_siblings(ax)
     for text in (*figure.legends, *(ax.xaxis.label for ax in figure.axes)):
@@ -100,7 +100,7 @@ def test_pictures_can_be_read(small, name):
         ("1", {"trials": 0}, "trials must be a whole number of at least 1"),
         ("1", {"pairs": 0}, "pairs must be a whole number of at least 1"),
         ("1", {"first_seed": -1}, "first_seed must be a whole number of at least 0"),
-        ("1", {"pairs": "many"}, "pairs of figure 1 is 'many'"),
+        ("1", {"pairs": "many"}, "pairs of figure 1 must be int, such as 300; got 'many'"),
         ("2", {"rounds": 199}, "rounds must be a whole number of at least 200"),
         ("2", {"shown_rounds": 1}, "shown_rounds must be a whole number of at least 2"),
         ("2", {"shown_rounds": 129}, "shown_rounds must be a whole number of at most 128"),
@@ -108,7 +108,7 @@ def test_pictures_can_be_read(small, name):
         ("regret", {"trials": 0}, "trials must be a whole number of at least 1"),
     ],
 )
-def test_refuses_settings(name, changed, sentence):
+def test_wrong_settings_are_rejected(name, changed, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
         FIGURES[name].compute(Runner(), **changed)
 
@@ -120,16 +120,16 @@ def test_refuses_settings(name, changed, sentence):
     arrays(np.float64, (2, 2), elements=st.floats(-3, 3)),
     arrays(np.float64, (5, 2), elements=st.floats(-10, 10)),
 )
-def test_points_are_placed_at_the_distances_of_the_metric(root, points):
+def test_mapped_points_have_the_distances_of_the_metric(root, points):
     metric = Metric(root.T @ root)
-    places = map_points(metric, points)
-    assert places[0].tolist() == [0, 0]
+    mapped = map_points(metric, points)
+    assert mapped[0].tolist() == [0, 0]
     for first, second in combinations(range(5), 2):
         expected = np.linalg.norm(root @ (points[first] - points[second]))
-        assert np.linalg.norm(places[first] - places[second]) == pytest.approx(expected, rel=1e-6, abs=1e-5)
+        assert np.linalg.norm(mapped[first] - mapped[second]) == pytest.approx(expected, rel=1e-6, abs=1e-5)
 
 
-def test_nothing_turns():
+def test_the_map_is_the_symmetric_positive_root():
     M = np.array([[3.0, 1.0], [1.0, 2.0]])
     root = map_points(Metric(M), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))[1:]
     np.testing.assert_allclose(root @ root, M, rtol=1e-9)
@@ -137,10 +137,10 @@ def test_nothing_turns():
     assert np.linalg.eigvalsh(root)[0] > 0
 
 
-def test_the_first_point_is_the_one_nearest_to_the_middle_of_its_class():
+def test_the_first_point_is_the_one_nearest_to_the_centre_of_its_class():
     points, classes = draw_points(seed=4)
     assert classes[0] == 0
-    lengths = np.linalg.norm(points[classes == 0], axis=1)  # its class is around the origin
+    lengths = np.linalg.norm(points[classes == 0], axis=1)  # the centre of its class is the origin
     assert lengths[0] == lengths.min()
     assert np.bincount(classes).tolist() == [POINTS_PER_CLASS] * 3
 
@@ -167,7 +167,7 @@ def test_a_pair_on_the_margin_is_not_violated():
     assert not is_violated(np.array([1.0, 3.0]), np.array([True, False]), threshold=2.0).any()
 
 
-def test_the_metric_after_is_what_another_program_learns(small):
+def test_the_learned_metric_is_that_of_an_independent_program(small):
     metrics, points = small["1"].tables["metrics"], small["1"].tables["points"]
     X, rng = np.stack([points["x1"], points["x2"]], axis=1), np.random.default_rng([1, 200])
     M, mu = metrics["M11"][0] * np.eye(2), metrics["threshold"][0]
@@ -181,34 +181,34 @@ def test_the_metric_after_is_what_another_program_learns(small):
     np.testing.assert_allclose(learned, [M[0, 0], M[0, 1], M[1, 1], mu], rtol=1e-9)
 
 
-def test_figure_1_has_the_points_and_the_circles(small):
+def test_figure_1_draws_the_points_and_the_circles(small):
     left, right = FIGURES["1"].draw(small["1"]).axes
     points, metrics = small["1"].tables["points"], small["1"].tables["metrics"]
     for at, (ax, when) in enumerate(((left, "before"), (right, "after"))):
         radii = {round(patch.radius, 9) for patch in ax.patches}
         mu = metrics["threshold"][at]
         assert radii == {round(np.sqrt(mu - 1), 9), round(np.sqrt(mu + 1), 9)}
-        places = np.concatenate([collection.get_offsets() for collection in ax.collections])
+        offsets = np.concatenate([collection.get_offsets() for collection in ax.collections])
         expected = np.stack([points[f"{when}_x1"], points[f"{when}_x2"]], axis=1)
-        assert sorted(places.tolist()) == sorted(expected.tolist())
+        assert sorted(offsets.tolist()) == sorted(expected.tolist())
         assert f"{points[f'{when}_violated'].sum()} of the 47" in ax.get_title(loc="left")
     pyplot().close("all")
 
 
 def test_claims_of_figure_1_can_be_false(small):
-    rows = small["1"]
-    assert [claim.agrees for claim in FIGURES["1"].claims(rows)] == [True, True]
-    when = rows.tables["violated"]["when"]
-    backwards = doctored(rows, "violated", when=np.where(when == "before", "after", "before"))
+    data = small["1"]
+    assert [claim.agrees for claim in FIGURES["1"].claims(data)] == [True, True]
+    when = data.tables["violated"]["when"]
+    backwards = with_columns(data, "violated", when=np.where(when == "before", "after", "before"))
     assert [claim.agrees for claim in FIGURES["1"].claims(backwards)] == [False, False]
-    alone = FIGURES["1"].compute(Runner(backend="threads"), **{**SMALL["1"], "trials": 1})
-    assert [claim.agrees for claim in FIGURES["1"].claims(alone)] == [False, False]  # one trial shows nothing
+    single = FIGURES["1"].compute(Runner(backend="threads"), **{**SMALL["1"], "trials": 1})
+    assert [claim.agrees for claim in FIGURES["1"].claims(single)] == [False, False]  # one trial is not significant
 
 
 # Figure 2
 
 
-def test_weights_are_those_of_another_program(small):
+def test_weights_are_those_of_an_independent_program(small):
     weights = small["2"].tables["weights"]
     stream = DriftingClusters([Phase("", "A", 0.0, 31)], seed=5)
     events = [(event.u, event.y) for event in stream.events()]
@@ -231,18 +231,20 @@ def test_intervals_and_starts_are_those_of_the_definition(small):
 
 
 @pytest.mark.parametrize(("starts", "finest"), [("scratch", "carry"), ("ensemble", "carry"), ("below", "reset")])
-def test_a_start_from_elsewhere_is_not_taken_for_one_from_below(starts, finest):
-    seen = []
-    tracker = Ocelad(StartRecorder(seen, start=Metric(np.eye(25) / 25), step_size=3e-3, starts=starts, finest=finest))
-    for moment in DriftingClusters([Phase("", "A", 0.0, 20)], seed=0):
-        tracker.step(moment.event())
-    below = {source == scale - 1 for _, scale, source in seen if scale > 0}
-    carried = {source == 0 for t, scale, source in seen if scale == 0 and t > 1}
+def test_a_start_from_another_source_is_not_recorded_as_one_from_below(starts, finest):
+    recorded = []
+    tracker = Ocelad(
+        StartRecorder(recorded, start=Metric(np.eye(25) / 25), step_size=3e-3, starts=starts, finest=finest)
+    )
+    for step in DriftingClusters([Phase("", "A", 0.0, 20)], seed=0):
+        tracker.step(step.event())
+    below = {source == scale - 1 for _, scale, source in recorded if scale > 0}
+    carried = {source == 0 for t, scale, source in recorded if scale == 0 and t > 1}
     assert below == {starts == "below"}
     assert carried == {finest == "carry"}
 
 
-def test_lines_of_descent(small):
+def test_lineages(small):
     line = lineage(small["2"], Interval(4, 16, 31))
     assert [(one.scale, one.first, one.last) for one in line] == [
         (4, 16, 31),
@@ -276,31 +278,31 @@ def test_shares_and_losses_of_long_runs_are_means_over_rounds_and_trials(small):
             assert np.isnan(long["loss"][row])
 
 
-def test_the_main_numbers_are_of_the_rounds_in_which_all_scales_are_there(small):
-    head, body = FIGURES["2"].summarize(small["2"])
-    # Of 250 rounds in stretches of 100 the last begins with round 201, and length 128 was not there in round 101.
-    assert "from round 201 on" in head[0]
+def test_the_summary_uses_the_rounds_in_which_all_scales_are_active(small):
+    columns, rows = FIGURES["2"].summarize(small["2"])
+    # The last block of 250 rounds starts with round 201. Length 128 was not active in round 101.
+    assert "from round 201 on" in columns[0]
     last = small["2"].where("long", last_round=250)
     numbers = zip(last["length"], last["share"], last["loss"], strict=True)
-    assert body == [[str(length), f"{share:.1%}", f"{loss:.3f}"] for length, share, loss in numbers]
+    assert rows == [[str(length), f"{share:.1%}", f"{loss:.3f}"] for length, share, loss in numbers]
 
 
-def test_claims_of_figure_2_can_come_out_otherwise(small):
-    rows = small["2"]
-    active, sources, selects = FIGURES["2"].claims(rows)
+def test_claims_of_figure_2_can_be_true_and_false(small):
+    data = small["2"]
+    active, sources, selects = FIGURES["2"].claims(data)
     assert (active.agrees, sources.agrees) == (False, True)
     assert "floor(log2 t) + 1" in active.ours
-    starts = rows.tables["starts"]
+    starts = data.tables["starts"]
     wrong = np.where(starts["scale"] == 2, 0, starts["source"])
-    assert FIGURES["2"].claims(doctored(rows, "starts", source=wrong))[1].agrees is False
-    weights = rows.tables["weights"]
+    assert FIGURES["2"].claims(with_columns(data, "starts", source=wrong))[1].agrees is False
+    weights = data.tables["weights"]
     fewer = {column: values[weights["scale"] > 0] for column, values in weights.items()}
-    assert FIGURES["2"].claims(doctored(rows, "weights", **fewer))[0].agrees is True
-    long = rows.tables["long"]
+    assert FIGURES["2"].claims(with_columns(data, "weights", **fewer))[0].agrees is True
+    long = data.tables["long"]
     best = np.where(long["length"] == 4, 0.0, long["loss"])
     heavy = np.where(long["length"] == 4, 1.0, 0.0)
-    assert FIGURES["2"].claims(doctored(rows, "long", loss=best, share=heavy))[2].agrees is True
-    assert FIGURES["2"].claims(doctored(rows, "long", loss=best, share=1 - heavy))[2].agrees is False
+    assert FIGURES["2"].claims(with_columns(data, "long", loss=best, share=heavy))[2].agrees is True
+    assert FIGURES["2"].claims(with_columns(data, "long", loss=best, share=1 - heavy))[2].agrees is False
     assert selects.paper
 
 
@@ -313,26 +315,26 @@ def test_claims_of_figure_2_can_come_out_otherwise(small):
     st.floats(0, 5),
     st.floats(1, 20),
 )
-def test_no_other_scale_and_threshold_lose_less(squared, similar, other_scale, other_threshold):
+def test_no_other_scale_and_threshold_have_a_smaller_loss(squared, similar, other_scale, other_threshold):
     y = np.where(similar, 1.0, -1.0)
 
-    def lost(c, mu):
+    def total_loss(c, mu):
         return sum(max(0.0, 1.0 - label * (mu - c * d2)) for d2, label in zip(squared, y, strict=True))
 
     c, mu = fit_scale(squared, y)
     assert c >= 0
     assert mu >= 1
-    assert lost(c, mu) <= lost(other_scale, other_threshold) + 1e-6
+    assert total_loss(c, mu) <= total_loss(other_scale, other_threshold) + 1e-6
 
 
-def test_lengths_that_are_told_go_from_one_round_to_all():
+def test_table_lengths_range_from_one_round_to_all():
     for rounds in (1, 2, 60, 6000):
         lengths = table_lengths(rounds)
         assert (lengths[0], lengths[-1]) == (1, rounds)
         assert lengths == sorted(set(lengths))
 
 
-def players(seed):
+def make_trackers(seed):
     return {
         "rice-hinge": track_metric(25, loss="hinge", step_size=3e-3, engine="dense"),
         "comid": track_metric(25, loss="hinge", step_size=2e-3, n_scales=1, engine="dense"),
@@ -340,21 +342,21 @@ def players(seed):
     }
 
 
-def played_losses(moments, seed):
-    """Round by round: what is played is judged, then the pair is learned from."""
-    found = {name: [] for name in players(seed)}
-    for name, player in players(seed).items():
-        for moment in moments:
-            (u, y), metric = moment.event(), player.play()
+def played_losses(steps, seed):
+    """Return the loss of each round: the metric is evaluated on the pair before it learns from it."""
+    found = {name: [] for name in make_trackers(seed)}
+    for name, tracker in make_trackers(seed).items():
+        for step in steps:
+            (u, y), metric = step.event(), tracker.play()
             found[name].append(max(0.0, 1.0 - y * (metric.threshold - u @ metric.matrix @ u)))
-            player.step(moment.event())
+            tracker.step(step.event())
     return found
 
 
 def brute_force(played, compared, movements):
-    """For each length: the largest regret of any interval, how far the comparator moved in it, the largest share.
+    """Return, for each length, the largest regret, the path lengths of the comparator, and the largest ratio.
 
-    Where several intervals have that regret, up to rounding, there are as many distances.
+    There is one path length for each interval that has the largest regret up to rounding.
     """
     T, worst = len(played), {}
     for length in range(1, T + 1):
@@ -370,47 +372,47 @@ def brute_force(played, compared, movements):
 
 
 def test_worst_regrets_are_those_of_brute_force(small):
-    rows, found = small["regret"], {}
+    data, found = small["regret"], {}
     for trial, seed in enumerate((3, 4)):
-        moments = list(DriftingClusters(scale_phases(60), seed=seed))
-        truth = rows.where("truth", trial=seed)
+        steps = list(DriftingClusters(scale_phases(60), seed=seed))
+        truth = data.where("truth", trial=seed)
         c, mu = truth["scale"][0], truth["threshold"][0]
-        matrices = [c * moment.true_metric().matrix for moment in moments]
+        matrices = [c * step.true_metric().matrix for step in steps]
         movements = [np.linalg.norm(after - before) for before, after in pairwise(matrices)]
         assert truth["path_length"][0] == pytest.approx(sum(movements))
 
-        def lost(metrics, moments=moments, mu=mu):
-            events = [moment.event() for moment in moments]
+        def losses(metrics, steps=steps, mu=mu):
+            events = [step.event() for step in steps]
             return [max(0.0, 1 - y * (mu - u @ M @ u)) for (u, y), M in zip(events, metrics, strict=True)]
 
         against = {
-            "moving": ([lost(matrices)], movements),
-            # Phases of 10, 10, 10, 10 and 20 rounds; the middle of each.
-            "still": ([lost([matrices[t - 1]] * 60) for t in (5, 15, 25, 35, 50)], [0.0] * 59),
+            "moving": ([losses(matrices)], movements),
+            # The middles of the phases, which have 10, 10, 10, 10 and 20 rounds.
+            "still": ([losses([matrices[t - 1]] * 60) for t in (5, 15, 25, 35, 50)], [0.0] * 59),
         }
-        for method, played in played_losses(moments, seed).items():
+        for method, played in played_losses(steps, seed).items():
             for comparator, others in against.items():
                 found[method, comparator, trial] = brute_force(played, *others)
-                row = rows.where("trials", trial=seed, method=method, comparator=comparator)
+                row = data.where("trials", trial=seed, method=method, comparator=comparator)
                 worst = found[method, comparator, trial]
                 assert row["loss"][0] == pytest.approx(np.mean(played), rel=1e-6)
                 assert row["total"][0] == pytest.approx(worst[60][0], rel=1e-6)
                 assert row["share"][0] == pytest.approx(max(share for _, _, share in worst.values()), rel=1e-6)
                 assert worst[row["length"][0]][2] == pytest.approx(row["share"][0], rel=1e-6)
-    told = rows.tables["worst"]
-    for at, length in enumerate(told["length"]):
-        both = [found[told["method"][at], told["comparator"][at], trial][length] for trial in (0, 1)]
+    table = data.tables["worst"]
+    for at, length in enumerate(table["length"]):
+        both = [found[table["method"][at], table["comparator"][at], trial][length] for trial in (0, 1)]
         regrets, moved, shares = zip(*both, strict=True)
         np.testing.assert_allclose(
-            [told[column][at] for column in ("regret", "regret_min", "regret_max", "share", "share_max")],
+            [table[column][at] for column in ("regret", "regret_min", "regret_max", "share", "share_max")],
             [np.mean(regrets), min(regrets), max(regrets), np.mean(shares), max(shares)],
             rtol=1e-6,
             atol=1e-9,
         )
-        assert any(told["path_length"][at] == pytest.approx(np.mean(paths), abs=1e-9) for paths in product(*moved))
+        assert any(table["path_length"][at] == pytest.approx(np.mean(paths), abs=1e-9) for paths in product(*moved))
 
 
-def test_the_figure_of_the_regret_has_methods_and_the_bound(small):
+def test_the_figure_of_the_regret_draws_methods_and_the_bound(small):
     figure = FIGURES["regret"].draw(small["regret"])
     left, right = figure.axes[:2]
     labels = {line.get_label(): line for line in left.get_lines()}
@@ -426,22 +428,22 @@ def test_the_figure_of_the_regret_has_methods_and_the_bound(small):
 
 
 def test_claims_of_the_regret_can_be_false(small):
-    rows = small["regret"]
-    moving, still, *_ = FIGURES["regret"].claims(rows)
+    data = small["regret"]
+    moving, still, *_ = FIGURES["regret"].claims(data)
     assert moving.agrees
     assert still.agrees
-    trials = rows.tables["trials"]
+    trials = data.tables["trials"]
     one_too_large = trials["share"].copy()
     one_too_large[np.flatnonzero((trials["method"] == "rice-hinge") & (trials["comparator"] == "moving"))[0]] = 1.01
-    moving, still, *_ = FIGURES["regret"].claims(doctored(rows, "trials", share=one_too_large))
+    moving, still, *_ = FIGURES["regret"].claims(with_columns(data, "trials", share=one_too_large))
     assert (moving.agrees, still.agrees) == (False, True)
     for total, agrees in ((10.0, True), (-10.0, False)):
         ours = np.where(trials["method"] == "rice-hinge", 0.0, total)
-        claims = FIGURES["regret"].claims(doctored(rows, "trials", total=ours))
+        claims = FIGURES["regret"].claims(with_columns(data, "trials", total=ours))
         assert [claim.agrees for claim in claims[3:]] == [agrees, agrees]
-    worst = rows.tables["worst"]
-    faster = doctored(rows, "worst", regret=worst["length"] ** 2.0, path_length=np.zeros(len(worst["length"])))
-    slower = doctored(rows, "worst", regret=worst["length"] ** 0.4, path_length=np.zeros(len(worst["length"])))
+    worst = data.tables["worst"]
+    faster = with_columns(data, "worst", regret=worst["length"] ** 2.0, path_length=np.zeros(len(worst["length"])))
+    slower = with_columns(data, "worst", regret=worst["length"] ** 0.4, path_length=np.zeros(len(worst["length"])))
     assert FIGURES["regret"].claims(faster)[2].agrees is False
     assert FIGURES["regret"].claims(slower)[2].agrees is True
     assert "|I|^2.00" in FIGURES["regret"].claims(faster)[2].ours

@@ -1,4 +1,4 @@
-"""Figure 3: what its rows are made of, and what is said of them."""
+"""Figure 3: its data and its claims."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PHASES = ["A, static", "B, moderate drift", "B, fast drift", "B, moderate again"
 
 
 def answers_of(wrong, found, phases=("p", "q")):
-    """Two evaluations of each trial, one in each phase."""
+    """Return the answers of trials with two evaluations, one in each phase."""
     methods = list(wrong)
     return [
         {
@@ -30,8 +30,8 @@ def answers_of(wrong, found, phases=("p", "q")):
     ]
 
 
-class TestRows:
-    def test_a_trial_is_what_the_comparison_says(self):
+class TestData:
+    def test_a_trial_agrees_with_the_comparison(self):
         answer = tracking.trial({"seed": 3, "methods": ["comid", "saol"], "every": 2000}, None)
         records = run_trial(STREAMS["paper"], [METHODS["comid"], METHODS["saol"]], 3, 2000)
         for record in records:
@@ -43,18 +43,18 @@ class TestRows:
         wrong = {"rice-hinge": [[6, 12], [12, 18], [0, 6]], "saol": [[60, 60], [60, 120], [120, 60]]}
         found = {"rice-hinge": ["11", "10", "11"], "saol": ["00", "00", "01"]}
         curves, overall = tracking._summarize(answers_of(wrong, found), list(wrong))
-        rows = FigureData({}, {"curves": curves, "overall": overall})
-        saol = rows.where("curves", method="saol")
+        data = FigureData({}, {"curves": curves, "overall": overall})
+        saol = data.where("curves", method="saol")
         np.testing.assert_allclose(saol["knn_error"], [40 / 3, 40 / 3])
         np.testing.assert_allclose(saol["knn_error_se"], np.std([10, 10, 20], ddof=1) / np.sqrt(3))
         np.testing.assert_allclose(saol["found"], [0, 100 / 3])
-        everything = rows.where("overall", method="saol", phase="all")
+        everything = data.where("overall", method="saol", phase="all")
         more = np.array([10 - 1.5, 15 - 2.5, 15 - 0.5])
         np.testing.assert_allclose(everything["knn_error_more"], more.mean())
         np.testing.assert_allclose(everything["knn_error_more_se"], more.std(ddof=1) / np.sqrt(3))
-        assert rows.where("overall", method="rice-hinge", phase="q")["knn_error"] == pytest.approx(2.0)
+        assert data.where("overall", method="rice-hinge", phase="q")["knn_error"] == pytest.approx(2.0)
 
-    def test_trials_in_which_a_method_failed_count_until_then(self):
+    def test_failed_trials_count_until_the_failure(self):
         answers = answers_of({"comid": [[6, 12], [12], []]}, {"comid": ["11", "0", ""]})
         curves, overall = tracking._summarize(answers, ["comid"])
         np.testing.assert_allclose(curves["knn_error"], [1.5, 2.0])
@@ -64,7 +64,7 @@ class TestRows:
         from ocelad.evaluation.streams import DriftingClusters
 
         moved = tracking.drift_trial({"seed": 5}, None)["moved"]
-        truths = [moment.true_metric().matrix for moment in DriftingClusters(seed=5)]
+        truths = [step.true_metric().matrix for step in DriftingClusters(seed=5)]
         for t in (1, 500, 1000, 1001, 2500, 4000, 5999):
             assert moved[t] == pytest.approx(np.linalg.norm(truths[t] - truths[t - 1]), abs=1e-6)
 
@@ -76,20 +76,22 @@ class TestRows:
             ({"every": 0}, "every must be"),
             ({"every": 6001}, "every must be"),
             ({"methods": " "}, "methods must name at least one"),
-            ({"methods": "rice who"}, "there is no method 'who'"),
+            ({"methods": "rice nothing"}, "there is no method 'nothing'"),
         ],
     )
-    def test_wrong_settings_are_refused_before_the_first_trial(self, settings, sentence):
-        told = []
-        runner = Runner(backend="threads", progress=lambda *words: told.append(words))
+    def test_wrong_settings_are_rejected_before_the_first_trial(self, settings, sentence):
+        calls = []
+        runner = Runner(backend="threads", progress=lambda *words: calls.append(words))
         with pytest.raises(ValueError, match=sentence):
-            FIGURE.compute(runner, **FIGURE.resolve_settings(trials=1, **settings) if "trials" not in settings else settings)
-        assert told == []
+            FIGURE.compute(
+                runner, **FIGURE.resolve_settings(trials=1, **settings) if "trials" not in settings else settings
+            )
+        assert calls == []
 
 
-def doctored(**changed):
-    """Rows as they come out, with the error and the share of some methods as given."""
-    usual = {
+def make_data(**changed):
+    """Return typical data, with the error and the share of found clusters of some methods changed."""
+    scores = {
         "rice-hinge": (2.4, 84.0),
         "rice": (1.9, 90.0),
         "comid": (2.5, 83.0),
@@ -101,11 +103,11 @@ def doctored(**changed):
         "cbce": (3.2, 65.0),
         "comid-oracle": (2.0, 89.0),
     } | changed
-    methods = list(usual)
-    ours = usual["rice-hinge"][0]
+    methods = list(scores)
+    ours = scores["rice-hinge"][0]
     overall = [
         (method, phase, error, 0.01, error - ours, 0.01, found, 0.5, 0.0, 0.5, 50)
-        for method, (error, found) in usual.items()
+        for method, (error, found) in scores.items()
         for phase in (*PHASES, "all")
     ]
     names = ["method", "phase", "knn_error", "knn_error_se", "knn_error_more", "knn_error_more_se"]
@@ -119,9 +121,9 @@ def doctored(**changed):
                 "method": [method for method in methods for _ in rounds],
                 "round": rounds * len(methods),
                 "phase": PHASES * len(methods),
-                "knn_error": [usual[method][0] for method in methods for _ in rounds],
+                "knn_error": [scores[method][0] for method in methods for _ in rounds],
                 "knn_error_se": [0.1] * 50,
-                "found": [min(100.0, 1.15 * usual[method][1]) for method in methods for _ in rounds],
+                "found": [min(100.0, 1.15 * scores[method][1]) for method in methods for _ in rounds],
                 "found_se": [1.0] * 50,
             },
             "methods": {"method": methods, "told": ["", *[""] * 6, "labels", "", "changes"]},
@@ -140,52 +142,52 @@ class TestClaims:
             ("COMID, high rate", {"comid": (2.3, 85.0)}),
         ],
     )
-    def test_what_agrees_would_not_with_other_numbers(self, what, changed):
+    def test_claims_that_agree_can_be_false(self, what, changed):
         verdicts = [
-            next(claim.agrees for claim in FIGURE.claims(rows) if claim.what == what)
-            for rows in (doctored(), doctored(**changed))
+            next(claim.agrees for claim in FIGURE.claims(data) if claim.what == what)
+            for data in (make_data(), make_data(**changed))
         ]
         assert verdicts == [True, False]
 
     @pytest.mark.parametrize("method", ["itml-online", "comid-slow"])
-    def test_what_does_not_agree_would_with_other_numbers(self, method):
+    def test_claims_that_do_not_agree_can_be_true(self, method):
         what = {"itml-online": "online ITML", "comid-slow": "COMID, low rate"}[method]
         verdicts = [
-            next(claim.agrees for claim in FIGURE.claims(rows) if claim.what == what)
-            for rows in (doctored(), doctored(**{method: (20.0, 2.0)}))
+            next(claim.agrees for claim in FIGURE.claims(data) if claim.what == what)
+            for data in (make_data(), make_data(**{method: (20.0, 2.0)}))
         ]
         assert verdicts == [False, True]
 
-    def test_who_follows_is_named(self):
-        claim = next(claim for claim in FIGURE.claims(doctored()) if claim.what == "Who adapts")
+    def test_other_methods_that_adapt_are_named(self):
+        claim = next(claim for claim in FIGURE.claims(make_data()) if claim.what == "Methods that adapt")
         assert "COMID, high rate, COMID, low rate, online ITML, CBCE" in claim.ours
         assert not claim.agrees
-        nobody = dict.fromkeys(("comid", "comid-slow", "itml-online", "cbce"), (20.0, 2.0))
-        claim = next(claim for claim in FIGURE.claims(doctored(**nobody)) if claim.what == "Who adapts")
+        failing = dict.fromkeys(("comid", "comid-slow", "itml-online", "cbce"), (20.0, 2.0))
+        claim = next(claim for claim in FIGURE.claims(make_data(**failing)) if claim.what == "Methods that adapt")
         assert claim.agrees
 
-    def test_what_cannot_be_told_is_not_held_against_anybody(self):
-        claims = FIGURE.claims(doctored(comid=(2.41, 84.0)))
+    def test_an_insignificant_difference_decides_nothing(self):
+        claims = FIGURE.claims(make_data(comid=(2.41, 84.0)))
         assert next(claim.agrees for claim in claims if claim.what == "COMID, high rate") is None
 
-    def test_one_trial_says_nothing_of_chance(self):
-        rows = FIGURE.compute(Runner(backend="threads"), trials=1, methods="rice-hinge comid", every=3000)
-        claim = next(claim for claim in FIGURE.claims(rows) if claim.what == "COMID, high rate")
+    def test_one_trial_decides_nothing(self):
+        data = FIGURE.compute(Runner(backend="threads"), trials=1, methods="rice-hinge comid", every=3000)
+        claim = next(claim for claim in FIGURE.claims(data) if claim.what == "COMID, high rate")
         assert claim.agrees is None
-        assert "nan" not in claim.ours + str(FIGURE.summarize(rows).body)
+        assert "nan" not in claim.ours + str(FIGURE.summarize(data).rows)
 
-    def test_who_runs_alone_is_not_said_to_adapt_alone(self):
-        rows = FIGURE.compute(Runner(backend="threads"), trials=1, methods="rice-hinge", every=3000)
-        assert next(claim for claim in FIGURE.claims(rows) if claim.what == "Who adapts").agrees is None
+    def test_a_single_method_is_not_called_the_only_one_that_adapts(self):
+        data = FIGURE.compute(Runner(backend="threads"), trials=1, methods="rice-hinge", every=3000)
+        assert next(claim for claim in FIGURE.claims(data) if claim.what == "Methods that adapt").agrees is None
 
-    def test_methods_that_were_left_out_are_not_spoken_of(self):
-        rows = FIGURE.compute(Runner(backend="threads"), trials=2, methods="saol comid", every=3000)
-        assert FIGURE.claims(rows) == []
-        assert [row[0] for row in FIGURE.summarize(rows).body] == ["COMID, high rate", "SAOL"]
+    def test_claims_about_methods_that_were_not_run_are_omitted(self):
+        data = FIGURE.compute(Runner(backend="threads"), trials=2, methods="saol comid", every=3000)
+        assert FIGURE.claims(data) == []
+        assert [row[0] for row in FIGURE.summarize(data).rows] == ["COMID, high rate", "SAOL"]
 
 
-def test_the_picture_names_every_method_beside_the_axes():
-    figure = FIGURE.draw(doctored())
+def test_the_legend_is_outside_the_axes():
+    figure = FIGURE.draw(make_data())
     (legend,) = figure.legends
     assert {text.get_text() for text in legend.get_texts()} >= {"RICE-OCELAD, hinge", "SAOL", "LMNN (batch)"}
     figure.canvas.draw()

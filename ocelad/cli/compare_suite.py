@@ -182,12 +182,12 @@ def _describe_unbeaten(outcome: BenchmarkResult) -> str:
 
 def _csv_lines(result: SuiteResult) -> Iterator[str]:
     """Yield the lines of a CSV file with a row for each benchmark, method and measure."""
-    yield "row,method,called,measure,mean,standard_error,more_than_ours,more_standard_error,n,us_per_pair\n"
+    yield "benchmark,method,name,measure,mean,standard_error,difference,difference_standard_error,n,us_per_pair\n"
     for outcome in result.outcomes:
         for label in outcome.methods:
             cost = outcome.comparison.microseconds(label)
             for measure in outcome.measures:
-                mean, more = outcome.mean(label, measure), outcome.difference(label, measure)
-                numbers = (*mean[:2], *more[:2], mean.n, cost)
+                mean, difference = outcome.mean(label, measure), outcome.difference(label, measure)
+                numbers = (*mean[:2], *difference[:2], mean.n, cost)
                 cells = ",".join("" if number != number else repr(number) for number in numbers)
                 yield f'{outcome.benchmark.name},"{label}","{outcome.display_name(label)}",{measure},{cells}\n'

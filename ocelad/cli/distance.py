@@ -13,7 +13,7 @@ from ocelad.cli.output import check_output
 from ocelad.cli.pair_files import bad_row_options, open_pairs, pair_file_options, report_skipped, skipped_rows_path
 
 if TYPE_CHECKING:
-    from ocelad.io.output import ColumnKind
+    from ocelad.io.table_output import ColumnKind
 
 table_output_option = click.option(
     "-o",

@@ -93,7 +93,7 @@ def evaluate(
     if plot is not None and reliability is not None:
         from ocelad.evaluation import plots
 
-        plots.save(plots.reliability(reliability.bins), plot)
+        plots.save_figure(plots.plot_reliability(reliability.bins), plot)
         click.echo(f"Picture: {plot}", err=as_json)
     if n_skipped:
         click.get_current_context().exit(ROWS_SKIPPED)
@@ -163,10 +163,11 @@ def _score_items(
 ) -> dict[str, dict[str, float]]:
     import numpy as np
 
-    from ocelad.evaluation.prequential import clustering_nmi, embedded, knn_error
+    from ocelad.evaluation.prequential import embed_points
+    from ocelad.evaluation.scores import clustering_nmi, knn_error
 
     X, labels = read_labelled_items(saved, options["items"], class_, seed, MAX_POINTS, id=options["id_"])
-    embeddings = {LEARNED: embedded(saved.metric, X), EUCLIDEAN: X}
+    embeddings = {LEARNED: embed_points(saved.metric, X), EUCLIDEAN: X}
     if len(np.unique(labels)) < 2:
         raise ValueError(f"all items have the {class_} {labels[0]!r}; at least two classes are needed")
     return {

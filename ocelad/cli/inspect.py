@@ -44,7 +44,7 @@ def inspect(tracker: Path, features: int, as_json: bool) -> None:
     from ocelad.io import state_files
     from ocelad.metric import Metric
 
-    if state_files.kind(tracker) == "metric":
+    if state_files.read_kind(tracker) == "metric":
         content = {"kind": "metric", **_describe_metric(Metric.load(tracker))}
     else:
         estimator = load_estimator(tracker)

@@ -14,8 +14,8 @@ from ocelad._validation import check_integer
 from ocelad.adaptive.track import track_adaptive
 from ocelad.engines.rice import track_metric
 from ocelad.ensemble.schedule import Schedule
-from ocelad.evaluation.plots import draw_shares, pyplot
-from ocelad.evaluation.prequential import Alone, Frozen, Row, Tracker, prequential
+from ocelad.evaluation.plots import draw_stacked_weights, pyplot
+from ocelad.evaluation.prequential import FixedMetric, ScoreRow, SingleLearner, Tracker, prequential_scores
 from ocelad.evaluation.streams import PAPER_PHASES, DriftingClusters, Phase
 from ocelad.learners.comid import Comid
 from ocelad.metric import Metric
@@ -78,7 +78,7 @@ class Demo:
     def __init__(self, seed: int = 0, rounds: int = 6000) -> None:
         self.stream = DriftingClusters(scale_phases(rounds), seed=seed)
         self.every = max(1, len(self.stream) // EVALUATIONS)
-        self.rows: list[Row] = []
+        self.rows: list[ScoreRow] = []
         self.shares: list[Floats] = []
         self.share_rounds: list[int] = []
 
@@ -90,11 +90,11 @@ class Demo:
         trackers: dict[str, Tracker] = {
             ADAPTIVE: track_adaptive(n),
             RICE: rice,
-            FIXED: Alone(Comid(start, step_size=FIXED_STEP_SIZE, loss="logistic")),
-            EUCLIDEAN: Frozen(start),
+            FIXED: SingleLearner(Comid(start, step_size=FIXED_STEP_SIZE, loss="logistic")),
+            EUCLIDEAN: FixedMetric(start),
         }
         sums, error = np.zeros(_MAX_SCALES), None
-        for moment, rows in prequential(self.stream, trackers, every=self.every):
+        for step, rows in prequential_scores(self.stream, trackers, every=self.every):
             self.rows += rows
             for row in rows:
                 error = row.knn_error if row.method == ADAPTIVE else error
@@ -104,10 +104,10 @@ class Demo:
                 # The weights change with every start of an interval, so that the mean since the last evaluation is
                 # shown.
                 self.shares.append(sums / sums.sum())
-                self.share_rounds.append(moment.round)
+                self.share_rounds.append(step.round)
                 sums = np.zeros(_MAX_SCALES)
             shares = self.shares[-1] if self.shares else sums
-            yield DemoProgress(moment.round, moment.phase, error, _interval_length(int(shares.argmax())))
+            yield DemoProgress(step.round, step.phase, error, _interval_length(int(shares.argmax())))
 
     def overall(self, method: str) -> tuple[float, float]:
         """Return the mean k-NN error and the mean NMI of a method over the whole stream."""
@@ -142,7 +142,7 @@ class Demo:
         middle.set_ylim(bottom=0)
         middle.legend(frameon=False, ncols=len(COLORS), loc="lower center", bbox_to_anchor=(0.5, 1.0))
         shares = np.array(self.shares)
-        draw_shares(bottom, self.share_rounds, shares, [_interval_length(j) for j in range(shares.shape[1])])
+        draw_stacked_weights(bottom, self.share_rounds, shares, [_interval_length(j) for j in range(shares.shape[1])])
         bottom.set_xlabel("round")
         for ax in (top, middle, bottom):
             ax.spines[["top", "right"]].set_visible(False)
@@ -172,7 +172,7 @@ def _interval_length(scale: int) -> int:
     return Schedule().scale(scale).length
 
 
-def _mean_scores(rows: Iterable[Row]) -> tuple[float, float]:
+def _mean_scores(rows: Iterable[ScoreRow]) -> tuple[float, float]:
     error, nmi = np.mean([(row.knn_error, row.nmi) for row in rows], axis=0)
     return float(error), float(nmi)
 

@@ -15,7 +15,7 @@ from ocelad._validation import check_choice, check_integer, check_number
 from ocelad.evaluation.scores import knn_error
 from ocelad.evaluation.scores.sparse_knn import sparse_knn_error
 from ocelad.evaluation.streams import draw_pairs
-from ocelad.evaluation.streams.reviews import PREPROCESSINGS, find_reviews, load_reviews, reviews_known
+from ocelad.evaluation.streams.reviews import PREPROCESSINGS, find_review_folder, load_reviews, load_verified_reviews
 from ocelad.lab.baselines.comid_variants import inverse_root, scheduled_comid
 from ocelad.lab.experiments.to_columns import to_columns
 from ocelad.lab.runner import Answer, Runner, Task
@@ -37,7 +37,7 @@ def trial(task: Task, folder: str) -> Answer:
     Held-out reviews and their duplicates are used neither for pairs nor for the document frequencies nor for the PCA.
     Only the vocabulary, the most frequent words, comes from all reviews.
     """
-    reviews = reviews_known(folder, task["reviews"], task["words"])
+    reviews = load_verified_reviews(folder, task["reviews"], task["words"])
     train, held_out = reviews.split(seed=task["seed"])
     labels = np.unique(reviews.labels(task["question"]), return_inverse=True)[1]
     points = reviews.points_for(train, task["features"])
@@ -132,7 +132,7 @@ def compute_tables(
     check_integer(words, "words", at_least=3)  # the truncated SVD needs more columns than components
     check_integer(pairs, "pairs", at_least=1)
     check_number(step_size, "step_size", above=0)
-    folder = str(find_reviews(reviews_folder))
+    folder = str(find_review_folder(reviews_folder))
     reviews = load_reviews(folder, n_words=words)
     names = reviews.labels(question)
     preprocessings = features.split()
@@ -158,5 +158,5 @@ def compute_tables(
         for embedding, X in answer.get("points", {}).items()
         for (x, y), label, held in zip(X, names.tolist(), is_held_out.tolist(), strict=True)
     ]
-    metadata = {**reviews.described(), "held_out": int(is_held_out.sum())}
+    metadata = {**reviews.summary(), "held_out": int(is_held_out.sum())}
     return {"errors": to_columns(errors), "points": to_columns(points), "reviews": to_columns([metadata])}

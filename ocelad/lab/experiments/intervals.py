@@ -71,7 +71,7 @@ def schedule_trial(task: Task, context: None) -> Answer:
     recorded: list[tuple[int, int, int | None]] = []
     first = Metric(np.eye(stream.n_features) / stream.n_features)
     tracker = Ocelad(StartRecorder(recorded, start=first, **settings))
-    shares = [tracker.step(moment.event()).probabilities.tolist() for moment in stream]
+    shares = [tracker.step(step.event()).probabilities.tolist() for step in stream]
     # The starts of the round after the last one are recorded, too.
     starts = [list(start) for start in recorded if start[0] <= task["rounds"]]
     lengths = [tracker.schedule.scale(j).length for j in range(len(shares[-1]))]

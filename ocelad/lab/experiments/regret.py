@@ -15,7 +15,7 @@ from ocelad._typing import Floats
 from ocelad._validation import check_integer
 from ocelad.engines.rice import track_metric
 from ocelad.ensemble.ocelad import Ocelad
-from ocelad.evaluation.regret import Regret, Worst
+from ocelad.evaluation.regret import Regret, WorstIntervals
 from ocelad.evaluation.streams import DriftingClusters
 from ocelad.lab.baselines.saol import saol
 from ocelad.lab.compare import METHODS
@@ -71,7 +71,7 @@ def trial(task: Task, context: None) -> Answer:
         assert margins is not None  # ensembles of metrics return margins
         losses = _hinge_losses(margins)
         regrets = {"moving": Regret(losses, moving, scale * truth.movements), "still": Regret(losses, still)}
-        worst = {comparator: _summarize_worst(regret.worst(), lengths) for comparator, regret in regrets.items()}
+        worst = {comparator: _summarize_worst(regret.worst_intervals(), lengths) for comparator, regret in regrets.items()}
         runs[name] = {"loss": float(losses.mean()), **worst}
     return {
         "lengths": lengths,
@@ -157,13 +157,13 @@ def _compute_truth(stream: DriftingClusters) -> StreamTruth:
     y, moving, movements, candidates = [], [], [], []
     before = None
     events = stream.events()
-    for moment, event in zip(stream, events, strict=True):
-        M = moment.true_metric().matrix
+    for step, event in zip(stream, events, strict=True):
+        M = step.true_metric().matrix
         y.append(event.y)
         moving.append(event.u @ M @ event.u)
         if before is not None:
             movements.append(np.linalg.norm(M - before))
-        if moment.round in middles:
+        if step.round in middles:
             candidates.append(M)
         before = M
     still = np.stack([((events.U @ M) * events.U).sum(axis=1) for M in candidates], axis=1)
@@ -182,7 +182,7 @@ def _hinge_losses(margins: Floats) -> Floats:
     return np.maximum(1.0 - margins, 0.0)
 
 
-def _summarize_worst(worst: Worst, lengths: Sequence[int]) -> dict[str, Any]:
+def _summarize_worst(worst: WorstIntervals, lengths: Sequence[int]) -> dict[str, Any]:
     """Return the worst intervals of some lengths, and the largest ratio to the bound at any length."""
     indices = np.array(lengths) - 1
     columns = {name: getattr(worst, name)[indices].tolist() for name in ("regret", "path_length", "bound", "ratio")}

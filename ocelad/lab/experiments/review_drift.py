@@ -9,7 +9,7 @@ from typing import Any
 from ocelad._validation import check_choice, check_integer, check_number
 from ocelad.engines.rice import track_metric
 from ocelad.evaluation.scores import knn_error
-from ocelad.evaluation.streams.reviews import PREPROCESSINGS, find_reviews, load_reviews, reviews_known
+from ocelad.evaluation.streams.reviews import PREPROCESSINGS, find_review_folder, load_reviews, load_verified_reviews
 from ocelad.lab.baselines.comid_variants import inverse_root, scheduled_comid
 from ocelad.lab.experiments.to_columns import to_columns
 from ocelad.lab.runner import Answer, Runner, Task
@@ -36,7 +36,7 @@ def trial(task: Task, folder: str) -> Answer:
     All methods see the same pairs of training reviews. The oracle is restarted at the change. The frozen learner stops
     learning at the change.
     """
-    reviews = reviews_known(folder, task["reviews"], task["words"])
+    reviews = load_verified_reviews(folder, task["reviews"], task["words"])
     split = reviews.split(seed=task["seed"])
     points = reviews.points_for(split[0], task["features"])
 
@@ -139,7 +139,7 @@ def compute_tables(
     sizes = {"step_size": step_size, "oracle_step_size": oracle_step_size, "static_step_size": static_step_size}
     for name, value in {**sizes, "max_norm": max_norm}.items():
         check_number(value, name, above=0)
-    folder = str(find_reviews(reviews_folder))
+    folder = str(find_review_folder(reviews_folder))
     reviews = load_reviews(folder, n_words=words)
     check_choice(features, "features", PREPROCESSINGS)
     common = {
@@ -169,5 +169,5 @@ def compute_tables(
     return {
         "errors": to_columns(errors),
         "before": to_columns(before_change),
-        "reviews": to_columns([reviews.described()]),
+        "reviews": to_columns([reviews.summary()]),
     }

@@ -48,7 +48,7 @@ def trial(task: Task, context: None) -> Answer:
     """
     records = run_trial(STREAMS["paper"], _methods(task["methods"]), task["seed"], task["every"], score_pairs=False)
     longest = max(records, key=lambda record: len(record.rounds))
-    wrong = {r.method: [round(N_EVAL_POINTS * error) for error in r.measured("knn_error").tolist()] for r in records}
+    wrong = {r.method: [round(N_EVAL_POINTS * error) for error in r.values("knn_error").tolist()] for r in records}
     found = {r.method: "".join("01"[bool(nmi > NMI_THRESHOLD)] for nmi in r.values("nmi")) for r in records}
     failed = {r.method: r.failure for r in records if r.failure is not None}
     return {"rounds": longest.rounds, "phases": longest.phases, "wrong": wrong, "found": found, "failed": failed}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ocelad.evaluation.plots import PALETTE, pyplot
-from ocelad.evaluation.streams.reviews import PAPER_WORDS
+from ocelad.evaluation.streams.reviews import PAPER_N_WORDS
 from ocelad.lab.experiments import embeddings
 from ocelad.lab.experiments.embeddings import LEARNED, N_NEIGHBORS, ORIGINAL, PCA, PERMUTED
 from ocelad.lab.figures.figure import Claim, Figure, SummaryTable
@@ -175,7 +175,7 @@ def _figure(name: str, question: str, title: str) -> Figure:
             "trials": 5,
             "first_seed": 100,
             "features": "raw bin.idf.l2",
-            "words": PAPER_WORDS,
+            "words": PAPER_N_WORDS,
             "pairs": 100_000,
             "step_size": 10.0,
         },

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ocelad.evaluation.plots import save
+from ocelad.evaluation.plots import save_figure
 from ocelad.lab.figures.figure import Figure
 from ocelad.lab.figures.figure_data import FigureData, Format
 from ocelad.lab.journal import Journal
@@ -59,5 +59,5 @@ class FigureFolder:
     def draw(self, data: FigureData, kind: str = "png") -> Path:
         """Draw the data into a file of this kind in the folder, and return its path."""
         path = self.path / f"figure.{kind}"
-        save(self.figure.draw(data), path)
+        save_figure(self.figure.draw(data), path)
         return path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ocelad.evaluation.plots import GREY, PALETTE, draw_shares, pyplot
+from ocelad.evaluation.plots import GREY, PALETTE, draw_stacked_weights, pyplot
 from ocelad.lab.experiments import intervals
 from ocelad.lab.figures.figure import Claim, Figure, SummaryTable
 from ocelad.lab.figures.figure_data import FigureData
@@ -133,7 +133,7 @@ def _draw_arrow(ax: Axes, first: int, source: int, scale: int, color: str, width
 
 def _draw_long_runs(ax: Axes, data: FigureData) -> None:
     ends, lengths, shares, _ = _long_runs(data)
-    draw_shares(ax, ends, shares, lengths)
+    draw_stacked_weights(ax, ends, shares, lengths)
     phases = data.tables["phases"]
     firsts = np.append(0, phases["last_round"][:-1])
     for name, first, last in zip(phases["phase"], firsts, phases["last_round"], strict=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ocelad.evaluation.plots import GREY, pyplot
-from ocelad.evaluation.regret import bound
+from ocelad.evaluation.regret import regret_bound
 from ocelad.lab.experiments import regret
 from ocelad.lab.experiments.regret import METHOD_NAMES
 from ocelad.lab.figures.figure import Claim, Figure, SummaryTable
@@ -74,7 +74,7 @@ def _draw_regret(ax: Axes, data: FigureData, method: str) -> None:
 def _draw_bound(ax: Axes, data: FigureData) -> None:
     """Draw the smallest second term of the bound at each length, which is that of the interval from round 1."""
     length = np.unique(data.tables["worst"]["length"])
-    least = bound(np.ones(len(length)), length)
+    least = regret_bound(np.ones(len(length)), length)
     ax.plot(length, least, "--", color=GREY, linewidth=1.8)
     label = "Second term of the bound of Theorem 1:\nat least 40 log(|I| + 1) √|I|"
     ax.annotate(label, (0.02, 0.98), xycoords="axes fraction", va="top", color="#444444", fontsize=9)

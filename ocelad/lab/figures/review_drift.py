@@ -8,7 +8,7 @@ import numpy as np
 
 from ocelad._typing import Floats
 from ocelad.evaluation.plots import PALETTE, pyplot
-from ocelad.evaluation.streams.reviews import PAPER_WORDS
+from ocelad.evaluation.streams.reviews import PAPER_N_WORDS
 from ocelad.lab.experiments import review_drift
 from ocelad.lab.experiments.review_drift import BEFORE, FROZEN, N_DIMENSIONS, N_NEIGHBORS, ORACLE, RICE
 from ocelad.lab.figures.figure import Claim, Figure, SummaryTable
@@ -176,7 +176,7 @@ FIGURE = Figure(
         "trials": 5,
         "first_seed": 100,
         "features": "raw",
-        "words": PAPER_WORDS,
+        "words": PAPER_N_WORDS,
         "pairs_before": 20_000,
         "pairs_after": 10_000,
         "step_size": 30.0,

@@ -1,0 +1,126 @@
+"""Read the comparisons of a file as the command line's options describe them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ocelad.cli.options import Command, add_options, format_option
+
+if TYPE_CHECKING:
+    from ocelad.io import ComparisonStream
+    from ocelad.io.tabular.file_stream import FileStream
+
+
+def pair_file_options(command: Command) -> Command:
+    """Add the options that describe a file of comparisons."""
+    return add_options(
+        command,
+        click.option(
+            "--items",
+            metavar="FILE",
+            help="A table of items with an id column; the comparisons then refer to ids (id_a, id_b).",
+        ),
+        click.option(
+            "--features",
+            metavar="COLUMNS",
+            help="The items' features: names or patterns, separated by commas; by default all columns but the id.",
+        ),
+        click.option("--x", metavar="COLUMNS", help="The columns of the first point, such as 'left_*'."),
+        click.option("--z", metavar="COLUMNS", help="The columns of the second point, such as 'right_*'."),
+        click.option("--label", metavar="COLUMN", help="The column with the labels (same or different)."),
+        click.option("--id", "id_", default="id", show_default=True, help="The id column of the items."),
+        click.option("--id-a", default="id_a", show_default=True, help="The id column of the first point."),
+        click.option("--id-b", default="id_b", show_default=True, help="The id column of the second point."),
+        click.option("--time", metavar="COLUMN", help="The column of timestamps; by default detected."),
+        format_option,
+    )
+
+
+def bad_row_options(command: Command) -> Command:
+    """Add the options that say what happens to rows that cannot be read."""
+    return add_options(
+        command,
+        click.option(
+            "--on-error",
+            type=click.Choice(["stop", "skip"]),
+            default="stop",
+            show_default=True,
+            help="At a bad row: stop, or write it to the file of skipped rows and continue.",
+        ),
+        click.option(
+            "--skipped",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="The file of skipped rows; by default FILE.skipped.jsonl or FILE.COMMAND.skipped.jsonl.",
+        ),
+    )
+
+
+def skipped_rows_path(file: str, options: dict[str, Any]) -> Path | None:
+    """Return the file of skipped rows: one for each command, so that no command overwrites another's.
+
+    None lets the reader choose its default.
+    """
+    command = click.get_current_context().info_name
+    if options["skipped"] or file == "-" or command == "track":
+        path: Path | None = options["skipped"]
+        return path
+    return Path(f"{file}.{command}.skipped.jsonl")
+
+
+def open_pairs(
+    file: str, options: dict[str, Any], features: Sequence[str] | None = None, **arguments: Any
+) -> ComparisonStream:
+    """Open a file of comparisons.
+
+    Parameters
+    ----------
+    file : str
+        Its name, or ``-`` for standard input.
+    options : dict
+        The values of ``pair_file_options`` and ``bad_row_options``.
+    features : sequence of str or None
+        The items' features where ``--features`` does not name them.
+    **arguments
+        Further arguments of ``open_comparisons``.
+    """
+    from ocelad.io import open_comparisons, open_items
+
+    names = ("label", "id_a", "id_b", "time", "on_error")
+    arguments = {
+        **{name: options[name] for name in names},
+        "format": options["format_"],
+        "x": split_columns(options["x"]),
+        "z": split_columns(options["z"]),
+        "skipped": skipped_rows_path(file, options),
+        **arguments,
+    }
+    if not options["items"]:
+        return open_comparisons(file, **arguments)
+    # open_comparisons reads all items into memory, so that their file can be closed afterwards.
+    chosen = split_columns(options["features"]) or features
+    with open_items(options["items"], id=options["id_"], features=chosen, label=options.get("class_")) as items:
+        return open_comparisons(file, items=items, **arguments)
+
+
+def report_skipped(stream: FileStream[Any]) -> None:
+    """Print on standard error how many rows were skipped, if any, and where they are."""
+    if stream.n_skipped:
+        where = "" if stream.skipped is None else f"; they are in {stream.skipped}"
+        rows = "1 row was" if stream.n_skipped == 1 else f"{stream.n_skipped:,} rows were"
+        click.echo(f"{rows} skipped{where}.", err=True)
+
+
+def split_columns(columns: str | None) -> list[str] | str | None:
+    """Split names at commas, except inside double quotes; text without a comma is a name or a pattern.
+
+    >>> split_columns('a,"b, c"'), split_columns("x_*")
+    (['a', 'b, c'], 'x_*')
+    """
+    if columns is None or "," not in columns:
+        return columns
+    return [name.strip() for name in next(csv.reader([columns]))]
