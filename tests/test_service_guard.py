@@ -340,6 +340,15 @@ def test_creating_a_project_may_take_longer():
     assert status_of(app, method="POST", path="/v1/projects/digits/items")[0] == 503
 
 
+def test_creating_a_project_never_has_less_time_than_other_requests():
+    async def slow(scope, receive, send):
+        await asyncio.sleep(0.1)
+        await PlainTextResponse()(scope, receive, send)
+
+    app = guarded(slow, request_timeout=20.0, upload_timeout=0.01)
+    assert status_of(app, method="POST", path="/v1/projects")[0] == 200
+
+
 @pytest.mark.parametrize(
     ("method", "headers", "advice"),
     [("GET", {}, "try again"), ("POST", {"idempotency_key": "k"}, "the same Idempotency-Key"), ("POST", {}, "check")],
@@ -363,6 +372,13 @@ def test_the_number_of_streams_is_limited():
             assert error_code(send_raw(port, stream)) == "unavailable"
         # The streams of disconnected clients are released as soon as the disconnect is noticed.
         assert any(send_raw(port, stream)[0] == 200 or threading.Event().wait(0.02) for _ in range(500))
+
+
+def test_closed_streams_are_forgotten():
+    app = guarded(PlainTextResponse("a short stream"))
+    for i in range(5):
+        assert status_of(app, path="/v1/projects/digits/events", client=f"192.0.2.{i}")[0] == 200
+    assert not app._app._streams
 
 
 def test_slow_headers_time_out(port):
@@ -440,6 +456,23 @@ def test_a_response_that_is_not_read_is_aborted():
     with serving(guarded(app), http=protocol) as port, Connection(port) as connection:
         connection.send(GET("/endless"))
         assert app.state.ends.wait(20)
+
+
+def test_a_client_that_reads_on_after_a_pause_keeps_its_connection():
+    protocol = type("Impatient", (LimitedHttpProtocol,), {"write_timeout": 0.3})
+    size = 2**24  # more than the buffers of both sockets
+
+    async def large(request):
+        return PlainTextResponse(bytes(size))
+
+    app = guarded(Starlette(routes=[Route("/large", large)]))
+    with serving(app, http=protocol) as port, Connection(port) as connection:
+        connection.send(GET("/large"))
+        threading.Event().wait(0.1)
+        assert len(connection.read_response()[2]) == size
+        threading.Event().wait(0.5)  # longer than the timeout, which no longer applies
+        connection.send(GET("/large"))
+        assert connection.read_response()[0] == 200
 
 
 def test_the_number_of_connections_is_limited():
@@ -632,6 +665,15 @@ def test_a_cached_token_is_looked_up_again_and_rejected_once_revoked():
     for _ in range(2):
         with pytest.raises(ApiError, match="revoked"):
             caller(uncached, authorization=f"Bearer {tokens.secrets[0]}")
+
+
+def test_the_number_of_cached_tokens_is_limited(monkeypatch):
+    monkeypatch.setattr(authenticator_module, "_MAX_CACHED", 2)
+    tokens = FakeTokens(*[{"*": "read"}] * 3)
+    authenticate = authenticator(tokens, cache_seconds=60.0)
+    for i in (0, 1, 2, 2, 1, 0):  # the third evicts the first, which is then looked up again
+        assert caller(authenticate, authorization=f"Bearer {tokens.secrets[i]}").name == f"t{i}"
+    assert tokens.n_lookups == 4
 
 
 def test_a_cached_token_is_accepted_for_a_while_when_the_database_is_down():

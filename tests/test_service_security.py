@@ -70,8 +70,8 @@ def closed(tmp_path_factory):
             tokens = {each: store.create(f"of {each}", {"some": each}) for each in PERMISSIONS}
             tokens["all"] = store.create("of all", {"*": "read"})
             tokens["other"] = store.create("of another", {"some1": "admin"})
-            tokens["revoked"] = store.create("of nobody", {"*": "admin"})
-            store.revoke("of nobody")
+            tokens["revoked"] = store.create("revoked", {"*": "admin"})
+            store.revoke("revoked")
         yield http, {None: None, "unknown": generate_secret(), "nonsense": "x", **tokens}
 
 

@@ -332,7 +332,7 @@ def test_an_invalid_request_in_a_batch_does_not_affect_the_others(store, project
     with one_batch(store):
         first = store.append(project, some_entries(2), "ann", "key")
         conflict = store.append(project, some_entries(3), "ann", "key")
-        nothing = store.undo(project, None, "nobody")
+        nothing = store.undo(project, None, "unknown")
         # Changed after its check to a kind that the table does not allow.
         entries = [NewEntry(0, 1, "same")]
         bad = store.append(project, entries)

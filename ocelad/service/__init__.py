@@ -1,1 +1,1 @@
-"""The service: projects of items, a durable log of answers, what is learned from them, an HTTP API and a page."""
+"""The service: projects with items, a durable log of answers, online learning, an HTTP API and a web page."""

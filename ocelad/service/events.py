@@ -26,12 +26,12 @@ PAUSE = 0.1
 async def event_stream(
     service: Service, project: ServedProject, after: int | None, may_read: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[bytes]:
-    """Yield messages for a reader who has seen the log up to entry ``after``; None: start at the end of the log.
+    """Yield messages for a reader that has seen the log up to entry ``after``; None: start at the end of the log.
 
     A reader has no queue but a position in the log. A slow reader thus costs no memory, and a disconnected one resumes
     with the last id that it has seen.
     """
-    # A reader who has seen more entries than exist knows another log, such as that before a restored backup.
+    # A reader that has seen more entries than exist knows another log, such as that before a restored backup.
     position = project.seq if after is None else min(after, project.seq)
     project.n_streams += 1
     project.notifier.notify()

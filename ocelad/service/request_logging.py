@@ -115,7 +115,7 @@ class RequestLogging:
 
 
 def _route(scope: Scope) -> str:
-    """Return the path pattern of the route: URLs contain names, and each would be a time series of its own."""
+    """Return the path pattern of the route: URLs contain names, and each would become a separate time series."""
     path = getattr(scope.get("route"), "path", None)
     version = "/v1" if scope["path"].startswith("/v1/") else ""
     return "none" if path is None else version + path.removeprefix("/v1")

@@ -41,10 +41,10 @@ async def undo(access: Answerer, which: Undo, key: Key = None) -> Response:
         if not access.caller.has_stored(given.person):
             raise ApiError(403, f"entry {which.seq} is of another token; undoing it requires the permission 'admin'")
     result = await asyncio.wrap_future(store.undo(project.id, which.seq, access.caller.stored_name(access.person), key))
-    (made,) = result.entries
-    assert made.undoes is not None
-    entry = serialize.log_entry(project, await run_in_threadpool(store.entry, project.id, made.undoes))
-    undone = UndoResult(seq=made.seq, entry=entry, repeated=result.repeated)
+    (undo_entry,) = result.entries
+    assert undo_entry.undoes is not None
+    entry = serialize.log_entry(project, await run_in_threadpool(store.entry, project.id, undo_entry.undoes))
+    undone = UndoResult(seq=undo_entry.seq, entry=entry, repeated=result.repeated)
     return json_response(undone, 200 if result.repeated else 201)
 
 

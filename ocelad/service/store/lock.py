@@ -1,4 +1,4 @@
-"""The writer's lock: only one process writes to a data folder and its database; a second one is told who holds it."""
+"""The writer's lock: only one process writes to a data folder and its database; the error of a second one names it."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Tokens:
             return [_token(row) for row in connection.execute(select(table).order_by(table.c.created_at, table.c.name))]
 
     def find(self, hash: str) -> Token | None:
-        """Return the token whose secret has this hash, also a revoked one; None if there is none."""
+        """Return the token whose secret has this hash, also a revoked one; None if it is unknown."""
         with self._database.read_connection() as connection:
             row = connection.execute(select(table).where(table.c.hash == hash)).first()
         return None if row is None else _token(row)

@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class WriteTask:
-    """A write other than appending entries; it runs in a transaction of its own, and projects are reloaded after it."""
+    """A write other than appending entries; it has its own transaction, and projects are reloaded after it."""
 
     run: Callable[[Connection], Any]
     future: Future[Any] = field(default_factory=Future)
