@@ -1,4 +1,4 @@
-"""The adaptive method of many features, or sparse ones: RICE in a unit of the data's own, and one calibration."""
+"""The adaptive method for many or sparse features: RICE in a unit set by the data, with one Platt scaling."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
-from adaptive_streams import right
+from adaptive_streams import accuracy
 from engine_cases import assert_same_bits
 from scipy import sparse
 
 from ocelad import LearnerError, Relative
+from ocelad.adaptive.definition import Cusum, PlattScaling
 from ocelad.adaptive.kernels import platt
-from ocelad.adaptive.many_features import MOST_DIRECTIONS, WATCHED, Watching, WideBank
+from ocelad.adaptive.many_features import MAX_RANK, WARMUP_ROUNDS, CalibratedRiceBank, UnitWarmupBank
 from ocelad.adaptive.track import resume, track_adaptive
 from ocelad.engines.build import build_bank
 from ocelad.engines.rice_settings import Rice
@@ -24,7 +25,7 @@ N = 200
 N_WORDS = 20_000
 
 
-def told_by_three(seed: int, rounds: int, n: int = N) -> Events:
+def three_informative_features(seed: int, rounds: int, n: int = N) -> Events:
     rng = np.random.default_rng(seed)
     U, y = rng.normal(size=(rounds, n)), rng.choice([-1.0, 1.0], size=rounds)
     near = 0.1 * U[:, :3]
@@ -33,7 +34,7 @@ def told_by_three(seed: int, rounds: int, n: int = N) -> Events:
 
 
 def logistic(seed: int, rounds: int) -> Events:
-    """Answers with the probability ``1 / (1 + exp(d^2 / 4 - 4))``, d the distance in three features."""
+    """Return pairs that are similar with the probability ``1 / (1 + exp(d^2 / 4 - 4))``, d in three features."""
     rng = np.random.default_rng(seed)
     U = rng.normal(size=(rounds, N)) * np.where(np.arange(N) < 3, 3.0, 1.0)
     p = 1.0 / (1.0 + np.exp(np.square(U[:, :3]).sum(axis=1) / 4.0 - 4.0))
@@ -41,7 +42,7 @@ def logistic(seed: int, rounds: int) -> Events:
 
 
 def words(seed: int, rounds: int) -> Events:
-    """Sparse differences; those of dissimilar pairs differ in three words, too."""
+    """Return sparse pairs; dissimilar ones also differ in the first three words."""
     rng = np.random.default_rng(seed)
     y = rng.choice([-1.0, 1.0], size=rounds)
     U = sparse.lil_array((rounds, N_WORDS))
@@ -52,29 +53,29 @@ def words(seed: int, rounds: int) -> Events:
     return Events(sparse.csr_array(U), y)
 
 
-def test_it_learns_from_many_features():
-    margins = track_adaptive(N).replay(told_by_three(1, 1000))
-    assert (margins[:WATCHED] == 0.0).all()
-    assert right(margins[WATCHED:200]) > 0.85
-    assert right(margins[200:]) > 0.98
+def test_learns_from_many_features():
+    margins = track_adaptive(N).replay(three_informative_features(1, 1000))
+    assert (margins[:WARMUP_ROUNDS] == 0.0).all()
+    assert accuracy(margins[WARMUP_ROUNDS:200]) > 0.85
+    assert accuracy(margins[200:]) > 0.98
 
 
-def test_it_learns_from_sparse_pairs():
+def test_learns_from_sparse_pairs():
     tracker = track_adaptive(N_WORDS, sparse=True)
     events = words(1, 500)
     assert tracker.bank.engine == "sparse"
-    assert right(tracker.replay(events)[200:]) > 0.97
+    assert accuracy(tracker.replay(events)[200:]) > 0.97
     metric = tracker.play()
     assert metric.squared_length(events.U).shape == (500,)
     odds = tracker.bank.log_odds(events.U, tracker.round_state)
     assert np.mean((odds > 0.0) == (events.y > 0.0)) > 0.97
-    # What is kept grows with the features, not with their square.
-    assert sum(array.nbytes for array in tracker.state()[0].values()) < 16 * 8 * 2 * MOST_DIRECTIONS * N_WORDS
+    # The state grows linearly with the number of features.
+    assert sum(array.nbytes for array in tracker.state()[0].values()) < 16 * 8 * 2 * MAX_RANK * N_WORDS
 
 
 @pytest.mark.parametrize("cut", [1, 5, 8, 9, 100])
 def test_a_stream_can_be_cut_anywhere(cut):
-    events = told_by_three(2, 150)
+    events = three_informative_features(2, 150)
     whole, parts, stepped = (track_adaptive(N) for _ in range(3))
     margins = whole.replay(events)
     assert (np.concatenate([parts.replay(events[:cut]), parts.replay(events[cut:])]) == margins).all()
@@ -83,31 +84,33 @@ def test_a_stream_can_be_cut_anywhere(cut):
     assert_same_bits(whole, stepped)
 
 
-@pytest.mark.parametrize("kept_at", [0, 3, 7, 8, 9, 60])
-def test_it_goes_on_from_its_state(kept_at):
-    events = told_by_three(3, 100)
+@pytest.mark.parametrize("saved_at", [0, 3, 7, 8, 9, 60])
+def test_resumes_from_its_state(saved_at):
+    events = three_informative_features(3, 100)
     tracker = track_adaptive(N)
-    tracker.replay(events[:kept_at])
+    tracker.replay(events[:saved_at])
     resumed = resume(*tracker.state())
-    assert type(resumed.bank) is type(tracker.bank) is (Watching if kept_at < WATCHED else WideBank)
-    assert (tracker.replay(events[kept_at:]) == resumed.replay(events[kept_at:])).all()
+    assert (
+        type(resumed.bank) is type(tracker.bank) is (UnitWarmupBank if saved_at < WARMUP_ROUNDS else CalibratedRiceBank)
+    )
+    assert (tracker.replay(events[saved_at:]) == resumed.replay(events[saved_at:])).all()
     assert_same_bits(tracker, resumed)
     assert tracker.bank.changes == resumed.bank.changes
 
 
-@pytest.mark.parametrize("kept_at", [4, 30])
-def test_sparse_pairs_go_on_from_a_state(kept_at):
+@pytest.mark.parametrize("saved_at", [4, 30])
+def test_resumes_from_its_state_with_sparse_pairs(saved_at):
     events = words(3, 60)
     tracker = track_adaptive(N_WORDS, sparse=True)
-    tracker.replay(events[:kept_at])
+    tracker.replay(events[:saved_at])
     resumed = resume(*tracker.state())
-    assert (tracker.replay(events[kept_at:]) == resumed.replay(events[kept_at:])).all()
+    assert (tracker.replay(events[saved_at:]) == resumed.replay(events[saved_at:])).all()
 
 
 @pytest.mark.parametrize("rounds", [4, 30])
 def test_damaged_states_are_refused(rounds):
     tracker = track_adaptive(N)
-    tracker.replay(told_by_three(3, rounds))
+    tracker.replay(three_informative_features(3, rounds))
     arrays, metadata = tracker.state()
     for name, array in arrays.items():
         with pytest.raises(ValueError, match=r"\w+ \w+"):
@@ -119,15 +122,15 @@ def test_damaged_states_are_refused(rounds):
                 resume({**arrays, name: wrong}, metadata)
 
 
-def test_twice_as_large_gives_the_same_bits():
-    events = told_by_three(4, 300)
+def test_scaling_by_a_power_of_two_gives_the_same_bits():
+    events = three_informative_features(4, 300)
     margins = track_adaptive(N).replay(events)
     assert (track_adaptive(N).replay(Events(events.U * 4.0**20, events.y)) == margins).all()
 
 
 @pytest.mark.parametrize("factor", [1e-10, 3.0, 1e10])
-def test_in_any_unit_it_says_the_same(factor):
-    events = told_by_three(4, 300)
+def test_predictions_do_not_depend_on_the_unit(factor):
+    events = three_informative_features(4, 300)
     one, other = track_adaptive(N), track_adaptive(N)
     np.testing.assert_allclose(
         other.replay(Events(events.U * factor, events.y)), one.replay(events), rtol=1e-6, atol=1e-6
@@ -138,30 +141,30 @@ def test_in_any_unit_it_says_the_same(factor):
 
 
 def test_probabilities_are_calibrated():
-    said, same = [], []
+    predicted, labels = [], []
     for seed in range(3):
         events = logistic(seed, 2000)
-        said.append(1.0 / (1.0 + np.exp(-track_adaptive(N).replay(events)[500:] * events.y[500:])))
-        same.append(events.y[500:] > 0.0)
-    p, similar = np.concatenate(said), np.concatenate(same)
+        predicted.append(1.0 / (1.0 + np.exp(-track_adaptive(N).replay(events)[500:] * events.y[500:])))
+        labels.append(events.y[500:] > 0.0)
+    p, similar = np.concatenate(predicted), np.concatenate(labels)
     for low, high in ((0.0, 0.15), (0.15, 0.5), (0.5, 0.85), (0.85, 1.0)):
-        among = (p >= low) & (p < high)
-        assert among.sum() > 100
-        assert similar[among].mean() == pytest.approx(p[among].mean(), abs=0.1)
-    assert (np.abs(np.log(p / (1.0 - p))) <= platt.MOST_ODDS).all()
+        in_bin = (p >= low) & (p < high)
+        assert in_bin.sum() > 100
+        assert similar[in_bin].mean() == pytest.approx(p[in_bin].mean(), abs=0.1)
+    assert (np.abs(np.log(p / (1.0 - p))) <= platt.MAX_LOG_ODDS).all()
 
 
-def test_log_odds_are_those_that_are_judged():
-    events = told_by_three(5, 60)
+def test_margins_are_the_log_odds_before_the_update():
+    events = three_informative_features(5, 60)
     tracker = track_adaptive(N)
     for event in events:
         odds = tracker.bank.log_odds(event.u[None], tracker.round_state)[0]
         assert tracker.replay([event])[0] == pytest.approx(event.y * odds, rel=1e-9, abs=1e-9)
 
 
-def test_a_change_is_told():
-    """Answers are turned round, which nobody can miss."""
-    events = told_by_three(6, 700)
+def test_an_obvious_change_is_detected():
+    """All answers are inverted."""
+    events = three_informative_features(6, 700)
     tracker = track_adaptive(N)
     tracker.replay(Events(events.U, np.where(np.arange(700) < 500, events.y, -events.y)))
     assert [change.noticed > 500 for change in tracker.bank.changes][:1] == [True]
@@ -169,50 +172,79 @@ def test_a_change_is_told():
     assert np.isnan(tracker.bank.drift(tracker.round_state))
 
 
-def test_pairs_that_do_not_differ_come_first():
+def test_the_warm_up_lasts_until_a_pair_differs():
     tracker = track_adaptive(N)
     assert (tracker.replay(Events(np.zeros((50, N)), np.ones(50))) == 0.0).all()
-    assert type(tracker.bank) is Watching
-    assert right(tracker.replay(told_by_three(7, 500))[200:]) > 0.97
+    assert type(tracker.bank) is UnitWarmupBank
+    assert accuracy(tracker.replay(three_informative_features(7, 500))[200:]) > 0.97
 
 
-def refused(tracker, event, kind, words):
+def assert_refused(tracker, event, kind, message):
     before = deepcopy(tracker)
-    with pytest.raises(kind, match=words) as told:
+    with pytest.raises(kind, match=message) as error:
         tracker.step(event)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
     assert_same_bits(tracker, before)
     for name, array in tracker.state()[0].items():
         assert np.array_equal(array, before.state()[0][name]), name
 
 
-@pytest.mark.parametrize("rounds", [0, 5, WATCHED - 1, 30])
+@pytest.mark.parametrize("rounds", [0, 5, WARMUP_ROUNDS - 1, 30])
 def test_wrong_events_change_nothing(rounds):
     tracker = track_adaptive(N)
-    events = told_by_three(8, 40)
+    events = three_informative_features(8, 40)
     tracker.replay(events[:rounds])
-    refused(tracker, Event(np.ones(3), 1.0), ValueError, str(N))
-    refused(tracker, Event(np.full(N, np.nan), 1.0), ValueError, "finite")
-    refused(tracker, Relative(np.ones(N), np.ones(N)), TypeError, "Relative")
-    if rounds < WATCHED:
-        refused(tracker, Event(np.full(N, 1e120), 1.0), LearnerError, "squared length")
-        refused(tracker, Event(np.full(N, 1e-120), 1.0), LearnerError, "squared length")
+    assert_refused(tracker, Event(np.ones(3), 1.0), ValueError, str(N))
+    assert_refused(tracker, Event(np.full(N, np.nan), 1.0), ValueError, "finite")
+    assert_refused(tracker, Relative(np.ones(N), np.ones(N)), TypeError, "Relative")
+    if rounds < WARMUP_ROUNDS:
+        assert_refused(tracker, Event(np.full(N, 1e120), 1.0), LearnerError, "squared length")
+        assert_refused(tracker, Event(np.full(N, 1e-120), 1.0), LearnerError, "squared length")
     assert tracker.n_rounds == rounds
     tracker.replay(events[rounds:])
     assert tracker.n_rounds == 40
 
 
 def test_the_first_pairs_may_be_of_very_different_lengths():
-    tracker, events = track_adaptive(N), told_by_three(9, 20)
+    tracker, events = track_adaptive(N), three_informative_features(9, 20)
     for t, event in enumerate(events):
-        tracker.step(Event(event.u * (1e-48 if t < WATCHED - 1 else 1e48), event.y))
+        tracker.step(Event(event.u * (1e-48 if t < WARMUP_ROUNDS - 1 else 1e48), event.y))
     assert tracker.n_rounds == 20
     assert np.isfinite(tracker.play().matrix).all()
 
 
-def test_it_is_a_bank():
-    def make() -> Watching:
-        learners, _ = build_bank(N, Rice(engine="lowrank", max_rank=MOST_DIRECTIONS), Schedule())
-        return Watching(learners, N)
+@pytest.mark.parametrize("zeros", [0, 3])
+def test_the_unit_gives_the_first_pairs_a_median_squared_length_of_40(zeros):
+    events = three_informative_features(11, WARMUP_ROUNDS + 1)
+    U = events.U.copy()
+    U[:zeros] = 0.0
+    squares = np.square(U[zeros:WARMUP_ROUNDS]).sum(axis=1)
+    tracker = track_adaptive(N)
+    tracker.replay(Events(U[:WARMUP_ROUNDS], events.y[:WARMUP_ROUNDS]))
+    assert tracker.bank._factor[0] == pytest.approx(np.sqrt(40.0 / np.median(squares)), rel=1e-12)
 
-    check_bank(make, list(told_by_three(10, 30)), invalid_event=Event(np.ones(3), 1.0))
+
+def test_calibration_agrees_with_the_definition():
+    """Margins through the bank's Platt scaling and CUSUM test; from the 200th on, most of them are wrong."""
+    rng = np.random.default_rng(0)
+    margins, y = rng.normal(1.0, 1.0, size=400), rng.choice([-1.0, 1.0], size=400)
+    margins[200:] *= -1.0
+    learners, _ = build_bank(N, Rice(engine="lowrank", max_rank=MAX_RANK), Schedule())
+    bank, scaling, test, expected = CalibratedRiceBank(learners, N, 1.0), PlattScaling(offset=0.0), Cusum(), []
+    for t, (margin, label) in enumerate(zip(margins, y, strict=True), start=11):
+        odds = scaling.log_odds(-margin * label)
+        expected.append(label * odds)
+        if test.update(odds, label, t) == "change":
+            test.restart(t)
+        scaling.learn(-margin * label, label, t, update_mean=False)
+    np.testing.assert_allclose(bank._calibrate(margins, y, 11), expected, rtol=1e-9)
+    assert [(change.round, change.noticed) for change in bank.changes] == [each[:2] for each in test.changes]
+    assert len(test.changes) > 0
+
+
+def test_satisfies_the_contract_of_a_bank():
+    def make() -> UnitWarmupBank:
+        learners, _ = build_bank(N, Rice(engine="lowrank", max_rank=MAX_RANK), Schedule())
+        return UnitWarmupBank(learners, N)
+
+    check_bank(make, list(three_informative_features(10, 30)), invalid_event=Event(np.ones(3), 1.0))
