@@ -1,4 +1,4 @@
-# The two commands of the README are `make demo` and `make test`; `make help` lists all.
+# `make help` lists the commands.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -7,24 +7,27 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 
 help:
 	@echo "make demo       track the built-in drifting stream: a table and a picture"
-	@echo "make test       the tests, without the slow ones"
-	@echo "make test-slow  the slow tests (minutes)"
-	@echo "make check      format, lint, types, layers"
-	@echo "make bench      the benchmarks; results go to benchmarks/results/"
-	@echo "make figures    all figures of the paper at full size, and a page about them (an hour and a half)"
-	@echo "make docs       the documentation, to docs/_build/html"
+	@echo "make test       run the tests except the slow ones"
+	@echo "make test-slow  run the slow tests (minutes)"
+	@echo "make check      check format, lint, types and import layers"
+	@echo "make bench      run the benchmarks and write benchmarks/results/"
+	@echo "make figures    compute all figures of the paper at full size and write a report (90 minutes)"
+	@echo "make docs       build the documentation in docs/_build/html"
 	@echo "make clean      remove the virtual environment and all caches"
 
 demo: .venv/.demo
 	$(BIN)/ocelad demo
 
+# The kernels are compiled once, before the workers of pytest start: otherwise each worker compiles them.
 test: .venv/.dev .venv/.system
+	$(BIN)/ocelad warm
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n auto -q tests/test_engines.py tests/test_kernels.py tests/test_blocked.py \
 	  tests/test_diagonal.py tests/test_margins.py tests/test_relatives.py tests/test_step_schedule.py \
 	  tests/test_compiled_weightings.py tests/test_scores.py tests/test_adaptive.py
 	$(BIN)/pytest -n auto --dist worksteal
 
 test-slow: .venv/.dev .venv/.system
+	$(BIN)/ocelad warm
 	$(BIN)/pytest -n auto --dist worksteal -m slow
 
 check: .venv/.dev
@@ -54,8 +57,8 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/choice.py
 	$(BIN)/python benchmarks/service.py
 	$(BIN)/ocelad compare --seeds 50 --output benchmarks/compare/figure
-	$(BIN)/ocelad compare ensembles online plain --tune 12 --seeds 50 --output benchmarks/compare/tuned
-	$(BIN)/ocelad compare rice batch plain --seeds 20 --output benchmarks/compare/batch
+	$(BIN)/ocelad compare ensembles online fixed --tune 12 --seeds 50 --output benchmarks/compare/tuned
+	$(BIN)/ocelad compare rice batch fixed --seeds 20 --output benchmarks/compare/batch
 	$(BIN)/ocelad compare --suite adaptivity --output benchmarks/compare/adaptivity
 
 figures: .venv/.dev
@@ -70,10 +73,10 @@ clean:
 
 .venv/bin/python:
 	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "Python 3.11 or newer is needed; say which with make PYTHON=/path/to/python"; exit 1; }
+	  || { echo "Python 3.11 or newer is needed; choose one with make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv .venv
 
-# Each stamp says that the package is installed with the extras of that name.
+# Each stamp file records that the package is installed with the extra of that name.
 .venv/.demo: .venv/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[plot]'
 	@touch $@
@@ -86,9 +89,9 @@ clean:
 	$(PIP) --editable '.[docs]'
 	@touch $@
 
-# What the tests need beside Python: a browser for the page, a PostgreSQL server for the store.
+# The tests of the page need a browser, and those of the store a PostgreSQL server.
 .venv/.system: .venv/bin/python
 	@command -v chromium >/dev/null && ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 \
 	  || { [ "$$(id -u)" = 0 ] && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y chromium postgresql; } \
-	  || echo "chromium and postgresql are not there; install them for the tests of the page and of PostgreSQL, which are skipped"
+	  || echo "chromium or postgresql is missing: the tests of the page and of PostgreSQL will be skipped"
 	@touch $@

@@ -26,17 +26,24 @@ from ocelad.lab.demo import Demo, scale_phases
 COMMAND = [sys.executable, "-m", "ocelad"]
 
 
+def without_compile_notice(text):
+    """Remove the notice that kernels are being compiled, which is printed if they are not cached yet."""
+    return re.sub(r"^ocelad: compiling kernels.*\n", "", text, flags=re.M)
+
+
 def run_in_process(*arguments, cwd=None, **environment):
     """Run a command in a separate process."""
-    return subprocess.run(
+    result = subprocess.run(
         [*COMMAND, *arguments],
         capture_output=True,
         text=True,
         cwd=cwd,
         env={**os.environ, **environment},
-        timeout=120,
+        timeout=600,  # compiling the kernels can take minutes on a busy machine
         check=False,
     )
+    result.stderr = without_compile_notice(result.stderr)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -91,7 +98,7 @@ def test_version():
 def test_warm_compiles_the_kernels():
     result = run("warm")
     assert re.fullmatch(r"The kernels are compiled \([\d.]+ s\)\.\n", result.stdout)
-    assert result.stderr == ""
+    assert without_compile_notice(result.stderr) == ""
 
 
 @pytest.mark.parametrize(("package", "extra"), [("fastapi", True), ("uvicorn.config", True), ("pandas", False)])
@@ -154,7 +161,7 @@ def test_demo_on_a_terminal_shows_a_live_bar(tmp_path):
     )
     os.close(terminal)
     output = b""
-    while select.select([master], [], [], 60)[0]:
+    while select.select([master], [], [], 600)[0]:  # silent while kernels are compiled
         try:
             chunk = os.read(master, 65536)
         except OSError:  # the process has closed the terminal
@@ -163,7 +170,7 @@ def test_demo_on_a_terminal_shows_a_live_bar(tmp_path):
             break
         output += chunk
     os.close(master)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=600) == 0
     text = output.decode()
     assert "120/120" in text
     assert "top interval" in text

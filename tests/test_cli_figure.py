@@ -17,7 +17,7 @@ from ocelad.lab.figures.figure_folder import FigureFolder
 from ocelad.lab.figures.html_report import ReportFigure, make_report
 
 # Two methods on three streams, evaluated at rounds 3000 and 6000.
-SMALL = ("--trials", "3", "--set", "methods=rice-hinge saol", "--set", "every=3000", "--engine", "threads")
+SMALL = ("--trials", "3", "--set", "methods=rice-hinge saol", "--set", "every=3000", "--backend", "threads")
 
 
 def count(runner, reviews_folder, /, *, trials, scale, word):
@@ -104,8 +104,8 @@ class TestFigure:
             (("toy", "--set", "scale=much"), 2, "scale must be a number, such as 1.0; got 'much'"),
             (("toy", "--set", "trials=1.5"), 2, "trials must be a whole number, such as 3; got '1.5'"),
             (("toy", "--trials", "0"), 2, "0 is not in the range x>=1"),
-            (("toy", "--engine", "dask"), 2, "--engine dask needs the scheduler's --address"),
-            (("toy", "--address", "tcp://127.0.0.1:1"), 2, "--address needs --engine dask"),
+            (("toy", "--backend", "dask"), 2, "--backend dask needs the scheduler's --address"),
+            (("toy", "--address", "tcp://127.0.0.1:1"), 2, "--address needs --backend dask"),
             (("toy", "--redraw", "--quick"), 2, "--redraw uses the saved data"),
             (("toy", "--redraw"), 1, "there are no data in the folder"),
             (("toy", "--jobs", "0"), 2, "Invalid value for --jobs: 0 is neither -1 nor at least 1"),

@@ -35,8 +35,8 @@ class TestData:
         answer = tracking.trial({"seed": 3, "methods": ["comid", "saol"], "every": 2000}, None)
         records = run_trial(STREAMS["paper"], [METHODS["comid"], METHODS["saol"]], 3, 2000)
         for record in records:
-            np.testing.assert_array_equal(np.array(answer["wrong"][record.method]) / 600, record.measured("knn_error"))
-            expected = "".join("1" if nmi > 0.8 else "0" for nmi in record.measured("nmi"))
+            np.testing.assert_array_equal(np.array(answer["wrong"][record.method]) / 600, record.values("knn_error"))
+            expected = "".join("1" if nmi > 0.8 else "0" for nmi in record.values("nmi"))
             assert answer["found"][record.method] == expected
 
     def test_means_over_trials_and_phases(self):

@@ -114,7 +114,7 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
     """Compare METHODS on one stream: the same pairs, rounds and evaluations, paired by seed.
 
     A METHOD is a name, optionally with settings: comid:step_size=1e-3,loss=hinge. The groups "all", "online",
-    "ensembles", "batch" and "plain" stand for every method of that kind that can run on the stream. The default is
+    "ensembles", "batch" and "fixed" stand for every method of that kind that can run on the stream. The default is
     the methods of the paper's figure 3.
 
     Every method is evaluated every 100 rounds (--every), before it learns from the next pairs. The scores are: the

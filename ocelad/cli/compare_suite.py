@@ -79,13 +79,15 @@ def _error_table(result: SuiteResult) -> Any:
     rows = []
     for outcome in result.outcomes:
         labels = _labels_by_name(outcome)
-        rows.append([outcome.benchmark.name, *(_cell(outcome, labels[name]) if name in labels else "" for name in columns)])
+        rows.append(
+            [outcome.benchmark.name, *(_cell(outcome, labels[name]) if name in labels else "" for name in columns)]
+        )
     first = result.outcomes[0]
     labels = _labels_by_name(first)
     times = [
         format_number(first.comparison.microseconds(labels[name]), 0) if name in labels else "" for name in columns
     ]
-    rows.append([f"us/pair, {first.row.name}", *times])
+    rows.append([f"us/pair, {first.benchmark.name}", *times])
     title = f"Error in % / P(NMI > 0.8) in %, means over {len(result.seeds)} streams per benchmark"
     return make_table(title, ["benchmark", *columns], rows)
 
@@ -104,7 +106,9 @@ def _difference_table(result: SuiteResult) -> Any:
     rows = []
     for outcome in result.outcomes:
         labels = _labels_by_name(outcome)
-        cells = [format_estimate(outcome.difference(labels[name]), sign=True) if name in labels else "" for name in columns]
+        cells = [
+            format_estimate(outcome.difference(labels[name]), sign=True) if name in labels else "" for name in columns
+        ]
         rows.append([outcome.benchmark.name, *cells])
     title = f"Error minus that of {OURS}, in percentage points, with the standard error of the paired difference"
     return make_table(title, ["benchmark", *columns], rows)
@@ -112,7 +116,13 @@ def _difference_table(result: SuiteResult) -> Any:
 
 def _target_table(result: SuiteResult) -> Any:
     rows = [
-        [target.benchmark, target.quantity, target.bound, format_number(target.value), "met" if target.met else "missed"]
+        [
+            target.benchmark,
+            target.quantity,
+            target.bound,
+            format_number(target.value),
+            "met" if target.met else "missed",
+        ]
         for target in result.targets
     ]
     return make_table("Targets", ["benchmark", "", "target", "value", "result"], rows)

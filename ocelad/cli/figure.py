@@ -36,7 +36,7 @@ def run_options(command: Command) -> Command:
         ),
         click.option("--download", is_flag=True, help="Download the reviews (19 MB) if they are not in the cache."),
         click.option(
-            "--engine",
+            "--backend",
             default="processes",
             show_default=True,
             type=click.Choice(["processes", "threads", "dask"]),
@@ -80,7 +80,7 @@ def figure(name: str | None, list_: bool, as_json: bool, **options: Any) -> None
     """Compute figure N of the paper, save its data, and draw it.
 
     The data are saved with settings, seeds and versions, so that --redraw needs no computation. They are the same on
-    every engine and in any order of the trials. Finished trials survive Ctrl-C and kill: to continue, run the same
+    every backend and in any order of the trials. Finished trials survive Ctrl-C and kill: to continue, run the same
     command again.
 
     \b
@@ -88,7 +88,7 @@ def figure(name: str | None, list_: bool, as_json: bool, **options: Any) -> None
       ocelad figure --list
       ocelad figure 3 --quick
       ocelad figure 3 --trials 300
-      ocelad figure 3 --engine dask --address tcp://127.0.0.1:8786
+      ocelad figure 3 --backend dask --address tcp://127.0.0.1:8786
       ocelad figure 5 --data ~/multi-domain-sentiment --set features=raw
       ocelad figure 3 --redraw --picture svg
     """
@@ -136,7 +136,7 @@ def compute_figure(
             data = folder.compute(
                 settings,
                 reviews_folder=reviews,
-                engine=options["engine"],
+                backend=options["backend"],
                 n_jobs=options["jobs"],
                 address=options["address"],
                 progress=progress,
@@ -163,10 +163,10 @@ def _warn_if_replaced(folder: FigureFolder, settings: Mapping[str, Any]) -> None
 
 def _check_run_options(options: dict[str, Any]) -> None:
     """Raise a usage error for options with which the computation would fail."""
-    if options["engine"] == "dask" and not options["address"]:
-        raise click.UsageError("--engine dask needs the scheduler's --address, such as tcp://127.0.0.1:8786")
-    if options["engine"] != "dask" and options["address"]:
-        raise click.UsageError("--address needs --engine dask")
+    if options["backend"] == "dask" and not options["address"]:
+        raise click.UsageError("--backend dask needs the scheduler's --address, such as tcp://127.0.0.1:8786")
+    if options["backend"] != "dask" and options["address"]:
+        raise click.UsageError("--address needs --backend dask")
     if options["jobs"] != -1 and options["jobs"] < 1:
         raise click.BadParameter(f"{options['jobs']} is neither -1 nor at least 1", param_hint="--jobs")
     try:

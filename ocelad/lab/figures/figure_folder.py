@@ -35,7 +35,7 @@ class FigureFolder:
         settings: Mapping[str, Any],
         *,
         reviews_folder: Path | None = None,
-        engine: Backend = "processes",
+        backend: Backend = "processes",
         n_jobs: int = -1,
         address: str | None = None,
         progress: Progress | None = None,
@@ -44,7 +44,7 @@ class FigureFolder:
     ) -> FigureData:
         """Run the trials that are not finished, save the data and return them."""
         with Journal(self.path / JOURNAL, restart=restart) as journal:
-            runner = Runner(journal, engine=engine, n_jobs=n_jobs, address=address, progress=progress)
+            runner = Runner(journal, backend=backend, n_jobs=n_jobs, address=address, progress=progress)
             data = self.figure.compute(runner, reviews_folder=reviews_folder, **settings)
         data.save(self.path, format)
         return data

@@ -15,7 +15,7 @@ from ocelad.lab.statistics import paired_difference
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_CLASSES = (("same class as x", PALETTE[0], "o"), ("second class", PALETTE[1], "s"), ("third class", PALETTE[4], "^"))
+_CLASSES = (("class of x", PALETTE[0], "o"), ("second class", PALETTE[1], "s"), ("third class", PALETTE[4], "^"))
 _SHARES = {
     "similar": "similar pairs",
     "dissimilar": "dissimilar pairs",
@@ -71,7 +71,7 @@ def _draw_margins(ax: Axes, data: FigureData, when: str) -> None:
     ax.add_patch(Circle((0, 0), inner, facecolor="#dcebf5", edgecolor=PALETTE[0], linewidth=1.6, zorder=1))
     ax.add_patch(Circle((0, 0), outer, facecolor="none", edgecolor=GREY, linewidth=1.6, linestyle="--", zorder=1))
     ax.plot([], [], color=PALETTE[0], linewidth=1.6, label="d² = μ − 1, same class: inside")
-    ax.plot([], [], "--", color=GREY, linewidth=1.6, label="d² = μ + 1, other classes: outside")
+    ax.plot([], [], "--", color=GREY, linewidth=1.6, label="d² = μ + 1, others: outside")
 
 
 def _draw_points(ax: Axes, data: FigureData, when: str) -> None:
@@ -98,7 +98,7 @@ def _draw_points(ax: Axes, data: FigureData, when: str) -> None:
 def _draw_moves(ax: Axes, data: FigureData) -> None:
     """Draw an arrow for each point whose constraint was violated before learning."""
     points = data.tables["points"]
-    ax.plot([], [], color=GREY, linewidth=0.8, marker=">", markevery=[-1], label="movement of a violated point")
+    ax.plot([], [], color=GREY, linewidth=0.8, marker=">", markevery=[-1], label="moved, was violated")
     for i in np.flatnonzero(points["before_violated"]):
         ax.annotate(
             "",
