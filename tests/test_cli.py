@@ -21,6 +21,7 @@ from ocelad.cli import cli
 from ocelad.cli.options import name_options
 from ocelad.cli.output import check_output, to_json
 from ocelad.cli.pair_files import split_columns
+from ocelad.cli.progress import format_duration, show_trials
 from ocelad.lab.demo import Demo, scale_phases
 
 COMMAND = [sys.executable, "-m", "ocelad"]
@@ -146,7 +147,7 @@ def test_demo_quiet_prints_only_the_path(tmp_path):
     path = tmp_path / "picture.png"
     result = run("demo", "--rounds", "60", "--quiet", "--output", str(path))
     assert result.stdout == f"{path}\n"
-    assert result.stderr == ""
+    assert without_compile_notice(result.stderr) == ""
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
@@ -205,7 +206,7 @@ def test_failures_are_reported_in_one_sentence(tmp_path, monkeypatch):
         pytest.skip("needs /dev/full, a device that is always full")
     (tmp_path / "full.png").symlink_to("/dev/full")
     result = run("demo", "--rounds", "60", "--output", tmp_path / "full.png", code=1)
-    assert re.fullmatch(r"Error: .*No space left on device.*\n", result.stderr)
+    assert re.fullmatch(r"Error: .*No space left on device.*\n", without_compile_notice(result.stderr))
     monkeypatch.setenv("OCELAD_TRACEBACK", "1")
     with pytest.raises(OSError, match="No space left on device"):
         run("demo", "--rounds", "60", "--output", tmp_path / "full.png")
@@ -251,3 +252,64 @@ def test_the_demo_can_be_run_twice_but_not_drawn_before(tmp_path):
     for _ in range(2):
         list(demo)
     assert len(demo.rows) == 24  # six evaluations of four methods
+
+
+def test_argument_names_in_messages_become_options():
+    assert name_options("name it with id_a=, or time=") == "name it with --id-a, or --time"
+    assert name_options("id_a=; x='left'") == "--id-a; --x left"
+    assert name_options("grid=1 and max=2") == "grid=1 and max=2"
+
+
+def test_column_names_may_contain_commas_in_quotes():
+    assert split_columns(None) is None
+    assert split_columns("left_*") == "left_*"
+    assert split_columns('a, b,"c, d"') == ["a", "b", "c, d"]
+
+
+def test_json_has_no_nan_or_infinity():
+    content = {1: (float("nan"), float("-inf"), 0.5, True), "a": None, "b": ["x", 2]}
+    assert to_json(content) == '{"1": [null, null, 0.5, true], "a": null, "b": ["x", 2]}'
+
+
+def test_an_output_must_not_be_an_input(tmp_path):
+    path = tmp_path / "a.csv"
+    check_output(path, path)  # neither exists yet
+    path.touch()
+    (tmp_path / "same.csv").hardlink_to(path)
+    check_output(path, None, tmp_path / "other.csv")
+    with pytest.raises(click.BadParameter, match="is an input file"):
+        check_output(path, None, tmp_path / "same.csv")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (3599.4, "59 min 59 s"), (3600, "1 h 0 min")],
+)
+def test_durations(seconds, text):
+    assert format_duration(seconds) == text
+
+
+def test_progress_lines_are_printed_for_every_tenth(monkeypatch, capsys):
+    times = iter([0.0, 1.0, 2.0, 4.5, 5.0])
+    monkeypatch.setattr("ocelad.cli.progress.monotonic", lambda: next(times))
+    with show_trials() as show:
+        for done in (0, 5, 6, 10, 20):
+            show("work", done, 20)
+    assert capsys.readouterr().err.splitlines() == [
+        "work: 0 of 20 trials",
+        "work: 6 of 20 trials, about 5 s left",
+        "work: 10 of 20 trials, about 4 s left",
+        "work: 20 of 20 trials",
+    ]
+
+
+@pytest.mark.parametrize("rounds", [60, 61, 599, 6000, 12_001])
+def test_phases_are_scaled_to_any_number_of_rounds(rounds):
+    lengths = [phase.length for phase in scale_phases(rounds)]
+    assert sum(lengths) == rounds
+    assert all(abs(length - rounds * share / 6) <= 1 for length, share in zip(lengths, (1, 1, 1, 1, 2), strict=True))
+
+
+def test_too_few_rounds_are_rejected():
+    with pytest.raises(ValueError, match="rounds must be a whole number of at least 60"):
+        scale_phases(59)
