@@ -88,7 +88,9 @@ class TestErrors:
             raise KeyboardInterrupt
 
         target = (
-            "ocelad.service.learning.precompile_learning" if content == "a project" else "ocelad.service.service.Service.create"
+            "ocelad.service.learning.precompile_learning"
+            if content == "a project"
+            else "ocelad.service.service.Service.create"
         )
         monkeypatch.setattr(target, fail)
         arguments = ["serve", str(items), "--port", "0", "--data-folder", str(folder)]

@@ -89,7 +89,8 @@ def make_notes(result: Comparison) -> list[str]:
         notes.append("; ".join(f"{heading}: {phase}" for phase, heading in headings.items()))
     if result.stream.has_eval_sets:
         notes.append(
-            f"found: {MEASURES['clusters_found']}, higher is better; ranked: {MEASURES['ranking_error']}, lower is better."
+            f"found: {MEASURES['clusters_found']}, higher is better; "
+            f"ranked: {MEASURES['ranking_error']}, lower is better."
         )
     if any(method.requires for method in result.methods):
         notes.append(NEEDS_NOTE)

@@ -138,8 +138,8 @@ def _make_notes(result: SuiteResult) -> Iterator[str]:
             failed = outcome.comparison.failures(label)
             if failed:
                 yield (
-                    f"{outcome.benchmark.name}: {label} failed on {len(failed)} of {len(result.seeds)} streams, which are "
-                    f"excluded from its means; the first failure: {failed[0].failure}"
+                    f"{outcome.benchmark.name}: {label} failed on {len(failed)} of {len(result.seeds)} streams, which "
+                    f"are excluded from its means; the first failure: {failed[0].failure}"
                 )
     settings = [f"{outcome.benchmark.name} {outcome.best_comid.partition(':')[2]}" for outcome in result.outcomes]
     yield f"The best COMID learner in hindsight, chosen on the same streams: {'; '.join(settings)}."

@@ -66,13 +66,13 @@ def trial(task: Task, context: None) -> Answer:
     still = _hinge_losses(truth.y[:, None] * (threshold - scale * truth.still))
     lengths = table_lengths(len(stream))
     runs = {}
-    for name in METHOD_NAMES:
-        margins = _make_tracker(name, stream.n_features, task["seed"]).replay(stream.events())
+    for method in METHOD_NAMES:
+        margins = _make_tracker(method, stream.n_features, task["seed"]).replay(stream.events())
         assert margins is not None  # ensembles of metrics return margins
         losses = _hinge_losses(margins)
         regrets = {"moving": Regret(losses, moving, scale * truth.movements), "still": Regret(losses, still)}
-        worst = {comparator: _summarize_worst(regret.worst_intervals(), lengths) for comparator, regret in regrets.items()}
-        runs[name] = {"loss": float(losses.mean()), **worst}
+        worst = {name: _summarize_worst(regret.worst_intervals(), lengths) for name, regret in regrets.items()}
+        runs[method] = {"loss": float(losses.mean()), **worst}
     return {
         "lengths": lengths,
         "scale": scale,
