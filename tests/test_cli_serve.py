@@ -49,7 +49,7 @@ class TestErrors:
     def test_settings_of_the_tracker_leave_no_project_behind(self, tmp_path, items):
         assert "'step=1' is not NAME=VALUE with one of diagonal" in fail_to_start(tmp_path, items, "--set", "step=1")
         assert "step_size must be a finite number above 0" in fail_to_start(tmp_path, items, "--set", "step_size=-1")
-        assert "gives other bits when a log is replayed" in fail_to_start(tmp_path, items, "--set", "engine=sparse")
+        assert "a replay of the log is not exact" in fail_to_start(tmp_path, items, "--set", "engine=sparse")
         assert "is not NAME=VALUE" in fail_to_start(tmp_path, items, "--set", "step_size")
         assert "has no projects yet" in fail_to_start(tmp_path)
 
@@ -105,7 +105,7 @@ class TestErrors:
 
     def test_an_unknown_environment_variable(self, tmp_path, items):
         message = fail_to_start(tmp_path, items, OCELAD_SERVE_PROT="80")
-        assert "OCELAD_SERVE_PROT is no setting; is OCELAD_SERVE_PORT meant?" in message
+        assert "OCELAD_SERVE_PROT is not a setting; did you mean OCELAD_SERVE_PORT?" in message
         assert "accepted: OCELAD_SERVE_FOLDER, " in fail_to_start(tmp_path, items, OCELAD_SERVE_QQQQQQQQQQQQQQQQQ="80")
 
     def test_a_port_that_is_taken(self, tmp_path, items):
@@ -113,8 +113,8 @@ class TestErrors:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             message = fail_to_start(tmp_path, items, "--port", taken.getsockname()[1])
-        assert "cannot listen at 127.0.0.1" in message
-        assert "--port says another" in message
+        assert "cannot listen on 127.0.0.1" in message
+        assert "choose another with --port" in message
 
     def test_a_password_is_not_printed(self, tmp_path):
         message = fail_to_start(tmp_path, "--database", "postgresql://anna:geheim@127.0.0.1:1/none")

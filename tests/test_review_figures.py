@@ -150,7 +150,7 @@ def test_one_preprocessing_and_four_classes_can_be_drawn(folder):
     [
         ("4", {"features": "raw cooked"}, "features must be one of 'raw'"),
         ("4", {"features": ""}, "features must be one of 'raw'"),
-        ("4", {"question": "star"}, "come without stars"),
+        ("4", {"question": "star"}, "have no stars"),
         ("4", {"pairs": 0}, "pairs must be a whole number of at least 1"),
         ("4", {"step_size": -1.0}, "step_size must be a finite number above 0"),
         ("4", {"words": 2}, "words must be a whole number of at least 3"),
@@ -173,7 +173,7 @@ def test_wrong_settings_are_rejected_before_any_trial(folder, name, settings, me
 def test_a_change_of_the_reviews_is_detected(folder):
     task = {"reviews": "0" * 64, "words": 40}
     for trial in (embeddings.trial, review_drift.trial):
-        with pytest.raises(ValueError, match="have changed while they were worked with"):
+        with pytest.raises(ValueError, match="have changed since the start"):
             trial(task, str(folder))
 
 

@@ -9,7 +9,8 @@ from ocelad.cli.output import make_table
 
 if TYPE_CHECKING:
     from ocelad.lab.compare import Comparison, Method
-    from ocelad.lab.compare.comparison import Estimate, Unbeaten
+    from ocelad.lab.compare.comparison import Unbeaten
+    from ocelad.lab.statistics import Estimate
 
 # The finished trials, in the folder of the results.
 JOURNAL = "trials.jsonl"
