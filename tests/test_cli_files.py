@@ -138,7 +138,7 @@ def test_resume_restart_and_neither(folder, tmp_path):
     assert json.loads(again.stdout)["pairs"] == 400
     assert (tmp_path / "pairs.tracker").read_bytes() == before
     other = run("track", source, "--resume", "--method", "rice", "--step-size", "0.5", cwd=tmp_path, code=2)
-    assert "was begun with step_size 0.01, not 0.5" in other.stderr
+    assert "was started with step_size 0.01, not 0.5" in other.stderr
     run("track", source, "--restart", "--method", "rice", "--step-size", "0.5", "--quiet", cwd=tmp_path)
     assert MetricTracker.load(tmp_path / "pairs.tracker").step_size == 0.5
 
@@ -290,7 +290,7 @@ def test_the_adaptive_method_on_the_command_line(folder, tmp_path):
     saved = MetricTracker.load(tmp_path / "pairs.tracker")
     assert saved.metric_ == MetricTracker().fit(*pairs_of(folder)).metric_
     other = run("track", source, "--resume", "--method", "rice", cwd=tmp_path, code=2).stderr
-    assert "was begun with method 'adaptive', not 'rice'" in other
+    assert "was started with method 'adaptive', not 'rice'" in other
     refused = run("track", source, "--resume", "--step-size", "0.5", cwd=tmp_path, code=2).stderr
     assert "step_size is a setting of --method rice" in refused
 
