@@ -1,4 +1,4 @@
-"""The batch methods find the optimum of what they say they optimise, and refuse what they cannot be fitted to."""
+"""The batch methods find the optimum of their objectives, and reject data that they cannot be fitted to."""
 
 from __future__ import annotations
 
@@ -19,38 +19,46 @@ from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalys
 from sklearn.preprocessing import MinMaxScaler
 
 from ocelad import Metric
-from ocelad.evaluation.prequential import knn_error
+from ocelad.evaluation.scores import knn_error
 from ocelad.evaluation.streams import DriftingClusters
 from ocelad.lab.baselines import batch, mmc
-from ocelad.lab.baselines.batch import FitError, FitsPairs, FitsPoints, Refitted, drawn_pairs, of_pairs
+from ocelad.lab.baselines.batch import (
+    FitError,
+    FitsPairs,
+    FitsPoints,
+    PeriodicRefit,
+    calibrate_on_pairs,
+    draw_balanced_pairs,
+)
+from ocelad.lab.baselines.euclidean import euclidean
 from ocelad.lab.baselines.itml import Itml
 from ocelad.lab.baselines.lda import Lda
 from ocelad.lab.baselines.lmnn import Lmnn, pairs_problem, points_problem
-from ocelad.lab.baselines.logdet import divergence
+from ocelad.lab.baselines.logdet import logdet_divergence
 from ocelad.lab.baselines.mds import Mds
 from ocelad.lab.baselines.mmc import Mmc
 from ocelad.lab.baselines.nca import Nca
 from ocelad.lab.baselines.pca import Pca
-from ocelad.lab.baselines.plain import Whitened, euclidean
+from ocelad.lab.baselines.whitening import Whitening
 
-METHODS = [Lmnn(), Mmc(n_pairs=200), Mmc(diagonal=True, n_pairs=200), Itml(), Nca(), Lda(), Pca(), Mds(), Whitened()]
+METHODS = [Lmnn(), Mmc(n_pairs=200), Mmc(diagonal=True, n_pairs=200), Itml(), Nca(), Lda(), Pca(), Mds(), Whitening()]
 FROM_POINTS = [method for method in METHODS if isinstance(method, FitsPoints)]
 FROM_PAIRS = [method for method in METHODS if isinstance(method, FitsPairs)]
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-def named(method) -> str:
+def method_id(method) -> str:
     return repr(method).split("(")[0] + ("(diagonal)" if getattr(method, "diagonal", False) else "")
 
 
 def labelled_points(rng: np.random.Generator, count: int = 40, n: int = 3, n_classes: int = 3):
-    """Blobs that overlap; every class has at least two points."""
+    """Draw overlapping clusters with at least two points per class."""
     classes = np.concatenate([np.repeat(np.arange(n_classes), 2), rng.integers(n_classes, size=count - 2 * n_classes)])
     return rng.normal(size=(count, n)) + 1.5 * rng.normal(size=(n_classes, n))[classes], classes
 
 
 def some_pairs(rng: np.random.Generator, count: int = 40, n: int = 3):
-    """Pairs of points that each come once; the similar ones are nearer along the first feature."""
+    """Draw pairs of distinct points; similar pairs are closer in the first feature."""
     y = np.where(np.arange(count) % 2, 1.0, -1.0)
     X = rng.normal(size=(count, n))
     U = rng.normal(size=(count, n))
@@ -59,7 +67,7 @@ def some_pairs(rng: np.random.Generator, count: int = 40, n: int = 3):
 
 
 def factor_minimum(value, n: int, rng: np.random.Generator, starts: int = 4) -> float:
-    """The least value of a function of positive semidefinite M, found without derivatives."""
+    """Minimise a function of positive semidefinite M without derivatives."""
     options = {"xatol": 1e-7, "fatol": 1e-9, "maxiter": 4000, "maxfev": 8000}
     lower = np.tril_indices(n)
 
@@ -71,18 +79,18 @@ def factor_minimum(value, n: int, rng: np.random.Generator, starts: int = 4) -> 
     best = np.inf
     for start in range(starts):
         entries = (np.eye(n) if start == 0 else rng.normal(size=(n, n)))[lower]
-        for _ in range(3):  # a simplex that has collapsed is spread anew
+        for _ in range(3):  # restarts of a simplex that may have collapsed
             result = minimize(of_lower, entries, method="Nelder-Mead", options=options)
             entries = result.x
         best = min(best, result.fun)
     return best
 
 
-# What all methods share.
+# All methods.
 
 
-@pytest.mark.parametrize("method", FROM_POINTS, ids=named)
-def test_points_are_not_changed_and_the_metric_is_the_same_again(method):
+@pytest.mark.parametrize("method", FROM_POINTS, ids=method_id)
+def test_fitting_points_is_pure_and_deterministic(method):
     X, classes = labelled_points(np.random.default_rng(0))
     before = X.copy()
     X.flags.writeable = classes.flags.writeable = False
@@ -93,8 +101,8 @@ def test_points_are_not_changed_and_the_metric_is_the_same_again(method):
     check_metric(metric)
 
 
-@pytest.mark.parametrize("method", FROM_PAIRS, ids=named)
-def test_pairs_are_not_changed_and_the_metric_is_the_same_again(method):
+@pytest.mark.parametrize("method", FROM_PAIRS, ids=method_id)
+def test_fitting_pairs_is_pure_and_deterministic(method):
     X, Z, y = some_pairs(np.random.default_rng(0))
     before = X.copy(), Z.copy(), y.copy()
     for array in (X, Z, y):
@@ -103,7 +111,7 @@ def test_pairs_are_not_changed_and_the_metric_is_the_same_again(method):
     assert all(map(np.array_equal, (X, Z, y), before))
     assert metric == method.fit_pairs(X.tolist(), Z.tolist(), (y > 0).tolist())
     check_metric(metric)
-    # Only which two points are compared matters, not which is the first.
+    # The order of the two points does not matter.
     swapped = method.fit_pairs(Z, X, y)
     assert np.allclose(metric.matrix, swapped.matrix, rtol=1e-6, atol=1e-6 * np.abs(metric.matrix).max())
 
@@ -114,16 +122,16 @@ def check_metric(metric: Metric) -> None:
     assert np.linalg.eigvalsh(metric.matrix)[0] >= -1e-12 * np.abs(metric.matrix).max()
 
 
-def test_what_each_can_learn_from():
+def test_which_methods_learn_from_points_and_from_pairs():
     assert FROM_POINTS == METHODS
-    assert [named(method) for method in FROM_PAIRS] == [
+    assert [method_id(method) for method in FROM_PAIRS] == [
         "Lmnn",
         "Mmc",
         "Mmc(diagonal)",
         "Itml",
         "Pca",
         "Mds",
-        "Whitened",
+        "Whitening",
     ]
 
 
@@ -157,64 +165,64 @@ BAD_PAIRS = [
 ]
 
 
-@pytest.mark.parametrize("method", FROM_POINTS, ids=named)
-@pytest.mark.parametrize(("X", "labels", "sentence"), BAD_POINTS)
-def test_bad_points_are_refused(method, X, labels, sentence):
-    with pytest.raises((ValueError, TypeError)) as refused:
+@pytest.mark.parametrize("method", FROM_POINTS, ids=method_id)
+@pytest.mark.parametrize(("X", "labels", "message"), BAD_POINTS)
+def test_invalid_points_are_rejected(method, X, labels, message):
+    with pytest.raises((ValueError, TypeError)) as raised:
         method.fit_points(X, labels)
-    check_sentence(refused.value, sentence)
+    check_message(raised.value, message)
 
 
-@pytest.mark.parametrize("method", FROM_PAIRS, ids=named)
-@pytest.mark.parametrize(("X", "Z", "y", "sentence"), BAD_PAIRS)
-def test_bad_pairs_are_refused(method, X, Z, y, sentence):
-    with pytest.raises((ValueError, TypeError)) as refused:
+@pytest.mark.parametrize("method", FROM_PAIRS, ids=method_id)
+@pytest.mark.parametrize(("X", "Z", "y", "message"), BAD_PAIRS)
+def test_invalid_pairs_are_rejected(method, X, Z, y, message):
+    with pytest.raises((ValueError, TypeError)) as raised:
         method.fit_pairs(X, Z, y)
-    check_sentence(refused.value, sentence)
+    check_message(raised.value, message)
 
 
-def check_sentence(error: Exception, start: str) -> None:
+def check_message(error: Exception, start: str) -> None:
     assert str(error).startswith(start)
     assert "\n" not in str(error)
-    assert not isinstance(error, FitError)  # which is for what is right but not enough
+    assert not isinstance(error, FitError)  # FitError is for valid data that do not suffice
 
 
 NOT_ENOUGH_POINTS = {
     "one class": (GOOD, [7, 7, 7, 7]),
     "one point": (GOOD[:1], [0]),
     "one point of each class": (GOOD, [0, 1, 2, 3]),
-    "all in one place": ([[1.0, 2.0]] * 4, [0, 0, 1, 1]),
+    "equal points": ([[1.0, 2.0]] * 4, [0, 0, 1, 1]),
 }
 NOT_ENOUGH_PAIRS = {
     "all similar": (GOOD, GOOD[::-1], [1, 1, 1, 1]),
     "all dissimilar": (GOOD, GOOD[::-1], [-1, -1, -1, -1]),
-    "all of equal points": (GOOD, GOOD, [1, 1, -1, -1]),
+    "pairs of equal points": (GOOD, GOOD, [1, 1, -1, -1]),
 }
 
 
-@pytest.mark.parametrize("method", FROM_POINTS, ids=named)
+@pytest.mark.parametrize("method", FROM_POINTS, ids=method_id)
 @pytest.mark.parametrize("case", NOT_ENOUGH_POINTS)
-def test_too_little_to_fit_points_to(method, case):
-    if case == "all in one place" and isinstance(method, (Lmnn, Nca)):
-        return  # their objective has a value at every metric, whatever the points
-    with pytest.raises(FitError) as refused:
+def test_insufficient_points_raise_fit_error(method, case):
+    if case == "equal points" and isinstance(method, (Lmnn, Nca)):
+        return  # their objectives are defined for any points
+    with pytest.raises(FitError) as raised:
         method.fit_points(*NOT_ENOUGH_POINTS[case])
-    assert "\n" not in str(refused.value)
+    assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("method", FROM_PAIRS, ids=named)
+@pytest.mark.parametrize("method", FROM_PAIRS, ids=method_id)
 @pytest.mark.parametrize("case", NOT_ENOUGH_PAIRS)
-def test_too_little_to_fit_pairs_to(method, case):
-    if case == "all of equal points" and isinstance(method, (Lmnn, Pca, Mds)):
-        return  # Lmnn's objective has a value at every metric; to the others a pair is two points
-    with pytest.raises(FitError) as refused:
+def test_insufficient_pairs_raise_fit_error(method, case):
+    if case == "pairs of equal points" and isinstance(method, (Lmnn, Pca, Mds)):
+        return  # LMNN's objective is defined for any points; the others use the points of the pairs
+    with pytest.raises(FitError) as raised:
         method.fit_pairs(*NOT_ENOUGH_PAIRS[case])
-    assert "\n" not in str(refused.value)
+    assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("method", FROM_POINTS, ids=named)
+@pytest.mark.parametrize("method", FROM_POINTS, ids=method_id)
 @pytest.mark.parametrize("shape", ["constant feature", "duplicates", "fewer points than features", "tiny", "large"])
-def test_odd_points_give_a_metric_or_a_reason(method, shape):
+def test_unusual_points_give_a_metric_or_fit_error(method, shape):
     rng = np.random.default_rng(1)
     X, classes = labelled_points(rng, count=9, n=12 if shape == "fewer points than features" else 3)
     if shape == "constant feature":
@@ -232,7 +240,7 @@ def test_odd_points_give_a_metric_or_a_reason(method, shape):
 
 
 @given(seed=SEEDS, count=st.integers(2, 9), n=st.integers(1, 4), n_classes=st.integers(1, 4))
-def test_few_points_on_a_grid_give_a_metric_or_a_reason(seed, count, n, n_classes):
+def test_few_points_on_a_grid_give_a_metric_or_fit_error(seed, count, n, n_classes):
     rng = np.random.default_rng(seed)
     X, Z = rng.integers(-1, 2, size=(2, count, n)).astype(float)
     classes, y = rng.integers(n_classes, size=count), rng.choice([1.0, -1.0], count)
@@ -246,7 +254,7 @@ def test_few_points_on_a_grid_give_a_metric_or_a_reason(seed, count, n, n_classe
 
 
 @pytest.mark.parametrize(
-    ("make", "sentence"),
+    ("make", "message"),
     [
         (lambda: Lmnn(k=0), "k must be a whole number of at least 1; got 0"),
         (lambda: Lmnn(weight=1.0), "weight must be a finite number above 0 and below 1; got 1.0"),
@@ -257,8 +265,11 @@ def test_few_points_on_a_grid_give_a_metric_or_a_reason(seed, count, n, n_classe
         (lambda: Mmc(n_pairs=1), "n_pairs must be a whole number of at least 2"),
         (lambda: Itml(gamma=-1.0), "gamma must be a finite number above 0"),
         (lambda: Itml(gamma=np.inf), "gamma must be a finite number above 0"),
-        (lambda: Itml(near=2.0, far=1.0), "near must be below far; got near 2 and far 1"),
-        (lambda: Itml(far="x"), "far must be a finite number above 0"),
+        (
+            lambda: Itml(similar_bound=2.0, dissimilar_bound=1.0),
+            "similar_bound must be below dissimilar_bound; got 2 and 1",
+        ),
+        (lambda: Itml(dissimilar_bound="x"), "dissimilar_bound must be a finite number above 0"),
         (lambda: Itml(max_sweeps=0), "max_sweeps must be a whole number"),
         (lambda: Nca(n_components=0), "n_components must be a whole number"),
         (lambda: Nca(seed=2**32), "seed must be a whole number of at most"),
@@ -266,122 +277,127 @@ def test_few_points_on_a_grid_give_a_metric_or_a_reason(seed, count, n, n_classe
         (lambda: Pca(n_components="2"), "n_components must be a whole number"),
         (lambda: Mds(n_components=None), "n_components must be a whole number"),
         (lambda: Mds(max_points=1), "max_points must be a whole number of at least 2"),
-        (lambda: Whitened(regularization=-1e-9), "regularization must be a finite number of at least 0"),
+        (lambda: Whitening(regularization=-1e-9), "regularization must be a finite number of at least 0"),
         (lambda: euclidean(0), "n_features must be a whole number of at least 1"),
-        (lambda: Refitted(Lda(), every=10, from_="pairs", start=euclidean(2)), "Lda does not learn from pairs"),
-        (lambda: Refitted(Lda(), every=0, start=euclidean(2)), "every must be a whole number"),
-        (lambda: Refitted(Lda(), every=1, window=0, start=euclidean(2)), "window must be a whole number"),
-        (lambda: Refitted(Lda(), every=1, from_="triplets", start=euclidean(2)), "from_ must be one of"),
-        (lambda: Refitted(Lda(), every=1, start=np.eye(2)), "start must be a Metric; got ndarray"),
+        (lambda: PeriodicRefit(Lda(), every=10, source="pairs", start=euclidean(2)), "Lda does not learn from pairs"),
+        (lambda: PeriodicRefit(Lda(), every=0, start=euclidean(2)), "every must be a whole number"),
+        (lambda: PeriodicRefit(Lda(), every=1, window=0, start=euclidean(2)), "window must be a whole number"),
+        (lambda: PeriodicRefit(Lda(), every=1, source="triplets", start=euclidean(2)), "source must be one of"),
+        (lambda: PeriodicRefit(Lda(), every=1, start=np.eye(2)), "start must be a Metric; got ndarray"),
     ],
 )
-def test_settings_are_checked(make, sentence):
-    with pytest.raises((ValueError, TypeError)) as refused:
+def test_settings_are_checked(make, message):
+    with pytest.raises((ValueError, TypeError)) as raised:
         make()
-    assert str(refused.value).startswith(sentence)
+    assert str(raised.value).startswith(message)
 
 
 @given(seed=SEEDS, sizes=st.lists(st.integers(1, 5), min_size=2, max_size=4), count=st.integers(2, 60))
-def test_drawn_pairs_are_of_two_points_and_of_the_kind_they_say(seed, sizes, count):
+def test_balanced_pairs_are_distinct_points_with_the_right_labels(seed, sizes, count):
     classes = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
     if max(sizes) == 1:
         with pytest.raises(FitError):
-            drawn_pairs(classes, count, seed)
+            draw_balanced_pairs(classes, count, seed)
         return
-    first, second, y = drawn_pairs(classes, count, seed)
+    first, second, y = draw_balanced_pairs(classes, count, seed)
     assert (first != second).all()
     assert ((classes[first] == classes[second]) == (y > 0)).all()
     assert len(y) == count
-    assert y.sum() in (0, 1)
+
+
+def test_half_of_the_balanced_pairs_are_similar():
+    classes = np.repeat(np.arange(4), [40, 3, 2, 5])
+    _, _, y = draw_balanced_pairs(classes, 20_000, seed=0)
+    assert np.mean(y > 0) == pytest.approx(0.5, abs=4 * 0.5 / np.sqrt(20_000))
 
 
 def test_every_pair_can_be_drawn():
     classes = np.array([0, 1, 0, 2, 1, 0])
-    first, second, _ = drawn_pairs(classes, 2000, seed=3)
+    first, second, _ = draw_balanced_pairs(classes, 2000, seed=3)
     possible = {(i, j) for i, j in product(range(6), repeat=2) if i != j and not (i == j == 3)}
     assert set(zip(first.tolist(), second.tolist(), strict=True)) == possible
 
 
 @given(seed=SEEDS)
-def test_no_threshold_gets_more_pairs_right(seed):
+def test_no_threshold_classifies_more_pairs_correctly(seed):
     rng = np.random.default_rng(seed)
     U, y = rng.integers(-3, 4, size=(15, 2)).astype(float), np.append([1.0, -1.0], rng.choice([1.0, -1.0], 13))
-    metric = of_pairs(Metric([[2.0, 0.0], [0.0, 1.0]]), U, y)
+    metric = calibrate_on_pairs(Metric([[2.0, 0.0], [0.0, 1.0]]), U, y)
     d2 = metric.squared_length(U)
-    right = [np.sum((d2 <= threshold) == (y > 0)) for threshold in (0.0, *d2, metric.threshold)]
-    assert right[-1] == max(right)
+    n_correct = [np.sum((d2 <= threshold) == (y > 0)) for threshold in (0.0, *d2, metric.threshold)]
+    assert n_correct[-1] == max(n_correct)
 
 
-# The tracker.
+# The tracker of batch methods.
 
 
-def test_refitted_fits_the_window_when_enough_rows_have_come():
+def test_periodic_refit_fits_the_window_after_enough_rows():
     X, classes = labelled_points(np.random.default_rng(2), count=60)
     start = euclidean(3)
-    tracker = Refitted(Whitened(), every=20, window=25, start=start)
+    tracker = PeriodicRefit(Whitening(), every=20, window=25, start=start)
     fitted = []
     for at in range(0, 60, 8):
-        tracker.see_points(X[at : at + 8], classes[at : at + 8])
+        tracker.add_points(X[at : at + 8], classes[at : at + 8])
         seen = min(at + 8, 60)
         if seen in (24, 48):
             last = slice(max(seen - 25, 0), seen)
-            fitted.append(Whitened().fit_points(X[last], classes[last]).at(seen))
+            fitted.append(Whitening().fit_points(X[last], classes[last]).with_round(seen))
         assert tracker.play() == (fitted[-1] if fitted else start)
     assert len(fitted) == 2
-    assert tracker.refused == ()
+    assert tracker.failed_fits == ()
 
 
-def test_refitted_keeps_all_without_a_window_and_learns_from_pairs():
+def test_periodic_refit_without_a_window_fits_all_pairs():
     X, Z, y = some_pairs(np.random.default_rng(3), count=30)
-    tracker = Refitted(Itml(), every=30, from_="pairs", start=euclidean(3))
-    held = X.copy()
-    tracker.see_pairs(held[:11], Z[:11], y[:11])
-    held[:] = 0.0  # what was given is the giver's again
+    tracker = PeriodicRefit(Itml(), every=30, source="pairs", start=euclidean(3))
+    given = X.copy()
+    tracker.add_pairs(given[:11], Z[:11], y[:11])
+    given[:] = 0.0  # the caller may change its arrays
     copied = copy.deepcopy(tracker)
-    tracker.see_pairs(X[11:], Z[11:], y[11:] > 0)
-    assert tracker.play() == Itml().fit_pairs(X, Z, y).at(30)
+    tracker.add_pairs(X[11:], Z[11:], y[11:] > 0)
+    assert tracker.play() == Itml().fit_pairs(X, Z, y).with_round(30)
     assert copied.play() == euclidean(3)
 
 
-def test_refitted_remembers_what_could_not_be_fitted():
+def test_periodic_refit_remembers_failed_fits():
     X, classes = labelled_points(np.random.default_rng(4), count=30)
     start = euclidean(3)
-    tracker = Refitted(Lda(), every=10, start=start)
-    tracker.see_points(X[:10], np.zeros(10))
+    tracker = PeriodicRefit(Lda(), every=10, start=start)
+    tracker.add_points(X[:10], np.zeros(10))
     assert tracker.play() == start
-    assert tracker.refused == ((10, "all 10 points are of one class; LDA needs two or more"),)
-    tracker.see_points(X[10:20], classes[10:20])
+    assert tracker.failed_fits == ((10, "all 10 points have the same class; LDA needs two classes or more"),)
+    tracker.add_points(X[10:20], classes[10:20])
     assert tracker.play().round == 20
-    assert len(tracker.refused) == 1
-    one_class = Refitted(Lda(), every=1, window=1, start=start)
-    for _ in range(batch._N_REFUSALS + 5):
-        one_class.see_points(X[:1], [1])
-    assert [refusal.round for refusal in one_class.refused] == list(range(6, batch._N_REFUSALS + 6))
+    assert len(tracker.failed_fits) == 1
+    one_class = PeriodicRefit(Lda(), every=1, window=1, start=start)
+    for _ in range(batch._MAX_FAILED_FITS + 5):
+        one_class.add_points(X[:1], [1])
+    assert [failed.round for failed in one_class.failed_fits] == list(range(6, batch._MAX_FAILED_FITS + 6))
 
 
 @pytest.mark.parametrize(
-    ("feed", "sentence"),
+    ("feed", "message"),
     [
-        (lambda tracker: tracker.see_points([[1.0, np.nan]], [0]), "X holds nan"),
-        (lambda tracker: tracker.see_points([[1.0, 2.0, 3.0]], [0]), "X has 3 features; 2 are expected"),
-        (lambda tracker: tracker.see_points([[1.0, 2.0]], [0, 1]), "labels has shape (2,)"),
+        (lambda tracker: tracker.add_points([[1.0, np.nan]], [0]), "X holds nan"),
+        (lambda tracker: tracker.add_points([[1.0, 2.0, 3.0]], [0]), "X has 3 features; 2 are expected"),
+        (lambda tracker: tracker.add_points([[1.0, 2.0]], [0, 1]), "labels has shape (2,)"),
         (
-            lambda tracker: tracker.see_points([[1.0, 2.0]], ["a"]),
+            lambda tracker: tracker.add_points([[1.0, 2.0]], ["a"]),
             "labels are text in one block and numbers in another",
         ),
-        (lambda tracker: tracker.see_pairs([[1.0, 2.0]], [[1.0, 2.0]], [1]), "this tracker learns from points"),
+        (lambda tracker: tracker.add_pairs([[1.0, 2.0]], [[1.0, 2.0]], [1]), "this tracker learns from points"),
     ],
 )
-def test_a_refused_block_has_changed_nothing(feed, sentence):
+def test_a_rejected_block_changes_nothing(feed, message):
     blocks = [(GOOD[:2], [0, 1]), (GOOD[2:], [0, 1]), ([[7.0, 7.0]], [1])]
-    trackers = [Refitted(Whitened(), every=5, start=euclidean(2)) for _ in range(2)]
+    trackers = [PeriodicRefit(Whitening(), every=5, start=euclidean(2)) for _ in range(2)]
     for block in blocks:
         for tracker in trackers:
-            tracker.see_points(*block)
+            tracker.add_points(*block)
         if block is not blocks[-1]:
-            with pytest.raises((ValueError, TypeError)) as refused:
+            with pytest.raises((ValueError, TypeError)) as raised:
                 feed(trackers[0])
-            assert str(refused.value).startswith(sentence)
+            assert str(raised.value).startswith(message)
     assert trackers[0].play() == trackers[1].play()
     assert trackers[0].play().round == 5
 
@@ -390,7 +406,7 @@ def test_a_refused_block_has_changed_nothing(feed, sentence):
 
 
 def lmnn_objective(X, classes, M, k, weight):
-    """The paper's objective, triple by triple."""
+    """Return the objective of the paper, triple by triple."""
 
     def d2(i, j):
         return (X[i] - X[j]) @ M @ (X[i] - X[j])
@@ -405,7 +421,7 @@ def lmnn_objective(X, classes, M, k, weight):
 
 
 @given(seed=SEEDS, k=st.integers(1, 4), weight=st.floats(0.05, 0.95))
-def test_lmnn_objective_is_the_papers(seed, k, weight):
+def test_lmnn_objective_is_that_of_the_paper(seed, k, weight):
     rng = np.random.default_rng(seed)
     X, classes = labelled_points(rng, count=14)
     A = rng.normal(size=(3, 3))
@@ -413,7 +429,7 @@ def test_lmnn_objective_is_the_papers(seed, k, weight):
     assert value == pytest.approx(lmnn_objective(X, classes, A.T @ A, k, weight), rel=1e-9)
 
 
-def test_lmnn_objective_of_more_points_than_a_block_holds():
+def test_lmnn_objective_with_more_points_than_a_block():
     rng = np.random.default_rng(12)
     X, classes = labelled_points(rng, count=700, n_classes=2)
     M = np.diag([0.02, 0.01, 0.03])
@@ -442,7 +458,7 @@ def lmnn_pairs_objective(X, Z, y, M, weight):
 
 
 @given(seed=SEEDS, n_points=st.sampled_from([6, 14, 200]))
-def test_lmnn_objective_of_pairs_is_what_its_docstring_says(seed, n_points):
+def test_lmnn_objective_of_pairs_is_the_documented_one(seed, n_points):
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(n_points, 3))
     first = rng.integers(n_points, size=16)
@@ -454,17 +470,17 @@ def test_lmnn_objective_of_pairs_is_what_its_docstring_says(seed, n_points):
 
 
 def lmnn_problems(rng: np.random.Generator, n: int):
-    X, classes = labelled_points(rng, count=300, n=n)  # more than one block of rows of a class
+    X, classes = labelled_points(rng, count=300, n=n)  # more than one block per class
     yield points_problem(X, classes, 3)
     X, classes = labelled_points(rng, count=30, n=n)
     yield points_problem(X, classes, 2)
     yield pairs_problem(*some_pairs(rng, n=n))
-    first, second, y = drawn_pairs(classes, 60, seed=0)
+    first, second, y = draw_balanced_pairs(classes, 60, seed=0)
     yield pairs_problem(X[first], X[second], y)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_lmnn_gradient_is_the_slope(seed):
+def test_lmnn_gradient_agrees_with_finite_differences(seed):
     rng = np.random.default_rng(seed)
     for problem in lmnn_problems(rng, 3):
         A, D = rng.normal(size=(2, 3, 3))
@@ -475,7 +491,7 @@ def test_lmnn_gradient_is_the_slope(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_lmnn_falls_to_the_optimum(seed):
+def test_lmnn_decreases_to_the_optimum(seed):
     rng = np.random.default_rng(seed)
     for problem in list(lmnn_problems(rng, 2))[1:]:
         solution = Lmnn(max_iter=300).solve(problem)
@@ -487,7 +503,7 @@ def test_lmnn_falls_to_the_optimum(seed):
         assert value <= best * (1 + 1e-4)
 
 
-def test_lmnn_follows_the_scale_and_the_rotation_of_the_points():
+def test_lmnn_is_equivariant_to_scale_and_rotation():
     rng = np.random.default_rng(5)
     X, classes = labelled_points(rng)
     M = Lmnn().fit_points(X, classes).matrix
@@ -499,16 +515,16 @@ def test_lmnn_follows_the_scale_and_the_rotation_of_the_points():
     assert problem.evaluate(rotated, 0.5)[0] == pytest.approx(problem.evaluate(M, 0.5)[0], rel=1e-3)
 
 
-def test_lmnn_sees_the_clustering_that_it_was_taught():
-    moment = next(iter(DriftingClusters(seed=0)))
-    X, labels = moment.points(), moment.labels
+def test_lmnn_recovers_the_clustering_of_its_labels():
+    step = next(iter(DriftingClusters(seed=0)))
+    X, labels = step.points(), step.labels
     metric = Lmnn().fit_points(X[600:1400], labels[600:1400])
     assert knn_error(metric.embed(X[:600]), labels[:600]) < 0.02
     assert knn_error(X[:600], labels[:600]) > 0.1
 
 
 def accuracy_of_3_nn(method, X, y) -> float:
-    """As Suarez, Garcia and Herrera measure it: ten folds, every feature scaled to [0, 1]."""
+    """Return the accuracy as Suarez, Garcia and Herrera measure it: ten folds, features scaled to [0, 1]."""
     right = []
     for train, test in StratifiedKFold(10, shuffle=True, random_state=0).split(X, y):
         scaler = MinMaxScaler().fit(X[train])
@@ -523,13 +539,13 @@ PUBLISHED_WINE = {Lmnn(): 0.983, Itml(): 0.977, Nca(): 0.988, Lda(): 0.989, Pca(
 PUBLISHED_DIGITS = {Lmnn(): 0.986, Itml(): 0.973, Nca(): 0.989, Lda(): 0.968, Pca(): 0.987}
 
 
-@pytest.mark.parametrize("method", PUBLISHED_WINE, ids=named)
+@pytest.mark.parametrize("method", PUBLISHED_WINE, ids=method_id)
 def test_wine_as_published(method):
     assert accuracy_of_3_nn(method, *load_wine(return_X_y=True)) > PUBLISHED_WINE[method] - 0.025
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", PUBLISHED_DIGITS, ids=named)
+@pytest.mark.parametrize("method", PUBLISHED_DIGITS, ids=method_id)
 def test_digits_as_published(method):
     assert accuracy_of_3_nn(method, *load_digits(return_X_y=True)) > PUBLISHED_DIGITS[method] - 0.01
 
@@ -543,14 +559,14 @@ def differences(rng: np.random.Generator, n: int, count: int = 30):
 
 
 def mmc_ratio(M, similar, dissimilar) -> float:
-    """``g(M)`` after M is scaled to the bound: g grows with the root of the scale."""
+    """Return ``g(M)`` after scaling M to the bound; g grows with the root of the scale."""
     spread = np.einsum("ij,jk,ik->", similar, M, similar)
     return np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", dissimilar, M, dissimilar), 0)).sum() / np.sqrt(spread + 1e-300)
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("diagonal", [False, True])
-def test_mmc_keeps_to_the_bound_and_only_gains(seed, diagonal):
+def test_mmc_satisfies_the_bound_and_improves_monotonically(seed, diagonal):
     similar, dissimilar = differences(np.random.default_rng(seed), 5)
     metric, history = Mmc(diagonal=diagonal, tolerance=1e-6).solve(similar, dissimilar)
     assert metric.squared_length(similar).sum() == pytest.approx(1.0, rel=1e-9)
@@ -561,7 +577,7 @@ def test_mmc_keeps_to_the_bound_and_only_gains(seed, diagonal):
     g = metric.length(dissimilar).sum()
     if not diagonal:
         assert g == pytest.approx(history[-1], rel=1e-9)
-        # The certificate of the last iteration: no metric within the bound has a larger g.
+        # No metric within the bound has a larger g.
         A = np.random.default_rng(seed).normal(size=(200, 5, 5))
         assert max(mmc_ratio(a.T @ a, similar, dissimilar) for a in A) <= g * (1 + 1e-6)
 
@@ -580,39 +596,39 @@ def test_mmc_finds_the_maximum(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_other_weights_of_features_do_better(seed):
+def test_diagonal_mmc_satisfies_the_optimality_conditions(seed):
     rng = np.random.default_rng(seed)
     mix, size = rng.normal(size=(8, 8)), rng.uniform(0.3, 3.0, size=8)
     similar, dissimilar = rng.normal(size=(40, 8)) @ mix, rng.normal(size=(40, 8)) @ mix * size
     metric = Mmc(diagonal=True, tolerance=1e-12).solve(similar, dissimilar).metric
     slopes = (dissimilar**2 / metric.length(dissimilar)[:, None]).sum(axis=0)
     per_bound = slopes / np.square(similar).sum(axis=0)
-    # What g gains per share of the bound is the same in all features with a weight, and less in those without.
+    # The gain of g per share of the bound is equal for all features with a weight, and lower for the others.
     assert np.count_nonzero(metric.diagonal) in range(2, 8)
     assert np.allclose(per_bound[metric.diagonal > 0], per_bound.max(), rtol=1e-4)
 
 
-def test_mmc_slopes_are_those_of_its_objectives():
+def test_mmc_gradients_agree_with_finite_differences():
     rng = np.random.default_rng(13)
     W, a, h = rng.uniform(size=(9, 3)), rng.uniform(0.5, 1.0, size=3), 1e-6 * rng.normal(size=3)
-    (up, slope_up, _), (down, slope_down, _) = mmc._logarithmic(W, a + h), mmc._logarithmic(W, a - h)
-    _, slope, hessian = mmc._logarithmic(W, a)
+    (up, slope_up, _), (down, slope_down, _) = mmc._diagonal_objective(W, a + h), mmc._diagonal_objective(W, a - h)
+    _, slope, hessian = mmc._diagonal_objective(W, a)
     assert up - down == pytest.approx(2 * slope @ h, rel=1e-6)
     assert np.allclose(slope_up - slope_down, 2 * hessian @ h, rtol=1e-6)
     V, A, D = rng.normal(size=(9, 3)), rng.normal(size=(3, 3)), rng.normal(size=(3, 3))
     B, D = A @ A.T, 1e-6 * (D + D.T)
-    rise = mmc._distances(V, B + D)[0] - mmc._distances(V, B - D)[0]
-    assert rise == pytest.approx(2 * np.sum(mmc._distances(V, B)[1] * D), rel=1e-6)
+    rise = mmc._full_objective(V, B + D)[0] - mmc._full_objective(V, B - D)[0]
+    assert rise == pytest.approx(2 * np.sum(mmc._full_objective(V, B)[1] * D), rel=1e-6)
 
 
-def test_mmc_puts_no_weight_on_what_only_similar_pairs_differ_in():
+def test_mmc_ignores_features_in_which_only_similar_pairs_differ():
     rng = np.random.default_rng(0)
     similar, dissimilar = differences(rng, 3)
     dissimilar[:, 2] = 0.0
     assert Mmc(diagonal=True).solve(similar, dissimilar).metric.diagonal[2] == 0.0
 
 
-def test_mmc_is_the_same_after_a_linear_map():
+def test_mmc_is_invariant_to_linear_maps():
     rng = np.random.default_rng(1)
     similar, dissimilar = differences(rng, 3)
     A = rng.normal(size=(3, 3))
@@ -622,40 +638,40 @@ def test_mmc_is_the_same_after_a_linear_map():
 
 
 @pytest.mark.parametrize("diagonal", [False, True])
-def test_mmc_needs_similar_pairs_wherever_dissimilar_ones_differ(diagonal):
+def test_mmc_needs_similar_pairs_in_all_directions_of_dissimilar_ones(diagonal):
     similar, dissimilar = differences(np.random.default_rng(2), 3)
     similar[:, 1] = 0.0
     with pytest.raises(FitError, match="nothing bounds"):
         Mmc(diagonal=diagonal).solve(similar, dissimilar)
-    dissimilar[:, 1] = 0.0  # a direction in which nobody differs does no harm
+    dissimilar[:, 1] = 0.0  # a direction without differences is fine
     metric = Mmc(diagonal=diagonal).solve(similar, dissimilar).metric
     assert np.allclose(metric.matrix[1], 0.0)
 
 
 @given(seed=SEEDS)
-def test_the_projection_is_the_nearest(seed):
+def test_the_projection_onto_the_spectrahedron_is_the_nearest_point(seed):
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(3, 3)) * 2
     A = A + A.T
-    P = mmc._on_spectrahedron(A)
+    P = mmc._project_spectrahedron(A)
     assert np.trace(P) == pytest.approx(1.0)
     assert np.linalg.eigvalsh(P)[0] >= -1e-12
     for _ in range(30):
         B = rng.normal(size=(3, rng.integers(1, 4)))
         Q = B @ B.T / np.sum(B * B)
-        assert np.sum((A - P) * (Q - P)) <= 1e-9  # the obtuse angle that tells a projection
+        assert np.sum((A - P) * (Q - P)) <= 1e-9  # characterizes a projection onto a convex set
 
 
 # ITML.
 
 
 def itml_objective(M, U, y, gamma, near, far) -> float:
-    """The primal problem with the best slack for M put in: xi is where it starts, or at the pair's distance."""
+    """Return the primal objective with the optimal slack for M: xi is its initial value or the distance of the pair."""
     if np.linalg.eigvalsh(M)[0] <= 1e-12:
         return np.inf
     p = np.einsum("ij,jk,ik->i", U, M, U)
     ratio = np.where(y > 0, np.maximum(p / near, 1.0), np.minimum(p / far, 1.0))
-    return divergence(M, np.eye(len(M))) + gamma * np.sum(ratio - np.log(ratio) - 1.0)
+    return logdet_divergence(M, np.eye(len(M))) + gamma * np.sum(ratio - np.log(ratio) - 1.0)
 
 
 @pytest.mark.parametrize("gamma", [0.1, 1.0, 10.0])
@@ -664,16 +680,18 @@ def test_itml_finds_the_minimum(gamma, seed):
     rng = np.random.default_rng(seed)
     X, Z, y = some_pairs(rng, 12, 2)
     U = X - Z
-    solution = Itml(gamma=gamma, near=0.5, far=3.0, tolerance=1e-10, max_sweeps=3000).solve(U, y)
+    solution = Itml(gamma=gamma, similar_bound=0.5, dissimilar_bound=3.0, tolerance=1e-10, max_sweeps=3000).solve(U, y)
     best = factor_minimum(lambda M: itml_objective(M, U, y, gamma, 0.5, 3.0), 2, rng, starts=2)
     assert itml_objective(solution.metric.matrix, U, y, gamma, 0.5, 3.0) == pytest.approx(best, rel=1e-5)
     assert solution.changes[-1] <= 1e-10
 
 
 @given(seed=SEEDS, gamma=st.floats(0.01, 100.0))
-def test_itml_primal_and_dual_belong_together(seed, gamma):
+def test_itml_primal_and_dual_variables_are_consistent(seed, gamma):
     X, Z, y = some_pairs(np.random.default_rng(seed), 20)
-    M, multipliers, bounds, changes = Itml(gamma=gamma, near=0.5, far=3.0, max_sweeps=7).solve(X - Z, y)
+    M, multipliers, bounds, changes = Itml(gamma=gamma, similar_bound=0.5, dissimilar_bound=3.0, max_sweeps=7).solve(
+        X - Z, y
+    )
     assert (multipliers >= 0).all()
     inverse = np.eye(3) + ((X - Z).T * (multipliers * y)) @ (X - Z)
     assert np.allclose(M.matrix @ inverse, np.eye(3), atol=1e-6)
@@ -681,20 +699,28 @@ def test_itml_primal_and_dual_belong_together(seed, gamma):
     assert len(changes) <= 7
 
 
-def test_itml_keeps_to_the_bounds_where_it_can_and_slack_is_dear():
+def test_itml_satisfies_feasible_bounds_if_slack_is_expensive():
     X, Z, y = some_pairs(np.random.default_rng(6), 40)
     U = X - Z
-    U[:, 0] = np.where(y > 0, 0.1, 1.0) * np.where(U[:, 0] > 0, 1, -1)  # one feature tells all
-    tight = Itml(gamma=1e6, near=1.0, far=2.0, tolerance=1e-9, max_sweeps=5000).solve(U, y).metric.squared_length(U)
+    U[:, 0] = np.where(y > 0, 0.1, 1.0) * np.where(U[:, 0] > 0, 1, -1)  # the first feature separates the pairs
+    tight = (
+        Itml(gamma=1e6, similar_bound=1.0, dissimilar_bound=2.0, tolerance=1e-9, max_sweeps=5000)
+        .solve(U, y)
+        .metric.squared_length(U)
+    )
     assert tight[y > 0].max() <= 1.0 + 1e-3
     assert tight[y < 0].min() >= 2.0 - 1e-3
-    loose = Itml(gamma=1e-3, near=1.0, far=2.0).solve(U, y).metric.squared_length(U)
+    loose = Itml(gamma=1e-3, similar_bound=1.0, dissimilar_bound=2.0).solve(U, y).metric.squared_length(U)
     assert loose[y > 0].max() > 1.5
 
 
-def test_itml_stays_finite_where_the_bounds_contradict_each_other():
+def test_itml_stays_finite_with_contradictory_bounds():
     U = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    metric = Itml(gamma=1e12, near=0.1, far=5.0, max_sweeps=500).solve(U, np.array([1.0, -1.0, 1.0])).metric
+    metric = (
+        Itml(gamma=1e12, similar_bound=0.1, dissimilar_bound=5.0, max_sweeps=500)
+        .solve(U, np.array([1.0, -1.0, 1.0]))
+        .metric
+    )
     assert np.isfinite(metric.matrix).all()
 
 
@@ -702,24 +728,24 @@ def test_itml_takes_its_bounds_from_the_pairs():
     X, Z, y = some_pairs(np.random.default_rng(7), 60)
     near, far = np.percentile(np.square(X - Z).sum(axis=1), [5, 95])
     chosen = Itml().fit_pairs(X, Z, y)
-    assert np.allclose(chosen.matrix, Itml(near=near, far=far).fit_pairs(X, Z, y).matrix)
+    assert np.allclose(chosen.matrix, Itml(similar_bound=near, dissimilar_bound=far).fit_pairs(X, Z, y).matrix)
     assert np.allclose(Itml().fit_pairs(1e-5 * X, 1e-5 * Z, y).matrix, chosen.matrix, rtol=1e-6)
-    with pytest.raises(FitError, match="near must be below far"):
+    with pytest.raises(FitError, match="ITML needs a lower bound for similar pairs"):
         Itml().fit_pairs(np.zeros((4, 2)), np.eye(2)[[0, 1, 0, 1]], [1, 1, -1, -1])
 
 
-# What scikit-learn does, and what needs no learning.
+# Methods of scikit-learn, whitening and Euclidean distance.
 
 
 @pytest.mark.parametrize("n_components", [None, 1, 2, 99])
 def test_distances_are_those_of_the_transformed_points(n_components):
     X, classes = labelled_points(np.random.default_rng(8), n=4)
-    most = {Nca: 4, Lda: 2, Pca: 4}
-    theirs = {Nca: NeighborhoodComponentsAnalysis, Lda: LinearDiscriminantAnalysis, Pca: PCA}
-    for method, transformer in theirs.items():
-        count = min(n_components or 99, most[method])
+    max_components = {Nca: 4, Lda: 2, Pca: 4}
+    transformers = {Nca: NeighborhoodComponentsAnalysis, Lda: LinearDiscriminantAnalysis, Pca: PCA}
+    for method, transformer in transformers.items():
+        count = min(n_components or 99, max_components[method])
         settings = {"random_state": 0} if method is Nca else {}
-        centred = X - X.mean(axis=0)  # only rounding differs: the number of iterations of NCA may depend on it
+        centred = X - X.mean(axis=0)  # the same rounding, on which the number of iterations of NCA may depend
         transformed = transformer(n_components=count, **settings).fit(centred, classes).transform(centred)
         metric = method(n_components=n_components).fit_points(X, classes)
         assert metric.rank == count
@@ -733,7 +759,7 @@ def test_all_principal_components_are_euclidean_distance():
 
 
 @pytest.mark.parametrize("max_points", [10, 500])
-def test_mds_keeps_the_distances_that_can_be_kept(max_points):
+def test_mds_preserves_the_distances_of_points_in_a_plane(max_points):
     rng = np.random.default_rng(10)
     plane = rng.normal(size=(40, 2)) @ np.linalg.qr(rng.normal(size=(5, 2)))[0].T
     metric = Mds(n_components=2, max_points=max_points).fit_points(plane + 3.0, np.arange(40) % 2)
@@ -748,7 +774,7 @@ def test_mds_has_less_stress_than_pca():
 
 
 @given(seed=SEEDS)
-def test_whitened_distance_is_the_same_after_a_linear_map(seed):
+def test_whitening_is_invariant_to_linear_maps(seed):
     rng = np.random.default_rng(seed)
     X, classes = labelled_points(rng)
     A = (
@@ -756,26 +782,24 @@ def test_whitened_distance_is_the_same_after_a_linear_map(seed):
         * rng.uniform(0.1, 10, size=3)
         @ np.linalg.qr(rng.normal(size=(3, 3)))[0]
     )
-    plain, mapped = (Whitened(regularization=0).fit_points(points, classes) for points in (X, X @ A + 5.0))
+    plain, mapped = (Whitening(regularization=0).fit_points(points, classes) for points in (X, X @ A + 5.0))
     assert np.allclose(
         pairwise_distances(plain.embed(X)), pairwise_distances(mapped.embed(X @ A)), rtol=1e-6, atol=1e-6
     )
-    # The mean squared distance from the mean is how many features there are.
+    # The mean squared distance from the mean is the number of features.
     assert plain.squared_distance(X, X.mean(axis=0)).mean() == pytest.approx(3.0)
     y = np.where(np.arange(20) % 2, 1.0, -1.0)
-    of_pairs_ = Whitened(regularization=0).fit_pairs(X[:20], X[20:], y)
-    assert of_pairs_.squared_distance(X[:20], X[20:]).mean() == pytest.approx(6.0)
+    from_pairs = Whitening(regularization=0).fit_pairs(X[:20], X[20:], y)
+    assert from_pairs.squared_distance(X[:20], X[20:]).mean() == pytest.approx(6.0)
 
 
-def test_euclidean_is_the_trackers_start():
+def test_euclidean_is_the_initial_metric_of_the_trackers():
     assert np.array_equal(euclidean(4).matrix, np.eye(4) / 4)
     assert euclidean(4).threshold == 1.0
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_mmc_s_bound_holds_for_every_metric(seed):
-    from ocelad.lab.baselines.mmc import _distances
-
+def test_the_bound_of_mmc_holds_for_every_metric(seed):
     rng = np.random.default_rng(seed)
     V = rng.normal(size=(12, 3))
 
@@ -784,9 +808,9 @@ def test_mmc_s_bound_holds_for_every_metric(seed):
         return L.T @ L / np.square(L).sum()
 
     for _ in range(50):
-        bound = _distances(V, of_trace_one(3))[2]
-        others = [_distances(V, of_trace_one(rank))[0] for rank in (1, 2, 3)]
+        bound = mmc._full_objective(V, of_trace_one(3))[2]
+        others = [mmc._full_objective(V, of_trace_one(rank))[0] for rank in (1, 2, 3)]
         assert max(others) <= bound * (1 + 1e-12)
-    best = max(_distances(V, of_trace_one(1 + k % 3))[0] for k in range(500))
-    tightest = min(_distances(V, of_trace_one(1 + k % 3))[2] for k in range(500))
-    assert tightest <= 1.5 * best  # and is no empty promise
+    best = max(mmc._full_objective(V, of_trace_one(1 + k % 3))[0] for k in range(500))
+    tightest = min(mmc._full_objective(V, of_trace_one(1 + k % 3))[2] for k in range(500))
+    assert tightest <= 1.5 * best  # the bound is not trivial

@@ -480,7 +480,9 @@ def test_banks_keep_their_contract(starts):
     events = list(events_of(7, 2, 30))
     for engine in ("fullrank", "dense"):
         refused = Event(np.array([1e200, 0.0]), -1.0)
-        check_bank(lambda: build_bank(2, Rice(engine=engine), Schedule(), starts=starts)[0], events, invalid_event=refused)  # noqa: B023
+        check_bank(
+            lambda: build_bank(2, Rice(engine=engine), Schedule(), starts=starts)[0], events, invalid_event=refused
+        )
 
 
 def test_losses_of_any_size():

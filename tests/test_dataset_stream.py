@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_reviews import write_top5000
+from synthetic_reviews import write_top5000
 
 from ocelad.evaluation.streams import load_reviews
 from ocelad.evaluation.streams.reviews import SwitchingReviews
@@ -243,5 +243,5 @@ class TestReviews:
         with pytest.raises(FileNotFoundError, match="OCELAD_DATA is not set"):
             datasets.reviews.__wrapped__()
         monkeypatch.setenv("OCELAD_DATA", str(tmp_path / "nowhere"))
-        with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere, which OCELAD_DATA names"):
+        with pytest.raises(FileNotFoundError, match=r"the folder .*nowhere \(OCELAD_DATA\) does not exist"):
             datasets.reviews.__wrapped__()

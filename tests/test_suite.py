@@ -42,7 +42,7 @@ def small_stream(seed=0, rounds=240):
     return DatasetStream("small", "", X, {"q": np.arange(60) % 2}, rounds=rounds)
 
 
-def fake_comparison(errors, found=None, *, stream=STREAMS["turned"], every=100, failed=(), phases=None):
+def fake_comparison(errors, found=None, *, stream=STREAMS["rotated"], every=100, failed=(), phases=None):
     """Return a comparison of all methods of the suite with the given k-NN errors in percent, one row per seed."""
     methods = (*(METHODS[name] for name in NAMED), *COMID_GRID)
     records = {}
@@ -333,7 +333,7 @@ class TestCommand:
     def test_a_single_benchmark_with_missing_data_is_reported(self, tmp_path, monkeypatch):
         monkeypatch.setenv("OCELAD_DATA", str(tmp_path / "nowhere"))
         command = ("compare", "--suite", "adaptivity", "--benchmarks", "reviews", "--seeds", "1")
-        assert "there is no benchmark to run (reviews: there is no folder" in run(*command, cwd=tmp_path, code=1).stderr
+        assert "there is no benchmark to run (reviews: the folder" in run(*command, cwd=tmp_path, code=1).stderr
 
     def test_an_interrupt_says_how_to_resume(self, tmp_path, monkeypatch):
         def interrupted(*benchmarks, **settings):
@@ -341,7 +341,7 @@ class TestCommand:
 
         monkeypatch.setattr("ocelad.lab.compare.suite.run_suite", interrupted)
         result = run(*self.command, cwd=tmp_path, code=130).stderr
-        assert "trials.jsonl: run the same command again to go on" in result
+        assert "trials.jsonl. To continue, run the same command again" in result
 
     def test_plain_comparisons_have_their_own_first_seed(self, tmp_path):
         result = run(

@@ -4,8 +4,8 @@ Hedge over learners with the step sizes
 
     eta_i = 2^(i-1) (D / G) sqrt(7 / (2 T)),   i = 1 .. N,   N = ceil(log2(1 + 4 T / 7) / 2) + 1,
 
-with the rate ``sqrt(8 / (T c^2))`` and the prior ``C / (i (i + 1))``: D is the diameter of what metrics there are, G
-bounds the gradients, losses have the range c, and T is how long the stream will be.
+with the rate ``sqrt(8 / (T c^2))`` and the prior ``C / (i (i + 1))``. D is the diameter of the set of metrics, G bounds
+the gradients, c is the range of the losses, and T is the length of the stream.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 from ocelad._validation import check_integer, check_number
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.ensemble.schedule import FixedExperts, Scale
-from ocelad.lab.baselines.hedge import Hedge, on_grid
+from ocelad.lab.baselines.hedge import Hedge, build_grid
 from ocelad.learners.comid import LossName
 from ocelad.metric import Metric
 
 
 class Ader(Hedge):
-    """Ader's weighing: Hedge with a prior that prefers small steps.
+    """Ader's weighting: Hedge with a prior that prefers small steps.
 
     Parameters
     ----------
@@ -47,13 +47,13 @@ class Ader(Hedge):
         super().__init__(sqrt(8.0 / T) / check_number(loss_range, "loss_range", above=0))
 
     def prior(self, scale: Scale) -> float:
-        """``1 / (i (i + 1))`` with i counted from 1; C drops out when weights are made to sum to 1."""
+        """Return ``1 / (i (i + 1))`` with i from 1; the normalisation of the weights cancels C."""
         i = scale.index + 1
         return 1.0 / (i * (i + 1))
 
 
 def step_sizes(horizon: int, diameter: float, gradient_bound: float) -> list[float]:
-    """The step sizes eta_1, ..., eta_N of Theorem 3.
+    """Return the step sizes eta_1, ..., eta_N of Theorem 3.
 
     >>> [round(eta, 4) for eta in step_sizes(horizon=14, diameter=1.0, gradient_bound=1.0)]
     [0.5, 1.0, 2.0]
@@ -74,16 +74,16 @@ def ader(
     loss: LossName = "hinge",
     **learners: Any,
 ) -> Ocelad[Any, Metric]:
-    """Ader over COMID metric learners.
+    """Create Ader over COMID metric learners.
 
     Parameters
     ----------
     n_features : int
     horizon, diameter, gradient_bound, loss_range
-        T, D, G and c. G None: ``2 n_features``, which is ``|u|^2`` of two points of unit variance.
+        T, D, G and c. The default of G is ``2 n_features``, the expected ``|u|^2`` of two points of unit variance.
     loss : {"hinge", "squared_hinge", "logistic"}
     **learners
-        More of ``track_metric``: ``shrinkage``, ``initial_scale``, ``max_norm``, ``engine`` and so on.
+        Further settings of ``track_metric``, such as ``shrinkage``, ``initial_scale``, ``max_norm`` or ``engine``.
 
     Examples
     --------
@@ -96,11 +96,11 @@ def ader(
 
     Notes
     -----
-    The paper's learners project onto a bounded set. These have the positive semidefinite cone, and a bound when
-    ``max_norm`` is given. Their improved variant with a linear surrogate loss is not here: it saves gradients, and a
-    gradient costs no more than a loss does for pairs.
+    The paper's learners project onto a bounded set. These project onto the positive semidefinite cone, with a bound
+    only if ``max_norm`` is given. The paper's improved variant with a linear surrogate loss is not implemented: it
+    saves gradients, but for pairs a gradient costs no more than a loss.
     """
     if gradient_bound is None:
         gradient_bound = 2.0 * check_integer(n_features, "n_features", at_least=1)
     grid = FixedExperts(step_sizes(horizon, diameter, gradient_bound), "step sizes")
-    return on_grid(n_features, grid, Ader(horizon, loss_range), loss=loss, **learners)
+    return build_grid(n_features, grid, Ader(horizon, loss_range), loss=loss, **learners)

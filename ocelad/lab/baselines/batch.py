@@ -151,9 +151,13 @@ def calibrate_on_pairs(metric: Metric, U: Floats, y: Floats) -> Metric:
     4.0
     """
     require_both_labels(y, "a threshold")
-    threshold = ThresholdCalibration("accuracy").threshold(metric.squared_length(U), y)
-    # A negative threshold predicts that no pair is similar; at 0 only equal points are.
-    return Metric.from_arrays(metric.arrays(), max(threshold, 0.0))
+    d2 = metric.squared_length(U)
+    threshold = ThresholdCalibration("accuracy").threshold(d2, y)
+    if threshold < 0.0:  # no pair is predicted to be similar, which the threshold of a metric cannot express
+        candidates = np.unique(np.append(d2, 0.0))
+        n_correct = [np.count_nonzero((d2 <= candidate) == (y > 0)) for candidate in candidates]
+        threshold = float(candidates[int(np.argmax(n_correct))])
+    return Metric.from_arrays(metric.arrays(), threshold)
 
 
 def calibrate_on_points(metric: Metric, X: Floats, classes: Indices) -> Metric:

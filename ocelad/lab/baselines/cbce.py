@@ -1,13 +1,13 @@
 """CBCE, coin betting for changing environments (Jun, Orabona, Willett and Wright, AISTATS 2017, Algorithm 1).
 
-The intervals are SAOL's. On each interval J, which begins with round J1, a bettor stakes the Krichevsky-Trofimov share
-of what it has on the learner of J being better than the ensemble. With g the loss of the ensemble minus that of the
-learner, in [-1, 1], and only its positive part where w is not above 0, the next stake is
+The intervals are those of SAOL. On each interval J, which begins with round J1, a bettor stakes the Krichevsky-Trofimov
+share of its wealth on the learner of J being better than the ensemble. Let g be the loss of the ensemble minus that of
+the learner, in [-1, 1], or only its positive part if w is not above 0. The next stake is
 
     w = (sum of g since J1) / (rounds since J1 + 1) * (1 + sum of g w since J1).
 
-A learner's probability is proportional to ``pi_J max(w, 0)``, where the prior pi_J is proportional to
-``1 / (J1^2 (1 + floor(log2 J1)))``; where that is 0 for all, to the prior alone.
+The probability of a learner is proportional to ``pi_J max(w, 0)`` with the prior pi_J proportional to
+``1 / (J1^2 (1 + floor(log2 J1)))``. If this is 0 for all learners, it is proportional to the prior.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from ocelad.pairs import EventsName
 
 
 class Cbce:
-    """CBCE's weighing, for ``Ocelad`` over any learners.
+    """CBCE's weighting, for ``Ocelad`` over any learners.
 
     Parameters
     ----------
     largest_loss : float
-        Losses are clipped to [0, largest_loss] and divided by it, because the method needs them in [0, 1].
+        Losses are clipped to [0, largest_loss] and divided by it, because the method requires losses in [0, 1].
 
     Examples
     --------
@@ -49,10 +49,10 @@ class Cbce:
 
     Notes
     -----
-    The loss of the ensemble is the mean of the learners' losses (or that of the drawn one). A convex loss of their
-    average is at most that, so that the bound holds; but a learner that has just been started from the average looks a
-    little better than the ensemble where the learners disagree. A g of at most 1e-12 is taken as 0: learners that have
-    just been started hold the same, and a stake on rounding would be all the stake there is.
+    The loss of the ensemble is the weighted mean of the learners' losses (or the loss of the drawn learner). A convex
+    loss of the averaged play is at most this mean, so the bound holds. But a learner that has just started from the
+    averaged play seems slightly better than the ensemble if the learners disagree. A g of at most 1e-12 counts as 0:
+    learners that have just started are equal, and the only stakes would be bets on rounding.
     """
 
     def __init__(self, largest_loss: float = 1.0) -> None:
@@ -69,11 +69,11 @@ class Cbce:
         return {"name": "cbce", "largest_loss": self._largest}
 
     def begin(self, scale: Scale, t: int) -> Sequence[float]:
-        """Nothing gained, a wealth of 1, the prior of an interval that begins with round t, and no stake."""
+        """Return no gain, a wealth of 1, the prior of an interval that starts at round t, and no stake."""
         return 0.0, 1.0, 0.0, cbce_prior(t), 0.0
 
     def learn(self, records: Floats, info: RoundInfo, rates: Floats) -> Floats:
-        """Every bettor is paid ``g w``."""
+        """Return the records after every bettor is paid ``g w``."""
         after, losses, n = records.copy(), info.losses.copy(), len(info.losses)
         clip_losses(losses, self._largest, n)
         mean = ensemble_value(self.weights(records), losses, n, NONE_DRAWN if info.drawn is None else info.drawn)
@@ -81,7 +81,7 @@ class Cbce:
         return after
 
     def weights(self, records: Floats) -> Floats:
-        """``pi_J max(w, 0)``, or the prior where that is 0 for all."""
+        """Return ``pi_J max(w, 0)``, or the prior if that is 0 for all learners."""
         weights = np.empty(records.shape[1])
         cbce_weights(records, weights, len(weights))
         return weights
@@ -99,19 +99,19 @@ def cbce(
     events: EventsName = "pairs",
     **learners: Any,
 ) -> Ocelad[Any, Metric]:
-    """CBCE over COMID metric learners, each of which takes over what the ensemble has come to.
+    """Create CBCE over COMID metric learners, which start from the play of the ensemble at the start of each interval.
 
     Parameters
     ----------
     n_features : int
     loss, step_size, shortest_interval, n_scales, events
-        As in ``track_metric``: the step size of an interval is ``step_size / sqrt(length)``.
+        See ``track_metric``; the step size of an interval is ``step_size / sqrt(length)``.
     seed : int or None
-        None: the learners are averaged. A number: one is drawn, by random numbers of which this is the seed.
+        None: average the learners. An integer: draw one learner per round, with this seed.
     largest_loss : float
-        See ``Cbce``; the default and that of the step size did best on the drifting clusters.
+        See ``Cbce``. The defaults of this and of the step size were the best on the drifting clusters.
     **learners
-        More of ``track_metric``: ``shrinkage``, ``initial_scale``, ``max_norm``, ``engine`` and so on.
+        Further settings of ``track_metric``, such as ``shrinkage``, ``initial_scale``, ``max_norm`` or ``engine``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""COMID as it is used without an ensemble: with a step size that follows a schedule, or told when the world changed.
+"""Variants of COMID without an ensemble: with a step size schedule, and with resets at known changes.
 
 Greenewald, Kelley and Hero, "Dynamic metric learning from pairwise comparisons", equation (4) and section VI; the
 nonadaptive learners there are those of Kunapuli and Shavlik, "Mirror descent for metric learning", 2012.
@@ -22,7 +22,7 @@ from ocelad.learners.comid import Comid, DivergenceName, LossName, RegularizerNa
 from ocelad.metric import Metric
 from ocelad.pairs import Event, EventsName, Pair, Relative, as_dense, as_event, as_relative
 
-#: A step size: one for all rounds, one for each, or a function of the round t = 1, 2, 3, ...
+#: A step size: a constant, one per round, or a function of the round t = 1, 2, 3, ...
 Rate: TypeAlias = float | Sequence[float] | Callable[[int], float]
 
 SeenEvent = TypeVar("SeenEvent")
@@ -32,10 +32,10 @@ Play = TypeVar("Play")
 
 
 @dataclass(frozen=True)
-class inverse_root:  # noqa: N801  it is used as the function t -> eta that it makes
-    """The step size ``eta0 / sqrt(1 + (t - 1) / after)`` of round t; ``eta0 / sqrt(t)``, unless told otherwise.
+class inverse_root:  # noqa: N801  an instance is used as a function
+    """The step size ``eta0 / sqrt(1 + (t - 1) / after)`` of round t; by default ``eta0 / sqrt(t)``.
 
-    That is what static worlds ask for. The larger ``after`` is, the longer steps stay as large as the first.
+    This schedule suits static streams. The larger ``after``, the longer the step size stays near ``eta0``.
 
     >>> rate = inverse_root(0.5)
     >>> rate(1), rate(4)
@@ -59,16 +59,16 @@ class inverse_root:  # noqa: N801  it is used as the function t -> eta that it m
 
 
 class ScheduledComid:
-    """``Comid`` with the step size ``eta_t`` in its round t = 1, 2, 3, ...
+    """``Comid`` with the step size ``eta_t`` in round t = 1, 2, 3, ...
 
     Parameters
     ----------
     start : Metric
-        Where it starts.
+        The initial metric.
     rate : float, sequence of floats, or callable t -> float
-        eta_t; above 0. A sequence that has come to its end stays at its last number.
+        eta_t; above 0. After the end of a sequence, its last value applies.
     loss, divergence, regularizer, shrinkage, max_norm, l1_tolerance
-        As of ``Comid``.
+        See ``Comid``.
 
     Examples
     --------
@@ -107,19 +107,19 @@ class ScheduledComid:
 
     @property
     def step_size(self) -> float:
-        """eta of the next round."""
+        """The step size of the next round."""
         return self._eta()
 
     def play(self) -> Metric:
-        """The metric it holds."""
+        """Return the current metric."""
         return self._comid.play()
 
     def loss(self, event: Event | Pair | Relative) -> float:
-        """``l(m)``."""
+        """Return ``l(m)``."""
         return self._comid.loss(self._check_event(event))
 
     def update(self, event: Event | Pair | Relative) -> None:
-        """One step of equation (4), with this round's step size."""
+        """Take one step of equation (4) with the step size of this round."""
         comid = self._comid.with_start(self._comid.play(), self._eta())
         comid.update(self._check_event(event))
         self._comid = comid
@@ -147,18 +147,20 @@ def scheduled_comid(
     events: EventsName = "pairs",
     **learner: Any,
 ) -> Ocelad[Any, Metric]:
-    """One COMID metric learner with the step size ``eta_t`` in round t: ``ScheduledComid``, computed by any engine.
+    """Create one COMID metric learner with the step size ``eta_t`` in round t: ``ScheduledComid`` with any engine.
 
-    It is an ensemble of one, so that ``replay``, ``state`` and ``restore`` are those of ``Ocelad``.
+    It is an ensemble of one learner, with the ``replay``, ``state`` and ``restore`` of ``Ocelad``.
 
     Parameters
     ----------
     n_features : int
     rate : float, sequence of floats, or callable t -> float
-        As of ``ScheduledComid``; a function of the round and nothing else.
+        See ``ScheduledComid``; a callable must depend on the round only.
     loss : {"hinge", "squared_hinge", "logistic"}
+    events : {"pairs", "relatives"}
+        See ``track_metric``.
     **learner
-        More of ``track_metric``: ``shrinkage``, ``initial_scale``, ``max_norm``, ``engine``, ``max_rank`` and so on.
+        Further settings of ``track_metric``, such as ``shrinkage``, ``initial_scale``, ``max_norm`` or ``engine``.
 
     Examples
     --------
@@ -174,7 +176,7 @@ def scheduled_comid(
     check_number(step_schedule(1), "the rate of round 1", above=0)
     rice = Rice(step_size=1.0, loss=loss, **learner)
     bank, settings = build_bank(n_features, rice, schedule, step_schedule=step_schedule, events=events)
-    # What is kept of it is known again by how the rate reads: of a function, its name and its place in memory.
+    # restore() compares this entry; for a function it holds the name and the address.
     return Ocelad(bank, schedule=schedule, settings={**settings, "rate": repr(step_schedule)})
 
 
@@ -206,8 +208,8 @@ def _as_function(rate: Any) -> Callable[[int], float]:
     return _Constant(check_number(rate, "rate", above=0))
 
 
-class Forgetful(Protocol[ContraEvent, CoPlay]):
-    """What can be made afresh: a ``Learner``, or what lets out its loss."""
+class Resettable(Protocol[ContraEvent, CoPlay]):
+    """What can be reset: a ``Learner``; its ``loss`` is optional."""
 
     def play(self) -> CoPlay: ...
 
@@ -215,50 +217,51 @@ class Forgetful(Protocol[ContraEvent, CoPlay]):
 
 
 class ResettingLearner(Generic[SeenEvent, Play]):
-    """The oracle: a learner that is made afresh whenever it is told that the world has changed (section VI-B).
+    """The oracle: a learner that is reset at each change of the environment (section VI-B).
 
-    Nobody knows that in earnest. It says how well a learner would do that forgets at the right moments.
+    The changes are not known in practice. The oracle shows how well a learner would do that forgets at the right
+    moments.
 
     Parameters
     ----------
-    make : callable () -> Learner
-        Makes the learner, now and after every change.
+    create : callable () -> Learner
+        Creates the learner, at the start and after every change.
 
     Examples
     --------
     >>> import numpy as np
     >>> oracle = ResettingLearner(lambda: Comid(Metric(np.eye(2)), step_size=0.1))
     >>> oracle.update(Event(u=np.array([1.0, 0.0]), y=1.0))
-    >>> oracle.changed()
+    >>> oracle.reset()
     >>> oracle.play().matrix
     array([[1., 0.],
            [0., 1.]])
     """
 
-    def __init__(self, make: Callable[[], Forgetful[SeenEvent, Play]]) -> None:
-        if not callable(make):
-            raise TypeError(f"make must be a function that makes a learner; it is a {type(make).__name__}")
-        self._make = make
-        self._learner = make()
+    def __init__(self, create: Callable[[], Resettable[SeenEvent, Play]]) -> None:
+        if not callable(create):
+            raise TypeError(f"create must be a function that returns a learner; got {type(create).__name__}")
+        self._create = create
+        self._learner = create()
 
-    def changed(self) -> None:
-        """Forget everything: what was learned is of another world."""
-        self._learner = self._make()
+    def reset(self) -> None:
+        """Replace the learner by a new one, because the environment has changed."""
+        self._learner = self._create()
 
     def play(self) -> Play:
-        """What the learner plays."""
+        """Return the play of the learner."""
         return self._learner.play()
 
     def loss(self, event: SeenEvent) -> float:
-        """What the learner loses."""
+        """Return the loss of the learner."""
         learner: Any = self._learner
         return float(learner.loss(event))
 
     def update(self, event: SeenEvent) -> None:
-        """Let the learner learn."""
+        """Update the learner."""
         self._learner.update(event)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ResettingLearner[SeenEvent, Play]:
-        oracle = copy(self)  # the factory stays the same one
+        oracle = copy(self)  # shares the factory
         oracle._learner = deepcopy(self._learner, memo)
         return oracle

@@ -1,8 +1,8 @@
 """Hedge over a grid of step sizes (Freund and Schapire, JCSS 1997: exponential weights).
 
-Learners that differ in nothing but their step sizes run from the first round to the last, and the weight of each is
+Learners that differ only in their step sizes run from the first to the last round. The weight of learner i is
 
-    w_i = prior_i exp(-rate * (what it has lost so far)).
+    w_i = prior_i exp(-rate * (its total loss so far)).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ocelad.metric import Metric
 from ocelad.pairs import EventsName
 
 # The rows of the records.
-LOST, PRIOR = 0, 1
-MOST_LOST = 1e300
+REGRET, PRIOR = 0, 1
+MAX_REGRET = 1e300
 STEP_SIZES = tuple(1e-4 * 2.0**k for k in range(8))
 
 
@@ -35,7 +35,7 @@ class Hedge:
     Parameters
     ----------
     rate : float
-        How much a loss of 1 counts; above 0.
+        The learning rate, which multiplies losses; above 0.
 
     Examples
     --------
@@ -58,24 +58,24 @@ class Hedge:
         return {"name": self.name, "rate": self._rate}
 
     def prior(self, scale: Scale) -> float:
-        """The same for all."""
+        """Return the prior weight, the same for all learners."""
         return 1.0
 
     def begin(self, scale: Scale, t: int) -> Sequence[float]:
-        """Nothing lost."""
+        """Return a record without regret."""
         return 0.0, self.prior(scale)
 
     def learn(self, records: Floats, info: RoundInfo, rates: Floats) -> Floats:
-        """What each has lost more than the best: only differences matter, and they do not overflow."""
+        """Return the records with the regret of each learner to the best; only differences matter."""
         after = records.copy()
         with np.errstate(over="ignore"):
-            lost = after[LOST] + (info.losses - info.losses.min())
-        after[LOST] = np.minimum(lost - lost.min(), MOST_LOST)
+            regret = after[REGRET] + (info.losses - info.losses.min())
+        after[REGRET] = np.minimum(regret - regret.min(), MAX_REGRET)
         return after
 
     def weights(self, records: Floats) -> Floats:
-        """``prior exp(-rate lost)``; the best one has lost nothing, so that not all can vanish."""
-        weights: Floats = records[PRIOR] * np.exp(-self._rate * records[LOST])
+        """Return ``prior exp(-rate regret)``; the best learner has no regret, so not all weights vanish."""
+        weights: Floats = records[PRIOR] * np.exp(-self._rate * records[REGRET])
         return weights
 
 
@@ -87,7 +87,7 @@ def hedge(
     loss: LossName = "hinge",
     **learners: Any,
 ) -> Ocelad[Any, Metric]:
-    """Hedge over COMID metric learners with these step sizes.
+    """Create Hedge over COMID metric learners with these step sizes.
 
     Parameters
     ----------
@@ -95,10 +95,10 @@ def hedge(
     step_sizes : sequence of float
         One per learner.
     rate : float
-        See ``Hedge``; the default did best on the drifting clusters.
+        See ``Hedge``. The default was the best on the drifting clusters.
     loss : {"hinge", "squared_hinge", "logistic"}
     **learners
-        More of ``track_metric``: ``shrinkage``, ``initial_scale``, ``max_norm``, ``engine`` and so on.
+        Further settings of ``track_metric``, such as ``shrinkage``, ``initial_scale``, ``max_norm`` or ``engine``.
 
     Examples
     --------
@@ -106,16 +106,16 @@ def hedge(
     >>> tracker = hedge(n_features=2, step_sizes=[0.01, 0.1], rate=1.0, engine="dense")
     >>> for _ in range(20):
     ...     _ = tracker.step(Pair([0.0, 2.0], [0.0, 0.0], similar=True))
-    >>> tracker.round_state.probabilities.round(2)  # the larger step has got there first
+    >>> tracker.round_state.probabilities.round(2)  # the learner with the larger step size has the lower loss
     array([0., 1.])
     """
-    return on_grid(n_features, FixedExperts(step_sizes, "step_sizes"), Hedge(rate), loss=loss, **learners)
+    return build_grid(n_features, FixedExperts(step_sizes, "step_sizes"), Hedge(rate), loss=loss, **learners)
 
 
-def on_grid(
+def build_grid(
     n_features: int, grid: FixedExperts, weighting: Hedge, *, events: EventsName = "pairs", **learners: Any
 ) -> Ocelad[Any, Metric]:
-    """An ensemble of COMID learners whose step sizes are the rates of a grid."""
+    """Return an ensemble of COMID learners whose step sizes are the rates of the grid."""
     rice = Rice(step_size=1.0, **learners)
     bank, settings = build_bank(n_features, rice, grid, starts="scratch", events=events)
     return Ocelad(bank, schedule=grid, weighting=weighting, settings=settings)

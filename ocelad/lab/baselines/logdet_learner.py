@@ -132,6 +132,6 @@ def _factor(start: Metric) -> Floats:
         return np.asarray(np.linalg.cholesky(start.matrix), dtype=np.float64)
     except np.linalg.LinAlgError:
         raise ValueError(
-            f"start has rank {start.rank} in {start.n_features} dimensions, where the LogDet divergence is infinite; "
-            "accepted: a positive definite matrix"
+            "start must be positive definite, because the LogDet divergence of a singular matrix is infinite; "
+            f"got a metric of rank {start.rank} in {start.n_features} dimensions"
         ) from None

@@ -53,7 +53,7 @@ class Pola(MetricLearner):
     def __init__(self, start: Metric, *, aggressiveness: float | None = None) -> None:
         super().__init__(start)
         if start.threshold < 1.0:
-            raise ValueError(f"the threshold of start must be 1 or more (b >= 1); got {start.threshold:g}")
+            raise ValueError(f"the threshold of start must be at least 1 (b >= 1); got {start.threshold:g}")
         bound = None if aggressiveness is None else check_number(aggressiveness, "aggressiveness", above=0)
         self._aggressiveness = np.inf if bound is None else bound
 

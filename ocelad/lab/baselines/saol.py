@@ -1,10 +1,10 @@
 """SAOL, strongly adaptive online learning (Daniely, Gonen and Shalev-Shwartz, ICML 2015, Algorithm 1).
 
-One learner per dyadic interval, each begun from scratch. One learner is drawn with probability ``w_I / sum w``, and
+One learner per dyadic interval, each started from scratch. One learner is drawn with probability ``w_I / sum w``, and
 
-    w_I <- w_I (1 + eta_I r_I),   r_I = (loss of what was played) - (loss of the learner of I),
+    w_I <- w_I (1 + eta_I r_I),   r_I = (loss of the ensemble) - (loss of the learner of I),
 
-with ``eta_I = min(1/2, 1/sqrt|I|)``, which is the weight that an interval begins with, too. Losses are in [0, 1].
+with ``eta_I = min(1/2, 1/sqrt|I|)``, which is also the initial weight of an interval. Losses are in [0, 1].
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from ocelad.pairs import EventsName
 
 
 class Saol:
-    """SAOL's weighing, for ``Ocelad`` over any learners.
+    """SAOL's weighting, for ``Ocelad`` over any learners.
 
     Parameters
     ----------
     largest_loss : float
-        Losses are clipped to [0, largest_loss] and divided by it, because the method needs them in [0, 1].
+        Losses are clipped to [0, largest_loss] and divided by it, because the method requires losses in [0, 1].
 
     Examples
     --------
@@ -50,13 +50,13 @@ class Saol:
     >>> saol = Ocelad(bank, weighting=Saol(), seed=0)
     >>> for _ in range(100):
     ...     last = saol.step(0.5)
-    >>> saol.play() in [learner.value for learner in saol.bank.learners]  # one of them, and no average
+    >>> saol.play() in [learner.value for learner in saol.bank.learners]  # the play of one learner, not an average
     True
 
     Notes
     -----
-    With ``seed=None``, where the learners are averaged, what was played has lost the mean of the learners' losses,
-    which is also what the drawn one loses on average. A weight stays above zero in the longest intervals too.
+    With ``seed=None`` the learners are averaged, and the loss of the ensemble is the weighted mean of their losses,
+    which is also the expected loss of a drawn learner. Weights stay positive in the longest intervals too.
     """
 
     def __init__(self, largest_loss: float = 1.0) -> None:
@@ -73,11 +73,11 @@ class Saol:
         return {"name": "saol", "largest_loss": self._largest}
 
     def begin(self, scale: Scale, t: int) -> Sequence[float]:
-        """``eta_I``."""
+        """Return the initial weight ``eta_I``."""
         return (scale.weight_rate,)
 
     def learn(self, records: Floats, info: RoundInfo, rates: Floats) -> Floats:
-        """``w <- w (1 + eta_I r)``."""
+        """Return the weights after ``w <- w (1 + eta_I r)``."""
         after, losses, n = records.copy(), info.losses.copy(), len(info.losses)
         clip_losses(losses, self._largest, n)
         mean = ensemble_value(records[0], losses, n, NONE_DRAWN if info.drawn is None else info.drawn)
@@ -85,7 +85,7 @@ class Saol:
         return after
 
     def weights(self, records: Floats) -> Floats:
-        """The records are the weights."""
+        """Return the weights, which are the records."""
         weights: Floats = records[0]
         return weights
 
@@ -102,19 +102,19 @@ def saol(
     events: EventsName = "pairs",
     **learners: Any,
 ) -> Ocelad[Any, Metric]:
-    """SAOL over COMID metric learners, each begun from the first metric when its interval begins.
+    """Create SAOL over COMID metric learners, which start from the initial metric at the start of each interval.
 
     Parameters
     ----------
     n_features : int
     loss, step_size, shortest_interval, n_scales, events
-        As in ``track_metric``: the step size of an interval is ``step_size / sqrt(length)``.
+        See ``track_metric``; the step size of an interval is ``step_size / sqrt(length)``.
     seed : int or None
-        Of the draws. None: the learners are averaged instead, which a convex loss allows.
+        The seed of the draws. None: average the learners instead, which is sound for a convex loss.
     largest_loss : float
         See ``Saol``.
     **learners
-        More of ``track_metric``: ``shrinkage``, ``initial_scale``, ``max_norm``, ``engine`` and so on.
+        Further settings of ``track_metric``, such as ``shrinkage``, ``initial_scale``, ``max_norm`` or ``engine``.
 
     Examples
     --------

@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ocelad.evaluation.streams.reviews import PAPER_N_WORDS, SwitchingReviews, find_review_folder, load_reviews, load_verified_reviews
+from ocelad.evaluation.streams.reviews import (
+    PAPER_N_WORDS,
+    SwitchingReviews,
+    find_review_folder,
+    load_reviews,
+    load_verified_reviews,
+)
 from ocelad.lab.compare.block_streams import WordStream
 from ocelad.lab.compare.dataset_stream import DatasetStream
 

@@ -7,13 +7,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad.evaluation.prequential import (
-    clustering_nmi,
-    embed_points,
-    knn_error_and_nmi,
-    knn_error_from_similarity,
-    pair_auc,
-)
+from ocelad.evaluation.prequential import embed_points
+from ocelad.evaluation.scores import clustering_nmi, knn_error_and_nmi, knn_error_from_similarity, pair_auc
 from ocelad.lab.baselines.oasis import Similarity
 from ocelad.lab.compare.block_streams import Block
 from ocelad.metric import Metric

@@ -76,12 +76,12 @@ def _synthetic(
 
 
 _BENCHMARKS = (
-    _synthetic("S1", "turned", 1.10, 96.5, switches=(1000, 4000)),
+    _synthetic("S1", "rotated", 1.10, 96.5, switches=(1000, 4000)),
     _synthetic("S2", "static", 0.62, 98.2),
     _synthetic("S3", "slow", 0.66, 98.0),
     _synthetic("S4", "fast", 3.10, 43.0),
     _synthetic("S5", "switching", 2.00, 82.0),
-    _synthetic("S6", "turned-noisy", 2.45, 82.0),
+    _synthetic("S6", "rotated-noisy", 2.45, 82.0),
     _synthetic("S7", "heavy-tailed", 1.40),
     _synthetic("S8", "units", 4.0),
     Benchmark("wine", datasets.wine, is_real=True),
