@@ -140,7 +140,7 @@ def test_resume_restart_and_neither(folder, tmp_path):
     other = run("track", source, "--resume", "--method", "rice", "--step-size", "0.5", cwd=tmp_path, code=2)
     assert "was started with step_size 0.01, not 0.5" in other.stderr
     run("track", source, "--restart", "--method", "rice", "--step-size", "0.5", "--quiet", cwd=tmp_path)
-    assert MetricTracker.load(tmp_path / "pairs.tracker").step_size == 0.5
+    assert MetricTracker.load(tmp_path / "pairs.tracker").method.step_size == 0.5
 
 
 BAD_TRACKS = [

@@ -8,6 +8,7 @@ import numpy as np
 
 from ocelad.adaptive.adaptive_bank import AdaptiveBank
 from ocelad.adaptive.track import track_adaptive
+from ocelad.engines.diagonal_bank import DiagonalBank
 from ocelad.engines.rice import track_metric
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.metric import Metric
@@ -33,3 +34,8 @@ def precompile_engines() -> None:
         tracker.replay(events)
         for event in events:
             tracker.step(event)
+    # The diagonal bank applies its deferred shrinkage every repair_interval rounds.
+    shrinking = track_metric(3, diagonal=True, shrinkage=1e-3)
+    assert isinstance(shrinking.bank, DiagonalBank)
+    n = shrinking.bank.repair_interval
+    shrinking.replay(Events(np.ones((n, 3)), np.ones(n)))
