@@ -34,7 +34,7 @@ class BlockedBank(LowRankBank):
     directions is too small to be computed from inner products, it is computed from the vectors and becomes an anchor.
     """
 
-    engine: ClassVar[str] = "blocked"
+    engine = "blocked"
     supported_events: ClassVar[tuple[EventsName, ...]] = ("pairs",)
     #: The number of pairs in a block.
     block: ClassVar[int] = 32
@@ -189,7 +189,7 @@ class BlockedBank(LowRankBank):
             at += len(anchors)
         self._vectors.renew(parts, used)
         basis.orthogonality_loss[:] += ROUNDING_LOSS
-        for slot in np.flatnonzero(basis.orthogonality_loss > MAX_ORTHOGONALITY_LOSS):
+        for slot in np.flatnonzero(basis.orthogonality_loss > MAX_ORTHOGONALITY_LOSS).tolist():
             self._vectors.orthonormalize(int(basis.offset[slot]), int(state.rank[slot]))
             basis.orthogonality_loss[slot] = ROUNDING_LOSS
         state.V[:] = 0.0
@@ -241,11 +241,8 @@ class BlockedBank(LowRankBank):
         new = self._basis = self._basis._replace(products=old.products, gram=old.gram)
         n_old = len(old.offset)
         new.offset[:n_old], new.n_anchors[:n_old] = old.offset, old.n_anchors
-        new.anchor[:n_old], new.length[:n_old], new.orthogonality_loss[:n_old] = (
-            old.anchor,
-            old.length,
-            old.orthogonality_loss,
-        )
+        new.anchor[:n_old], new.length[:n_old] = old.anchor, old.length
+        new.orthogonality_loss[:n_old] = old.orthogonality_loss
 
 
 class SparseBank(BlockedBank):
@@ -255,7 +252,7 @@ class SparseBank(BlockedBank):
     n_features is ever allocated.
     """
 
-    engine: ClassVar[str] = "sparse"
+    engine = "sparse"
     block: ClassVar[int] = 256
 
     def _new_vectors(self, n_features: int) -> BasisVectors:

@@ -46,7 +46,7 @@ class DiagonalBank(CompiledBank):
         As in ``track_metric``.
     """
 
-    engine: ClassVar[str] = "diagonal"
+    engine = "diagonal"
     _state: State
     _saved_arrays: ClassVar[dict[str, tuple[float, float]]] = {
         "w": (0.0, inf),

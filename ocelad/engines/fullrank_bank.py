@@ -47,7 +47,7 @@ class FullRankBank(CompiledBank):
         As in ``track_metric``.
     """
 
-    engine: ClassVar[str] = "fullrank"
+    engine = "fullrank"
     replayable_starts: ClassVar[tuple[Starts, ...]] = get_args(Starts)
 
     _state: State

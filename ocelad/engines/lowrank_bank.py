@@ -48,7 +48,7 @@ class LowRankBank(CompiledBank):
         None: no limit.
     """
 
-    engine: ClassVar[str] = "lowrank"
+    engine = "lowrank"
     repair_interval = 4096
 
     _state: State
