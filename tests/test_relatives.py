@@ -1,6 +1,6 @@
-"""Relative comparisons: the definition minimises what it says, every engine agrees with it, and refusals are sentences.
+"""Relative comparisons: a step of the definition is a minimum, and every engine agrees with the definition.
 
-Runs with NUMBA_DISABLE_JIT=1 too, as plain Python, on fewer rounds.
+Also runs with NUMBA_DISABLE_JIT=1, as plain Python with fewer rounds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ocelad.pairs import Event, Relative, Relatives, as_relative, as_sparse
 from ocelad.testing import check_bank, check_learner
 
 ENGINES = ["fullrank", "lowrank"]
-EVERY = ["dense", "auto", *ENGINES, "diagonal", "diagonal, dense"]
+ALL_ENGINES = ["dense", "auto", *ENGINES, "diagonal", "diagonal, dense"]
 
 
 def track(engine, n=3, **settings):
@@ -60,7 +60,7 @@ def positive_definite(n, seed):
 @pytest.mark.parametrize("divergence", ["frobenius", "von_neumann", "burg"])
 @pytest.mark.parametrize(("regularizer", "shrinkage"), [(None, 0.0), ("nuclear", 0.3), ("l1", 0.3)])
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
-def test_no_perturbation_of_a_step_does_better(divergence, regularizer, shrinkage, loss):
+def test_no_perturbation_improves_a_step(divergence, regularizer, shrinkage, loss):
     n, eta = 4, 0.2
     rng = np.random.default_rng(0)
     for seed in range(4):
@@ -82,16 +82,16 @@ def test_no_perturbation_of_a_step_does_better(divergence, regularizer, shrinkag
         learner.update(event)
         M = learner.play().matrix
         assert learner.play().threshold == 1.5
-        least = objective(M + 1e-12 * np.eye(n))
+        minimum = objective(M + 1e-12 * np.eye(n))
         for size in (1e-1, 1e-2, 1e-3):
             for _ in range(20):
                 step = rng.normal(size=(n, n))
                 values, vectors = np.linalg.eigh(M + size * (step + step.T))
                 other = (vectors * np.maximum(values, 1e-12)) @ vectors.T
-                assert objective(other) >= least - 1e-9
+                assert objective(other) >= minimum - 1e-9
 
 
-def test_a_margin_and_what_it_changes_with():
+def test_the_margin_and_its_gradient():
     rng = np.random.default_rng(1)
     near, far = rng.normal(size=(2, 3))
     M, D = positive_definite(3, 0), positive_definite(3, 1)
@@ -104,17 +104,17 @@ def test_a_margin_and_what_it_changes_with():
     assert event.pull == 0.0
 
 
-def test_a_learner_comes_to_tell_what_is_nearer():
+def test_a_tracker_learns_which_point_is_nearer():
     rng = np.random.default_rng(2)
     near, far = rng.normal(size=(2, 400, 3))
     wrong = np.abs(near[:, 0]) > np.abs(far[:, 0])
     near[wrong], far[wrong] = far[wrong], near[wrong].copy()
-    for engine in EVERY if COMPILED else ["dense"]:
+    for engine in ALL_ENGINES if COMPILED else ["dense"]:
         margins = track(engine, step_size=0.1).replay(Relatives(near, far))
         assert (margins[-100:] > 0).mean() > 0.9 > (margins[:30] > 0).mean()
 
 
-def test_the_definition_keeps_the_contracts():
+def test_the_definition_satisfies_the_protocols():
     events = difficult_relatives(0, 3, 12)
     check_learner(lambda: Comid(Metric(np.eye(3)), step_size=0.1), events)
     check_bank(
@@ -158,7 +158,7 @@ def assert_agree(definition, engines, events, n, shared):
 @pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
 @pytest.mark.parametrize("shortest_interval", [1, 3])
 @pytest.mark.parametrize("engine", ["auto", *ENGINES, "diagonal"])
-def test_a_stream_at_once_gives_the_same_bits_as_one_by_one(engine, finest, shortest_interval):
+def test_replay_gives_the_same_bits_as_steps(engine, finest, shortest_interval):
     for shrinkage in (0.0, 0.01):
         if not supports(engine, shrinkage):
             continue
@@ -174,8 +174,8 @@ def test_a_stream_at_once_gives_the_same_bits_as_one_by_one(engine, finest, shor
         assert (np.concatenate(in_parts) == margins).all()
 
 
-@pytest.mark.parametrize("engine", EVERY)
-def test_margins_are_those_of_what_was_played_before(engine):
+@pytest.mark.parametrize("engine", ALL_ENGINES)
+def test_margins_precede_learning(engine):
     events = difficult_relatives(3, 4, ROUNDS // 3)
     tracker, expected, sizes = track(engine, 4), [], []
     for event in events:
@@ -192,7 +192,7 @@ def test_margins_are_those_of_what_was_played_before(engine):
 @pytest.mark.parametrize("shrinkage", [0.0, 0.02])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_many_directions(engine, shrinkage):
-    # There is room for 8 directions at first, then for 16, 32, 64; a comparison may need room for two more.
+    # The capacity is 8 directions at first, then 16, 32, 64; a comparison can add two directions.
     if not supports(engine, shrinkage):
         pytest.skip("needs shrinkage 0")
     n, rounds = (40, 120) if COMPILED else (18, 20)
@@ -234,7 +234,7 @@ def test_extreme_scales(engine, size):
 @pytest.mark.parametrize("which", ["near", "far", "both"])
 @pytest.mark.parametrize("size", [1e-140, 1e-155, 1e-170, 0.0])
 @pytest.mark.parametrize("engine", [*ENGINES, "diagonal"])
-def test_tiny_differences_do_not_spoil_those_that_follow(engine, size, which):
+def test_tiny_differences_do_not_affect_later_ones(engine, size, which):
     reference = "diagonal, dense" if engine == "diagonal" else "dense"
     for shrinkage in (0.0, 0.02):
         if not supports(engine, shrinkage):
@@ -249,7 +249,7 @@ def test_tiny_differences_do_not_spoil_those_that_follow(engine, size, which):
         assert_same(fast, definition)
 
 
-@pytest.mark.parametrize("engine", EVERY)
+@pytest.mark.parametrize("engine", ALL_ENGINES)
 def test_equal_differences_change_nothing(engine):
     tracker = track(engine, loss="hinge")
     tracker.replay(as_batch(difficult_relatives(1, 3, 11)))
@@ -260,7 +260,7 @@ def test_equal_differences_change_nothing(engine):
         np.testing.assert_allclose(bank.mix(tracker.round_state).matrix, before, rtol=1e-12, atol=1e-15)
 
 
-def test_equal_differences_make_no_directions():
+def test_equal_differences_add_no_directions():
     tracker = track("lowrank", initial_scale=0.0)
     tracker.replay(as_batch(difficult_relatives(1, 3, 1)))
     ranks = tracker.bank.ranks
@@ -271,9 +271,9 @@ def test_equal_differences_make_no_directions():
 
 @pytest.mark.parametrize("max_norm", [None, 1.0])
 @pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
-def test_a_bounded_rank_is_cut_once_at_the_end(finest, max_norm):
-    # One step of one learner: the best metric of so many directions beside the base is the dense step's, cut. With 5 of
-    # 6 directions, adding far makes it all of them; the base is still what a direction that is cut goes back to.
+def test_a_bounded_rank_is_cut_once_per_step(finest, max_norm):
+    # The bounded step of one learner equals the dense step, cut to the r eigenvalues farthest from the base. With 5 of
+    # 6 directions, adding far reaches all 6; a direction that is cut still returns to the base.
     n = 6
     for seed, r in [(seed, r) for seed in range(5) for r in (3, 5)]:
         near, far = np.random.default_rng(seed).normal(size=(2, n)) * [[0.5], [1.5]]
@@ -289,8 +289,8 @@ def test_a_bounded_rank_is_cut_once_at_the_end(finest, max_norm):
         learner = Comid(held, step_size=eta, loss="logistic")
         learner.update(Relative(near, far))
         eigenvalues, vectors = np.linalg.eigh(learner.play().matrix)
-        kept = np.argsort(-np.abs(eigenvalues - base))[:r]
-        cut = base * np.eye(n) + (vectors[:, kept] * (eigenvalues[kept] - base)) @ vectors[:, kept].T
+        largest = np.argsort(-np.abs(eigenvalues - base))[:r]
+        cut = base * np.eye(n) + (vectors[:, largest] * (eigenvalues[largest] - base)) @ vectors[:, largest].T
         if max_norm is not None:
             cut *= max_norm / max(np.linalg.norm(cut), max_norm)
         bounded.bank.observe(Relative(near, far), bounded.round_state)
@@ -299,7 +299,7 @@ def test_a_bounded_rank_is_cut_once_at_the_end(finest, max_norm):
 
 @pytest.mark.parametrize("shrinkage", [0.0, 0.05])
 @pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
-def test_auto_begins_with_the_definition_and_hands_over(shrinkage, finest):
+def test_auto_starts_with_the_definition_and_switches_to_a_compiled_engine(shrinkage, finest):
     shared = {"shrinkage": shrinkage, "finest": finest, "loss": "hinge"}
     definition, auto = (track(engine, 4, **shared) for engine in ("dense", "auto"))
     engine = "lowrank" if shrinkage else "fullrank"
@@ -312,7 +312,7 @@ def test_auto_begins_with_the_definition_and_hands_over(shrinkage, finest):
 
 @pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
 @pytest.mark.parametrize("engine", [*ENGINES, "diagonal"])
-def test_keeps_the_bank_s_contract(engine, finest):
+def test_banks_satisfy_the_protocol(engine, finest):
     good = np.ones(3)
     for bad in (np.full(3, np.nan), np.full(3, 1e148)):
         for refused in (Relative(bad, good), Relative(good, bad)) if np.isnan(bad[0]) else (Relative(bad, good),):
@@ -328,7 +328,7 @@ def test_a_comparison_that_overflows_is_refused_and_nothing_has_changed(engine):
     tracker = track(engine, loss="squared_hinge")
     tracker.replay(as_batch(difficult_relatives(1, 3, 5)))
     before, good, far_off = tracker.play(), np.ones(3), np.full(3, 1e149)
-    with pytest.raises(LearnerError, match=r"in round 6 .*learn from the comparison .* a smaller step_size or data of"):
+    with pytest.raises(LearnerError, match=r"in round 6 .*learn from the comparison .* use a smaller step_size or"):
         tracker.step(Relative(far_off, good))
     with pytest.raises(LearnerError, match="in round 6"):
         tracker.replay(Relatives([far_off, good], [good, 2 * good]))
@@ -349,7 +349,7 @@ def test_a_step_that_overflows_is_refused(engine):
     assert tracker.play() == before
 
 
-def test_weights_that_come_to_overflow_are_refused():
+def test_weights_that_overflow_are_refused():
     tracker = track("diagonal", loss="hinge", initial_scale=0.0, step_size=1e308, n_scales=1)
     tracker.step(Relative([0.0, 0.0, 0.0], [1.0, 1.0, 0.0]))
     before = tracker.play()
@@ -360,7 +360,7 @@ def test_weights_that_come_to_overflow_are_refused():
 
 
 @pytest.mark.parametrize("engine", [*ENGINES, "diagonal"])
-def test_copies_and_pickles_go_on_alike(engine):
+def test_copies_and_pickles_continue_identically(engine):
     tracker, events = track(engine), difficult_relatives(2, 3, 60)
     for event in events[:20]:
         tracker.step(event)
@@ -402,10 +402,10 @@ def test_each_kernel_is_compiled_for_one_signature_only():
         assert len(kernel.signatures) == 1, kernel
 
 
-# What is accepted
+# Accepted input
 
 
-@pytest.mark.parametrize("engine", EVERY)
+@pytest.mark.parametrize("engine", ALL_ENGINES)
 def test_a_tracker_learns_from_one_kind_of_events(engine):
     of_relatives, of_pairs = track(engine), track(engine, events="pairs")
     relatives, pairs = difficult_relatives(1, 3, 12), difficult_events(1, 3, 12)
@@ -434,12 +434,12 @@ def test_a_tracker_learns_from_one_kind_of_events(engine):
         ({"events": "triplets"}, "events must be one of 'pairs', 'relatives'; got 'triplets'"),
     ],
 )
-def test_refuses(settings, sentence):
+def test_refuses_invalid_settings(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         track_metric(3, **{"events": "relatives", **settings})
 
 
-def test_a_blocked_bank_is_made_for_pairs():
+def test_a_blocked_bank_accepts_only_pairs():
     settings = {"initial_scale": 1.0, "initial_threshold": 1.0, "step_size": 0.1, "loss": "hinge", "max_norm": None}
     with pytest.raises(ValueError, match="events must be one of 'pairs'; got 'relatives'"):
         BlockedBank(3, Schedule(), shrinkage=0.0, finest="carry", events="relatives", **settings)
@@ -456,11 +456,11 @@ def test_a_blocked_bank_is_made_for_pairs():
         (3, {"divergence": "burg"}, "dense"),
     ],
 )
-def test_which_engine_is_chosen(n, changes, chosen):
+def test_the_chosen_engine(n, changes, chosen):
     settings = dict(changes)
-    sparse = settings.pop("sparse", False)
-    assert choose_engine(n, Rice(**settings), sparse=sparse, events="relatives") == chosen
-    assert track_metric(n, events="relatives", sparse=sparse, **settings).bank.engine == chosen
+    is_sparse = settings.pop("sparse", False)
+    assert choose_engine(n, Rice(**settings), sparse=is_sparse, events="relatives") == chosen
+    assert track_metric(n, events="relatives", sparse=is_sparse, **settings).bank.engine == chosen
 
 
 @pytest.mark.parametrize(
@@ -498,7 +498,7 @@ def test_one_comparison_is_checked():
         Comid(Metric(np.eye(3)), step_size=0.1).loss(Relative(np.ones(2), np.ones(2)))
 
 
-@pytest.mark.parametrize("engine", EVERY)
+@pytest.mark.parametrize("engine", ALL_ENGINES)
 def test_replayed_comparisons_have_as_many_features_as_the_tracker(engine):
     tracker = track(engine)
     with pytest.raises(ValueError, match="has 4 features; 3 are expected"):
@@ -506,7 +506,7 @@ def test_replayed_comparisons_have_as_many_features_as_the_tracker(engine):
     assert tracker.n_rounds == 0
 
 
-def test_comparisons_are_a_sequence_of_their_own():
+def test_comparisons_are_a_sequence():
     near, far = np.arange(12.0).reshape(2, 6, 1)
     events = Relatives(near, far)
     near[0] = 9.0

@@ -1,6 +1,6 @@
-"""Files, and trackers that go on from them to the same bits.
+"""State files, and trackers that continue from them to the same bits.
 
-Runs with NUMBA_DISABLE_JIT=1 too, as plain Python, on fewer rounds.
+Also runs with NUMBA_DISABLE_JIT=1, as plain Python with fewer rounds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
-from engine_cases import COMPILED, assert_same_bits, difficult_events, make, as_batch
+from engine_cases import COMPILED, as_batch, assert_same_bits, difficult_events, make
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
@@ -29,9 +29,9 @@ from ocelad.io import state_files
 from ocelad.pairs import Event, Events
 
 N = 4
-# Pairs that are told apart already: shrinkage is put off.
-PUT_OFF = {"loss": "hinge", "initial_scale": 1.0}
-# Of every engine, in every form that its state can take.
+# Pairs without loss: the engines postpone shrinkage.
+POSTPONED = {"loss": "hinge", "initial_scale": 1.0}
+# Every engine, with every form that its state can have.
 CASES = {
     "auto": {"engine": "auto"},
     "auto, shrinkage": {"engine": "auto", "shrinkage": 0.01},
@@ -40,40 +40,40 @@ CASES = {
     "dense, burg": {"engine": "dense", "divergence": "burg"},
     "dense, von Neumann": {"engine": "dense", "divergence": "von_neumann"},
     "dense, diagonal": {"engine": "dense", "diagonal": True, "shrinkage": 0.01},
-    "diagonal": {"diagonal": True, "shrinkage": 0.01, **PUT_OFF},
+    "diagonal": {"diagonal": True, "shrinkage": 0.01, **POSTPONED},
     "fullrank": {"engine": "fullrank", "max_norm": 0.9},
     "lowrank": {"engine": "lowrank", "shrinkage": 0.01},
-    "lowrank, hinge": {"engine": "lowrank", "shrinkage": 0.01, **PUT_OFF},
+    "lowrank, hinge": {"engine": "lowrank", "shrinkage": 0.01, **POSTPONED},
     "lowrank, max_rank": {"engine": "lowrank", "max_rank": 2},
     "blocked": {"engine": "blocked", "shrinkage": 0.01},
     "blocked, 4": {"engine": "blocked, 4", "shrinkage": 0.01},
     "sparse": {"engine": "sparse"},
-    "sparse, 4": {"engine": "sparse, 4", "shrinkage": 0.01, **PUT_OFF},
+    "sparse, 4": {"engine": "sparse, 4", "shrinkage": 0.01, **POSTPONED},
 }
-# What kernels read: where a wrong number could do harm.
+# The engines whose kernels read the state, where a wrong number could do harm.
 KERNELS = ["fullrank", "diagonal", "lowrank", "blocked, 4", "sparse, 4"]
 FINEST = ["carry", "ensemble", "reset"]
 EVENTS = as_batch(difficult_events(3, N, 300))
 
 
 def examples(count):
-    """So many, each in the same folder: every one writes its file anew."""
+    """Return settings for ``count`` examples, which all write to the same folder."""
     return settings(max_examples=count, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def tracker_of(case, n=N, **changes):
+def make_tracker(case, n=N, **changes):
     return make(**{"engine": "auto", "n": n, "step_size": 0.05, **CASES[case], **changes})
 
 
-def through_a_file(tracker, fresh, path):
+def save_and_load(tracker, fresh, path):
     state_files.write(path, state_files.TRACKER, *tracker.state())
     fresh.restore(*state_files.read(path, state_files.TRACKER))
     return fresh
 
 
 def assert_same_state(one, other):
-    (arrays, metadata), (others, about_other) = one.state(), other.state()
-    assert metadata == about_other
+    (arrays, metadata), (others, other_metadata) = one.state(), other.state()
+    assert metadata == other_metadata
     assert arrays.keys() == others.keys()
     for name, array in arrays.items():
         assert (array.dtype, array.shape) == (others[name].dtype, others[name].shape)
@@ -81,8 +81,8 @@ def assert_same_state(one, other):
     assert_same_bits(one, other)
 
 
-def learned(case, rounds=22, **changes):
-    tracker = tracker_of(case, **changes)
+def trained(case, rounds=22, **changes):
+    tracker = make_tracker(case, **changes)
     tracker.replay(EVENTS[:rounds])
     return tracker
 
@@ -90,18 +90,18 @@ def learned(case, rounds=22, **changes):
 @pytest.mark.parametrize("all_lengths", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("finest", FINEST)
 @pytest.mark.parametrize("case", CASES)
-def test_goes_on_to_the_same_bits(case, finest, all_lengths, tmp_path):
+def test_a_loaded_tracker_continues_to_the_same_bits(case, finest, all_lengths, tmp_path):
     lengths = [0, 1, 5, 8, 9, 22] if COMPILED else [0, 5, 9, 22]
     lengths += [100] if COMPILED and "l1" not in case else []
-    # Each case meets every length by default, too.
+    # By default each case runs with every length, spread over the values of finest.
     for rounds in lengths if all_lengths else lengths[FINEST.index(finest) :: len(FINEST)]:
-        unbroken = tracker_of(case, finest=finest)
+        unbroken = make_tracker(case, finest=finest)
         for first in range(0, rounds, 7):
             unbroken.replay(EVENTS[first : min(first + 7, rounds)])
-        resumed = through_a_file(unbroken, tracker_of(case, finest=finest), tmp_path / "file")
+        resumed = save_and_load(unbroken, make_tracker(case, finest=finest), tmp_path / "file")
         assert resumed.n_rounds == rounds
         assert_same_state(resumed, unbroken)
-        for first in range(rounds, rounds + 30, 3):  # over the end of the prelude and of blocks
+        for first in range(rounds, rounds + 30, 3):  # past the end of the warm-up and of blocks
             for each in (unbroken, resumed):
                 each.step(EVENTS[first])
                 each.replay(EVENTS[first + 1 : first + 3])
@@ -110,56 +110,56 @@ def test_goes_on_to_the_same_bits(case, finest, all_lengths, tmp_path):
 
 @examples(60 if COMPILED else 15)
 @given(st.data())
-def test_wherever_it_is_cut_and_however_often(tmp_path, data):
+def test_any_number_of_interruptions_at_any_rounds(tmp_path, data):
     case = data.draw(st.sampled_from([case for case in CASES if "l1" not in case]))
     changes = {"finest": data.draw(st.sampled_from(FINEST)), "shortest_interval": data.draw(st.sampled_from([1, 3]))}
-    unbroken, resumed = tracker_of(case, **changes), tracker_of(case, **changes)
+    unbroken, resumed = make_tracker(case, **changes), make_tracker(case, **changes)
     for length in data.draw(st.lists(st.integers(1, 40), max_size=6 if COMPILED else 3)):
         now = unbroken.n_rounds
         for each in (unbroken, resumed):
             each.replay(EVENTS[now : now + length])
-        resumed = through_a_file(resumed, tracker_of(case, **changes), tmp_path / "file")
+        resumed = save_and_load(resumed, make_tracker(case, **changes), tmp_path / "file")
         assert_same_state(resumed, unbroken)
 
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
 @pytest.mark.parametrize("case", ["auto", "fullrank", "lowrank", "lowrank, max_rank", "blocked, 4", "diagonal"])
-def test_over_the_rounds_at_which_rounding_is_looked_after(case, tmp_path):
+def test_across_the_rounds_that_correct_rounding_errors(case, tmp_path):
     rng = np.random.default_rng(0)
     events = Events(rng.normal(size=(4200, N)), rng.choice([-1.0, 1.0], size=4200))
     cuts = [1020, 1030, 4090, 4097, 4200]
-    unbroken, resumed, now = tracker_of(case), tracker_of(case), 0
+    unbroken, resumed, now = make_tracker(case), make_tracker(case), 0
     for cut in cuts:
         for each in (unbroken, resumed):
             each.replay(events[now:cut])
-        resumed, now = through_a_file(resumed, tracker_of(case), tmp_path / "file"), cut
+        resumed, now = save_and_load(resumed, make_tracker(case), tmp_path / "file"), cut
         assert_same_state(resumed, unbroken)
 
 
 @pytest.mark.parametrize("finest", FINEST)
 @pytest.mark.parametrize("case", ["lowrank", "blocked", "blocked, 4", "sparse", "sparse, 4", "diagonal"])
-def test_of_many_features_and_directions(case, finest, tmp_path):
+def test_many_features_and_directions(case, finest, tmp_path):
     n, rounds = (80, 100) if COMPILED else (40, 30)
     events = sparse_events(0, n, rounds)
     changes = {"n": n, "finest": finest, "shrinkage": 1e-4, "initial_scale": 0.0 if case != "lowrank" else 0.01}
-    unbroken, resumed = tracker_of(case, **changes), tracker_of(case, **changes)
+    unbroken, resumed = make_tracker(case, **changes), make_tracker(case, **changes)
     for first in range(0, rounds, rounds // 5):
         for each in (unbroken, resumed):
             each.replay(events[first : first + rounds // 5])
-        resumed = through_a_file(resumed, tracker_of(case, **changes), tmp_path / "file")
+        resumed = save_and_load(resumed, make_tracker(case, **changes), tmp_path / "file")
         assert_same_state(resumed, unbroken)
     if COMPILED and case != "diagonal":
         assert resumed.state()[1]["bank"]["capacity"] > 8
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_after_a_pair_that_was_refused(case, tmp_path):
-    unbroken = tracker_of(case, loss="squared_hinge")
+def test_after_a_refused_pair(case, tmp_path):
+    unbroken = make_tracker(case, loss="squared_hinge")
     for rounds in (0, 14):
         events = as_batch([*EVENTS[:rounds], Event(np.full(N, 1e149), 1.0), EVENTS[0]])
         with pytest.raises(LearnerError):
             unbroken.replay(events)
-        resumed = through_a_file(unbroken, tracker_of(case, loss="squared_hinge"), tmp_path / "file")
+        resumed = save_and_load(unbroken, make_tracker(case, loss="squared_hinge"), tmp_path / "file")
         assert_same_state(resumed, unbroken)
     for each in (unbroken, resumed):
         each.replay(EVENTS[14:60])
@@ -167,8 +167,8 @@ def test_after_a_pair_that_was_refused(case, tmp_path):
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if ", 4" not in case])
-def test_it_is_made_anew_by_what_was_kept_alone(case, tmp_path):
-    unbroken = learned(case, n_scales=4, max_norm=None)
+def test_resume_metric_needs_only_the_state(case, tmp_path):
+    unbroken = trained(case, n_scales=4, max_norm=None)
     for _ in range(2):
         state_files.write(tmp_path / "file", state_files.TRACKER, *unbroken.state())
         resumed = resume_metric(*state_files.read(tmp_path / "file", state_files.TRACKER))
@@ -180,7 +180,7 @@ def test_it_is_made_anew_by_what_was_kept_alone(case, tmp_path):
         assert_same_state(resumed, unbroken)
 
 
-def test_the_engine_stays_the_one_it_was_when_auto_comes_to_another(monkeypatch):
+def test_resuming_keeps_the_engine_even_if_auto_would_choose_another(monkeypatch):
     tracker = track_metric(70)
     tracker.replay(Events(np.eye(20, 70), np.ones(20)))
     assert tracker.bank.engine == "fullrank"
@@ -192,18 +192,18 @@ def test_the_engine_stays_the_one_it_was_when_auto_comes_to_another(monkeypatch)
 
 
 @pytest.mark.parametrize("case", ["auto", "dense", "diagonal", *KERNELS])
-def test_what_is_kept_and_the_tracker_know_nothing_of_each_other(case):
-    tracker, resumed = learned(case), tracker_of(case)
-    kept = tracker.state()
-    before = deepcopy(kept)
-    resumed.restore(*kept)
+def test_the_state_is_independent_of_the_tracker(case):
+    tracker, resumed = trained(case), make_tracker(case)
+    saved = tracker.state()
+    before = deepcopy(saved)
+    resumed.restore(*saved)
     for each in (tracker, resumed):
         each.replay(EVENTS[22:40])
-    for array, was in zip(kept[0].values(), before[0].values(), strict=True):
+    for array, was in zip(saved[0].values(), before[0].values(), strict=True):
         assert array.tobytes() == was.tobytes()
         assert array.flags.writeable
-    assert kept[1] == before[1]
-    for array in kept[0].values():
+    assert saved[1] == before[1]
+    for array in saved[0].values():
         array[...] = 7
     assert_same_state(tracker, resumed)
 
@@ -211,30 +211,30 @@ def test_what_is_kept_and_the_tracker_know_nothing_of_each_other(case):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"n": 5}, "n_features=4; here it is 5"),
-        ({"step_size": 0.1}, "step_size=0.05; here it is 0.1"),
-        ({"loss": "hinge", "initial_scale": 1.0}, "loss='logistic'; here it is 'hinge'"),
-        ({"finest": "reset"}, "finest='carry'; here it is 'reset'"),
-        ({"shrinkage": 0.5}, "shrinkage=0.0; here it is 0.5"),
-        ({"shortest_interval": 2}, "shortest_interval=1; here it is 2"),
-        ({"n_scales": 3}, "n_scales=None; here it is 3"),
-        ({"initial_threshold": 2.0}, "initial_threshold=1.0; here it is 2.0"),
-        ({"max_norm": 3.0}, "max_norm=None; here it is 3.0"),
-        ({"engine": "blocked"}, "engine was 'lowrank' where it was kept, and is 'blocked' here"),
-        ({"engine": "dense"}, "engine was 'lowrank' where it was kept, and is 'dense' here"),
-        ({"engine": "auto"}, "engine was 'lowrank' where it was kept, and is 'fullrank' here"),
+        ({"n": 5}, "n_features=4; expected 5"),
+        ({"step_size": 0.1}, "step_size=0.05; expected 0.1"),
+        ({"loss": "hinge", "initial_scale": 1.0}, "loss='logistic'; expected 'hinge'"),
+        ({"finest": "reset"}, "finest='carry'; expected 'reset'"),
+        ({"shrinkage": 0.5}, "shrinkage=0.0; expected 0.5"),
+        ({"shortest_interval": 2}, "shortest_interval=1; expected 2"),
+        ({"n_scales": 3}, "n_scales=None; expected 3"),
+        ({"initial_threshold": 2.0}, "initial_threshold=1.0; expected 2.0"),
+        ({"max_norm": 3.0}, "max_norm=None; expected 3.0"),
+        ({"engine": "blocked"}, "'engine' is 'lowrank'; expected 'blocked'"),
+        ({"engine": "dense"}, "'engine' is 'lowrank'; expected 'dense'"),
+        ({"engine": "auto"}, "'engine' is 'lowrank'; expected 'fullrank'"),
     ],
 )
-def test_a_tracker_with_other_settings_is_refused(changes, sentence):
-    arrays, metadata = learned("lowrank", shrinkage=0.0).state()
-    other = tracker_of("lowrank", **{"shrinkage": 0.0, **changes})
+def test_the_state_of_a_tracker_with_other_settings_is_refused(changes, sentence):
+    arrays, metadata = trained("lowrank", shrinkage=0.0).state()
+    other = make_tracker("lowrank", **{"shrinkage": 0.0, **changes})
     before = other.play()
     with pytest.raises(ValueError, match=sentence):
         other.restore(arrays, metadata)
     assert (other.n_rounds, other.play()) == (0, before)
 
 
-def test_banks_and_trackers_that_cannot():
+def test_banks_and_trackers_that_cannot_be_saved_or_restored():
     class Mean:
         def __init__(self, scale, start):
             pass
@@ -242,12 +242,12 @@ def test_banks_and_trackers_that_cannot():
         def play(self):
             return 0.0
 
-    with pytest.raises(TypeError, match=r"a LearnerBank has no state\(\), .* what track_metric makes has"):
+    with pytest.raises(TypeError, match="a LearnerBank cannot be saved; accepted: a bank with state"):
         Ocelad(LearnerBank(Mean)).state()
-    with pytest.raises(ValueError, match="this tracker has a LearnerBank; accepted: one fresh from track_metric"):
-        Ocelad(LearnerBank(Mean)).restore(*tracker_of("auto").state())
-    tracker = learned("auto")
-    with pytest.raises(ValueError, match="this tracker has passed 22 rounds; accepted: one fresh"):
+    with pytest.raises(ValueError, match="this tracker has a LearnerBank; accepted: a new one from track_metric"):
+        Ocelad(LearnerBank(Mean)).restore(*make_tracker("auto").state())
+    tracker = trained("auto")
+    with pytest.raises(ValueError, match="this tracker has played 22 rounds; accepted: a new one"):
         tracker.restore(*tracker.state())
     for metadata in ({}, {"settings": None}, {"settings": {"n_features": 2}, "bank": {}}):
         with pytest.raises(ValueError, match="its settings are not those of track_metric"):
@@ -255,7 +255,7 @@ def test_banks_and_trackers_that_cannot():
 
 
 def damaged(arrays, metadata):
-    """(what is wrong, arrays, about): each array and each value in every way that is never right."""
+    """Yield (description, arrays, metadata) with each array and each value damaged in several ways."""
     for name, array in arrays.items():
         others = {other: each for other, each in arrays.items() if other != name}
         yield f"no {name}", others, metadata
@@ -273,7 +273,7 @@ def damaged(arrays, metadata):
             yield f"{name}: {what}", {**others, name: each}, metadata
     yield "one more array", {**arrays, "bank.more": np.zeros(1)}, metadata
     yield "no arrays", None, metadata
-    yield "nothing about it", arrays, None
+    yield "no metadata", arrays, None
     yield "one more value", arrays, {**metadata, "more": 1}
     for name in metadata:
         yield f"no {name}", arrays, {other: each for other, each in metadata.items() if other != name}
@@ -286,11 +286,11 @@ def damaged(arrays, metadata):
             yield f"{name}: {value}", arrays, {**metadata, "bank": {**metadata["bank"], name: value}}
 
 
-# Anchors that no slot has any more are nothing wrong, and about dense vectors there is nothing to say.
+# Anchors that no slot uses are harmless, and dense vectors have no metadata.
 HARMLESS = [("blocked, 4", "bank.vectors.anchors: one more"), ("blocked, 4", "no vectors")]
 
 
-def refused(tracker, arrays, metadata):
+def is_refused(tracker, arrays, metadata):
     try:
         tracker.restore(arrays, metadata)
     except ValueError:
@@ -299,54 +299,54 @@ def refused(tracker, arrays, metadata):
 
 
 @pytest.mark.parametrize("case", ["auto", "dense", "dense, diagonal", *KERNELS])
-def test_what_is_damaged_is_refused_and_changes_nothing(case):
+def test_a_damaged_state_is_refused_and_changes_nothing(case):
     for rounds in (6, 22):
-        arrays, metadata = learned(case, rounds).state()
-        fresh = tracker_of(case)
-        untouched = tracker_of(case)
-        for what, wrong_arrays, wrong_about in damaged(arrays, metadata):
+        arrays, metadata = trained(case, rounds).state()
+        fresh = make_tracker(case)
+        untouched = make_tracker(case)
+        for what, wrong_arrays, wrong_metadata in damaged(arrays, metadata):
             if (case, what) not in HARMLESS:
-                assert refused(fresh, wrong_arrays, wrong_about), what
+                assert is_refused(fresh, wrong_arrays, wrong_metadata), what
         assert_same_state(fresh, untouched)
         fresh.restore(arrays, metadata)
-        assert_same_state(fresh, learned(case, rounds))
+        assert_same_state(fresh, trained(case, rounds))
 
 
 @pytest.mark.parametrize(
     ("case", "name", "numbers", "sentence"),
     [
-        ("fullrank", "slots", [0, 1, 2, 3, 4, 5, 6, 6], "'slots' holds a number twice"),
+        ("fullrank", "slots", [0, 1, 2, 3, 4, 5, 6, 6], "'slots' holds duplicates"),
         ("lowrank", "rank", 9, "more scales, directions or coefficients than it has room for"),
         ("lowrank", "filled", 9, "more scales, directions or coefficients than it has room for"),
-        ("lowrank", "mu", 0.5, "'mu' holds 0.5; numbers of at least 1 are expected"),
-        ("lowrank", "lam", -1.0, "'lam' holds -1.0; numbers of at least 0 are expected"),
-        ("fullrank", "guess", 2.0, "'guess' holds 2.0; numbers of at least 0 and at most 1 are expected"),
+        ("lowrank", "mu", 0.5, "'mu' holds 0.5; expected numbers of at least 1"),
+        ("lowrank", "lam", -1.0, "'lam' holds -1.0; expected numbers of at least 0"),
+        ("fullrank", "guess", 2.0, "'guess' holds 2.0; expected numbers of at least 0 and at most 1"),
         ("blocked, 4", "offset", 10**6, "'offset' holds 1000000"),
-        ("blocked, 4", "n_anchors", 8, "points behind the last of"),
-        ("blocked, 4", "n_anchors", 0, "'V' has coefficients of anchors or pairs that slot 0 has not"),
-        ("blocked, 4", "V", 1.0, "'V' has coefficients of anchors or pairs that slot 0 has not"),
-        ("sparse, 4", "vectors.features", 0, "'features' holds a number twice"),
+        ("blocked, 4", "n_anchors", 8, "points beyond the last of"),
+        ("blocked, 4", "n_anchors", 0, "'V' has coefficients of anchors or pairs that slot 0 does not have"),
+        ("blocked, 4", "V", 1.0, "'V' has coefficients of anchors or pairs that slot 0 does not have"),
+        ("sparse, 4", "vectors.features", 0, "'features' holds duplicates"),
         ("sparse, 4", "vectors.features", N, f"'features' holds {N}"),
         ("sparse, 4", "vectors.places", N, f"'places' holds {N}"),
-        ("sparse, 4", "vectors.indptr", 3, "where rows begin and end"),
-        ("diagonal", "touched", N, "points behind the end"),
-        ("diagonal", "like", 10**9, "points behind the end"),
+        ("sparse, 4", "vectors.indptr", 3, "beginnings and ends of rows"),
+        ("diagonal", "touched", N, "holds an index beyond the end"),
+        ("diagonal", "like", 10**9, "holds an index beyond the end"),
         ("dense", "0.matrix", np.diag([1.0, 1.0, 1.0, -1.0]), "negative eigenvalue"),
         ("dense, diagonal", "0.diagonal", -1.0, "0 or above"),
     ],
 )
-def test_numbers_that_would_lead_a_kernel_astray_are_refused(case, name, numbers, sentence):
-    arrays, metadata = learned(case).state()
+def test_numbers_that_would_mislead_a_kernel_are_refused(case, name, numbers, sentence):
+    arrays, metadata = trained(case).state()
     arrays[f"bank.{name}"][...] = numbers
     with pytest.raises(ValueError, match=sentence):
-        tracker_of(case).restore(arrays, metadata)
+        make_tracker(case).restore(arrays, metadata)
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # overflows; the learners tell
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # overflows, which the learners report
 @pytest.mark.parametrize("case", KERNELS)
-def test_numbers_that_are_accepted_do_no_worse_than_a_learner_that_fails(case):
+def test_accepted_numbers_cause_at_most_a_learner_error(case):
     rng, accepted = np.random.default_rng(0), 0
-    arrays, metadata = learned(case).state()
+    arrays, metadata = trained(case).state()
     for _ in range(100 if COMPILED else 10):
         wrong = deepcopy(arrays)
         array = wrong[rng.choice(list(wrong))]
@@ -355,9 +355,9 @@ def test_numbers_that_are_accepted_do_no_worse_than_a_learner_that_fails(case):
             array[where] = (rng.normal(size=array.shape) * 10.0 ** rng.integers(-300, 300))[where]
         else:
             array[where] = rng.integers(-1, 12, size=array.shape)[where]
-        tracker = tracker_of(case)
+        tracker = make_tracker(case)
         with suppress(LearnerError):
-            if not refused(tracker, wrong, metadata):
+            if not is_refused(tracker, wrong, metadata):
                 accepted += 1
                 tracker.replay(EVENTS[22:50])
     assert accepted > 0
@@ -380,7 +380,7 @@ names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=5).filter(lam
 @example({"none": np.zeros((0, 3)), "one": np.array(0.1), "swapped": np.arange(3.0).astype(">f8")}, {})
 @example({}, {"format": "ocelad.thing/4"})
 @example({"across": np.arange(12.0).reshape(3, 4).T, "every other": np.arange(9)[::2], "back": np.eye(3)[::-1]}, {})
-def test_a_file_gives_back_what_was_written(tmp_path, arrays, metadata):
+def test_a_file_returns_what_was_written(tmp_path, arrays, metadata):
     path = tmp_path / "file"
     if metadata.keys() & {"format", "checksum"}:
         with pytest.raises(ValueError, match="metadata holds the reserved keys"):
@@ -388,8 +388,8 @@ def test_a_file_gives_back_what_was_written(tmp_path, arrays, metadata):
         return
     state_files.write(path, "ocelad.thing/3", arrays, metadata)
     content = path.read_bytes()
-    read, about_read = state_files.read(path, "ocelad.thing/3")
-    assert about_read == metadata
+    read, read_metadata = state_files.read(path, "ocelad.thing/3")
+    assert read_metadata == metadata
     assert read.keys() == arrays.keys()
     for name, array in arrays.items():
         assert read[name].dtype == array.dtype.newbyteorder("=")
@@ -402,7 +402,7 @@ def test_a_file_gives_back_what_was_written(tmp_path, arrays, metadata):
 
 def test_the_same_tracker_makes_the_same_file(tmp_path):
     for name in ("one", "other"):
-        state_files.write(tmp_path / name, state_files.TRACKER, *learned("blocked, 4").state())
+        state_files.write(tmp_path / name, state_files.TRACKER, *trained("blocked, 4").state())
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
 
 
@@ -427,7 +427,7 @@ def assert_small(arrays, metadata):
     }
 
 
-def test_cut_off_anywhere_it_is_refused(whole, tmp_path):
+def test_truncated_files_are_refused(whole, tmp_path):
     path = tmp_path / "file"
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
@@ -440,7 +440,7 @@ def test_cut_off_anywhere_it_is_refused(whole, tmp_path):
 
 @examples(1000)
 @given(st.data())
-def test_with_other_bytes_anywhere_it_is_refused_or_still_the_same(whole, tmp_path, data):
+def test_files_with_changed_bytes_are_refused_or_unaffected(whole, tmp_path, data):
     path, content = tmp_path / "file", bytearray(whole)
     for _ in range(data.draw(st.integers(1, 2))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
@@ -485,7 +485,7 @@ def test_every_bit_of_a_metric_file_counts(tmp_path):
         ("other/1", state_files.TRACKER, "is not a valid tracker file .its format is 'other/1'."),
     ],
 )
-def test_other_kinds_and_versions_are_called_by_their_name(written, wanted, sentence, tmp_path):
+def test_other_kinds_and_versions_are_named(written, wanted, sentence, tmp_path):
     state_files.write(tmp_path / "file", written, *SMALL)
     with pytest.raises(ValueError, match=sentence):
         state_files.read(tmp_path / "file", wanted)
@@ -506,13 +506,13 @@ def test_other_kinds_and_versions_are_called_by_their_name(written, wanted, sent
         (arrays_to_bytes({}, {"ocelad": '{"format": ["ocelad.tracker/1"]}'}), "its format is"),
     ],
 )
-def test_what_somebody_else_wrote_is_refused(content, sentence, tmp_path):
+def test_foreign_files_are_refused(content, sentence, tmp_path):
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(ValueError, match=f"is not a valid tracker file .*{sentence}"):
         state_files.read(tmp_path / "file", state_files.TRACKER)
 
 
-def test_paths_where_no_file_is(tmp_path):
+def test_invalid_paths(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no file at '.*nowhere'; accepted: a file of the format ocelad.tr"):
         state_files.read(tmp_path / "nowhere", state_files.TRACKER)
     with pytest.raises(IsADirectoryError, match=r"is a folder; accepted: a file of the format ocelad.tracker/1"):
@@ -538,7 +538,7 @@ def test_a_metric_without_a_checksum_is_read_and_one_with_a_wrong_one_is_not(tmp
         Metric.load(path)
 
 
-def test_the_smallest_numbers_of_a_metric_survive(tmp_path):
+def test_subnormal_numbers_are_preserved(tmp_path):
     tiny = np.full((2, 2), 5e-324)
     Metric.from_trusted_matrix(tiny, 1.0).save(tmp_path / "file")
     assert Metric.load(tmp_path / "file") == Metric.from_trusted_matrix(tiny, 1.0)
@@ -568,7 +568,7 @@ def test_the_checksum_covers_the_shape_the_type_and_the_bytes_of_an_array(change
 
 @pytest.mark.parametrize("function", ["os.fsync", "os.replace", "os.chmod"])
 @pytest.mark.parametrize("failure", [OSError("no space left"), KeyboardInterrupt()])
-def test_whatever_fails_the_old_file_is_whole_and_nothing_else_is_left(function, failure, tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(function, failure, tmp_path, monkeypatch):
     path = tmp_path / "file"
     small_file(path)
 
@@ -585,8 +585,8 @@ def test_whatever_fails_the_old_file_is_whole_and_nothing_else_is_left(function,
     assert state_files.read(path, state_files.TRACKER) == ({}, {"other": 1})
 
 
-@pytest.mark.parametrize(("number", "told"), [(22, False), (95, False), (5, True)])
-def test_a_folder_that_cannot_be_flushed(number, told, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("number", "raises"), [(22, False), (95, False), (5, True)])
+def test_a_folder_that_cannot_be_flushed(number, raises, tmp_path, monkeypatch):
     path, flush, calls = tmp_path / "file", os.fsync, []
 
     def fail_at_the_folder(descriptor):
@@ -596,12 +596,12 @@ def test_a_folder_that_cannot_be_flushed(number, told, tmp_path, monkeypatch):
         flush(descriptor)
 
     monkeypatch.setattr("os.fsync", fail_at_the_folder)
-    if told:
+    if raises:
         with pytest.raises(OSError, match="cannot"):
             small_file(path)
     else:
         small_file(path)
-    assert_small(*state_files.read(path, state_files.TRACKER))  # whole in any case
+    assert_small(*state_files.read(path, state_files.TRACKER))  # the file is complete in any case
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -616,7 +616,7 @@ def test_a_link_stays_a_link_and_a_file_keeps_its_permissions(tmp_path):
     assert_small(*state_files.read(link, state_files.TRACKER))
 
 
-def test_who_reads_while_it_is_written_sees_the_old_or_the_new(tmp_path):
+def test_concurrent_readers_see_the_old_or_the_new_file(tmp_path):
     path, done, seen = tmp_path / "file", threading.Event(), set()
     contents = [np.full(20_000, float(k)) for k in range(40)]
     state_files.write(path, state_files.TRACKER, {"x": contents[0]}, {"k": 0})
