@@ -10,8 +10,8 @@ from scipy.sparse import csr_array
 
 from ocelad import LabelMetricTracker, MetricTracker, Rice, TripletTracker, track_metric
 from ocelad.estimators.methods import method_from_settings, method_settings
-from ocelad.service.learning import checked_settings
-from ocelad.service.learning.course import Answers, Course
+from ocelad.service.learning import check_settings
+from ocelad.service.learning.learning_state import Answers, LearningState
 
 METHODS = {"adaptive": "adaptive", "rice": Rice(step_size=0.05)}
 both_methods = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
@@ -182,17 +182,17 @@ def test_labelled_points_learn_by_either(method):
 
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=5))
 def test_a_project_of_the_adaptive_method_comes_back_to_the_same_bits(sizes):
-    settings = checked_settings(4, {"method": "adaptive"})
+    settings = check_settings(4, {"method": "adaptive"})
     rng = np.random.default_rng(0)
     points, n = rng.normal(size=(20, 4)), sum(sizes)
     left, right = rng.integers(20, size=(2, n))
     same = np.abs(points[left, 0] - points[right, 0]) < 1
     answers = Answers(left, right, np.where(same, 1.0, -1.0), np.zeros(n, dtype=bool))
-    whole = Course(4, settings).learned(answers, points)
-    course, done = Course(4, settings), 0
+    whole = LearningState(4, settings).learn(answers, points)
+    course, done = LearningState(4, settings), 0
     for size in sizes:
         some = Answers(*(part[done : done + size] for part in answers))
-        course = Course(4, settings).restored(*course.learned(some, points).state())
+        course = LearningState(4, settings).with_state(*course.learn(some, points).state())
         done += size
     assert course.ocelad.play() == whole.ocelad.play()
     pairs = np.stack([points[left], points[right]], axis=1)
@@ -200,12 +200,12 @@ def test_a_project_of_the_adaptive_method_comes_back_to_the_same_bits(sizes):
 
 
 def test_a_project_without_a_method_is_of_rice():
-    assert checked_settings(4, {})["method"] == "rice"
-    assert Course(4, {"step_size": 0.5}).ocelad.settings == track_metric(4, step_size=0.5).settings
+    assert check_settings(4, {})["method"] == "rice"
+    assert LearningState(4, {"step_size": 0.5}).ocelad.settings == track_metric(4, step_size=0.5).settings
     with pytest.raises(ValueError, match="step_size is a setting of method='rice'"):
-        checked_settings(4, {"method": "adaptive", "step_size": 0.1})
+        check_settings(4, {"method": "adaptive", "step_size": 0.1})
     with pytest.raises(ValueError, match="the engine 'blocked', which these settings come to, gives other bits"):
-        checked_settings(1000, {"engine": "auto", "shrinkage": 0.1})
+        check_settings(1000, {"engine": "auto", "shrinkage": 0.1})
 
 
 @pytest.mark.parametrize("seed", range(4))

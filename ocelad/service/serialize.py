@@ -83,7 +83,7 @@ def timeline(view: View) -> wire.Timeline:
         drift=columns.drift.round(_TIMELINE_DIGITS).tolist(),
         scales=list(view.timeline.lengths),
         shares=columns.shares.round(_TIMELINE_DIGITS).tolist(),
-        random_pairs=wire.RandomPairAccuracy(n=view.timeline.n_honest, n_correct=view.timeline.honest_right),
+        random_pairs=wire.RandomPairAccuracy(n=view.timeline.n_random_pairs, n_correct=view.timeline.n_random_correct),
     )
 
 
@@ -92,7 +92,7 @@ def item_map(view: View, n_clusters: int | None) -> wire.ItemMap:
     return wire.ItemMap(
         seq=view.seq,
         n_items=len(view.items),
-        xy=_base64(view.plane.astype("<f4")),
+        xy=_base64(view.xy.astype("<f4")),
         clusters=None if n_clusters is None else _base64(view.clusters(n_clusters)),
     )
 

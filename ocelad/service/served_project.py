@@ -86,13 +86,13 @@ class ServedProject:
     def on_commit(self, entries: Sequence[Entry]) -> None:
         """Process new durable entries; called by the store's writer thread, in order."""
         self._record(entries)
-        self.learner.take(entries)
+        self.learner.add_entries(entries)
         self.notifier.notify()
 
     def replace_items(self, items: ItemSet) -> None:
         """Replace the items by a set that begins with the present ones, after new ones were stored."""
         # The learner and the chooser come first: an answer may name a new item as soon as its position is known.
-        self.learner.add_items(items)
+        self.learner.replace_items(items)
         self.chooser.grow(len(items))
         self._items = items
         self.columns = item_sets.columns(items)

@@ -11,7 +11,7 @@ from ocelad.service import items as item_sets
 from ocelad.service.api_error import ApiError
 from ocelad.service.entries import Entry
 from ocelad.service.itemset import ItemSet
-from ocelad.service.learning import checked_settings
+from ocelad.service.learning import check_settings
 from ocelad.service.log_setup import get_logger
 from ocelad.service.served_project import ServedProject
 from ocelad.service.settings import Settings
@@ -103,7 +103,7 @@ class Service:
         digest : str or None
             Identifies the source of the items if they are read again; None: the digest of the items.
         """
-        tracker_settings = checked_settings(items.features.shape[1], settings or {})
+        tracker_settings = check_settings(items.features.shape[1], settings or {})
         digest = digest or item_sets.digest(items)
         with self._changing:
             try:

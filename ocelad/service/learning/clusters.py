@@ -1,4 +1,4 @@
-"""Clusters of items whose numbers stay as alike as can be while the metric changes."""
+"""k-means clusters whose numbers change as little as possible while the metric changes."""
 
 from __future__ import annotations
 
@@ -10,70 +10,74 @@ from scipy.optimize import linear_sum_assignment
 
 from ocelad._validation import check_integer
 from ocelad.evaluation.scores.clustering import k_means
-from ocelad.service.learning.item_points import Singles
+from ocelad.service.learning.item_points import Floats32
 
 Labels = npt.NDArray[np.uint8]
 
-MOST_CLUSTERS = 100
-# New clusters take the place of the old ones when they are so much tighter.
-_BETTER = 0.95
-# New ones are looked for among so many items.
-_SOME = 500
-_MOST_ROUNDS = 30
-# For how many numbers of clusters the last ones are remembered.
-_REMEMBERED = 16
+MAX_CLUSTERS = 100
+# A new clustering replaces the updated old one if its cost is below this share of the old one's.
+_MAX_COST_RATIO = 0.95
+# A new clustering is computed on about this many items, or 20 per cluster if that is more.
+_SAMPLE_SIZE = 500
+_MAX_ITERATIONS = 30
+# The number of values of k for which the last labels are stored.
+_MAX_STORED = 16
 
 
-class Clusters:
-    """The last clusters of each number of them, by which the next ones are numbered; for any thread."""
+class StableKMeans:
+    """k-means that starts from the last clustering with the same k. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._last: dict[int, Labels] = {}
 
-    def of(self, coordinates: Singles, k: int) -> Labels:
-        """The cluster of each item, 0 to k - 1, by k-means; from the last ones, unless new ones are much tighter."""
-        k = min(check_integer(k, "k", at_least=1, at_most=MOST_CLUSTERS), len(coordinates))
+    def labels(self, coordinates: Floats32, k: int) -> Labels:
+        """Return the cluster of each item, 0 to k - 1.
+
+        Lloyd's algorithm continues from the last labels. A new clustering replaces the result only if it is clearly
+        tighter; its clusters are then numbered to agree with the last labels as far as possible.
+        """
+        k = min(check_integer(k, "k", at_least=1, at_most=MAX_CLUSTERS), len(coordinates))
         with self._lock:
             last = self._last.get(k)
-        labels = _gone_on(coordinates, last, k) if last is not None else _anew(coordinates, k)
+        labels = _update(coordinates, last, k) if last is not None else _cluster(coordinates, k)
         with self._lock:
             self._last.pop(k, None)
             self._last[k] = labels
-            while len(self._last) > _REMEMBERED:
+            while len(self._last) > _MAX_STORED:
                 del self._last[next(iter(self._last))]
         return labels
 
 
-def _anew(coordinates: Singles, k: int) -> Labels:
-    """Clusters of all items, from those of some."""
-    some = coordinates[_some(coordinates, k)]
-    return _settled(coordinates, _means(some, _k_means(some, k), k))
+def _cluster(coordinates: Floats32, k: int) -> Labels:
+    """Cluster a sample of the items, then refine the clusters on all items."""
+    sample = coordinates[_sample(coordinates, k)]
+    return _lloyd(coordinates, _means(sample, _k_means(sample, k), k))
 
 
-def _gone_on(coordinates: Singles, last: Labels, k: int) -> Labels:
-    """Clusters from the last ones, which may be of fewer items; new ones with the same numbers if those are better."""
-    labels = _settled(coordinates, _means(coordinates[: len(last)], last, k))
-    which = _some(coordinates, k)  # to look at some is enough as long as nothing is found
-    some = coordinates[which]
-    if _cost(some, _k_means(some, k), k) < _BETTER * _cost(some, labels[which], k):
-        anew = _anew(coordinates, k)
-        if _cost(coordinates, anew, k) < _BETTER * _cost(coordinates, labels, k):
-            return _renumbered(anew, labels, k)
+def _update(coordinates: Floats32, last: Labels, k: int) -> Labels:
+    """Refine the last labels, which may belong to fewer items, or replace them by a clearly better clustering."""
+    labels = _lloyd(coordinates, _means(coordinates[: len(last)], last, k))
+    selected = _sample(coordinates, k)  # the costs of a sample are enough as long as no better clustering is found
+    sample = coordinates[selected]
+    if _cost(sample, _k_means(sample, k), k) < _MAX_COST_RATIO * _cost(sample, labels[selected], k):
+        new = _cluster(coordinates, k)
+        if _cost(coordinates, new, k) < _MAX_COST_RATIO * _cost(coordinates, labels, k):
+            return _match_numbers(new, labels, k)
     return labels
 
 
-def _some(coordinates: Singles, k: int) -> slice:
-    """Some items, spread over all."""
-    return slice(None, None, max(1, len(coordinates) // max(_SOME, 20 * k)))
+def _sample(coordinates: Floats32, k: int) -> slice:
+    """Return equally spaced items."""
+    return slice(None, None, max(1, len(coordinates) // max(_SAMPLE_SIZE, 20 * k)))
 
 
-def _k_means(coordinates: Singles, k: int) -> Labels:
+def _k_means(coordinates: Floats32, k: int) -> Labels:
     return k_means(coordinates.astype(np.float64), k).astype(np.uint8)
 
 
-def _means(coordinates: Singles, labels: Labels, k: int) -> Singles:
-    """The mean of each cluster; the mean of all where it is empty."""
+def _means(coordinates: Floats32, labels: Labels, k: int) -> Floats32:
+    """Return the mean of each cluster, and the mean of all items for an empty cluster."""
     member = np.zeros((k, len(labels)), dtype=np.float32)
     member[labels, np.arange(len(labels))] = 1.0
     counts = member.sum(axis=1)[:, None]
@@ -81,25 +85,25 @@ def _means(coordinates: Singles, labels: Labels, k: int) -> Singles:
     return np.asarray(np.where(counts > 0, means, coordinates.mean(axis=0)))
 
 
-def _cost(coordinates: Singles, labels: Labels, k: int) -> float:
-    """The sum of the squared distances to the means of the clusters."""
+def _cost(coordinates: Floats32, labels: Labels, k: int) -> float:
+    """Return the sum of the squared distances to the cluster means."""
     return float(np.square(coordinates - _means(coordinates, labels, k)[labels]).sum(dtype=np.float64))
 
 
-def _settled(coordinates: Singles, centres: Singles) -> Labels:
-    """Clusters by Lloyd's algorithm from some centres."""
+def _lloyd(coordinates: Floats32, centers: Floats32) -> Labels:
+    """Run Lloyd's algorithm from these centers until at most 1 in 2000 labels changes."""
     labels = np.zeros(0, dtype=np.uint8)
-    for _ in range(_MOST_ROUNDS):
-        squares = np.square(centres).sum(axis=1) - 2.0 * (coordinates @ centres.T)
-        now = squares.argmin(axis=1).astype(np.uint8)
-        if len(labels) and np.count_nonzero(now != labels) <= len(labels) // 2000:
+    for _ in range(_MAX_ITERATIONS):
+        squares = np.square(centers).sum(axis=1) - 2.0 * (coordinates @ centers.T)
+        nearest = squares.argmin(axis=1).astype(np.uint8)
+        if len(labels) and np.count_nonzero(nearest != labels) <= len(labels) // 2000:
             break
-        labels = now
-        centres = _means(coordinates, labels, len(centres))
+        labels = nearest
+        centers = _means(coordinates, labels, len(centers))
     return labels
 
 
-def _renumbered(labels: Labels, like: Labels, k: int) -> Labels:
-    """The same clusters with the numbers that agree most with other ones."""
-    shared = np.bincount(labels.astype(np.intp) * k + like, minlength=k * k).reshape(k, k)
+def _match_numbers(labels: Labels, reference: Labels, k: int) -> Labels:
+    """Renumber clusters so that as many labels as possible agree with the reference."""
+    shared = np.bincount(labels.astype(np.intp) * k + reference, minlength=k * k).reshape(k, k)
     return np.asarray(linear_sum_assignment(-shared)[1], dtype=np.uint8)[labels]

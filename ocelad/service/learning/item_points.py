@@ -1,4 +1,4 @@
-"""Cloud: the points of all items, and what of them does not depend on the metric."""
+"""The points of all items, and quantities of them that do not depend on the metric."""
 
 from __future__ import annotations
 
@@ -12,66 +12,68 @@ import numpy.typing as npt
 from ocelad._typing import Floats
 from ocelad.service.itemset import ItemSet
 
-Singles = npt.NDArray[np.float32]
+Floats32 = npt.NDArray[np.float32]
 
-# Up to so many features there is a matrix of their covariances; above, some of the points stand for it.
-_MATRIX_TO = 1000
-_SOME = 2000
-# So many points are enough for covariances.
-_MANY = 20_000
+# Up to this many features the covariance matrix is stored; above, products are computed from a sample of the points.
+_MAX_MATRIX_FEATURES = 1000
+_SAMPLE_SIZE = 2000
+# The largest number of points for the covariance matrix.
+_MAX_COVARIANCE_POINTS = 20_000
 
 
 class ItemPoints:
-    """Points as they are learned from, and in single precision as they are searched and drawn. Immutable.
+    """The scaled points for learning, and centered float32 points for search and display. Immutable.
 
     Attributes
     ----------
     items : ItemSet
     points : array of shape (n_items, n_features)
-        The scaled features, as they are learned from.
-    singles : float32 array of shape (n_items, n_features)
-        The points around their middle, all divided by one number so that the largest entry is 1.
-    lengths : float32 array of shape (n_items,)
-        Their Euclidean lengths.
+        The scaled features, on which the metric is learned.
+    centered : float32 array of shape (n_items, n_features)
+        The points minus their mean, divided by one number so that the largest absolute value is 1.
+    norms : float32 array of shape (n_items,)
+        The Euclidean norms of ``centered``.
     variances : array of shape (n_features,)
-        Of their features.
+        The variances of the features of ``centered``.
     """
 
     def __init__(self, items: ItemSet) -> None:
         self.items = items
         self.points = np.ascontiguousarray(items.points)
-        centred = self.points - self.points.mean(axis=0)
-        # Nothing of what is computed with them overflows, or vanishes, whatever the data's units are.
-        centred /= float(np.abs(centred).max(initial=0.0)) or 1.0
-        self.singles: Singles = centred.astype(np.float32)
-        self.lengths: Singles = np.sqrt(np.einsum("ij,ij->i", self.singles, self.singles))
-        self.variances = np.einsum("ij,ij->j", centred, centred) / max(len(centred), 1)
-        step = -(-len(centred) // (_MANY if centred.shape[1] <= _MATRIX_TO else _SOME))
-        self._some = centred[:: max(step, 1)]
+        centered = self.points - self.points.mean(axis=0)
+        # The division prevents overflow and underflow in float32, whatever the units of the data are.
+        centered /= float(np.abs(centered).max(initial=0.0)) or 1.0
+        self.centered: Floats32 = centered.astype(np.float32)
+        self.norms: Floats32 = np.sqrt(np.einsum("ij,ij->i", self.centered, self.centered))
+        self.variances = np.einsum("ij,ij->j", centered, centered) / max(len(centered), 1)
+        step = -(
+            -len(centered) // (_MAX_COVARIANCE_POINTS if centered.shape[1] <= _MAX_MATRIX_FEATURES else _SAMPLE_SIZE)
+        )
+        self._sample = centered[:: max(step, 1)]
         self._covariance: Floats | None = None
-        if centred.shape[1] <= _MATRIX_TO:
-            self._covariance = self._some.T @ self._some / len(self._some)
-            self._some = self._some[:0]
+        if centered.shape[1] <= _MAX_MATRIX_FEATURES:
+            self._covariance = self._sample.T @ self._sample / len(self._sample)
+            self._sample = self._sample[:0]
 
     @property
     def n_features(self) -> int:
-        """How many features the points have."""
+        """The number of features."""
         return int(self.points.shape[1])
 
-    def spread(self, directions: Floats) -> Floats:
-        """The matrix of covariances times some directions, the columns of an array."""
+    def covariance_product(self, directions: Floats) -> Floats:
+        """Return the covariance matrix times directions, which are the columns of an array."""
         if self._covariance is not None:
             return np.asarray(self._covariance @ directions)
-        return np.asarray(self._some.T @ (self._some @ directions) / len(self._some))
+        return np.asarray(self._sample.T @ (self._sample @ directions) / len(self._sample))
 
     def digest(self, n_items: int) -> str:
-        """Of the first so many points: another one where any of them is another."""
+        """Return the SHA-256 of the first ``n_items`` points."""
         if n_items == len(self.points):
-            return self._whole_digest
+            return self._full_digest
         return _digest(self.points[:n_items])
 
     @cached_property
-    def _whole_digest(self) -> str:
+    def _full_digest(self) -> str:
         return _digest(self.points)
 
 

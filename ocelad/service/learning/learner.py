@@ -1,4 +1,4 @@
-"""Learner: one thread per project that learns from durable entries and publishes what came of them."""
+"""Learner: one thread per project that learns from durable entries and publishes views."""
 
 from __future__ import annotations
 
@@ -16,52 +16,62 @@ from ocelad.io import atomic
 from ocelad.service.entries import Entry
 from ocelad.service.itemset import ItemSet
 from ocelad.service.learning import snapshot
-from ocelad.service.learning.answer_log import NONE, Log
-from ocelad.service.learning.clusters import Clusters
-from ocelad.service.learning.course import Answers, Checkpoints, Course
+from ocelad.service.learning.checkpoints import Checkpoints
+from ocelad.service.learning.clusters import StableKMeans
 from ocelad.service.learning.item_points import ItemPoints
-from ocelad.service.learning.nearest import Nearest
-from ocelad.service.learning.plane import Plane
+from ocelad.service.learning.learning_state import Answers, LearningState
+from ocelad.service.learning.log_reader import NO_ENTRY, LogReader
+from ocelad.service.learning.map_projection import MapProjection
+from ocelad.service.learning.neighbor_search import NeighborSearch
 from ocelad.service.learning.view import View
 
-# Entries are learned from for about so many seconds at a time.
-_PIECE_SECONDS = 0.1
-_LARGEST_PIECE = 2048
-# Between two publications there is so many times as long as the last one took, so that learning gets its share.
-_REST = 9.0
-# A change is on the disk after so many seconds or entries at the latest.
+# The time spent on one batch of entries, in seconds, and its largest size.
+_BATCH_SECONDS = 0.1
+_MAX_BATCH_SIZE = 2048
+# The pause between two publications, as a multiple of the duration of the last one, so that learning gets its share.
+_PUBLISH_PAUSE = 9.0
+# A change is in a snapshot after this many seconds or entries at the latest.
 _SNAPSHOT_SECONDS, _SNAPSHOT_ENTRIES = 30.0, 20_000
-# Answers that come less than so many seconds after the last ones were learned from wait until then for more to come:
-# a turn costs as much as many answers, in time that requests wait for.
-_GATHER = 0.1
-# Where learning cannot keep up with answers that pour in, it leaves them so much of the time that it takes: they are
-# what cannot be done later.
-_YIELD = 1.0
-# More entries that wait are not kept at hand but read when their turn comes.
-_MOST_WAITING = 50_000
-# After a failure it is tried again after so many seconds, and ever later up to the other number.
-_FIRST_RETRY, _LAST_RETRY = 0.5, 30.0
+# Answers that arrive sooner than this after the last batch, in seconds, wait for more to arrive: a batch has a fixed
+# cost, during which requests wait.
+_MIN_BATCH_INTERVAL = 0.1
+# If learning cannot keep up with new answers, it pauses after each batch for this multiple of the batch's duration,
+# because storing answers cannot be postponed and learning can.
+_BACKLOG_PAUSE = 1.0
+# If more entries than this are queued, the queue is dropped and the entries are read from the log later.
+_MAX_QUEUED = 50_000
+# The pause before a retry after a failure, in seconds; it doubles up to the second number.
+_FIRST_RETRY, _MAX_RETRY = 0.5, 30.0
 
+_NEVER = float("inf")
 _logger = logging.getLogger(__name__)
 
 
 class Learner:
-    """Learns from a project's log in a thread of its own; readers take ``view`` and never wait.
+    """Learns from a project's log in a background thread; readers use ``view`` and never wait.
 
-    After entry L the metric is what a ``MetricTracker`` with the settings comes to on the answers among entries 1 to L
-    that none of these undoes, in their order; to the bit, whatever came between.
+    After entry L the metric is that of a ``MetricTracker`` with these settings that has learned, in order, from the
+    answers among the entries 1 to L that none of these entries undoes. It is identical bit by bit, independently of
+    restarts, undos and the division into batches.
 
     Parameters
     ----------
     items : ItemSet
     settings : dict
-        Of ``MetricTracker``; with an engine whose bits do not depend on how answers are cut into calls.
+        Parameters of ``MetricTracker``, with an engine whose results do not depend on the division into calls.
     snapshot : path or None
-        A file of its own, to begin from at the next start. It is only a cache.
+        A file for snapshots, from which the next start continues. It is only a cache.
     read : callable (after, limit) -> list of Entry
-        The durable entries that follow one.
+        Returns up to ``limit`` durable entries after a number.
     on_view : callable (View) -> None, or None
-        Called in the learner's thread with every view that is published after the first.
+        Called in the learner's thread with every published view after the first.
+
+    Attributes
+    ----------
+    view : View
+        The last published view.
+    failure : str or None
+        Why learning fails at present; it is retried automatically. None: it does not fail.
     """
 
     def __init__(
@@ -73,89 +83,87 @@ class Learner:
         read: Callable[[int, int], list[Entry]],
         on_view: Callable[[View], None] | None = None,
     ) -> None:
-        _one_thread_per_product()
-        self._path, self._on_view = snapshot, on_view
-        self._changed = Condition()  # guards what comes from other threads, and tells of views
-        self._waiting: list[Entry] = []
-        self._unread = True  # whether there may be entries in the log that have not been handed over
+        _limit_blas_threads()
+        self._snapshot_path, self._on_view = snapshot, on_view
+        self._changed = Condition()  # guards the attributes set by other threads, and is notified of views
+        self._queue: list[Entry] = []
+        self._has_unread = True  # whether the log may contain entries that were not passed to ``add_entries``
         self._new_items: ItemSet | None = None
         self._closing = False
-        #: Why it does not learn at present; None: it does. It tries again by itself.
         self.failure: str | None = None
 
-        self._cloud, self._plane, self._clusters = ItemPoints(items), Plane(), Clusters()
-        self._log = Log(read)
-        self._course = Course(self._cloud.n_features, settings)
-        self._checkpoints = Checkpoints(self._course)
-        self._seq = 0  # up to which entry the course has come
+        self._item_points, self._projection, self._k_means = ItemPoints(items), MapProjection(), StableKMeans()
+        self._log = LogReader(read)
+        self._state = LearningState(self._item_points.n_features, settings)
+        self._checkpoints = Checkpoints(self._state)
+        self._seq = 0  # the number of the last entry in the state
         self._resume()
-        self._piece = 16
+        self._batch_size = 16
         self._saved_seq, self._saved_at = self._seq, monotonic()
-        self._learned_at, self._took = -_NEVER, 0.0
-        self._rest_until = 0.0
-        #: The last that was published.
-        self.view = self._seen()
+        self._learned_at, self._batch_duration = -_NEVER, 0.0
+        self._next_publication = 0.0
+        self.view = self._make_view()
         self._thread = Thread(target=self._run, name="learner", daemon=True)
         self._thread.start()
 
-    def take(self, entries: Sequence[Entry]) -> None:
-        """Take new durable entries, in their order. Returns at once. What was missed is read, repeats are dropped."""
+    def add_entries(self, entries: Sequence[Entry]) -> None:
+        """Queue new durable entries, in order, and return at once. Gaps are read; repeated entries are dropped."""
         with self._changed:
-            self._waiting.extend(entries)
-            if len(self._waiting) > _MOST_WAITING:
-                self._waiting.clear()
-                self._unread = True
+            self._queue.extend(entries)
+            if len(self._queue) > _MAX_QUEUED:
+                self._queue.clear()
+                self._has_unread = True
             self._changed.notify_all()
 
-    def add_items(self, items: ItemSet) -> None:
-        """Have more items: all of them, those before first. To be called before entries that name them are taken."""
+    def replace_items(self, items: ItemSet) -> None:
+        """Replace the items by a set that begins with them; must be called before entries name the new items."""
         with self._changed:
             self._new_items = items
             self._changed.notify_all()
 
     def wait(self, seq: int, timeout: float | None = None) -> bool:
-        """Wait until what was learned from an entry is published; False where it takes longer than so many seconds."""
+        """Wait until a view of at least entry ``seq`` is published; return False after ``timeout`` seconds."""
         with self._changed:
             return self._changed.wait_for(lambda: self.view.seq >= seq, timeout)
 
     def close(self) -> None:
-        """Finish the piece at hand, write a snapshot, and end the thread."""
+        """Finish the current batch, write a snapshot, and end the thread."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         self._thread.join()
 
     def _resume(self) -> None:
-        if self._path is None:
+        if self._snapshot_path is None:
             return
-        atomic.remove_leftovers(self._path)
-        kept = snapshot.read(self._path, self._course, self._log, self._cloud)
-        if kept is not None:
-            self._seq, self._course = kept
-            self._checkpoints.add(*kept)
-            self._log.revoked = NONE  # what is undone up to there is not in the snapshot
+        atomic.remove_leftovers(self._snapshot_path)
+        saved = snapshot.read(self._snapshot_path, self._state, self._log, self._item_points)
+        if saved is not None:
+            self._seq, self._state = saved
+            self._checkpoints.add(*saved)
+            self._log.first_undone = NO_ENTRY  # the snapshot does not contain entries undone before it
 
     def _run(self) -> None:
         retry = _FIRST_RETRY
         while True:
             try:
-                going_on = self._turn()
+                running = self._step()
                 self.failure, retry = None, _FIRST_RETRY
             except Exception as error:
-                _logger.exception("learning failed after entry %d; it is tried again", self._seq)
+                _logger.exception("learning failed after entry %d; it will be retried", self._seq)
                 self.failure = f"learning failed after entry {self._seq}: {error}"
-                self._unread = True
-                self._piece = 1  # to come as near as can be to an answer that cannot be learned from
-                going_on = self._pause(retry)
-                retry = min(2 * retry, _LAST_RETRY)
-            if not going_on:
+                self._has_unread = True
+                self._batch_size = 1  # learn as many answers as possible before the one that fails
+                running = self._pause(retry)
+                retry = min(2 * retry, _MAX_RETRY)
+            if not running:
                 return
 
-    def _turn(self) -> bool:
-        """Do what is to be done next, or wait for it; False when that is to end."""
-        self._hear()
-        # What has been learned comes first, so that it is published even if the next answer cannot be learned from.
-        if self._is_new() and monotonic() >= self._rest_until:
+    def _step(self) -> bool:
+        """Do whatever is due next, or wait for it; return False when the learner is closed."""
+        self._receive()
+        # Publish before learning, so that the view is published even if the next batch fails.
+        if self._has_new_view() and monotonic() >= self._next_publication:
             self._publish()
         if self._save_due() <= monotonic():
             self._save()
@@ -163,136 +171,136 @@ class Learner:
             self._learn()
         with self._changed:
             if not self._closing:
-                if self._waiting and self._seq < self._log.end:
-                    self._changed.wait_for(lambda: self._closing, _YIELD * self._took)
+                if self._queue and self._seq < self._log.end:
+                    self._changed.wait_for(lambda: self._closing, _BACKLOG_PAUSE * self._batch_duration)
                 elif self._seq == self._log.end:
-                    self._changed.wait_for(self._has_news, self._until_due())
-                    if self._waiting:
-                        self._changed.wait_for(lambda: self._closing, self._learned_at + _GATHER - monotonic())
+                    self._changed.wait_for(self._has_news, self._seconds_until_due())
+                    if self._queue:
+                        remaining = self._learned_at + _MIN_BATCH_INTERVAL - monotonic()
+                        self._changed.wait_for(lambda: self._closing, remaining)
                 return True
         if self._save_due() < _NEVER:
             self._save()
         return False
 
-    def _hear(self) -> None:
-        """See what came from other threads."""
+    def _receive(self) -> None:
+        """Take over what other threads have passed, and go back to a checkpoint if a learned entry was undone."""
         with self._changed:
-            entries, self._waiting = self._waiting, []
-            unread, self._unread = self._unread, False
+            entries, self._queue = self._queue, []
+            has_unread, self._has_unread = self._has_unread, False
             items, self._new_items = self._new_items, None
         if items is not None:
-            self._cloud = ItemPoints(items)
-        self._log.take(entries)
-        if unread:
+            self._item_points = ItemPoints(items)
+        self._log.add(entries)
+        if has_unread:
             self._log.fetch()
-        if self._log.revoked <= self._seq:
-            self._seq, self._course = self._checkpoints.back_before(self._log.revoked)
-        self._log.revoked = NONE
+        if self._log.first_undone <= self._seq:
+            self._seq, self._state = self._checkpoints.restore_before(self._log.first_undone)
+        self._log.first_undone = NO_ENTRY
 
     def _learn(self) -> None:
-        """Learn from the next piece of the log."""
-        began = monotonic()
-        entries = self._log.after(self._seq, self._piece)
+        """Learn from the next batch of the log."""
+        start = monotonic()
+        entries = self._log.after(self._seq, self._batch_size)
         if not entries:
             raise RuntimeError(f"the log cannot be read beyond entry {self._seq}")
-        answers = Answers.standing(entries, self._log.undone)
-        self._check(answers)
-        self._course = self._course.learned(answers, self._cloud.points)
+        answers = Answers.from_entries(entries, self._log.undone)
+        self._check_positions(answers)
+        self._state = self._state.learn(answers, self._item_points.points)
         self._seq = entries[-1].seq
-        self._checkpoints.add(self._seq, self._course)
+        self._checkpoints.add(self._seq, self._state)
         self._learned_at = monotonic()
-        self._took = self._learned_at - began
-        each = self._took / len(entries)
-        self._piece = int(min(max(_PIECE_SECONDS / each, 1), 2 * self._piece, _LARGEST_PIECE))
+        self._batch_duration = self._learned_at - start
+        seconds_per_entry = self._batch_duration / len(entries)
+        self._batch_size = int(min(max(_BATCH_SECONDS / seconds_per_entry, 1), 2 * self._batch_size, _MAX_BATCH_SIZE))
 
-    def _check(self, answers: Answers) -> None:
-        n_items = len(self._cloud.points)
+    def _check_positions(self, answers: Answers) -> None:
+        n_items = len(self._item_points.points)
         for positions in (answers.left, answers.right):
             if len(positions) and not 0 <= positions.min() <= positions.max() < n_items:
-                raise ValueError(f"an entry names an item beyond the {n_items} that there are")
+                raise ValueError(f"an entry refers to an item outside the {n_items} items of the project")
 
-    def _is_new(self) -> bool:
-        """Whether there is something to publish, and it is what the log says, no less."""
-        changed = self._seq > self.view.seq or self._cloud is not self.view._cloud
-        return changed and self._is_whole()
+    def _has_new_view(self) -> bool:
+        """Return whether the state differs from the last view and may be published."""
+        changed = self._seq > self.view.seq or self._item_points is not self.view._item_points
+        return changed and self._is_consistent()
 
-    def _is_whole(self) -> bool:
-        """Whether the course is what the log up to its entry says: not on the way back from an undo."""
+    def _is_consistent(self) -> bool:
+        """Return whether the state is that of the log up to its entry; not so while answers are relearned."""
         return self._seq >= self.view.seq and self._log.is_settled(self._seq)
 
     def _publish(self) -> None:
-        began = monotonic()
-        view = self._seen()
+        start = monotonic()
+        view = self._make_view()
         with self._changed:
             self.view = view
             self._changed.notify_all()
         self._log.forget_undos(view.seq)
-        self._tell(view)
-        ended = monotonic()
-        self._rest_until = ended + _REST * (ended - began)
+        self._notify(view)
+        end = monotonic()
+        self._next_publication = end + _PUBLISH_PAUSE * (end - start)
 
-    def _tell(self, view: View) -> None:
+    def _notify(self, view: View) -> None:
         try:
             if self._on_view is not None:
                 self._on_view(view)
-        except Exception:  # whose affair it is, it must not stop learning
-            _logger.exception("somebody could not be told of a new view")
+        except Exception:  # an error of the callback must not stop learning
+            _logger.exception("the callback for a new view failed")
 
-    def _seen(self) -> View:
-        course, cloud = self._course, self._cloud
-        metric = course.ocelad.play()
-        coordinates, plane = self._plane.follow(cloud, metric)
+    def _make_view(self) -> View:
+        state, item_points = self._state, self._item_points
+        metric = state.ocelad.play()
+        coordinates, xy = self._projection.update(item_points, metric)
         return View(
             seq=self._seq,
             metric=metric,
-            scales=course.lengths,
-            shares=course.shares,
-            timeline=course.timeline(metric),
-            plane=plane,
-            _cloud=cloud,
+            scales=state.lengths,
+            shares=state.shares,
+            timeline=state.timeline(metric),
+            xy=xy,
+            _item_points=item_points,
             _coordinates=coordinates,
-            _nearest=Nearest(cloud, metric),
-            _clusters=self._clusters,
-            _ocelad=course.ocelad,
+            _neighbor_search=NeighborSearch(item_points, metric),
+            _k_means=self._k_means,
+            _ocelad=state.ocelad,
         )
 
     def _save_due(self) -> float:
-        """When the next snapshot is to be written."""
-        if self._path is None or self._seq <= self._saved_seq or self._seq < self._log.totalled or not self._is_whole():
+        """Return the time at which the next snapshot is due."""
+        if self._snapshot_path is None or self._seq <= self._saved_seq or self._seq < self._log.digest_seq:
+            return _NEVER
+        if not self._is_consistent():
             return _NEVER
         if self._seq - self._saved_seq >= _SNAPSHOT_ENTRIES:
             return 0.0
         return self._saved_at + _SNAPSHOT_SECONDS
 
     def _save(self) -> None:
-        assert self._path is not None
+        assert self._snapshot_path is not None
         try:
-            snapshot.write(self._path, self._seq, self._course, self._log, self._cloud)
+            snapshot.write(self._snapshot_path, self._seq, self._state, self._log, self._item_points)
         except OSError as error:
-            _logger.warning("a snapshot could not be written, which costs time at the next start: %s", error)
+            _logger.warning("a snapshot could not be written; the next start will take longer: %s", error)
         self._saved_seq, self._saved_at = self._seq, monotonic()
 
     def _has_news(self) -> bool:
-        return bool(self._waiting or self._unread or self._closing or self._new_items is not None)
+        return bool(self._queue or self._has_unread or self._closing or self._new_items is not None)
 
-    def _until_due(self) -> float | None:
-        """Seconds until something is to be done even if nothing comes; None: nothing is."""
-        due = min(self._rest_until if self._is_new() else _NEVER, self._save_due())
+    def _seconds_until_due(self) -> float | None:
+        """Return the seconds until the next publication or snapshot is due; None if neither is."""
+        due = min(self._next_publication if self._has_new_view() else _NEVER, self._save_due())
         return None if due == _NEVER else max(0.0, due - monotonic())
 
     def _pause(self, seconds: float) -> bool:
-        """Wait for so long, or until something comes; False when that is to end."""
+        """Wait for this long, or until something arrives; return False when the learner is closed."""
         with self._changed:
             self._changed.wait_for(
-                lambda: bool(self._waiting or self._closing or self._new_items is not None), timeout=seconds
+                lambda: bool(self._queue or self._closing or self._new_items is not None), timeout=seconds
             )
             return not self._closing
 
 
-_NEVER = float("inf")
-
-
 @cache
-def _one_thread_per_product() -> None:
-    """Matrix products are small here, and threads of theirs would only wait for each other and for readers."""
+def _limit_blas_threads() -> None:
+    """Use one thread per matrix product: they are small, and more threads would delay each other and the readers."""
     threadpool_limits(limits=1, user_api="blas")

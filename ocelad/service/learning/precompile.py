@@ -1,4 +1,4 @@
-"""Compiles what a service needs ahead of its first use, or loads it from the disk."""
+"""Compilation of the kernels that a service needs, before its first use."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from ocelad.engines.rice_settings import Rice
 from ocelad.estimators import MetricTracker
-from ocelad.service.learning.clusters import Clusters
+from ocelad.service.learning.clusters import StableKMeans
 from ocelad.service.learning.tracker_settings import default_settings
 
 
 def precompile_learning(n_features: Iterable[int]) -> None:
-    """Nobody who reads a map, or answers, has to wait until kernels for so many features are compiled."""
+    """Compile the kernels for these numbers of features, or load them from the cache, so that no request waits."""
     for engine in {default_settings(n).get("engine", "fullrank") for n in n_features}:
         MetricTracker(method=Rice(engine=engine)).start(3).partial_fit(np.arange(36.0).reshape(6, 2, 3), [1, -1] * 3)
-    Clusters().of(np.eye(20, 2, dtype=np.float32), 2)
+    StableKMeans().labels(np.eye(20, 2, dtype=np.float32), 2)

@@ -1,7 +1,7 @@
-"""Timeline: loss, right answers, movement and the share of each scale along the answers that stand.
+"""The timeline of learning: loss, accuracy, drift and the share of each scale over the answers that are not undone.
 
-Where a row ends depends on the number of answers alone, and sums are taken one by one, so that the same answers give
-the same rows, to the bit, however they came: after a restart and after an undo, too.
+The end of a row depends only on the number of answers, and sums are accumulated one by one. So the same answers give
+the same rows, bit by bit, also after a restart or an undo.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from ocelad.estimators import stream_statistics
 from ocelad.learners.comid import LossName
 from ocelad.metric import Metric
 
-# A row for each of the first so many answers; then half as many rows as that for every doubling of their number.
-EACH = 512
-_SHARES = 4  # the first column of the shares
+# The first answers have one row each; after them, every doubling of the number of answers has half as many rows.
+N_SINGLE_ROWS = 512
+_N_STATISTICS = 4  # the number of columns before the shares
 
 
 def next_row_end(n_answers: int) -> int:
-    """After how many answers the row ends that the next answer belongs to.
+    """Return the number of answers at the end of the row that the next answer belongs to.
 
-    Long rows do not end at multiples of their length, where many scales have just begun an interval and would always
-    be seen with the weights that they begin with, but two answers before, where most are at the end of one.
+    Long rows end two answers before a multiple of their length, where most scales are at the end of an interval. At the
+    multiple itself many scales have just restarted, and the row would always show their initial weights.
 
     >>> [next_row_end(n) for n in (0, 511, 512, 514, 1023, 1026)]
     [1, 512, 514, 516, 1024, 1030]
@@ -39,8 +39,8 @@ def next_row_end(n_answers: int) -> int:
 
 
 def _row_length(n_answers: int) -> int:
-    """Of the rows around so many answers; a power of two."""
-    return 1 << max(0, (n_answers - 1).bit_length() - EACH.bit_length() + 1)
+    """Return the length of the rows near this number of answers, a power of two."""
+    return 1 << max(0, (n_answers - 1).bit_length() - N_SINGLE_ROWS.bit_length() + 1)
 
 
 class TimelineColumns(NamedTuple):
@@ -55,114 +55,137 @@ class TimelineColumns(NamedTuple):
 
 @dataclass(frozen=True)
 class Timeline:
-    """What happened along the answers that stand. Immutable.
+    """Statistics of the answers that are not undone, in rows. Immutable.
 
     Attributes
     ----------
     rows : tuple of arrays
-        Of each row the number of answers up to its end, mean loss, share of right answers, how far the metric moved per
-        answer relative to its size, and the shares of all scales at its end.
+        For each row: the number of answers up to its end, the mean loss, the share of correct predictions, the change
+        of the metric per answer relative to its size, and the shares of all scales at its end.
     lengths : tuple of int
         The interval length of each scale.
-    n_honest, honest_right : int
-        How many answers were about pairs drawn at random, and how many of them were judged right before they were
+    n_random_pairs, n_random_correct : int
+        The number of answers about random pairs, and how many of them were predicted correctly before they were
         learned from.
     """
 
     rows: tuple[Floats, ...]
     lengths: tuple[int, ...]
-    n_honest: int
-    honest_right: int
+    n_random_pairs: int
+    n_random_correct: int
 
     @property
     def table(self) -> Floats:
         """The rows as one array of shape (n_rows, 4 + n_scales)."""
-        width = _SHARES + len(self.lengths)
+        width = _N_STATISTICS + len(self.lengths)
         return np.array([row[:width] for row in self.rows]).reshape(len(self.rows), width)
 
     def columns(self) -> TimelineColumns:
-        """The columns of the table."""
+        """Return the columns of the table."""
         table = self.table
-        n_answers, loss, accuracy, drift = table[:, :_SHARES].T
-        return TimelineColumns(n_answers, loss, accuracy, drift, table[:, _SHARES:].T)
+        n_answers, loss, accuracy, drift = table[:, :_N_STATISTICS].T
+        return TimelineColumns(n_answers, loss, accuracy, drift, table[:, _N_STATISTICS:].T)
 
 
 @dataclass
-class Recording:
-    """A timeline that is being made: the rows that are whole, and sums over the one that is not."""
+class TimelineRecorder:
+    """A growing timeline: the complete rows, and sums over the current one.
+
+    Attributes
+    ----------
+    loss : str
+    directions : array of shape (n_features, n_directions)
+        Fixed directions; the drift is the change of their products with the metric.
+    last_products : array of shape (n_features, n_directions)
+        The products at the end of the last complete row.
+    rows : list of arrays
+    n_answers : int
+    n_in_row, loss_in_row, n_correct_in_row : int, float and int
+        The number of answers in the current row, the sum of their losses, and the number of correct predictions.
+    n_random_pairs, n_random_correct : int
+        As in ``Timeline``.
+    """
 
     loss: LossName
     directions: Floats
-    #: What the metric did to the directions when the last row ended.
-    before: Floats
+    last_products: Floats
     rows: list[Floats]
     n_answers: int = 0
     n_in_row: int = 0
     loss_in_row: float = 0.0
-    right_in_row: int = 0
-    n_honest: int = 0
-    honest_right: int = 0
+    n_correct_in_row: int = 0
+    n_random_pairs: int = 0
+    n_random_correct: int = 0
 
     @classmethod
-    def begun(cls, metric: Metric, loss: LossName) -> Self:
-        """Before the first answer."""
+    def start(cls, metric: Metric, loss: LossName) -> Self:
+        """Create a recorder before the first answer; ``metric`` is the initial metric."""
         directions = stream_statistics.probe_directions(metric.n_features)
         return cls(loss, directions, metric.matmul(directions), [])
 
     def copy(self) -> Self:
-        """One that goes on by itself; whole rows are never changed."""
+        """Return an independent copy; it shares the complete rows, which never change."""
         return replace(self, rows=self.rows.copy())
 
     def add(self, y: Floats, margins: Floats, random: np.ndarray) -> None:
-        """Some answers, at most up to the end of the row, with the margins that they were judged with before."""
-        losses, right = stream_statistics.score_margins(y, margins, self.loss)
-        # One after the other: NumPy's sum would depend on how many come at a time.
+        """Add answers, at most up to the end of the row, with the margins predicted before learning from them."""
+        losses, correct = stream_statistics.score_margins(y, margins, self.loss)
+        # One by one: the rounding of NumPy's sum would depend on how many answers are added at once.
         self.loss_in_row = float(np.add.accumulate([self.loss_in_row, *losses])[-1])
-        self.right_in_row += int(right.sum())
+        self.n_correct_in_row += int(correct.sum())
         self.n_in_row += len(y)
         self.n_answers += len(y)
-        self.n_honest += int(random.sum())
-        self.honest_right += int((random & right).sum())
+        self.n_random_pairs += int(random.sum())
+        self.n_random_correct += int((random & correct).sum())
 
     def end_row(self, metric: Metric, shares: Floats) -> None:
-        """The row is whole, and this is what is played after it."""
-        applied = metric.matmul(self.directions)
-        self.rows.append(self._row(applied, shares))
-        self.before = applied
-        self.n_in_row, self.loss_in_row, self.right_in_row = 0, 0.0, 0
+        """Complete the row; ``metric`` and ``shares`` are those after its last answer."""
+        products = metric.matmul(self.directions)
+        self.rows.append(self._row(products, shares))
+        self.last_products = products
+        self.n_in_row, self.loss_in_row, self.n_correct_in_row = 0, 0.0, 0
 
     def timeline(self, metric: Metric, shares: Floats, lengths: tuple[int, ...]) -> Timeline:
-        """What there is, with the row that is not whole yet."""
-        more = [self._row(metric.matmul(self.directions), shares)] if self.n_in_row else []
-        return Timeline((*self.rows, *more), lengths, self.n_honest, self.honest_right)
+        """Return the timeline up to now, including the incomplete row."""
+        incomplete = [self._row(metric.matmul(self.directions), shares)] if self.n_in_row else []
+        return Timeline((*self.rows, *incomplete), lengths, self.n_random_pairs, self.n_random_correct)
 
-    def _row(self, applied: Floats, shares: Floats) -> Floats:
-        row = np.zeros(_SHARES + MAX_SCALES)
+    def _row(self, products: Floats, shares: Floats) -> Floats:
+        row = np.zeros(_N_STATISTICS + MAX_SCALES)
         n = self.n_in_row
-        row[:_SHARES] = (
+        row[:_N_STATISTICS] = (
             self.n_answers,
             self.loss_in_row / n,
-            self.right_in_row / n,
-            stream_statistics.relative_change(self.before, applied) / n,
+            self.n_correct_in_row / n,
+            stream_statistics.relative_change(self.last_products, products) / n,
         )
-        row[_SHARES : _SHARES + len(shares)] = shares
+        row[_N_STATISTICS : _N_STATISTICS + len(shares)] = shares
         return row
 
     def state(self) -> tuple[Arrays, Metadata]:
-        """All of it as arrays and values that JSON can hold."""
-        rows = np.array(self.rows).reshape(len(self.rows), _SHARES + MAX_SCALES)
-        metadata = {name: getattr(self, name) for name in _COUNTS}
-        return {"rows": rows, "before": self.before}, {**metadata, "loss_in_row": self.loss_in_row}
+        """Return everything as arrays and JSON values."""
+        rows = np.array(self.rows).reshape(len(self.rows), _N_STATISTICS + MAX_SCALES)
+        metadata = {key: getattr(self, name) for key, name in _COUNTS.items()}
+        return {"rows": rows, "before": self.last_products}, {**metadata, "loss_in_row": self.loss_in_row}
 
-    def restored(self, arrays: Mapping[str, Any], metadata: Mapping[str, Any]) -> Self:
-        """One of the same kind that goes on from what ``state`` gave; checked."""
-        rows, before = arrays["rows"], arrays["before"]
-        counts: dict[str, Any] = {name: int(metadata[name]) for name in _COUNTS}
-        if rows.ndim != 2 or rows.shape[1] != _SHARES + MAX_SCALES or before.shape != self.before.shape:
-            raise ValueError(f"its timeline has the shapes {rows.shape} and {before.shape}")
-        if not np.isfinite(rows).all() or not np.isfinite(before).all() or min(counts.values()) < 0:
-            raise ValueError("its timeline holds what is not a finite number, or counts below 0")
-        return replace(self, before=before, rows=list(rows), loss_in_row=float(metadata["loss_in_row"]), **counts)
+    def with_state(self, arrays: Mapping[str, Any], metadata: Mapping[str, Any]) -> Self:
+        """Return a recorder that continues from the result of ``state``, after validation."""
+        rows, products = arrays["rows"], arrays["before"]
+        counts: dict[str, Any] = {name: int(metadata[key]) for key, name in _COUNTS.items()}
+        if rows.ndim != 2 or rows.shape[1] != _N_STATISTICS + MAX_SCALES or products.shape != self.last_products.shape:
+            raise ValueError(f"the timeline has arrays of shapes {rows.shape} and {products.shape}")
+        if not np.isfinite(rows).all() or not np.isfinite(products).all() or min(counts.values()) < 0:
+            raise ValueError("the timeline contains numbers that are not finite, or negative counts")
+        return replace(
+            self, last_products=products, rows=list(rows), loss_in_row=float(metadata["loss_in_row"]), **counts
+        )
 
 
-_COUNTS = ("n_answers", "n_in_row", "right_in_row", "n_honest", "honest_right")
+# Keys in snapshots, and the attributes that they store.
+_COUNTS = {
+    "n_answers": "n_answers",
+    "n_in_row": "n_in_row",
+    "right_in_row": "n_correct_in_row",
+    "n_honest": "n_random_pairs",
+    "honest_right": "n_random_correct",
+}

@@ -1,4 +1,4 @@
-"""With which settings a project is learned from."""
+"""The settings of a project's tracker: defaults and validation. The database stores them as one flat JSON object."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from typing import Any
 from ocelad.estimators import MetricTracker
 from ocelad.estimators.methods import method_from_settings, method_settings
 
-# Up to so many features a metric has all directions; above, a pair would take many milliseconds.
-FULL_RANK_TO = 128
-MOST_DIRECTIONS = 32
-_CUT_BY_CALLS = ("blocked", "sparse")
-# The first: before anything is learned, items are about as often within the threshold as beyond it. Both: what serves a
-# few dozen answers, a thousand, and a change of the question (docs/active.md).
+# Up to this many features the metric has full rank; above, a pair would take many milliseconds.
+MAX_FULL_RANK_FEATURES = 128
+MAX_RANK = 32
+# The results of these engines depend on how the answers are divided into calls.
+_CALL_DEPENDENT_ENGINES = ("blocked", "sparse")
+# With this scale about half of the items are within the threshold before anything is learned. Both values were chosen
+# for a few dozen answers, for a thousand, and for a change of the question (docs/active.md).
 INITIAL_SCALE = 0.1
 STEP_SIZE = 0.02
 
 
 def default_settings(n_features: int) -> dict[str, Any]:
-    """Settings of ``MetricTracker`` for items whose squared distance is 10 in the middle.
-
-    Only engines whose bits do not depend on how answers are cut into calls are among them.
+    """Return settings of ``MetricTracker`` for items whose median squared distance is 10.
 
     >>> default_settings(25)
     {'method': 'rice', 'initial_scale': 0.1, 'step_size': 0.02}
@@ -29,40 +28,32 @@ def default_settings(n_features: int) -> dict[str, Any]:
     {'method': 'rice', 'initial_scale': 0.1, 'step_size': 0.02, 'max_rank': 32, 'engine': 'lowrank'}
     """
     settings: dict[str, Any] = {"method": "rice", "initial_scale": INITIAL_SCALE, "step_size": STEP_SIZE}
-    return settings if n_features <= FULL_RANK_TO else {**settings, "max_rank": MOST_DIRECTIONS, "engine": "lowrank"}
+    return settings if n_features <= MAX_FULL_RANK_FEATURES else {**settings, "max_rank": MAX_RANK, "engine": "lowrank"}
 
 
-def tracker_of(settings: Mapping[str, Any]) -> MetricTracker:
-    """The tracker, without a pair, of a project with these settings.
+def check_settings(n_features: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the complete settings of a project's tracker: the given ones and defaults for the others.
 
-    Projects that name no method are of before there was a choice.
-    """
-    return MetricTracker(method=method_from_settings(settings))
+    The result is complete, so that a project keeps its settings when the defaults change.
 
-
-def checked_settings(n_features: int, given: Mapping[str, Any]) -> dict[str, Any]:
-    """All settings of the tracker of a project, those that were given and the usual ones.
-
-    All of them, so that a project is learned from in the same way when the usual ones have become others.
-
-    >>> checked_settings(25, {"step_size": 0.1})["loss"]
+    >>> check_settings(25, {"step_size": 0.1})["loss"]
     'logistic'
-    >>> checked_settings(25, {"method": "adaptive"})  # which has nothing to set
+    >>> check_settings(25, {"method": "adaptive"})  # has no further settings
     {'method': 'adaptive'}
     """
-    usual = dict(sorted(method_settings("rice").items()))
+    defaults = dict(sorted(method_settings("rice").items()))
     for name in given:
-        if name not in usual:
-            raise ValueError(f"the tracker has no setting {name!r}; accepted: {', '.join(sorted(usual))}")
-    rice = {**usual, **default_settings(n_features)}
+        if name not in defaults:
+            raise ValueError(f"the tracker has no setting {name!r}; accepted: {', '.join(sorted(defaults))}")
+    rice = {**defaults, **default_settings(n_features)}
     settings = dict(given) if given.get("method") == "adaptive" else {**rice, **given}
     try:
-        engine = tracker_of(settings).start(n_features).engine_
+        engine = MetricTracker(method=method_from_settings(settings)).start(n_features).engine_
     except TypeError as error:
         raise ValueError(str(error)) from None
-    if engine in _CUT_BY_CALLS:
+    if engine in _CALL_DEPENDENT_ENGINES:
         raise ValueError(
-            f"the engine {engine!r}, which these settings come to, gives other bits when a log is replayed; accepted: "
-            "the method rice with the engine dense, fullrank or lowrank"
+            f"these settings select the engine {engine!r}, with which a replay of the log is not exact; accepted: the "
+            "method rice with the engine dense, fullrank or lowrank"
         )
     return settings

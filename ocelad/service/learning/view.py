@@ -1,4 +1,4 @@
-"""View: what has been learned up to an entry of the log, and what may be asked of it."""
+"""The state of learning up to an entry of the log, and queries of it."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from ocelad.engines.metric_bank import MetricLearnerBank
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.metric import Metric
 from ocelad.service.itemset import ItemSet
-from ocelad.service.learning.clusters import Clusters, Labels
-from ocelad.service.learning.item_points import ItemPoints, Singles
-from ocelad.service.learning.nearest import Nearest
+from ocelad.service.learning.clusters import Labels, StableKMeans
+from ocelad.service.learning.item_points import Floats32, ItemPoints
+from ocelad.service.learning.neighbor_search import NeighborSearch
 from ocelad.service.learning.timeline import Timeline
 
-# How much of a metric is told.
-_MOST_EIGENVALUES, _MOST_FEATURES = 20, 100
+# The numbers of eigenvalues and features in the description of a metric.
+_MAX_EIGENVALUES, _MAX_FEATURES = 20, 100
 
 
 class FeatureShare(NamedTuple):
-    """The part of a feature in the metric.
+    """The weight of a feature in the metric.
 
     Attributes
     ----------
     name : str
     weight : float
-        The diagonal entry of the metric per unit of the feature, squared.
+        The diagonal entry of the metric on features in their own units.
     share : float
-        The share in the spread of the items under the metric; the shares of all features sum to 1.
+        The share of the variance of the items under the metric; the shares of all features sum to 1.
     initial_share : float
         The share before any answer was learned from.
     """
@@ -51,7 +51,7 @@ class ScaleShare(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What is told of a metric: the heaviest features, and the share of each scale in it."""
+    """The description of a metric: the features with the largest shares, and the share of each scale."""
 
     features: list[FeatureShare]
     scales: list[ScaleShare]
@@ -59,23 +59,23 @@ class Summary(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What has been learned up to an entry of the log. Immutable, for any number of threads.
+    """The state of learning up to an entry of the log. Immutable and thread-safe.
 
-    Positions are those of items; points are scaled as ``items.points`` are.
+    Items are given by their positions; points are scaled like ``items.points``.
 
     Attributes
     ----------
     seq : int
-        Up to which entry.
+        The number of the last entry that was learned from.
     metric : Metric
-        On scaled points.
+        The metric on scaled points.
     scales : tuple of int
-        The length of the intervals of each scale, in answers, the shortest first.
+        The interval length of each scale, in answers, the shortest first.
     shares : array of shape (n_scales,)
         The share of each scale in the metric; they sum to 1.
     timeline : Timeline
-    plane : float32 array of shape (n_items, 2)
-        Where items are drawn; within -1 and 1.
+    xy : float32 array of shape (n_items, 2)
+        The coordinates of the items on the map, within -1 and 1.
     """
 
     seq: int
@@ -83,48 +83,50 @@ class View:
     scales: tuple[int, ...]
     shares: Floats
     timeline: Timeline
-    plane: Singles
-    _cloud: ItemPoints
-    _coordinates: Singles
-    _nearest: Nearest
-    _clusters: Clusters
+    xy: Floats32
+    _item_points: ItemPoints
+    _coordinates: Floats32
+    _neighbor_search: NeighborSearch
+    _k_means: StableKMeans
     _ocelad: Ocelad[Any, Metric]
 
     @property
     def n_answers(self) -> int:
-        """How many answers stand up to here."""
+        """The number of answers learned from."""
         return self.metric.round
 
     @property
     def items(self) -> ItemSet:
-        return self._cloud.items
+        return self._item_points.items
 
     @property
     def points(self) -> Floats:
-        """The scaled features of all items, (n_items, n_features): ``items.points``, kept."""
-        return self._cloud.points
+        """The scaled features of all items, of shape (n_items, n_features): ``items.points``, computed once."""
+        return self._item_points.points
 
     @cached_property
     def metric_of_features(self) -> Metric:
-        """The same metric on features in their own units: with S the factors of the scaling, ``S M S``."""
-        factors, held = self.items.scaling.factors, self.metric.arrays()
+        """The metric on features in their own units: ``S M S`` with the diagonal matrix S of the scaling factors."""
+        factors, arrays = self.items.scaling.factors, self.metric.arrays()
         threshold, round = self.metric.threshold, self.metric.round
-        if "matrix" in held:
-            return Metric.from_trusted_matrix(np.outer(factors, factors) * held["matrix"], threshold, round)
+        if "matrix" in arrays:
+            return Metric.from_trusted_matrix(np.outer(factors, factors) * arrays["matrix"], threshold, round)
         same = (factors == factors[0]).all()
         squares = np.square(factors[0]) if same else np.square(factors)
-        return Metric.low_rank(held["diagonal"] * squares, held["rows"] * factors, held["scales"], threshold, round)
+        return Metric.low_rank(
+            arrays["diagonal"] * squares, arrays["rows"] * factors, arrays["scales"], threshold, round
+        )
 
     @cached_property
     def spectrum(self) -> Floats:
-        """The largest eigenvalues of ``metric_of_features``, at most 20. Slow for many features."""
-        return self.metric_of_features.eigenvalues(_MOST_EIGENVALUES)
+        """The largest eigenvalues of ``metric_of_features``, at most 20. Slow with many features."""
+        return self.metric_of_features.eigenvalues(_MAX_EIGENVALUES)
 
     @cached_property
     def summary(self) -> Summary:
-        """What is told of the metric whenever somebody asks."""
+        """The description of the metric."""
         return Summary(
-            features=self.feature_shares(_MOST_FEATURES),
+            features=self.feature_shares(_MAX_FEATURES),
             scales=[
                 ScaleShare(length=length, share=float(share))
                 for length, share in zip(self.scales, self.shares, strict=True)
@@ -132,57 +134,58 @@ class View:
         )
 
     @cached_property
-    def learners(self) -> list[Metric]:
-        """The metric of each scale's learner; the metric is their average by the shares."""
+    def scale_metrics(self) -> list[Metric]:
+        """The metric of each scale; the metric is their average, weighted by the shares."""
         return cast(MetricLearnerBank, self._ocelad.bank).metrics(self._ocelad.round_state)
 
     @property
-    def coordinates(self) -> Singles:
-        """Where items are if Euclidean distance is to be the learned one, all divided by one number: along the
-        heaviest directions of the items' cloud only, at most 10.
+    def coordinates(self) -> Floats32:
+        """Coordinates of the items along the principal directions, at most 10, up to a common factor.
+
+        Euclidean distance between them approximates the learned distance.
         """
         return self._coordinates
 
     def distances(self, left: Any, right: Any) -> Floats:
-        """The distance between points, row by row."""
+        """Return the distances between points, row by row."""
         return np.asarray(self.metric.distance(left, right))
 
     def margins(self, left: Any, right: Any) -> Floats:
-        """``mu - d^2`` of pairs of items, by their positions: above 0 where they are taken for the same."""
+        """Return ``mu - d^2`` of pairs of items; positive if they are predicted to be the same."""
         differences = self.points[np.asarray(left)] - self.points[np.asarray(right)]
         return np.asarray(self.metric.threshold - self.metric.squared_length(differences))
 
     def neighbors(self, position: int, k: int) -> tuple[npt.NDArray[np.intp], Floats]:
-        """The positions of the k items nearest to another, the nearest first, and their distances."""
-        return self._nearest.neighbors(position, k)
+        """Return the positions of the k items nearest to an item, the nearest first, and their distances."""
+        return self._neighbor_search.neighbors(position, k)
 
     def clusters(self, k: int) -> Labels:
-        """The cluster of each item, 0 to k - 1, along the heaviest directions; numbers stay as alike as can be."""
-        # Once for each view: what is told twice of one view must not differ. A race is lost by who comes later.
-        found: dict[int, Labels] = self.__dict__.setdefault("_found_clusters", {})
-        if k not in found:
-            found.setdefault(k, self._clusters.of(self._coordinates, k))
-        return found[k]
+        """Return the cluster of each item, 0 to k - 1; numbers are matched to those of the previous clustering."""
+        # Computed once, so that all responses about one view agree; if two threads compute it, the first result stays.
+        labels: dict[int, Labels] = self.__dict__.setdefault("_labels", {})
+        if k not in labels:
+            labels.setdefault(k, self._k_means.labels(self._coordinates, k))
+        return labels[k]
 
-    def feature_shares(self, most: int | None = None) -> list[FeatureShare]:
-        """What features weigh, those with the largest share of the items' spread first; only so many, where given.
+    def feature_shares(self, limit: int | None = None) -> list[FeatureShare]:
+        """Return the features with their weights and shares, the largest share first; at most ``limit``.
 
-        A feature's part in the spread is its variance times its entry on the diagonal of the metric.
+        A feature's share is proportional to its variance times its diagonal entry of the metric.
         """
-        weights, variances = self.metric.diagonal, self._cloud.variances
-        spread = _shares(weights * variances)
-        before, own = _shares(variances), weights * np.square(self.items.scaling.factors)
+        weights, variances = self.metric.diagonal, self._item_points.variances
+        shares, initial_shares = _normalize(weights * variances), _normalize(variances)
+        unscaled_weights = weights * np.square(self.items.scaling.factors)
         return [
             FeatureShare(
                 name=self.items.feature_names[i],
-                weight=float(own[i]),
-                share=float(spread[i]),
-                initial_share=float(before[i]),
+                weight=float(unscaled_weights[i]),
+                share=float(shares[i]),
+                initial_share=float(initial_shares[i]),
             )
-            for i in np.argsort(-spread, kind="stable")[:most].tolist()
+            for i in np.argsort(-shares, kind="stable")[:limit].tolist()
         ]
 
 
-def _shares(parts: Floats) -> Floats:
+def _normalize(parts: Floats) -> Floats:
     total = parts.sum()
     return np.asarray(parts / total) if total > 0 else np.full(len(parts), 1.0 / len(parts))

@@ -1,0 +1,142 @@
+"""The projection of all items to the plane of the map, which follows the metric without jumps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from ocelad._typing import Floats
+from ocelad.metric import Metric
+from ocelad.service.learning.item_points import Floats32, ItemPoints
+
+# The number of principal directions for which coordinates are computed.
+N_DIRECTIONS = 10
+# The largest rotation of the plane from one metric to the next, in radians.
+MAX_ROTATION = 0.35
+# The largest factor by which the map is enlarged per update; it is reduced at once if a point would be outside.
+_MAX_ENLARGEMENT = 1.05
+# The largest absolute coordinate.
+_MAX_COORDINATE = 0.95
+# Subspace iteration stops when the two largest variances change by no more than this share,
+_TOLERANCE = 1e-9
+# or after this many iterations: for the first metric, and for each later one.
+_FIRST_ITERATIONS, _ITERATIONS = 60, 8
+_LinearMap: TypeAlias = Callable[[Floats], Floats]
+
+
+class MapProjection:
+    """Coordinates of all points along the principal directions under the metric, and two of them for the map.
+
+    The two are the directions of largest variance, rotated and reflected to be as close as possible to the previous
+    two. If another direction becomes the second largest, the plane rotates towards it in steps of at most
+    ``MAX_ROTATION``.
+    """
+
+    def __init__(self) -> None:
+        self._directions: Floats | None = None
+        self._plane: Floats | None = None
+        self._zoom = np.inf
+
+    def update(self, item_points: ItemPoints, metric: Metric) -> tuple[Floats32, Floats32]:
+        """Project all points under a new metric.
+
+        Returns
+        -------
+        coordinates : float32 array of shape (n_items, n_directions)
+            Along the principal directions.
+        xy : float32 array of shape (n_items, 2)
+            In the plane, within -1 and 1.
+        """
+        n = item_points.n_features
+        old = np.empty((n, 0)) if self._directions is None else self._directions
+        # Random directions beside the previous ones let the iteration find directions that were unimportant before.
+        new = np.random.default_rng(0).normal(size=(n, N_DIRECTIONS + 2 - old.shape[1]))
+        n_iterations = _FIRST_ITERATIONS if self._directions is None else _ITERATIONS
+        variances, directions = _principal_directions(
+            item_points.covariance_product, metric.matmul, np.hstack([old, new]), n_iterations
+        )
+        self._directions = directions[:, :N_DIRECTIONS]
+        variances, directions = _pad_to_two(variances[:N_DIRECTIONS], self._directions)
+        frame = np.eye(directions.shape[1], 2)
+        if self._plane is not None:
+            frame = _rotate_towards_first_axes(self._previous_frame(item_points, variances, directions))
+        self._plane = directions @ frame
+        coordinates = item_points.centered @ directions.astype(np.float32)
+        xy = coordinates @ frame.astype(np.float32)
+        size = float(np.sqrt(np.square(xy).mean()))
+        if size > 0:  # a multiple of the same metric gives the same map
+            xy /= np.float32(size)
+            self._zoom = min(_MAX_COORDINATE / float(np.abs(xy).max()), _MAX_ENLARGEMENT * self._zoom)
+            xy *= np.float32(self._zoom)
+        return coordinates, xy
+
+    def _previous_frame(self, item_points: ItemPoints, variances: Floats, directions: Floats) -> Floats:
+        """Return the previous plane as two orthonormal columns of coefficients of the new directions."""
+        assert self._plane is not None
+        covariances = directions.T @ item_points.covariance_product(self._plane)
+        fitted = np.divide(
+            covariances, variances[:, None], out=np.zeros_like(covariances), where=variances[:, None] > 0
+        )
+        left, _, right = np.linalg.svd(fitted, full_matrices=False)
+        return np.asarray(left @ right)
+
+
+def _rotate_towards_first_axes(previous: Floats) -> Floats:
+    """Return the two orthonormal columns in the span of the first two axes that are closest to the previous ones.
+
+    Along each principal angle the rotation is at most ``MAX_ROTATION``; larger ones end on the geodesic.
+    """
+    axes = np.eye(len(previous), 2)
+    left, cosines, right = np.linalg.svd(previous[:2])
+    rotated = np.zeros_like(previous)
+    for i, angle in enumerate(np.arccos(np.clip(cosines, 0.0, 1.0))):
+        target, current = axes @ left[:, i], previous @ right[i]
+        if angle > MAX_ROTATION:
+            orthogonal = (target - cosines[i] * current) / np.sin(angle)
+            target = np.cos(MAX_ROTATION) * current + np.sin(MAX_ROTATION) * orthogonal
+        rotated += np.outer(target, right[i])
+    return rotated
+
+
+def _principal_directions(
+    covariance_product: _LinearMap, metric_product: _LinearMap, start: Floats, max_iterations: int
+) -> tuple[Floats, Floats]:
+    """Compute the principal directions Z under a metric, and the variances along them, by subspace iteration.
+
+    With covariance C and metric M = L'L, the embedded points ``L x`` have the covariance ``L C L'``. For a unit
+    eigenvector w of it with eigenvalue v, ``z = L'w`` gives the coordinate ``z'x``, and ``M C z = v z``. So the
+    iteration needs only M, no factor L.
+    """
+    Z, last = start, np.zeros(2)
+    for _ in range(max_iterations):
+        Z = np.linalg.qr(Z)[0]
+        Y = covariance_product(Z)
+        MY = metric_product(Y)
+        H = Y.T @ MY
+        X = _generalized_eigenvectors(Z.T @ Y, H)
+        variances = np.einsum("ij,ij->j", X, H @ X)
+        directions = (Z @ X) * np.sqrt(variances)
+        largest = np.pad(variances[:2], (0, max(0, 2 - len(variances))))
+        if Z.shape[1] == len(Z) or not len(variances) or np.abs(largest - last).max() <= _TOLERANCE * largest[0]:
+            break
+        last, Z = largest, np.hstack([MY @ X, Z[:, : Z.shape[1] - len(variances)]])
+    return variances, directions
+
+
+def _generalized_eigenvectors(G: Floats, H: Floats) -> Floats:
+    """Return the solutions X of ``H x = v G x`` with ``x'G x = 1`` and v > 0, the largest v first."""
+    g, U = np.linalg.eigh(G / 2 + G.T / 2)
+    nonzero = g > len(g) * 1e-14 * max(g[-1], 0.0)
+    whiten = U[:, nonzero] / np.sqrt(g[nonzero])
+    core = whiten.T @ H @ whiten
+    v, X = np.linalg.eigh(core / 2 + core.T / 2)
+    positive = v > len(v) * 1e-14 * max(v[-1], 0.0) if len(v) else np.zeros(0, dtype=bool)
+    return np.asarray(whiten @ X[:, positive][:, ::-1])
+
+
+def _pad_to_two(variances: Floats, directions: Floats) -> tuple[Floats, Floats]:
+    """Append zero directions if there are fewer than two."""
+    missing = max(0, 2 - len(variances))
+    return np.pad(variances, (0, missing)), np.pad(directions, ((0, 0), (0, missing)))
