@@ -1,4 +1,4 @@
-"""Metric: what the tracker plays. Distances, an embedding, and "similar or not"."""
+"""Metric: a Mahalanobis distance with a threshold; it measures, embeds and decides "similar or not"."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from ocelad.io import state_files
 from ocelad.pairs import Event, Pair, Relative, as_dense, as_event, as_relative, check_same_kind, subtract
 
 _EPS = float(np.finfo(np.float64).eps)
-# A matrix whose smallest eigenvalue is this far below zero, relative to the largest, is taken for a positive
-# semidefinite one that was rounded (three digits more than float64 arithmetic usually loses).
+# Negative eigenvalues up to this size, relative to the largest, are accepted as rounding. float64 arithmetic usually
+# loses three digits less.
 _ROUNDING = 1e-10
-# From so many rows on their singular values take long enough for a look whether fewer directions span them.
+# From this number of rows on, it pays to test whether fewer directions span them before computing singular values.
 _MANY_ROWS = 100
-# Up to here a matrix of all directions, and its eigendecomposition, are made where nothing less will do.
-_MOST_DENSE = 4000
+# Largest number of features for which a dense matrix and its eigendecomposition are computed.
+_MAX_DENSE = 4000
 
 
-class _Parts(NamedTuple):
-    """``M = diag(diagonal) + rows' diag(scales) rows``: what is held where a matrix would be too large."""
+class _LowRankForm(NamedTuple):
+    """The form ``M = diag(diagonal) + rows' diag(scales) rows``, for metrics whose matrix would be too large."""
 
-    diagonal: Floats  # of shape () or (n,), 0 or above
+    diagonal: Floats  # of shape () or (n,); not negative
     rows: Floats  # (k, n); k may be 0
-    scales: Floats  # (k,); negative ones where the diagonal makes up for them
+    scales: Floats  # (k,); may be negative as long as M is positive semidefinite
 
 
 class Metric:
@@ -37,12 +37,12 @@ class Metric:
     Parameters
     ----------
     matrix : array-like of shape (n_features, n_features)
-        M, symmetric and positive semidefinite. ``Metric.from_factors`` takes L with M = L'L instead,
-        ``Metric.from_diagonal`` the weights of the features; neither makes the matrix unless it is asked for.
+        M, symmetric and positive semidefinite. ``Metric.from_factors`` takes L with M = L'L instead, and
+        ``Metric.from_diagonal`` the weights of the features; neither computes the matrix until it is needed.
     threshold : float
-        The paper's mu, on the *squared* distance: two points are similar when ``d^2 <= threshold``.
+        The paper's mu, for the *squared* distance: two points are similar if ``d^2 <= threshold``.
     round : int
-        After how many rounds (pairs) the metric was played.
+        Number of rounds (pairs) after which the metric was played.
 
     Examples
     --------
@@ -56,9 +56,9 @@ class Metric:
            [4.]])
     """
 
-    __slots__ = ("_components", "_held", "_top", "round", "threshold")
+    __slots__ = ("_components", "_form", "_top", "round", "threshold")
 
-    _held: Floats | _Parts  # the matrix, or a diagonal plus rows
+    _form: Floats | _LowRankForm  # the matrix, or a diagonal plus rows
     _components: Floats | None
     _top: Floats | None
     threshold: float
@@ -72,17 +72,17 @@ class Metric:
         size = np.abs(M).max()
         if np.abs(M - M.T).max() > _ROUNDING * size:
             raise ValueError("matrix is not symmetric; accepted: a symmetric positive semidefinite matrix")
-        M = M.copy() if (M == M.T).all() else M / 2.0 + M.T / 2.0  # halves of the smallest numbers would be lost
+        M = M.copy() if (M == M.T).all() else M / 2.0 + M.T / 2.0  # halving would lose bits of subnormal numbers
         lowest = np.linalg.eigvalsh(M)[0]
         if lowest < -_ROUNDING * size * len(M):
             raise ValueError(
                 f"matrix has the negative eigenvalue {lowest:.3g}; accepted: a positive semidefinite matrix"
             )
-        self._hold(M, *_checked(threshold, round))
+        self._set_form(M, *_check_threshold_and_round(threshold, round))
 
     @classmethod
     def from_factors(cls, factors: Any, threshold: float = 1.0, round: int = 0) -> Metric:
-        """The metric ``M = L'L`` of the rows L, of shape (n_factors, n_features).
+        """Return the metric ``M = L'L`` for L of shape (n_factors, n_features).
 
         >>> Metric.from_factors([[2.0, 0.0]]).matrix
         array([[4., 0.],
@@ -92,11 +92,11 @@ class Metric:
         with np.errstate(over="ignore"):
             if not np.isfinite(np.square(L).sum()):
                 raise ValueError("factors are too large: the squares of their entries overflow")
-        return cls.low_rank(np.zeros(()), L.copy(), np.ones(len(L)), *_checked(threshold, round))
+        return cls.low_rank(np.zeros(()), L.copy(), np.ones(len(L)), *_check_threshold_and_round(threshold, round))
 
     @classmethod
     def from_diagonal(cls, weights: Any, threshold: float = 1.0, round: int = 0) -> Metric:
-        """The metric ``M = diag(weights)`` that weighs each feature by itself; weights of 0 or above.
+        """Return the metric ``M = diag(weights)``; weights must not be negative.
 
         >>> Metric.from_diagonal([4.0, 0.0, 1.0]).distance([1, 5, 0], [0, 0, 0])
         2.0
@@ -104,35 +104,35 @@ class Metric:
         w = check_array(weights, "weights", 1).copy()
         if w.min() < 0:
             raise ValueError(f"weights holds {w.min():g} at position {w.argmin()}; accepted: numbers of 0 or above")
-        return cls.low_rank(w, np.zeros((0, len(w))), np.zeros(0), *_checked(threshold, round))
+        return cls.low_rank(w, np.zeros((0, len(w))), np.zeros(0), *_check_threshold_and_round(threshold, round))
 
     @classmethod
     def from_trusted_matrix(cls, matrix: Floats, threshold: float, round: int = 0) -> Metric:
-        """A metric of a matrix that is known to be symmetric, positive semidefinite and finite: nothing is checked.
+        """Return the metric of a matrix that is known to be symmetric, positive semidefinite and finite; unchecked.
 
-        The matrix is kept, not copied, and made read-only.
+        The matrix is not copied, and it is made read-only.
         """
-        return cls.__new__(cls)._hold(matrix, threshold, round)
+        return cls.__new__(cls)._set_form(matrix, threshold, round)
 
     @classmethod
     def low_rank(
         cls, diagonal: float | Floats, rows: Floats, scales: Floats, threshold: float, round: int = 0
     ) -> Metric:
-        """The metric ``M = diag(diagonal) + rows' diag(scales) rows``; no matrix is made unless it is asked for.
+        """Return the metric ``M = diag(diagonal) + rows' diag(scales) rows``; the matrix is computed when needed.
 
-        Nothing is checked: M is known to be positive semidefinite and finite. Arrays in C order are kept, not
-        copied, and made read-only.
+        Nothing is checked: M must be positive semidefinite and finite. Arrays in C order are not copied, and they are
+        made read-only.
 
         Parameters
         ----------
         diagonal : float, or array of shape (n_features,)
-            0 or above; one number for all features, or one each.
+            Not negative; one number for all features, or one for each.
         rows : array of shape (k, n_features)
             k may be 0.
         scales : array of shape (k,)
-            Negative where M has less along the row than the diagonal has.
+            Negative where M is smaller along the row than the diagonal.
         threshold, round
-            As of every metric.
+            As in ``Metric``.
 
         Examples
         --------
@@ -140,31 +140,33 @@ class Metric:
         array([[ 0.64, -0.48],
                [-0.48,  0.36]])
         """
-        # In C order, as files have it: then one loaded, pickled or copied computes the same bits.
-        parts = _Parts(np.asarray(diagonal, dtype=np.float64), np.ascontiguousarray(rows), np.ascontiguousarray(scales))
-        return cls.__new__(cls)._hold(parts, threshold, round)
+        # In C order, as in files, so that loaded, pickled and copied metrics compute the same bits.
+        parts = _LowRankForm(
+            np.asarray(diagonal, dtype=np.float64), np.ascontiguousarray(rows), np.ascontiguousarray(scales)
+        )
+        return cls.__new__(cls)._set_form(parts, threshold, round)
 
     @classmethod
     def average(cls, metrics: Sequence[Metric], probabilities: Floats) -> Metric:
-        """The weighted average of the matrices and of the thresholds (equation 6), of the latest round."""
+        """Return the weighted average of the matrices and thresholds (equation 6), with the latest round."""
         thresholds = np.array([metric.threshold for metric in metrics])
-        # Rounding must not put the average outside what was averaged, least of all below the smallest allowed.
+        # Rounding must not move the average outside the range of the thresholds.
         threshold = float(np.clip(probabilities @ thresholds, thresholds.min(), thresholds.max()))
         last = max(metric.round for metric in metrics)
-        parts = [metric._held for metric in metrics if isinstance(metric._held, _Parts)]
+        parts = [metric._form for metric in metrics if isinstance(metric._form, _LowRankForm)]
         if len(parts) == len(metrics) and sum(len(part.rows) for part in parts) < metrics[0].n_features:
             diagonal = sum(p * part.diagonal for p, part in zip(probabilities, parts, strict=True))
             scales = np.concatenate([p * part.scales for p, part in zip(probabilities, parts, strict=True)])
             return cls.low_rank(diagonal, np.concatenate([part.rows for part in parts]), scales, threshold, last)
-        # A sum of symmetric matrices entry by entry is symmetric to the last bit; a BLAS product need not be.
+        # An elementwise sum of symmetric matrices is exactly symmetric; a BLAS product need not be.
         matrix = sum(p * metric.matrix for p, metric in zip(probabilities, metrics, strict=True))
         return cls.from_trusted_matrix(np.asarray(matrix), threshold, last)
 
-    def _hold(self, held: Floats | _Parts, threshold: float, round: int) -> Metric:
-        for array in held if isinstance(held, _Parts) else (held,):
+    def _set_form(self, form: Floats | _LowRankForm, threshold: float, round: int) -> Metric:
+        for array in form if isinstance(form, _LowRankForm) else (form,):
             _read_only(array)
         put = object.__setattr__
-        put(self, "_held", held)
+        put(self, "_form", form)
         put(self, "_components", None)
         put(self, "_top", None)
         put(self, "threshold", threshold)
@@ -172,43 +174,45 @@ class Metric:
         return self
 
     def with_round(self, round: int) -> Metric:
-        """The same metric, said to be played after another number of rounds."""
+        """Return the same metric with another round."""
         round = check_integer(round, "round", at_least=0)
-        return Metric.__new__(Metric)._hold(self._held, self.threshold, round)
+        return Metric.__new__(Metric)._set_form(self._form, self.threshold, round)
 
     def scaled(self, factor: float, threshold: float | None = None) -> Metric:
-        """The metric ``factor * M``, with the same threshold or another; distances change by the factor's root.
+        """Return the metric ``factor * M``, optionally with another threshold; distances scale by sqrt(factor).
 
         >>> Metric([[1.0]]).scaled(4.0).distance([1.0], [0.0])
         2.0
         """
         factor = check_number(factor, "factor", at_least=0)
-        held = self._held
-        if isinstance(held, _Parts):
-            times: Floats | _Parts = _Parts(np.asarray(factor * held.diagonal), held.rows, factor * held.scales)
+        form = self._form
+        if isinstance(form, _LowRankForm):
+            scaled: Floats | _LowRankForm = _LowRankForm(
+                np.asarray(factor * form.diagonal), form.rows, factor * form.scales
+            )
         else:
-            times = factor * held
+            scaled = factor * form
         if threshold is not None:
             threshold = check_number(threshold, "threshold", at_least=0)
-        return Metric.__new__(Metric)._hold(times, self.threshold if threshold is None else threshold, self.round)
+        return Metric.__new__(Metric)._set_form(scaled, self.threshold if threshold is None else threshold, self.round)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Metric is immutable: {name!r} cannot be set; make a new Metric instead")
+        raise AttributeError(f"a Metric is immutable: {name!r} cannot be set; create a new Metric")
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"a Metric is immutable: {name!r} cannot be deleted")
 
     @property
     def n_features(self) -> int:
-        """How many features the points have."""
-        return int((self._held.rows if isinstance(self._held, _Parts) else self._held).shape[1])
+        """Number of features of the points."""
+        return int((self._form.rows if isinstance(self._form, _LowRankForm) else self._form).shape[1])
 
     @property
     def matrix(self) -> Floats:
-        """M, of shape (n_features, n_features); read-only. Made on every call where the metric is held without it."""
-        if not isinstance(self._held, _Parts):
-            return self._held
-        diagonal, rows, scales = self._held
+        """M, of shape (n_features, n_features); read-only. Computed on every access if the metric stores factors."""
+        if not isinstance(self._form, _LowRankForm):
+            return self._form
+        diagonal, rows, scales = self._form
         product = (rows.T * scales) @ rows
         matrix = product / 2.0 + product.T / 2.0
         matrix[np.diag_indices(self.n_features)] += diagonal
@@ -216,10 +220,10 @@ class Metric:
 
     @property
     def diagonal(self) -> Floats:
-        """The diagonal of M, of shape (n_features,): the weights of the features, where it is a diagonal metric."""
-        if not isinstance(self._held, _Parts):
-            return np.diag(self._held)
-        diagonal, rows, scales = self._held
+        """The diagonal of M, of shape (n_features,); for a diagonal metric, the weights of the features."""
+        if not isinstance(self._form, _LowRankForm):
+            return np.diag(self._form)
+        diagonal, rows, scales = self._form
         if self.is_diagonal:
             return np.broadcast_to(diagonal, self.n_features)
         return _read_only(diagonal + scales @ np.square(rows))
@@ -228,85 +232,85 @@ class Metric:
     def components(self) -> Floats:
         """Rows C with ``M = C'C``, the largest eigenvalue first, of shape (rank, n_features); read-only.
 
-        The sign of each row is chosen so that its entry of largest size is positive. Where there are too many for
-        an array, ``embed(X, n_components)`` may still give the first of them.
+        The sign of each row makes its entry of largest size positive. If there are too many rows for an array,
+        ``embed(X, n_components)`` may still use the first of them.
         """
         if self._components is None:
-            # Kept for the next reader. Two threads may both compute it; they arrive at the same bits.
+            # Cached. If two threads compute it at the same time, both get the same bits.
             object.__setattr__(self, "_components", _read_only(self._all_components()))
         assert self._components is not None
         return self._components
 
     def _all_components(self) -> Floats:
         n = self.n_features
-        if isinstance(self._held, _Parts):
+        if isinstance(self._form, _LowRankForm):
             if self.is_diagonal:
-                features, roots = self._weighed_features()
-                self._refuse_if_large(len(features) * n)
+                features, roots = self._nonzero_features()
+                self._check_size(len(features) * n)
                 components = np.zeros((len(features), n))
                 components[np.arange(len(features)), features] = roots
                 return components
-            if not self._held.diagonal.any():
+            if not self._form.diagonal.any():
                 return self._top_components()
-            self._refuse_if_large(n * n)
+            self._check_size(n * n)
         eigenvalues, vectors = np.linalg.eigh(self.matrix)
         keep = eigenvalues > n * _EPS * max(eigenvalues[-1], 0.0)
-        return _signed(vectors.T[keep][::-1], np.sqrt(eigenvalues[keep][::-1]))
+        return _with_signs(vectors.T[keep][::-1], np.sqrt(eigenvalues[keep][::-1]))
 
     def _top_components(self) -> Floats:
-        """The components with an eigenvalue above the diagonal's, where that is one number: all are along the rows."""
-        assert isinstance(self._held, _Parts)
+        """Return the components with eigenvalues above a scalar diagonal; they lie in the span of the rows."""
+        assert isinstance(self._form, _LowRankForm)
         if self._top is None:
-            base, rows, scales = float(self._held.diagonal.max()), self._held.rows, self._held.scales
-            if (scales >= 0).all():  # the singular values keep twice the digits of the eigenvalues
-                roots, vectors = _singular(np.sqrt(scales)[:, None] * rows)
+            base, rows, scales = float(self._form.diagonal.max()), self._form.rows, self._form.scales
+            if (scales >= 0).all():  # singular values keep twice as many digits as eigenvalues
+                roots, vectors = _right_singular_vectors(np.sqrt(scales)[:, None] * rows)
                 keep = roots > max(rows.shape) * _EPS * roots.max(initial=0.0)
-                top = _signed(vectors[keep], np.hypot(np.sqrt(base), roots[keep]))
+                top = _with_signs(vectors[keep], np.hypot(np.sqrt(base), roots[keep]))
             else:
                 eigenvalues, vectors = self._along_rows()
                 size = max(base, float(np.abs(eigenvalues).max()))
                 keep = eigenvalues > base + self.n_features * _EPS * size
-                top = _signed(vectors[keep][::-1], np.sqrt(eigenvalues[keep][::-1]))
+                top = _with_signs(vectors[keep][::-1], np.sqrt(eigenvalues[keep][::-1]))
             object.__setattr__(self, "_top", _read_only(top))
         assert self._top is not None
         return self._top
 
     def _along_rows(self) -> tuple[Floats, Floats]:
-        """The eigenvalues of M along the span of the rows, ascending, and their directions.
+        """Return the eigenvalues of M in the span of the rows, ascending, and the eigenvectors.
 
-        The diagonal is one number.
+        The diagonal must be a scalar.
         """
-        assert isinstance(self._held, _Parts)
-        _, rows, scales = self._held
+        assert isinstance(self._form, _LowRankForm)
+        _, rows, scales = self._form
         Q, R = np.linalg.qr(rows.T)
         core = (R * scales) @ R.T
-        eigenvalues, round_state = np.linalg.eigh(core / 2.0 + core.T / 2.0)
-        return eigenvalues + self._held.diagonal.max(), (Q @ round_state).T
+        eigenvalues, rotation = np.linalg.eigh(core / 2.0 + core.T / 2.0)
+        return eigenvalues + self._form.diagonal.max(), (Q @ rotation).T
 
     @property
     def is_diagonal(self) -> bool:
-        """Whether it is held by the weights of the features and nothing else."""
-        return isinstance(self._held, _Parts) and not len(self._held.rows)
+        """Whether the metric stores only the weights of the features."""
+        return isinstance(self._form, _LowRankForm) and not len(self._form.rows)
 
-    def _weighed_features(self, most: int | None = None) -> tuple[Any, Floats]:
-        """Of a diagonal metric: the features whose weight is not zero, the heaviest first, and the weights' roots."""
-        assert isinstance(self._held, _Parts)
-        weights = np.broadcast_to(self._held.diagonal, self.n_features)
-        features = np.argsort(-weights, kind="stable")[: np.count_nonzero(weights)][:most]
+    def _nonzero_features(self, n: int | None = None) -> tuple[Any, Floats]:
+        """Return the first n features of a diagonal metric by descending non-zero weight, and the weights' roots."""
+        assert isinstance(self._form, _LowRankForm)
+        weights = np.broadcast_to(self._form.diagonal, self.n_features)
+        features = np.argsort(-weights, kind="stable")[: np.count_nonzero(weights)][:n]
         return features, np.sqrt(weights[features])
 
-    def _refuse_if_large(self, entries: int) -> None:
-        if entries > _MOST_DENSE**2:
+    def _check_size(self, entries: int) -> None:
+        if entries > _MAX_DENSE**2:
             raise ValueError(
-                f"all components of this metric in {self.n_features} dimensions would take an array of {entries:,} "
-                f"numbers; accepted: up to {_MOST_DENSE**2:,}, or embed(X, n_components) with fewer of them"
+                f"all components of this metric in {self.n_features} dimensions would need an array of {entries:,} "
+                f"numbers; accepted: at most {_MAX_DENSE**2:,}; embed(X, n_components) can use fewer components"
             )
 
     @property
     def rank(self) -> int:
-        """How many eigenvalues are above rounding, and so how many dimensions the embedding has."""
-        if isinstance(self._held, _Parts):
-            diagonal = self._held.diagonal
+        """Number of eigenvalues above rounding, which is the dimension of the embedding."""
+        if isinstance(self._form, _LowRankForm):
+            diagonal = self._form.diagonal
             if self.is_diagonal:
                 return int(np.count_nonzero(np.broadcast_to(diagonal, self.n_features)))
             if diagonal.ndim == 0 and diagonal > 0:
@@ -316,64 +320,66 @@ class Metric:
         return len(self.components)
 
     def eigenvalues(self, n: int | None = None) -> Floats:
-        """The eigenvalues above rounding, the largest first; only so many of them, where a number is given."""
+        """Return the eigenvalues above rounding, or the first n of them, the largest first."""
         if self.is_diagonal:
-            return np.square(self._weighed_features(n)[1])
+            return np.square(self._nonzero_features(n)[1])
         return np.asarray(np.square(self._first_components(n)).sum(axis=1))
 
     @property
     def distance_threshold(self) -> float:
-        """The root of the threshold; similar points are at most this far apart."""
+        """Square root of the threshold, the largest distance of similar points."""
         return float(np.sqrt(self.threshold))
 
     def squared_distance(self, x: Any, z: Any) -> Any:
-        """``(x - z)' M (x - z)``, of two points (a float) or of rows against rows or one point (an array).
+        """Return ``(x - z)' M (x - z)``: a float for two points, an array if x or z has rows.
 
-        SciPy sparse rows against sparse rows, or against one, give an array.
+        Two arrays of rows are compared row by row. SciPy sparse rows are accepted and give an array.
         """
         X, Z = check_same_kind(x, z, "x", "z", 1, 2, n_features=self.n_features)
-        if is_sparse(X):  # which broadcast nothing by themselves
-            X, Z = _repeated(X, Z.shape[0]), _repeated(Z, X.shape[0])
+        if is_sparse(X):  # sparse matrices do not broadcast
+            X, Z = _repeat_row(X, Z.shape[0]), _repeat_row(Z, X.shape[0])
         if X.ndim == Z.ndim == 2 and X.shape[0] != Z.shape[0]:
-            raise ValueError(f"x has {X.shape[0]} rows and z has {Z.shape[0]}; accepted: as many, or one single point")
+            raise ValueError(
+                f"x has {X.shape[0]} rows and z has {Z.shape[0]}; accepted: the same number of rows, or one point"
+            )
         return self.squared_length(subtract(X, Z))
 
     def squared_length(self, u: Any) -> Any:
-        """``u' M u`` of a difference u (a float), or of each row of differences, dense or sparse (an array)."""
-        with np.errstate(over="ignore", invalid="ignore"):  # farther apart than float64 can say is infinitely far
+        """Return ``u' M u``: a float for one difference u, an array for rows of differences, dense or sparse."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a distance too large for float64 is infinite
             squares = self._squares_sparse(u) if is_sparse(u) else self._squares(u)
-        squares = np.maximum(squares, 0.0)  # rounding can put a zero distance below zero
+        squares = np.maximum(squares, 0.0)  # rounding can make a zero distance negative
         return squares if np.ndim(squares) else float(squares)
 
     def length(self, u: Any) -> Any:
-        """The root of that: how far apart points are that differ by u."""
+        """Return ``sqrt(u' M u)``, the distance of points that differ by u."""
         return np.sqrt(self.squared_length(u))
 
     def _squares(self, u: Floats) -> Any:
-        if not isinstance(self._held, _Parts):
-            return np.einsum("...i,...i->...", u @ self._held, u)
-        diagonal, rows, scales = self._held
+        if not isinstance(self._form, _LowRankForm):
+            return np.einsum("...i,...i->...", u @ self._form, u)
+        diagonal, rows, scales = self._form
         squares = np.square(u @ rows.T) @ scales
         return squares + np.einsum("...i,...i->...", diagonal * u, u) if diagonal.any() else squares
 
     def _squares_sparse(self, U: Any) -> Any:
-        if not isinstance(self._held, _Parts):
-            # As many rows at a time as the matrix has, so that it takes no more memory than that.
+        if not isinstance(self._form, _LowRankForm):
+            # In chunks of n rows, so that the product takes no more memory than the matrix.
             n = self.n_features
             chunks = [U[first : first + n] for first in range(0, U.shape[0], n)]
-            return np.concatenate([chunk.multiply(chunk @ self._held).sum(axis=1) for chunk in chunks])
-        diagonal, rows, scales = self._held
+            return np.concatenate([chunk.multiply(chunk @ self._form).sum(axis=1) for chunk in chunks])
+        diagonal, rows, scales = self._form
         return U.multiply(U) @ np.broadcast_to(diagonal, self.n_features) + np.square(U @ rows.T) @ scales
 
     def matmul(self, directions: Floats) -> Floats:
-        """``M V`` of some directions V, the columns of an array of shape (n_features, n_directions)."""
-        if not isinstance(self._held, _Parts):
-            return np.asarray(self._held @ directions)
-        diagonal, rows, scales = self._held
+        """Return ``M V`` for V of shape (n_features, n_directions)."""
+        if not isinstance(self._form, _LowRankForm):
+            return np.asarray(self._form @ directions)
+        diagonal, rows, scales = self._form
         return np.asarray(diagonal[..., None] * directions + rows.T @ (scales[:, None] * (rows @ directions)))
 
     def margin(self, event: Event | Pair | Relative) -> float:
-        """Above 0 where it is right: of a pair ``y (mu - u'Mu)``, of a ``Relative`` ``far'M far - near'M near``.
+        """Return ``y (mu - u'Mu)`` for a pair and ``far'M far - near'M near`` for a ``Relative``; positive if correct.
 
         >>> Metric([[4.0]], threshold=2.0).margin(Pair([1.0], [0.0], similar=False))
         2.0
@@ -384,26 +390,26 @@ class Metric:
         return Event(as_dense(u), y).margin(self.squared_length, self.threshold)
 
     def distance(self, x: Any, z: Any) -> Any:
-        """``sqrt((x - z)' M (x - z))``, of two points (a float) or of rows against rows or one point (an array)."""
+        """Return ``sqrt((x - z)' M (x - z))``; see ``squared_distance`` for the shapes."""
         distances = np.sqrt(self.squared_distance(x, z))
         return distances if np.ndim(distances) else float(distances)
 
     def __call__(self, u: Any, v: Any, squared: bool = False) -> Any:
-        """``distance(u, v)``, or ``squared_distance``: a metric is a function of two points, for who wants one."""
+        """Return ``distance(u, v)`` or ``squared_distance(u, v)``, for callers that expect a function of two points."""
         return self.squared_distance(u, v) if squared else self.distance(u, v)
 
     def similar(self, x: Any, z: Any) -> Any:
-        """Whether ``d^2 <= threshold``: a bool, or an array of them."""
+        """Return whether ``d^2 <= threshold``: a bool or an array of bools."""
         return self.squared_distance(x, z) <= self.threshold
 
     def embed(self, X: Any, n_components: int | None = None) -> Floats:
-        """The points where Euclidean distance is this distance: ``X C'``, the heaviest direction first.
+        """Return ``X C'``, in which the Euclidean distance is this distance; the largest eigenvalue comes first.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features) or (n_features,), or SciPy sparse rows
         n_components : int or None
-            Only the first so many directions; None: all.
+            Number of dimensions; None: all.
         """
         sparse = is_sparse(X)
         n = self.n_features
@@ -411,98 +417,100 @@ class Metric:
         if n_components is not None:
             check_integer(n_components, "n_components", at_least=1)
         if self.is_diagonal:
-            features, roots = self._weighed_features(n_components)
+            features, roots = self._nonzero_features(n_components)
             columns = rows[:, features].toarray() if sparse else rows[..., features]
             return np.asarray(columns * roots)
         return np.asarray(rows @ self._first_components(n_components).T)
 
     def embed_unordered(self, X: Any) -> Floats:
-        """As ``embed``, but along directions of no meaning: for who needs distances only, and in less time.
+        """Return an embedding with the same distances as ``embed``, but with axes in no particular order; faster.
 
-        Of a full matrix it takes a factorisation by Cholesky, with pivots, in the place of the eigenvectors.
+        A dense matrix needs only a pivoted Cholesky factorization instead of its eigenvectors.
 
         >>> metric = Metric([[4.0, 2.0], [2.0, 1.0]])
         >>> metric.embed_unordered([[0.0, 0.0], [1.0, 1.0]]).round(6)
         array([[0.],
                [3.]])
         """
-        if isinstance(self._held, _Parts):
+        if isinstance(self._form, _LowRankForm):
             return self.embed(X)
         from scipy.linalg import lapack
 
         rows = check_array(X, "X", 1, 2, n_features=self.n_features)
-        factor, order, rank, _ = lapack.dpstrf(self._held, lower=1)
+        factor, order, rank, _ = lapack.dpstrf(self._form, lower=1)
         return np.asarray(rows[..., order - 1] @ np.tril(factor)[:, :rank])
 
     def _first_components(self, n_components: int | None) -> Floats:
-        held = self._held
-        if n_components is not None and isinstance(held, _Parts) and held.diagonal.ndim == 0:
+        form = self._form
+        if n_components is not None and isinstance(form, _LowRankForm) and form.diagonal.ndim == 0:
             top = self._top_components()
             if n_components <= len(top):
                 return top[:n_components]
         return self.components[:n_components]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the metric to one safetensors file, replacing it whole or not at all."""
+        """Write the metric to a safetensors file; an existing file is replaced atomically."""
         state_files.write(path, state_files.METRIC, self.arrays(), {"threshold": self.threshold, "round": self.round})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Metric:
-        """Read a metric that ``save`` wrote; equal to what was saved, bit for bit."""
+        """Read a metric that ``save`` wrote, with the same bits."""
         arrays, metadata = state_files.read(path, state_files.METRIC, needs_checksum=False)
         with state_files.content_errors(path, state_files.METRIC):
-            if "factors" in arrays:  # as metrics of factors were written at first
+            if "factors" in arrays:  # early files of factored metrics
                 return cls.from_factors(arrays["factors"], metadata["threshold"], metadata["round"])
             return cls.from_arrays(arrays, metadata["threshold"], metadata["round"])
 
     def arrays(self) -> Arrays:
-        """The arrays that it is held by: the matrix; or diagonal, rows and scales. Read-only.
+        """Return the read-only arrays that store the metric: ``matrix``, or ``diagonal``, ``rows`` and ``scales``.
 
         >>> list(Metric.from_diagonal([4.0, 0.0]).arrays())
         ['diagonal', 'rows', 'scales']
         """
-        return self._held._asdict() if isinstance(self._held, _Parts) else {"matrix": self._held}
+        return self._form._asdict() if isinstance(self._form, _LowRankForm) else {"matrix": self._form}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, threshold: float, round: int = 0) -> Metric:
-        """The metric of the arrays that ``held`` gave, bit for bit; they are checked, as they may come from outside."""
-        if arrays.keys() == set(_Parts._fields):
-            return cls._of_parts(_Parts(**arrays), threshold, round)
+        """Return the metric of arrays from ``arrays``, with the same bits; the arrays are checked."""
+        if arrays.keys() == set(_LowRankForm._fields):
+            return cls._from_low_rank_arrays(_LowRankForm(**arrays), threshold, round)
         if arrays.keys() != {"matrix"} or arrays["matrix"].dtype != np.float64:
             got = {name: str(array.dtype) for name, array in arrays.items()}
-            raise ValueError(f"a metric is held by its matrix, or by diagonal, rows and scales, of float64; got {got}")
+            raise ValueError(f"a metric has the float64 array matrix, or diagonal, rows and scales; got {got}")
         return cls(arrays["matrix"], threshold, round)
 
     @classmethod
-    def _of_parts(cls, parts: _Parts, threshold: float, round: int) -> Metric:
-        """The metric of parts that come from outside; checked."""
+    def _from_low_rank_arrays(cls, parts: _LowRankForm, threshold: float, round: int) -> Metric:
+        """Check the arrays of a low-rank form and return their metric."""
         diagonal, rows, scales = parts
         n = rows.shape[-1]
         if rows.ndim != 2 or scales.shape != rows.shape[:1] or diagonal.shape not in ((), (n,)) or n == 0:
-            raise ValueError(f"its parts have shapes {diagonal.shape}, {rows.shape} and {scales.shape}")
+            raise ValueError(
+                f"diagonal, rows and scales have incompatible shapes {diagonal.shape}, {rows.shape} and {scales.shape}"
+            )
         if any(part.dtype != np.float64 or not np.isfinite(part).all() for part in parts) or diagonal.min() < 0:
-            raise ValueError("its parts are not all finite numbers, the diagonal's of 0 or above")
-        metric = cls.low_rank(*parts, *_checked(threshold, round))
+            raise ValueError("diagonal, rows and scales must be finite float64 numbers, and the diagonal not negative")
+        metric = cls.low_rank(*parts, *_check_threshold_and_round(threshold, round))
         with np.errstate(over="ignore", invalid="ignore"):
             size = float(diagonal.max() + np.abs(scales) @ np.square(rows).sum(axis=1))
         if not np.isfinite(size):
-            raise ValueError("its rows are too large: the squares of their entries overflow")
+            raise ValueError("the rows are too large: the squares of their entries overflow")
         if (scales < 0).any():
-            if diagonal.ndim and n > _MOST_DENSE:
-                raise ValueError("it has negative scales beside a diagonal of many numbers")
+            if diagonal.ndim and n > _MAX_DENSE:
+                raise ValueError("negative scales need a scalar diagonal for so many features")
             lowest = np.linalg.eigvalsh(metric.matrix)[0] if diagonal.ndim else metric._along_rows()[0][0]
             if lowest < -_ROUNDING * size:
-                raise ValueError(f"it has the negative eigenvalue {lowest:.3g}")
+                raise ValueError(f"the metric has the negative eigenvalue {lowest:.3g}")
         return metric
 
     def __eq__(self, other: object) -> bool:
-        """Same bits: threshold, round, and what the metric is held by, a matrix or a diagonal plus rows."""
+        """Return whether threshold, round and the stored arrays have the same bits."""
         if not isinstance(other, Metric):
             return NotImplemented
         if (self.threshold, self.round) != (other.threshold, other.round):
             return False
-        mine, theirs = self._held, other._held
-        if isinstance(mine, _Parts) and isinstance(theirs, _Parts):
+        mine, theirs = self._form, other._form
+        if isinstance(mine, _LowRankForm) and isinstance(theirs, _LowRankForm):
             return all(map(np.array_equal, mine, theirs))
         return type(mine) is type(theirs) and np.array_equal(mine, theirs)
 
@@ -513,44 +521,45 @@ class Metric:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._held, self.threshold, self.round)
+        return _restore, (self._form, self.threshold, self.round)
 
     def __repr__(self) -> str:
         return f"Metric(n_features={self.n_features}, threshold={self.threshold:.6g}, round={self.round})"
 
 
-def _restore(held: Floats | _Parts, threshold: float, round: int) -> Metric:
-    return Metric.__new__(Metric)._hold(held, threshold, round)
+def _restore(form: Floats | _LowRankForm, threshold: float, round: int) -> Metric:
+    return Metric.__new__(Metric)._set_form(form, threshold, round)
 
 
-def _repeated(rows: Any, count: int) -> Any:
-    """One sparse row as often as is asked for; more rows as they are."""
+def _repeat_row(rows: Any, count: int) -> Any:
+    """Repeat a single sparse row ``count`` times; return several rows unchanged."""
     return rows[np.zeros(count, dtype=np.int64)] if rows.shape[0] == 1 else rows
 
 
-def _singular(rows: Floats) -> tuple[Floats, Floats]:
-    """The singular values of a matrix, the largest first, and their directions; those that are only rounding may lack.
+def _right_singular_vectors(rows: Floats) -> tuple[Floats, Floats]:
+    """Return the singular values of a matrix, the largest first, and the right singular vectors.
 
-    The learners of an ensemble have much in common, so that their directions together, k of them in n dimensions, often
-    have a small rank. Then it is enough to look at them in a basis of that rank.
+    Values at the level of rounding may be missing. The learners of an ensemble are alike, so that their k directions
+    together often have a small rank. The decomposition is then done in a basis of that rank.
     """
     used = np.flatnonzero(rows.any(axis=0))
     A = np.ascontiguousarray(rows[:, used]) if len(used) < rows.shape[1] else rows
-    basis = _small_basis(A)
+    basis = _low_rank_basis(A)
     if basis is None:
         _, roots, inside = np.linalg.svd(A, full_matrices=False)
     else:
-        _, roots, round_state = np.linalg.svd(A @ basis.T, full_matrices=False)
-        inside = round_state @ basis
+        _, roots, rotation = np.linalg.svd(A @ basis.T, full_matrices=False)
+        inside = rotation @ basis
     vectors = np.zeros((len(inside), rows.shape[1]))
     vectors[:, used] = inside
     return roots, vectors
 
 
-def _small_basis(A: Floats) -> Floats | None:
-    """Orthonormal rows that span those of A, if a quarter as many will do: random combinations of them, and a check.
+def _low_rank_basis(A: Floats) -> Floats | None:
+    """Return orthonormal rows that span those of A if a quarter as many suffice, else None.
 
-    (Halko, Martinsson and Tropp 2011, algorithm 4.1.)
+    Uses random combinations of the rows with a fixed seed, and checks the residual (Halko, Martinsson and Tropp 2011,
+    algorithm 4.1).
     """
     k, n = A.shape
     if k < _MANY_ROWS or n < k:
@@ -561,15 +570,15 @@ def _small_basis(A: Floats) -> Floats | None:
     return np.ascontiguousarray(basis) if left <= 1e-13 * np.linalg.norm(A) else None
 
 
-def _signed(directions: Floats, roots: Floats) -> Floats:
-    """The directions, as long as the roots, the entry of largest size of each positive."""
+def _with_signs(directions: Floats, roots: Floats) -> Floats:
+    """Return the directions scaled to lengths ``roots``, each with the sign that makes its largest entry positive."""
     if not len(directions):
         return np.zeros_like(directions)
     largest = directions[np.arange(len(directions)), np.abs(directions).argmax(axis=1)]
     return np.ascontiguousarray(directions * (np.sign(largest) * roots)[:, None])
 
 
-def _checked(threshold: Any, round: Any) -> tuple[float, int]:
+def _check_threshold_and_round(threshold: Any, round: Any) -> tuple[float, int]:
     return check_number(threshold, "threshold", at_least=0), check_integer(round, "round", at_least=0)
 
 

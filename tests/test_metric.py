@@ -1,4 +1,4 @@
-"""Metric: distances, the embedding, immutability, files."""
+"""Metric: distances, embeddings, immutability and files."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_is_immutable():
             array[0, 0] = 7.0
 
 
-def test_does_not_hold_on_to_the_array_it_was_made_from():
+def test_copies_the_matrix():
     M = np.eye(2)
     metric = Metric(M)
     M[0, 0] = 9.0
@@ -90,7 +90,7 @@ def test_does_not_hold_on_to_the_array_it_was_made_from():
     assert M.flags.writeable
 
 
-def test_equality_is_of_bits():
+def test_equality_compares_bits():
     M = np.array([[2.0, 0.5], [0.5, 1.0]])
     assert Metric(M, 2.0, 3) == Metric(M.copy(), 2.0, 3)
     assert hash(Metric(M)) == hash(Metric(M.copy()))
@@ -105,11 +105,11 @@ def test_equality_is_of_bits():
 
 @given(strategies.metrics(3), st.integers(0, 10**12))
 def test_pickles(metric, round):
-    assert pickle.loads(pickle.dumps(metric.at(round))) == metric.at(round)
+    assert pickle.loads(pickle.dumps(metric.with_round(round))) == metric.with_round(round)
 
 
 @pytest.mark.parametrize("make", [Metric, Metric.from_factors])
-def test_saved_and_loaded_is_the_same_to_the_bit(tmp_path, make):
+def test_a_loaded_metric_has_the_same_bits(tmp_path, make):
     L = np.random.default_rng(0).normal(size=(4, 4))
     metric = make(L @ L.T, 0.1 + 0.2 + 1, 12345)
     path = tmp_path / "metric.safetensors"
@@ -172,7 +172,7 @@ def test_files_that_are_not_metrics_are_refused(tmp_path):
         (np.zeros((0, 0)), "is empty"),
     ],
 )
-def test_refuses_a_matrix_that_is_no_metric(matrix, sentence):
+def test_refuses_an_invalid_matrix(matrix, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
         Metric(matrix)
 
@@ -196,7 +196,7 @@ def test_rounding_below_zero_is_accepted():
     assert Metric(np.diag([1.0, -1e-14])).rank == 1
 
 
-def test_saving_respects_the_umask_and_links_and_says_what_is_wrong(tmp_path):
+def test_saving_respects_the_umask_and_links_and_reports_errors(tmp_path):
     path, link = tmp_path / "metric.safetensors", tmp_path / "link"
     link.symlink_to(path)
     before = os.umask(0o027)
@@ -213,6 +213,33 @@ def test_saving_respects_the_umask_and_links_and_says_what_is_wrong(tmp_path):
         Metric(np.eye(2)).save(tmp_path)
 
 
+def test_from_trusted_matrix_neither_checks_nor_copies():
+    matrix = np.diag([1.0, -1.0])
+    metric = Metric.from_trusted_matrix(matrix, 2.0, 3)
+    assert metric.matrix is matrix
+    assert not matrix.flags.writeable
+    assert (metric.threshold, metric.round) == (2.0, 3)
+
+
+@pytest.mark.parametrize("metric", [Metric([[4.0, 2.0], [2.0, 3.0]], 1.5, 7), Metric.from_diagonal([2.0, 0.5], 1.5, 7)])
+def test_arrays_and_products(metric):
+    V = np.array([[1.0, 0.0, 2.0], [0.0, 1.0, -1.0]])
+    np.testing.assert_allclose(metric.matmul(V), metric.matrix @ V, rtol=1e-15)
+    assert Metric.from_arrays(metric.arrays(), 1.5, 7) == metric
+    expected = np.linalg.eigvalsh(metric.matrix)[::-1]
+    np.testing.assert_allclose(metric.eigenvalues(), expected, rtol=1e-12)
+    np.testing.assert_allclose(metric.eigenvalues(1), expected[:1], rtol=1e-12)
+
+
+def test_a_pair_at_the_threshold_is_similar():
+    metric = Metric([[1.0]], threshold=4.0)
+    assert metric.similar([2.0], [0.0])
+    assert not metric.similar([np.nextafter(2.0, 3.0)], [0.0])
+    assert metric.length(np.array([2.0])) == 2.0
+    assert metric([2.0], [0.0]) == 2.0
+    assert metric([2.0], [0.0], squared=True) == 4.0
+
+
 def test_very_large_numbers():
     assert Metric([[1e308]]).matrix[0, 0] == 1e308
     assert Metric([[1e308]]).distance([1e10], [0.0]) == np.inf
@@ -220,12 +247,12 @@ def test_very_large_numbers():
         Metric.from_factors([[1e200]])
 
 
-def test_rank_of_factors_that_depend_on_each_other():
+def test_rank_of_dependent_factors():
     row = np.random.default_rng(0).normal(size=5)
     assert Metric.from_factors([row, 2 * row, row / 3]).rank == 1
 
 
-def test_average_stays_within_what_is_averaged():
+def test_the_average_threshold_stays_in_range():
     metrics = [Metric(np.eye(2), threshold=1.0)] * 6
     assert Metric.average(metrics, np.full(6, 1 / 6)).threshold == 1.0
 
@@ -260,7 +287,7 @@ def test_embedding_refuses():
         with pytest.raises((ValueError, TypeError), match=sentence):
             metric.embed(X, n_components)
     with pytest.raises(ValueError, match="round must be"):
-        metric.at(-1)
+        metric.with_round(-1)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +300,7 @@ def test_factors_refused(factors, sentence):
 
 
 def some_parts(form, n=6, seed=0):
-    """(diagonal, rows, scales) of a positive semidefinite matrix; where k is not 0, its rank is below n or not."""
+    """Return (diagonal, rows, scales) of a positive semidefinite matrix of this form."""
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(2, n))
     orthonormal = np.linalg.qr(rows.T)[0].T
@@ -326,7 +353,7 @@ def test_every_form_is_the_metric_of_its_matrix(form, seed):
     np.testing.assert_allclose(lengths, np.linalg.norm(dense.components, axis=1), rtol=1e-9)
     for k in (1, 2, 5, None):
         embedded = metric.embed(X, k)
-        # Directions of equal eigenvalues are anybody's choice; that the first k carry most is not.
+        # Directions of equal eigenvalues are not unique, but the sum of squares along the first k is.
         assert np.square(embedded).sum() == pytest.approx(np.square(X @ metric.components[:k].T).sum())
         assert (embedded == metric.embed(X, k)).all()
     flat = metric.embed(X)
@@ -334,7 +361,7 @@ def test_every_form_is_the_metric_of_its_matrix(form, seed):
 
 
 @pytest.mark.parametrize("form", [*FORMS, "matrix"])
-def test_sparse_rows_give_what_dense_rows_give(form):
+def test_sparse_rows_agree_with_dense_rows(form):
     metric = Metric(np.cov(np.eye(6)) + np.eye(6)) if form == "matrix" else Metric.low_rank(*some_parts(form), 1.5)
     rng = np.random.default_rng(3)
     X, Z = rng.normal(size=(2, 20, 6)) * (rng.random((2, 20, 6)) < 0.3)
@@ -363,15 +390,15 @@ def test_every_form_is_saved_pickled_compared_and_read_only(form, tmp_path):
     assert loaded == metric == pickle.loads(pickle.dumps(metric))
     assert hash(loaded) == hash(metric)
     assert (loaded.components == metric.components).all()
-    assert metric.at(8) != metric
-    assert metric.at(8).at(7) == metric
+    assert metric.with_round(8) != metric
+    assert metric.with_round(8).with_round(7) == metric
     assert metric != Metric(metric.matrix, 1.5, 7)
     assert metric != Metric.low_rank(2.0, *some_parts(form)[1:], 1.5, 7)
-    for array in (loaded.matrix, loaded.components, metric._held.diagonal, metric._held.rows, loaded._held.scales):
+    for array in (loaded.matrix, loaded.components, metric._form.diagonal, metric._form.rows, loaded._form.scales):
         assert not array.flags.writeable
 
 
-def test_a_file_of_factors_as_they_were_first_written_is_still_read(tmp_path):
+def test_reads_early_files_of_factors(tmp_path):
     L = np.random.default_rng(0).normal(size=(2, 5))
     metadata = {"ocelad": '{"format": "ocelad.metric/1", "threshold": 2.0, "round": 3}'}
     save_file({"factors": L}, tmp_path / "old.safetensors", metadata=metadata)
@@ -381,18 +408,18 @@ def test_a_file_of_factors_as_they_were_first_written_is_still_read(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"diagonal": np.array(-1.0)}, "0 or above"),
+        ({"diagonal": np.array(-1.0)}, "not negative"),
         ({"diagonal": np.zeros(2)}, "shapes"),
         ({"scales": np.ones(3)}, "shapes"),
         ({"rows": np.ones(6)}, "shapes"),
         ({"scales": np.array([1.5, -0.8])}, "negative eigenvalue"),
         ({"scales": np.array([1.5, -0.8]), "diagonal": np.full(6, 0.7)}, "negative eigenvalue"),
-        ({"scales": np.array([1.5, np.nan])}, "not all finite"),
-        ({"scales": np.ones(2, dtype=np.float32)}, "not all finite numbers"),
+        ({"scales": np.array([1.5, np.nan])}, "must be finite"),
+        ({"scales": np.ones(2, dtype=np.float32)}, "must be finite float64 numbers"),
         ({"rows": np.full((2, 6), 1e200)}, "overflow"),
     ],
 )
-def test_a_file_whose_parts_are_no_metric_is_refused(change, sentence, tmp_path):
+def test_refuses_a_file_with_invalid_arrays(change, sentence, tmp_path):
     path = tmp_path / "metric.safetensors"
     Metric.low_rank(*some_parts("base, more and less"), 1.5).save(path)
     metadata = {"ocelad": '{"format": "ocelad.metric/1", "threshold": 2.0, "round": 3}'}
@@ -401,7 +428,7 @@ def test_a_file_whose_parts_are_no_metric_is_refused(change, sentence, tmp_path)
         Metric.load(path)
 
 
-def test_an_average_keeps_the_form_where_it_is_the_smaller_one():
+def test_an_average_keeps_the_smaller_form():
     metrics = [Metric.low_rank(*some_parts(form, seed=i), 1.0 + i, i) for i, form in enumerate(FORMS[2:6])]
     shares = np.array([0.1, 0.2, 0.3, 0.4])
     average = Metric.average(metrics, shares)
@@ -412,7 +439,7 @@ def test_an_average_keeps_the_form_where_it_is_the_smaller_one():
     assert Metric.average(weights, np.array([0.5, 0.5])) == Metric.from_diagonal([0.5, 1.5])
 
 
-def test_weights_are_checked_and_copied():
+def test_from_diagonal_checks_and_copies_the_weights():
     weights = np.array([1.0, 2.0])
     metric = Metric.from_diagonal(weights)
     weights[0] = 7.0
@@ -421,23 +448,23 @@ def test_weights_are_checked_and_copied():
         Metric.from_diagonal([0.0, -1.0])
 
 
-def test_a_hundred_thousand_features_take_little_memory(tmp_path):
+def test_a_hundred_thousand_features_need_little_memory(tmp_path):
     n = 100_000
     rng = np.random.default_rng(0)
     rows = sparse.random(50, n, density=1e-3, format="csr", random_state=rng)
-    weighed = Metric.from_diagonal(rng.random(n))
-    spread = Metric.low_rank(0.5, rng.normal(size=(3, n)), np.array([2.0, 1.0, -1e-7]), 1.0)
+    diagonal = Metric.from_diagonal(rng.random(n))
+    low_rank = Metric.low_rank(0.5, rng.normal(size=(3, n)), np.array([2.0, 1.0, -1e-7]), 1.0)
     tracemalloc.start()
-    for metric in (weighed, spread):
+    for metric in (diagonal, low_rank):
         assert metric.distance(rows, rows[[0]]).shape == (50,)
         assert metric.embed(rows, 2).shape == (50, 2)
         assert metric.rank == n
         metric.save(tmp_path / "metric.safetensors")
         assert Metric.load(tmp_path / "metric.safetensors") == metric
-        with pytest.raises(ValueError, match=r"would take an array of 10,000,000,000 numbers; .* embed\(X, n_comp"):
+        with pytest.raises(ValueError, match=r"would need an array of 10,000,000,000 numbers; .* embed\(X, n_comp"):
             _ = metric.components
-    with pytest.raises(ValueError, match="would take an array"):
-        spread.embed(rows, 3)
+    with pytest.raises(ValueError, match="would need an array"):
+        low_rank.embed(rows, 3)
     assert tracemalloc.get_traced_memory()[1] < 50e6
     tracemalloc.stop()
 
@@ -451,7 +478,7 @@ def test_a_hundred_thousand_features_take_little_memory(tmp_path):
         Metric.low_rank(1.0, np.array([[0.6, 0.8]]), np.array([-1.0]), threshold=1.0),
     ],
 )
-def test_scaled_by_four_everything_is_twice_as_far(metric):
+def test_scaling_by_four_doubles_distances(metric):
     x, z = [1.0, 2.0], [-1.0, 0.5]
     scaled = metric.scaled(4.0)
     assert scaled.distance(x, z) == pytest.approx(2.0 * metric.distance(x, z), rel=1e-12)
@@ -473,7 +500,7 @@ def test_components_of_many_rows_are_those_of_the_matrix(k, n, rank, sparse_colu
     scales = rng.random(k)
     metric = Metric.low_rank(0.0, rows, scales, threshold=1.0)
     components = metric.components
-    # Roots down to 1e-9 of the largest are there, to rounding beside the largest.
+    # Singular values down to 1e-9 of the largest are found, up to rounding relative to the largest.
     expected = np.linalg.svd(np.sqrt(scales)[:, None] * rows, compute_uv=False)
     found = np.linalg.norm(components, axis=1)
     assert len(found) <= min(rank, n)
@@ -486,12 +513,16 @@ def test_components_of_many_rows_are_those_of_the_matrix(k, n, rank, sparse_colu
 
 
 @given(st.integers(1, 6), st.integers(0, 6), st.integers(0, 2**32 - 1), st.sampled_from([1e-150, 1e-3, 1.0, 1e100]))
-def test_places_have_the_distances_of_the_embedding(n, rank, seed, scale):
+def test_the_unordered_embedding_has_the_same_distances(n, rank, seed, scale):
     rng = np.random.default_rng(seed)
     factors, X = rng.normal(size=(rank, n)), rng.normal(size=(5, n))
     metric = Metric(scale * (factors.T @ factors))
-    places, embedded = metric.coordinates(X), metric.embed(X)
-    assert places.shape[1] <= min(n, rank)
+    unordered, embedded = metric.embed_unordered(X), metric.embed(X)
+    assert unordered.shape[1] <= n
+    # Rounding can leave a pivot above LAPACK's tolerance; a dimension beyond the rank is of the size of its root.
+    assert np.abs(unordered[:, rank:]).max(initial=0.0) <= 1e-7 * np.abs(unordered).max(initial=0.0)
     for i in range(5):
         expected = np.square(embedded - embedded[i]).sum(axis=1)
-        np.testing.assert_allclose(np.square(places - places[i]).sum(axis=1), expected, rtol=1e-9, atol=1e-12 * scale)
+        np.testing.assert_allclose(
+            np.square(unordered - unordered[i]).sum(axis=1), expected, rtol=1e-9, atol=1e-12 * scale
+        )
