@@ -30,7 +30,7 @@ from ocelad.evaluation.plots import GREY, PALETTE, pyplot, save_figure
 from ocelad.evaluation.scores import knn_error
 from ocelad.evaluation.streams import DriftingClusters
 from ocelad.lab.trials import map_trials
-from ocelad.service.choice import Chooser
+from ocelad.service.choice import PairChooser
 from ocelad.service.items import scaled
 from ocelad.service.learning import default_settings
 
@@ -84,7 +84,7 @@ class CurrentView:
         self.metric, self.shares = ocelad.play(), ocelad.round_state.probabilities
 
     @property
-    def learners(self) -> list[Metric]:
+    def scale_metrics(self) -> list[Metric]:
         bank: Any = self._ocelad.bank
         return [bank.learner(j) for j in range(len(self.shares))]
 
@@ -102,7 +102,7 @@ def errors(trial: tuple[str, str, int], checkpoints: tuple[int, ...]) -> list[fl
     tracker = MetricTracker(method=method_from_settings({"engine": "fullrank", **default_settings(n_features)})).start(
         n_features
     )
-    chooser = Chooser(n_items, random_share=STRATEGIES[strategy], seed=seed)
+    chooser = PairChooser(n_items, random_share=STRATEGIES[strategy], seed=seed)
     result = []
     for n_answers in range(max(checkpoints) + 1):
         view = CurrentView(task.points, tracker._fitted.ocelad)
@@ -110,7 +110,7 @@ def errors(trial: tuple[str, str, int], checkpoints: tuple[int, ...]) -> list[fl
             result.append(task.error(view.metric))
         choice = chooser.next(view)
         similar = bool(task.classes[choice.left] == task.classes[choice.right])
-        chooser.note(choice.left, choice.right, "same" if similar else "different")
+        chooser.record(choice.left, choice.right, "same" if similar else "different")
         tracker.learn_one(task.points[choice.left], task.points[choice.right], similar)
     return result
 

@@ -9,7 +9,7 @@ from threading import Lock
 
 from ocelad.service import items as item_sets
 from ocelad.service.api_error import ApiError
-from ocelad.service.choice import Chooser
+from ocelad.service.choice import PairChooser
 from ocelad.service.entries import Entry
 from ocelad.service.itemset import ItemSet
 from ocelad.service.learning import Learner, View
@@ -52,7 +52,7 @@ class ServedProject:
         self._recent: deque[Entry] = deque(maxlen=N_RECENT)
         self._undone_by: dict[int, int] = {}  # numbers of entries
         self._seq = 0
-        self.chooser = Chooser(len(self._items), random_share=random_share)
+        self.chooser = PairChooser(len(self._items), random_share=random_share)
         self._recording = Lock()
         self.learner = Learner(
             self._items,
@@ -80,7 +80,7 @@ class ServedProject:
                 self._recent.append(entry)
                 if entry.undoes is not None:
                     self._undone_by[entry.undoes] = entry.seq
-                self.chooser.note(entry.left, entry.right, entry.kind)
+                self.chooser.record(entry.left, entry.right, entry.kind)
                 self._seq = entry.seq
 
     def on_commit(self, entries: Sequence[Entry]) -> None:

@@ -1,5 +1,5 @@
-"""Which two items to ask about next, and why."""
+"""The choice of the next pair of items to ask about, with a reason."""
 
 from ocelad.service.choice.chooser import Choice as Choice
-from ocelad.service.choice.chooser import Chooser as Chooser
-from ocelad.service.choice.chooser import NothingToAsk as NothingToAsk
+from ocelad.service.choice.chooser import NoPairsLeft as NoPairsLeft
+from ocelad.service.choice.chooser import PairChooser as PairChooser

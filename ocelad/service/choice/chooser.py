@@ -1,4 +1,4 @@
-"""Chooser: asks about the pair whose answer teaches most, and now and then about one drawn at random."""
+"""PairChooser: proposes the most informative pair and, at times, a random one."""
 
 from __future__ import annotations
 
@@ -12,65 +12,65 @@ from typing import Literal
 import numpy as np
 
 from ocelad._validation import check_integer, check_number
-from ocelad.service.choice.pair_codes import code_of, draw, n_pairs, pair_of
-from ocelad.service.choice.rule import Positions, Ranked, Seen, most_wanted
+from ocelad.service.choice.pair_codes import decode_pair, draw_codes, encode_pair, n_pairs
+from ocelad.service.choice.pair_ranking import MetricView, PairRanking, Positions, rank_pairs
 from ocelad.service.entries import Kind
 
-# So many pairs are looked at, drawn from all that were not asked about. More find no better ones (docs/active.md).
-CANDIDATES = 300
-# Of items with more features than this, a third as many.
+# The number of candidate pairs, drawn from all pairs that were not asked yet. More do not help (docs/active.md).
+N_CANDIDATES = 300
+# Above this number of features, a third as many.
 MANY_FEATURES = 128
-# What is asked should differ from what these last pairs differed by.
-LATELY = 100
-# Seconds within which a pair that was handed out is left to whom it was handed.
-HELD = 60.0
+# A pair should differ in other directions than this many pairs that were asked last.
+N_RECENT = 100
+# A proposed pair is reserved for this many seconds.
+RESERVATION_SECONDS = 60.0
 
-AT_RANDOM = "Drawn at random, so that how often the metric is right can be told honestly."
+RANDOM_REASON = "Drawn at random, for an unbiased estimate of how often the metric is correct."
 
 
-class NothingToAsk(LookupError):
-    """All pairs of the items have been answered or skipped."""
+class NoPairsLeft(LookupError):
+    """Every pair of items has been answered or skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Two items to be asked about.
+    """A pair of items to ask about.
 
     Attributes
     ----------
     left, right : int
-        Positions.
-    asked : {"active", "random"}
-    why : str
-        One sentence for people.
+        Positions of the items.
+    source : {"active", "random"}
+    reason : str
+        Why the pair was chosen; one sentence for people.
     distance : float
-        Between the two, under the metric.
+        The distance of the items under the metric.
     """
 
     left: int
     right: int
-    asked: Literal["active", "random"]
-    why: str
+    source: Literal["active", "random"]
+    reason: str
     distance: float
 
 
-class Chooser:
-    """Remembers what was asked about in a project, and chooses what is asked next. Threads may share it.
+class PairChooser:
+    """Records which pairs of a project were asked, and chooses the next one. Thread-safe.
 
-    A pair that was answered or skipped is not asked about again, unless that was undone. One that was handed out is
-    not handed out again for a minute, unless nothing else is left.
+    A pair that was answered or skipped is not proposed again unless its entry was undone. A proposed pair is reserved
+    for a minute, unless no other pair is left.
 
     Parameters
     ----------
     n_items : int
-        How many items there are; ``grow`` tells of more.
+        The number of items; ``grow`` increases it.
     random_share : float
-        How many of the pairs are drawn at random, from 0 to 1: uniformly from all that were not asked about, whatever
-        the metric is, so that how often it is right on them is an honest figure.
+        The share of random pairs, from 0 to 1. They are uniform over all pairs that were not asked, independently of
+        the metric, so that the accuracy on them is unbiased.
     seed : int or None
-        The same seed, entries and views give the same pairs; None: other ones in each run.
+        The same seed, entries and views give the same pairs. None: pairs differ from run to run.
     clock : callable
-        Tells seconds.
+        Returns the time in seconds.
     """
 
     def __init__(
@@ -85,100 +85,102 @@ class Chooser:
         self._generator = np.random.default_rng(seed)
         self._clock = clock
         self._lock = Lock()
-        #: By pair, how many entries about it stand.
-        self._entries: dict[int, int] = {}
-        #: By pair, when it was handed out.
-        self._handed: dict[int, float] = {}
-        self._lately: deque[int] = deque(maxlen=LATELY)
-        #: By item, how many entries about it stand.
-        self._times = np.zeros(check_integer(n_items, "n_items", at_least=0), dtype=np.int64)
+        #: The number of entries that are not undone, by pair.
+        self._n_entries: dict[int, int] = {}
+        #: The time of the proposal, by reserved pair.
+        self._reserved: dict[int, float] = {}
+        self._recent: deque[int] = deque(maxlen=N_RECENT)
+        #: The number of entries that are not undone, by item.
+        self._item_counts = np.zeros(check_integer(n_items, "n_items", at_least=0), dtype=np.int64)
 
     def grow(self, n_items: int) -> None:
-        """There are so many items now; those that there were keep their positions."""
+        """Increase the number of items; the present ones keep their positions."""
         with self._lock:
-            self._times = np.concatenate([self._times, np.zeros(n_items - len(self._times), dtype=np.int64)])
+            added = np.zeros(n_items - len(self._item_counts), dtype=np.int64)
+            self._item_counts = np.concatenate([self._item_counts, added])
 
-    def note(self, left: int, right: int, kind: Kind) -> None:
-        """Take note of an entry of the log; of all of them, in their order."""
-        code, change = code_of(left, right), -1 if kind == "undo" else 1
+    def record(self, left: int, right: int, kind: Kind) -> None:
+        """Record an entry of the log; must be called for all entries, in order."""
+        code, change = encode_pair(left, right), -1 if kind == "undo" else 1
         with self._lock:
-            stand = self._entries.pop(code, 0) + change
-            if stand:
-                self._entries[code] = stand
-            self._times[left] += change
-            self._times[right] += change
-            self._handed.pop(code, None)
+            count = self._n_entries.pop(code, 0) + change
+            if count:
+                self._n_entries[code] = count
+            self._item_counts[left] += change
+            self._item_counts[right] += change
+            self._reserved.pop(code, None)
             if kind != "undo":
-                self._lately.append(code)
+                self._recent.append(code)
 
-    def next(self, view: Seen) -> Choice:
-        """The pair to ask about now.
+    def next(self, view: MetricView) -> Choice:
+        """Return the next pair to ask about.
 
         Raises
         ------
-        NothingToAsk
-            Where every pair has been answered or skipped.
+        NoPairsLeft
+            If every pair has been answered or skipped.
         """
-        # A view may know fewer items for a moment, after new ones came.
-        n_items = min(len(view.points), len(self._times))
+        # Just after items were added, the view may still have fewer of them.
+        n_items = min(len(view.points), len(self._item_counts))
         with self._lock:
-            at_random = self._generator.random() < self._random_share
-            if at_random:
-                code, why = self._hand_out(self._draw(n_items)[0]), AT_RANDOM
-        if not at_random:
-            code, why = self._most_wanted(view, n_items)
-        pair = _pairs([code])
-        square = view.metric.threshold - float(view.margins(pair[:, 0], pair[:, 1])[0])
-        earlier, later = pair_of(code)
-        left, right = (earlier, later) if code % 2 else (later, earlier)  # which is the earlier one tells nothing
-        return Choice(left, right, "random" if at_random else "active", why, float(np.sqrt(max(square, 0.0))))
+            is_random = self._generator.random() < self._random_share
+            if is_random:
+                code, reason = self._reserve(self._draw(n_items)[0]), RANDOM_REASON
+        if not is_random:
+            code, reason = self._most_informative(view, n_items)
+        pair = _positions([code])
+        squared_distance = view.metric.threshold - float(view.margins(pair[:, 0], pair[:, 1])[0])
+        first, second = decode_pair(code)
+        left, right = (first, second) if code % 2 else (second, first)  # the side does not reveal the order
+        source: Literal["active", "random"] = "random" if is_random else "active"
+        return Choice(left, right, source, reason, float(np.sqrt(max(squared_distance, 0.0))))
 
-    def _most_wanted(self, view: Seen, n_items: int) -> tuple[int, str]:
-        """The pair whose answer is wanted most, now handed out, and why."""
+    def _most_informative(self, view: MetricView, n_items: int) -> tuple[int, str]:
+        """Reserve and return the code of the most informative candidate, with the reason."""
         while True:
             with self._lock:
                 codes = self._draw(n_items)
                 if view.points.shape[1] > MANY_FEATURES:
-                    codes = codes[: CANDIDATES // 3]
-                pairs = _pairs(codes)
-                times = self._times[pairs].sum(axis=1)
-                lately = [code for code in (*self._lately, *self._handed) if code < n_pairs(n_items)]
-            # Who brings answers does not wait while pairs are ranked; meanwhile some of them may be taken.
-            ranked = most_wanted(view, pairs, _pairs(lately[-LATELY:]), times)
+                    codes = codes[: N_CANDIDATES // 3]
+                pairs = _positions(codes)
+                counts = self._item_counts[pairs].sum(axis=1)
+                recent = [code for code in (*self._recent, *self._reserved) if code < n_pairs(n_items)]
+            # Pairs are ranked without the lock, so that answers need not wait; some candidates may be taken meanwhile.
+            ranking = rank_pairs(view, pairs, _positions(recent[-N_RECENT:]), counts)
             with self._lock:
-                for place, row in enumerate(ranked.rows.tolist()):
-                    if codes[row] not in self._entries and codes[row] not in self._handed:
-                        return self._hand_out(codes[row]), _why(ranked, place)
+                for rank, row in enumerate(ranking.rows.tolist()):
+                    if codes[row] not in self._n_entries and codes[row] not in self._reserved:
+                        return self._reserve(codes[row]), _reason(ranking, rank)
 
     def _draw(self, n_items: int) -> list[int]:
-        """Pairs that may be asked about now: at least one."""
+        """Draw at least one pair that may be asked now."""
         if n_items < 2:
-            raise NothingToAsk(f"the project has too few items to ask about: {n_items}; at least 2 are needed")
+            raise NoPairsLeft(f"the project has too few items to ask about: {n_items}; at least 2 are needed")
         now = self._clock()
-        self._handed = {code: at for code, at in self._handed.items() if now - at < HELD}
-        codes = draw(self._generator, n_items, CANDIDATES, self._entries, self._handed)
+        self._reserved = {code: at for code, at in self._reserved.items() if now - at < RESERVATION_SECONDS}
+        codes = draw_codes(self._generator, n_items, N_CANDIDATES, self._n_entries, self._reserved)
         if not codes:
-            self._handed.clear()
-            codes = draw(self._generator, n_items, CANDIDATES, self._entries)
+            self._reserved.clear()
+            codes = draw_codes(self._generator, n_items, N_CANDIDATES, self._n_entries)
         if not codes:
-            raise NothingToAsk(f"all {n_pairs(n_items)} pairs of the {n_items} items have been answered or skipped")
+            raise NoPairsLeft(f"all {n_pairs(n_items)} pairs of the {n_items} items have been answered or skipped")
         return codes
 
-    def _hand_out(self, code: int) -> int:
-        self._handed[code] = self._clock()
+    def _reserve(self, code: int) -> int:
+        self._reserved[code] = self._clock()
         return code
 
 
-def _pairs(codes: Sequence[int]) -> Positions:
-    return np.array([pair_of(code) for code in codes], dtype=np.int64).reshape(-1, 2)
+def _positions(codes: Sequence[int]) -> Positions:
+    return np.array([decode_pair(code) for code in codes], dtype=np.int64).reshape(-1, 2)
 
 
-def _why(ranked: Ranked, place: int) -> str:
-    reasons = [f"their distance is {ranked.closeness[place]:.2f} of the threshold"]
-    if ranked.disputed[place]:
+def _reason(ranking: PairRanking, rank: int) -> str:
+    reasons = [f"their distance is {ranking.relative_distance[rank]:.2f} of the threshold"]
+    if ranking.disputed[rank]:
         reasons.append("its scales disagree more than about most pairs")
-    if ranked.novel[place]:
-        reasons.append("pairs that were asked lately tell less of them than of most")
+    if ranking.novel[rank]:
+        reasons.append("recent answers say less about them than about most pairs")
     *others, last = reasons
-    told = f"{', '.join(others)}, and {last}" if others else last
-    return f"The metric is unsure about these two: {told}."
+    joined = f"{', '.join(others)}, and {last}" if others else last
+    return f"The metric is unsure about these two: {joined}."

@@ -1,4 +1,4 @@
-"""Pairs of positions as single numbers, and draws among those that are left."""
+"""Pairs of positions as single integers, and random draws of pairs that are left."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from math import isqrt
 import numpy as np
 
 
-def code_of(left: int, right: int) -> int:
-    """The number of a pair, whichever comes first: 0, 1, 2, ... in the order of the later item, then the earlier one.
+def encode_pair(left: int, right: int) -> int:
+    """Return the code of an unordered pair: 0, 1, 2, ... in the order of the larger position, then the smaller one.
 
-    New items come last, so that a pair's number stays what it was when there are more of them.
+    New items have larger positions, so that the code of a pair does not change when items are added.
 
-    >>> [code_of(1, 0), code_of(0, 2), code_of(2, 1), code_of(3, 0)]
+    >>> [encode_pair(1, 0), encode_pair(0, 2), encode_pair(2, 1), encode_pair(3, 0)]
     [0, 1, 2, 3]
     """
     first, last = min(left, right), max(left, right)
     return last * (last - 1) // 2 + first
 
 
-def pair_of(code: int) -> tuple[int, int]:
-    """The two positions, the earlier one first.
+def decode_pair(code: int) -> tuple[int, int]:
+    """Return the two positions of a code, the smaller one first.
 
-    >>> pair_of(code_of(7, 3))
+    >>> decode_pair(encode_pair(7, 3))
     (3, 7)
     """
     last = (1 + isqrt(1 + 8 * code)) // 2
@@ -31,31 +31,33 @@ def pair_of(code: int) -> tuple[int, int]:
 
 
 def n_pairs(n_items: int) -> int:
-    """How many pairs so many items have; their numbers are those below it."""
+    """Return the number of pairs of ``n_items`` items; their codes are the integers below it."""
     return n_items * (n_items - 1) // 2
 
 
-def draw(generator: np.random.Generator, n_items: int, most: int, *taken: Collection[int]) -> list[int]:
-    """Some pairs that nobody has taken, by their numbers: each once, at most so many, and none only where none is left.
+def draw_codes(generator: np.random.Generator, n_items: int, max_codes: int, *excluded: Collection[int]) -> list[int]:
+    """Draw distinct codes that are not excluded: at most ``max_codes``, and at least one if any is left.
 
-    The first of them is any of those that are left, all equally likely.
+    The first one is uniform over all codes that are left.
 
-    >>> draw(np.random.default_rng(0), 4, 30, {0, 1}, {3, 4, 77})
+    >>> draw_codes(np.random.default_rng(0), 4, 30, {0, 1}, {3, 4, 77})
     [2, 5]
     """
     end = n_pairs(n_items)
-    codes = generator.permutation(end) if end <= most else generator.integers(end, size=most)
-    free = [code for code in codes.tolist() if not any(code in some for some in taken)]
-    return list(dict.fromkeys(free or _draw_of_few(generator, end, most, taken)))
+    codes = generator.permutation(end) if end <= max_codes else generator.integers(end, size=max_codes)
+    free = [code for code in codes.tolist() if not any(code in some for some in excluded)]
+    return list(dict.fromkeys(free or _draw_from_few(generator, end, max_codes, excluded)))
 
 
-def _draw_of_few(generator: np.random.Generator, end: int, most: int, taken: Iterable[Iterable[int]]) -> list[int]:
-    """The same, with repetitions, where so few are left that one must count them."""
-    gone = np.array(sorted({code for some in taken for code in some if code < end}), dtype=np.int64)
-    if len(gone) == end:
+def _draw_from_few(
+    generator: np.random.Generator, end: int, max_codes: int, excluded: Iterable[Iterable[int]]
+) -> list[int]:
+    """Draw codes, with repetitions, if so few are left that random codes are unlikely to be among them."""
+    used = np.array(sorted({code for some in excluded for code in some if code < end}), dtype=np.int64)
+    if len(used) == end:
         return []
-    places = generator.integers(end - len(gone), size=most)
-    # Before the k-th that is gone there are gone[k] - k that are left.
-    passed = np.searchsorted(gone - np.arange(len(gone)), places, side="right")
-    found: list[int] = (places + passed).tolist()
-    return found
+    ranks = generator.integers(end - len(used), size=max_codes)
+    # The k-th used code is preceded by used[k] - k codes that are left.
+    n_skipped = np.searchsorted(used - np.arange(len(used)), ranks, side="right")
+    codes: list[int] = (ranks + n_skipped).tolist()
+    return codes

@@ -15,7 +15,7 @@ from ocelad._typing import Floats
 from ocelad.service import items as item_sets
 from ocelad.service import serialize
 from ocelad.service.api_error import ApiError
-from ocelad.service.choice import NothingToAsk
+from ocelad.service.choice import NoPairsLeft
 from ocelad.service.learning import View
 from ocelad.service.routes.access import ERROR_RESPONSES, Answerer, Reader, json_response_in_thread
 from ocelad.service.served_project import ServedProject
@@ -172,7 +172,7 @@ def _next_pair(project: ServedProject) -> NextPair:
     view = project.view
     try:
         choice = project.chooser.next(view)
-    except NothingToAsk as error:
+    except NoPairsLeft as error:
         raise ApiError(409, str(error), code="nothing_to_ask") from None
     return NextPair(
         seq=view.seq,

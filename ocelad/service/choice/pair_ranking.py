@@ -1,0 +1,125 @@
+"""The ranking of candidate pairs by uncertainty, novelty, disagreement of the scales, and coverage of the items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ocelad._typing import Floats
+from ocelad.metric import Metric
+
+Positions = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+# The preferred squared distance of a pair, relative to the threshold. It is below 1 because close pairs more often are
+# the same, which random pairs rarely are.
+TARGET = 0.8
+# Weights of the other terms, relative to the deviation from the target; tuned by benchmarks/choice.py on other seeds.
+NOVELTY_WEIGHT = 2.0
+DISAGREEMENT_WEIGHT = 0.5
+COVERAGE_WEIGHT = 0.1
+# Disagreement requires a product with the metric of each scale, so that it is computed only for the best pairs.
+SHORTLIST_SIZE = 64
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+class MetricView(Protocol):
+    """The part of a view of learning that the choice of pairs uses."""
+
+    @property
+    def points(self) -> Floats: ...
+    @property
+    def metric(self) -> Metric: ...
+    @property
+    def scale_metrics(self) -> Sequence[Metric]: ...
+    @property
+    def shares(self) -> Floats: ...
+    def margins(self, left: Positions, right: Positions, /) -> Floats: ...
+
+
+class PairRanking(NamedTuple):
+    """The shortlist, best pair first; arrays of equal length.
+
+    Attributes
+    ----------
+    rows : array of int
+        The rows of the pairs among the candidates.
+    relative_distance : array of float
+        The distances divided by the distance threshold.
+    novel : array of bool
+        Whether recent pairs explain the pair less than most candidates.
+    disputed : array of bool
+        Whether the scales disagree more about the pair than about most of the shortlist.
+    """
+
+    rows: Positions
+    relative_distance: Floats
+    novel: Bools
+    disputed: Bools
+
+
+def rank_pairs(view: MetricView, pairs: Positions, recent: Positions, counts: Positions) -> PairRanking:
+    """Rank pairs by how informative an answer would be.
+
+    Parameters
+    ----------
+    view : MetricView
+    pairs : array of shape (n_pairs, 2)
+        Positions of the items of the candidates.
+    recent : array of shape (n_recent, 2)
+        The pairs that were asked last.
+    counts : array of shape (n_pairs,)
+        How often the two items of each candidate were asked about.
+    """
+    threshold = view.metric.threshold
+    squares = threshold - view.margins(pairs[:, 0], pairs[:, 1])
+    explained = _explained_share(_directions(view.points, pairs), _directions(view.points, recent))
+    score = -np.abs(squares / threshold - TARGET) - NOVELTY_WEIGHT * explained - COVERAGE_WEIGHT * np.log2(1.0 + counts)
+
+    rows = np.argsort(-score, kind="stable")[:SHORTLIST_SIZE]
+    disagreement = _disagreement(view, pairs[rows])
+    order = np.argsort(-(score[rows] + DISAGREEMENT_WEIGHT * disagreement), kind="stable")
+    rows = rows[order]
+    return PairRanking(
+        rows,
+        np.sqrt(np.maximum(squares[rows], 0.0) / threshold),
+        explained[rows] < np.quantile(explained, 0.25),
+        disagreement[order] > np.quantile(disagreement, 0.75),
+    )
+
+
+def _differences(points: Floats, pairs: Positions) -> Floats:
+    return np.asarray(points[pairs[:, 0]] - points[pairs[:, 1]])
+
+
+def _directions(points: Floats, pairs: Positions) -> Floats:
+    """Return the differences of pairs, normalized to length 1; those of equal points are zero."""
+    differences = _differences(points, pairs)
+    lengths = np.linalg.norm(differences, axis=1, keepdims=True)
+    return np.asarray(differences / np.maximum(lengths, _TINY))
+
+
+def _explained_share(directions: Floats, asked: Floats) -> Floats:
+    """Return how much of each direction's squared length the asked directions explain, from 0 to 1.
+
+    A squared length is linear in the metric. If the metric is a random matrix, the correlation of the squared lengths
+    along two directions is the square of their inner product. The result is the share of variance that is explained by
+    observations along the asked directions with noise of the same variance.
+
+    >>> _explained_share(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[0.0, 1.0]]))
+    array([0. , 0.5])
+    """
+    with_asked = np.square(directions @ asked.T)
+    among_asked = np.square(asked @ asked.T) + np.eye(len(asked))
+    return np.asarray(np.einsum("ij,ji->i", with_asked, np.linalg.solve(among_asked, with_asked.T)))
+
+
+def _disagreement(view: MetricView, pairs: Positions) -> Floats:
+    """Return the standard deviation of the scales' margins on each pair, divided by the threshold."""
+    differences = _differences(view.points, pairs)
+    margins = np.array([metric.threshold - metric.squared_length(differences) for metric in view.scale_metrics])
+    deviations = np.sqrt(view.shares @ np.square(margins - view.shares @ margins))
+    return np.asarray(deviations / view.metric.threshold)
