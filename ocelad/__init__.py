@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Imported when first used, so that `import ocelad` and `ocelad --help` do not pay for scikit-learn and numba.
-_HOMES = {
+# Imported on first use, so that `import ocelad` and `ocelad --help` do not load scikit-learn and numba.
+_MODULE_OF = {
     "Bank": "ocelad.ensemble.bank",
     "Comid": "ocelad.learners.comid",
     "LabelMetricTracker": "ocelad.estimators",
@@ -63,17 +63,17 @@ _HOMES = {
 
 _MODULES = ("evaluation", "io", "lab", "testing")
 
-__all__ = ["__version__", *_MODULES, *sorted(_HOMES)]
+__all__ = ["__version__", *_MODULES, *sorted(_MODULE_OF)]
 
 
-if not TYPE_CHECKING:  # type checkers shall know the names above and no others
+if not TYPE_CHECKING:  # type checkers must see only the names above
 
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
             return import_module(f"ocelad.{name}")
-        if name not in _HOMES:
+        if name not in _MODULE_OF:
             raise AttributeError(f"module 'ocelad' has no attribute {name!r}")
-        return getattr(import_module(_HOMES[name]), name)
+        return getattr(import_module(_MODULE_OF[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Type aliases that several rooms share."""
+"""Type aliases shared by several packages."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 Floats: TypeAlias = npt.NDArray[np.float64]
-# Saved state: named arrays, and metadata that JSON can hold.
+# Saved state: named arrays, and metadata of JSON types.
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 Metadata: TypeAlias = dict[str, Any]

@@ -1,4 +1,4 @@
-"""Every check of what comes in from outside, each with one sentence that says what was wrong and what is accepted."""
+"""Checks of arguments. Every error message says in one sentence what was wrong and what is accepted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHAPES = {
 def check_array(
     value: Any, name: str, *ndims: int, n_features: int | None = None, shapes: Mapping[int, str] = _SHAPES
 ) -> Floats:
-    """``value`` as a finite float64 array with one of the given numbers of dimensions, described by ``shapes``.
+    """Return ``value`` as a finite float64 array with one of the numbers of dimensions; ``shapes`` describes these.
 
     >>> check_array([[1, 2], [3, 4]], "X", 2).dtype
     dtype('float64')
@@ -55,16 +55,16 @@ def check_array(
 
 
 def is_sparse(value: object) -> bool:
-    """Whether it is a SciPy sparse matrix or array; SciPy is not imported to find out."""
-    scipy_sparse = sys.modules.get("scipy.sparse")  # who has such a value has imported it
+    """Return whether ``value`` is a SciPy sparse matrix or array, without importing SciPy."""
+    scipy_sparse = sys.modules.get("scipy.sparse")  # a sparse value exists only if it has been imported
     return scipy_sparse is not None and bool(scipy_sparse.issparse(value))
 
 
 def check_sparse(value: Any, name: str, *, n_features: int | None = None) -> csr_array[np.float64]:
-    """A SciPy sparse matrix or array, one point per row, as a finite float64 ``csr_array`` of its own.
+    """Return a SciPy sparse matrix or array, one point per row, as a new finite float64 ``csr_array``.
 
-    Its indices are sorted, entries that were given twice are added, and zeros are not stored. A sparse array of
-    shape (n_features,) is one row.
+    Its indices are sorted, duplicate entries are summed, and zeros are not stored. A sparse array of shape
+    (n_features,) is one row.
 
     >>> from scipy.sparse import coo_array
     >>> check_sparse(coo_array(([1, 2, 0], ([0, 0, 1], [1, 1, 0])), shape=(2, 3)), "X").data
@@ -93,7 +93,7 @@ def check_sparse(value: Any, name: str, *, n_features: int | None = None) -> csr
 
 
 def check_labels(value: Any, name: str, count: int) -> Floats:
-    """``count`` labels as +1.0 (similar) and -1.0 (dissimilar), from +1/-1 or booleans.
+    """Return ``count`` labels as +1.0 (similar) and -1.0 (dissimilar), from +1/-1 or booleans.
 
     >>> check_labels([True, False], "y", 2)
     array([ 1., -1.])
@@ -114,7 +114,7 @@ def check_labels(value: Any, name: str, count: int) -> Floats:
 
 
 def check_label(value: Any, name: str) -> float:
-    """One label as +1.0 or -1.0."""
+    """Return one label as +1.0 or -1.0."""
     accepted = "+1 (or True) for similar, -1 (or False) for dissimilar"
     if isinstance(value, (bool, np.bool_)):
         return 1.0 if value else -1.0
@@ -126,7 +126,7 @@ def check_label(value: Any, name: str) -> float:
 def check_number(
     value: Any, name: str, *, at_least: float | None = None, above: float | None = None, at_most: float | None = None
 ) -> float:
-    """``value`` as a finite float within the given limits.
+    """Return ``value`` as a finite float within the given limits.
 
     >>> check_number(0, "step_size", above=0)
     Traceback (most recent call last):
@@ -157,7 +157,7 @@ def check_number(
 
 
 def check_integer(value: Any, name: str, *, at_least: int, at_most: int = 2**62) -> int:
-    """``value`` as an int of at least ``at_least``.
+    """Return ``value`` as an int from ``at_least`` to ``at_most``.
 
     >>> check_integer(2.5, "n_features", at_least=1)
     Traceback (most recent call last):
@@ -176,7 +176,7 @@ def check_integer(value: Any, name: str, *, at_least: int, at_most: int = 2**62)
 
 
 def check_choice(value: Any, name: str, accepted: Iterable[Value]) -> Value:
-    """``value`` if it is one of the accepted ones.
+    """Return ``value`` if it is one of the accepted ones.
 
     >>> check_choice("hing", "loss", ["hinge", "logistic"])
     Traceback (most recent call last):
@@ -191,9 +191,9 @@ def check_choice(value: Any, name: str, accepted: Iterable[Value]) -> Value:
 
 
 def _numbers(value: Any, name: str, accepted: str) -> npt.NDArray[Any]:
-    """``value`` as an array of real numbers, not yet converted."""
+    """Return ``value`` as an array of real numbers, not converted yet."""
     if np.ma.is_masked(value):
-        raise ValueError(f"{name} has masked entries; accepted: {accepted}, all of them known")
+        raise ValueError(f"{name} has masked entries; accepted: {accepted}, none masked")
     try:
         raw = np.asarray(value)
     except ValueError:

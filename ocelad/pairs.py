@@ -1,4 +1,4 @@
-"""Comparisons of points, and what of them the learners see."""
+"""Comparisons of points, and the differences and labels that learners see of them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy.typing as npt
 from ocelad._typing import Floats
 from ocelad._validation import check_array, check_integer, check_label, check_labels, check_sparse, is_sparse
 
-#: What a tracker learns from: pairs that are similar or not, or relative comparisons.
+#: The kinds of events: labelled pairs, or relative comparisons.
 EventsName: TypeAlias = Literal["pairs", "relatives"]
 
 
 class SparseVector(NamedTuple):
-    """A difference of which only the entries that are not zero are held; immutable.
+    """A difference stored by its non-zero entries; immutable.
 
-    ``as_sparse`` makes one, checked, from an array, from a SciPy sparse row, or from another one.
+    ``as_sparse`` creates and checks one from an array, a SciPy sparse row or another ``SparseVector``.
     """
 
     indices: npt.NDArray[np.int64]
@@ -27,35 +27,35 @@ class SparseVector(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What the core sees of a pair: the difference ``u = x - z`` and the label ``y``, +1 similar, -1 dissimilar.
+    """A pair as learners see it: the difference ``u = x - z`` and the label ``y``, +1 similar, -1 dissimilar.
 
-    u is an array of shape (n_features,) or a ``SparseVector``. Made by ``Pair(x, z, similar).event()``.
+    u is an array of shape (n_features,) or a ``SparseVector``. ``Pair(x, z, similar).event()`` creates one.
 
-    Its margin is linear in the metric and the threshold, as that of every event: ``m = pull mu - <gradient, M>``.
+    The margin of every event is linear in the metric and the threshold: ``m = threshold_slope mu - <gradient, M>``.
     """
 
     u: Any
     y: float
 
     def margin(self, squared_length: Callable[[Any], float], threshold: float) -> float:
-        """``m = y (mu - u'Mu)``: above 0 where a metric of this threshold tells right whether the pair is similar."""
+        """Return ``m = y (mu - u'Mu)``, which is positive if the metric classifies the pair correctly."""
         return self.y * (threshold - squared_length(self.u))
 
     def gradient(self, square: Callable[[Any], Floats]) -> Floats:
-        """``-dm/dM``, which is ``y uu'``; ``square`` is how u is squared: to a matrix, or to its diagonal."""
+        """Return ``-dm/dM = y uu'``; ``square`` maps u to the matrix ``uu'`` or to its diagonal."""
         return self.y * square(self.u)
 
     @property
-    def pull(self) -> float:
-        """``dm/dmu``."""
+    def threshold_slope(self) -> float:
+        """``dm/dmu``, the derivative of the margin by the threshold."""
         return self.y
 
 
 class Relative(NamedTuple):
-    """A relative comparison, "x is nearer to a than to b", by its differences ``near = x - a`` and ``far = x - b``.
+    """A relative comparison, "x is nearer to a than to b", with ``near = x - a`` and ``far = x - b``.
 
-    Of "a and b are nearer to each other than c and d" they are ``near = a - b`` and ``far = c - d``. Both are arrays of
-    shape (n_features,). A tracker made with ``track_metric(events="relatives")`` learns from it.
+    For "a and b are nearer to each other than c and d" it has ``near = a - b`` and ``far = c - d``. Both are arrays of
+    shape (n_features,). A tracker from ``track_metric(events="relatives")`` learns from relative comparisons.
 
     Examples
     --------
@@ -68,21 +68,21 @@ class Relative(NamedTuple):
     far: Any
 
     def margin(self, squared_length: Callable[[Any], float], threshold: float) -> float:
-        """``m = far'M far - near'M near``: above 0 where the metric tells right which is nearer; at any threshold."""
+        """Return ``m = far'M far - near'M near``, positive if the metric orders the two correctly; ignores mu."""
         return squared_length(self.far) - squared_length(self.near)
 
     def gradient(self, square: Callable[[Any], Floats]) -> Floats:
-        """``-dm/dM``, which is ``near near' - far far'``; ``square`` as of ``Event.gradient``."""
+        """Return ``-dm/dM = near near' - far far'``; ``square`` is as in ``Event.gradient``."""
         return square(self.near) - square(self.far)
 
     @property
-    def pull(self) -> float:
-        """``dm/dmu``."""
+    def threshold_slope(self) -> float:
+        """``dm/dmu``, the derivative of the margin by the threshold."""
         return 0.0
 
 
 class Pair:
-    """Two points, and whether they are similar.
+    """Two points and whether they are similar.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Pair:
         self.similar = check_label(similar, "similar") > 0
 
     def event(self) -> Event:
-        """The pair as the core sees it."""
+        """Return the pair as learners see it: its difference and label."""
         u = subtract(self.x, self.z)
         return Event(sparse_row(u, 0) if is_sparse(u) else u, 1.0 if self.similar else -1.0)
 
@@ -116,13 +116,13 @@ class Pair:
 
 
 class Events:
-    """Many events as arrays: the differences, one per row of U, and their labels; checked. Iterates over the events.
+    """Many events as arrays: differences, one per row of U, and labels. Iterating yields each ``Event``.
 
     Parameters
     ----------
     U : array-like or SciPy sparse matrix of shape (n_events, n_features)
-        A sparse one is kept as a ``csr_array`` with sorted indices, without stored zeros, and its events have a
-        ``SparseVector`` each.
+        A sparse matrix is stored as a ``csr_array`` with sorted indices and without stored zeros; its events hold
+        a ``SparseVector``.
     y : array-like of shape (n_events,)
         +1 (or True) for similar, -1 (or False) for dissimilar.
 
@@ -140,12 +140,12 @@ class Events:
 
     def __init__(self, U: Any, y: Any) -> None:
         self.sparse = is_sparse(U)
-        self.U = _short(check_sparse(U, "U") if self.sparse else check_array(U, "U", 2).copy())
+        self.U = _check_lengths(check_sparse(U, "U") if self.sparse else check_array(U, "U", 2).copy())
         self.y = check_labels(y, "y", self.U.shape[0]).copy()
 
     @property
     def n_features(self) -> int:
-        """How many features the points have."""
+        """Number of features of the points."""
         return int(self.U.shape[1])
 
     def __len__(self) -> int:
@@ -158,12 +158,12 @@ class Events:
     def __getitem__(self, at: slice) -> Events: ...
 
     def __getitem__(self, at: int | slice) -> Event | Events:
-        """One event, or some of them in a row."""
+        """Return one event, or the ``Events`` of a slice."""
         if isinstance(at, slice):
             part = object.__new__(Events)
             part.U, part.y, part.sparse = self.U[at], self.y[at], self.sparse
             return part
-        at = _place(at, len(self))
+        at = _row_index(at, len(self))
         return Event(sparse_row(self.U, at) if self.sparse else self.U[at], float(self.y[at]))
 
     def __iter__(self) -> Iterator[Event]:
@@ -171,13 +171,13 @@ class Events:
 
 
 class Relatives:
-    """Many relative comparisons as arrays, one per row; checked. Iterates over ``Relative``.
+    """Many relative comparisons as arrays, one per row. Iterating yields each ``Relative``.
 
     Parameters
     ----------
     near, far : array-like of shape (n_events, n_features)
-        The differences of the points that are nearer to each other, and of those that are farther apart; see
-        ``Relative``. Not sparse.
+        Differences of the nearer points and of the farther points; see ``Relative``. Sparse matrices are not
+        accepted.
 
     Examples
     --------
@@ -192,16 +192,17 @@ class Relatives:
     far: Floats
 
     def __init__(self, near: Any, far: Any) -> None:
-        self.near = _dense(near, "near", 2, None).copy()
-        self.far = _dense(far, "far", 2, self.near.shape[1]).copy()
+        self.near = _dense_differences(near, "near", 2, None).copy()
+        self.far = _dense_differences(far, "far", 2, self.near.shape[1]).copy()
         if len(self.near) != len(self.far):
             raise ValueError(
-                f"near has {len(self.near)} rows and far has {len(self.far)}; accepted: as many, one comparison per row"
+                f"near has {len(self.near)} rows and far has {len(self.far)}; "
+                "accepted: the same number of rows, one comparison per row"
             )
 
     @property
     def n_features(self) -> int:
-        """How many features the points have."""
+        """Number of features of the points."""
         return int(self.near.shape[1])
 
     def __len__(self) -> int:
@@ -214,29 +215,29 @@ class Relatives:
     def __getitem__(self, at: slice) -> Relatives: ...
 
     def __getitem__(self, at: int | slice) -> Relative | Relatives:
-        """One comparison, or some of them in a row."""
+        """Return one comparison, or the ``Relatives`` of a slice."""
         if isinstance(at, slice):
             part = object.__new__(Relatives)
             part.near, part.far = self.near[at], self.far[at]
             return part
-        at = _place(at, len(self))
+        at = _row_index(at, len(self))
         return Relative(self.near[at], self.far[at])
 
     def __iter__(self) -> Iterator[Relative]:
         return (self[i] for i in range(len(self)))
 
 
-def _place(at: Any, count: int) -> int:
-    """The row that is meant by ``at``, which counts from the end where it is negative."""
+def _row_index(at: Any, count: int) -> int:
+    """Return the non-negative row index; a negative ``at`` counts from the end."""
     if not isinstance(at, (int, np.integer)):
-        raise TypeError(f"events are counted by whole numbers, or slices of them; got {at!r}")
+        raise TypeError(f"an index of events must be an integer or a slice; got {at!r}")
     if not -count <= at < count:
-        raise IndexError(f"there is no event {at}; there are {count}")
+        raise IndexError(f"event {at} does not exist; the number of events is {count}")
     return int(at) % count
 
 
 def as_event(event: Any, n_features: int) -> Event:
-    """The event of a pair, or the event itself; checked. A sparse difference stays sparse."""
+    """Return the checked event of a ``Pair`` or an ``Event``; a sparse difference stays sparse."""
     if isinstance(event, Pair):
         event = event.event()
     if not isinstance(event, Event):
@@ -248,29 +249,31 @@ def as_event(event: Any, n_features: int) -> Event:
 
 
 def as_relative(event: Any, n_features: int) -> Relative:
-    """The relative comparison; checked."""
+    """Return the checked relative comparison."""
     if not isinstance(event, Relative):
         also = "; track_metric(events='pairs') learns from those" if isinstance(event, (Event, Pair)) else ""
         raise TypeError(f"an event must be a Relative(near, far); got {type(event).__name__}{also}")
-    return Relative(_dense(event.near, "near", 1, n_features), _dense(event.far, "far", 1, n_features))
+    return Relative(
+        _dense_differences(event.near, "near", 1, n_features), _dense_differences(event.far, "far", 1, n_features)
+    )
 
 
-def _dense(differences: Any, name: str, ndim: int, n_features: int | None) -> Floats:
-    """The differences of relative comparisons; checked."""
+def _dense_differences(differences: Any, name: str, ndim: int, n_features: int | None) -> Floats:
+    """Return the checked differences of relative comparisons."""
     if isinstance(differences, SparseVector) or is_sparse(differences):
-        raise TypeError(f"{name} is sparse; accepted: an array, which its toarray() is (only pairs may be sparse)")
-    dense: Floats = _short(check_array(differences, name, ndim, n_features=n_features), "comparison")
+        raise TypeError(f"{name} is sparse; accepted: an array, e.g. {name}.toarray() (only pairs may be sparse)")
+    dense: Floats = _check_lengths(check_array(differences, name, ndim, n_features=n_features), "comparison")
     return dense
 
 
 def as_dense(u: Any, n_features: int | None = None) -> Floats:
-    """A difference as an array of shape (n_features,); checked.
+    """Return a checked difference as an array of shape (n_features,).
 
     >>> as_dense(SparseVector(np.array([2]), np.array([5.0]), 4))
     array([0., 0., 5., 0.])
     """
     if not isinstance(u, SparseVector) and not is_sparse(u):
-        dense: Floats = _short(check_array(u, "the pair's difference", 1, n_features=n_features))
+        dense: Floats = _check_lengths(check_array(u, "the pair's difference", 1, n_features=n_features))
         return dense
     vector = as_sparse(u, n_features)
     dense = np.zeros(vector.n_features)
@@ -279,45 +282,47 @@ def as_dense(u: Any, n_features: int | None = None) -> Floats:
 
 
 def as_sparse(u: Any, n_features: int | None = None) -> SparseVector:
-    """A difference as a ``SparseVector``: checked, its indices in ascending order, its zeros left out.
+    """Return a checked difference as a ``SparseVector`` with ascending indices and without zeros.
 
     >>> as_sparse([0.0, 0.0, 5.0, 0.0])
     SparseVector(indices=array([2]), values=array([5.]), n_features=4)
     """
     name = "the pair's difference"
     if isinstance(u, SparseVector):
-        return _checked(u, n_features)
+        return _check_vector(u, n_features)
     if is_sparse(u):
-        row = _short(check_sparse(u, name, n_features=n_features))
+        row = _check_lengths(check_sparse(u, name, n_features=n_features))
         if row.shape[0] != 1:
             raise ValueError(f"{name} has shape {row.shape}; accepted: one sparse row, shape (1, n_features)")
         return sparse_row(row, 0)
     dense = as_dense(u, n_features)
     indices = np.flatnonzero(dense)
-    return _vector(indices, dense[indices], len(dense))
+    return _read_only_vector(indices, dense[indices], len(dense))
 
 
 def subtract(X: Any, Z: Any) -> Any:
-    """``X - Z`` of two arrays or two sparse matrices, refused where the squared length of a difference overflows."""
+    """Return ``X - Z`` of two arrays or sparse matrices; raise ValueError if the squared length of a row overflows."""
     with np.errstate(over="ignore"):
-        return _short(X - Z)
+        return _check_lengths(X - Z)
 
 
-def _short(U: Any, of: str = "pair") -> Any:
-    """The differences, refused where the squared length of one overflows."""
+def _check_lengths(U: Any, kind: str = "pair") -> Any:
+    """Return the differences; raise ValueError if the squared length of one overflows."""
     with np.errstate(over="ignore"):
         lengths = U.multiply(U).sum(axis=1) if is_sparse(U) else np.einsum("...i,...i->...", U, U)
     if not np.isfinite(lengths).all():
         row = int(np.flatnonzero(~np.isfinite(lengths))[0])
         raise ValueError(
-            f"the points of {of} {row} are too far apart: their squared distance overflows; "
+            f"the points of {kind} {row} are too far apart: their squared distance overflows; "
             "accepted: differences up to about 1e150"
         )
     return U
 
 
-def check_same_kind(x: Any, z: Any, x_name: str, z_name: str, *ndims: int, n_features: int | None = None) -> tuple[Any, Any]:
-    """Two points, or rows of them: both sparse or both arrays, of as many features."""
+def check_same_kind(
+    x: Any, z: Any, x_name: str, z_name: str, *ndims: int, n_features: int | None = None
+) -> tuple[Any, Any]:
+    """Return two checked points or arrays of rows: both sparse or both dense, with the same number of features."""
     if is_sparse(x) != is_sparse(z):
         one, other = (x_name, z_name) if is_sparse(x) else (z_name, x_name)
         raise TypeError(f"{one} is sparse and {other} is not; accepted: both sparse, or both arrays")
@@ -329,18 +334,18 @@ def check_same_kind(x: Any, z: Any, x_name: str, z_name: str, *ndims: int, n_fea
 
 
 def sparse_row(rows: Any, i: int) -> SparseVector:
-    """A row of a ``csr_array`` as ``check_sparse`` makes it."""
+    """Return a row of a ``csr_array`` from ``check_sparse``."""
     first, last = rows.indptr[i], rows.indptr[i + 1]
-    return _vector(rows.indices[first:last].astype(np.int64), rows.data[first:last].copy(), rows.shape[1])
+    return _read_only_vector(rows.indices[first:last].astype(np.int64), rows.data[first:last].copy(), rows.shape[1])
 
 
-def _vector(indices: npt.NDArray[np.int64], values: Floats, n_features: int) -> SparseVector:
+def _read_only_vector(indices: npt.NDArray[np.int64], values: Floats, n_features: int) -> SparseVector:
     indices.flags.writeable = values.flags.writeable = False
     return SparseVector(indices, values, n_features)
 
 
-def _checked(u: SparseVector, n_features: int | None) -> SparseVector:
-    """The same vector, sorted and without zeros; refused where it is none."""
+def _check_vector(u: SparseVector, n_features: int | None) -> SparseVector:
+    """Return the vector sorted and without zeros; raise ValueError if it is invalid."""
     n = check_integer(u.n_features, "the difference's n_features", at_least=1)
     if n_features is not None and n != n_features:
         raise ValueError(f"the pair's difference has {n} features; {n_features} are expected")
@@ -348,19 +353,19 @@ def _checked(u: SparseVector, n_features: int | None) -> SparseVector:
     if indices.ndim != 1 or indices.shape != values.shape or (indices.size and indices.dtype.kind not in "iu"):
         raise ValueError(
             f"a SparseVector has indices of shape {indices.shape} and type {indices.dtype} and values of shape "
-            f"{values.shape}; accepted: whole numbers and as many values, shape (n_entries,)"
+            f"{values.shape}; accepted: integers and the same number of values, shape (n_entries,)"
         )
     if not indices.size:
-        return _vector(np.empty(0, dtype=np.int64), np.empty(0), n)
+        return _read_only_vector(np.empty(0, dtype=np.int64), np.empty(0), n)
     indices, values = indices.astype(np.int64), check_array(values, "the values of a SparseVector", 1)
     if not (indices[1:] > indices[:-1]).all():
         order = np.argsort(indices, kind="stable")
         indices, values = indices[order], values[order]
-        again = np.flatnonzero(indices[1:] == indices[:-1])
-        if again.size:
-            raise ValueError(f"a SparseVector has the index {indices[again[0]]} twice; accepted: every index once")
+        repeated = np.flatnonzero(indices[1:] == indices[:-1])
+        if repeated.size:
+            raise ValueError(f"a SparseVector has the index {indices[repeated[0]]} twice; accepted: every index once")
     if indices[0] < 0 or indices[-1] >= n:
         wrong = indices[0] if indices[0] < 0 else indices[-1]
         raise ValueError(f"a SparseVector has the index {wrong}; accepted: indices from 0 to {n - 1}")
     keep = values != 0.0
-    return _vector(indices[keep], _short(values[keep]), n)
+    return _read_only_vector(indices[keep], _check_lengths(values[keep]), n)

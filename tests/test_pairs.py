@@ -1,4 +1,4 @@
-"""Differences, dense and sparse: the same numbers, and one sentence for what is none."""
+"""Differences, dense and sparse: equal values, and error messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_events_take_every_sparse_format(form, kind):
         assert as_event(event, 7).u.indices.dtype == np.int64
 
 
-def test_entries_given_twice_are_added_and_stored_zeros_are_left_out():
+def test_duplicate_entries_are_summed_and_stored_zeros_are_removed():
     given_rows = sparse.coo_array(([1.0, 2.0, -3.0, 3.0, 0.0], ([0, 0, 1, 1, 1], [4, 4, 2, 2, 0])), shape=(2, 5))
     first, second = Events(given_rows, [1, 1])
     assert (first.u.indices.tolist(), first.u.values.tolist()) == ([4], [3.0])
@@ -49,7 +49,7 @@ def test_entries_given_twice_are_added_and_stored_zeros_are_left_out():
     assert given_rows.nnz == 5
 
 
-def test_events_do_not_hold_on_to_what_they_were_made_from():
+def test_events_copy_their_input():
     for make in (np.array, sparse.csr_array):
         U = make([[1.0, 2.0]])
         events = Events(U, [1])
@@ -97,7 +97,7 @@ def test_an_ocelad_takes_sparse_events_one_by_one_and_all_at_once():
         (SparseVector(np.array([0, 0]), np.ones(2), 3), "has the index 0 twice; accepted: every index once"),
         (SparseVector(np.array([3]), np.ones(1), 3), "has the index 3; accepted: indices from 0 to 2"),
         (SparseVector(np.array([-1]), np.ones(1), 3), "has the index -1; accepted"),
-        (SparseVector(np.array([0.5]), np.ones(1), 3), "type float64 .* accepted: whole numbers"),
+        (SparseVector(np.array([0.5]), np.ones(1), 3), "type float64 .* accepted: integers"),
         (SparseVector(np.array([0, 1]), np.ones(1), 3), "values of shape"),
         (SparseVector(np.array([0]), np.array([np.nan]), 3), "holds nan at position 0"),
         (SparseVector(np.array([0]), np.array([1e200]), 3), "too far apart"),
@@ -109,7 +109,7 @@ def test_an_ocelad_takes_sparse_events_one_by_one_and_all_at_once():
         (sparse.csr_array([[1j, 0.0, 0.0]]), "values of type complex128"),
     ],
 )
-def test_refuses_differences_that_are_none(u, sentence):
+def test_refuses_invalid_differences(u, sentence):
     for refuse in (as_sparse, as_dense, lambda u, n: as_event(Event(u, 1.0), n)):
         with pytest.raises((ValueError, TypeError), match=sentence):
             refuse(u, 3)
@@ -125,6 +125,6 @@ def test_refuses_differences_that_are_none(u, sentence):
         (lambda: Events(sparse.eye_array(2), [1]), "y has 1 labels for 2 pairs"),
     ],
 )
-def test_refuses_sparse_pairs_that_are_none(call, sentence):
+def test_refuses_invalid_sparse_pairs(call, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
         call()

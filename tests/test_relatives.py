@@ -101,7 +101,7 @@ def test_the_margin_and_its_gradient():
     change = Metric(M + D).margin(event) - margin
     assert change == pytest.approx(-(event.gradient(lambda u: np.outer(u, u)) * D).sum())
     assert Metric(M, threshold=9.0).margin(event) == margin
-    assert event.pull == 0.0
+    assert event.threshold_slope == 0.0
 
 
 def test_a_tracker_learns_which_point_is_nearer():
@@ -469,13 +469,13 @@ def test_the_chosen_engine(n, changes, chosen):
         (
             np.zeros((5, 3)),
             np.zeros((4, 3)),
-            "near has 5 rows and far has 4; accepted: as many, one comparison per row",
+            "near has 5 rows and far has 4; accepted: the same number of rows, one comparison per row",
         ),
         (np.zeros((5, 3)), np.zeros((5, 2)), "far has 2 features; 3 are expected"),
         (np.zeros(3), np.zeros(3), r"near has shape \(3,\)"),
         (np.full((2, 3), np.nan), np.zeros((2, 3)), r"near holds nan at index \(0, 0\)"),
         (np.zeros((2, 3)), np.full((2, 3), 1e200), "the points of comparison 0 are too far apart"),
-        (sparse.csr_array(np.eye(3)), np.eye(3), r"near is sparse; accepted: an array, which its toarray\(\) is"),
+        (sparse.csr_array(np.eye(3)), np.eye(3), r"near is sparse; accepted: an array, e.g. near.toarray\(\)"),
         (np.eye(3), sparse.csr_array(np.eye(3)), "far is sparse"),
         ("text", np.eye(3), "near holds text"),
     ],
@@ -515,7 +515,7 @@ def test_comparisons_are_a_sequence():
     assert [float(event.near[0]) for event in events] == list(range(6))
     assert [float(event.far[0]) for event in events[4:]] == [10.0, 11.0]
     assert float(events[-1].far[0]) == 11.0
-    with pytest.raises(IndexError, match="there is no event 6; there are 6"):
+    with pytest.raises(IndexError, match="event 6 does not exist; the number of events is 6"):
         events[6]
-    with pytest.raises(TypeError, match="counted by whole numbers"):
+    with pytest.raises(TypeError, match="an index of events must be an integer or a slice"):
         events[1.5]

@@ -130,7 +130,7 @@ class Comid:
                 size = float(np.abs(M).max()) or 1.0
                 norm = size * float(np.linalg.norm(M / size))  # a plain norm overflows at entries of 1e154
                 M *= self._max_norm / max(norm, self._max_norm)
-        mu = max(1.0, self._metric.threshold + step * slope * event.pull)
+        mu = max(1.0, self._metric.threshold + step * slope * event.threshold_slope)
         self._metric = Metric.from_trusted_matrix(M, mu, self._metric.round + 1)
 
     def _margin(self, event: Event | Relative) -> float:

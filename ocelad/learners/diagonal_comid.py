@@ -59,7 +59,7 @@ class DiagonalComid(Comid):
             w = np.maximum(w, 0.0)
         if not np.isfinite(w).all():
             raise FloatingPointError("the metric overflows; use a smaller step_size or rescale the data")
-        mu = max(1.0, self._metric.threshold + step * event.pull)
+        mu = max(1.0, self._metric.threshold + step * event.threshold_slope)
         self._metric = Metric.low_rank(w, np.zeros((0, len(w))), np.zeros(0), mu, self._metric.round + 1)
 
     def _squared_length(self, u: Floats) -> Any:
