@@ -1,4 +1,4 @@
-"""The commands that work on files and saved trackers, as a person or a script would use them."""
+"""The commands for files and saved trackers, run as a user or a script would run them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def some_items(count=150, seed=0):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Items, comparisons of them, the same with both points in each row, and a tracker of it."""
+    """Create items, comparisons of their ids, the same comparisons with both points per row, and trackers of them."""
     folder = tmp_path_factory.mktemp("files")
     X, genre = some_items()
     rng = np.random.default_rng(1)
@@ -69,7 +69,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-def pairs_of(folder):
+def read_pairs(folder):
     table = parquet.read_table(folder / "pairs.parquet").to_pandas()
     pairs = table.drop(columns="similar").to_numpy().reshape(-1, 2, 3)
     return pairs, np.where(table.similar, 1, -1)
@@ -93,13 +93,13 @@ def test_every_format_gives_the_same_tracker(folder, tmp_path, name):
         input=given,
     )
     tracker = MetricTracker.load(output)
-    assert tracker.metric_ == MetricTracker(method=Rice(step_size=0.01)).fit(*pairs_of(folder)).metric_
+    assert tracker.metric_ == MetricTracker(method=Rice(step_size=0.01)).fit(*read_pairs(folder)).metric_
     assert tracker.feature_names_in_.tolist() == ["a", "b", "c"]
 
 
 def test_items_and_answers(folder):
     tracker = MetricTracker.load(folder / "songs.tracker")
-    assert tracker.metric_ == MetricTracker(method=Rice(step_size=0.01)).fit(*pairs_of(folder)).metric_
+    assert tracker.metric_ == MetricTracker(method=Rice(step_size=0.01)).fit(*read_pairs(folder)).metric_
     assert tracker.feature_names_in_.tolist() == ["tempo", "loudness", "length"]
 
 
@@ -114,12 +114,12 @@ def test_the_report_of_track(folder, tmp_path):
     assert "Note:" not in note.stderr, "pairs of squared length near 40 need no other step size"
 
 
-def test_a_step_size_that_does_not_suit_is_remarked_on(folder, tmp_path):
+def test_an_unsuitable_step_size_is_noted(folder, tmp_path):
     large = parquet.read_table(folder / "pairs.parquet").to_pandas()
     large.iloc[:, :6] *= 100
     large.to_parquet(tmp_path / "large.parquet")
-    told = run("track", "large.parquet", "--method", "rice", cwd=tmp_path).stderr
-    assert "the default step size suits about 40: the learned metric may be poor" in told
+    stderr = run("track", "large.parquet", "--method", "rice", cwd=tmp_path).stderr
+    assert "the default step size suits about 40: the learned metric may be poor" in stderr
     assert (
         "Note"
         not in run(
@@ -163,7 +163,7 @@ BAD_TRACKS = [
     (["pairs.jsonl", "-o", "pairs.jsonl", "--restart"], 2, "'pairs.jsonl' is an input file"),
     (["answers.csv", "--items", "items.csv", "-o", "items.csv", "--restart"], 2, "'items.csv' is an input file"),
     (["pairs.jsonl", "-o", "items.csv", "--restart"], 2, "'items.csv' is not a saved tracker"),
-    (["pairs.jsonl", "--on-error", "skip", "--skipped", "items.csv"], 1, "items.csv exists and does not hold skipped rows"),
+    (["pairs.jsonl", "--on-error", "skip", "--skipped", "items.csv"], 1, "items.csv exists and does not hold skipped"),
     (["-", "--format", "csv", "-o", "new", "--on-error", "skip"], 1, "--skipped"),
     (["pairs.parquet", "--set", "speed=3"], 2, "is not NAME=VALUE with one of"),
     (["pairs.parquet", "--set", "loss"], 2, "is not NAME=VALUE"),
@@ -177,14 +177,14 @@ BAD_TRACKS = [
 
 
 @pytest.mark.parametrize(("arguments", "code", "sentence"), BAD_TRACKS)
-def test_wrong_usage_is_told_in_a_sentence(folder, arguments, code, sentence):
+def test_wrong_usage_gives_a_clear_error(folder, arguments, code, sentence):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     result = run("track", *arguments, cwd=folder, code=code, input="x_a,z_a,similar\n1,2,1\n")
     assert sentence in " ".join(result.stderr.split())
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_bad_rows_stop_or_are_put_aside(folder, tmp_path):
+def test_bad_rows_stop_or_are_skipped(folder, tmp_path):
     lines = (folder / "pairs.jsonl").read_text().splitlines()
     lines[20] = "{rubbish"
     lines[30] = lines[30].replace("true", '"perhaps"').replace("false", '"perhaps"')
@@ -193,8 +193,8 @@ def test_bad_rows_stop_or_are_put_aside(folder, tmp_path):
     assert "line 21" in stopped.stderr
     result = run("track", "pairs.jsonl", "--restart", "--on-error", "skip", cwd=tmp_path, code=3)
     assert "2 rows were skipped; they are in pairs.jsonl.skipped.jsonl" in result.stderr
-    aside = [json.loads(line) for line in (tmp_path / "pairs.jsonl.skipped.jsonl").read_text().splitlines()]
-    assert [row["line"] for row in aside] == [21, 31]
+    skipped = [json.loads(line) for line in (tmp_path / "pairs.jsonl.skipped.jsonl").read_text().splitlines()]
+    assert [row["line"] for row in skipped] == [21, 31]
     assert MetricTracker.load(tmp_path / "pairs.tracker").n_rounds_ == 398
 
 
@@ -221,7 +221,7 @@ def test_embed(folder, tmp_path):
 
 def test_distance(folder):
     tracker = MetricTracker.load(folder / "songs.tracker")
-    pairs, _ = pairs_of(folder)
+    pairs, _ = read_pairs(folder)
     printed = run(
         "distance", "songs.tracker", "answers.csv", "--items", "items.csv", "--features", FEATURES, cwd=folder
     ).stdout
@@ -241,18 +241,18 @@ def held_out(folder):
 
 
 @pytest.mark.parametrize("name", ["songs.tracker", "adaptive.tracker"])
-def test_evaluate_tells_how_reliable_probabilities_are(folder, tmp_path, name):
+def test_evaluate_reports_the_reliability_of_probabilities(folder, tmp_path, name):
     tracker, (pairs, y) = MetricTracker.load(folder / name), held_out(folder)
     picture = tmp_path / "reliability.png"
     options = ["held_out.csv", "--items", "items.csv", "--features", FEATURES]
     result = run("evaluate", name, *options, "--json", "--plot", picture, cwd=folder)
-    told = json.loads(result.stdout)["reliability"]
+    reliability = json.loads(result.stdout)["reliability"]
     probabilities = tracker.predict_proba(pairs)
-    assert told["log_loss"] == pytest.approx(log_loss(y, probabilities))
-    assert told["brier_score"] == pytest.approx(brier_score_loss(y, probabilities[:, 1]))
-    assert told["roc_auc"] == pytest.approx(roc_auc_score(y, probabilities[:, 1]))
-    assert told["calibrated"] == (name == "adaptive.tracker")
-    assert sum(each["pairs"] for each in told["bins"]) == len(y)
+    assert reliability["log_loss"] == pytest.approx(log_loss(y, probabilities))
+    assert reliability["brier_score"] == pytest.approx(brier_score_loss(y, probabilities[:, 1]))
+    assert reliability["roc_auc"] == pytest.approx(roc_auc_score(y, probabilities[:, 1]))
+    assert reliability["calibrated"] == (name == "adaptive.tracker")
+    assert sum(each["pairs"] for each in reliability["bins"]) == len(y)
     with Image.open(picture) as drawn:
         assert np.unique(np.asarray(drawn.convert("L"))).size > 20, "an empty picture"
     text = run("evaluate", name, *options, cwd=folder).stdout
@@ -288,7 +288,7 @@ def test_the_adaptive_method_on_the_command_line(folder, tmp_path):
     assert report["method"] == "adaptive"
     assert {row["leading"] for row in report["rows"]} <= set(tracker.experts_)
     saved = MetricTracker.load(tmp_path / "pairs.tracker")
-    assert saved.metric_ == MetricTracker().fit(*pairs_of(folder)).metric_
+    assert saved.metric_ == MetricTracker().fit(*read_pairs(folder)).metric_
     other = run("track", source, "--resume", "--method", "rice", cwd=tmp_path, code=2).stderr
     assert "was started with method 'adaptive', not 'rice'" in other
     refused = run("track", source, "--resume", "--step-size", "0.5", cwd=tmp_path, code=2).stderr
@@ -341,7 +341,7 @@ def test_plot(folder, tmp_path, kind):
 def test_plot_refuses(folder, tmp_path):
     assert "give --items FILE" in run("plot", "songs.tracker", "embedding", cwd=folder, code=2).stderr
     assert "does not end in" in run("plot", "songs.tracker", "history", "-o", "a.gif", cwd=folder, code=2).stderr
-    MetricTracker().fit(*pairs_of(folder)).save(tmp_path / "plain")
+    MetricTracker().fit(*read_pairs(folder)).save(tmp_path / "plain")
     assert "has no history" in run("plot", tmp_path / "plain", "history", cwd=tmp_path, code=1).stderr
     Metric(np.eye(3)).save(tmp_path / "metric")
     run("plot", tmp_path / "metric", "spectrum", cwd=tmp_path)
@@ -355,7 +355,7 @@ def test_help_shows_an_example(command):
     assert f"ocelad {command} " in text
 
 
-def test_on_a_terminal_there_is_a_bar(folder, tmp_path):
+def test_a_terminal_shows_a_progress_bar(folder, tmp_path):
     master, slave = pty.openpty()
     arguments = [*COMMAND, "track", str(folder / "pairs.parquet"), "-o", str(tmp_path / "tracker")]
     process = subprocess.Popen(arguments, stdout=slave, stderr=slave, env={**os.environ, "COLUMNS": "120"})
@@ -375,25 +375,25 @@ def test_on_a_terminal_there_is_a_bar(folder, tmp_path):
     assert "Saved:" in shown.decode()
 
 
-def test_other_commands_have_side_files_of_their_own(folder, tmp_path):
+def test_each_command_has_its_own_file_of_skipped_rows(folder, tmp_path):
     lines = (folder / "pairs.jsonl").read_text().splitlines()
     lines[20] = "{rubbish"
     (tmp_path / "pairs.jsonl").write_text("\n".join(lines))
     skip = ["--on-error", "skip"]
     run("track", "pairs.jsonl", *skip, cwd=tmp_path, code=3)
-    aside = (tmp_path / "pairs.jsonl.skipped.jsonl").read_bytes()
-    told = run("distance", "pairs.tracker", "pairs.jsonl", *skip, cwd=tmp_path, code=3).stderr
-    assert "1 row was skipped; they are in pairs.jsonl.distance.skipped.jsonl." in told
+    skipped = (tmp_path / "pairs.jsonl.skipped.jsonl").read_bytes()
+    stderr = run("distance", "pairs.tracker", "pairs.jsonl", *skip, cwd=tmp_path, code=3).stderr
+    assert "1 row was skipped; they are in pairs.jsonl.distance.skipped.jsonl." in stderr
     scores = run("evaluate", "pairs.tracker", "pairs.jsonl", *skip, "--json", cwd=tmp_path, code=3)
     assert json.loads(scores.stdout)["skipped"] == 1
-    assert (tmp_path / "pairs.jsonl.skipped.jsonl").read_bytes() == aside
+    assert (tmp_path / "pairs.jsonl.skipped.jsonl").read_bytes() == skipped
     run("track", "pairs.jsonl", "--resume", *skip, cwd=tmp_path, code=3)
     assert "1 row was skipped." in run("track", "pairs.jsonl", "--resume", cwd=tmp_path, code=3).stderr
 
 
-def test_items_in_another_order_are_not_gone_on_with(folder, tmp_path):
+def test_resuming_with_reordered_features_is_refused(folder, tmp_path):
     rows = list(csv.reader((folder / "items.csv").read_text().splitlines()))
-    with open(tmp_path / "turned.csv", "w", newline="") as file:
+    with open(tmp_path / "reordered.csv", "w", newline="") as file:
         csv.writer(file).writerows([row[0], *row[3:0:-1]] for row in rows)
     (tmp_path / "answers.csv").write_bytes((folder / "answers.csv").read_bytes())
     items = ["--items", str(folder / "items.csv"), "--features", FEATURES]
@@ -401,16 +401,16 @@ def test_items_in_another_order_are_not_gone_on_with(folder, tmp_path):
     before = (tmp_path / "answers.tracker").read_bytes()
     with open(tmp_path / "answers.csv", "a") as file:
         file.write("song 1,song 2,yes\n")
-    told = run("track", "answers.csv", "--items", "turned.csv", "--resume", cwd=tmp_path, code=1).stderr
-    assert "the file has its features in another order: 'length' where 'tempo' is expected" in told
+    stderr = run("track", "answers.csv", "--items", "reordered.csv", "--resume", cwd=tmp_path, code=1).stderr
+    assert "the file has its features in another order: 'length' where 'tempo' is expected" in stderr
     assert (tmp_path / "answers.tracker").read_bytes() == before
 
 
-def test_what_python_saved_is_not_taken_for_the_start_of_a_file(folder, tmp_path):
+def test_resuming_a_tracker_saved_from_python_is_refused(folder, tmp_path):
     run("track", folder / "pairs.parquet", "--quiet", cwd=tmp_path)
     MetricTracker.load(tmp_path / "pairs.tracker").set_threshold(1).save(tmp_path / "pairs.tracker")
-    told = run("track", folder / "pairs.parquet", "--resume", cwd=tmp_path, code=2).stderr
-    assert "has no position in a file" in " ".join(told.split())
+    stderr = run("track", folder / "pairs.parquet", "--resume", cwd=tmp_path, code=2).stderr
+    assert "has no position in a file" in " ".join(stderr.split())
 
 
 @pytest.mark.parametrize("name", ["data.v1.csv", "data.v1.jsonl.gz", ".hidden.csv"])
@@ -425,7 +425,7 @@ def test_names_of_trackers(folder, tmp_path, name):
     assert report["output"] == name.split(".csv")[0].split(".jsonl")[0] + ".tracker"
 
 
-def test_features_are_known_to_the_tracker(folder):
+def test_the_tracker_knows_its_features(folder):
     options = ["--items", "items.csv"]
     assert run("distance", "songs.tracker", "held_out.csv", *options, cwd=folder).stdout
     scores = run("evaluate", "songs.tracker", "held_out.csv", *options, "--class", "genre", "--json", cwd=folder).stdout
@@ -442,7 +442,7 @@ def write_all(path, columns, pieces):
             out.write(piece)
 
 
-def test_tables_that_are_written(tmp_path):
+def test_written_tables(tmp_path):
     columns = {"id": "value", "label": "value", "number": "float"}
     pieces = [{"id": [1, 2], "label": ["a", None], "number": np.array([0.5, 1.5])}]
     pieces.append({"id": [None, 3], "label": [1, "b"], "number": np.array([2.5, 3.5])})
@@ -477,32 +477,32 @@ def test_outputs_that_are_inputs_are_refused(folder, tmp_path):
     assert (tmp_path / "items.csv").read_bytes() == (folder / "items.csv").read_bytes()
 
 
-def test_another_label_column_is_not_gone_on_with(folder, tmp_path):
+def test_resuming_with_another_label_column_is_refused(folder, tmp_path):
     table = parquet.read_table(folder / "pairs.parquet").to_pandas()
     table["other"] = ~table.similar
     table[:300].to_csv(tmp_path / "pairs.csv", index=False)
     run("track", "pairs.csv", "--quiet", "--label", "similar", cwd=tmp_path)
     table.to_csv(tmp_path / "pairs.csv", index=False)
-    told = run("track", "pairs.csv", "--resume", "--label", "other", cwd=tmp_path, code=1).stderr
-    assert "'similar' and is now read with" in told
+    stderr = run("track", "pairs.csv", "--resume", "--label", "other", cwd=tmp_path, code=1).stderr
+    assert "'similar' and is now read with" in stderr
     run("track", "pairs.csv", "--resume", "--quiet", "--label", "similar", cwd=tmp_path)
     assert MetricTracker.load(tmp_path / "pairs.tracker").n_rounds_ == 400
 
 
-def test_todays_file_begins_where_yesterdays_ended(folder, tmp_path):
+def test_from_continues_with_another_file(folder, tmp_path):
     table = parquet.read_table(folder / "pairs.parquet").to_pandas()
     table[:250].to_parquet(tmp_path / "yesterday.parquet")
     table[250:].to_parquet(tmp_path / "today.parquet")
     run("track", "yesterday.parquet", "--method", "rice", "--step-size", "0.01", "--quiet", cwd=tmp_path)
     run("track", "today.parquet", "--from", "yesterday.tracker", "--quiet", cwd=tmp_path)
     both = MetricTracker.load(tmp_path / "today.tracker")
-    assert both.metric_ == MetricTracker(method=Rice(step_size=0.01)).fit(*pairs_of(folder)).metric_
+    assert both.metric_ == MetricTracker(method=Rice(step_size=0.01)).fit(*read_pairs(folder)).metric_
     run("track", "today.parquet", "--resume", "--quiet", cwd=tmp_path)
     assert MetricTracker.load(tmp_path / "today.tracker").n_rounds_ == 400
     assert json.loads(run("inspect", "today.tracker", "--json", cwd=tmp_path).stdout)["rounds"] == 400
 
 
-def test_columns_by_their_names(folder, tmp_path):
+def test_columns_by_name(folder, tmp_path):
     given = [
         "--x",
         "x_a,x_c",
@@ -517,7 +517,7 @@ def test_columns_by_their_names(folder, tmp_path):
         "--quiet",
     ]
     run("track", "pairs.parquet", *given, cwd=folder)
-    pairs, y = pairs_of(folder)
+    pairs, y = read_pairs(folder)
     assert (
         MetricTracker.load(tmp_path / "two.tracker").metric_
         == MetricTracker(method=Rice(step_size=0.01)).fit(pairs[:, :, ::2], y).metric_
@@ -528,13 +528,13 @@ def test_columns_by_their_names(folder, tmp_path):
     assert MetricTracker.load(tmp_path / "odd_answers.tracker").feature_names_in_.tolist() == ["a,b", "c"]
 
 
-def test_a_file_without_rows_is_no_success(tmp_path):
+def test_a_file_without_rows_is_an_error(tmp_path):
     (tmp_path / "pairs.csv").write_text("x_a,z_a,similar\n")
     assert "has no rows to learn from" in run("track", "pairs.csv", cwd=tmp_path, code=1).stderr
     assert not (tmp_path / "pairs.tracker").exists()
 
 
-def test_numbers_that_are_large_leave_a_tracker_that_can_be_read(tmp_path):
+def test_large_numbers_leave_a_readable_tracker(tmp_path):
     rows = [f"{x},{x - 0.5},1" for x in np.random.default_rng(0).normal(size=300)]
     rows[200] = "1e100,0,1"
     (tmp_path / "pairs.csv").write_text("x_a,z_a,similar\n" + "\n".join(rows) + "\n")
@@ -545,14 +545,14 @@ def test_numbers_that_are_large_leave_a_tracker_that_can_be_read(tmp_path):
         run("track", "pairs.csv", "--resume", "--quiet", cwd=tmp_path)
 
 
-def test_errors_speak_of_options(folder, tmp_path):
+def test_errors_name_options(folder, tmp_path):
     (tmp_path / "pairs.csv").write_text("x_a,z_a,verdict\n1,2,1\n")
-    told = run("track", "pairs.csv", cwd=tmp_path, code=1).stderr
-    assert "--label" in told
-    assert "label=" not in told
+    stderr = run("track", "pairs.csv", cwd=tmp_path, code=1).stderr
+    assert "--label" in stderr
+    assert "label=" not in stderr
 
 
-def test_trackers_of_other_kinds_can_be_looked_at(folder, tmp_path):
+def test_other_estimators_can_be_inspected(folder, tmp_path):
     X, genre = some_items()
     LabelMetricTracker(random_state=0).fit(X, genre).save(tmp_path / "labels")
     TripletTracker().fit(X[:150].reshape(50, 3, 3)).save(tmp_path / "triplets")
@@ -561,18 +561,18 @@ def test_trackers_of_other_kinds_can_be_looked_at(folder, tmp_path):
         assert (content["estimator"], content["features"]) == (kind, 3)
         assert kind in run("inspect", tmp_path / name).stdout
         run("plot", tmp_path / name, "features", "-o", tmp_path / f"{name}.png")
-        told = run("track", folder / "pairs.parquet", "-o", tmp_path / name, "--resume", code=1).stderr
-        assert f"holds a {kind}, not a MetricTracker" in told
+        stderr = run("track", folder / "pairs.parquet", "-o", tmp_path / name, "--resume", code=1).stderr
+        assert f"holds a {kind}, not a MetricTracker" in stderr
 
 
-def test_a_column_of_numbers_shades_an_embedding(folder, tmp_path):
+def test_a_numeric_label_colours_an_embedding(folder, tmp_path):
     options = ["--items", "items.csv", "--label", "tempo", "-o", tmp_path / "tempo.png"]
     run("plot", "songs.tracker", "embedding", *options, cwd=folder)
     with Image.open(tmp_path / "tempo.png") as picture:
         assert len(np.unique(np.asarray(picture.convert("RGB")).reshape(-1, 3), axis=0)) > 500
 
 
-def test_what_a_kill_left_beside_a_tracker_is_removed(folder, tmp_path):
+def test_leftovers_of_a_kill_are_removed(folder, tmp_path):
     left = [tmp_path / f".pairs.tracker.{letter * 32}.part" for letter in "ab"]
     others = [tmp_path / f".other.tracker.{'a' * 32}.part", tmp_path / ".pairs.tracker.notes.part"]
     for more in ([], ["--resume"]):

@@ -1,4 +1,4 @@
-"""The two methods of MetricTracker: what may be set, probabilities, drift and changes; and what is of before both."""
+"""The methods of MetricTracker: settings, probabilities, drift and changes, and files that predate the choice."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def test_flat_settings_describe_the_method():
         method_from_settings({"method": "rice", "colour": None})
 
 
-def test_an_invalid_setting_leaves_what_was_learned():
+def test_an_invalid_setting_does_not_change_the_tracker():
     pairs, y = some_pairs(30)
     tracker = MetricTracker().fit(pairs, y).set_threshold(0.5)
     before = tracker.metric_
     tracker.set_params(method=Rice(step_size=-1))
     for learn in (lambda: tracker.fit(pairs, y), lambda: tracker.start(4)):
-        with pytest.raises(ValueError, match="step_size must be .* above 0; got -1"):
+        with pytest.raises(ValueError, match=r"step_size must be .* above 0; got -1"):
             learn()
     assert tracker.metric_ == before
     assert tracker.threshold_ == 0.5
@@ -89,7 +89,7 @@ def test_an_invalid_setting_leaves_what_was_learned():
 
 
 @both_methods
-def test_margins_are_what_it_said_before(method):
+def test_margins_are_the_log_odds_before_each_update(method):
     pairs, y = some_pairs(60)
     tracker = MetricTracker(method=method).start(4)
     for pair, label in zip(pairs, y, strict=True):
@@ -98,7 +98,7 @@ def test_margins_are_what_it_said_before(method):
 
 
 @both_methods
-def test_probabilities_and_predictions_hang_together(method):
+def test_probabilities_and_predictions_are_consistent(method):
     pairs, y = some_pairs(400)
     tracker = MetricTracker(method=method).fit(pairs, y)
     probabilities, log_odds = tracker.predict_proba(pairs), tracker.log_odds(pairs)
@@ -110,7 +110,7 @@ def test_probabilities_and_predictions_hang_together(method):
     np.testing.assert_array_equal(tracker.predict_proba(pairs), probabilities)
 
 
-def test_probabilities_of_rice_are_what_its_loss_takes_them_for():
+def test_probabilities_of_rice_are_those_of_its_logistic_loss():
     pairs, y = some_pairs(100)
     tracker = MetricTracker(method=Rice(step_size=0.05)).fit(pairs, y)
     metric = tracker.metric_
@@ -119,7 +119,7 @@ def test_probabilities_of_rice_are_what_its_loss_takes_them_for():
 
 
 @both_methods
-def test_components_from_outside_decide_until_the_next_pair(method):
+def test_assigned_components_apply_until_the_next_pair(method):
     pairs, y = some_pairs()
     tracker = MetricTracker(method=method).fit(pairs, y)
     tracker.components_ = [[0.0, 2.0, 0.0, 0.0]]
@@ -138,13 +138,11 @@ def test_only_the_adaptive_method_reports_changes():
     assert all(0 < change.round <= 100 and 0 <= change.confidence <= 1 for change in adaptive.changes_)
     for asked in ("drift_", "changes_"):
         assert not hasattr(rice, asked)
-        with pytest.raises(
-            AttributeError, match=f"{asked} needs method='adaptive'; this tracker uses 'rice'"
-        ):
+        with pytest.raises(AttributeError, match=f"{asked} needs method='adaptive'; this tracker uses 'rice'"):
             getattr(rice, asked)
 
 
-def test_what_was_saved_before_there_was_a_choice_is_of_rice():
+def test_files_without_a_method_are_read_as_rice():
     pairs, y = some_pairs(50)
     tracker = MetricTracker(method=Rice(step_size=0.05)).fit(pairs, y)
     arrays, metadata = tracker.state()
@@ -161,7 +159,7 @@ def test_what_was_saved_before_there_was_a_choice_is_of_rice():
     assert loaded.partial_fit(X, kind).metric_ == labels.partial_fit(X, kind).metric_
 
 
-def test_a_file_must_say_the_method_that_it_has_learned_by():
+def test_a_file_with_a_contradictory_method_is_rejected():
     arrays, metadata = MetricTracker(method="rice").fit(*some_pairs(20)).state()
     metadata["settings"] = {"method": "adaptive"}
     with pytest.raises(ValueError, match="it has learned by the method 'rice', but its settings say 'adaptive'"):
@@ -169,7 +167,7 @@ def test_a_file_must_say_the_method_that_it_has_learned_by():
 
 
 @both_methods
-def test_labelled_points_learn_by_either(method):
+def test_label_tracker_works_with_both_methods(method):
     pairs, _ = some_pairs(300)
     X, kind = pairs[:, 0], (pairs[:, 0, 0] > 0).astype(int)
     labels = LabelMetricTracker(MetricTracker(method=method), random_state=0).fit(X, kind)
@@ -181,7 +179,7 @@ def test_labelled_points_learn_by_either(method):
 
 
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=5))
-def test_a_project_of_the_adaptive_method_comes_back_to_the_same_bits(sizes):
+def test_a_project_of_the_adaptive_method_is_restored_bit_for_bit(sizes):
     settings = check_settings(4, {"method": "adaptive"})
     rng = np.random.default_rng(0)
     points, n = rng.normal(size=(20, 4)), sum(sizes)
@@ -199,17 +197,17 @@ def test_a_project_of_the_adaptive_method_comes_back_to_the_same_bits(sizes):
     assert whole.ocelad.play() == MetricTracker().fit(pairs, answers.y).metric_
 
 
-def test_a_project_without_a_method_is_of_rice():
+def test_a_project_without_a_method_uses_rice():
     assert check_settings(4, {})["method"] == "rice"
     assert LearningState(4, {"step_size": 0.5}).ocelad.settings == track_metric(4, step_size=0.5).settings
     with pytest.raises(ValueError, match="step_size is a setting of method='rice'"):
         check_settings(4, {"method": "adaptive", "step_size": 0.1})
-    with pytest.raises(ValueError, match="the engine 'blocked', which these settings come to, gives other bits"):
+    with pytest.raises(ValueError, match="these settings select the engine 'blocked'"):
         check_settings(1000, {"engine": "auto", "shrinkage": 0.1})
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_labels_that_mean_nothing_leave_a_metric_that_can_be_read(seed):
+def test_random_labels_give_a_finite_metric(seed):
     rng = np.random.default_rng(seed)
     tracker = MetricTracker()
     for pair, label in zip(rng.normal(size=(60, 2, 1 + seed % 2)), rng.choice([1, -1], size=60), strict=True):
@@ -217,7 +215,7 @@ def test_labels_that_mean_nothing_leave_a_metric_that_can_be_read(seed):
 
 
 @pytest.mark.parametrize(("n_features", "sparse"), [(200, False), (4, True)])
-def test_many_features_and_sparse_ones(n_features, sparse):
+def test_many_features_and_sparse_features(n_features, sparse):
     pairs = np.random.default_rng(0).normal(size=(60, 2, n_features))
     y = np.where(np.abs(pairs[:, 0, 0] - pairs[:, 1, 0]) < 1, 1, -1)
     given_pairs = (csr_array(pairs[:, 0]), csr_array(pairs[:, 1])) if sparse else pairs

@@ -332,7 +332,7 @@ def test_a_damaged_state_is_refused_and_changes_nothing(case):
         ("diagonal", "touched", N, "holds an index beyond the end"),
         ("diagonal", "like", 10**9, "holds an index beyond the end"),
         ("dense", "0.matrix", np.diag([1.0, 1.0, 1.0, -1.0]), "negative eigenvalue"),
-        ("dense, diagonal", "0.diagonal", -1.0, "0 or above"),
+        ("dense, diagonal", "0.diagonal", -1.0, "the diagonal not negative"),
     ],
 )
 def test_numbers_that_would_mislead_a_kernel_are_refused(case, name, numbers, sentence):
