@@ -58,7 +58,7 @@ def test_the_only_point_of_a_class_gets_dissimilar_partners():
     assert set(y[left < 2]) == {1.0, -1.0}
 
 
-def test_labels_that_allow_no_comparison_are_refused():
+def test_labels_that_allow_no_comparison_raise_an_error():
     with pytest.raises(ValueError, match="all points to be paired have the same label"):
         draw_pairs([0, 0, 1], 5, rows=[0, 1])
     with pytest.raises(ValueError, match="accepted for balanced pairs: a label with two points or more"):

@@ -298,10 +298,10 @@ def test_inertia_is_as_low_as_with_scikit_learn():
 @pytest.mark.skipif(not COMPILED, reason="would take minutes")
 def test_scores_of_a_scenario_agree_with_scikit_learn():
     for seed in range(10):
-        moment = next(iter(SCENARIOS["static"].stream(seed)))
+        step = next(iter(SCENARIOS["static"].stream(seed)))
         # From the true subspace to nearly all features.
-        weights = moment.true_metric().matrix + 0.05 * seed * np.eye(25)
-        X, labels = moment.points(slice(600)) @ weights, moment.labels[:600]
+        weights = step.true_metric().matrix + 0.05 * seed * np.eye(25)
+        X, labels = step.points(slice(600)) @ weights, step.labels[:600]
         clusters = sklearn_clusters(X, 3)
         assert inertia(X, k_means(X, 3)) <= inertia(X, clusters) * (1 + 1e-3)
         assert clustering_nmi(X, labels) == pytest.approx(normalized_mutual_info_score(labels, clusters), abs=0.03)
@@ -447,7 +447,7 @@ def score_kernels():
 
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
 def test_cached_kernels_have_the_stamp_of_the_shared_sources_and_of_their_folder():
-    stamp = _compile.sources_stamp(*_compile.SHARED_SOURCES, Path(distance_blocks.__file__).parent)
+    stamp = _compile.source_digest(*_compile.SHARED_SOURCES, Path(distance_blocks.__file__).parent)
     assert len(score_kernels()) > 20
     for kernel in score_kernels():
         assert kernel._cache._cache_file._source_stamp == stamp, kernel

@@ -41,9 +41,9 @@ from ocelad.service.items import (
     scaled,
     write_items,
 )
-from ocelad.service.items.read_upload import parse_upload
-from ocelad.service.items.scaling import FARTHEST
-from ocelad.service.items.texts import text_features
+from ocelad.service.items.load_items import parse_upload
+from ocelad.service.items.item_scaling import FARTHEST
+from ocelad.service.items.text_features import text_features
 from ocelad.service.items.upload_limits import FIELD_CHARACTERS, TEXT_CHARACTERS
 from ocelad.service.itemset import ItemSet
 from ocelad.service.wire import NewItem
@@ -117,7 +117,7 @@ def test_every_format_gives_the_same_items(suffix, tmp_path):
     assert items.ids == tuple(row["id"] for row in ROWS)
     assert items.feature_names == ("height", "width")
     assert items.features.tolist() == [[row["height"], row["width"]] for row in ROWS]
-    assert items.shown == "text"
+    assert items.display == "text"
     assert items.text == [row["story"] for row in ROWS]
     assert items.fields == {name: [row[name] for row in ROWS] for name in ("flag", "word", "label")}
     assert [type(values[0]) for values in items.fields.values()] == [bool, str, int]
@@ -161,7 +161,7 @@ def test_texts_without_numbers_get_features_from_their_words(tmp_path):
     words = np.random.default_rng(0).permutation([f"word{k}" for k in range(100)])
     rows = [{"body": f"{list(subjects.values())[k % 2]} {words[k]}", "urgent": k % 3 == 0} for k in range(100)]
     items = parse_upload(as_csv(rows), "csv")
-    assert items.shown == "text"
+    assert items.display == "text"
     assert items.text == [row["body"] for row in rows]
     assert items.features.shape == (100, 64)
     assert len(set(items.feature_names)) == 64
@@ -206,7 +206,7 @@ def test_who_says_which_column_is_what_is_believed():
 def test_columns_are_what_they_seem(text, features, shown, fields):
     items = read_text(text)
     assert sorted(set("·".join(items.feature_names).split("·"))) == features
-    assert items.shown == shown
+    assert items.display == shown
     assert items.fields == fields
 
 
@@ -241,7 +241,7 @@ WRONG = {
     "an id that turns": ("id,a\nx,1\ny\u202etxt,2\n".encode(), "csv", "line 3: the id 'y.* holds U\\+202E"),
     "column twice": (b"a,a\n1,2\n", "csv", "has the column 'a' twice"),
     "long name": (b"a" * 201 + b"\n1\n2\n", "csv", "longer than 200 characters"),
-    "cells missing": (b"a,b\n1,2\n3\n", "csv", "line 3: the row has 1 cells; 2 are expected"),
+    "cells missing": (b"a,b\n1,2\n3\n", "csv", "line 3: the row has 1 cells; the header has 2"),
     "no features": (b"label\n1\n2\n", "csv", "has no columns of features"),
     "no words": (b"a,b\n?!,--\n..,;;\n", "csv", "the texts of the upload hold no words"),
     "all the same": (b"a,b\n1,2\n1,2\n", "csv", "all items have the same features"),
@@ -254,10 +254,10 @@ WRONG = {
     "half a name": (b'{"a": 1, "\\ud800": 2}\n{"a": 3, "\\ud800": 1}\n', "jsonl", "the name '.*none in UTF-8"),
     "a member's name": (b'{"v": {"id": 1, "b": 2}}\n', "jsonl", "a feature cannot be called 'id'"),
     "short list": (b'{"a": [1, 2]}\n{"a": [2]}\n', "jsonl", "line 2: column 'a' holds 1 numbers; 2 are expected"),
-    "key twice": (b'{"a": 1, "w": "x"}\n{"a": 2, "w": "x", "w": "y"}\n', "jsonl", "line 2: 'w' is given twice"),
+    "key twice": (b'{"a": 1, "w": "x"}\n{"a": 2, "w": "x", "w": "y"}\n', "jsonl", "line 2: 'w' occurs twice"),
     "no Parquet": (b"a,b\n1,2\n", "parquet", "is not a Parquet file"),
     "Parquet as CSV": (as_parquet(ROWS), "csv", "is a Parquet file by its first bytes"),
-    "truncated Parquet": (as_parquet(ROWS)[:-30], "parquet", "truncated or damaged"),
+    "truncated Parquet": (as_parquet(ROWS)[:-30], "parquet", "truncated, damaged or in another format"),
     "damaged gzip": (gzip.compress(as_csv(ROWS))[:-30], "csv", "truncated"),
     "null in Parquet": (as_parquet([{"a": 1.0}, {"a": None}]), "parquet", "row 2: column 'a' is empty"),
     "no columns": (as_parquet(pa.table({})), "parquet", "has no columns"),
@@ -275,10 +275,10 @@ def test_what_is_wrong_is_said_in_one_sentence(case):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"id": "nobody"}, "has no column 'nobody', which id= names; it has 'id', 'height'"),
-        ({"text": "nobody"}, "which text= names"),
-        ({"fields": ["nobody"]}, "which fields= names"),
-        ({"features": "no*"}, "which features= names"),
+        ({"id": "nobody"}, "has no column 'nobody' \\(id=\\); it has 'id', 'height'"),
+        ({"text": "nobody"}, "no column 'nobody' .text="),
+        ({"fields": ["nobody"]}, "no column 'nobody' .fields="),
+        ({"features": "no*"}, "no column 'no.' .features="),
         ({"features": ["height", "word"]}, "'word' holds 'red' in its first row; numbers are expected"),
         ({"features": "label"}, "a feature cannot be called 'label'"),
         ({"limits": Limits(items=59)}, "more than 59 items"),
@@ -366,7 +366,7 @@ def test_a_small_file_that_grows_without_bound_is_refused():
     long = pa.DictionaryArray.from_arrays(np.zeros(n, dtype=np.int32), ["x" * 5_000_000])
     bomb = as_parquet(pa.table({"a": np.arange(float(n)), "text": long}), compression="zstd")
     assert len(bomb) < 1_000_000
-    with pytest.raises(ItemsError, match="needs more memory than there is"):
+    with pytest.raises(ItemsError, match="does not fit in memory"):
         read_upload(bomb, "parquet")
 
 
@@ -579,7 +579,7 @@ def test_a_folder_of_pictures(folder):
     items = read_items(folder, progress=lambda *counts: told.append(counts))
     assert items.ids == ("cats/a.JPG", "cats/b.png", "dogs/c.webp", "dogs/d.gif", "top.bmp")
     assert items.fields == {"folder": ["cats", "cats", "dogs", "dogs", None]}
-    assert items.shown == "picture"
+    assert items.display == "picture"
     assert items.features.shape == (5, 256)
     assert items.scaling.kind == "all"
     assert told == [(k, 5) for k in range(6)]
@@ -820,7 +820,7 @@ def test_pictures_and_texts_are_added_only_where_they_can_be(project):
     with pytest.raises(ItemsError, match="are pictures"):
         append(built_in("digits"), [new_item(features=[0.0] * 64)])
     with pytest.raises(ItemsError, match="has a text; those of this project have none"):
-        append(replace(project, text=None, shown="features"), [new_item()])
+        append(replace(project, text=None, display="features"), [new_item()])
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".jsonl", ".csv", ".arrow"])

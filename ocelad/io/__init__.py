@@ -2,7 +2,7 @@
 
 from ocelad.io.comparison_files import ComparisonChunk, ComparisonStream, open_comparisons
 from ocelad.io.item_files import ItemChunk, ItemStream, open_items
-from ocelad.io.output import OUTPUT_SUFFIXES, open_output
+from ocelad.io.table_output import OUTPUT_SUFFIXES, open_output
 from ocelad.io.tabular.file_errors import FileError, RowError
 
 __all__ = [
