@@ -497,7 +497,7 @@ class Metric:
             raise ValueError("the rows are too large: the squares of their entries overflow")
         if (scales < 0).any():
             if diagonal.ndim and n > _MAX_DENSE:
-                raise ValueError("negative scales need a scalar diagonal for so many features")
+                raise ValueError(f"negative scales with more than {_MAX_DENSE} features need a scalar diagonal")
             lowest = np.linalg.eigvalsh(metric.matrix)[0] if diagonal.ndim else metric._along_rows()[0][0]
             if lowest < -_ROUNDING * size:
                 raise ValueError(f"the metric has the negative eigenvalue {lowest:.3g}")

@@ -364,7 +364,7 @@ def test_play_returns_a_valid_metric(seed, n, rounds, magnitude):
 @only_compiled
 @pytest.mark.parametrize("n", [1, 3])
 def test_play_returns_a_metric_when_far_pairs_are_similar(n):
-    """No metric fits such answers, but play must return a valid one."""
+    """No metric fits such answers, but ``play`` must return a valid one."""
     events = one_informative_feature(1, n, 600)
     tracker = track_adaptive(n)
     for at in range(0, 600, 20):

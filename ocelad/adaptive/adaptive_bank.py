@@ -1,4 +1,4 @@
-"""AdaptiveBank: calibrated experts of several kinds, each of which predicts how likely two points are the same."""
+"""AdaptiveBank: calibrated experts of several kinds that predict how likely two points are the same."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _SAVED_ARRAYS = {
 class AdaptiveBank(ReplayBank, MetricBank):
     """The experts of ``track_adaptive``: moment learners over windows, COMID learners, priors and memories.
 
-    Each expert has a squared distance and a Platt scaling of its own, which turns the distance into log odds of "same".
+    Each expert has its own squared distance and Platt scaling, which turns the distance into log odds of "same".
     Its loss is the logarithmic loss of the resulting probability. The bank changes in place, like a ``CompiledBank``.
     ``ocelad.adaptive.definition`` is the same method in plain NumPy.
 

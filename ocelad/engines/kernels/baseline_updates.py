@@ -46,7 +46,7 @@ def cbce_prior(t: int) -> float:
 
 
 def cbce_update(records: Floats, losses: Floats, mean: float, n: int) -> None:
-    """CBCE: pay each of the first n bettors ``g w``, with g = the ensemble's loss - own loss, and set the next stake."""
+    """CBCE: pay each of the first n bettors ``g w``, g = the ensemble's loss - own loss, and set its next stake."""
     for i in range(n):
         g, w = mean - losses[i], records[STAKE, i]
         if not (g > REGRET_TOLERANCE or (g < -REGRET_TOLERANCE and w > 0.0)):

@@ -140,7 +140,7 @@ def next_orthogonality_loss(orthogonality_loss: float, norm2: float, residual2: 
     """Bound the loss of orthogonality after adding a direction whose residual has the squared length ``residual2``.
 
     Scaling the residual to length 1 amplifies the earlier loss and the rounding errors. In addition, its length is the
-    root of a difference. Returns infinity if there is no residual.
+    root of a difference. Returns infinity without a residual.
     """
     if not residual2 > 0.0:
         return inf

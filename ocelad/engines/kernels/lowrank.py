@@ -113,7 +113,7 @@ def observe(
     for level in range(n_active):
         slot = slots[level]
         r = rank[slot]
-        if r + 1 > lam.shape[1] and (r < n or width > 0):  # a basis may need one more anchor than there are directions
+        if r + 1 > lam.shape[1] and (r < n or width > 0):  # a basis may need one anchor more than its directions
             return RANK_FULL
         if width == 0:
             project(V, buffer[slot], r, U, row, V.shape[2], z, slot)

@@ -34,7 +34,7 @@ CARRY, REPLACE = 0, 1
 # RANK_FULL: not started; a learner needs room for another direction.
 # START_IN_PYTHON: done, but Python has to start the scales of the next round.
 # DEGENERATE: not started; the part of u outside some learner's directions is too small to be computed from inner
-# products alone, so that the round must be played without a basis.
+# products only, so that the round must be played without a basis.
 PLAYED, INFINITE_LOSS, INFINITE_STEP, RANK_FULL, START_IN_PYTHON, DEGENERATE = 0, 1, 2, 3, 4, 5
 
 
