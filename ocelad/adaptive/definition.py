@@ -85,6 +85,11 @@ def clip(value: float, limit: float) -> float:
     return min(max(value, -limit), limit)
 
 
+def squared_length(x: Floats, A: Floats) -> float:
+    """Return ``x'Ax``."""
+    return float(x @ A @ x)
+
+
 def sigmoid(log_odds: float) -> float:
     """Return the probability that has these log odds."""
     return 1.0 / (1.0 + exp(-log_odds))
@@ -296,9 +301,9 @@ class AdaptiveDefinition:
         x, y, t = event.u * self.unit, event.y, self.t
         self.init_new_features(x)
         s = self.comid_input(x)
-        squares = np.array([x @ A @ x for A in self.matrices()])
+        squares = np.array([squared_length(x, A) for A in self.matrices()])
         for k, comid in enumerate(self.comids, start=len(WINDOWS)):
-            squares[k] = s @ comid.play().matrix @ s
+            squares[k] = squared_length(s, comid.play().matrix)
         if not self.fits:
             self.fits = [PlattScaling(mean_distance=max(abs(square), MIN_MEAN_DISTANCE)) for square in squares]
         log_odds = np.array([fit.log_odds(square) for fit, square in zip(self.fits, squares, strict=True)])
@@ -346,7 +351,7 @@ class AdaptiveDefinition:
 
     def init_new_features(self, x: Floats) -> None:
         """Initialize the features that differ for the first time."""
-        for i in np.flatnonzero((self.mean_squares == 0.0) & (x != 0.0)):
+        for i in np.flatnonzero((self.mean_squares == 0.0) & (x != 0.0)).tolist():
             self.mean_squares[i] = x[i] ** 2 / (self.scale_count + 1.0)
             for moments in (*self.windows, self.all_pairs):
                 moments.init_feature(i, self.mean_squares[i])
@@ -358,7 +363,7 @@ class AdaptiveDefinition:
     def comid_input(self, x: Floats) -> Floats:
         """Return the pair as the COMID learners see it: standardized, and of bounded length."""
         s = x * self.inverse_roots()
-        return s * min(1.0, MAX_COMID_LENGTH * sqrt(self.n / max(s @ s, 1e-300)))
+        return s * min(1.0, MAX_COMID_LENGTH * sqrt(self.n / max(float(s @ s), 1e-300)))
 
     def matrices(self) -> list[Floats]:
         """Return the matrix of every expert's squared distance, in the unit of the first pairs."""
@@ -376,7 +381,7 @@ class AdaptiveDefinition:
         """Update the second moments of similar pairs and of all pairs, and the features' mean squares."""
         for moments in self.windows:
             self.learn_window(moments, x, y, t)
-        weight = outlier_weight(x @ self.all_pairs.inverse_mean() @ x / self.n)
+        weight = outlier_weight(squared_length(x, self.all_pairs.inverse_mean()) / self.n)
         self.all_pairs.discount()
         self.all_pairs.add(x, weight)
         self.all_pairs.restore_ridge(t % self.n, self.mean_squares)
@@ -388,7 +393,7 @@ class AdaptiveDefinition:
         """Update one window: it forgets in every round, and adds similar pairs."""
         moments.discount()
         if y > 0.0:
-            moments.add(x, outlier_weight(x @ moments.inverse_mean() @ x / self.n))
+            moments.add(x, outlier_weight(squared_length(x, moments.inverse_mean()) / self.n))
         if y > 0.0 or t % MAX_PENDING == 0:
             moments.restore_ridge(t % self.n, self.mean_squares)
 
@@ -396,7 +401,7 @@ class AdaptiveDefinition:
 
     def shares(self) -> Floats:
         """Return the weights, normalized to sum to 1."""
-        return np.exp(self.log_weights) / np.exp(self.log_weights).sum()
+        return np.asarray(np.exp(self.log_weights) / np.exp(self.log_weights).sum())
 
     def update_weights(self, losses: Floats) -> None:
         """Update the exponential weights: losses are discounted, and no expert falls too far behind the best."""
@@ -504,7 +509,8 @@ class AdaptiveDefinition:
             return self.warmup_metric()
         matrix = self.regularized_matrix()
         last = [self.recent[t] for t in range(max(1, self.t - N_RECENT + 1), self.t + 1) if t in self.recent]
-        slope, threshold = fit_line([x @ matrix @ x for x, _, _ in last], [log_odds for _, _, log_odds in last])
+        squares = [squared_length(x, matrix) for x, _, _ in last]
+        slope, threshold = fit_line(squares, [log_odds for _, _, log_odds in last])
         return Metric(slope * self.unit**2 * matrix, threshold, self.t)
 
     def warmup_metric(self) -> Metric:
