@@ -68,7 +68,7 @@ class Method:
         Its name on the command line.
     description : str
         One line about it.
-    factory : callable (info, **settings) -> BlockLearner
+    factory : callable (info, settings as keywords) -> BlockLearner
         Creates the learner from a ``StreamInfo`` and the settings.
     defaults : mapping
         The hyperparameters with their default values. Only these can be changed.

@@ -64,7 +64,7 @@ class Figure:
     Attributes
     ----------
     name, title : str
-    experiment : callable (runner, reviews_folder, **settings) -> tables
+    experiment : callable (runner, reviews_folder, settings as keywords) -> tables
         Computes the tables. The folder is None for the default location of the reviews.
     draw : callable (data) -> matplotlib figure
     claims : callable (data) -> list of Claim

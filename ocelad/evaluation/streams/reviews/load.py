@@ -55,8 +55,7 @@ def load_reviews(
 
         - "top5000": counts of 5000 words and pairs of words, in svmlight files, as shared by other studies;
         - "processed_acl": the original, ``DOMAIN/positive.review`` and ``negative.review``, and ``unlabeled.review`` if
-        it
-          exists: its reviews do have labels, and with them the reviews are those of "top5000";
+          it exists: its reviews do have labels, and with them the reviews are those of "top5000";
         - "processed_stars": the original with stars, which the paper used; reviews of three stars are dropped.
     domains : sequence of str
         The product types.
