@@ -1,4 +1,4 @@
-"""SAOL, CBCE, Hedge and Ader: their weights by hand and by brute force, their starts, their draws, in every engine."""
+"""SAOL, CBCE, Hedge and Ader: weights by hand and by brute force, starts and draws, with every engine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ENSEMBLES = {
 
 
 class ScriptedBank:
-    """A bank that loses what it is told and plays who it is."""
+    """A bank whose losses are the event, and whose plays are the indices of its learners."""
 
     def start(self, round_state):
         return self
@@ -57,7 +57,7 @@ def events_of(seed, n, rounds):
 
 
 def play_all(ocelad, losses):
-    """What was weighed with in each round, the one after the last included."""
+    """Return the probabilities of each round, and those after the last."""
     seen = []
     for row in losses:
         seen.append(ocelad.round_state.probabilities)
@@ -91,7 +91,7 @@ def test_saol_by_hand():
 
 def test_cbce_by_hand():
     ocelad = Ocelad(ScriptedBank(), weighting=Cbce())
-    # Round 1: no stake yet, so that the prior decides: 1 / (1^2 (1 + 0)).
+    # Round 1: no stake yet, so the prior decides: 1 / (1^2 (1 + 0)).
     assert ocelad.round_state.weights.tolist() == [1.0]
     ocelad.step([1.0])
     # Round 2: [2, 2] and [2, 3], prior 1 / (2^2 (1 + 1)) each. The mean loss is 0.5; g is -0.3, of which only the
@@ -99,8 +99,8 @@ def test_cbce_by_hand():
     assert ocelad.round_state.weights.tolist() == [1 / 8, 1 / 8]
     ocelad.step([0.8, 0.2])
     np.testing.assert_allclose(ocelad.round_state.previous_weights, [0.0, 0.15 / 8], rtol=1e-15)
-    # Round 3: [3, 3] has no stake: all is on [2, 3], which loses what the ensemble loses, g = 0; its w becomes
-    # 0.3 / 3. The other one gains 1: w = 1 / 2, with the prior 1 / (3^2 (1 + 1)).
+    # Round 3: [3, 3] has no stake, and [2, 3] has the loss of the ensemble, g = 0; its w becomes 0.3 / 3. The first
+    # one gains 1: w = 1 / 2, with the prior 1 / (3^2 (1 + 1)).
     np.testing.assert_allclose(ocelad.round_state.probabilities, [0.0, 1.0], rtol=1e-15)
     ocelad.step([0.0, 1.0])
     np.testing.assert_allclose(ocelad.round_state.previous_weights, [0.5 / 18, 0.1 / 8], rtol=1e-15)
@@ -109,15 +109,15 @@ def test_cbce_by_hand():
 
 
 # ---------------------------------------------------------------------------
-# By brute force: every interval an object, the sums of the papers' formulas taken anew in every round
+# By brute force: one object per interval, and the papers' sums recomputed in every round
 # ---------------------------------------------------------------------------
 
 
 class Interval:
     def __init__(self, level, length, first):
         self.level, self.length, self.first = level, length, first
-        self.seen = []  # (g, w) of CBCE
-        self.w = min(0.5, 1.0 / math.sqrt(length))  # of SAOL
+        self.seen = []  # (g, w), for CBCE
+        self.w = min(0.5, 1.0 / math.sqrt(length))  # for SAOL
 
     def stake(self):
         total = sum(g for g, _ in self.seen)
@@ -128,7 +128,7 @@ class Interval:
 
 
 def brute_force(method, losses, shortest, largest=1.0, drawn=None):
-    """The probabilities of every round, from the definition."""
+    """Return the probabilities of every round by the definition."""
     current, answers = {}, []
     for t in range(1, len(losses) + 2):
         for level in range(40):
@@ -173,7 +173,7 @@ def brute_force(method, losses, shortest, largest=1.0, drawn=None):
 def test_weights_are_those_of_the_definition(method, seed, shortest, largest, drawn):
     rng = np.random.default_rng(seed)
     losses = rng.uniform(-0.2, 1.2, size=(50, 8)) * largest
-    losses[:, int(rng.integers(4))] *= 0.3  # one scale is better, so that stakes and wealth grow
+    losses[:, int(rng.integers(4))] *= 0.3  # one scale is better, so stakes and wealth grow
     weighting = {"saol": Saol, "cbce": Cbce}[method](largest_loss=largest)
     ocelad = Ocelad(ScriptedBank(), shortest_interval=shortest, weighting=weighting, seed=drawn)
     expected = brute_force(method, losses, shortest, largest, drawn)
@@ -192,7 +192,7 @@ def test_hedge_and_ader_are_exponential_weights(seed, n, rate, dear):
         ocelad = Ocelad(ScriptedBank(), schedule=FixedExperts([1.0] * n), weighting=weighting)
         seen, lost = play_all(ocelad, losses), np.zeros(n)
         priors = np.array([prior(i) for i in range(1, n + 1)])
-        assert priors.sum() == pytest.approx(1.0)  # as the papers have them
+        assert priors.sum() == pytest.approx(1.0)  # as in the papers
         for t, got in enumerate(seen):
             scores = np.log(priors) - eta * lost
             wanted = np.exp(scores - np.logaddexp.reduce(scores))
@@ -203,7 +203,7 @@ def test_hedge_and_ader_are_exponential_weights(seed, n, rate, dear):
 def test_the_step_sizes_of_ader():
     # T = 7: N = ceil(log2(5) / 2) + 1 = 3, and sqrt(7 / 14) = sqrt(1/2).
     np.testing.assert_allclose(step_sizes(7, 2.0, 4.0), np.array([1, 2, 4]) * 0.5 * math.sqrt(0.5), rtol=1e-15)
-    # They reach every size that the theorem may ask for: D/G sqrt(7/(2T)) to D/G sqrt(7/(2T) + 2).
+    # They cover the range of the theorem: D/G sqrt(7/(2T)) to D/G sqrt(7/(2T) + 2).
     for T in (1, 10, 1000, 10**6):
         steps = step_sizes(T, 1.0, 1.0)
         assert steps[0] == pytest.approx(math.sqrt(3.5 / T))
@@ -211,12 +211,12 @@ def test_the_step_sizes_of_ader():
 
 
 # ---------------------------------------------------------------------------
-# What the papers promise
+# Guarantees of the papers
 # ---------------------------------------------------------------------------
 
 
 def changing_losses(seed, rounds, scales):
-    """Losses in {0, 1} whose best scale changes now and then, and which are worst where the ensemble looks."""
+    """Draw losses in {0, 1} whose best scale changes every 32 rounds."""
     rng = np.random.default_rng(seed)
     best = np.repeat(rng.integers(scales, size=rounds // 32 + 1), 32)[:rounds]
     losses = (rng.random((rounds, scales)) < 0.6).astype(float)
@@ -225,7 +225,7 @@ def changing_losses(seed, rounds, scales):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_cbce_keeps_its_wealth_and_its_bound_on_every_interval(seed):
+def test_cbce_has_positive_wealth_and_satisfies_its_regret_bound(seed):
     rounds = 512
     losses = changing_losses(seed, rounds, 10)
     ocelad = Ocelad(ScriptedBank(), weighting=Cbce())
@@ -245,12 +245,12 @@ def test_cbce_keeps_its_wealth_and_its_bound_on_every_interval(seed):
             assert so_far <= math.sqrt(age * (7 * math.log(t) + 5))
 
 
-def test_cbce_follows_a_scale_that_is_better_and_saol_does_too():
+def test_cbce_and_saol_prefer_the_better_scale():
     losses = np.tile([0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.1, 0.9], (127, 1))
     for weighting in (Saol(), Cbce()):
         ocelad = Ocelad(ScriptedBank(), weighting=weighting)
         probabilities = play_all(ocelad, losses)
-        # Scale 6 begins with round 64; the other long ones stand for what is no better than the rest.
+        # Scale 6 starts at round 64; the other scales are equally bad.
         assert (
             probabilities[-2][6] > 0.9 if isinstance(weighting, Cbce) else probabilities[-2][6] > probabilities[-2][5]
         )
@@ -269,17 +269,17 @@ def test_draws_follow_the_probabilities_and_are_repeatable():
     np.testing.assert_allclose(counts / 20000, p, atol=4 * 0.5 / math.sqrt(20000))
     assert draws.tolist() == [sample_learner(p, 5, t) for t in range(1, 20001)]
     assert draws.tolist() != [sample_learner(p, 6, t) for t in range(1, 20001)]
-    assert draws[:1000].tolist() != draws[1024:2024].tolist()  # random numbers are made for 1024 rounds at a time
-    # One round says nothing of the next.
+    assert draws[:1000].tolist() != draws[1024:2024].tolist()  # random numbers are drawn for 1024 rounds at a time
+    # Consecutive draws are independent.
     same = np.mean(draws[1:] == draws[:-1])
     assert abs(same - (p**2).sum()) < 0.02
 
 
-def test_probabilities_that_rounding_leaves_below_one():
+def test_a_draw_works_if_the_probabilities_sum_to_less_than_one():
     assert sample_learner(np.array([0.0, 1e-300, 0.0]), 0, 1) == 1
 
 
-def test_what_is_played_is_the_drawn_learner_and_playing_is_pure():
+def test_the_play_is_that_of_the_drawn_learner_and_has_no_side_effects():
     ocelad = Ocelad(ScriptedBank(), weighting=Saol(), seed=1)
     for t in range(100):
         j = ocelad.play()
@@ -316,7 +316,7 @@ def test_draws_need_no_average():
 
 
 class Tally:
-    """Counts what it has seen since it was begun from scratch; what it starts from is kept."""
+    """A learner that adds up its events, and remembers its start."""
 
     def __init__(self, scale, start):
         self.start, self.value = start, 0.0 if start is None else start
@@ -331,11 +331,11 @@ class Tally:
         self.value += event
 
 
-def test_what_scales_start_from():
+def test_the_starts_of_scales():
     scratch = Ocelad(LearnerBank(Tally, starts="scratch", finest="reset"), weighting=Saol())
     for _ in range(7):
         scratch.step(1.0)
-    # Round 8 begins all four scales; after it, scale 0 begins again and the others have seen one round.
+    # All four scales start at round 8; after it scale 0 starts again, and the others have seen one round.
     assert [learner.value for learner in scratch.bank.learners] == [0.0] * 4
     scratch.step(1.0)
     assert [learner.value for learner in scratch.bank.learners] == [0.0, 1.0, 1.0, 1.0]
@@ -351,14 +351,14 @@ def test_what_scales_start_from():
         assert together.bank.learners[0].value == pytest.approx(sum(0.1 * (s % 3) for s in range(1, t + 1)))
 
 
-def test_what_the_learners_of_each_method_start_from():
+def test_the_starts_of_the_learners_of_each_method():
     events = events_of(8, 2, 8)
     anew, together, grid = (make(2, engine="dense") for make in (saol, cbce, hedge))
     first = anew.play()
     for tracker in (anew, together, grid):
         for event in events[:7]:
             tracker.step(event)
-    # All four scales begin with round 8: SAOL's from the first metric, CBCE's from one and the same that has learned.
+    # All four scales start at round 8: SAOL's from the initial metric, CBCE's from the learned play of the ensemble.
     assert [np.array_equal(learner.play().matrix, first.matrix) for learner in anew.bank.learners] == [True] * 4
     metrics = [learner.play().matrix for learner in together.bank.learners]
     assert all(np.array_equal(matrix, metrics[0]) for matrix in metrics)
@@ -369,7 +369,7 @@ def test_what_the_learners_of_each_method_start_from():
 @pytest.mark.parametrize("starts", ["below", "ensemble", "scratch"])
 @pytest.mark.parametrize("finest", ["carry", "ensemble", "reset"])
 @pytest.mark.parametrize("engine", ["fullrank", "lowrank", "blocked", "diagonal"])
-def test_compiled_banks_start_as_the_definition_does(engine, starts, finest):
+def test_compiled_banks_agree_with_the_definition_on_starts(engine, starts, finest):
     n, rounds = 3, 40
     schedule, more = Schedule(1), {"finest": finest, "step_size": 0.2, "loss": "logistic"}
     if engine == "diagonal":
@@ -389,7 +389,7 @@ def test_compiled_banks_start_as_the_definition_does(engine, starts, finest):
         assert metric.threshold == pytest.approx(wanted.threshold, rel=1e-9)
 
 
-def test_a_replay_by_equation_5_keeps_to_other_starts():
+def test_a_replay_by_equation_5_respects_other_starts():
     schedule, events = Schedule(1), events_of(2, 3, 60)
     banks = [
         build_bank(3, Rice(finest="reset", engine=e), schedule, starts="scratch")[0] for e in ("fullrank", "dense")
@@ -399,7 +399,7 @@ def test_a_replay_by_equation_5_keeps_to_other_starts():
     np.testing.assert_allclose(fast.play().matrix, slow.play().matrix, rtol=1e-9)
 
 
-def test_a_grid_is_as_many_single_learners():
+def test_a_grid_agrees_with_single_learners():
     steps, events = [0.02, 0.2, 0.05], events_of(3, 3, 50)
     for engine in ("fullrank", "lowrank", "dense"):
         tracker = hedge(3, step_sizes=steps, engine=engine)
@@ -418,7 +418,7 @@ def test_a_grid_is_as_many_single_learners():
 
 
 @pytest.mark.parametrize("name", ENSEMBLES)
-def test_engines_agree_and_a_replay_is_one_step_after_the_other(name):
+def test_engines_agree_and_a_replay_agrees_with_steps(name):
     events = events_of(4, 3, 60)
     fast, stepped, slow = (ENSEMBLES[name](3, engine=engine) for engine in ("fullrank", "fullrank", "dense"))
     margins, expected = fast.replay(events), []
@@ -436,7 +436,7 @@ def test_engines_agree_and_a_replay_is_one_step_after_the_other(name):
 
 @pytest.mark.parametrize("engine", ["fullrank", "lowrank", "dense"])
 @pytest.mark.parametrize("name", ENSEMBLES)
-def test_an_ensemble_goes_on_from_what_was_kept(name, engine):
+def test_a_restored_ensemble_continues_with_the_same_bits(name, engine):
     events = events_of(5, 3, 40)
     tracker, other = ENSEMBLES[name](3, engine=engine), ENSEMBLES[name](3, engine=engine)
     tracker.replay(events[:21])
@@ -448,7 +448,7 @@ def test_an_ensemble_goes_on_from_what_was_kept(name, engine):
     assert np.array_equal(other.round_state.records, tracker.round_state.records)
 
 
-def test_what_was_kept_of_something_else_is_refused():
+def test_the_state_of_another_ensemble_is_rejected():
     arrays, metadata = saol(2, engine="dense").state()
     for other in (cbce(2, engine="dense"), saol(2, engine="dense", seed=1), track_metric(2, engine="dense")):
         with pytest.raises(ValueError, match="the saved tracker has"):
@@ -469,19 +469,21 @@ def test_what_was_kept_of_something_else_is_refused():
         assert fresh.n_rounds == 0
 
 
-def test_only_what_track_metric_made_can_grow():
+def test_only_trackers_of_track_metric_can_grow():
     for make in ENSEMBLES.values():
-        with pytest.raises(TypeError, match="accepted: what track_metric made"):
+        with pytest.raises(TypeError, match="tracker must come from track_metric"):
             add_features(make(2, engine="dense"), 3)
 
 
 @pytest.mark.parametrize("starts", ["ensemble", "scratch"])
-def test_banks_keep_their_contract(starts):
+def test_banks_satisfy_the_bank_contract(starts):
     events = list(events_of(7, 2, 30))
     for engine in ("fullrank", "dense"):
-        refused = Event(np.array([1e200, 0.0]), -1.0)
+        invalid = Event(np.array([1e200, 0.0]), -1.0)
         check_bank(
-            lambda: build_bank(2, Rice(engine=engine), Schedule(), starts=starts)[0], events, invalid_event=refused
+            lambda: build_bank(2, Rice(engine=engine), Schedule(), starts=starts)[0],  # noqa: B023
+            events,
+            invalid_event=invalid,
         )
 
 
@@ -495,14 +497,14 @@ def test_losses_of_any_size():
             assert probabilities.sum() == pytest.approx(1.0)
 
 
-def test_hedge_remembers_differences_and_not_sums():
+def test_hedge_stores_differences_of_losses():
     ocelad = Ocelad(ScriptedBank(), schedule=FixedExperts([1.0, 1.0]), weighting=Hedge(1.0))
     for losses in ([1e300, 0.0], [0.0, 1e300], [1.0, 0.0]):
         ocelad.step(losses)
     np.testing.assert_allclose(ocelad.round_state.probabilities, [1 / (1 + math.e), math.e / (1 + math.e)], rtol=1e-12)
 
 
-def test_a_weight_of_saol_stays_above_zero_in_the_longest_interval():
+def test_weights_of_saol_stay_positive():
     weighting, records = Saol(), np.array([[0.5, 0.5]])
     ocelad = Ocelad(ScriptedBank(), schedule=FixedExperts([1.0, 1.0]), weighting=weighting)
     for _ in range(1200):
@@ -512,11 +514,11 @@ def test_a_weight_of_saol_stays_above_zero_in_the_longest_interval():
 
 
 # ---------------------------------------------------------------------------
-# What is refused
+# Invalid arguments
 # ---------------------------------------------------------------------------
 
 
-def test_what_has_no_meaning_is_refused():
+def test_invalid_arguments_are_rejected():
     bank = ScriptedBank()
     for error, words, make in (
         (TypeError, "weighting must have settings, begin, learn and weights", lambda: Ocelad(bank, weighting=Saol)),
@@ -524,8 +526,8 @@ def test_what_has_no_meaning_is_refused():
         (TypeError, "seed must be a whole number", lambda: Ocelad(bank, seed=True)),
         (ValueError, "seed must be a whole number of at least 0", lambda: Ocelad(bank, seed=-1)),
         (TypeError, "start, observe, mix and pick", lambda: Ocelad(track_metric, seed=0)),
-        (TypeError, "schedule must be a Schedule or a Grid", lambda: Ocelad(bank, schedule=3)),
-        (ValueError, "one or the other", lambda: Ocelad(bank, schedule=FixedExperts([1.0]), n_scales=2)),
+        (TypeError, "schedule must be a Schedule or FixedExperts", lambda: Ocelad(bank, schedule=3)),
+        (ValueError, "give either schedule, or shortest_interval and n_scales", lambda: Ocelad(bank, schedule=FixedExperts([1.0]), n_scales=2)),
         (ValueError, r"rates\[1\] must be a finite number above 0", lambda: FixedExperts([1.0, 0.0])),
         (TypeError, "rates must be numbers above 0", lambda: FixedExperts(3.0)),
         (ValueError, "rates must be 1 to 62 numbers; got 0", lambda: FixedExperts([])),
@@ -545,9 +547,9 @@ def test_what_has_no_meaning_is_refused():
             make()
 
 
-def test_a_learner_of_a_grid_that_fails_is_named():
+def test_an_error_names_the_learner_of_a_grid():
     tracker = hedge(2, step_sizes=[0.1, 1e300], engine="fullrank")
-    with pytest.raises(RuntimeError, match=r"candidate 1 \(rate 1e\+300\)"):
+    with pytest.raises(RuntimeError, match=r"expert 1 \(rate 1e\+300\)"):
         tracker.step(Event(np.full(2, 1e6), 1.0))
     assert tracker.n_rounds == 0
     assert str(Scale(3, 8)) == "scale 3 (interval length 8)"

@@ -1,4 +1,4 @@
-"""Trials over threads and processes: the same bits as one by one."""
+"""Trials in threads and processes: the same bits as one after the other."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def test_same_bits_in_the_same_order(backend, n_jobs):
     assert done == [1, 2, 3, 4, 5, 6]
 
 
-def test_one_trial_s_error_is_told():
+def test_an_error_of_a_trial_is_raised():
     def fails(seed):
-        raise ValueError(f"no luck with {seed}")
+        raise ValueError(f"failed for seed {seed}")
 
-    with pytest.raises(ValueError, match="no luck with 3"):
+    with pytest.raises(ValueError, match="failed for seed 3"):
         map_trials(fails, [3])
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "message"),
     [
         ({"backend": "spark"}, "backend must be one of 'threads', 'processes', 'dask'"),
         ({"backend": "dask"}, "a Dask cluster needs its scheduler's address"),
@@ -44,6 +44,6 @@ def test_one_trial_s_error_is_told():
         ({"trial": None}, "trial must be a function of one seed; got NoneType"),
     ],
 )
-def test_refuses(changes, sentence):
-    with pytest.raises((ValueError, TypeError), match=sentence):
+def test_invalid_arguments_are_rejected(changes, message):
+    with pytest.raises((ValueError, TypeError), match=message):
         map_trials(**{"trial": trial, "seeds": range(2), **changes})

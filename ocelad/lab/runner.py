@@ -166,7 +166,7 @@ def _call(function: Callable[[Any], Sequence[Answer]], call: Call) -> Sequence[A
 
 
 def _run_trial(trial: Trial, context: Any, expected: tuple[str, str | None], task: Task) -> list[Answer]:
-    """Run a trial in a worker; the answer takes the way through JSON, so that a journalled one is the same."""
+    """Run a trial in a worker; the answer is converted to JSON and back, as if read from the journal."""
     if (source_digest(), _module_digest(trial)) != expected:  # a worker on another machine may have joined late
         raise ImportError(
             f"a worker has another ocelad, or another {trial.__module__}, than this process; install the same there"

@@ -1,7 +1,7 @@
 """What the batch methods share: their protocols, the validation of their input, and ``PeriodicRefit``.
 
 A batch method is a frozen dataclass of its settings. It learns from labelled points (``FitsPoints``), from pairs
-(``FitsPairs``), or from both; ``isinstance`` tells which.
+(``FitsPairs``), or from both; ``isinstance`` checks which.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``run_trial``: run methods on one stream by test-then-train; every so many rounds each play is scored."""
+"""``run_trial``: run methods on one stream by test-then-train, and score their plays at regular intervals."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ MAX_EXCESS_ERROR, SAFE_BASELINES = 0.2, ("euclidean", "rice")
 class Target(NamedTuple):
     """A target of a benchmark, and whether it is met.
 
-    A target bounds a mean, or a mean of paired differences. It is no test of significance: ``BenchmarkResult.unbeaten``
-    tells which differences are significant.
+    A target bounds a mean, or a mean of paired differences. It is not a test of significance:
+    ``BenchmarkResult.unbeaten`` lists the differences that are not significant.
 
     Attributes
     ----------
