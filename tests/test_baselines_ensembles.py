@@ -527,7 +527,11 @@ def test_invalid_arguments_are_rejected():
         (ValueError, "seed must be a whole number of at least 0", lambda: Ocelad(bank, seed=-1)),
         (TypeError, "start, observe, mix and pick", lambda: Ocelad(track_metric, seed=0)),
         (TypeError, "schedule must be a Schedule or FixedExperts", lambda: Ocelad(bank, schedule=3)),
-        (ValueError, "give either schedule, or shortest_interval and n_scales", lambda: Ocelad(bank, schedule=FixedExperts([1.0]), n_scales=2)),
+        (
+            ValueError,
+            "give either schedule, or shortest_interval and n_scales",
+            lambda: Ocelad(bank, schedule=FixedExperts([1.0]), n_scales=2),
+        ),
         (ValueError, r"rates\[1\] must be a finite number above 0", lambda: FixedExperts([1.0, 0.0])),
         (TypeError, "rates must be numbers above 0", lambda: FixedExperts(3.0)),
         (ValueError, "rates must be 1 to 62 numbers; got 0", lambda: FixedExperts([])),
