@@ -31,7 +31,7 @@ from ocelad.evaluation.scores import knn_error
 from ocelad.evaluation.streams import DriftingClusters
 from ocelad.lab.trials import map_trials
 from ocelad.service.choice import PairChooser
-from ocelad.service.items import scaled
+from ocelad.service.items import fit_scaling
 from ocelad.service.learning import default_settings
 
 TASKS = ("digits by parity", "synthetic", "wine and noise")
@@ -56,16 +56,16 @@ class Task(NamedTuple):
         rng = np.random.default_rng([seed, TASKS.index(name)])
         if name == "digits by parity":
             digits = load_digits()
-            features, classes, scaling = digits.data, digits.target % 2, scaled(digits.data, "all")
+            features, classes, scaling = digits.data, digits.target % 2, fit_scaling(digits.data, "all")
         elif name == "synthetic":
             step = next(iter(DriftingClusters(seed=seed)))
             features, classes = step.points(), step.labels
-            scaling = scaled(features, "features")
+            scaling = fit_scaling(features, "features")
         else:
             wine = load_wine()
             noise = rng.normal(size=(len(wine.data), N_NOISE))
             features, classes = np.hstack([wine.data, noise]), wine.target
-            scaling = scaled(features, "features")
+            scaling = fit_scaling(features, "features")
         points = features * scaling.factors
         first, second = np.array_split(rng.permutation(len(points)), 2)
         return cls(points[first], classes[first], points[second], classes[second])

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from ocelad.service.items import scaled
+from ocelad.service.items import fit_scaling
 from ocelad.service.itemset import ItemSet
 from ocelad.service.learning import precompile_learning
 from ocelad.service.log_setup import configure_logging
@@ -36,7 +36,7 @@ def some_items(m: int = 12, n: int = 3, seed: int = 0) -> ItemSet:
         ids=tuple(f"item {i}" for i in range(m)),
         features=features,
         feature_names=tuple(f"f{j}" for j in range(n)),
-        scaling=scaled(features, "features"),
+        scaling=fit_scaling(features, "features"),
         fields={"colour": ["red" if i % 2 else "blue" for i in range(m)]},
     )
 

@@ -12,7 +12,7 @@ from serving import some_items
 
 from ocelad.service import exports, serialize
 from ocelad.service.entries import NewEntry
-from ocelad.service.items import append, digest
+from ocelad.service.items import check_new_items, items_digest
 from ocelad.service.service import Service
 from ocelad.service.settings import Settings
 from ocelad.service.store import DuplicateItem, ProjectExists, StoreUnavailable
@@ -43,7 +43,7 @@ def new(*ids, first=0.5):
 def check_consistent(service, project):
     """Check that the served items are the stored ones, bit for bit, and that answers about them are learned from."""
     stored = service.store.items(project.id)
-    assert digest(project.items) == digest(stored)
+    assert items_digest(project.items) == items_digest(stored)
     last = len(stored) - 1
     assert project.position(stored.ids[last], "") == last
     service.store.append(project.id, [NewEntry(0, last, "same")]).result(30)
@@ -58,21 +58,21 @@ def test_new_items_are_served_as_they_are_stored(service, project):
 
 
 def test_items_whose_confirmation_was_lost_are_accepted_again(service, project):
-    service.store.add_items("some", append(project.items, new("a", "b")))  # and the confirmation was lost
+    service.store.add_items("some", check_new_items(project.items, new("a", "b")))  # and the confirmation was lost
     assert service.add_items(project, new("a", "b")) == M + 2
     check_consistent(service, project)
     assert service.add_items(project, new("c")) == M + 3
 
 
 def test_items_whose_confirmation_was_lost_are_loaded_with_the_next_ones(service, project):
-    service.store.add_items("some", append(project.items, new("a", "b")))
+    service.store.add_items("some", check_new_items(project.items, new("a", "b")))
     assert service.add_items(project, new("c")) == M + 3
     assert project.items.ids[M:] == ("a", "b", "c")
     check_consistent(service, project)
 
 
 def test_other_items_with_stored_ids_are_rejected_and_the_stored_ones_loaded(service, project):
-    service.store.add_items("some", append(project.items, new("a", "b")))
+    service.store.add_items("some", check_new_items(project.items, new("a", "b")))
     with pytest.raises(DuplicateItem, match="'a'"):
         service.add_items(project, new("a", "b", first=0.75))
     assert len(project.items) == M + 2
@@ -109,7 +109,7 @@ def test_a_stored_project_that_is_not_served_can_be_created_again(service, monke
 
 
 def test_a_stored_project_is_served_even_if_another_with_its_id_is_rejected(service):
-    service.store.create_project("new", "New", some_items(), {}, digest(some_items()))
+    service.store.create_project("new", "New", some_items(), {}, items_digest(some_items()))
     with pytest.raises(ProjectExists):
         service.create("new", "New", some_items(M + 1))
     check_consistent(service, service.project("new"))
@@ -176,7 +176,7 @@ def test_the_log_is_read_once_at_the_start(tmp_path, monkeypatch, caplog):
         assert after.view.seq == 401
         assert sum(n_read) == 401
         assert (after.seq, after.entries(0, 500)[-1].seq) == (401, 401)
-        for name in ("_entries", "_times"):
+        for name in ("_n_entries", "_item_counts"):
             np.testing.assert_equal(getattr(after.chooser, name), getattr(before.chooser, name))
         assert after.is_undone(again.store.entry("some", 7))
     finally:

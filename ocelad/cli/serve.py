@@ -194,10 +194,10 @@ def _create_project(service: Service, name: str, file: Path | None, options: dic
     }
     if options["format_"] is not None:  # fingerprints of projects without --format must stay the same
         columns["format"] = options["format_"]
-    digest = f"built-in {options['demo']}" if file is None else reading.fingerprint(file, **columns)
+    digest = f"built-in {options['demo']}" if file is None else reading.source_digest(file, **columns)
     if name not in service:
         settings = parse_settings({}, options["more"])
-        items = reading.built_in(options["demo"]) if file is None else _read_items(file, columns)
+        items = reading.load_built_in(options["demo"]) if file is None else _read_items(file, columns)
         service.create(name, options["title"] or name, items, settings, digest)
         return items
     if digest != service.store.project(name).digest:
@@ -253,14 +253,14 @@ def _read_items(file: Path, columns: dict[str, Any]) -> ItemSet:
         click.echo(f"Skipped: {reason}", err=True)
 
     if not file.is_dir() or not sys.stderr.isatty():
-        return reading.read_items(file, **columns, skip=report_skipped)
+        return reading.load_items(file, **columns, skip=report_skipped)
     with click.progressbar(length=1, label="Reading pictures", file=sys.stderr) as bar:
 
         def progress(done: int, total: int) -> None:
             bar.length = total
             bar.update(done - bar.pos)
 
-        return reading.read_items(file, **columns, skip=report_skipped, progress=progress)
+        return reading.load_items(file, **columns, skip=report_skipped, progress=progress)
 
 
 def _default_name(file: Path | None) -> str:

@@ -10,12 +10,15 @@ import numpy as np
 from ocelad.service import items as item_sets
 from ocelad.service import wire
 from ocelad.service.entries import Entry
+from ocelad.service.itemset import ItemSet
 from ocelad.service.learning import View
 from ocelad.service.served_project import ServedProject
 from ocelad.service.service import Service
 
 # Decimal digits of the timeline, more than a plot can show.
 _TIMELINE_DIGITS = 6
+# Items with more features are returned without them.
+_MAX_ITEM_FEATURES = 100
 
 
 def project_info(project: ServedProject, permission: wire.Permission) -> wire.ProjectInfo:
@@ -28,7 +31,7 @@ def project_info(project: ServedProject, permission: wire.Permission) -> wire.Pr
         n_items=len(items),
         feature_names=list(items.feature_names),
         display=items.display,
-        columns=project.columns,
+        columns=[wire.Column(**column._asdict()) for column in project.columns],
         seq=project.seq,
         learned_seq=view.seq,
         n_answers=view.n_answers,
@@ -53,8 +56,28 @@ def log_entry(project: ServedProject, entry: Entry, last: int | None = None) -> 
 
 
 def item(project: ServedProject, position: int, *, with_features: bool = False) -> wire.Item:
-    """Return an item of a project."""
-    return item_sets.item(project.items, position, project.id, with_features)
+    """Return an item of a project, on request with its features unless it has too many."""
+    items = project.items
+    with_features = with_features and len(items.feature_names) <= _MAX_ITEM_FEATURES
+    features = zip(items.feature_names, items.features[position].tolist(), strict=True) if with_features else ()
+    return wire.Item(
+        id=items.ids[position],
+        position=position,
+        text=None if items.text is None else items.text[position],
+        picture=None if items.pictures is None else f"/v1/projects/{project.id}/pictures/{position}",
+        features=dict(features),
+        fields={name: values[position] for name, values in items.fields.items()},
+    )
+
+
+def column_values(items: ItemSet, name: str) -> wire.ColumnValues:
+    """Return the values of a column."""
+    return wire.ColumnValues(**item_sets.column_values(items, name)._asdict())
+
+
+def differences(items: ItemSet, left: int, right: int) -> list[wire.Difference]:
+    """Return the features in which two items differ most."""
+    return [wire.Difference(**each._asdict()) for each in item_sets.largest_differences(items, left, right)]
 
 
 def metric_info(view: View, *, matrix: bool, spectrum: bool) -> wire.MetricInfo:

@@ -48,7 +48,7 @@ class ServedProject:
         self._store = store
         self._items = store.items(record.id)
         self._positions = {id: position for position, id in enumerate(self._items.ids)}
-        self.columns = item_sets.columns(self._items)
+        self.columns = item_sets.list_columns(self._items)
         self._recent: deque[Entry] = deque(maxlen=N_RECENT)
         self._undone_by: dict[int, int] = {}  # numbers of entries
         self._seq = 0
@@ -95,7 +95,7 @@ class ServedProject:
         self.learner.replace_items(items)
         self.chooser.grow(len(items))
         self._items = items
-        self.columns = item_sets.columns(items)
+        self.columns = item_sets.list_columns(items)
         self._positions |= {id: position for position, id in enumerate(items.ids)}
         self.notifier.notify()
 

@@ -104,7 +104,7 @@ class Service:
             Identifies the source of the items if they are read again; None: the digest of the items.
         """
         tracker_settings = check_settings(items.features.shape[1], settings or {})
-        digest = digest or item_sets.digest(items)
+        digest = digest or item_sets.items_digest(items)
         with self._changing:
             try:
                 self.store.create_project(id, title, items, tracker_settings, digest)
@@ -130,7 +130,7 @@ class Service:
     def add_items(self, project: ServedProject, new: Sequence[NewItem]) -> int:
         """Append items to a project and return its number of items."""
         with self._changing:
-            more = item_sets.append(project.items, new)
+            more = item_sets.check_new_items(project.items, new)
             try:
                 n_items = self.store.add_items(project.id, more)
             except (DuplicateItem, StoreUnavailable):
@@ -142,7 +142,7 @@ class Service:
                     raise
             else:
                 complete = n_items == len(project.items) + len(more)
-                items = item_sets.joined(project.items, more) if complete else self.store.items(project.id)
+                items = item_sets.concatenate(project.items, more) if complete else self.store.items(project.id)
                 project.replace_items(items)
             return len(project.items)
 

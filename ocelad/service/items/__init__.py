@@ -1,30 +1,33 @@
-"""Items: read from files, folders and uploads, scaled, told of, added to and written."""
+"""The items of a project: reading, scaling, appending, describing and writing them."""
 
-from ocelad.service.items.built_in import BUILT_IN, built_in
-from ocelad.service.items.digest import digest, fingerprint
-from ocelad.service.items.export import write_items
-from ocelad.service.items.grow import append, joined
-from ocelad.service.items.read_upload import read_items
+from ocelad.service.items.built_in import BUILT_IN, load_built_in
+from ocelad.service.items.columns import Column, ColumnValues, column_values, list_columns
+from ocelad.service.items.differences import Difference, largest_differences
+from ocelad.service.items.digests import items_digest, source_digest
+from ocelad.service.items.item_scaling import fit_scaling
+from ocelad.service.items.load_items import load_items
+from ocelad.service.items.new_items import check_new_items, concatenate
 from ocelad.service.items.sandbox import read_upload
-from ocelad.service.items.scaling import scaled
-from ocelad.service.items.serialize import column, columns, differences, item
-from ocelad.service.items.upload_limits import ItemsError, Limits
+from ocelad.service.items.upload_limits import ItemsError, UploadLimits
+from ocelad.service.items.write_items import write_items
 
 __all__ = [
     "BUILT_IN",
+    "Column",
+    "ColumnValues",
+    "Difference",
     "ItemsError",
-    "Limits",
-    "append",
-    "built_in",
-    "column",
-    "columns",
-    "differences",
-    "digest",
-    "fingerprint",
-    "item",
-    "joined",
-    "read_items",
+    "UploadLimits",
+    "check_new_items",
+    "column_values",
+    "concatenate",
+    "fit_scaling",
+    "items_digest",
+    "largest_differences",
+    "list_columns",
+    "load_built_in",
+    "load_items",
     "read_upload",
-    "scaled",
+    "source_digest",
     "write_items",
 ]

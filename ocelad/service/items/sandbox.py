@@ -1,4 +1,4 @@
-"""Uploads are read in a process of their own: what a file does to its reader, it does not do to the service."""
+"""Reading uploads in a separate process, so that a malicious file cannot harm the service."""
 
 from __future__ import annotations
 
@@ -15,109 +15,109 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ocelad.service.items.roles import Columns
-from ocelad.service.items.upload_limits import UPLOAD_LIMITS, ItemsError, Limits
+from ocelad.service.items.column_roles import ColumnOptions
+from ocelad.service.items.upload_limits import HTTP_UPLOAD_LIMITS, ItemsError, UploadLimits
 from ocelad.service.itemset import ItemSet, Scaling
 from ocelad.service.wire import UploadFormat
 
-MOST_SECONDS = 120
-#: What the process may use of memory, beyond its programs.
-MOST_MEMORY = 3 << 30
-# Nothing else of the service's environment is handed on: it may hold secrets.
+MAX_SECONDS = 120
+#: The largest data segment of the process, in bytes.
+MAX_MEMORY = 3 << 30
+# Other environment variables are not passed on: they may contain secrets.
 _ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "LANG", "SYSTEMROOT")
-_SIZE = 8
-# Several at once could use all memory there is, though each keeps to its part.
-_turn = Lock()
+# The number of bytes of the length of a message.
+_LENGTH_BYTES = 8
+# One process at a time: several could exhaust the memory, although each respects its limit.
+_one_at_a_time = Lock()
 
 
 def read_upload(
-    data: bytes, format: UploadFormat, *, limits: Limits = UPLOAD_LIMITS, **columns: Unpack[Columns]
+    data: bytes, format: UploadFormat, *, limits: UploadLimits = HTTP_UPLOAD_LIMITS, **columns: Unpack[ColumnOptions]
 ) -> ItemSet:
-    """Read items from the bytes of a file, as ``read_items`` does; no path is ever looked at.
+    """Read items from the bytes of a file, as ``load_items`` does; no path is accessed.
 
-    It takes about a second more than to read the file: a process is started, which has so much memory and time and no
-    more. A file that makes its reader crash or grow is refused as any other that is wrong. One is read at a time, and
-    others wait.
+    Starting the process, which has limited memory and time, takes about a second. A file that crashes the process or
+    exceeds its limits raises ItemsError, like any other invalid file. One file is read at a time; others wait.
     """
-    asked = json.dumps([{"format": format, **columns}, astuple(limits)]).encode()
+    request = json.dumps([{"format": format, **columns}, astuple(limits)]).encode()
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     environment |= {"PYTHONPATH": str(Path(__file__).parents[3]), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     try:
-        with _turn:
+        with _one_at_a_time:
             done = subprocess.run(
                 [sys.executable, "-P", "-c", f"from {__name__} import main; main()"],
-                input=_packed(asked) + data,
+                input=_pack(request) + data,
                 capture_output=True,
                 env=environment,
-                timeout=MOST_SECONDS,
+                timeout=MAX_SECONDS,
                 check=False,
             )
     except subprocess.TimeoutExpired:
-        raise ItemsError(f"the upload took more than {MOST_SECONDS} seconds to read, which is the most") from None
+        raise ItemsError(f"reading the upload took more than {MAX_SECONDS} seconds") from None
     if done.returncode:
         reason = signal.Signals(-done.returncode).name if done.returncode < 0 else f"status {done.returncode}"
-        raise ItemsError(f"the upload cannot be read: its reader stopped with {reason}; is the file damaged?")
-    answer, numbers = _unpacked(done.stdout)
-    if "error" in answer:
-        raise ItemsError(answer["error"])
-    return _received(answer, numbers)
+        raise ItemsError(f"the upload cannot be read: its process ended with {reason}; the file may be damaged")
+    response, values = _unpack(done.stdout)
+    if "error" in response:
+        raise ItemsError(response["error"])
+    return _item_set(response, values)
 
 
 def main() -> None:
-    """What the process does: standard input holds what was asked and the file, and standard output gets the items."""
-    from ocelad.service.items.read_upload import parse_upload
+    """Run the process: read the request and the file from standard input, and write the items to standard output."""
+    from ocelad.service.items.load_items import parse_upload
 
     _limit_memory()
-    _go_first()
-    asked, data = _unpacked(sys.stdin.buffer.read())
-    options, limits = asked
-    numbers = b""
+    _prefer_for_oom_kill()
+    request, data = _unpack(sys.stdin.buffer.read())
+    options, limits = request
+    values = b""
     try:
-        items = parse_upload(data, limits=Limits(*limits), **options)
-        answer: Any = {**items.metadata(), "ids": items.ids, "text": items.text, "fields": items.fields}
-        numbers = np.ascontiguousarray(items.features, dtype=np.float64).tobytes()
+        items = parse_upload(data, limits=UploadLimits(*limits), **options)
+        response: Any = {**items.metadata(), "ids": items.ids, "text": items.text, "fields": items.fields}
+        values = np.ascontiguousarray(items.features, dtype=np.float64).tobytes()
     except MemoryError:
-        answer = {"error": f"the upload needs more than {MOST_MEMORY >> 30} GiB of memory, which is the most"}
+        response = {"error": f"reading the upload needs more than {MAX_MEMORY >> 30} GiB of memory"}
     except (ValueError, TypeError) as error:
-        answer = {"error": str(error)}
-    sys.stdout.buffer.write(_packed(json.dumps(answer, ensure_ascii=False).encode("utf-8", "surrogatepass")) + numbers)
+        response = {"error": str(error)}
+    sys.stdout.buffer.write(_pack(json.dumps(response, ensure_ascii=False).encode("utf-8", "surrogatepass")) + values)
 
 
 def _limit_memory() -> None:
     try:
         import resource
-    except ImportError:  # not there on Windows
+    except ImportError:  # Windows does not have it
         return
-    _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = MOST_MEMORY if most == resource.RLIM_INFINITY else min(MOST_MEMORY, most)
-    resource.setrlimit(resource.RLIMIT_DATA, (wanted, most))
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = MAX_MEMORY if hard_limit == resource.RLIM_INFINITY else min(MAX_MEMORY, hard_limit)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard_limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _go_first() -> None:
-    """Where memory runs out, let the system end this process and not the service."""
-    with suppress(OSError):  # only Linux has this
+def _prefer_for_oom_kill() -> None:
+    """Let the system kill this process, not the service, when memory runs out."""
+    with suppress(OSError):  # only Linux has this file
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def _packed(text: bytes) -> bytes:
-    return len(text).to_bytes(_SIZE, "little") + text
+def _pack(text: bytes) -> bytes:
+    return len(text).to_bytes(_LENGTH_BYTES, "little") + text
 
 
-def _unpacked(data: bytes) -> tuple[Any, bytes]:
-    end = _SIZE + int.from_bytes(data[:_SIZE], "little")
-    return json.loads(data[_SIZE:end]), data[end:]
+def _unpack(data: bytes) -> tuple[Any, bytes]:
+    end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
+    return json.loads(data[_LENGTH_BYTES:end]), data[end:]
 
 
-def _received(answer: Any, numbers: bytes) -> ItemSet:
-    names = tuple(answer["feature_names"])
-    scaling = answer["scaling"]
+def _item_set(response: Any, values: bytes) -> ItemSet:
+    names = tuple(response["feature_names"])
+    scaling = response["scaling"]
     return ItemSet(
-        ids=tuple(answer["ids"]),
-        features=np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(names)),
+        ids=tuple(response["ids"]),
+        features=np.frombuffer(values, dtype=np.float64).reshape(-1, len(names)),
         feature_names=names,
         scaling=Scaling(scaling["kind"], np.array(scaling["factors"])),
-        shown=answer["shown"],
-        text=answer["text"],
-        fields=answer["fields"],
+        display=response["shown"],
+        text=response["text"],
+        fields=response["fields"],
     )

@@ -1,112 +1,111 @@
-"""How much is accepted of each thing, and the error that says what was too much or wrong."""
+"""Limits of the items that are accepted, and the error for items that are not."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-MOST_ITEMS = 200_000
-MOST_FEATURES = 4_000
-# Items times features: 800 MB as float64.
-MOST_NUMBERS = 100_000_000
-MOST_FIELDS = 100
-#: Of an id, and of the name of a feature or a field.
-NAME_CHARACTERS = 200
-#: Of a text that is shown; the rest is cut off.
-TEXT_CHARACTERS = 20_000
-#: Of a text in a field; the rest is cut off.
-FIELD_CHARACTERS = 200
-# Squares of larger numbers, or of inverses of smaller spreads, come too near the end of float64.
-LARGEST_NUMBER = 1e150
-MOST_PIXELS = 50_000_000
-PICTURE_SIDE = 256
-#: Of all pictures together, as they are shown.
-MOST_PICTURE_BYTES = 2 << 30
+MAX_ITEMS = 200_000
+MAX_FEATURES = 4_000
+# The largest number of items times features: 800 MB as float64.
+MAX_VALUES = 100_000_000
+MAX_FIELDS = 100
+#: The largest length of an id, and of the name of a feature or a field.
+MAX_NAME_LENGTH = 200
+#: Longer displayed texts are truncated.
+MAX_TEXT_LENGTH = 20_000
+#: Longer texts in fields are truncated.
+MAX_FIELD_LENGTH = 200
+# Squares of larger numbers, and of the inverses of smaller ranges, would be close to the overflow of float64.
+MAX_ABS_VALUE = 1e150
+MAX_PIXELS = 50_000_000
+#: The largest width and height of a displayed picture; larger ones are reduced.
+MAX_PICTURE_SIDE = 256
+#: The largest total size of the displayed pictures.
+MAX_PICTURE_BYTES = 2 << 30
 _ELLIPSIS = "…"
-_NOT_PLAIN = re.compile("[\0\ud800-\udfff]")
-# Controls, and what ends a line or turns the direction of a text: two ids could look the same, or like something else.
-_UNSEEN = re.compile("[\x01-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
+# Control characters, line separators and marks of text direction: with them, different ids could look the same.
+_INVISIBLE = re.compile("[\x01-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What is accepted of one file.
+class UploadLimits:
+    """Limits of one file of items.
 
     Attributes
     ----------
-    items, features, numbers : int
-        How many rows, features per row, and numbers in all.
-    unzipped_bytes : int or None
-        Of a text file, when it is unzipped. None: any number.
-    characters : int or None
-        Of all ids, texts and fields together, as they are kept. None: any number.
+    max_items, max_features, max_values : int
+        The largest numbers of rows, of features per row, and of feature values in total.
+    max_unzipped_bytes : int or None
+        The largest size of a text file after decompression. None: no limit.
+    max_characters : int or None
+        The largest total length of ids, texts and fields, after truncation. None: no limit.
     """
 
-    items: int = MOST_ITEMS
-    features: int = MOST_FEATURES
-    numbers: int = MOST_NUMBERS
-    unzipped_bytes: int | None = None
-    characters: int | None = None
+    max_items: int = MAX_ITEMS
+    max_features: int = MAX_FEATURES
+    max_values: int = MAX_VALUES
+    max_unzipped_bytes: int | None = None
+    max_characters: int | None = None
 
     def check(self, name: str, n_items: int, n_features: int) -> None:
-        """Refuse more than is accepted."""
-        if n_features > self.features:
-            raise ItemsError(f"{name} has {n_features:,} features; at most {self.features:,} are accepted")
-        if n_items > self.items:
-            raise ItemsError(f"{name} has more than {self.items:,} items, which is the most that is accepted")
-        if n_items * n_features > self.numbers:
+        """Raise ItemsError if there are too many items or features."""
+        if n_features > self.max_features:
+            raise ItemsError(f"{name} has {n_features:,} features; at most {self.max_features:,} are accepted")
+        if n_items > self.max_items:
+            raise ItemsError(f"{name} has too many items; at most {self.max_items:,} are accepted")
+        if n_items * n_features > self.max_values:
             raise ItemsError(
-                f"{name} has more than {self.numbers:,} numbers: {n_features:,} features of {n_items:,} items or more; "
-                "accepted: fewer items, or fewer features"
+                f"{name} has too many numbers, at least {n_items:,} items with {n_features:,} features; "
+                f"at most {self.max_values:,} numbers are accepted"
             )
 
     def check_characters(self, name: str, n_characters: int) -> None:
-        """Refuse more text than is accepted."""
-        if self.characters is not None and n_characters > self.characters:
-            raise ItemsError(
-                f"{name} has more than {self.characters:,} characters in its texts, which is the most that is accepted"
-            )
+        """Raise ItemsError if there is too much text."""
+        if self.max_characters is not None and n_characters > self.max_characters:
+            raise ItemsError(f"{name} has too much text; at most {self.max_characters:,} characters are accepted")
 
 
-#: Of what comes from elsewhere.
-UPLOAD_LIMITS = Limits(numbers=25_000_000, unzipped_bytes=256 << 20, characters=64_000_000)
+#: The limits of uploads over HTTP.
+HTTP_UPLOAD_LIMITS = UploadLimits(max_values=25_000_000, max_unzipped_bytes=256 << 20, max_characters=64_000_000)
 
 
 class ItemsError(ValueError):
-    """What is wrong with items, in one sentence; ``where`` is where in what a client sent, such as "items.3.id"."""
+    """Items that are not accepted; ``where`` is the location in the request, such as "items.3.id"."""
 
     def __init__(self, message: str, where: str | None = None) -> None:
         super().__init__(message)
         self.where = where
 
 
-def cut(text: str, most: int) -> str:
-    """A text, shortened with an ellipsis where it is longer than ``most`` characters.
+def truncate(text: str, max_length: int) -> str:
+    """Shorten a text to at most ``max_length`` characters, with an ellipsis at its end.
 
-    What no database or UTF-8 holds, a zero or half of a surrogate pair, becomes a mark of replacement.
+    Characters that databases or UTF-8 cannot store, NUL and unpaired surrogates, become U+FFFD.
 
-    >>> cut("abcdef", 4), cut("a\\0b", 4)
+    >>> truncate("abcdef", 4), truncate("a\\0b", 4)
     ('abc…', 'a�b')
     """
-    whole = text if len(text) <= most else text[: most - len(_ELLIPSIS)] + _ELLIPSIS
-    return whole if is_plain(whole) else _NOT_PLAIN.sub("\ufffd", whole)
+    short = text if len(text) <= max_length else text[: max_length - len(_ELLIPSIS)] + _ELLIPSIS
+    return short if is_storable(short) else _NOT_STORABLE.sub("\ufffd", short)
 
 
-def is_plain(text: str) -> bool:
-    """Whether a text can be kept and told of as it is; an id or a name that cannot is refused."""
-    return _NOT_PLAIN.search(text) is None
+def is_storable(text: str) -> bool:
+    """Return whether databases and UTF-8 can store a text; ids and names must be storable."""
+    return _NOT_STORABLE.search(text) is None
 
 
-def wrong_with_id(id: str) -> str | None:
-    """Why an id is refused, for the end of a sentence that begins with it; None: it is accepted.
+def id_problem(id: str) -> str | None:
+    """Return why an id is rejected, as the end of a sentence that begins with the id; None if it is accepted.
 
-    >>> wrong_with_id("a\\u202eb")
-    'holds U+202E, a control or a mark of direction, which nobody sees'
+    >>> id_problem("a\\u202eb")
+    'contains U+202E, an invisible control character'
     """
-    if len(id) > NAME_CHARACTERS:
-        return f"is longer than {NAME_CHARACTERS} characters"
-    if not is_plain(id):
-        return "holds a character that is none in UTF-8, or a zero"
-    if unseen := _UNSEEN.search(id):
-        return f"holds U+{ord(unseen[0]):04X}, a control or a mark of direction, which nobody sees"
+    if len(id) > MAX_NAME_LENGTH:
+        return f"is longer than {MAX_NAME_LENGTH} characters"
+    if not is_storable(id):
+        return "contains NUL or a character that is invalid in UTF-8"
+    if invisible := _INVISIBLE.search(id):
+        return f"contains U+{ord(invisible[0]):04X}, an invisible control character"
     return None

@@ -152,4 +152,4 @@ async def column(access: Reader, name: str) -> Response:
     items = access.project.items
     if name not in items.fields:
         raise ApiError(404, f"there is no column {name!r} to colour by", where="path.name")
-    return await json_response_in_thread(item_sets.column, items, name)
+    return await json_response_in_thread(serialize.column_values, items, name)

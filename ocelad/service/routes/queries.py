@@ -12,7 +12,6 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from ocelad._typing import Floats
-from ocelad.service import items as item_sets
 from ocelad.service import serialize
 from ocelad.service.api_error import ApiError
 from ocelad.service.choice import NoPairsLeft
@@ -182,7 +181,7 @@ def _next_pair(project: ServedProject) -> NextPair:
         reason=choice.reason,
         distance=choice.distance,
         threshold=view.metric.distance_threshold,
-        differences=item_sets.differences(project.items, choice.left, choice.right),
+        differences=serialize.differences(project.items, choice.left, choice.right),
     )
 
 

@@ -1,4 +1,4 @@
-"""Digests: whether items are the same, and whether a file is."""
+"""Digests of items and of the files that they were read from."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 from ocelad.service.itemset import ItemSet
 
 
-def digest(items: ItemSet) -> str:
-    """The SHA-256 of everything in it, in hexadecimal digits; another one where anything is another.
+def items_digest(items: ItemSet) -> str:
+    """Return the SHA-256 of all content of an item set, in hexadecimal digits.
 
-    What was computed from texts or pictures may differ in its last bits from one machine or version of a library to the
-    next; ``fingerprint`` is of what was read, and does not.
+    Features computed from texts or pictures may differ in their last bits between machines and versions of libraries;
+    ``source_digest`` depends only on the files.
     """
     total = sha256()
     parts = [items.metadata(), items.ids, items.features.shape, items.text, list(items.fields.items())]
@@ -28,8 +28,8 @@ def digest(items: ItemSet) -> str:
     return total.hexdigest()
 
 
-def fingerprint(source: str | Path, **options: Any) -> str:
-    """The SHA-256 of the bytes of a file, or of the names and bytes of a folder's files, and of how they are read."""
+def source_digest(source: str | Path, **options: Any) -> str:
+    """Return the SHA-256 of a file, or of the names and bytes of a folder's files, and of the options of reading."""
     total = sha256(json.dumps(options, sort_keys=True, separators=(",", ":")).encode())
     path = Path(source)
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
@@ -38,7 +38,7 @@ def fingerprint(source: str | Path, **options: Any) -> str:
         name = str(file.relative_to(path)).encode(errors="surrogateescape")
         content = sha256()
         with open(file, "rb") as opened:
-            while piece := opened.read(1 << 20):
-                content.update(piece)
+            while block := opened.read(1 << 20):
+                content.update(block)
         total.update(len(name).to_bytes(8, "little") + name + content.digest())
     return total.hexdigest()

@@ -1,4 +1,4 @@
-"""Items from a folder of pictures."""
+"""Reading items from a folder of pictures."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from pathlib import Path
 import numpy as np
 
 from ocelad._typing import Floats
+from ocelad.service.items.item_scaling import fit_scaling
 from ocelad.service.items.pictures import Picture, read_picture
-from ocelad.service.items.scaling import scaled
-from ocelad.service.items.upload_limits import MOST_PICTURE_BYTES, ItemsError, Limits, wrong_with_id
+from ocelad.service.items.upload_limits import MAX_PICTURE_BYTES, ItemsError, UploadLimits, id_problem
 from ocelad.service.itemset import ItemSet
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
 
 
-def read_folder(
+def read_picture_folder(
     folder: Path,
-    limits: Limits,
+    limits: UploadLimits,
     *,
     progress: Callable[[int, int], None] | None = None,
     skip: Callable[[str], None] | None = None,
 ) -> ItemSet:
-    """The pictures of a folder and of the folders in it, sorted by name; see ``read_items``.
+    """Read the pictures of a folder and of its subfolders, sorted by name; see ``load_items``.
 
-    Other files are left out, by their suffix. Features are the brightness of 16 x 16 parts, or of all pixels where all
-    pictures have the same size and at most 784 of them.
+    Files with other suffixes are ignored. Features are the brightness of a grid of 16 x 16 cells, or of every pixel if
+    all pictures have the same size and at most 784 pixels.
     """
     paths = _paths(folder)
     if not paths:
-        raise ItemsError(f"{folder} has no pictures; accepted: files that end in {', '.join(SUFFIXES)}")
+        raise ItemsError(f"{folder} has no pictures; accepted: files with the suffix {', '.join(SUFFIXES)}")
     limits.check(str(folder), len(paths), 1)
     ids: list[str] = []
     pictures: list[Picture] = []
@@ -43,37 +43,37 @@ def read_folder(
             with open(path, "rb") as file:
                 picture = read_picture(file, str(path))
         except OSError as error:
-            _refuse(ItemsError(f"{path} cannot be opened: {error.strerror or error}"), skip)
+            _report(ItemsError(f"{path} cannot be opened: {error.strerror or error}"), skip)
             continue
         except ItemsError as error:
-            _refuse(error, skip)
+            _report(error, skip)
             continue
         ids.append(id)
         pictures.append(picture)
         total += len(picture.png)
-        if total > MOST_PICTURE_BYTES:
-            raise ItemsError(f"the pictures of {folder} take more than {MOST_PICTURE_BYTES >> 30} GiB; use fewer")
+        if total > MAX_PICTURE_BYTES:
+            raise ItemsError(f"the pictures of {folder} are larger than {MAX_PICTURE_BYTES >> 30} GiB in total")
     if progress is not None:
         progress(len(paths), len(paths))
     if len(pictures) < 2:
-        raise ItemsError(f"{folder} has {len(pictures)} pictures that can be read; at least 2 are expected")
-    seen = _seen(pictures)
-    X = seen.reshape(len(seen), -1)
+        raise ItemsError(f"{folder} has {len(pictures)} readable pictures; at least 2 are expected")
+    brightness = _brightness(pictures)
+    X = brightness.reshape(len(brightness), -1)
     limits.check(str(folder), *X.shape)
     folders = [path.rpartition("/")[0] for path in ids]
     return ItemSet(
         ids=tuple(ids),
         features=X,
-        feature_names=pixel_names(*seen.shape[1:]),
-        scaling=scaled(X, "all"),
-        shown="picture",
+        feature_names=pixel_names(*brightness.shape[1:]),
+        scaling=fit_scaling(X, "all"),
+        display="picture",
         pictures=[picture.png for picture in pictures],
         fields={"folder": [name or None for name in folders]} if any(folders) else {},
     )
 
 
 def pixel_names(height: int, width: int) -> tuple[str, ...]:
-    """What the pixels of a picture are called.
+    """Return the names of the pixels of a picture.
 
     >>> pixel_names(1, 2)
     ('row 1, column 1', 'row 1, column 2')
@@ -90,18 +90,18 @@ def _paths(folder: Path) -> list[Path]:
 
 def _id(path: Path, folder: Path) -> str:
     id = path.relative_to(folder).as_posix()
-    if wrong := wrong_with_id(id):
-        raise ItemsError(f"the name of {str(path)!r} within the folder {wrong}")
+    if problem := id_problem(id):
+        raise ItemsError(f"the name of {str(path)!r} within the folder {problem}")
     return id
 
 
-def _seen(pictures: list[Picture]) -> Floats:
+def _brightness(pictures: list[Picture]) -> Floats:
     shapes = {None if picture.small is None else picture.small.shape for picture in pictures}
     one_size = len(shapes) == 1 and None not in shapes
     return np.array([picture.small if one_size else picture.thumbnail for picture in pictures])
 
 
-def _refuse(error: ItemsError, skip: Callable[[str], None] | None) -> None:
+def _report(error: ItemsError, skip: Callable[[str], None] | None) -> None:
     if skip is None:
         raise error
     skip(str(error))
