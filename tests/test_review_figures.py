@@ -6,8 +6,8 @@ import os
 
 import numpy as np
 import pytest
-from synthetic_reviews import write_top5000
 from scipy.sparse import csr_array
+from synthetic_reviews import write_top5000
 
 from ocelad.evaluation.plots import pyplot
 from ocelad.evaluation.scores import knn_error

@@ -474,7 +474,10 @@ class AdaptiveDefinition:
         return np.asarray(likelihoods / likelihoods.sum())
 
     def prior_trust(self) -> float:
-        """Return the trust in the priors, 0 to 1: their near pairs must be similar as often as the ensemble's."""
+        """Return the trust in the priors, from 0 to 1.
+
+        It is 1 if their near pairs are similar nearly as often as the ensemble's, and clearly more often than all pairs.
+        """
         lift = max(self.near_by_prior.similar_rate(self.similar_rate) - self.similar_rate, 0.0)
         ensemble_lift = max(self.near_by_ensemble.similar_rate(self.similar_rate) - self.similar_rate, 0.0)
         share_of_largest = lift / max(1.0 - self.similar_rate, 1e-9)

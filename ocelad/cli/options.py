@@ -27,7 +27,7 @@ setting_option = click.option(
     "more",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Any other setting of MetricTracker, such as max_rank=20. Repeatable.",
+    help="The method, or any setting of Rice, such as max_rank=20. Repeatable.",
 )
 format_option = click.option(
     "--format",

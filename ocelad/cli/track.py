@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ocelad.estimators.file_tracker import FileTracker
     from ocelad.io import ComparisonStream
 
-# The mean squared length of pairs that the default step size is made for (see track_metric), and the factor from which
+# The mean squared length of pairs that the default step size suits (see Rice), and the factor from which
 # a different length is reported.
 DEFAULT_SQUARED_LENGTH, MAX_LENGTH_FACTOR = 40.0, 8.0
 # Suffixes that are removed from the name of a file to name its tracker.
@@ -52,7 +52,7 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".
     default=50_000,
     show_default=True,
     type=click.IntRange(1),
-    help="The number of pairs between saves; a kill loses at most these.",
+    help="The number of pairs between saves; a killed run loses at most this many.",
 )
 @bad_row_options
 @click.option(

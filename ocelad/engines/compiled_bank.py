@@ -68,7 +68,7 @@ class EnsembleArrays(NamedTuple):
 
 
 class PreparedEvent(NamedTuple):
-    """An event of a stream that has been checked as a whole: a row of the kernel's input."""
+    """One event of a checked stream: the index of its row in the kernel's input."""
 
     rows: Any
     labels: Floats
@@ -267,7 +267,7 @@ class CompiledBank(ReplayBank, MetricLearnerBank):
                 yield PreparedEvent(rows, labels, row)
 
     def observe(self, event: Event | Pair | Relative | PreparedEvent, round_state: RoundState) -> tuple[Floats, Self]:
-        """Return each learner's loss on the event, after which each has learned from it."""
+        """Update every learner on the event; return their losses before the update, and this bank."""
         rows, labels, row = event if isinstance(event, PreparedEvent) else self._prepare_event(event)
         losses, margins, none = np.zeros(round_state.n_active), np.zeros(round_state.n_active), np.empty((2, 0))
         unused = EnsembleArrays(none, none, none[0], RESCALED, 1.0, None)

@@ -90,7 +90,7 @@ class Rice:
     l1_tolerance: float = RELATIVE_GAP
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the settings by name; ``deep`` has no effect, it is part of scikit-learn's protocol."""
+        """Return the settings by name; ``deep`` has no effect; it is part of scikit-learn's protocol."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def set_params(self, **params: Any) -> Self:

@@ -7,8 +7,8 @@ Every bank implements ``Bank``. What else a bank can do is declared by these typ
 - ``MarginBank``: it records the learners' margins on each event;
 - ``ReplayBank``: it can play many rounds at once.
 
-The first three names are protocols, satisfied by any object with their methods. The last two are base classes, because
-``Ocelad`` checks for them in every round.
+``Bank``, ``SamplingBank`` and ``StatefulBank`` are protocols, satisfied by any object with their methods.
+``MarginBank`` and ``ReplayBank`` are base classes, because ``Ocelad`` checks for them in every round.
 """
 
 from __future__ import annotations

@@ -226,7 +226,7 @@ class Ocelad(Generic[Event, Play]):
         if not isinstance(bank, StatefulBank):
             raise TypeError(
                 f"a {type(bank).__name__} cannot be saved; accepted: a bank with state and with_state, "
-                "such as that of track_metric"
+                "such as those of track_metric and track_adaptive"
             )
         arrays, metadata = bank.state()
         own = {"weights": round_state.weights.copy(), "before": round_state.previous_weights.copy()}
@@ -244,7 +244,7 @@ class Ocelad(Generic[Event, Play]):
         bank = self.bank
         if self.n_rounds > 0 or not isinstance(bank, StatefulBank):
             problem = f"has played {self.n_rounds} rounds" if self.n_rounds else f"has a {type(bank).__name__}"
-            raise ValueError(f"this tracker {problem}; accepted: a new one from track_metric")
+            raise ValueError(f"this tracker {problem}; accepted: a new one from track_metric or track_adaptive")
         saved = StateReader(arrays, metadata)
         self._check_saved_settings(saved.value("settings"))
         t = saved.integer("n_rounds", 0, 2**62) + 1
@@ -276,7 +276,7 @@ class Ocelad(Generic[Event, Play]):
                 raise ValueError(f"the saved tracker has {name}={saved[name]!r}; expected {value!r}")
 
     def with_bank(self, bank: Bank[Event, Play], round_state: RoundState) -> Self:
-        """Return an ensemble with the same settings that continues from a round state and a bank with its starts."""
+        """Return an ensemble with these settings that continues from a round state and a bank that has started it."""
         other = copy(self)
         other._state = (bank, round_state)
         return other

@@ -136,7 +136,10 @@ class RescaledRegret:
         return (scale.weight_rate,)
 
     def learn(self, records: Floats, info: RoundInfo, rates: Floats) -> Floats:
-        """Compute ``w <- w (1 + eta_I r / max|r|)``; r is the weighted mean loss minus the own loss, drawn or not."""
+        """Compute ``w <- w (1 + eta_I r / max|r|)``.
+
+        r is the weighted mean loss minus the learner's loss, also if a learner is drawn.
+        """
         records = records.copy()
         rescaled_regret_update(records[0], rates, info.losses, len(info.losses))
         return records

@@ -87,7 +87,7 @@ def read(path: str | os.PathLike[str], format: str, *, needs_checksum: bool = Tr
 
 
 def read_kind(path: str | os.PathLike[str]) -> str:
-    """Return the kind of content that a state file declares: "metric", "tracker".
+    """Return the kind of content that a state file declares: "metric" or "tracker".
 
     Returns an empty string for other files and if no file exists; ``read`` raises the exception with the reason.
     """

@@ -28,8 +28,8 @@ class Comid:
         M  <- argmin over M PSD of  B(M, M_t) + eta <g y uu', M> + eta rho r(M)
         mu <- max(1, mu + eta g y)
 
-    On a relative comparison the margin is ``m = far'M far - near'M near``, ``near near' - far far'`` replaces ``y uu'``,
-    and mu does not change.
+    For a relative comparison the margin is ``m = far'M far - near'M near``, ``near near' - far far'`` replaces
+    ``y uu'``, and mu does not change.
 
     Parameters
     ----------

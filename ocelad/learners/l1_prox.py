@@ -67,7 +67,7 @@ def _blocks(D: Floats, tau: float) -> tuple[Any, list[Any]]:
 
 
 def _shrink_block(divergence: Divergence, D: Floats, tau: float, tolerance: float) -> Floats:
-    """Solve the step for one block: by gradient steps, which alternate with Newton steps for the Frobenius divergence."""
+    """Solve the step for one block by gradient steps, alternating with Newton steps for the Frobenius divergence."""
     Z = _start(divergence, D, tau)
     M = divergence.from_dual(D - Z)
     if not np.isfinite(M).all():

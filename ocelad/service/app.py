@@ -62,7 +62,7 @@ def create_app(service: Service) -> FastAPI:
         version=version("ocelad"),
         summary="Learns a distance from answers to: are these two the same?",
         openapi_url="/v1/openapi.json",
-        docs_url=None,  # both load scripts from other servers
+        docs_url=None,  # docs and redoc load scripts from other servers
         redoc_url=None,
         lifespan=lifespan,
     )
