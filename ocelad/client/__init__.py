@@ -1,4 +1,4 @@
-"""A client of the service, for programs: typed, and patient where a connection is lost or the service is busy.
+"""A typed Python client of the service, which retries when a connection is lost or the service is busy.
 
 Examples
 --------

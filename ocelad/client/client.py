@@ -1,4 +1,4 @@
-"""Client: a service, its projects, and how to make one."""
+"""Client: the connection to a service and its projects."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _FORMATS: dict[str, UploadFormat] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson"
 
 
 class Client:
-    """A service that ``ocelad serve`` runs.
+    """A client of a service that ``ocelad serve`` runs.
 
-    A request that the service is too busy for, or whose connection is lost, is sent again. Answers have a key that the
-    service knows them by, so that none is kept twice. A client may be used by several threads.
+    A request is retried if the service is busy or the connection is lost. Answers have an idempotency key, so that none
+    is stored twice. A client is thread-safe.
 
     Parameters
     ----------
     url : str
-        Such as "http://127.0.0.1:8765".
+        The address of the service.
     token : str or None
-        As ``ocelad token create`` printed it, where the service asks for one.
+        A token printed by ``ocelad token create``, if the service requires one.
     person : str or None
-        Who answers; kept with each answer.
+        The name of the person who answers, stored with each answer.
     timeout : float
-        Seconds without any byte after which a connection is taken for lost.
+        Seconds without data after which a connection counts as lost.
     retries : int
-        How often a request is sent again, after longer and longer pauses, before a ServiceError tells why.
+        The number of retries, with growing pauses, before a ServiceError is raised.
     """
 
     def __init__(
@@ -54,19 +54,19 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close all connections."""
         self._connection.close()
 
     def health(self) -> Health:
-        """That the service is there, and its version."""
+        """Return the status and the version of the service."""
         return self._connection.get(Health, "/v1/health")
 
     def projects(self) -> list[ProjectInfo]:
-        """The projects that may be read."""
+        """Return the projects that the caller may read."""
         return self._connection.get(ProjectList, "/v1/projects").projects
 
     def project(self, id: str) -> Project:
-        """A project, by its name; whether there is one shows when it is asked for something."""
+        """Return a project by its name, without a request; its first request fails if it does not exist."""
         return Project(self._connection, id)
 
     def create_project(
@@ -81,30 +81,32 @@ class Client:
         features: str | None = None,
         fields: Sequence[str] = (),
     ) -> Project:
-        """Make a project of a file of items.
+        """Create a project from a file of items.
 
         Parameters
         ----------
         id : str
-            Its name: small letters, digits, - and _.
+            The name of the project: lowercase letters, digits, - and _.
         items : path, or bytes
-            A file of items, or what is in one.
+            A file of items, or its content.
         format : {"csv", "jsonl", "parquet"} or None
-            None: by the path's ending.
+            None: from the suffix of the path.
         title : str or None
-            What the page calls it.
+            The title on the page.
         item_id, text : str or None
-            The columns of ids and of texts to show.
+            The columns of ids and of displayed texts.
         features : str or None
-            The columns to learn on: names or patterns, with commas between.
+            The columns of features: names or patterns, comma-separated.
         fields : sequence of str
-            Columns that are shown, and not learned on.
+            Columns that are displayed but not learned from.
         """
         if not isinstance(items, bytes):
             format = format or _FORMATS.get(Path(items).suffix.lower())
             items = Path(items).read_bytes()
         if format is None:
-            raise ValueError(f"the format of the items is not known; accepted: format= {', '.join(_FORMATS.values())}")
+            raise ValueError(
+                f"format is required for these items; accepted: {', '.join(dict.fromkeys(_FORMATS.values()))}"
+            )
         columns = {"item_id": item_id, "text": text, "features": features, "fields": list(fields)}
         self._connection.upload(ProjectInfo, "/v1/projects", items, id=id, format=format, title=title, **columns)
         return self.project(id)

@@ -1,4 +1,4 @@
-"""Connection: requests to one service, sent again where that is safe."""
+"""Connection: requests to one service, with retries where a repetition is safe."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from ocelad.client.errors import ServiceError, refused
+from ocelad.client.errors import ServiceError, error_of
 from ocelad.io.atomic import replace_atomically
 
 Model = TypeVar("Model", bound=BaseModel)
 Value = TypeVar("Value")
-# Too many requests, not now, or a proxy finds no service: nothing is wrong with the request itself.
-_LATER = (429, 502, 503, 504)
-# Pauses double so often, to 6.4 seconds; the service may ask for longer ones.
-_FIRST_PAUSE, _DOUBLINGS, _LONGEST_PAUSE = 0.1, 6, 30.0
-# Seconds in which a stream of events has many signs of life, and in which a project is made of any items.
-_SILENCE, _MAKING = 45.0, 240.0
+# Statuses of a service that is busy or unavailable; the request itself is valid.
+_TEMPORARY_STATUSES = (429, 502, 503, 504)
+# Pauses double up to 6.4 seconds; the service may request longer ones.
+_FIRST_PAUSE, _MAX_DOUBLINGS, _MAX_PAUSE = 0.1, 6, 30.0
+# Read timeouts in seconds: of event streams, which send a comment every 15 s, and of the creation of a project.
+_EVENT_TIMEOUT, _CREATE_TIMEOUT = 45.0, 240.0
 
 
 class Connection:
-    """Sends requests, and reads answers.
+    """Sends requests and parses responses.
 
     Parameters
     ----------
     url : str
-        Of the service, such as "http://127.0.0.1:8765".
+        The address of the service, such as "http://127.0.0.1:8765".
     token : str or None
     person : str or None
-        Who answers.
+        The name of the person who answers.
     timeout : float
-        Seconds without any byte after which a connection is taken for lost.
+        Seconds without data after which a connection counts as lost.
     retries : int
-        How often a request is sent again.
+        The number of retries.
     """
 
     def __init__(self, url: str, token: str | None, person: str | None, timeout: float, retries: int) -> None:
@@ -48,126 +48,134 @@ class Connection:
             headers["Ocelad-Person"] = person
         base = httpx.URL(url)
         if base.scheme not in ("http", "https") or not base.host:
-            raise ValueError(f"{url!r} is no address of a service; accepted: such as http://127.0.0.1:8765")
-        own_machine = base.host in ("localhost", "127.0.0.1", "::1")  # which no proxy leads to
-        self._http = httpx.Client(base_url=base, headers=headers, timeout=timeout, trust_env=not own_machine)
+            raise ValueError(f"url must be an HTTP address such as http://127.0.0.1:8765; got {url!r}")
+        is_local = base.host in ("localhost", "127.0.0.1", "::1")  # then no proxy is used
+        self._http = httpx.Client(base_url=base, headers=headers, timeout=timeout, trust_env=not is_local)
         self._timeout, self._retries = timeout, retries
 
     def close(self) -> None:
         self._http.close()
 
     def get(self, model: type[Model], path: str, **params: Any) -> Model:
-        """What is at a path."""
-        return _parsed(model, self.sent("GET", path, params=_given(params)))
+        """Return the response to a GET request."""
+        return _parse(model, self.send("GET", path, params=_without_none(params)))
 
     def post(self, model: type[Model], path: str, new: BaseModel, *, key: str | None = None, repeatable: bool) -> Model:
-        """What comes of sending something; ``repeatable`` where sending it twice is as good as once."""
+        """Return the response to a POST request; ``repeatable`` if a repetition has no further effect."""
         headers = {"Content-Type": "application/json"} | ({} if key is None else {"Idempotency-Key": key})
         content = new.model_dump_json()
-        return _parsed(model, self.sent("POST", path, repeatable=repeatable, content=content, headers=headers))
+        return _parse(model, self.send("POST", path, repeatable=repeatable, content=content, headers=headers))
 
     def upload(self, model: type[Model], path: str, data: bytes, **params: Any) -> Model:
-        """What comes of sending a file."""
-        timeout = self._patient(_MAKING)
-        response = self.sent("POST", path, repeatable=False, content=data, params=_given(params), timeout=timeout)
-        return _parsed(model, response)
+        """Return the response to a POST request with a file."""
+        timeout = self._timeout_with(_CREATE_TIMEOUT)
+        response = self.send(
+            "POST", path, repeatable=False, content=data, params=_without_none(params), timeout=timeout
+        )
+        return _parse(model, response)
 
-    def sent(self, method: str, path: str, *, repeatable: bool = True, **content: Any) -> httpx.Response:
-        """The answer to a request, which may have been sent more than once."""
+    def send(self, method: str, path: str, *, repeatable: bool = True, **content: Any) -> httpx.Response:
+        """Send a request, with retries, and return the response."""
 
         def once() -> httpx.Response:
             response = self._http.request(method, path, **content)
             if response.is_error:
-                raise Failed(response)
+                raise RequestFailure(response)
             return response
 
-        return self._persist(once, repeatable)
+        return self._retry(once, repeatable)
 
     def lines(self, path: str, headers: dict[str, str]) -> Iterator[str]:
-        """The lines of an answer as they come; asked for once, and ``Failed`` where that or the connection breaks."""
+        """Yield the lines of a streamed response, without retries; raise RequestFailure on any error."""
         try:
-            with self._http.stream("GET", path, headers=headers, timeout=self._patient(_SILENCE)) as response:
+            with self._http.stream(
+                "GET", path, headers=headers, timeout=self._timeout_with(_EVENT_TIMEOUT)
+            ) as response:
                 if response.is_error:
                     response.read()
-                    raise Failed(response)
+                    raise RequestFailure(response)
                 yield from response.iter_lines()
         except httpx.TransportError as error:
-            raise Failed(error) from error
+            raise RequestFailure(error) from error
 
     def download(self, path: str, target: Path, **params: Any) -> None:
-        """Put what is at a path into a file, whole or not at all."""
+        """Download to a file, atomically."""
 
         def once(temporary: Path) -> None:
-            with self._http.stream("GET", path, params=_given(params)) as response, open(temporary, "wb") as file:
+            with (
+                self._http.stream("GET", path, params=_without_none(params)) as response,
+                open(temporary, "wb") as file,
+            ):
                 if response.is_error:
                     response.read()
-                    raise Failed(response)
+                    raise RequestFailure(response)
                 for chunk in response.iter_bytes():
                     file.write(chunk)
 
         with replace_atomically(target) as temporary:
-            self._persist(lambda: once(temporary))
+            self._retry(lambda: once(temporary))
 
     @property
-    def place(self) -> str:
-        """Where the service is, for people."""
+    def address(self) -> str:
+        """The address of the service, for messages."""
         return f"{self._http.base_url.scheme}://{self._http.base_url.netloc.decode()}"
 
-    def _patient(self, silence: float) -> httpx.Timeout:
-        """Where nothing may come for longer than usual."""
-        return httpx.Timeout(self._timeout, read=max(self._timeout, silence))
+    def _timeout_with(self, seconds: float) -> httpx.Timeout:
+        """Return the timeout with a read timeout of at least this many seconds."""
+        return httpx.Timeout(self._timeout, read=max(self._timeout, seconds))
 
-    def _persist(self, once: Callable[[], Value], repeatable: bool = True) -> Value:
-        """Do something, again and again until it succeeds, or fails in a way that will not pass."""
+    def _retry(self, once: Callable[[], Value], repeatable: bool = True) -> Value:
+        """Call a function until it succeeds, fails permanently, or the retries are used up."""
         for attempt in range(self._retries + 1):
             try:
                 return once()
-            except (Failed, httpx.TransportError) as error:
-                failed = error if isinstance(error, Failed) else Failed(error)
-                if attempt == self._retries or not failed.may_pass(repeatable):
-                    raise failed.told(self.place) from error
-                time.sleep(failed.pause(attempt))
+            except (RequestFailure, httpx.TransportError) as error:
+                failure = error if isinstance(error, RequestFailure) else RequestFailure(error)
+                if attempt == self._retries or not failure.is_temporary(repeatable):
+                    raise failure.to_error(self.address) from error
+                time.sleep(failure.pause(attempt))
         raise AssertionError  # the last attempt returns or raises
 
 
-class Failed(Exception):
-    """One attempt that failed: by an answer, or without one."""
+class RequestFailure(Exception):
+    """One failed attempt, with an error response or without a response."""
 
     def __init__(self, cause: httpx.Response | httpx.TransportError) -> None:
         super().__init__()
         self.cause = cause
 
-    def may_pass(self, repeatable: bool) -> bool:
-        """Whether to try again: where nothing was done, or where doing it twice is as good as once."""
+    def is_temporary(self, repeatable: bool) -> bool:
+        """Return whether to retry: the request had no effect or is repeatable, and may succeed later."""
         if isinstance(self.cause, httpx.Response):
-            return self.cause.status_code == 429 or (repeatable and self.cause.status_code in _LATER)
+            return self.cause.status_code == 429 or (repeatable and self.cause.status_code in _TEMPORARY_STATUSES)
         return repeatable or isinstance(self.cause, httpx.ConnectError)
 
     def pause(self, attempt: int) -> float:
-        """Seconds to wait: as the service says, or longer each time."""
-        told = self.cause.headers.get("retry-after", "") if isinstance(self.cause, httpx.Response) else ""
-        return _pause(attempt, float(told) if told.isdecimal() else 0.0)
+        """Return the seconds to wait: as the service requests, or growing with the attempts."""
+        requested = self.cause.headers.get("retry-after", "") if isinstance(self.cause, httpx.Response) else ""
+        return _pause(attempt, float(requested) if requested.isdecimal() else 0.0)
 
-    def told(self, place: str) -> ServiceError:
+    def to_error(self, address: str) -> ServiceError:
         if isinstance(self.cause, httpx.Response):
-            return refused(self.cause)
-        return ServiceError("unreachable", f"no answer came from {place}: {self.cause or type(self.cause).__name__}")
+            return error_of(self.cause)
+        return ServiceError("unreachable", f"no response from {address}: {self.cause or type(self.cause).__name__}")
 
 
-def _pause(attempt: int, least: float) -> float:
-    """Twice as long each time; spread, so that not all clients come back at once."""
-    return min(_LONGEST_PAUSE, max(least, _FIRST_PAUSE * 2.0 ** min(attempt, _DOUBLINGS))) * random.uniform(1.0, 1.25)
+def _pause(attempt: int, min_pause: float) -> float:
+    """Return an exponential pause with jitter, so that not all clients return at once."""
+    return min(_MAX_PAUSE, max(min_pause, _FIRST_PAUSE * 2.0 ** min(attempt, _MAX_DOUBLINGS))) * random.uniform(
+        1.0, 1.25
+    )
 
 
-def _given(params: dict[str, Any]) -> dict[str, Any]:
+def _without_none(params: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in params.items() if value is not None}
 
 
-def _parsed(model: type[Model], response: httpx.Response) -> Model:
+def _parse(model: type[Model], response: httpx.Response) -> Model:
     try:
         return model.model_validate_json(response.content)
     except ValidationError as error:
-        sentence = (
-            f"{response.url.host} did not answer as an ocelad service of this version does: {error.errors()[0]['msg']}"
-        )
-        raise ServiceError("not_the_service", sentence, response.status_code) from error
+        reason = error.errors()[0]["msg"]
+        message = f"{response.url.host} is not an ocelad service of this version; invalid response: {reason}"
+        raise ServiceError("not_the_service", message, response.status_code) from error

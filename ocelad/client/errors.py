@@ -1,4 +1,4 @@
-"""ServiceError: what the service refused, or that it could not be reached."""
+"""The error of a request that the service rejected or did not receive."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class ServiceError(Exception):
-    """What the service refused, or that it could not be reached, in one sentence.
+    """A request failed: the service rejected it or could not be reached.
 
     Attributes
     ----------
     code : str
-        A word for programs, such as "not_found"; "unreachable" where no answer came.
+        A constant for programs, such as "not_found"; "unreachable" if there was no response.
     message : str
+        One sentence for people.
     status : int or None
-        Of HTTP; None where no answer came, or where nothing was sent because it was plainly wrong.
+        The HTTP status; None if there was no response, or if the request was invalid and not sent.
     where : str or None
-        In what was sent, such as "body.comparisons.3.left".
+        The location in the request, such as "body.comparisons.3.left".
     """
 
     def __init__(self, code: str, message: str, status: int | None = None, where: str | None = None) -> None:
@@ -31,8 +32,8 @@ class ServiceError(Exception):
         self.code, self.message, self.status, self.where = code, message, status, where
 
 
-def checked(model: type[Model], **values: Any) -> Model:
-    """What is to be sent; where the service would refuse it, that is told as if it had."""
+def validate(model: type[Model], **values: Any) -> Model:
+    """Return the model of a request body; raise the ServiceError that the service would return if it is invalid."""
     try:
         return model(**values)
     except ValidationError as error:
@@ -41,11 +42,11 @@ def checked(model: type[Model], **values: Any) -> Model:
         raise ServiceError("invalid", f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}", where=where) from None
 
 
-def refused(response: httpx.Response) -> ServiceError:
-    """What an answer with a status of 400 or above says; its content must have been read."""
+def error_of(response: httpx.Response) -> ServiceError:
+    """Return the error of a response with a status of 400 or above, whose content must have been read."""
     try:
         error = ErrorResponse.model_validate_json(response.content).error
     except ValidationError:
-        sentence = f"{response.url.host} answered with status {response.status_code}, and not as an ocelad service does"
-        return ServiceError("not_the_service", sentence, response.status_code)
+        message = f"{response.url.host} is not an ocelad service: it responded with status {response.status_code}"
+        return ServiceError("not_the_service", message, response.status_code)
     return ServiceError(error.code, error.message, response.status_code, error.where)

@@ -1,4 +1,4 @@
-"""Events: what happens in a project, followed over lost connections without a gap."""
+"""The event stream of a project, restored without gaps after a lost connection."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 
 import httpx
 
-from ocelad.client.connection import Connection, Failed
+from ocelad.client.connection import Connection, RequestFailure
 from ocelad.service.wire import LogEntry
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened.
+    """An event of a project.
 
     Attributes
     ----------
     kind : str
-        "hello" whenever a connection is made; "comparisons": entries of the log; "learned": the metric is newer;
-        "items": there are more items. Others may come.
+        "hello": a connection was established; "comparisons": new log entries; "learned": the metric was updated;
+        "items": items were added. Other kinds may follow in later versions.
     data : dict
     seq : int or None
-        The last entry that has been told of with this event; what to go on ``after`` later.
+        The number of the last log entry up to this event; pass it as ``after`` to continue later.
     """
 
     kind: str
@@ -34,33 +34,35 @@ class Event:
 
     @property
     def entries(self) -> list[LogEntry]:
-        """The entries of the log that it tells of; empty unless it is of comparisons."""
+        """The log entries of an event of the kind "comparisons"; empty for other kinds."""
         return [LogEntry.model_validate(entry) for entry in self.data.get("entries", ())]
 
 
-def follow(connection: Connection, path: str, after: int | None, patience: float | None) -> Iterator[Event]:
-    """Events as they come, from an entry on; where the connection is lost, from the last one told of."""
-    place, in_vain, heard = after, 0, monotonic()
+def follow(connection: Connection, path: str, after: int | None, max_outage: float | None) -> Iterator[Event]:
+    """Yield events after an entry; after a lost connection, continue after the last entry that was yielded."""
+    seq, n_failures, last_event = after, 0, monotonic()
     while True:
-        cursor = {} if place is None else {"Last-Event-ID": str(place)}
+        cursor = {} if seq is None else {"Last-Event-ID": str(seq)}
         try:
-            for event in parsed(connection.lines(path, {"Accept": "text/event-stream", **cursor})):
-                place = place if event.seq is None else event.seq
+            for event in parse_events(connection.lines(path, {"Accept": "text/event-stream", **cursor})):
+                seq = seq if event.seq is None else event.seq
                 yield event
-                in_vain, heard = 0, monotonic()
-            failed = Failed(httpx.RemoteProtocolError("the stream of events has ended"))
-        except Failed as error:
-            failed = error
-        if not failed.may_pass(repeatable=True) or (patience is not None and monotonic() - heard > patience):
-            raise failed.told(connection.place) from failed
-        sleep(failed.pause(in_vain))
-        in_vain += 1
+                n_failures, last_event = 0, monotonic()
+            failure = RequestFailure(httpx.RemoteProtocolError("the event stream ended"))
+        except RequestFailure as error:
+            failure = error
+        if not failure.is_temporary(repeatable=True) or (
+            max_outage is not None and monotonic() - last_event > max_outage
+        ):
+            raise failure.to_error(connection.address) from failure
+        sleep(failure.pause(n_failures))
+        n_failures += 1
 
 
-def parsed(lines: Iterable[str]) -> Iterator[Event]:
-    """The events of a stream; one that breaks off before its empty line has not come.
+def parse_events(lines: Iterable[str]) -> Iterator[Event]:
+    """Parse the lines of an event stream; an event without its final empty line is dropped.
 
-    >>> list(parsed([": still here", "", "event: learned", 'data: {"seq": 3}', "", "event: items"]))
+    >>> list(parse_events([": keep-alive", "", "event: learned", 'data: {"seq": 3}', "", "event: items"]))
     [Event(kind='learned', data={'seq': 3}, seq=None)]
     """
     fields: dict[str, str] = {}

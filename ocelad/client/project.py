@@ -1,4 +1,4 @@
-"""Project: what a program can tell a project, and ask of it."""
+"""Project: the answers, queries and items of one project."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from uuid import uuid4
 from pydantic import BaseModel
 
 from ocelad.client.connection import Connection, Model
-from ocelad.client.errors import checked
+from ocelad.client.errors import validate
 from ocelad.client.events import Event, follow
 from ocelad.metric import Metric
 from ocelad.service.entries import Answer, PairSource
@@ -48,10 +48,10 @@ from ocelad.service.wire import (
 
 
 class Project:
-    """One project of a service; made by ``Client.project``.
+    """A project of a service; created by ``Client.project``.
 
-    Points are given as ids of items, or as features in their own units. What is told of the metric is what was learned
-    up to the entry ``seq`` of the log.
+    A point is the id of an item, or features in their own units. Responses about the metric contain ``seq``, the number
+    of the last log entry that it has learned from.
     """
 
     def __init__(self, connection: Connection, id: str) -> None:
@@ -63,7 +63,7 @@ class Project:
         return f"Project({self.id!r})"
 
     def info(self) -> ProjectInfo:
-        """How many items and answers there are, and what may be done."""
+        """Return the numbers of items and answers, and the permission of the caller."""
         return self._connection.get(ProjectInfo, self._path)
 
     # Answers
@@ -71,107 +71,107 @@ class Project:
     def compare(
         self, left: str | int, right: str | int, same: bool | None, *, source: PairSource = "given"
     ) -> Acknowledgement:
-        """Say that two items are the same or not; None skips them. It is durable when this returns."""
+        """Answer whether two items are the same; None skips the pair. The answer is durable when this returns."""
         new = _comparison(left, right, same, source)
         return self._post_once(Acknowledgement, "comparisons", new, uuid4().hex)
 
     def compare_many(
         self, rows: Iterable[tuple[str | int, str | int, bool | None]], *, batch: int = 1000, key: str | None = None
     ) -> int:
-        """Say it of many, in their order; each batch is durable, whole, before the next is sent.
+        """Answer many pairs in order; each batch is stored completely and durably before the next is sent.
 
         Parameters
         ----------
         rows : iterable of (left, right, same)
         batch : int
-            How many are sent at once, at most 10,000.
+            The number of answers per request, at most 10,000.
         key : str or None
-            A name for all of them, at most 100 characters: when the same rows are sent with it again in the same
-            batches, as after a crash, those that are there are not kept twice.
+            An idempotency key of at most 100 characters. If the same rows are sent again in the same batches with this
+            key, for example after a crash, none is stored twice.
 
         Returns
         -------
         int
-            How many they were.
+            The number of answers.
         """
         key = uuid4().hex if key is None else key
         remaining, count = iter(rows), 0
         while chunk := list(islice(remaining, batch)):
             new = [_comparison(left, right, same) for left, right, same in chunk]
-            self._post_once(Acknowledgement, "comparisons", checked(NewComparisons, comparisons=new), f"{key}-{count}")
+            self._post_once(Acknowledgement, "comparisons", validate(NewComparisons, comparisons=new), f"{key}-{count}")
             count += len(chunk)
         return count
 
     def undo(self, seq: int | None = None) -> UndoResult:
-        """Have an answer count as never given: an entry of the log, or one's own last one that stands."""
-        return self._post_once(UndoResult, "undo", checked(Undo, seq=seq), uuid4().hex)
+        """Undo an answer: entry ``seq``, or the person's last answer that is not undone."""
+        return self._post_once(UndoResult, "undo", validate(Undo, seq=seq), uuid4().hex)
 
     def history(self, after: int = 0) -> Iterator[LogEntry]:
-        """The entries of the log that come after one, up to the last that there is."""
-        place: int | None = after
-        while place is not None:
-            page = self._get(HistoryPage, "history", after=place, limit=1000)
+        """Yield the entries of the log after a number, up to the present end."""
+        cursor: int | None = after
+        while cursor is not None:
+            page = self._get(HistoryPage, "history", after=cursor, limit=1000)
             yield from page.entries
-            place = page.next
+            cursor = page.next
 
-    def events(self, after: int | None = None, *, patience: float | None = None) -> Iterator[Event]:
-        """What happens, as it happens, without end: every entry after one, or from now on, exactly once.
+    def events(self, after: int | None = None, *, max_outage: float | None = None) -> Iterator[Event]:
+        """Yield events as they happen, without end, with every log entry exactly once.
 
-        A lost connection is made again, and nothing is missed.
+        A lost connection is restored without a gap.
 
         Parameters
         ----------
         after : int or None
-            The last entry that is known; None: from now on.
-        patience : float or None
-            Seconds in which no connection may come about before a ServiceError tells why; None: it is tried without
-            end, as over a restart of the service that takes long.
+            The number of the last known entry; None: begin with the next one.
+        max_outage : float or None
+            Seconds without a connection after which a ServiceError is raised. None: retry without end, for example
+            during a long restart of the service.
         """
-        return follow(self._connection, f"{self._path}/events", after, patience)
+        return follow(self._connection, f"{self._path}/events", after, max_outage)
 
-    # Questions
+    # Queries
 
     def metric(self) -> Metric:
-        """The metric now, on features in their own units."""
+        """Return the current metric on features in their own units."""
         with TemporaryDirectory() as folder:
             file = Path(folder, "metric")
             self._connection.download(f"{self._path}/metric", file, format="safetensors")
             return Metric.load(file)
 
     def metric_info(self, *, matrix: bool = False) -> MetricInfo:
-        """What the metric weighs, by features and scales."""
+        """Return the weights of the features and the shares of the scales."""
         return self._get(MetricInfo, "metric", matrix=str(matrix).lower())
 
     def distance(self, pairs: Iterable[tuple[Any, Any]]) -> Distances:
-        """How far apart two points of each pair are, and whether that is the same."""
-        new = [checked(PointPair, left=_point(left), right=_point(right)) for left, right in pairs]
-        return self._post(Distances, "distance", checked(DistanceQuery, pairs=new))
+        """Return the distance of each pair of points, and whether they are predicted to be the same."""
+        new = [validate(PointPair, left=_point(left), right=_point(right)) for left, right in pairs]
+        return self._post(Distances, "distance", validate(DistanceQuery, pairs=new))
 
     def embed(self, points: Iterable[Any], n_components: int = 2) -> Embedding:
-        """Places where Euclidean distance is the learned one, along the heaviest directions."""
-        query = checked(EmbedQuery, points=[_point(point) for point in points], n_components=n_components)
+        """Return coordinates along the principal directions; Euclidean distance approximates the learned one."""
+        query = validate(EmbedQuery, points=[_point(point) for point in points], n_components=n_components)
         return self._post(Embedding, "embed", query)
 
     def neighbors(self, item: str | int, k: int = 10) -> Neighbors:
-        """The items nearest to one."""
+        """Return the nearest neighbours of an item."""
         return self._get(Neighbors, "neighbors", item=str(item), k=k)
 
     def next_pair(self) -> NextPair:
-        """Two items that it is worth asking somebody about."""
+        """Return an informative pair of items to ask about."""
         return self._get(NextPair, "next-pair")
 
     def timeline(self) -> Timeline:
-        """What happened along the answers."""
+        """Return loss, accuracy, drift and the shares of the scales over the answers."""
         return self._get(Timeline, "timeline")
 
     def map(self, clusters: int | None = None) -> ItemMap:
-        """All items in the plane."""
+        """Return the coordinates of all items on the map, on request with ``clusters`` clusters."""
         return self._get(ItemMap, "map", clusters=clusters)
 
     # Items
 
     def items(self) -> Iterator[Item]:
-        """All items, in the order of their positions; without their features."""
+        """Yield all items in the order of their positions, without features."""
         page = self._get(ItemPage, "items", limit=200)
         yield from page.items
         while page.next is not None:
@@ -179,16 +179,16 @@ class Project:
             yield from page.items
 
     def item(self, id: str | int) -> Item:
-        """One item, with its features."""
+        """Return an item with its features."""
         return self._get(Item, f"items/{quote(str(id), safe='')}")
 
     def column(self, name: str) -> ColumnValues:
-        """The values of a column that is not learned from."""
+        """Return the values of a column that is not learned from."""
         return self._get(ColumnValues, f"columns/{quote(name, safe='')}")
 
     def add_items(self, items: Sequence[NewItem | dict[str, Any]]) -> ItemsAdded:
-        """Add items: an id and features in the project's order each, and a text and fields where it has them."""
-        new = checked(NewItems, items=list(items))
+        """Add items with ids, features in the order of the project, and texts and fields if the project has them."""
+        new = validate(NewItems, items=list(items))
         return self._post(ItemsAdded, "items", new, repeatable=False)
 
     def export(
@@ -197,7 +197,7 @@ class Project:
         content: Literal["comparisons", "log", "items"] = "comparisons",
         format: Literal["parquet", "jsonl"] | None = None,
     ) -> None:
-        """Write the answers that stand, the whole log, or the items into a file, whole or not at all."""
+        """Write the answers that are not undone, the whole log, or the items to a file, atomically."""
         format = format or ("jsonl" if Path(path).suffix in (".jsonl", ".ndjson") else "parquet")
         self._connection.download(f"{self._path}/export", Path(path), content=content, format=format)
 
@@ -208,7 +208,7 @@ class Project:
         return self._connection.post(model, f"{self._path}/{part}", new, repeatable=repeatable)
 
     def _post_once(self, model: type[Model], part: str, new: BaseModel, key: str) -> Model:
-        """Send something that the service knows again by its key."""
+        """Send a request with an idempotency key, so that it can be retried."""
         return self._connection.post(model, f"{self._path}/{part}", new, key=key, repeatable=True)
 
 
@@ -217,11 +217,11 @@ def _answer(same: bool | None) -> Answer:
 
 
 def _comparison(left: str | int, right: str | int, same: bool | None, source: PairSource = "given") -> NewComparison:
-    return checked(NewComparison, left=_id(left), right=_id(right), answer=_answer(same), source=source)
+    return validate(NewComparison, left=_id(left), right=_id(right), answer=_answer(same), source=source)
 
 
 def _id(id: Any) -> Any:
-    """Ids are texts; where items are numbered, whole numbers are what one has at hand.
+    """Return an id as a string; numbered items may be given as integers.
 
     >>> _id(7), _id("7")
     ('7', '7')
@@ -230,5 +230,5 @@ def _id(id: Any) -> Any:
 
 
 def _point(point: Any) -> Any:
-    """An id as text; an array as a list."""
+    """Return an id as a string, or features as a list."""
     return _id(point) if isinstance(point, str | Integral) else [float(value) for value in point]
