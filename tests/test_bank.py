@@ -515,3 +515,11 @@ def test_check_bank_checks_its_arguments():
         check_bank(lambda: LearnerBank(Mean), [])
     with pytest.raises(AssertionError, match="make must be a function"):
         check_bank(LearnerBank(Mean), EVENTS)
+
+
+@pytest.mark.parametrize("engine", ["dense", "fullrank"])
+def test_a_picked_metric_has_the_number_of_rounds_played(engine):
+    tracker = track_metric(2, engine=engine)
+    for _ in range(5):
+        tracker.step(Event(np.ones(2), 1.0))
+    assert {tracker.bank.pick(j, tracker.round_state).round for j in range(3)} == {5}

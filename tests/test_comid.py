@@ -339,19 +339,19 @@ def test_overflow_raises_and_changes_nothing(divergence, u):
         ({"step_size": 0.0}, "step_size must be a finite number above 0"),
         ({"step_size": float("nan")}, "step_size must be a finite number above 0"),
         ({"step_size": "fast"}, "step_size must be a finite number above 0"),
-        ({"shrinkage": -0.1}, "shrinkage must be a finite number of at minimum 0"),
+        ({"shrinkage": -0.1}, "shrinkage must be a finite number of at least 0"),
         ({"max_norm": 0.0}, "max_norm must be a finite number above 0"),
-        ({"max_norm": 0.1}, "max_norm must be at minimum the Frobenius norm 1.41421 of the initial metric; got"),
+        ({"max_norm": 0.1}, "max_norm must be at least the Frobenius norm 1.41421 of the initial metric; got"),
         (
             {"start": Metric(np.zeros((2, 2))), "divergence": "burg"},
             "divergence 'burg' needs a positive definite start",
         ),
         ({"start": Metric(np.diag([1.0, 0.0])), "divergence": "von_neumann"}, "got a metric of rank 1 in 2 dimensions"),
-        ({"start": Metric(np.eye(2), threshold=0.5)}, "the threshold of start must be at minimum 1"),
+        ({"start": Metric(np.eye(2), threshold=0.5)}, "the threshold of start must be at least 1"),
         ({"start": np.eye(2)}, "start must be a Metric; got ndarray"),
-        ({"l1_tolerance": 1e-15}, "l1_tolerance must be a finite number of at minimum 1e-12 and of at most 0.1"),
+        ({"l1_tolerance": 1e-15}, "l1_tolerance must be a finite number of at least 1e-12 and of at most 0.1"),
         ({"l1_tolerance": 1.0}, "l1_tolerance must be"),
-        ({"max_norm": 1.4}, "max_norm must be at minimum the Frobenius norm 1.41421 of the initial metric; got"),
+        ({"max_norm": 1.4}, "max_norm must be at least the Frobenius norm 1.41421 of the initial metric; got"),
     ],
 )
 def test_invalid_settings_are_rejected(settings, message):
@@ -369,7 +369,7 @@ def test_max_norm_may_be_the_norm_of_the_start_up_to_rounding():
     start, norm = Metric(np.eye(2)), np.sqrt(2.0)
     for max_norm in (norm * (1 + 1e-8), norm, norm * (1 - 0.9e-9)):
         assert Comid(start, step_size=0.1, max_norm=max_norm).play() is start
-    with pytest.raises(ValueError, match=r"max_norm must be at minimum the Frobenius norm 1\.41421 .*; got 1\.41421"):
+    with pytest.raises(ValueError, match=r"max_norm must be at least the Frobenius norm 1\.41421 .*; got 1\.41421"):
         Comid(start, step_size=0.1, max_norm=norm * (1 - 1.1e-9))
 
 
@@ -387,7 +387,7 @@ def test_the_threshold_of_the_start_is_at_least_1(threshold):
     if threshold == 1.0:
         assert Comid(Metric(np.eye(2), threshold=threshold), step_size=0.1).play().threshold == 1.0
     else:
-        with pytest.raises(ValueError, match="the threshold of start must be at minimum 1"):
+        with pytest.raises(ValueError, match="the threshold of start must be at least 1"):
             Comid(Metric(np.eye(2), threshold=threshold), step_size=0.1)
 
 

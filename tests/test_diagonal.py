@@ -350,3 +350,11 @@ def test_a_bank_serves_one_ocelad_with_its_schedule():
         Ocelad(make_bank(), shortest_interval=4)
     with pytest.raises(ValueError, match="has 4 features; 5 are expected"):
         Ocelad(make_bank()).replay(Events(np.ones((2, 4)), [1, 1]))
+
+
+def test_diagonal_comid_counts_rounds_and_does_not_shrink_by_default():
+    learner = DiagonalComid(Metric.from_diagonal([0.5, 0.25], 9.0), step_size=0.1)
+    for t in range(1, 4):
+        learner.update(Event(np.zeros(2), 1.0))
+        assert learner.play().round == t
+    assert learner.play().diagonal.tolist() == [0.5, 0.25]
