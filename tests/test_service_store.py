@@ -390,6 +390,14 @@ def test_the_digest_of_a_request_is_the_one_in_existing_databases():
     assert undo.digest == hashlib.sha256(b'["ann", ["undo", 3]]').digest()
 
 
+def test_undo_skips_undos_and_undone_answers(store, project):
+    store.append(project, some_entries(2), "ann").result()
+    store.append(project, some_entries(1), "bob").result()
+    assert [store.undo(project, None, "ann").result().entries[0].undoes for _ in range(2)] == [2, 1]
+    assert outcome(store.undo(project, None, "ann")) is NothingToUndo
+    assert store.undo(project, None, "bob").result().entries[0].undoes == 3
+
+
 def test_concurrent_requests_are_stored_in_order(store, project):
     """The entries of a request are consecutive, and those of a thread in the order of their acknowledgements."""
     acknowledged, heard = {}, []
@@ -871,10 +879,10 @@ def test_an_interrupted_upload_is_invisible_and_can_be_repeated(tmp_path, url, m
         for add in (lambda: store.add_items("it", more), lambda: store.create_project("new", "", more, {}, "")):
             with pytest.raises(StoreUnavailable, match="power cut"):
                 add()
+            assert [row.n_items for row in store.projects()] == [N_ITEMS]
+            assert len(store.items("it")) == len(store.items("it").pictures) == N_ITEMS
+            assert store.picture("it", N_ITEMS) is None
         monkeypatch.undo()
-        assert [row.n_items for row in store.projects()] == [N_ITEMS]
-        assert len(store.items("it")) == len(store.items("it").pictures) == N_ITEMS
-        assert store.picture("it", N_ITEMS) is None
     with Store.open(folder, url) as store:
         database = Database(folder, url)
         with database.read_connection() as connection:
