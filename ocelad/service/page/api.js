@@ -1,7 +1,7 @@
-// The service, over HTTP. Headers say who asks, so that pictures and events are fetched, too, not linked.
+// Requests to the service. Pictures and events are fetched, not linked, because all requests need headers.
 
-/** An answer of the service with a status of 400 or above; its message is a sentence for people. */
-export class Refused extends Error {
+/** A response with a status of 400 or above; its message is a sentence for people. */
+export class RequestError extends Error {
   constructor(status, detail, retryAfter) {
     super(detail.message);
     this.status = status;
@@ -9,13 +9,13 @@ export class Refused extends Error {
     this.retryAfter = retryAfter;
   }
 
-  /** Whether the same request may be taken later. */
-  get passing() {
+  /** Whether the same request may succeed later. */
+  get isTemporary() {
     return this.status >= 500 || this.status === 429 || this.status === 408;
   }
 }
 
-/** No answer at all: no connection, or the service is not running. */
+/** No response: there is no connection, or the service is not running. */
 export class Unreachable extends Error {
   constructor() {
     super("The service cannot be reached.");
@@ -27,7 +27,7 @@ export class Api {
   #asking = null;
   #pictures = new Map();
 
-  /** person: () => the name of who answers; askToken: (refused) => promise of a token; refused: one was sent. */
+  /** person: () => name of the person; askToken: (rejected) => promise of a token; rejected: a token was sent. */
   constructor(person, askToken) {
     this.person = person;
     this.#askToken = askToken;
@@ -39,7 +39,7 @@ export class Api {
     return this.#json(query ? `${path}?${query}` : path, {});
   }
 
-  /** person: who answered, where that was somebody else's name then. */
+  /** person: the name at the time of the answer. */
   post(path, body, key, person = this.person()) {
     const headers = { "Content-Type": "application/json", "Idempotency-Key": key, "Ocelad-Person": person };
     return this.#json(path, { method: "POST", body: JSON.stringify(body), headers });
@@ -49,7 +49,7 @@ export class Api {
     return (await this.request(path, request)).json();
   }
 
-  /** The address of a picture's copy in this browser; fetched once. */
+  /** Returns a promise of a local URL of a picture, which is fetched once. */
   picture(address) {
     if (!this.#pictures.has(address)) {
       const copy = this.request(address.replace(/^\//, ""), {})
@@ -68,17 +68,17 @@ export class Api {
     URL.revokeObjectURL(await copy);
   }
 
-  /** The response, where the service took the request; asks for a token where one is missing. */
+  /** Returns the response to a request; asks for a token if one is required. */
   async request(path, { headers = {}, ...request }) {
     for (;;) {
       const token = sessionStorage.getItem("ocelad.token");
-      const who = { "Ocelad-Person": this.person(), ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+      const identity = { "Ocelad-Person": this.person(), ...(token ? { Authorization: `Bearer ${token}` } : {}) };
       let response;
       try {
-        // Not even looked for in the browser's cache, where a request waits for another one to the same address.
-        response = await fetch(path, { ...request, headers: { ...who, ...headers }, cache: "no-store" });
-      } catch (problem) {
-        if (problem.name === "AbortError") throw problem;
+        // Without the browser's cache, in which a request waits for another one with the same URL.
+        response = await fetch(path, { ...request, headers: { ...identity, ...headers }, cache: "no-store" });
+      } catch (error) {
+        if (error.name === "AbortError") throw error;
         throw new Unreachable();
       }
       if (response.ok) return response;
@@ -86,13 +86,13 @@ export class Api {
         .json()
         .then((body) => body.error)
         .catch(() => null);
-      const refused = new Refused(
+      const rejection = new RequestError(
         response.status,
-        detail ?? { code: "unknown", message: `The service answered with status ${response.status}.` },
+        detail ?? { code: "unknown", message: `The service responded with status ${response.status}.` },
         Number(response.headers.get("Retry-After")) || null,
       );
-      if (response.status !== 401) throw refused;
-      // Another request may have brought a token meanwhile; and many that are refused at once ask one time.
+      if (response.status !== 401) throw rejection;
+      // Another request may have received a token meanwhile; several rejected requests share one dialog.
       if (sessionStorage.getItem("ocelad.token") !== token) continue;
       this.#asking ??= this.#askToken(token !== null).finally(() => (this.#asking = null));
       sessionStorage.setItem("ocelad.token", await this.#asking);

@@ -1,11 +1,11 @@
-// Help, the person's name, a token, and the theme: what the header opens.
+// The dialogs for help, the person's name and a token, and the button for the theme.
 
 import { byId } from "./dom.js";
-import { keepPersonName, personName } from "./person.js";
+import { personName, savePersonName } from "./person-name.js";
 
-const THEMES = { auto: "as the system has them", light: "light", dark: "dark" };
+const THEMES = { auto: "system", light: "light", dark: "dark" };
 
-/** Opens a dialog; a click on its ground or on [data-close] closes it. */
+/** Closes a dialog by a click on its backdrop or on [data-close]. */
 function prepare(dialog) {
   dialog.addEventListener("click", (event) => {
     if (event.target === dialog || event.target.closest("[data-close]")) dialog.close();
@@ -33,19 +33,19 @@ export function setUpPerson() {
   dialog.querySelector("form").addEventListener("submit", (event) => {
     event.preventDefault();
     if (!input.value.trim()) return;
-    keepPersonName(input.value.trim());
+    savePersonName(input.value.trim());
     show();
     dialog.close();
   });
 }
 
-/** A promise of a token; it cannot be declined, because nothing can be shown without one. */
-export function askToken(refused) {
+/** Returns a promise of a token. The dialog cannot be cancelled, because nothing can be shown without a token. */
+export function askToken(rejected) {
   const dialog = byId("token-dialog");
   const input = byId("token-input");
-  byId("token-reason").textContent = refused
-    ? "This token is not known here, or was revoked."
-    : "This service asks for a token.";
+  byId("token-reason").textContent = rejected
+    ? "This token is unknown or was revoked."
+    : "This service requires a token.";
   input.value = "";
   dialog.showModal();
   dialog.oncancel = (event) => event.preventDefault();
@@ -58,21 +58,21 @@ export function askToken(refused) {
   });
 }
 
-/** changed(): the colours are others now. */
+/** changed(): called when the colours change. */
 export function setUpTheme(changed) {
   const root = document.documentElement;
   const button = byId("theme");
-  const label = () => {
-    const words = `Colours: ${THEMES[root.dataset.theme]}`;
-    button.setAttribute("aria-label", words);
-    button.title = words;
+  const update = () => {
+    const label = `Colour theme: ${THEMES[root.dataset.theme]}`;
+    button.setAttribute("aria-label", label);
+    button.title = label;
   };
-  label();
+  update();
   button.addEventListener("click", () => {
     const names = Object.keys(THEMES);
     root.dataset.theme = names[(names.indexOf(root.dataset.theme) + 1) % names.length];
     localStorage.setItem("ocelad.theme", root.dataset.theme);
-    label();
+    update();
     changed();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);

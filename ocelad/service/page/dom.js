@@ -1,18 +1,18 @@
-// Elements, made and found. Texts go in as text, never as HTML: items may hold anything.
+// Helpers for elements and text. Texts are never inserted as HTML, because items may contain anything.
 
 export const byId = (id) => document.getElementById(id);
 
-/** An element with attributes (null and false: without it; true: empty) and children (elements or texts). */
+/** Creates an element with attributes (null, false: omitted; true: empty) and children (elements or texts). */
 export function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
+  const created = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (value !== null && value !== false) made.setAttribute(name, value === true ? "" : value);
+    if (value !== null && value !== false) created.setAttribute(name, value === true ? "" : value);
   }
-  made.append(...children.flat());
-  return made;
+  created.append(...children.flat());
+  return created;
 }
 
-/** A colour of the style sheet, as the theme has it now: [red, green, blue]. */
+/** Returns a colour of the style sheet in the current theme: [red, green, blue]. */
 export function themeColour(name) {
   const probe = element("span");
   probe.style.color = `var(${name})`;
@@ -27,10 +27,10 @@ export function themeColour(name) {
 
 export const css = ([red, green, blue], opacity = 1) => `rgb(${red} ${green} ${blue} / ${opacity})`;
 
-export const lessMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+export const prefersReducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/** A number in few characters: 0.0123, 4.57, 1,234. */
-export function short(number) {
+/** Formats a number with three digits: 0.0123, 4.57, 1,234. */
+export function formatNumber(number) {
   if (!Number.isFinite(number)) return "–";
   const size = Math.abs(number);
   if (size >= 1000) return Math.round(number).toLocaleString("en");
@@ -38,25 +38,25 @@ export function short(number) {
   return number.toExponential(1);
 }
 
-/** Two numbers in few characters, and as many more as it takes to tell them apart. */
-export function shortApart(left, right) {
+/** Formats two numbers with at least three digits, and with enough digits to differ. */
+export function formatDistinct(left, right) {
   for (let digits = 3; left !== right && digits <= 15; digits++) {
     const both = [left, right].map((number) =>
-      digits === 3 ? short(number) : String(Number(number.toPrecision(digits))),
+      digits === 3 ? formatNumber(number) : String(Number(number.toPrecision(digits))),
     );
     if (both[0] !== both[1]) return both;
   }
-  return [short(left), short(right)];
+  return [formatNumber(left), formatNumber(right)];
 }
 
-export const percent = (share) =>
+export const formatPercent = (share) =>
   `${share < 0.0995 && share > 0 ? (100 * share).toFixed(1) : Math.round(100 * share)} %`;
 
-/** "one answer", "12 answers". */
+/** Returns "1 answer" or "12 answers". */
 export const count = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 
-/** Runs what is asked for, one at a time; asked again meanwhile, once more afterwards. Only the latest matters. */
-export function latestOnly(work, pause = 0) {
+/** Wraps a function so that it runs once at a time; calls in the meantime cause one more run afterwards. */
+export function coalesce(work, pause = 0) {
   let running = null;
   let again = false;
   const run = async () => {
@@ -69,7 +69,7 @@ export function latestOnly(work, pause = 0) {
   };
   return () => {
     if (running) again = true;
-    else running = run().catch((problem) => ((running = null), Promise.reject(problem)));
+    else running = run().catch((error) => ((running = null), Promise.reject(error)));
     return running;
   };
 }

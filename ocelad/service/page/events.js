@@ -1,16 +1,16 @@
-// What happens in a project, as it happens: server-sent events, read from a stream, as EventSource sends no headers.
+// The event stream of a project. EventSource cannot send headers, so that the stream is read with fetch.
 
-import { Refused } from "./api.js";
+import { RequestError } from "./api.js";
 
 const FIRST_PAUSE = 500;
-const LONGEST_PAUSE = 5_000;
-// The service says something every 15 s; after this long without a word the connection is taken for lost.
-const LONGEST_SILENCE = 40_000;
-// A tab that nobody has looked at for so long gives its connection back: a browser has six of them for all tabs.
-const LONGEST_UNSEEN = 60_000;
+const MAX_PAUSE = 5_000;
+// The service sends something every 15 s; after this many milliseconds without data the connection counts as lost.
+const MAX_SILENCE = 40_000;
+// A tab closes its connection after it was hidden for this long, because a browser has six connections for all tabs.
+const MAX_HIDDEN = 60_000;
 
-/** Splits a stream of text into messages {event, data}; feed it pieces as they come. */
-function messageReader(take) {
+/** Returns a function that takes pieces of an event stream and calls handle with messages {event, data}. */
+function messageReader(handle) {
   let rest = "";
   let event = "message";
   let data = [];
@@ -19,7 +19,7 @@ function messageReader(take) {
     rest = lines.pop();
     for (const line of lines) {
       if (line === "") {
-        if (data.length) take({ event, data: JSON.parse(data.join("\n")) });
+        if (data.length) handle({ event, data: JSON.parse(data.join("\n")) });
         [event, data] = ["message", []];
         continue;
       }
@@ -34,36 +34,36 @@ function messageReader(take) {
 export class EventStream {
   #api;
   #path;
-  #take;
+  #handlers;
   #cursor;
   #pause = FIRST_PAUSE;
   #wake = () => {};
 
-  /** take: what is told to: state(word), problem(error), entries(list), and hello, learned, items and people with
-   *  their data. Entries after `seq` come, each once. */
-  constructor(api, path, seq, take) {
+  /** handlers: state(name), error(error), entries(list), and hello, learned, items and people with their data.
+   *  Each entry after `seq` is delivered once. */
+  constructor(api, path, seq, handlers) {
     this.#api = api;
     this.#path = path;
     this.#cursor = seq;
-    this.#take = take;
+    this.#handlers = handlers;
     addEventListener("online", () => this.#wake());
   }
 
-  /** Reads, and connects again with growing pauses, for as long as the page is there. */
+  /** Reads events without end, and reconnects with growing pauses. */
   async run() {
     for (;;) {
       if (document.hidden)
-        await new Promise((seen) => document.addEventListener("visibilitychange", seen, { once: true }));
+        await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
       try {
         await this.#read();
-      } catch (problem) {
-        // A connection that breaks is told by the state; only a refusal has something to say.
-        if (problem instanceof Refused) this.#take.problem(problem);
+      } catch (error) {
+        // The state shows a lost connection; only a rejected request has a message.
+        if (error instanceof RequestError) this.#handlers.error(error);
       }
-      this.#take.state("reconnecting");
-      // Not all pages at once, when a service comes back.
+      this.#handlers.state("reconnecting");
+      // Jitter, so that not all pages reconnect at once.
       const wait = this.#pause * (0.75 + 0.5 * Math.random());
-      this.#pause = Math.min(2 * this.#pause, LONGEST_PAUSE);
+      this.#pause = Math.min(2 * this.#pause, MAX_PAUSE);
       await new Promise((resolve) => {
         this.#wake = resolve;
         setTimeout(resolve, wait);
@@ -75,48 +75,48 @@ export class EventStream {
     const lost = new AbortController();
     const lose = () => lost.abort();
     let timer = 0;
-    const heard = () => {
+    const onData = () => {
       clearTimeout(timer);
-      timer = setTimeout(lose, LONGEST_SILENCE);
+      timer = setTimeout(lose, MAX_SILENCE);
     };
     let rest = 0;
-    const looked = () => {
+    const onVisibility = () => {
       clearTimeout(rest);
-      if (document.hidden) rest = setTimeout(lose, LONGEST_UNSEEN);
+      if (document.hidden) rest = setTimeout(lose, MAX_HIDDEN);
     };
-    heard();
+    onData();
     addEventListener("offline", lose);
-    document.addEventListener("visibilitychange", looked);
+    document.addEventListener("visibilitychange", onVisibility);
     try {
       const headers = { Accept: "text/event-stream", "Last-Event-ID": String(this.#cursor) };
       const response = await this.#api.request(this.#path, { headers, signal: lost.signal });
       const reader = messageReader((message) => this.#deliver(message));
-      const words = new TextDecoder();
+      const decoder = new TextDecoder();
       const stream = response.body.getReader();
       for (;;) {
         const { done, value } = await stream.read();
         if (done) return;
-        heard();
-        reader(words.decode(value, { stream: true }));
+        onData();
+        reader(decoder.decode(value, { stream: true }));
       }
     } finally {
       clearTimeout(timer);
       clearTimeout(rest);
       removeEventListener("offline", lose);
-      document.removeEventListener("visibilitychange", looked);
+      document.removeEventListener("visibilitychange", onVisibility);
     }
   }
 
   #deliver({ event, data }) {
     if (event === "hello") {
       this.#pause = FIRST_PAUSE;
-      this.#take.state("live");
+      this.#handlers.state("live");
     }
-    if (["hello", "learned", "items", "people"].includes(event)) this.#take[event](data);
+    if (["hello", "learned", "items", "people"].includes(event)) this.#handlers[event](data);
     if (event !== "comparisons") return;
-    const fresh = data.entries.filter((entry) => entry.seq > this.#cursor);
-    if (!fresh.length) return;
-    this.#cursor = fresh.at(-1).seq;
-    this.#take.entries(fresh);
+    const received = data.entries.filter((entry) => entry.seq > this.#cursor);
+    if (!received.length) return;
+    this.#cursor = received.at(-1).seq;
+    this.#handlers.entries(received);
   }
 }

@@ -1,11 +1,11 @@
-// Items by their position, fetched in blocks when somebody looks at one; and how one is told in a few words.
+// A cache of items by position, fetched in blocks, and short summaries of items.
 
-import { element, short } from "./dom.js";
-import { pictureElement } from "./pair.js";
+import { element, formatNumber } from "./dom.js";
+import { pictureElement } from "./pair-view.js";
 
 const BLOCK = 50;
 
-export class Items {
+export class ItemCache {
   #api;
   #path;
   #blocks = new Map();
@@ -27,20 +27,20 @@ export class Items {
     return items.find((item) => item.position === position);
   }
 
-  /** After items were added the last block has more of them. */
-  forget() {
+  /** Empties the cache after items were added. */
+  clear() {
     this.#blocks.clear();
   }
 }
 
-const told = (value) => (typeof value === "number" ? short(value) : String(value));
+const format = (value) => (typeof value === "number" ? formatNumber(value) : String(value));
 
-/** A picture or the beginning of a text, the id, and the other columns. */
+/** Returns a promise of the elements of a summary: a picture or the start of the text, the id, and other columns. */
 export async function itemSummary(item, api) {
   const fields = Object.entries(item.fields).filter(([, value]) => value !== null);
-  const words = element(
+  const body = element(
     "div",
-    { class: "summary-words" },
+    { class: "summary-body" },
     element("strong", { class: "item-id" }, item.id),
     item.text ? element("span", { class: "summary-text" }, item.text) : [],
     fields.length
@@ -49,10 +49,10 @@ export async function itemSummary(item, api) {
           { class: "summary-fields" },
           fields
             .slice(0, 4)
-            .map(([name, value]) => `${name}: ${told(value)}`)
+            .map(([name, value]) => `${name}: ${format(value)}`)
             .join(" · "),
         )
       : [],
   );
-  return item.picture ? [await pictureElement(item, api), words] : [words];
+  return item.picture ? [await pictureElement(item, api), body] : [body];
 }

@@ -1,17 +1,18 @@
-// The page: starts when the service tells which projects there are.
+// Starts the page when the service has returned its projects.
 
 import { Api, Unreachable } from "./api.js";
-import { showChoice } from "./chooser.js";
+import { showProjectSelect } from "./project-select.js";
 import { askToken, setUpHelp, setUpPerson, setUpTheme } from "./dialogs.js";
-import { byId, count, lessMotion } from "./dom.js";
-import { setUpKeys } from "./keys.js";
-import { showProblem } from "./notices.js";
-import { Outbox } from "./outbox.js";
-import { personName } from "./person.js";
-import { ProjectPage } from "./project.js";
+import { byId, count, prefersReducedMotion } from "./dom.js";
+import { setUpShortcuts } from "./shortcuts.js";
+import { showError } from "./messages.js";
+import { SendQueue } from "./send-queue.js";
+import { personName } from "./person-name.js";
+import { ProjectPage } from "./project-page.js";
 
-const TRY_AGAIN = 1500;
-const LATE = 800;
+// Milliseconds between attempts to reach the service, and before unsent answers are mentioned.
+const RETRY_PAUSE = 1500;
+const UNSENT_DELAY = 800;
 
 async function start() {
   let page = null;
@@ -19,21 +20,21 @@ async function start() {
   setUpPerson();
   setUpTheme(() => page?.repaint());
   const api = new Api(personName, askToken);
-  const outbox = new Outbox(api, showUnsent, showProblem);
+  const sendQueue = new SendQueue(api, showUnsent, showError);
 
-  const projects = await firstProjects(api);
+  const projects = await fetchProjects(api);
   const wanted = new URLSearchParams(location.search).get("project");
   const project = wanted === null ? projects[0] : projects.find(({ id }) => id === wanted);
-  showChoice(project, projects);
+  showProjectSelect(project, projects);
   if (!project) {
     for (const empty of document.querySelectorAll("main, .figures, #connection")) empty.hidden = true;
     const choose = projects.length ? " Choose one above." : "";
     throw new Error(
-      wanted === null ? "There is no project yet." : `There is no project "${wanted}" that you may see.${choose}`,
+      wanted === null ? "There is no project yet." : `There is no project "${wanted}" that you may read.${choose}`,
     );
   }
-  outbox.resume();
-  page = new ProjectPage(api, project, outbox);
+  sendQueue.resume();
+  page = new ProjectPage(api, project, sendQueue);
 
   for (const button of document.querySelectorAll("[data-answer]")) {
     button.addEventListener("click", () => page.answer(button.dataset.answer));
@@ -42,7 +43,7 @@ async function start() {
   byId("mark-differences").addEventListener("change", (event) =>
     byId("pair").classList.toggle("unmarked", !event.target.checked),
   );
-  setUpKeys({
+  setUpShortcuts({
     s: () => press("[data-answer=same]"),
     d: () => press("[data-answer=different]"),
     " ": () => press("[data-answer=skip]"),
@@ -52,42 +53,44 @@ async function start() {
   await page.run();
 }
 
-/** A key is its button, and one sees it go down. */
+/** Clicks a button for a key, with an animation. */
 function press(selector) {
   const button = document.querySelector(selector);
   button.click();
-  if (!button.disabled && !lessMotion()) button.animate([{ transform: "scale(0.96)" }, { transform: "none" }], 160);
+  if (button.disabled || prefersReducedMotion()) return;
+  button.animate([{ transform: "scale(0.96)" }, { transform: "none" }], 160);
 }
 
-async function firstProjects(api) {
+async function fetchProjects(api) {
   for (;;) {
     try {
       return (await api.get("v1/projects")).projects;
-    } catch (problem) {
-      if (!(problem instanceof Unreachable)) throw problem;
-      byId("connection-words").textContent = "The service does not answer";
-      await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN));
+    } catch (error) {
+      if (!(error instanceof Unreachable)) throw error;
+      byId("connection-text").textContent = "The service does not respond";
+      await new Promise((resolve) => setTimeout(resolve, RETRY_PAUSE));
     }
   }
 }
 
-let lateTimer = 0;
+let unsentTimer = 0;
 
-/** A request that is on its way for a moment is not worth a word; one that takes long is. */
+/** Reports unsent answers only if sending takes long. */
 function showUnsent(unsent) {
   document.body.dataset.unsent = String(unsent);
-  const words = byId("saved");
-  const late = () => {
+  const message = byId("saved");
+  const report = () => {
     const waiting = Number(document.body.dataset.unsent);
-    words.textContent = `${count(waiting, "change")} not saved yet. Kept here, and sent when the service answers.`;
+    const changes = count(waiting, "change");
+    message.textContent = `${changes} not saved yet. Stored in this browser until the service responds.`;
   };
-  if (unsent && words.textContent) late();
-  else if (unsent) lateTimer ||= setTimeout(late, LATE);
+  if (unsent && message.textContent) report();
+  else if (unsent) unsentTimer ||= setTimeout(report, UNSENT_DELAY);
   else {
-    clearTimeout(lateTimer);
-    lateTimer = 0;
-    words.textContent = "";
+    clearTimeout(unsentTimer);
+    unsentTimer = 0;
+    message.textContent = "";
   }
 }
 
-start().catch(showProblem);
+start().catch(showError);

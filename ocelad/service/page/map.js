@@ -1,15 +1,16 @@
-// All items in the plane: moves smoothly to where they are now, can be zoomed and panned, and tells what is pointed at.
+// The map of all items: animates to new coordinates, zooms, pans, and reports the item under the pointer.
 
 import { Camera } from "./camera.js";
-import { lessMotion } from "./dom.js";
-import { watchHands } from "./hands.js";
-import { drawCross, drawMarks } from "./marks.js";
-import { boxOf, evened } from "./plane.js";
-import { Raster, packed } from "./raster.js";
+import { prefersReducedMotion } from "./dom.js";
+import { handleMapInput } from "./map-input.js";
+import { drawCross, drawMarks } from "./map-overlay.js";
+import { boundingBox, normalize } from "./coordinates.js";
+import { Raster, packColour } from "./raster.js";
 
-const TRAVEL = 600;
+// The duration of the animation in milliseconds, and the reach of the pointer in pixels.
+const DURATION = 600;
 const REACH = 22;
-const eased = (t) => (t < 0.5 ? 4 * t ** 3 : 1 - (2 - 2 * t) ** 3 / 2);
+const ease = (t) => (t < 0.5 ? 4 * t ** 3 : 1 - (2 - 2 * t) ** 3 / 2);
 
 export class ItemMap {
   #raster;
@@ -18,7 +19,7 @@ export class ItemMap {
   #from = new Float32Array(0);
   #to = new Float32Array(0);
   #shown = new Float32Array(0);
-  #places = new Float32Array(0);
+  #pixels = new Float32Array(0);
   #boxes = [null, null];
   #began = 0;
   #colours = new Uint32Array(0);
@@ -29,111 +30,111 @@ export class ItemMap {
   #opened = null;
   #neighbors = [];
   #byKeyboard = false;
-  #dense = 0;
+  #pixelRatio = 0;
   #due = false;
-  // Whether points are drawn, too, with the next frame; what is pointed at is on a canvas of its own.
+  // Whether the next frame also redraws the points; the overlay has its own canvas.
   #stale = true;
 
-  /** take: {pointed(position or null, x, y), opened(position or null)}. */
-  constructor(pointsCanvas, marksCanvas, take) {
+  /** handlers: {pointed(position or null, x, y), opened(position or null)}. */
+  constructor(pointsCanvas, overlayCanvas, handlers) {
     this.#raster = new Raster(pointsCanvas);
-    this.#marks = marksCanvas.getContext("2d");
-    this.take = take;
-    watchHands(marksCanvas, this);
-    new ResizeObserver(() => this.#resize()).observe(marksCanvas);
+    this.#marks = overlayCanvas.getContext("2d");
+    this.handlers = handlers;
+    handleMapInput(overlayCanvas, this);
+    new ResizeObserver(() => this.#resize()).observe(overlayCanvas);
     this.#resize();
   }
 
-  /** New places of all items, as x0, y0, x1, y1, ...; whether anything moved. */
+  /** Sets the coordinates of all items, as x0, y0, x1, y1, ...; returns whether any has changed. */
   move(xy) {
-    const to = evened(xy);
+    const to = normalize(xy);
     const same = to.length === this.#to.length && to.every((value, i) => value === this.#to[i]);
     if (same) return false;
-    // What is new appears where it belongs; what was there sets out from where it is drawn now.
+    // New items appear at their coordinates; the others start from where they are drawn now.
     const from = to.slice();
     from.set(this.#shown.subarray(0, Math.min(this.#shown.length, to.length)));
     const first = this.#shown.length === 0;
-    this.#boxes = [first ? boxOf(to) : this.#boxNow(), boxOf(to)];
-    [this.#from, this.#to, this.#shown, this.#places] = [from, to, from.slice(), new Float32Array(to.length)];
-    this.#began = first || lessMotion() ? -Infinity : performance.now();
-    this.#redraw();
+    this.#boxes = [first ? boundingBox(to) : this.#boxNow(), boundingBox(to)];
+    [this.#from, this.#to, this.#shown, this.#pixels] = [from, to, from.slice(), new Float32Array(to.length)];
+    this.#began = first || prefersReducedMotion() ? -Infinity : performance.now();
+    this.#requestRedraw();
     return true;
   }
 
-  /** Packed colours of all items, the order in which they are drawn (the last lies on top), and the theme's colours. */
+  /** Sets the packed colours of all items, their drawing order (the last is on top), and the theme's colours. */
   paint({ colours, order, palette }) {
     [this.#colours, this.#order, this.#palette] = [colours, order, palette];
-    this.#redraw();
+    this.#requestRedraw();
   }
 
-  /** The positions of the two that are asked about. */
+  /** The positions of the current pair. */
   set pair(positions) {
     this.#pair = positions;
-    this.#draw();
+    this.#requestFrame();
   }
 
   set pointed(position) {
     this.#pointed = position;
-    this.#draw();
+    this.#requestFrame();
   }
 
-  /** An item and its neighbours: [{position, similar}]; null and none: nothing is open. */
+  /** Sets the selected item (or null) and its neighbours: [{position, similar}]. */
   open(position, neighbors) {
     [this.#opened, this.#neighbors] = [position, neighbors];
-    this.#draw();
+    this.#requestFrame();
   }
 
-  // What hands do (hands.js).
+  // Called by map-input.js.
 
   pan(dx, dy) {
     this.#camera.pan(dx, dy);
-    this.#redraw();
+    this.#requestRedraw();
   }
 
   zoomAt(factor, x = this.#camera.width / 2, y = this.#camera.height / 2) {
     this.#camera.zoomAt(factor, x, y);
-    this.#redraw();
+    this.#requestRedraw();
   }
 
-  all() {
-    this.#camera.all();
-    this.#redraw();
+  showAll() {
+    this.#camera.showAll();
+    this.#requestRedraw();
   }
 
   pointAt(x, y) {
     this.#byKeyboard = false;
-    this.#tell(this.#nearest(x, y, REACH));
+    this.#setPointed(this.#nearest(x, y, REACH));
   }
 
   pointAway() {
     this.#byKeyboard = false;
-    this.#tell(null);
+    this.#setPointed(null);
   }
 
   openAt(x, y) {
-    this.take.opened(this.#nearest(x, y, REACH));
+    this.handlers.opened(this.#nearest(x, y, REACH));
   }
 
-  /** By keyboard the item in the middle is the one that is pointed at. */
-  pointAtMiddle() {
+  /** With the keyboard, the item in the centre counts as the item under the pointer. */
+  pointAtCentre() {
     this.#byKeyboard = true;
-    this.#tell(this.#nearest(this.#camera.width / 2, this.#camera.height / 2, Infinity));
+    this.#setPointed(this.#nearest(this.#camera.width / 2, this.#camera.height / 2, Infinity));
   }
 
-  openMiddle() {
-    this.pointAtMiddle();
-    this.take.opened(this.#pointed);
+  openCentre() {
+    this.pointAtCentre();
+    this.handlers.opened(this.#pointed);
   }
 
   close() {
-    this.take.opened(null);
+    this.handlers.opened(null);
   }
 
-  #tell(position) {
+  #setPointed(position) {
     this.#pointed = position;
-    const [x, y] = position === null ? [0, 0] : this.#placeOf(position);
-    this.take.pointed(position, x, y);
-    this.#draw();
+    const [x, y] = position === null ? [0, 0] : this.#pixelOf(position);
+    this.handlers.pointed(position, x, y);
+    this.#requestFrame();
   }
 
   #nearest(x, y, within) {
@@ -143,13 +144,13 @@ export class ItemMap {
     for (let i = 0; 2 * i < shown.length; i++) {
       const dx = shown[2 * i] * scale + left - x;
       const dy = top - shown[2 * i + 1] * scale - y;
-      const far = dx * dx + dy * dy;
-      if (far < best) [best, found] = [far, i];
+      const square = dx * dx + dy * dy;
+      if (square < best) [best, found] = [square, i];
     }
     return found;
   }
 
-  #placeOf(position) {
+  #pixelOf(position) {
     const { scale, left, top } = this.#camera;
     return [this.#shown[2 * position] * scale + left, top - this.#shown[2 * position + 1] * scale];
   }
@@ -157,23 +158,23 @@ export class ItemMap {
   #resize() {
     const { clientWidth, clientHeight } = this.#marks.canvas;
     if (!clientWidth || !clientHeight) return;
-    const dense = Math.min(devicePixelRatio, 2);
+    const pixelRatio = Math.min(devicePixelRatio, 2);
     [this.#camera.width, this.#camera.height] = [clientWidth, clientHeight];
-    this.#raster.resize(Math.round(clientWidth * dense), Math.round(clientHeight * dense));
-    this.#marks.canvas.width = Math.round(clientWidth * dense);
-    this.#marks.canvas.height = Math.round(clientHeight * dense);
-    this.#dense = dense;
+    this.#raster.resize(Math.round(clientWidth * pixelRatio), Math.round(clientHeight * pixelRatio));
+    this.#marks.canvas.width = Math.round(clientWidth * pixelRatio);
+    this.#marks.canvas.height = Math.round(clientHeight * pixelRatio);
+    this.#pixelRatio = pixelRatio;
     this.#stale = true;
     this.#frame();
   }
 
-  #redraw() {
+  #requestRedraw() {
     this.#stale = true;
-    this.#draw();
+    this.#requestFrame();
   }
 
-  /** Draws with the next frame. */
-  #draw() {
+  /** Requests a frame. */
+  #requestFrame() {
     if (this.#due) return;
     this.#due = true;
     requestAnimationFrame(() => {
@@ -183,52 +184,53 @@ export class ItemMap {
   }
 
   #progress() {
-    return Math.min((performance.now() - this.#began) / TRAVEL, 1);
+    return Math.min((performance.now() - this.#began) / DURATION, 1);
   }
 
   #boxNow() {
-    const share = eased(this.#progress());
+    const share = ease(this.#progress());
     const [from, to] = this.#boxes;
     return Object.fromEntries(Object.keys(to).map((key) => [key, from[key] + (to[key] - from[key]) * share]));
   }
 
   #frame() {
-    if (!this.#to.length || !this.#dense || this.#order.length * 2 !== this.#to.length) return;
+    if (!this.#to.length || !this.#pixelRatio || this.#order.length * 2 !== this.#to.length) return;
     const progress = this.#progress();
-    if (this.#stale) this.#drawPoints(eased(progress));
+    if (this.#stale) this.#drawPoints(ease(progress));
     this.#stale = progress < 1;
     this.#drawMarks();
     if (!this.#stale) return;
-    this.#draw();
-    if (this.#byKeyboard) this.pointAtMiddle();
+    this.#requestFrame();
+    if (this.#byKeyboard) this.pointAtCentre();
   }
 
   #drawPoints(share) {
-    const [from, to, shown, places] = [this.#from, this.#to, this.#shown, this.#places];
+    const [from, to, shown, pixels] = [this.#from, this.#to, this.#shown, this.#pixels];
     for (let i = 0; i < to.length; i++) shown[i] = from[i] + (to[i] - from[i]) * share;
     this.#camera.box = this.#boxNow();
-    const scale = this.#camera.scale * this.#dense;
-    const left = this.#camera.left * this.#dense;
-    const top = this.#camera.top * this.#dense;
+    const scale = this.#camera.scale * this.#pixelRatio;
+    const left = this.#camera.left * this.#pixelRatio;
+    const top = this.#camera.top * this.#pixelRatio;
     for (let i = 0; i < to.length; i += 2) {
-      places[i] = shown[i] * scale + left;
-      places[i + 1] = top - shown[i + 1] * scale;
+      pixels[i] = shown[i] * scale + left;
+      pixels[i + 1] = top - shown[i + 1] * scale;
     }
-    this.#raster.draw(places, this.#colours, this.#order, this.#radius() * this.#dense, packed(this.#palette.ground));
+    const radius = this.#radius() * this.#pixelRatio;
+    this.#raster.draw(pixels, this.#colours, this.#order, radius, packColour(this.#palette.ground));
   }
 
-  /** Smaller where there are more of them, so that they do not become one stain; larger when looked at closely. */
+  /** Returns the radius of the points: smaller if there are many, larger if zoomed in. */
   #radius() {
-    const crowd = Math.sqrt((this.#camera.width * this.#camera.height) / (this.#to.length / 2 || 1));
-    const closer = Math.min(Math.sqrt(this.#camera.closeness), 2.2);
-    return Math.round(4 * Math.min(Math.max(crowd / 5, 1.5), 4.5) * closer) / 4;
+    const spacing = Math.sqrt((this.#camera.width * this.#camera.height) / (this.#to.length / 2 || 1));
+    const magnification = Math.min(Math.sqrt(this.#camera.zoom), 2.2);
+    return Math.round(4 * Math.min(Math.max(spacing / 5, 1.5), 4.5) * magnification) / 4;
   }
 
   #drawMarks() {
     const marks = { pair: this.#pair, pointed: this.#pointed, opened: this.#opened, neighbors: this.#neighbors };
-    this.#marks.setTransform(this.#dense, 0, 0, this.#dense, 0, 0);
+    this.#marks.setTransform(this.#pixelRatio, 0, 0, this.#pixelRatio, 0, 0);
     this.#marks.clearRect(0, 0, this.#camera.width, this.#camera.height);
-    drawMarks(this.#marks, marks, (position) => this.#placeOf(position), this.#radius(), this.#palette);
+    drawMarks(this.#marks, marks, (position) => this.#pixelOf(position), this.#radius(), this.#palette);
     if (this.#byKeyboard) drawCross(this.#marks, this.#camera.width / 2, this.#camera.height / 2, this.#palette);
   }
 }

@@ -1,9 +1,9 @@
-// The nearest neighbours of one item, now.
+// The list of the nearest neighbours of an item.
 
-import { element, short } from "./dom.js";
+import { element, formatNumber } from "./dom.js";
 import { itemSummary } from "./items.js";
 
-const HOW_MANY = 10;
+const N_NEIGHBORS = 10;
 
 export class NeighborsPanel {
   #api;
@@ -33,28 +33,33 @@ export class NeighborsPanel {
     this.#opener?.focus?.({ preventScroll: true });
   }
 
-  /** As the metric is now. */
+  /** Updates the list for the current metric. */
   async refresh() {
     const id = this.#item;
     if (id === null) return;
-    const told = await this.#api.get(`${this.#path}/neighbors`, { item: id, k: HOW_MANY });
-    const rows = await Promise.all(told.neighbors.map((neighbor) => this.#row(neighbor)));
-    const head = await itemSummary(told.item, this.#api);
+    const response = await this.#api.get(`${this.#path}/neighbors`, { item: id, k: N_NEIGHBORS });
+    const rows = await Promise.all(response.neighbors.map((neighbor) => this.#row(neighbor)));
+    const head = await itemSummary(response.item, this.#api);
     if (id !== this.#item) return;
     const focused = [...this.#panel.querySelectorAll("button")].indexOf(document.activeElement);
     const close = element("button", { type: "button", class: "quiet icon", "aria-label": "Close this list" }, "×");
     close.addEventListener("click", () => this.close());
     this.#panel.replaceChildren(
-      element("div", { class: "neighbors-head" }, element("h3", { id: "neighbors-title" }, "Nearest now"), close),
-      element("div", { class: "summary of" }, head),
+      element(
+        "div",
+        { class: "neighbors-head" },
+        element("h3", { id: "neighbors-title" }, "Nearest neighbours"),
+        close,
+      ),
+      element("div", { class: "summary selected" }, head),
       element("ol", { class: "neighbor-list" }, rows),
-      element("p", { class: "hint" }, `The same up to a distance of ${short(told.threshold)}.`),
+      element("p", { class: "hint" }, `Predicted “same” up to a distance of ${formatNumber(response.threshold)}.`),
     );
     this.#panel.hidden = false;
     if (focused >= 0) this.#panel.querySelectorAll("button")[focused]?.focus({ preventScroll: true });
     this.#map.open(
-      told.item.position,
-      told.neighbors.map(({ item, similar }) => ({ position: item.position, similar })),
+      response.item.position,
+      response.neighbors.map(({ item, similar }) => ({ position: item.position, similar })),
     );
   }
 
@@ -65,8 +70,8 @@ export class NeighborsPanel {
       element("span", { class: "summary" }, await itemSummary(item, this.#api)),
       element(
         "span",
-        { class: `far ${similar ? "is-same" : "is-different"}` },
-        short(distance),
+        { class: `neighbor-distance ${similar ? "is-same" : "is-different"}` },
+        formatNumber(distance),
         element("span", { class: "verdict" }, similar ? "same" : "different"),
       ),
     );

@@ -1,2 +1,2 @@
-// The colours chosen last time, before anything is drawn; a classic script, because modules run too late for that.
+// Applies the stored theme before anything is drawn. Modules run too late, so that this is a classic script.
 document.documentElement.dataset.theme = localStorage.getItem("ocelad.theme") ?? "auto";

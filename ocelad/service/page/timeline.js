@@ -1,32 +1,32 @@
-// How it was learned, answer by answer: what was lost, how fast the metric moved, and which scale led.
+// Charts of the loss, the drift of the metric and the weights of the scales over the answers.
 
 import uPlot from "./vendor/uPlot.esm.js";
-import { css, element, percent, short, themeColour } from "./dom.js";
-import { palette } from "./colours.js";
+import { css, element, formatNumber, formatPercent, themeColour } from "./dom.js";
+import { palette } from "./palette.js";
 
 const HEIGHT = 130;
-// Answers are counted: their axis has whole numbers only.
+// The axis of answers has only whole numbers.
 const WHOLE_STEPS = Array.from({ length: 10 }, (_, k) => [1, 2, 5].map((step) => step * 10 ** k)).flat();
-// A short memory: the line should turn within a dozen answers when the notion of similarity does.
-const MEMORY = 0.15;
+// The weight of a new value in the moving average, which adapts within about a dozen answers.
+const SMOOTHING = 0.15;
 
-/** A line through dots: what came lately counts most, and it starts at the first dot. */
-function smoothed(values) {
-  let line = values[0];
-  return values.map((value) => (line += MEMORY * (value - line)));
+/** Returns the exponential moving average of values, which starts at the first one. */
+function smooth(values) {
+  let average = values[0];
+  return values.map((value) => (average += SMOOTHING * (value - average)));
 }
 
-/** In a long stream a row stands for several answers. */
-function judged(right) {
-  if (right === 0 || right === 1) return right ? "judged right" : "judged wrong";
-  return `${percent(right)} judged right`;
+/** Describes the accuracy of a row; in a long stream a row covers several answers. */
+function describeAccuracy(accuracy) {
+  if (accuracy === 0 || accuracy === 1) return accuracy ? "predicted correctly" : "predicted incorrectly";
+  return `${formatPercent(accuracy)} predicted correctly`;
 }
 
 export class TimelineView {
   #frame;
   #table;
   #charts = [];
-  #told = null;
+  #data = null;
 
   constructor(frame, table, asTable) {
     [this.#frame, this.#table] = [frame, table];
@@ -38,85 +38,86 @@ export class TimelineView {
     new ResizeObserver(() => this.#fit()).observe(frame);
   }
 
-  update(told) {
-    const alike = this.#told && told.n_answers.length && this.#told.scales.length === told.scales.length;
-    this.#told = told;
-    this.#table.dataset.rows = String(told.n_answers.length);
-    if (!alike || !this.#charts.length) {
+  update(data) {
+    const sameCharts = this.#data && data.n_answers.length && this.#data.scales.length === data.scales.length;
+    this.#data = data;
+    this.#table.dataset.rows = String(data.n_answers.length);
+    if (!sameCharts || !this.#charts.length) {
       this.draw();
       return;
     }
-    // The same charts with more in them, so that one can go on pointing at them.
-    if (!this.#table.hidden) this.#drawTable(told);
-    this.#describe(told).forEach((fresh, i) => {
-      const chart = Object.assign(this.#charts[i], fresh);
-      chart.plot.setData([told.n_answers, ...chart.data]);
+    // The charts are updated in place, so that the cursor stays.
+    if (!this.#table.hidden) this.#drawTable(data);
+    this.#describe(data).forEach((update, i) => {
+      const chart = Object.assign(this.#charts[i], update);
+      chart.plot.setData([data.n_answers, ...chart.data]);
       chart.write();
     });
   }
 
   draw() {
-    const told = this.#told;
-    if (!told) return;
+    const data = this.#data;
+    if (!data) return;
     for (const { plot } of this.#charts) plot.destroy();
     this.#charts = [];
-    if (!told.n_answers.length) {
-      this.#frame.replaceChildren(element("p", { class: "empty" }, "Nothing yet. Each answer adds a dot here."));
+    if (!data.n_answers.length) {
+      this.#frame.replaceChildren(element("p", { class: "empty" }, "No answers yet. Each answer adds a point."));
       this.#table.replaceChildren();
       return;
     }
-    if (!this.#table.hidden) this.#drawTable(told);
-    this.#charts = this.#describe(told);
-    this.#frame.replaceChildren(...this.#charts.map((chart) => figureOf(chart)));
-    for (const chart of this.#charts) this.#plot(chart, told);
+    if (!this.#table.hidden) this.#drawTable(data);
+    this.#charts = this.#describe(data);
+    this.#frame.replaceChildren(...this.#charts.map((chart) => figureElement(chart)));
+    for (const chart of this.#charts) this.#plot(chart, data);
   }
 
-  #describe(told) {
+  #describe(data) {
     const ink = { accent: themeColour("--same"), second: themeColour("--different"), line: themeColour("--line") };
-    return [this.#loss(told, ink), this.#moved(told, ink), this.#scales(told, ink)];
+    return [this.#loss(data, ink), this.#drift(data, ink), this.#scales(data, ink)];
   }
 
-  #loss(told, { accent }) {
+  #loss(data, { accent }) {
     return {
-      title: "How surprising each answer was",
-      hint: "0: as expected",
-      data: [told.loss, smoothed(told.loss)],
+      title: "Loss of each answer",
+      hint: "0: as predicted",
+      data: [data.loss, smooth(data.loss)],
       series: [
         { points: { show: true, size: 5, fill: css(accent, 0.4), width: 0 }, paths: () => null },
         { stroke: css(accent), width: 2, points: { show: false } },
       ],
       range: (_, low, high) => [0, Math.max(high, 0.1) * 1.05],
-      say: (row) => `Answer ${told.n_answers[row]}: ${short(told.loss[row])}, ${judged(told.accuracy[row])}`,
-      last: `Now ${short(smoothed(told.loss).at(-1))}`,
+      describe: (row) =>
+        `Answer ${data.n_answers[row]}: ${formatNumber(data.loss[row])}, ${describeAccuracy(data.accuracy[row])}`,
+      last: `Now ${formatNumber(smooth(data.loss).at(-1))}`,
     };
   }
 
-  #moved(told, { second }) {
+  #drift(data, { second }) {
     return {
-      title: "How fast the metric moves",
-      hint: "a peak: the notion changed",
-      data: [told.drift],
+      title: "Drift of the metric",
+      hint: "a peak: the meaning of “same” changed",
+      data: [data.drift],
       series: [{ stroke: css(second), fill: css(second, 0.15), width: 1.75, points: { show: false } }],
       range: (_, low, high) => [0, Math.max(high, 0.01) * 1.05],
-      say: (row) => `Answer ${told.n_answers[row]}: ${percent(told.drift[row])} of its size`,
-      last: `Now ${percent(told.drift.at(-1))} an answer`,
+      describe: (row) => `Answer ${data.n_answers[row]}: ${formatPercent(data.drift[row])} of its size per answer`,
+      last: `Now ${formatPercent(data.drift.at(-1))} per answer`,
     };
   }
 
-  /** Stacked areas, the shortest memory at the bottom. */
-  #scales(told, { line }) {
+  /** Stacked areas, the shortest scale at the bottom. */
+  #scales(data, { line }) {
     const colours = palette();
-    const n = told.scales.length;
+    const n = data.scales.length;
     const colourOf = (k) => colours.scale(n > 1 ? k / (n - 1) : 0.5);
-    const sums = told.n_answers.map(() => 0);
-    const stacked = told.shares.map((shares) => shares.map((share, row) => (sums[row] += share)));
+    const sums = data.n_answers.map(() => 0);
+    const stacked = data.shares.map((shares) => shares.map((share, row) => (sums[row] += share)));
     const leader = (row) =>
-      told.shares.reduce((best, shares, k) => (shares[row] > told.shares[best][row] ? k : best), 0);
+      data.shares.reduce((best, shares, k) => (shares[row] > data.shares[best][row] ? k : best), 0);
     const leading = (row) =>
-      `memory of ${told.scales[leader(row)]} leads with ${percent(told.shares[leader(row)][row])}`;
+      `scale ${data.scales[leader(row)]} leads with ${formatPercent(data.shares[leader(row)][row])}`;
     return {
-      title: "How long a memory it uses",
-      hint: `from ${told.scales[0]} to ${told.scales.at(-1)} answers, the shortest below`,
+      title: "Weights of the scales",
+      hint: `from ${data.scales[0]} to ${data.scales.at(-1)} answers, the shortest at the bottom`,
       data: stacked,
       series: stacked.map((_, k) => ({
         stroke: css(line, 0.6),
@@ -126,17 +127,17 @@ export class TimelineView {
       })),
       bands: stacked.slice(1).map((_, k) => ({ series: [k + 2, k + 1], fill: css(colourOf(k + 1)) })),
       range: [0, 1],
-      say: (row) => `Answer ${told.n_answers[row]}: ${leading(row)}`,
-      last: `Now: ${leading(told.n_answers.length - 1)}`,
+      describe: (row) => `Answer ${data.n_answers[row]}: ${leading(row)}`,
+      last: `Now: ${leading(data.n_answers.length - 1)}`,
     };
   }
 
-  #plot(chart, told) {
-    const [place, words] = [chart.figure.querySelector(".chart"), chart.figure.querySelector(".chart-words")];
+  #plot(chart, data) {
+    const [frame, text] = [chart.figure.querySelector(".chart"), chart.figure.querySelector(".chart-text")];
     const [muted, line] = [themeColour("--muted"), themeColour("--line")];
     chart.write = () => {
       const row = chart.plot?.cursor.idx ?? null;
-      words.textContent = row === null ? chart.last : chart.say(row);
+      text.textContent = row === null ? chart.last : chart.describe(row);
     };
     const axis = {
       stroke: css(muted),
@@ -145,7 +146,7 @@ export class TimelineView {
       grid: { stroke: css(line), width: 1 },
     };
     const options = {
-      width: Math.max(place.clientWidth, 50),
+      width: Math.max(frame.clientWidth, 50),
       height: HEIGHT,
       padding: [8, 14, 0, 0],
       legend: { show: false },
@@ -156,13 +157,13 @@ export class TimelineView {
       },
       axes: [
         { ...axis, size: 22, grid: { show: false }, space: 40, incrs: WHOLE_STEPS },
-        { ...axis, size: 40, space: 28, values: (_, ticks) => ticks.map(short) },
+        { ...axis, size: 40, space: 28, values: (_, ticks) => ticks.map(formatNumber) },
       ],
       series: [{}, ...chart.series],
       bands: chart.bands ?? [],
       hooks: { setCursor: [() => chart.write()] },
     };
-    chart.plot = new uPlot(options, [told.n_answers, ...chart.data], place);
+    chart.plot = new uPlot(options, [data.n_answers, ...chart.data], frame);
     chart.write();
   }
 
@@ -173,14 +174,15 @@ export class TimelineView {
     }
   }
 
-  #drawTable(told) {
-    const columns = ["Answers", "Loss", "Judged right", "Moved", ...told.scales.map((length) => `Memory ${length}`)];
-    const rows = told.n_answers.map((answers, row) => [
+  #drawTable(data) {
+    const scales = data.scales.map((length) => `Scale ${length}`);
+    const columns = ["Answers", "Loss", "Predicted correctly", "Drift", ...scales];
+    const rows = data.n_answers.map((answers, row) => [
       answers,
-      short(told.loss[row]),
-      percent(told.accuracy[row]),
-      percent(told.drift[row]),
-      ...told.shares.map((shares) => percent(shares[row])),
+      formatNumber(data.loss[row]),
+      formatPercent(data.accuracy[row]),
+      formatPercent(data.drift[row]),
+      ...data.shares.map((shares) => formatPercent(shares[row])),
     ]);
     this.#table.replaceChildren(
       element(
@@ -188,8 +190,8 @@ export class TimelineView {
         {},
         element(
           "caption",
-          { class: "for-ears" },
-          "How surprising each answer was, and what it changed; the latest first",
+          { class: "visually-hidden" },
+          "Loss, accuracy, drift and weights of the scales, the latest first",
         ),
         element(
           "thead",
@@ -217,13 +219,13 @@ export class TimelineView {
   }
 }
 
-function figureOf(chart) {
+function figureElement(chart) {
   chart.figure = element(
     "figure",
     { class: "chart-figure" },
     element("figcaption", {}, element("h3", {}, chart.title), element("span", { class: "hint" }, chart.hint)),
     element("div", { class: "chart", "aria-hidden": "true" }),
-    element("p", { class: "chart-words" }),
+    element("p", { class: "chart-text" }),
   );
   return chart.figure;
 }

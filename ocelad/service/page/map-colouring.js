@@ -1,16 +1,16 @@
-// What the colours of the map mean: a cluster, a column of the data, or how near an item is to the one pointed at.
+// The colours of the map: clusters, a column of the data, or the distance to the item under the pointer.
 
-import { MOST_GROUPS, palette } from "./colours.js";
-import { css, element, short } from "./dom.js";
-import { packed } from "./raster.js";
+import { MAX_GROUPS, palette } from "./palette.js";
+import { css, element, formatNumber } from "./dom.js";
+import { packColour } from "./raster.js";
 
 const CLUSTERS = "clusters";
 const NEIGHBORS = "neighbors";
 const COLUMN = "column:";
-const MOST_NEIGHBORS = 50;
-const USUAL_CLUSTERS = 6;
-// Neighbours stand out from all the others: the faint end of the scale is not used.
-const FAINTEST = 0.4;
+const N_NEIGHBORS = 50;
+const DEFAULT_CLUSTERS = 6;
+// Neighbours must stand out, so that the faint end of the scale is not used.
+const MIN_NEARNESS = 0.4;
 
 export class Colouring {
   #api;
@@ -24,13 +24,13 @@ export class Colouring {
   #column = null;
   #near = null;
   #pointed = null;
-  #alone = null;
+  #selected = null;
 
-  /** choice, nClusters: select elements; changed(): clusters must be fetched anew. */
+  /** choice, nClusters: select elements; changed(): called when clusters must be fetched again. */
   constructor(api, path, project, map, { choice, nClusters, legend }, changed) {
     [this.#api, this.#path, this.#map] = [api, path, map];
     [this.#choice, this.#nClusters, this.#legend] = [choice, nClusters, legend];
-    choice.append(new Option("clusters", CLUSTERS), new Option("nearness to the pointer", NEIGHBORS));
+    choice.append(new Option("clusters", CLUSTERS), new Option("distance to the pointer", NEIGHBORS));
     if (project.columns.length) {
       choice.append(
         element(
@@ -40,20 +40,20 @@ export class Colouring {
         ),
       );
     }
-    const most = Math.max(Math.min(MOST_GROUPS, project.n_items), 2);
+    const most = Math.max(Math.min(MAX_GROUPS, project.n_items), 2);
     for (let k = 2; k <= most; k++) nClusters.append(new Option(k, k));
-    nClusters.value = String(Math.min(USUAL_CLUSTERS, most));
+    nClusters.value = String(Math.min(DEFAULT_CLUSTERS, most));
     choice.addEventListener("change", () => this.#chosen().then(changed));
     nClusters.addEventListener("change", changed);
     this.#toggleClusters();
   }
 
-  /** How many clusters to ask for; null where they are not shown. */
+  /** The number of clusters to request; null if they are not shown. */
   get clustersWanted() {
     return this.#choice.value === CLUSTERS ? Number(this.#nClusters.value) : null;
   }
 
-  /** The items are so many now, in these clusters (or null). */
+  /** Sets the number of items and their clusters (or null). */
   update(n, clusters) {
     const grown = n !== this.#n;
     [this.#n, this.#clusters] = [n, clusters ?? this.#clusters];
@@ -61,13 +61,13 @@ export class Colouring {
     this.paint();
   }
 
-  /** Another item is pointed at, or the metric is another one. */
+  /** Sets the item under the pointer; also called when the metric has changed. */
   async point(position, idOf) {
     this.#pointed = position;
     if (this.#choice.value !== NEIGHBORS || position === null) return;
     const { neighbors, threshold } = await this.#api.get(`${this.#path}/neighbors`, {
       item: await idOf(position),
-      k: MOST_NEIGHBORS,
+      k: N_NEIGHBORS,
     });
     if (position !== this.#pointed) return;
     this.#near = { position, neighbors, threshold };
@@ -76,7 +76,7 @@ export class Colouring {
 
   async #chosen() {
     this.#toggleClusters();
-    this.#alone = null;
+    this.#selected = null;
     this.#column = null;
     if (this.#choice.value.startsWith(COLUMN)) {
       const name = this.#choice.value.slice(COLUMN.length);
@@ -93,19 +93,19 @@ export class Colouring {
     if (!this.#n) return;
     const colours = palette();
     const { colourOf, groupOf, legend } = this.#meaning(colours);
-    const [back, front] = [[], []];
-    const made = new Uint32Array(this.#n);
+    const [behind, inFront] = [[], []];
+    const result = new Uint32Array(this.#n);
     for (let i = 0; i < this.#n; i++) {
       const group = groupOf(i);
-      const stepsBack = group === null || (this.#alone !== null && group !== this.#alone);
-      made[i] = packed(stepsBack ? colours.faint(group === null ? colours.grey : colourOf(i)) : colourOf(i));
-      (stepsBack ? back : front).push(i);
+      const isFaint = group === null || (this.#selected !== null && group !== this.#selected);
+      result[i] = packColour(isFaint ? colours.faint(group === null ? colours.grey : colourOf(i)) : colourOf(i));
+      (isFaint ? behind : inFront).push(i);
     }
-    this.#map.paint({ colours: made, order: Uint32Array.from([...back, ...front]), palette: colours });
+    this.#map.paint({ colours: result, order: Uint32Array.from([...behind, ...inFront]), palette: colours });
     this.#legend.replaceChildren(...legend);
   }
 
-  /** groupOf(i): which entry of the legend item i belongs to; null: it steps back. */
+  /** groupOf(i): the legend entry of item i; null: the item is drawn faintly behind the others. */
   #meaning(colours) {
     const kind = this.#choice.value;
     if (kind === NEIGHBORS) return this.#nearness(colours);
@@ -119,23 +119,23 @@ export class Colouring {
   }
 
   #groups(colours, values, names) {
-    // The most frequent categories come first, and have a colour each; among them, names are in their order: 1, 2, 10.
-    const named = names && names.slice(0, MOST_GROUPS).sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
-    const places = named && names.map((name, i) => (i < MOST_GROUPS ? named.indexOf(name) : MOST_GROUPS));
+    // The most frequent categories have a colour each; the legend lists them in natural order: 1, 2, 10.
+    const named = names && names.slice(0, MAX_GROUPS).sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+    const places = named && names.map((name, i) => (i < MAX_GROUPS ? named.indexOf(name) : MAX_GROUPS));
     const groupOf = (i) => {
       const value = values[i] ?? null;
       return value !== null && places ? places[value] : value;
     };
-    const sizes = new Array(MOST_GROUPS + 1).fill(0);
+    const sizes = new Array(MAX_GROUPS + 1).fill(0);
     for (let i = 0; i < this.#n; i++) if (groupOf(i) !== null) sizes[groupOf(i)] += 1;
-    const nameOf = (group) => (group === MOST_GROUPS ? "others" : named ? named[group] : `cluster ${group + 1}`);
+    const nameOf = (group) => (group === MAX_GROUPS ? "others" : named ? named[group] : `cluster ${group + 1}`);
     const legend = sizes.flatMap((size, group) => {
       if (!size) return [];
       const button = element("button", {
         type: "button",
         class: "legend-entry",
-        "aria-pressed": String(this.#alone === group),
-        title: "Show these alone",
+        "aria-pressed": String(this.#selected === group),
+        title: "Highlight this group",
       });
       const swatch = element("span", { class: "swatch" });
       swatch.style.background = css(colours.group(group));
@@ -145,7 +145,7 @@ export class Colouring {
         element("span", { class: "legend-size" }, size.toLocaleString("en")),
       );
       button.addEventListener("click", () => {
-        this.#alone = this.#alone === group ? null : group;
+        this.#selected = this.#selected === group ? null : group;
         this.paint();
         this.#legend.querySelectorAll("button")[legend.indexOf(button)]?.focus();
       });
@@ -163,25 +163,33 @@ export class Colouring {
     return {
       colourOf: (i) => colours.scale(share(values[i])),
       groupOf: (i) => (values[i] === null || values[i] === undefined ? null : 0),
-      legend: this.#ramp(colours, short(low), short(high)),
+      legend: this.#ramp(colours, formatNumber(low), formatNumber(high)),
     };
   }
 
   #nearness(colours) {
     if (!this.#near) {
-      const hint = element("span", { class: "hint" }, "Point at an item: its nearest neighbours light up.");
+      const hint = element("span", { class: "hint" }, "Point at an item to highlight its nearest neighbours.");
       return { colourOf: () => colours.grey, groupOf: () => null, legend: [hint] };
     }
     const { position, neighbors } = this.#near;
     const farthest = Math.max(...neighbors.map(({ distance }) => distance), 1e-300);
     const nearness = new Map(
-      neighbors.map(({ item, distance }) => [item.position, FAINTEST + (1 - FAINTEST) * (1 - distance / farthest)]),
+      neighbors.map(({ item, distance }) => {
+        const nearness = 1 - distance / farthest;
+        return [item.position, MIN_NEARNESS + (1 - MIN_NEARNESS) * nearness];
+      }),
     );
     nearness.set(position, 1);
     return {
       colourOf: (i) => colours.scale(nearness.get(i) ?? 0),
       groupOf: (i) => (nearness.has(i) ? 0 : null),
-      legend: this.#ramp(colours, `${neighbors.length}th neighbour, ${short(farthest)} away`, "nearest", FAINTEST),
+      legend: this.#ramp(
+        colours,
+        `neighbour ${neighbors.length}, distance ${formatNumber(farthest)}`,
+        "nearest",
+        MIN_NEARNESS,
+      ),
     };
   }
 

@@ -1,7 +1,7 @@
-// Places in the plane.
+// Coordinates on the map.
 
-/** The middle in the origin, and a mean square distance of 1 from it: what is seen to move is not the mere size. */
-export function evened(xy) {
+/** Centres coordinates and scales them to a mean square distance of 1, so that a change of size is not a movement. */
+export function normalize(xy) {
   const n = xy.length / 2;
   let [x, y, squares] = [0, 0, 0];
   for (let i = 0; i < xy.length; i += 2) {
@@ -13,7 +13,8 @@ export function evened(xy) {
   return xy.map((value, i) => (value - (i % 2 ? y : x)) / size);
 }
 
-export function boxOf(xy) {
+/** Returns the bounding box as its centre and half sizes. */
+export function boundingBox(xy) {
   let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
   for (let i = 0; i < xy.length; i += 2) {
     x0 = Math.min(x0, xy[i]);

@@ -1,9 +1,9 @@
-// Which project the page is of.
+// The selection of a project.
 
 import { byId, element } from "./dom.js";
 
-/** Which project is shown, if any, and the choice where there is another. */
-export function showChoice(project, projects) {
+/** Shows the title of the project, or a selection if there are others. */
+export function showProjectSelect(project, projects) {
   const [title, choice] = [byId("project-title"), byId("project-choice")];
   if (project) {
     document.title = `${project.title} · ocelad`;
@@ -14,7 +14,7 @@ export function showChoice(project, projects) {
   choice.hidden = false;
   if (!project) choice.append(element("option", { value: "", selected: true, disabled: true }, "Choose a project"));
   choice.append(
-    ...projects.map(({ id, title: words }) => element("option", { value: id, selected: id === project?.id }, words)),
+    ...projects.map(({ id, title: label }) => element("option", { value: id, selected: id === project?.id }, label)),
   );
   choice.addEventListener("change", () => location.assign(`?project=${encodeURIComponent(choice.value)}`));
 }

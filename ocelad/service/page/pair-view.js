@@ -1,16 +1,16 @@
-// Two items side by side, with what differs marked.
+// Two items side by side, with their differences highlighted.
 
-import { count, element, percent, short, shortApart } from "./dom.js";
-import { gridOf } from "./grid.js";
-import { differingWords } from "./words.js";
+import { count, element, formatDistinct, formatNumber, formatPercent } from "./dom.js";
+import { pixelGrid } from "./pixel-grid.js";
+import { diffWords } from "./text-diff.js";
 
 const LETTERS = ["A", "B"];
 const FEW_PIXELS = 128;
 const LONG_TEXT = 250;
-// The service does not tell the features of an item that has more.
-const MOST_FEATURES = 100;
+// The service omits the features of items that have more.
+const MAX_FEATURES = 100;
 
-/** The elements that show a pair; pictures are loaded before they are returned, so that nothing flickers. */
+/** Returns a promise of the elements of a pair; pictures are loaded first, so that nothing flickers. */
 export async function pairElements(pair, project, path, api) {
   const items = [pair.left, pair.right];
   if (project.display === "picture") return pictureCards(items, pair, project, api);
@@ -27,7 +27,7 @@ const heading = (item, i) =>
   );
 
 async function pictureCards(items, pair, project, api) {
-  const grid = gridOf(project.feature_names);
+  const grid = pixelGrid(project.feature_names);
   const marked = new Set(pair.differences.filter((difference) => difference.share > 0).map(({ feature }) => feature));
   return Promise.all(
     items.map(async (item, i) => {
@@ -54,21 +54,21 @@ export async function pictureElement(item, api) {
     draggable: "false",
   });
   await picture.decode().catch(() => {});
-  // Few pixels are shown as the squares that they are.
+  // Small pictures are enlarged without smoothing.
   if (picture.naturalWidth <= FEW_PIXELS) picture.classList.add("pixels");
   return picture;
 }
 
-/** Outlines around the pixels that hold the two apart most, one line around those that touch. */
-function markedPixels({ rows, columns, places }, marked) {
+/** Returns an outline of the pixels that differ most, joined where they touch. */
+function markedPixels({ rows, columns, cells }, marked) {
   const inside = new Set(
-    places.filter(({ name }) => marked.has(name)).map(({ row, column }) => row * columns + column),
+    cells.filter(({ name }) => marked.has(name)).map(({ row, column }) => row * columns + column),
   );
   const has = (row, column) =>
     row >= 0 && column >= 0 && row < rows && column < columns && inside.has(row * columns + column);
   let outline = "";
-  for (const place of inside) {
-    const [row, column] = [Math.floor(place / columns), place % columns];
+  for (const index of inside) {
+    const [row, column] = [Math.floor(index / columns), index % columns];
     if (!has(row - 1, column)) outline += `M${column} ${row}h1`;
     if (!has(row + 1, column)) outline += `M${column} ${row + 1}h1`;
     if (!has(row, column - 1)) outline += `M${column} ${row}v1`;
@@ -89,7 +89,7 @@ function markedPixels({ rows, columns, places }, marked) {
 }
 
 function textCards(items) {
-  return differingWords(items[0].text ?? "", items[1].text ?? "").map((runs, i) =>
+  return diffWords(items[0].text ?? "", items[1].text ?? "").map((runs, i) =>
     element(
       "article",
       { class: "item", "data-item": items[i].id },
@@ -103,7 +103,7 @@ function textCards(items) {
   );
 }
 
-/** A text that may have to be scrolled can have the focus, so that keys scroll it. */
+/** Returns the attributes of a text; a long one can have the focus, so that it can be scrolled with keys. */
 function longText(text, letter) {
   const scrolled = text && text.length > LONG_TEXT;
   return {
@@ -112,9 +112,9 @@ function longText(text, letter) {
   };
 }
 
-/** One table for both: the features that differ most first, the others folded away. */
+/** Returns one table of both items: the features that differ most first, the others collapsed. */
 function featureTable(items, pair, project, path, api) {
-  const told = new Set(pair.differences.map(({ feature }) => feature));
+  const listed = new Set(pair.differences.map(({ feature }) => feature));
   const largest = Math.max(...pair.differences.map(({ share }) => Math.abs(share)), 1e-300);
   const rows = pair.differences.map(({ feature, left, right, share }) => {
     const bar = element(
@@ -124,7 +124,7 @@ function featureTable(items, pair, project, path, api) {
     );
     bar.firstChild.style.width = `${(100 * Math.abs(share)) / largest}%`;
     const marked = Math.abs(share) >= largest / 4;
-    const values = shortApart(left, right);
+    const values = formatDistinct(left, right);
     return element(
       "tr",
       { class: marked ? "differs" : null },
@@ -133,7 +133,7 @@ function featureTable(items, pair, project, path, api) {
       element(
         "td",
         {},
-        element("span", { class: "share-cell" }, bar, element("span", { class: "share-number" }, percent(share))),
+        element("span", { class: "share-cell" }, bar, element("span", { class: "share-number" }, formatPercent(share))),
       ),
     );
   });
@@ -147,24 +147,24 @@ function featureTable(items, pair, project, path, api) {
   );
   const share = element(
     "th",
-    { scope: "col", class: "of-distance", title: "Share of the squared difference between the two" },
+    { scope: "col", class: "share-column", title: "Share of the squared distance between the scaled items" },
     "Share",
   );
   const table = element(
     "table",
     {},
-    element("caption", { class: "for-ears" }, "Features of both items, those that differ most first"),
+    element("caption", { class: "visually-hidden" }, "Features of both items, those that differ most first"),
     element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Feature"), heads, share)),
     element("tbody", {}, rows),
   );
-  const rest = project.feature_names.filter((name) => !told.has(name));
+  const rest = project.feature_names.filter((name) => !listed.has(name));
   const frame = element("div", { class: "item feature-values" }, table);
-  if (rest.length && project.feature_names.length <= MOST_FEATURES)
+  if (rest.length && project.feature_names.length <= MAX_FEATURES)
     frame.append(restOfFeatures(items, rest, path, api));
   return frame;
 }
 
-/** What differs less, fetched when somebody wants to see it. */
+/** Returns the other features, which are fetched when they are opened. */
 function restOfFeatures(items, names, path, api) {
   const frame = element("div", {}, element("p", { class: "hint" }, "Loading"));
   const details = element("details", {}, element("summary", {}, count(names.length, "more feature")), frame);
@@ -175,18 +175,18 @@ function restOfFeatures(items, names, path, api) {
         "tr",
         {},
         element("th", { scope: "row", title: name }, name),
-        both.map(({ features }) => element("td", {}, short(features[name]))),
+        both.map(({ features }) => element("td", {}, formatNumber(features[name]))),
       ),
     );
     const heads = ["Feature", ...LETTERS].map((word) => element("th", { scope: "col" }, word));
-    const caption = element("caption", { class: "for-ears" }, "The other features of both items");
+    const caption = element("caption", { class: "visually-hidden" }, "The other features of both items");
     frame.replaceChildren(
       element("table", {}, caption, element("thead", {}, element("tr", {}, heads)), element("tbody", {}, rows)),
     );
   };
   details.addEventListener(
     "toggle",
-    () => details.open && show().catch((problem) => frame.replaceChildren(problem.message)),
+    () => details.open && show().catch((error) => frame.replaceChildren(error.message)),
   );
   return details;
 }

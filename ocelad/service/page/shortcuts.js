@@ -1,16 +1,16 @@
-// Single keys, wherever the focus is, except where they are typed into something.
+// Keyboard shortcuts, active unless the focus is in a text field or a selection.
 
 import { byId } from "./dom.js";
 
-const KEPT = "ocelad.keys";
+const STORAGE_KEY = "ocelad.keys";
 const PRESSABLE = "button, summary, input, a";
 
-/** actions: by key, as KeyboardEvent.key has it in small letters. */
-export function setUpKeys(actions) {
+/** actions: functions by KeyboardEvent.key in lowercase. */
+export function setUpShortcuts(actions) {
   const on = byId("keys-on");
-  on.checked = localStorage.getItem(KEPT) !== "off";
-  on.addEventListener("change", () => localStorage.setItem(KEPT, on.checked ? "on" : "off"));
-  // What was clicked keeps the focus, and is not meant by the next key; what was reached by the tab key is.
+  on.checked = localStorage.getItem(STORAGE_KEY) !== "off";
+  on.addEventListener("change", () => localStorage.setItem(STORAGE_KEY, on.checked ? "on" : "off"));
+  // A button that was clicked keeps the focus, but space should press it only if it was reached with the tab key.
   let clicked = null;
   document.addEventListener("pointerdown", (event) => (clicked = event.target.closest(PRESSABLE)));
   document.addEventListener("keydown", (event) => {
@@ -20,7 +20,7 @@ export function setUpKeys(actions) {
     if (document.querySelector("dialog[open]")) return;
     if (event.target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]")) return;
     const focused = event.target.closest(PRESSABLE);
-    // A button that has the focus is pressed by space, as everywhere.
+    // Space presses the focused button.
     if (event.key === " " && focused && focused !== clicked) return;
     event.preventDefault();
     focused?.blur();

@@ -1,24 +1,26 @@
-// A project on the page: what is asked, what is seen of it, and what arrives while it is open.
+// The page of a project: connects its panels, the pairs and the event stream.
 
 import { Unreachable } from "./api.js";
-import { Colouring } from "./colouring.js";
-import { byId, count, latestOnly, percent } from "./dom.js";
+import { Colouring } from "./map-colouring.js";
+import { byId, coalesce, count, formatPercent } from "./dom.js";
 import { EventStream } from "./events.js";
 import { FeaturesView } from "./features.js";
-import { Items, itemSummary } from "./items.js";
+import { ItemCache, itemSummary } from "./items.js";
 import { ItemMap } from "./map.js";
 import { NeighborsPanel } from "./neighbors.js";
-import { sentence, showProblem, tell } from "./notices.js";
-import { personName } from "./person.js";
-import { Questions } from "./questions.js";
+import { announce, sentence, showError } from "./messages.js";
+import { personName } from "./person-name.js";
+import { PairQueue } from "./pair-queue.js";
 import { TimelineView } from "./timeline.js";
 
-// At most so often is all that can be seen fetched anew, in ms.
+// The shortest time between two updates of the panels, in milliseconds.
 const REFRESH_PAUSE = 250;
-const LATELY = 20;
-// A percentage of fewer says more than is known.
-const ENOUGH_FOR_PERCENT = 20;
-const PRESENT = 5 * 60_000;
+// The number of answers in the recent accuracy.
+const N_RECENT = 20;
+// The accuracy on fewer pairs is shown as a count.
+const MIN_FOR_PERCENT = 20;
+// Milliseconds for which the name of another person is shown after an answer.
+const PRESENCE = 5 * 60_000;
 
 const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
@@ -26,7 +28,7 @@ export class ProjectPage {
   #api;
   #project;
   #path;
-  #outbox;
+  #sendQueue;
   #items;
   #map;
   #colouring;
@@ -36,31 +38,31 @@ export class ProjectPage {
   #watching = 1;
   #answering = new Map();
   #connection = "starting";
-  #questions;
+  #pairQueue;
   #focused = null;
 
-  constructor(api, project, outbox) {
+  constructor(api, project, sendQueue) {
     const path = `v1/projects/${encodeURIComponent(project.id)}`;
-    [this.#api, this.#project, this.#path, this.#outbox] = [api, project, path, outbox];
-    this.#items = new Items(api, path);
+    [this.#api, this.#project, this.#path, this.#sendQueue] = [api, project, path, sendQueue];
+    this.#items = new ItemCache(api, path);
     this.#map = new ItemMap(byId("map-points"), byId("map-marks"), {
-      pointed: (position, x, y) => this.#point(position, x, y).catch(showProblem),
-      opened: (position) => this.#open(position).catch(showProblem),
+      pointed: (position, x, y) => this.#point(position, x, y).catch(showError),
+      opened: (position) => this.#open(position).catch(showError),
     });
     const controls = { choice: byId("colour-by"), nClusters: byId("n-clusters"), legend: byId("legend") };
     this.#colouring = new Colouring(api, path, project, this.#map, controls, () => this.refresh());
     this.#neighbors = new NeighborsPanel(api, path, byId("neighbors"), this.#map);
     this.#timeline = new TimelineView(byId("timeline"), byId("timeline-table"), byId("timeline-as-table"));
     this.#features = new FeaturesView(project, byId("features"), byId("features-hint"));
-    this.#questions = new Questions(api, project, path, outbox, {
+    this.#pairQueue = new PairQueue(api, project, path, sendQueue, {
       show: (shown) => this.#show(shown),
       wait: () => this.#wait(),
-      none: (problem) => this.#none(problem),
-      tell,
+      noPair: (error) => this.#showNoPair(error),
+      announce,
     });
     byId("zoom-in").addEventListener("click", () => this.#map.zoomAt(1.6));
     byId("zoom-out").addEventListener("click", () => this.#map.zoomAt(1 / 1.6));
-    byId("zoom-all").addEventListener("click", () => this.#map.all());
+    byId("zoom-all").addEventListener("click", () => this.#map.showAll());
     this.#setSeq(project.seq);
     byId("n-answers").textContent = project.n_answers.toLocaleString("en");
   }
@@ -70,40 +72,40 @@ export class ProjectPage {
   }
 
   run() {
-    if (this.mayAnswer) this.#questions.begin();
+    if (this.mayAnswer) this.#pairQueue.begin();
     else {
       byId("answers").hidden = true;
-      this.#none(new Error("You may look at this project, but not answer in it."));
+      this.#showNoPair(new Error("You may view this project, but not answer."));
     }
     this.refresh();
     const stream = new EventStream(this.#api, `${this.#path}/events`, this.#project.seq, {
-      state: (word) => this.#connected(word),
-      hello: (told) => this.#hello(told),
+      state: (name) => this.#setConnection(name),
+      hello: (data) => this.#hello(data),
       entries: (entries) => this.#entries(entries),
-      learned: (told) => {
-        if (told.seq !== Number(document.body.dataset.learned)) this.refresh();
+      learned: (data) => {
+        if (data.seq !== Number(document.body.dataset.learned)) this.refresh();
       },
       items: () => {
-        this.#items.forget();
-        if (this.mayAnswer) this.#questions.begin();
+        this.#items.clear();
+        if (this.mayAnswer) this.#pairQueue.begin();
         this.refresh();
       },
       people: ({ people }) => {
         this.#watching = people;
         this.#showConnection();
       },
-      problem: showProblem,
+      error: showError,
     });
     setInterval(() => this.#showConnection(), 30_000);
     return stream.run();
   }
 
-  answer(word) {
-    if (this.mayAnswer) this.#questions.answer(word);
+  answer(answer) {
+    if (this.mayAnswer) this.#pairQueue.answer(answer);
   }
 
   undo() {
-    if (this.mayAnswer) this.#questions.undo();
+    if (this.mayAnswer) this.#pairQueue.undo();
   }
 
   repaint() {
@@ -112,7 +114,7 @@ export class ProjectPage {
     this.#features.draw();
   }
 
-  refresh = latestOnly(() => this.#refresh().catch(showProblem), REFRESH_PAUSE);
+  refresh = coalesce(() => this.#refresh().catch(showError), REFRESH_PAUSE);
 
   async #refresh() {
     const [map, timeline, metric] = await Promise.all([
@@ -130,69 +132,69 @@ export class ProjectPage {
     );
     this.#timeline.update(timeline);
     this.#features.update(metric);
-    this.#figures(metric, timeline);
+    this.#showAccuracy(metric, timeline);
     await this.#neighbors.refresh();
-    // The three may be of different moments: what was learned since the first of them is yet to be fetched.
+    // The three responses may differ in seq; the page is up to date only with the oldest of them.
     document.body.dataset.learned = String(Math.min(map.seq, timeline.seq, metric.seq));
   }
 
-  #figures({ n_answers }, { n_answers: answers, accuracy, random_pairs: random }) {
+  #showAccuracy({ n_answers }, { n_answers: answers, accuracy, random_pairs: random }) {
     byId("n-answers").textContent = n_answers.toLocaleString("en");
-    let [judged, rightOnes] = [0, 0];
-    for (let row = answers.length - 1; row >= 0 && judged < LATELY; row--) {
+    let [nPredicted, nCorrect] = [0, 0];
+    for (let row = answers.length - 1; row >= 0 && nPredicted < N_RECENT; row--) {
       const n = answers[row] - (answers[row - 1] ?? 0);
-      [judged, rightOnes] = [judged + n, rightOnes + n * accuracy[row]];
+      [nPredicted, nCorrect] = [nPredicted + n, nCorrect + n * accuracy[row]];
     }
-    byId("right-lately").textContent = judged ? `${Math.round(rightOnes)} of ${judged}` : "–";
-    const share = random.n >= ENOUGH_FOR_PERCENT ? percent(random.n_correct / random.n) : random.n_correct;
-    byId("right-honest").textContent = random.n ? `${share} of ${random.n}` : "–";
+    byId("recent-accuracy").textContent = nPredicted ? `${Math.round(nCorrect)} of ${nPredicted}` : "–";
+    const share = random.n >= MIN_FOR_PERCENT ? formatPercent(random.n_correct / random.n) : random.n_correct;
+    byId("random-accuracy").textContent = random.n ? `${share} of ${random.n}` : "–";
   }
 
   #wait() {
     byId("pair").setAttribute("aria-busy", "true");
-    this.#mayPress(false);
+    this.#enableAnswers(false);
   }
 
-  /** Whether the answers can be pressed; the one that had the focus has it again when they can. */
-  #mayPress(may) {
+  /** Enables or disables the answers; the one that had the focus gets it back when they are enabled. */
+  #enableAnswers(enabled) {
     const buttons = [...document.querySelectorAll("[data-answer]")];
-    if (!may) this.#focused = buttons.find((button) => button === document.activeElement) ?? this.#focused;
-    for (const button of buttons) button.disabled = !may;
-    if (!may) return;
+    if (!enabled) this.#focused = buttons.find((button) => button === document.activeElement) ?? this.#focused;
+    for (const button of buttons) button.disabled = !enabled;
+    if (!enabled) return;
     if (document.activeElement === document.body) this.#focused?.focus({ preventScroll: true });
     this.#focused = null;
   }
 
   #show({ pair, elements }) {
-    this.#mayPress(true);
+    this.#enableAnswers(true);
     const frame = byId("pair");
     frame.replaceChildren(...elements);
-    frame.dataset.shown = this.#project.display;
+    frame.dataset.display = this.#project.display;
     frame.removeAttribute("aria-busy");
-    byId("mark-choice").hidden = !frame.querySelector("mark, .difference");
-    byId("why").textContent = pair.reason;
+    byId("mark-option").hidden = !frame.querySelector("mark, .difference");
+    byId("reason").textContent = pair.reason;
     byId("no-question").hidden = true;
     frame.hidden = false;
     this.#map.pair = [pair.left.position, pair.right.position];
   }
 
-  /** Nothing to ask, and why. */
-  #none(problem) {
-    this.#mayPress(false);
+  /** Shows why there is no pair. */
+  #showNoPair(error) {
+    this.#enableAnswers(false);
     byId("pair").hidden = true;
-    byId("mark-choice").hidden = true;
-    byId("why").textContent = "";
+    byId("mark-option").hidden = true;
+    byId("reason").textContent = "";
     byId("no-question").hidden = false;
     byId("no-question").textContent =
-      problem instanceof Unreachable
-        ? `${problem.message} The next pair comes when it can.`
-        : sentence(problem.message);
+      error instanceof Unreachable
+        ? `${error.message} The next pair is shown when the connection is restored.`
+        : sentence(error.message);
     this.#map.pair = [];
   }
 
   async #point(position, x, y) {
     const tooltip = byId("tooltip");
-    this.#colouring.point(position, async (at) => (await this.#items.at(at)).id).catch(showProblem);
+    this.#colouring.point(position, async (at) => (await this.#items.at(at)).id).catch(showError);
     if (position === null) {
       tooltip.hidden = true;
       delete tooltip.dataset.position;
@@ -204,7 +206,7 @@ export class ProjectPage {
       const summary = await itemSummary(item, this.#api);
       if (tooltip.dataset.position !== String(position)) return;
       tooltip.replaceChildren(...summary);
-      if (document.activeElement === byId("map-marks")) tell(`${item.id}${item.text ? `: ${item.text}` : ""}`);
+      if (document.activeElement === byId("map-marks")) announce(`${item.id}${item.text ? `: ${item.text}` : ""}`);
     }
     tooltip.hidden = false;
     const frame = byId("map-frame");
@@ -218,23 +220,23 @@ export class ProjectPage {
     else await this.#neighbors.open((await this.#items.at(position)).id);
   }
 
-  // What arrives.
+  // Events.
 
   #hello({ seq, people }) {
     this.#watching = people;
     this.#showConnection();
-    // A log that is shorter than what was seen of it is another one: restored from a backup.
+    // A log that has become shorter was restored from a backup.
     if (seq < Number(document.body.dataset.seq)) location.reload();
-    this.#outbox.hurry();
-    if (this.mayAnswer) this.#questions.begin();
+    this.#sendQueue.retryNow();
+    if (this.mayAnswer) this.#pairQueue.begin();
     this.refresh();
   }
 
   #entries(entries) {
     this.#setSeq(entries.at(-1).seq);
-    document.body.dataset.heard = String(Number(document.body.dataset.heard) + entries.length);
+    document.body.dataset.received = String(Number(document.body.dataset.received) + entries.length);
     for (const { person, at } of entries) {
-      // Where there are tokens a name has the token's before it.
+      // With tokens, the name is preceded by that of the token.
       const name = person.split("/").at(-1);
       if (name && name !== personName()) this.#answering.set(person, at);
     }
@@ -245,18 +247,18 @@ export class ProjectPage {
     document.body.dataset.seq = String(seq);
   }
 
-  #connected(word) {
-    this.#connection = word;
-    document.body.dataset.connection = word;
+  #setConnection(name) {
+    this.#connection = name;
+    document.body.dataset.connection = name;
     this.#showConnection();
   }
 
   #showConnection() {
-    const lately = [...this.#answering].filter(([, at]) => Date.now() - at < PRESENT).map(([who]) => who);
+    const recent = [...this.#answering].filter(([, at]) => Date.now() - at < PRESENCE).map(([person]) => person);
     const others = this.#watching - 1;
-    const company = others === 1 && lately.length === 1 ? lately[0] : count(others, "other");
-    const words = this.#connection === "live" ? (others > 0 ? `Live, with ${company}` : "Live") : "Reconnecting";
-    byId("connection").title = lately.length ? `Answered in the last minutes: ${lately.join(", ")}` : "";
-    if (byId("connection-words").textContent !== words) byId("connection-words").textContent = words;
+    const companions = others === 1 && recent.length === 1 ? recent[0] : count(others, "other");
+    const text = this.#connection === "live" ? (others > 0 ? `Live, with ${companions}` : "Live") : "Reconnecting";
+    byId("connection").title = recent.length ? `Answered in the last minutes: ${recent.join(", ")}` : "";
+    if (byId("connection-text").textContent !== text) byId("connection-text").textContent = text;
   }
 }

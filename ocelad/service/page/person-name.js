@@ -1,4 +1,4 @@
-// Who answers: a friendly name of this browser, until its owner chooses another.
+// The name of the person: random at first, and stored in the browser.
 
 const ADJECTIVES = (
   "amber brave calm clever coral eager gentle golden happy keen kind lively lucky mellow merry misty " +
@@ -8,14 +8,14 @@ const ANIMALS = (
   "badger beaver crane deer dolphin falcon finch fox gecko hare heron ibis lark lynx marten newt ocelot " +
   "otter owl panda puffin raven robin seal stork swan tern wren"
 ).split(" ");
-const NAME = "ocelad.person";
+const STORAGE_KEY = "ocelad.person";
 
-const anyOf = (words) => words[crypto.getRandomValues(new Uint32Array(1))[0] % words.length];
+const randomWord = (words) => words[crypto.getRandomValues(new Uint32Array(1))[0] % words.length];
 
 export function personName() {
-  let name = localStorage.getItem(NAME);
-  if (!name) keepPersonName((name = `${anyOf(ADJECTIVES)} ${anyOf(ANIMALS)}`));
+  let name = localStorage.getItem(STORAGE_KEY);
+  if (!name) savePersonName((name = `${randomWord(ADJECTIVES)} ${randomWord(ANIMALS)}`));
   return name;
 }
 
-export const keepPersonName = (name) => localStorage.setItem(NAME, name);
+export const savePersonName = (name) => localStorage.setItem(STORAGE_KEY, name);
