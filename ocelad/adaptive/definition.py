@@ -476,7 +476,7 @@ class AdaptiveDefinition:
     def prior_trust(self) -> float:
         """Return the trust in the priors, from 0 to 1.
 
-        It is 1 if their near pairs are similar nearly as often as the ensemble's, and clearly more often than all pairs.
+        It is 1 if their near pairs are similar nearly as often as the ensemble's, and clearly more than all pairs.
         """
         lift = max(self.near_by_prior.similar_rate(self.similar_rate) - self.similar_rate, 0.0)
         ensemble_lift = max(self.near_by_ensemble.similar_rate(self.similar_rate) - self.similar_rate, 0.0)

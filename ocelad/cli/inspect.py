@@ -68,9 +68,14 @@ def _describe_metric(metric: Metric) -> dict[str, Any]:
 
 
 def _describe_estimator(estimator: Any, n_features: int) -> dict[str, Any]:
+    from ocelad.engines.rice_settings import Rice
+
     defaults = type(estimator)().get_params(deep=False)
-    params = {name: value for name, value in estimator.get_params(deep=False).items() if name != "method"}
-    settings = {name: value for name, value in params.items() if value != defaults[name]}
+    params = estimator.get_params(deep=False)
+    settings = {name: value for name, value in params.items() if name != "method" and value != defaults[name]}
+    if isinstance(method := params.get("method"), Rice):
+        default_rice = Rice().get_params()
+        settings |= {name: value for name, value in method.get_params().items() if value != default_rice[name]}
     return {
         "estimator": type(estimator).__name__,
         **_describe_metric(estimator.metric_),
