@@ -3,13 +3,14 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test test-slow check bench figures docs clean
+.PHONY: help demo test test-slow check mutants bench figures docs clean
 
 help:
 	@echo "make demo       track the built-in drifting stream: a table and a picture"
 	@echo "make test       run the tests except the slow ones"
 	@echo "make test-slow  run the slow tests (minutes)"
 	@echo "make check      check format, lint, types and import layers"
+	@echo "make mutants    make small faults and count how many the tests find (half an hour)"
 	@echo "make bench      run the benchmarks and write benchmarks/results/"
 	@echo "make figures    compute all figures of the paper at full size and write a report (90 minutes)"
 	@echo "make docs       build the documentation in docs/_build/html"
@@ -35,6 +36,11 @@ check: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+mutants: .venv/.dev .venv/.system
+	$(BIN)/ocelad warm
+	$(BIN)/python tools/mutation.py map
+	$(BIN)/python tools/mutation.py run
 
 bench: .venv/.dev
 	$(BIN)/python benchmarks/startup.py

@@ -49,7 +49,7 @@ KERNEL_SOURCES = (
 # One fault is given up after this many seconds; an endless loop counts as found.
 TIMEOUT_S = 150
 # The tests of one fault take about this many seconds at most, by their recorded times.
-BUDGET_S = 60.0
+BUDGET_S = 30.0
 
 SWAPS: dict[type[ast.AST], str] = {
     ast.Lt: "<=",
