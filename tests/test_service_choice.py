@@ -17,7 +17,7 @@ from ocelad._typing import Floats
 from ocelad.service.choice import Choice, NoPairsLeft, PairChooser
 from ocelad.service.choice.chooser import RESERVATION_SECONDS
 from ocelad.service.choice.pair_codes import decode_pair, draw_codes, encode_pair, n_pairs
-from ocelad.service.choice.pair_ranking import rank_pairs
+from ocelad.service.choice.pair_ranking import PairRanking, rank_pairs
 
 
 class StubView:
@@ -152,6 +152,59 @@ def test_a_reservation_expires() -> None:
     assert pair_of(chooser.next(view)) != best
     clock.now += RESERVATION_SECONDS + 1
     assert pair_of(chooser.next(view)) == best
+
+
+def test_a_reservation_lasts_exactly_its_time() -> None:
+    clock = Clock()
+    chooser, view = PairChooser(9, random_share=0.0, seed=0, clock=clock), euclidean(random_points(9))
+    best = pair_of(chooser.next(view))
+    clock.now += RESERVATION_SECONDS
+    assert pair_of(chooser.next(view)) == best
+
+
+def test_an_undone_pair_is_not_reserved() -> None:
+    view, proposed = euclidean(random_points(3)), set()
+    for seed in range(30):
+        chooser = PairChooser(3, random_share=1.0, seed=seed)
+        first = chooser.next(view)
+        (other,) = {0, 1, 2} - pair_of(first)
+        chooser.record(first.left, first.right, "same")
+        chooser.record(first.left, first.right, "undo")
+        chooser.record(first.left, other, "same")
+        proposed.add(pair_of(chooser.next(view)) == pair_of(first))
+    assert proposed == {True, False}
+
+
+def test_recent_pairs_are_those_that_were_answered_or_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranked: list[set[frozenset[int]]] = []
+
+    def rank(view: StubView, pairs: np.ndarray, recent: np.ndarray, counts: np.ndarray) -> PairRanking:
+        ranked.append(set(map(frozenset, recent.tolist())))
+        assert len(recent) == len(ranked[-1])
+        return rank_pairs(view, pairs, recent, counts)
+
+    monkeypatch.setattr("ocelad.service.choice.chooser.rank_pairs", rank)
+    view, chooser = euclidean(random_points(9)), PairChooser(9, random_share=0.0, seed=0)
+    chooser.record(0, 1, "same")
+    chooser.record(0, 1, "undo")
+    first = pair_of(chooser.next(view))
+    chooser.next(view)
+    assert ranked == [{frozenset((0, 1))}, {frozenset((0, 1)), first}]
+
+
+@pytest.mark.parametrize(("n_features", "n_candidates"), [(128, 300), (129, 100)])
+def test_there_are_fewer_candidates_with_many_features(
+    n_features: int, n_candidates: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_ranked = []
+
+    def rank(view: StubView, pairs: np.ndarray, recent: np.ndarray, counts: np.ndarray) -> PairRanking:
+        n_ranked.append(len(pairs))
+        return rank_pairs(view, pairs, recent, counts)
+
+    monkeypatch.setattr("ocelad.service.choice.chooser.rank_pairs", rank)
+    PairChooser(25, random_share=0.0, seed=0).next(euclidean(random_points(25, n_features)))  # 300 pairs
+    assert n_ranked == [n_candidates]
 
 
 def test_random_pairs_are_uniform_over_what_is_left_for_any_metric() -> None:

@@ -509,6 +509,12 @@ def test_scaling_of_extremes():
     assert fit_scaling(one_differs, "features").factors[0] * 1e-6 > 1
 
 
+def test_a_feature_with_a_tiny_range_counts_as_constant():
+    assert np.isfinite(fit_scaling(np.array([[0.0], [2e-150]]), "all").factors).all()
+    with pytest.raises(ItemsError, match="all items have the same features"):
+        fit_scaling(np.array([[0.0], [0.5e-150]]), "all")
+
+
 # Digests
 
 
@@ -845,6 +851,17 @@ def test_invalid_new_items_are_rejected(project, other, where, sentence):
     with pytest.raises(ItemsError, match=sentence) as error:
         check_new_items(project, [new_item(id="first"), new_item(**other)])
     assert error.value.where == where
+
+
+@pytest.mark.parametrize(("multiple", "accepted"), [(0.999, True), (1.001, False)])
+def test_new_items_may_be_ten_times_as_far_away_as_the_largest_range(project, multiple, accepted):
+    offset = multiple * 10 * MAX_SCALED_RANGE / project.scaling.factors
+    item = new_item(features=(project.features[0] + offset * [1, 0]).tolist())
+    if accepted:
+        assert len(check_new_items(project, [item])) == 1
+    else:
+        with pytest.raises(ItemsError, match="too far from the others in 'height'"):
+            check_new_items(project, [item])
 
 
 def test_new_items_must_have_the_display_of_the_project(project):

@@ -108,13 +108,14 @@ def test_tokens_stay_valid(saved):
     assert found.revoked_at is None
 
 
-def test_the_service_continues_with_the_same_state(saved):
+def test_the_service_continues_with_the_same_state(saved, caplog):
     folder, expected = saved
     service = Service.open(Settings(folder=folder, port=0))
     try:
         project = service.project("flowers")
         if "begun_with_entry" in expected:  # the snapshot was read, so that nothing must be learned again
             assert project.view.seq == expected["begun_with_entry"]
+            assert "a snapshot cannot be used" not in caplog.text
         assert project.learner.wait(len(expected["log"]), 60)
         view, learned = project.view, expected["learned"]
         assert (view.seq, view.n_answers) == (learned["seq"], learned["answers"])
