@@ -164,8 +164,8 @@ def test_robust_to_odd_streams(kind, n):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_robust_over_a_million_rounds(kind):
-    tracker = tracker_after(kind, n=6, rounds=1_000_000, block=20_000)
+def test_robust_over_many_rounds(kind):
+    tracker = tracker_after(kind, n=6, rounds=300_000, block=20_000)
     if kind not in FORGOTTEN_SLOWLY:
         assert_learns_again(tracker, n=6, rounds=1500)
 
@@ -180,7 +180,7 @@ def test_robust_to_an_adversary():
     assert_learns_again(tracker, 3, rounds=600)
 
 
-def test_one_pair_outliers_is_soon_forgotten():
+def test_one_outlier_is_soon_forgotten():
     events = one_informative_feature(5, 6, 3000)
     U = events.U.copy()
     U[2000] *= 1e10
