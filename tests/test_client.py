@@ -130,7 +130,7 @@ def test_an_invalid_request_raises_a_service_error(project, service):
         with pytest.raises(ServiceError) as error:
             send()
         assert (error.value.code, error.value.where) == ("invalid", where)
-    with Client(service[0]) as client, pytest.raises(ServiceError, match="a project's name has 1 to 64 lowercase letters"):
+    with Client(service[0]) as client, pytest.raises(ServiceError, match="a project's name has 1 to 64 lowercase"):
         client.create_project("BAD NAME", b"x,z\n1,2\n3,4\n", format="csv")
 
 

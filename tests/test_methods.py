@@ -187,12 +187,12 @@ def test_a_project_of_the_adaptive_method_is_restored_bit_for_bit(sizes):
     same = np.abs(points[left, 0] - points[right, 0]) < 1
     answers = Answers(left, right, np.where(same, 1.0, -1.0), np.zeros(n, dtype=bool))
     whole = LearningState(4, settings).learn(answers, points)
-    course, done = LearningState(4, settings), 0
+    state, done = LearningState(4, settings), 0
     for size in sizes:
         some = Answers(*(part[done : done + size] for part in answers))
-        course = LearningState(4, settings).with_state(*course.learn(some, points).state())
+        state = LearningState(4, settings).with_state(*state.learn(some, points).state())
         done += size
-    assert course.ocelad.play() == whole.ocelad.play()
+    assert state.ocelad.play() == whole.ocelad.play()
     pairs = np.stack([points[left], points[right]], axis=1)
     assert whole.ocelad.play() == MetricTracker().fit(pairs, answers.y).metric_
 

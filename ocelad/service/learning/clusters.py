@@ -90,16 +90,16 @@ def _cost(coordinates: Floats32, labels: Labels, k: int) -> float:
     return float(np.square(coordinates - _means(coordinates, labels, k)[labels]).sum(dtype=np.float64))
 
 
-def _lloyd(coordinates: Floats32, centers: Floats32) -> Labels:
-    """Run Lloyd's algorithm from these centers until at most 1 in 2000 labels changes."""
+def _lloyd(coordinates: Floats32, centres: Floats32) -> Labels:
+    """Run Lloyd's algorithm from these centres until at most 1 in 2000 labels changes."""
     labels = np.zeros(0, dtype=np.uint8)
     for _ in range(_MAX_ITERATIONS):
-        squares = np.square(centers).sum(axis=1) - 2.0 * (coordinates @ centers.T)
+        squares = np.square(centres).sum(axis=1) - 2.0 * (coordinates @ centres.T)
         nearest = squares.argmin(axis=1).astype(np.uint8)
         if len(labels) and np.count_nonzero(nearest != labels) <= len(labels) // 2000:
             break
         labels = nearest
-        centers = _means(coordinates, labels, len(centers))
+        centres = _means(coordinates, labels, len(centres))
     return labels
 
 

@@ -40,9 +40,9 @@ export class Colouring {
         ),
       );
     }
-    const most = Math.max(Math.min(MAX_GROUPS, project.n_items), 2);
-    for (let k = 2; k <= most; k++) nClusters.append(new Option(k, k));
-    nClusters.value = String(Math.min(DEFAULT_CLUSTERS, most));
+    const maxClusters = Math.max(Math.min(MAX_GROUPS, project.n_items), 2);
+    for (let k = 2; k <= maxClusters; k++) nClusters.append(new Option(k, k));
+    nClusters.value = String(Math.min(DEFAULT_CLUSTERS, maxClusters));
     choice.addEventListener("change", () => this.#chosen().then(changed));
     nClusters.addEventListener("change", changed);
     this.#toggleClusters();
