@@ -25,7 +25,7 @@ from sklearn.datasets import load_digits, load_wine
 from ocelad import Metric, MetricTracker
 from ocelad._typing import Floats
 from ocelad.ensemble.ocelad import Ocelad
-from ocelad.estimators.methods import method_from_settings
+from ocelad.estimators.learning_method import method_from_settings
 from ocelad.evaluation.plots import GREY, PALETTE, pyplot, save_figure
 from ocelad.evaluation.scores import knn_error
 from ocelad.evaluation.streams import DriftingClusters

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ocelad import io as io
     from ocelad import lab as lab
     from ocelad import testing as testing
-    from ocelad.adaptive.track import track_adaptive as track_adaptive
+    from ocelad.adaptive.track_adaptive import track_adaptive as track_adaptive
     from ocelad.engines.rice import track_metric as track_metric
     from ocelad.engines.rice_settings import Rice as Rice
     from ocelad.ensemble.bank import Bank as Bank
@@ -57,7 +57,7 @@ _MODULE_OF = {
     "Rice": "ocelad.engines.rice_settings",
     "RoundInfo": "ocelad.ensemble.weighting",
     "TripletTracker": "ocelad.estimators",
-    "track_adaptive": "ocelad.adaptive.track",
+    "track_adaptive": "ocelad.adaptive.track_adaptive",
     "track_metric": "ocelad.engines.rice",
 }
 

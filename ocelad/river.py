@@ -22,7 +22,7 @@ from ocelad.engines.grow import add_features
 from ocelad.engines.rice import track_metric
 from ocelad.engines.rice_settings import Rice
 from ocelad.ensemble.ocelad import Ocelad
-from ocelad.estimators.methods import Method, check_method
+from ocelad.estimators.learning_method import Method, check_method
 from ocelad.estimators.reservoir import MAX_COORDINATE, Partner, Reservoir
 from ocelad.estimators.scaling import SQUARED_LENGTH, DistanceScaler, ScaleSetting
 from ocelad.metric import Metric

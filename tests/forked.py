@@ -84,10 +84,10 @@ def main() -> None:
     import uvloop  # noqa: F401
 
     import ocelad.cli
-    from ocelad.service.learning import learner
+    from ocelad.service.learning import learner_thread
 
     _warm_up()
-    learner._SNAPSHOT_ENTRIES = SNAPSHOT_ENTRIES
+    learner_thread._SNAPSHOT_ENTRIES = SNAPSHOT_ENTRIES
     gc.collect()
     gc.freeze()  # or the collector of each child would touch, and thus copy, all pages
     for line in sys.stdin:

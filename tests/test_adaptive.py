@@ -17,7 +17,7 @@ from ocelad.adaptive.change_detection import MAX_CHANGES, read_changes
 from ocelad.adaptive.definition import AdaptiveDefinition, Cusum
 from ocelad.adaptive.kernels import cusum, experts, moments, platt
 from ocelad.adaptive.metric_regularization import prior_trust, regularize_matrix
-from ocelad.adaptive.track import MAX_FEATURES, resume, track_adaptive
+from ocelad.adaptive.track_adaptive import MAX_FEATURES, resume, track_adaptive
 from ocelad.ensemble.schedule import Scale
 from ocelad.ensemble.weight_updates import MIN_LOG_WEIGHT
 from ocelad.ensemble.weighting import DiscountedHedge, RoundInfo

@@ -8,7 +8,7 @@ from adaptive_streams import accuracy, logistic_answers, one_informative_feature
 
 from ocelad.adaptive.change_detection import MAX_CHANGES
 from ocelad.adaptive.kernels import platt
-from ocelad.adaptive.track import track_adaptive
+from ocelad.adaptive.track_adaptive import track_adaptive
 from ocelad.evaluation.streams import DriftingClusters, Phase
 from ocelad.pairs import Events
 

@@ -14,7 +14,7 @@ from ocelad import LearnerError, Relative
 from ocelad.adaptive.definition import Cusum, PlattScaling
 from ocelad.adaptive.kernels import platt
 from ocelad.adaptive.many_features import MAX_RANK, WARMUP_ROUNDS, CalibratedRiceBank, UnitWarmupBank
-from ocelad.adaptive.track import resume, track_adaptive
+from ocelad.adaptive.track_adaptive import resume, track_adaptive
 from ocelad.engines.build import build_bank
 from ocelad.engines.rice_settings import Rice
 from ocelad.ensemble.schedule import Schedule

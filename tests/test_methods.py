@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from ocelad import LabelMetricTracker, MetricTracker, Rice, TripletTracker, track_metric
-from ocelad.estimators.methods import method_from_settings, method_settings
+from ocelad.estimators.learning_method import method_from_settings, method_settings
 from ocelad.service.learning import check_settings
 from ocelad.service.learning.learning_state import Answers, LearningState
 

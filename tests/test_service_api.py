@@ -13,7 +13,7 @@ import pytest
 from serving import served, some_items
 
 from ocelad import Metric, MetricTracker
-from ocelad.estimators.methods import method_from_settings
+from ocelad.estimators.learning_method import method_from_settings
 from ocelad.service.notifier import Notifier
 
 

@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ocelad import Metric, MetricTracker
-from ocelad.estimators.methods import method_from_settings
+from ocelad.estimators.learning_method import method_from_settings
 from ocelad.service.entries import Entry
 from ocelad.service.itemset import ItemSet, Scaling
 from ocelad.service.learning import Learner, View, default_settings
-from ocelad.service.learning import learner as learner_module
+from ocelad.service.learning import learner_thread as learner_module
 from ocelad.service.learning.checkpoints import Checkpoints
 from ocelad.service.learning.clusters import StableKMeans
 from ocelad.service.learning.item_points import ItemPoints

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ocelad.adaptive.adaptive_bank import AdaptiveBank
-from ocelad.adaptive.track import track_adaptive
+from ocelad.adaptive.track_adaptive import track_adaptive
 from ocelad.engines.diagonal_bank import DiagonalBank
 from ocelad.engines.rice import track_metric
 from ocelad.ensemble.ocelad import Ocelad

@@ -183,7 +183,7 @@ def _open_tracking(output: Path, options: dict[str, Any]) -> FileTracker:
 def _check_same_settings(tracking: FileTracker, settings: dict[str, Any], file: Path) -> None:
     """Raise ``UsageError`` if the saved tracker has other settings than those that were given."""
     from ocelad.engines.rice_settings import Rice
-    from ocelad.estimators.methods import method_settings
+    from ocelad.estimators.learning_method import method_settings
 
     saved = Rice().get_params() | method_settings(tracking.tracker.method)
     _make_tracker({"method": saved["method"], **settings})
@@ -197,7 +197,7 @@ def _check_same_settings(tracking: FileTracker, settings: dict[str, Any], file: 
 def _make_tracker(settings: dict[str, Any]) -> MetricTracker:
     """Return a tracker with these settings; raise ``UsageError`` if they are wrong, before any file is read."""
     from ocelad.estimators import MetricTracker
-    from ocelad.estimators.methods import method_from_settings
+    from ocelad.estimators.learning_method import method_from_settings
 
     try:
         method = method_from_settings({"method": "adaptive", **settings})
@@ -317,7 +317,7 @@ def _print_report(tracking: FileTracker, stream: ComparisonStream, output: Path,
 def _warn_if_badly_scaled(tracking: FileTracker) -> None:
     """Warn if the default step size does not suit the scale of the data, which otherwise fails silently."""
     from ocelad.engines.rice_settings import Rice
-    from ocelad.estimators.methods import check_method
+    from ocelad.estimators.learning_method import check_method
 
     tracker: MetricTracker = tracking.tracker
     square, method = tracking.history.total().squared_length, check_method(tracker.method)

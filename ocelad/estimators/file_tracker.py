@@ -12,7 +12,7 @@ from ocelad._typing import Floats
 from ocelad.ensemble.state_reader import add_prefix
 from ocelad.estimators import MetricTracker
 from ocelad.estimators.history import History
-from ocelad.estimators.methods import method_loss
+from ocelad.estimators.learning_method import method_loss
 from ocelad.estimators.saveable import strip_prefix
 from ocelad.estimators.stream_statistics import MAX_TERM, probe_directions, relative_change, score_margins
 from ocelad.io import dataframes, state_files

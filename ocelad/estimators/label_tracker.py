@@ -17,7 +17,7 @@ from ocelad._validation import check_integer, check_sparse, is_sparse
 from ocelad.engines.rice_settings import Rice
 from ocelad.ensemble.state_reader import add_prefix
 from ocelad.estimators.feature_weights import FeatureWeight, rank_features
-from ocelad.estimators.methods import method_from_settings, method_settings, python_value, start_tracker
+from ocelad.estimators.learning_method import method_from_settings, method_settings, python_value, start_tracker
 from ocelad.estimators.metric_tracker import MetricTracker
 from ocelad.estimators.reservoir import MAX_COORDINATE, Reservoir, stack_points
 from ocelad.estimators.saveable import Saveable, strip_prefix

@@ -11,11 +11,11 @@ from sklearn.exceptions import NotFittedError
 
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad._validation import check_array, check_integer, is_sparse
-from ocelad.adaptive.track import resume
+from ocelad.adaptive.track_adaptive import resume
 from ocelad.engines.metric_bank import MetricBank
 from ocelad.ensemble.state_reader import add_prefix
 from ocelad.estimators.feature_weights import FeatureWeight, rank_features
-from ocelad.estimators.methods import Method, method_from_settings, method_settings
+from ocelad.estimators.learning_method import Method, method_from_settings, method_settings
 from ocelad.estimators.saveable import Saveable, strip_prefix
 from ocelad.estimators.tracker_state import TrackerState
 from ocelad.estimators.tuples import TUPLE_NAMES, Points, read_points

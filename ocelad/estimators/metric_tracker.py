@@ -10,8 +10,8 @@ from sklearn.base import ClassifierMixin
 
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad._validation import check_label, check_labels, check_number
+from ocelad.estimators.learning_method import Method
 from ocelad.estimators.mahalanobis import MahalanobisTracker
-from ocelad.estimators.methods import Method
 from ocelad.estimators.threshold_calibration import ThresholdCalibration
 from ocelad.estimators.tracker_state import TrackerState
 from ocelad.estimators.tuples import read_points

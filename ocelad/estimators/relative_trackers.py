@@ -8,8 +8,8 @@ import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad._validation import is_sparse
+from ocelad.estimators.learning_method import Method
 from ocelad.estimators.mahalanobis import MahalanobisTracker
-from ocelad.estimators.methods import Method
 from ocelad.estimators.tuples import TUPLE_NAMES, Points, read_points
 from ocelad.pairs import EventsName, Relatives, subtract
 

@@ -6,7 +6,7 @@ from copy import copy
 from typing import Any
 
 from ocelad.ensemble.ocelad import Ocelad
-from ocelad.estimators.methods import Method, method_settings, start_tracker
+from ocelad.estimators.learning_method import Method, method_settings, start_tracker
 from ocelad.io import dataframes
 from ocelad.metric import Metric
 from ocelad.pairs import Events, EventsName, Relatives

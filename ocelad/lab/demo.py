@@ -11,7 +11,7 @@ import numpy as np
 
 from ocelad._typing import Floats
 from ocelad._validation import check_integer
-from ocelad.adaptive.track import track_adaptive
+from ocelad.adaptive.track_adaptive import track_adaptive
 from ocelad.engines.rice import track_metric
 from ocelad.ensemble.schedule import Schedule
 from ocelad.evaluation.plots import draw_stacked_weights, pyplot

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ocelad._validation import check_integer
-from ocelad.adaptive.track import track_adaptive
+from ocelad.adaptive.track_adaptive import track_adaptive
 from ocelad.engines.choose import MAX_FULLRANK_FEATURES
 from ocelad.engines.rice import track_metric
 from ocelad.engines.rice_settings import EngineName

@@ -1,6 +1,6 @@
 """Learning from a project's log in a background thread, and immutable views of the result."""
 
-from ocelad.service.learning.learner import Learner as Learner
+from ocelad.service.learning.learner_thread import Learner as Learner
 from ocelad.service.learning.precompile import precompile_learning as precompile_learning
 from ocelad.service.learning.timeline import Timeline as Timeline
 from ocelad.service.learning.tracker_settings import check_settings as check_settings

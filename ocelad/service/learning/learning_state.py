@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.ensemble.state_reader import add_prefix
-from ocelad.estimators.methods import method_from_settings, method_loss, start_tracker
+from ocelad.estimators.learning_method import method_from_settings, method_loss, start_tracker
 from ocelad.estimators.saveable import strip_prefix
 from ocelad.metric import Metric
 from ocelad.pairs import Events, subtract

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ocelad.estimators import MetricTracker
-from ocelad.estimators.methods import method_from_settings, method_settings
+from ocelad.estimators.learning_method import method_from_settings, method_settings
 
 # Up to this many features the metric has full rank; above, a pair would take many milliseconds.
 MAX_FULL_RANK_FEATURES = 128

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ocelad.adaptive.track import track_adaptive
+from ocelad.adaptive.track_adaptive import track_adaptive
 from ocelad.engines.rice import track_metric
 from ocelad.engines.rice_settings import Rice
 from ocelad.ensemble.ocelad import Ocelad
