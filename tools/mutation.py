@@ -3,6 +3,8 @@
     python tools/mutation.py map            record which tests run which lines, and how long they take (once, minutes)
     python tools/mutation.py run            draw 240 faults over all rooms, run the tests that concern each
     python tools/mutation.py run --room io --faults 40 --seed 7
+    python tools/mutation.py map --plain    only the tests of the kernels as plain Python (two minutes);
+    python tools/mutation.py run --plain    only faults in files that those tests run
 
 A fault swaps a comparison, a sign, a boolean or ``min``/``max``, shifts a number, negates a condition, or drops a
 statement; the words of messages and the looks of pictures are left out. Faults are drawn by a seed, as many from each
@@ -26,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -228,9 +230,13 @@ def all_faults() -> dict[str, list[Fault]]:
     return dict(by_room)
 
 
-def draw_faults(count: int, seed: int, room: str | None) -> list[Fault]:
+def draw_faults(count: int, seed: int, room: str | None, files: set[str] | None = None) -> list[Fault]:
     """Draw faults, as many from each room as from any other, in an order that does not depend on the machine."""
-    by_room = {name: faults for name, faults in sorted(all_faults().items()) if room in (None, name)}
+    by_room = {
+        name: [fault for fault in faults if files is None or fault.path in files]
+        for name, faults in sorted(all_faults().items())
+        if room in (None, name)
+    }
     if not by_room:
         raise SystemExit(f"there is no room {room!r}; rooms: {', '.join(sorted(all_faults()))}")
     rng = random.Random(seed)
@@ -256,10 +262,10 @@ def _compiles(fault: Fault) -> bool:
 # --- which tests concern a line ---------------------------------------------------------------------------------
 
 
-def record_map() -> None:
-    """Run the tests with coverage, once compiled and once as plain Python, and keep which test runs which line."""
+def record_map(kinds: Sequence[str]) -> None:
+    """Run the tests with coverage, compiled or as plain Python, and keep which test runs which line."""
     MAP.mkdir(exist_ok=True)
-    for kind in ("plain", "compiled"):
+    for kind in kinds:
         tests = [f"tests/test_{name}.py" for name in PLAIN_TESTS] if kind == "plain" else []
         environment = {
             **os.environ,
@@ -279,20 +285,30 @@ def record_map() -> None:
 class TestMap:
     """Which tests run a line, the fastest first."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: Sequence[str]) -> None:
         from coverage import CoverageData
 
-        self._data, self._times = {}, {}
-        for kind in ("plain", "compiled"):
+        self._kinds, self._data, self._times = kinds, {}, {}
+        for kind in kinds:
             if not (MAP / f"{kind}.coverage").exists():
                 raise SystemExit("run `python tools/mutation.py map` first")
             self._data[kind] = CoverageData(str(MAP / f"{kind}.coverage"))
             self._data[kind].read()
             self._times[kind] = json.loads((MAP / f"{kind}.times.json").read_text())
 
+    def files(self) -> set[str]:
+        """Return the files of the package that the recorded tests run."""
+        return {
+            str(Path(name).relative_to(ROOT))
+            for data in self._data.values()
+            for name in data.measured_files()
+            if any(context for contexts in data.contexts_by_lineno(name).values() for context in contexts)
+        }
+
     def tests_of(self, fault: Fault) -> tuple[str, list[str]]:
         """Return "plain" or "compiled", and the tests that run the faulty line within the budget of time."""
-        kind = "plain" if "kernels" in fault.path or fault.path in KERNEL_SOURCES else "compiled"
+        kernel = "kernels" in fault.path or fault.path in KERNEL_SOURCES
+        kind = "plain" if kernel or "compiled" not in self._kinds else "compiled"
         contexts = self._data[kind].contexts_by_lineno(str(ROOT / fault.path))
         nodes = {context.partition("|")[0] for context in contexts.get(fault.line, ()) if context}
         if not nodes:  # lines that run when a module is imported: the tests of the whole file
@@ -347,9 +363,8 @@ def run_fault(fault: Fault, tests: TestMap, copy: Path) -> Outcome:
     return Outcome(fault, status, len(nodes), time.perf_counter() - begin)
 
 
-def run_faults(faults: list[Fault], n_jobs: int) -> Iterator[Outcome]:
+def run_faults(faults: list[Fault], tests: TestMap, n_jobs: int) -> Iterator[Outcome]:
     """Run all faults, several at a time, each worker in a copy of its own."""
-    tests = TestMap()
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
         copies: Queue[Path] = Queue()
         for i in range(n_jobs):
@@ -395,7 +410,7 @@ def main() -> None:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("map", help="record which tests run which lines")
+    record = commands.add_parser("map", help="record which tests run which lines")
     run = commands.add_parser("run", help="make faults and run the tests that concern them")
     run.add_argument("--faults", type=int, default=240, help="how many faults are drawn (240)")
     run.add_argument("--seed", type=int, default=0, help="seed of the draw (0)")
@@ -403,13 +418,17 @@ def main() -> None:
     run.add_argument("--jobs", type=int, default=os.cpu_count(), help="faults at a time (all cores)")
     run.add_argument("--at-least", type=float, default=0.85, help="exit with 1 if a smaller share is killed (0.85)")
     run.add_argument("--output", type=Path, help="write all outcomes to this JSON file")
+    for command in (record, run):
+        command.add_argument("--plain", action="store_true", help="only the tests of the kernels as plain Python")
     options = parser.parse_args()
+    kinds = ("plain",) if options.plain else ("plain", "compiled")
     if options.command == "map":
-        record_map()
+        record_map(kinds)
         return
     outcomes: list[Outcome] = []
-    faults = draw_faults(options.faults, options.seed, options.room)
-    for outcome in run_faults(faults, options.jobs):
+    tests = TestMap(kinds)
+    faults = draw_faults(options.faults, options.seed, options.room, tests.files() if options.plain else None)
+    for outcome in run_faults(faults, tests, options.jobs):
         outcomes.append(outcome)
         fault = outcome.fault
         print(
