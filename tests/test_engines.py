@@ -587,7 +587,7 @@ def test_only_the_first_use_reports_that_it_compiles(tmp_path):
         )
 
     cold, again = run(), run()
-    assert cold.stderr == "ocelad: compiling its kernels for this machine, once; ten seconds to a minute\n"
+    assert cold.stderr == "ocelad: compiling kernels; this happens once per machine and takes ten seconds to a minute\n"
     assert again.stderr == ""
     assert cold.stdout.startswith("The kernels are compiled")
 
