@@ -38,7 +38,7 @@ ITEMS = ItemSet(
 
 
 class Address:
-    """The URL of the present server; clients wait while there is none."""
+    """The URL of the running server; clients wait until one runs."""
 
     def __init__(self):
         self._changed = threading.Condition()
