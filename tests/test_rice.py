@@ -186,3 +186,8 @@ def test_settings_do_not_import_scikit_learn_or_numba():
     script = "import sys; from ocelad import Rice; Rice(); print(*{'sklearn', 'numba'} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == ""
+
+
+def test_an_unknown_keyword_is_refused_with_the_accepted_ones():
+    with pytest.raises(TypeError, match=r"track_metric has no setting 'stepsize'; accepted: .*step_size"):
+        track_metric(3, stepsize=0.1)

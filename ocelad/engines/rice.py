@@ -71,7 +71,7 @@ def track_metric(
     shrinkage avoids this. Up to 64 features, "auto" computes the first 8 rounds by the definition, so that a few pairs
     need not wait for compiled code.
     """
-    rice = _one_rice(rice, settings)
+    rice = _merge_settings(rice, settings)
     if sparse and not rice.diagonal:
         checked = rice.validate(n_features, events)
         if choose_engine(n_features, checked, sparse=True, events=events) == "sparse":
@@ -106,8 +106,11 @@ def has_rice_settings(settings: Any) -> bool:
     return isinstance(settings, Mapping) and settings.keys() == {"n_features", "events", *RICE_SETTINGS}
 
 
-def _one_rice(rice: Rice | None, settings: dict[str, Any]) -> Rice:
+def _merge_settings(rice: Rice | None, settings: dict[str, Any]) -> Rice:
     if rice is None:
+        for name in settings:
+            if name not in RICE_SETTINGS:
+                raise TypeError(f"track_metric has no setting {name!r}; accepted: {', '.join(sorted(RICE_SETTINGS))}")
         return Rice(**settings)
     if not isinstance(rice, Rice):
         raise TypeError(f"rice must be a Rice; got {rice!r}")
