@@ -30,6 +30,7 @@ from ocelad.lab.baselines.batch import (
     calibrate_on_pairs,
     draw_balanced_pairs,
 )
+from ocelad.lab.baselines.cosine import CosineDistance
 from ocelad.lab.baselines.euclidean import euclidean
 from ocelad.lab.baselines.itml import Itml
 from ocelad.lab.baselines.lda import Lda
@@ -39,9 +40,21 @@ from ocelad.lab.baselines.mds import Mds
 from ocelad.lab.baselines.mmc import Mmc
 from ocelad.lab.baselines.nca import Nca
 from ocelad.lab.baselines.pca import Pca
+from ocelad.lab.baselines.standardized import Standardized
 from ocelad.lab.baselines.whitening import Whitening
 
-METHODS = [Lmnn(), Mmc(n_pairs=200), Mmc(diagonal=True, n_pairs=200), Itml(), Nca(), Lda(), Pca(), Mds(), Whitening()]
+METHODS = [
+    Lmnn(),
+    Mmc(n_pairs=200),
+    Mmc(diagonal=True, n_pairs=200),
+    Itml(),
+    Nca(),
+    Lda(),
+    Pca(),
+    Mds(),
+    Whitening(),
+    Standardized(),
+]
 FROM_POINTS = [method for method in METHODS if isinstance(method, FitsPoints)]
 FROM_PAIRS = [method for method in METHODS if isinstance(method, FitsPairs)]
 SEEDS = st.integers(0, 2**32 - 1)
@@ -132,6 +145,7 @@ def test_which_methods_learn_from_points_and_from_pairs():
         "Pca",
         "Mds",
         "Whitening",
+        "Standardized",
     ]
 
 
@@ -213,7 +227,7 @@ def test_insufficient_points_raise_fit_error(method, case):
 @pytest.mark.parametrize("method", FROM_PAIRS, ids=method_id)
 @pytest.mark.parametrize("case", NOT_ENOUGH_PAIRS)
 def test_insufficient_pairs_raise_fit_error(method, case):
-    if case == "pairs of equal points" and isinstance(method, (Lmnn, Pca, Mds)):
+    if case == "pairs of equal points" and isinstance(method, (Lmnn, Pca, Mds, Standardized)):
         return  # LMNN's objective is defined for any points; the others use the points of the pairs
     with pytest.raises(FitError) as raised:
         method.fit_pairs(*NOT_ENOUGH_PAIRS[case])
@@ -791,6 +805,30 @@ def test_whitening_is_invariant_to_linear_maps(seed):
     y = np.where(np.arange(20) % 2, 1.0, -1.0)
     from_pairs = Whitening(regularization=0).fit_pairs(X[:20], X[20:], y)
     assert from_pairs.squared_distance(X[:20], X[20:]).mean() == pytest.approx(6.0)
+
+
+@given(seed=SEEDS)
+def test_standardized_distance_ignores_the_units_of_features(seed):
+    rng = np.random.default_rng(seed)
+    X, classes = labelled_points(rng)
+    Y = X * [0.01, 1.0, 300.0] + 5.0
+    plain, changed = (Standardized().fit_points(points, classes) for points in (X, Y))
+    distances = [metric.squared_distance(*pair) for metric, pair in ((plain, (X, X[::-1])), (changed, (Y, Y[::-1])))]
+    assert np.allclose(*distances)
+    # Each standardized feature has the variance 1.
+    assert np.allclose(X.var(axis=0) * plain.diagonal, 1.0)
+
+
+@given(seed=SEEDS)
+def test_cosine_distance_depends_on_directions_only(seed):
+    rng = np.random.default_rng(seed)
+    X, Z = rng.normal(size=(2, 10, 3))
+    cosines = np.sum(X * Z, axis=1) / np.linalg.norm(X, axis=1) / np.linalg.norm(Z, axis=1)
+    factors = 10.0 ** rng.uniform(-200, 200, size=(10, 1))
+    assert np.allclose(CosineDistance(3).squared_distance(factors * X, Z), 2 - 2 * cosines)
+    assert np.array_equal(CosineDistance(3).embed(np.zeros((1, 3))), np.zeros((1, 3)))
+    with pytest.raises(ValueError, match="points has 2 features; 3 are expected"):
+        CosineDistance(3).embed(X[:, :2])
 
 
 def test_euclidean_is_the_initial_metric_of_the_trackers():

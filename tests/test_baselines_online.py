@@ -18,6 +18,7 @@ from ocelad.lab.baselines.adagrad import AdaGrad
 from ocelad.lab.baselines.comid_variants import ResettingLearner, ScheduledComid, inverse_root
 from ocelad.lab.baselines.ftrl import Ftrl
 from ocelad.lab.baselines.itml_online import OnlineItml
+from ocelad.lab.baselines.kissme import ForgettingKissme
 from ocelad.lab.baselines.lego import Lego
 from ocelad.lab.baselines.metric_learner import clip_negative_eigenvalue, project_psd
 from ocelad.lab.baselines.oasis import Oasis, Similarity
@@ -44,6 +45,8 @@ LEARNERS = {
     "adagrad_matrix": lambda start: AdaGrad(start, step_size=1.0, per="matrix", loss="logistic"),
     "adagrad_shrunk": lambda start: AdaGrad(start, step_size=0.3, shrinkage=0.1, delta=1.0, loss="squared_hinge"),
     "ftrl": lambda start: Ftrl(start, step_size=0.3),
+    "kissme": ForgettingKissme,
+    "kissme_short": lambda start: ForgettingKissme(start, window=2, regularization=1e-3),
     "ftrl_shrunk": lambda start: Ftrl(start, step_size=0.3, loss="logistic", shrinkage=0.05),
 }
 each_learner = pytest.mark.parametrize("name", LEARNERS)
@@ -212,7 +215,9 @@ def test_it_works_as_a_learner_of_an_ensemble(name):
     Metric(tracker.play().matrix)
 
 
-@pytest.mark.parametrize("make", [OnlineItml, Lego, Pola, AdaGrad, Ftrl, lambda start: ScheduledComid(start, rate=0.1)])
+@pytest.mark.parametrize(
+    "make", [OnlineItml, Lego, Pola, AdaGrad, Ftrl, ForgettingKissme, lambda start: ScheduledComid(start, rate=0.1)]
+)
 def test_start_must_be_a_metric(make):
     with pytest.raises(TypeError, match="start must be a Metric; got ndarray"):
         make(np.eye(2))
@@ -235,6 +240,8 @@ def test_start_must_be_a_metric(make):
         (AdaGrad, {"step_size": -1}, "step_size must be a finite number above 0"),
         (AdaGrad, {"loss": "hing"}, "loss must be one of"),
         (Ftrl, {"step_size": 0}, "step_size must be a finite number above 0"),
+        (ForgettingKissme, {"window": 1}, "window must be a whole number of at least 2"),
+        (ForgettingKissme, {"regularization": 0}, "regularization must be a finite number above 0"),
         (Ftrl, {"shrinkage": -1}, "shrinkage must be a finite number of at least 0"),
         (ScheduledComid, {"rate": 0}, "rate must be a finite number above 0"),
         (ScheduledComid, {"rate": []}, "rate is empty"),
@@ -824,3 +831,53 @@ def test_similarity_rejects_invalid_input():
         Similarity(np.ones((2, 3)))
     assert similarity != "similarity"
     assert Similarity(-np.eye(2)).embed(np.ones((3, 2))).shape == (3, 0)
+
+
+# --- KISSME
+
+
+def kissme_by_the_formula(events, start, window, r):
+    """Return the matrix of KISSME from a list of pairs, with each pair's weight written out."""
+    means = []
+    for label in (1.0, -1.0):
+        ages = [(len(events) - 1 - t, u) for t, (u, y) in enumerate(events) if y == label]
+        weights = [(1 - 1 / window) ** age for age, _ in ages]
+        means.append(sum(w * np.outer(u, u) for w, (_, u) in zip(weights, ages, strict=True)) / sum(weights))
+    S, D = means
+    ridge = r * (np.trace(S) + np.trace(D)) / (2 * len(S)) * np.eye(len(S))
+    M = nearest_psd(np.linalg.inv(S + ridge) - np.linalg.inv(D + ridge))
+    return M * 2 * start.threshold / np.trace(M @ (S + D))
+
+
+@given(st.integers(0, 1000), st.integers(2, 40), st.sampled_from([0.01, 0.1, 1.0]))
+def test_kissme_is_the_formula_in_single_pairs_and_in_blocks(seed, window, r):
+    rng = np.random.default_rng(seed)
+    start, events = random_metric(rng), [Event(rng.normal(size=N), y) for y in (1.0, -1.0)]
+    events += random_events(rng, 20)
+    single, blocks = (ForgettingKissme(start, window=window, regularization=r) for _ in range(2))
+    for event in events:
+        single.update(event)
+    for part in (events[:3], events[3:14], events[14:]):
+        blocks.replay(Events(np.array([u for u, _ in part]), np.array([y for _, y in part])))
+    expected = kissme_by_the_formula(events, start, window, r)
+    for learner in (single, blocks):
+        np.testing.assert_allclose(learner.play().matrix, expected, rtol=1e-7, atol=1e-7 * np.abs(expected).max())
+        assert learner.play().threshold == start.threshold
+        assert learner.play().round == len(events)
+
+
+def test_kissme_plays_its_start_until_both_labels_were_seen():
+    start = Metric(np.eye(N), threshold=2.0)
+    learner = ForgettingKissme(start)
+    for _ in range(3):
+        learner.update(Event(np.arange(1.0, N + 1), 1.0))
+    assert learner.play() == start.with_round(3)
+
+
+def test_kissme_forgets_an_earlier_question():
+    rng = np.random.default_rng(0)
+    learner = ForgettingKissme(Metric(np.eye(3)), window=100)
+    for feature in (0, 2):
+        U = rng.normal(size=(1000, 3))
+        learner.replay(Events(U, np.where(np.abs(U[:, feature]) < 0.7, 1.0, -1.0)))
+        assert learner.play().diagonal.argmax() == feature

@@ -11,6 +11,7 @@ from ocelad.ensemble.learner import Learner
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.lab.baselines.batch import PeriodicRefit
 from ocelad.lab.baselines.comid_variants import ResettingLearner
+from ocelad.lab.baselines.kissme import ForgettingKissme
 from ocelad.lab.baselines.logdet_learner import LogDetLearner
 from ocelad.lab.compare.block_streams import Block
 from ocelad.lab.compare.scoring import Play
@@ -41,7 +42,7 @@ class LearnerAdapter:
         return self._learner.play()
 
     def update(self, block: Block) -> None:
-        if isinstance(self._learner, LogDetLearner):
+        if isinstance(self._learner, LogDetLearner | ForgettingKissme):
             self._learner.replay(block.events)
             return
         for event in block.events:
@@ -91,7 +92,7 @@ class ResettingAdapter:
 class FixedAdapter:
     """Play one metric in all rounds."""
 
-    def __init__(self, metric: Metric) -> None:
+    def __init__(self, metric: Play) -> None:
         self._metric = metric
 
     def play(self) -> Play:

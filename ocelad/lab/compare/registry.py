@@ -17,11 +17,13 @@ from ocelad.lab.baselines.ader import ader
 from ocelad.lab.baselines.batch import FitsPoints, PeriodicRefit
 from ocelad.lab.baselines.cbce import cbce
 from ocelad.lab.baselines.comid_variants import ResettingLearner, inverse_root, scheduled_comid
+from ocelad.lab.baselines.cosine import CosineDistance
 from ocelad.lab.baselines.euclidean import euclidean
 from ocelad.lab.baselines.ftrl import Ftrl
 from ocelad.lab.baselines.hedge import STEP_SIZES, hedge
 from ocelad.lab.baselines.itml import Itml
 from ocelad.lab.baselines.itml_online import OnlineItml
+from ocelad.lab.baselines.kissme import ForgettingKissme
 from ocelad.lab.baselines.lda import Lda
 from ocelad.lab.baselines.lego import Lego
 from ocelad.lab.baselines.lmnn import Lmnn
@@ -32,6 +34,7 @@ from ocelad.lab.baselines.oasis import Oasis
 from ocelad.lab.baselines.pca import Pca
 from ocelad.lab.baselines.pola import Pola
 from ocelad.lab.baselines.saol import saol
+from ocelad.lab.baselines.standardized import Standardized
 from ocelad.lab.baselines.whitening import Whitening
 from ocelad.lab.compare.adapters import (
     BatchAdapter,
@@ -129,6 +132,10 @@ def _at_start(method: Callable[..., FitsPoints], info: StreamInfo, **settings: A
 
 def _euclidean(info: StreamInfo) -> BlockLearner:
     return FixedAdapter(euclidean(info.n_features))
+
+
+def _cosine(info: StreamInfo) -> BlockLearner:
+    return FixedAdapter(CosineDistance(info.n_features))
 
 
 def _truth(info: StreamInfo) -> BlockLearner:
@@ -286,6 +293,13 @@ _METHODS = [
         {"step_size": 0.01, "loss": "hinge"},
         {"step_size": LogUniform(1e-3, 1e-1), "loss": _LOSS},
     ),
+    _online(
+        "kissme",
+        "KISSME: second moments that forget exponentially",
+        ForgettingKissme,
+        {"window": 256, "regularization": 0.1},
+        {"window": Categorical((128, 256, 512)), "regularization": LogUniform(1e-2, 1.0)},
+    ),
     Method(
         "oasis",
         "OASIS: a bilinear similarity from triplets of pairs",
@@ -325,7 +339,16 @@ _METHODS = [
     ),
     _batch("mds", "multidimensional scaling of the points of pairs", Mds, points=False),
     _batch("whitening", "the inverse covariance of points", Whitening, points=False),
+    _batch("standardized", "Euclidean distance of standardized features", Standardized, points=False),
+    Method(
+        "standardized-start",
+        "the same, by the variances of all points before the first round",
+        partial(_at_start, Standardized),
+        requires=_LABELS,
+        group="batch",
+    ),
     Method("euclidean", "Euclidean distance", _euclidean, sparse=True, group="fixed"),
+    Method("cosine", "Euclidean distance of points scaled to unit length", _cosine, group="fixed"),
     Method(
         "truth", "the true metric, which generated the labels", _truth, requires=frozenset({"truth"}), group="fixed"
     ),

@@ -9,12 +9,13 @@ import numpy as np
 from ocelad._typing import Floats
 from ocelad.evaluation.prequential import embed_points
 from ocelad.evaluation.scores import clustering_nmi, knn_error_and_nmi, knn_error_from_similarity, pair_auc
+from ocelad.lab.baselines.cosine import CosineDistance
 from ocelad.lab.baselines.oasis import Similarity
 from ocelad.lab.compare.block_streams import Block
 from ocelad.metric import Metric
 
-#: What a method plays: a metric, or a similarity that is not a metric.
-Play: TypeAlias = Metric | Similarity
+#: What a method plays: a metric, or a distance or similarity that is not a metric.
+Play: TypeAlias = Metric | CosineDistance | Similarity
 
 #: The clusters count as found if the NMI is above this value.
 NMI_THRESHOLD = 0.8
@@ -24,7 +25,7 @@ class BlockLearner(Protocol):
     """A method while it runs on a stream: it learns from blocks of pairs."""
 
     def play(self) -> Play:
-        """Return the current metric or similarity, without side effects."""
+        """Return the current metric, distance or similarity, without side effects."""
         ...
 
     def update(self, block: Block) -> None:
@@ -53,7 +54,7 @@ class Scores(NamedTuple):
 
 def score_play(play: Play, block: Block, *, score_pairs: bool = True) -> Scores:
     """Return the scores of a play on the evaluation points of a block and, with ``score_pairs``, on its pairs."""
-    ranking_error = 1.0 - pair_auc(_distances(play, block), block.y) if score_pairs else np.nan
+    ranking_error = 1.0 - pair_auc(pair_distances(play, block), block.y) if score_pairs else np.nan
     if block.eval_set is None:
         return Scores(np.nan, np.nan, ranking_error)
     points, labels = block.eval_set
@@ -66,7 +67,10 @@ def score_play(play: Play, block: Block, *, score_pairs: bool = True) -> Scores:
     return Scores(*knn_error_and_nmi(coordinates, labels), ranking_error)
 
 
-def _distances(play: Play, block: Block) -> Floats:
+def pair_distances(play: Play, block: Block) -> Floats:
+    """Return the squared distance of each pair of a block, or minus the similarity."""
     if isinstance(play, Similarity):
         return np.asarray(-play.similarity(block.X, block.Z))
+    if isinstance(play, CosineDistance):
+        return play.squared_distance(block.X, block.Z)
     return np.asarray(play.squared_length(block.events.U))
