@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from command import kill_four_times, run
 
-from ocelad.lab.compare import METHODS, STREAMS
+from ocelad.lab.compare import METHODS, STREAMS, few_answers
 from ocelad.lab.compare.suite import BENCHMARKS
 
 
@@ -25,11 +25,11 @@ def write_pairs(path, n_pairs=600, n=3, seed=0):
 
 def test_the_list_names_every_method_and_stream():
     printed = run("compare", "--list").stdout
-    assert all(name in printed for name in (*METHODS, *STREAMS, *BENCHMARKS))
+    assert all(name in printed for name in (*METHODS, *STREAMS, *BENCHMARKS, *few_answers.BENCHMARKS))
     content = json.loads(run("compare", "--list", "--json").stdout)
     assert content["methods"].keys() == METHODS.keys()
     assert content["streams"].keys() == STREAMS.keys()
-    assert content["suites"] == {"adaptivity": list(BENCHMARKS)}
+    assert content["suites"] == {"adaptivity": list(BENCHMARKS), "few-answers": list(few_answers.BENCHMARKS)}
 
 
 def test_prints_tables_and_writes_a_picture_and_json(tmp_path):

@@ -12,6 +12,7 @@ from command import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ocelad import Metric
 from ocelad.lab.compare import METHODS, STREAMS, Method, compare
 from ocelad.lab.compare.adapters import FixedAdapter
 from ocelad.lab.compare.comparison import Comparison
@@ -287,6 +288,18 @@ class TestRun:
         with pytest.raises(ValueError, match="it requires the true metric"):
             run_suite(["one"], seeds=1, n_jobs=1)
 
+    def test_a_method_of_the_user_takes_part(self, benchmarks):
+        first = Method(
+            "first", "", lambda info: FixedAdapter(Metric.from_diagonal(np.eye(info.n_features)[0])), sparse=True
+        )
+        blind = Method("blind", "", FixedAdapter, requires=frozenset({"truth"}))
+        extra = [first, "lego", "rice", blind]  # rice takes part anyway, and blind cannot run
+        (outcome,) = run_suite(["one"], extra_methods=extra, seeds=2, n_jobs=1).outcomes
+        assert outcome.methods[:-1] == [*NAMED, "first", "lego"]
+        assert outcome.difference("first").mean < outcome.difference("euclidean").mean
+        with pytest.raises(ValueError, match="there is no method 'legoo'"):
+            run_suite(["one"], extra_methods=["legoo"])
+
     def test_unknown_benchmarks_are_rejected(self):
         with pytest.raises(ValueError, match="a benchmark of the suite must be one of 'S1'"):
             run_suite(["S9"])
@@ -318,7 +331,7 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (("--suite", "adaptivity", "rice"), "a suite has its own methods: omit rice, or --suite"),
+            (("--suite", "adaptivity", "--answers", "300"), "--answers belongs to --suite few-answers"),
             (("--suite", "adaptivity", "--tune", "3"), "--tune cannot be used with --suite"),
             (("--suite", "adaptivity", "--stream", "static"), "--stream cannot be used with --suite"),
             (("--suite", "adaptivity", "--class", "c"), "--class cannot be used with --suite"),

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from ocelad.cli.compare_report import JOURNAL, NEEDS_NOTE, make_notes, make_tables, score_lines
-from ocelad.cli.compare_suite import compare_suite
+from ocelad.cli.compare_suite import SUITES, compare_suite, load_suite
 from ocelad.cli.exit_codes import ROWS_SKIPPED
 from ocelad.cli.options import json_option
 from ocelad.cli.output import PICTURES, find_plotting_error, make_table, print_json, print_tables, to_json
@@ -50,11 +50,17 @@ FILE_OPTIONS = (
 )
 @click.option(
     "--suite",
-    type=click.Choice(["adaptivity"]),
-    help="Run a fixed set of benchmarks, each with its methods, settings and targets, instead of one stream.",
+    type=click.Choice(SUITES),
+    help="Run a fixed set of benchmarks with targets instead of one stream; METHODS take part besides its own.",
 )
 @click.option(
     "--benchmarks", metavar="NAMES", help="With --suite: only these benchmarks, separated by commas; all by default."
+)
+@click.option(
+    "--answers",
+    metavar="N",
+    type=click.IntRange(10, 12_000),
+    help="With --suite few-answers: the largest number of answers, by default 1000.",
 )
 @click.option(
     "--seeds",
@@ -121,6 +127,9 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
     5-NN error and whether k-means finds the clusters, on points with known classes; and how many couples of one
     similar and one dissimilar pair, among the pairs until the next evaluation, are ranked in the wrong order.
 
+    A suite runs one setting of each method on many benchmarks and reports which targets are met: "adaptivity" on
+    streams that change, "few-answers" after 10 to 12,000 answers about items of many kinds.
+
     Finished trials survive Ctrl-C and kill: to continue, run the same command again.
 
     \b
@@ -131,6 +140,7 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
       ocelad compare rice comid:step_size=1e-3 comid:step_size=1e-2 --stream switching
       ocelad compare rice itml-online euclidean --stream pairs.csv --tune 10
       ocelad compare --suite adaptivity --benchmarks S1,wine
+      ocelad compare lego --suite few-answers --benchmarks digits,wine --answers 300
     """
     from ocelad.lab.compare import FIGURE
     from ocelad.lab.compare import compare as run
@@ -140,11 +150,13 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
         _print_list(as_json)
         return
     if options["suite"]:
-        _check_suite_usage(methods)
-        compare_suite(options, as_json)
+        _check_suite_usage(options["suite"])
+        compare_suite(methods, options, as_json)
         return
     if options["benchmarks"]:
         raise click.UsageError("--benchmarks names benchmarks of a suite: give --suite, too")
+    if options["answers"]:
+        raise click.UsageError("--answers belongs to --suite few-answers: give that, too")
     stream, n_skipped = _open_stream(options)
     chosen = _choose_methods(methods or FIGURE, stream)
     output: Path = options["output"]
@@ -172,10 +184,10 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
         click.get_current_context().exit(ROWS_SKIPPED)
 
 
-def _check_suite_usage(methods: Sequence[str]) -> None:
-    """Raise ``UsageError`` for arguments that a suite sets itself."""
-    if methods:
-        raise click.UsageError(f"a suite has its own methods: omit {' '.join(methods)}, or --suite")
+def _check_suite_usage(suite: str) -> None:
+    """Raise ``UsageError`` for options that a suite sets itself, or that belong to another suite."""
+    if suite != "few-answers" and _is_given("answers"):
+        raise click.UsageError(f"--answers belongs to --suite few-answers; {suite} has streams of its own length")
     for option in ("stream", "tune", "tune_seeds", "every", "reference", *FILE_OPTIONS):
         if _is_given(option):
             raise click.UsageError(f"{_option_name(option)} cannot be used with --suite")
@@ -284,8 +296,8 @@ def _write_results(result: Comparison, output: Path, picture: str, as_json: bool
 def _print_list(as_json: bool) -> None:
     """Print the methods, streams and benchmarks that can be named."""
     from ocelad.lab.compare import GROUPS, METHODS, STREAMS
-    from ocelad.lab.compare.suite import BENCHMARKS
 
+    suites = {name: list(load_suite(name).benchmarks) for name in SUITES}
     if as_json:
         methods = {
             method.name: {
@@ -302,7 +314,7 @@ def _print_list(as_json: bool) -> None:
             name: {"description": stream.description, "rounds": stream.rounds, "phases": stream.phases}
             for name, stream in STREAMS.items()
         }
-        print_json({"methods": methods, "streams": streams, "suites": {"adaptivity": list(BENCHMARKS)}})
+        print_json({"methods": methods, "streams": streams, "suites": suites})
         return
     groups = []
     for group in GROUPS:
@@ -315,7 +327,8 @@ def _print_list(as_json: bool) -> None:
     stream_rows = [[name, f"{stream.description}; {stream.rounds} rounds"] for name, stream in STREAMS.items()]
     print_tables(*groups, make_table("streams", ["stream", ""], stream_rows))
     click.echo(NEEDS_NOTE)
-    click.echo(f"Benchmarks of --suite adaptivity: {', '.join(BENCHMARKS)}.")
+    for name, benchmarks in suites.items():
+        click.echo(f"Benchmarks of --suite {name}: {', '.join(benchmarks)}.")
 
 
 def _format_settings(method: Method) -> str:

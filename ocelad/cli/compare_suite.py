@@ -1,203 +1,137 @@
-"""ocelad compare --suite: run one setting of each method on all benchmarks, and check the targets."""
+"""ocelad compare --suite: run the methods of a suite on all its benchmarks, and check the targets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocelad.cli.compare_report import JOURNAL, MARKS, format_estimate, format_number
-from ocelad.cli.output import find_plotting_error, make_table, print_tables, to_json
+from ocelad.cli.compare_report import JOURNAL
+from ocelad.cli.output import find_plotting_error, print_tables, to_json
 from ocelad.cli.progress import exit_interrupted, show_trials
 
 if TYPE_CHECKING:
-    from ocelad.lab.compare.suite import BenchmarkResult, SuiteResult
+    from ocelad.lab.compare import Method
 
+SUITES = ("adaptivity", "few-answers")
 RESULT, LINES, PICTURE = "suite.json", "suite.csv", "suite"
 
 
-def compare_suite(options: dict[str, Any], as_json: bool) -> None:
-    """Run the suite and report its results."""
-    from ocelad.lab.compare.suite import BENCHMARKS, FIRST_TEST_SEED, run_suite
-    from ocelad.lab.compare.suite.suite_runner import SEEDS
+@dataclass(frozen=True)
+class Suite:
+    """A suite on the command line: how to run it and how to report its result, which has ``to_json``.
 
+    Attributes
+    ----------
+    benchmarks : sequence of str
+        The names of all benchmarks.
+    accepted : sequence of str
+        The names that --benchmarks accepts.
+    methods : mapping from str to Method
+        The methods that can take part by name.
+    run : callable (names, keywords) -> result
+    make_tables, make_notes, csv_lines : callables of the result
+    draw : callable (result, path)
+    width : int
+        The width of the tables where the output is not a terminal.
+    """
+
+    benchmarks: Sequence[str]
+    accepted: Sequence[str]
+    methods: dict[str, Method]
+    run: Callable[..., Any]
+    make_tables: Callable[[Any], list[Any]]
+    make_notes: Callable[[Any], Iterable[str]]
+    csv_lines: Callable[[Any], Iterable[str]]
+    draw: Callable[[Any, Path], None]
+    width: int
+
+
+def load_suite(name: str) -> Suite:
+    """Return a suite by its name."""
+    return _load_few_answers() if name == "few-answers" else _load_adaptivity()
+
+
+def _load_adaptivity() -> Suite:
+    from ocelad.cli.compare_adaptivity import WIDTH, csv_lines, make_notes, make_tables
+    from ocelad.lab.compare import METHODS, suite
+    from ocelad.lab.compare.suite.suite_plot import draw_suite
+
+    names = tuple(suite.BENCHMARKS)
+    return Suite(names, names, METHODS, suite.run_suite, make_tables, make_notes, csv_lines, draw_suite, WIDTH)
+
+
+def _load_few_answers() -> Suite:
+    from ocelad.cli.compare_few_answers import WIDTH, csv_lines, make_notes, make_tables
+    from ocelad.lab.compare import few_answers
+    from ocelad.lab.compare.few_answers.few_answers_plot import draw_few_answers
+
+    return Suite(
+        tuple(few_answers.BENCHMARKS),
+        few_answers.accepted_names(few_answers.BENCHMARKS),
+        few_answers.METHODS,
+        few_answers.run_few_answers,
+        make_tables,
+        make_notes,
+        csv_lines,
+        draw_few_answers,
+        WIDTH,
+    )
+
+
+def compare_suite(extra_methods: Sequence[str], options: dict[str, Any], as_json: bool) -> None:
+    """Run a suite and report its results."""
+    from ocelad.lab.compare.run_comparison import check_methods
+    from ocelad.lab.compare.suites import FIRST_TEST_SEED, N_SEEDS
+
+    suite = load_suite(options["suite"])
     output: Path = options["output"]
-    given: str | None = options["benchmarks"]
-    names = [name.strip() for name in given.split(",")] if given else list(BENCHMARKS)
-    unknown = [name for name in names if name not in BENCHMARKS]
-    if unknown:
-        raise click.UsageError(f"the suite has no benchmark {unknown[0]!r}; accepted: {', '.join(BENCHMARKS)}")
+    more = {} if options["answers"] is None else {"answers": options["answers"]}
     with show_trials() as progress:
         try:
-            result = run_suite(
-                names,
-                seeds=options["seeds"] or SEEDS,
+            result = suite.run(
+                _choose_benchmarks(options["benchmarks"], suite),
+                extra_methods=check_methods(extra_methods, suite.methods),
+                seeds=options["seeds"] or N_SEEDS,
                 first_seed=FIRST_TEST_SEED if options["first_seed"] is None else options["first_seed"],
                 n_jobs=options["jobs"],
                 journal=output / JOURNAL,
                 restart=options["restart"],
                 progress=progress,
+                **more,
             )
         except KeyboardInterrupt:
             exit_interrupted(output / JOURNAL, options["restart"])
-    _write_results(result, output, f"{PICTURE}.{options['picture']}", as_json)
+    _write_results(suite, result, output, f"{PICTURE}.{options['picture']}", as_json)
 
 
-def _write_results(result: SuiteResult, output: Path, picture: str, as_json: bool) -> None:
+def _choose_benchmarks(given: str | None, suite: Suite) -> Sequence[str]:
+    if given is None:
+        return suite.benchmarks
+    names = [name.strip() for name in given.split(",")]
+    for name in names:
+        if name not in suite.accepted:
+            raise click.UsageError(f"the suite has no benchmark {name!r}; accepted: {', '.join(suite.accepted)}")
+    return names
+
+
+def _write_results(suite: Suite, result: Any, output: Path, picture: str, as_json: bool) -> None:
     """Write the result to the folder as JSON, CSV and a picture, and print it."""
     from ocelad.io.atomic import write_atomically
-    from ocelad.lab.compare.suite.suite_plot import draw_suite
 
     content = to_json(result.to_json())
     write_atomically(output / RESULT, f"{content}\n".encode())
-    write_atomically(output / LINES, "".join(_csv_lines(result)).encode())
+    write_atomically(output / LINES, "".join(suite.csv_lines(result)).encode())
     plotting_error = find_plotting_error()
     if plotting_error is None:
-        draw_suite(result, output / picture)
+        suite.draw(result, output / picture)
     if as_json:
         click.echo(content)
         return
-    print_tables(_error_table(result), _difference_table(result), _target_table(result), width=140)
-    click.echo("\n".join(_make_notes(result)))
+    print_tables(*suite.make_tables(result), width=suite.width)
+    click.echo("\n".join(suite.make_notes(result)))
     click.echo(f"Result: {output / RESULT}; all means: {output / LINES}")
     click.echo(f"Picture: {output / picture}" if plotting_error is None else f"No picture: {plotting_error}")
-
-
-def _method_names(result: SuiteResult) -> list[str]:
-    """Return the names of all methods, ours first."""
-    return list(dict.fromkeys(outcome.display_name(label) for outcome in result.outcomes for label in outcome.methods))
-
-
-def _labels_by_name(outcome: BenchmarkResult) -> dict[str, str]:
-    return {outcome.display_name(label): label for label in outcome.methods}
-
-
-def _error_table(result: SuiteResult) -> Any:
-    columns = _method_names(result)
-    rows = []
-    for outcome in result.outcomes:
-        labels = _labels_by_name(outcome)
-        rows.append(
-            [outcome.benchmark.name, *(_cell(outcome, labels[name]) if name in labels else "" for name in columns)]
-        )
-    first = result.outcomes[0]
-    labels = _labels_by_name(first)
-    times = [
-        format_number(first.comparison.microseconds(labels[name]), 0) if name in labels else "" for name in columns
-    ]
-    rows.append([f"us/pair, {first.benchmark.name}", *times])
-    title = f"Error in % / P(NMI > 0.8) in %, means over {len(result.seeds)} streams per benchmark"
-    return make_table(title, ["benchmark", *columns], rows)
-
-
-def _cell(outcome: BenchmarkResult, label: str) -> str:
-    return " / ".join(
-        format_number(outcome.mean(label, measure).mean, digits)
-        for measure, digits in zip(outcome.measures, (2, 1), strict=False)
-    )
-
-
-def _difference_table(result: SuiteResult) -> Any:
-    from ocelad.lab.compare.suite import OURS
-
-    columns = [name for name in _method_names(result) if name != OURS]
-    rows = []
-    for outcome in result.outcomes:
-        labels = _labels_by_name(outcome)
-        cells = [
-            format_estimate(outcome.difference(labels[name]), sign=True) if name in labels else "" for name in columns
-        ]
-        rows.append([outcome.benchmark.name, *cells])
-    title = f"Error minus that of {OURS}, in percentage points, with the standard error of the paired difference"
-    return make_table(title, ["benchmark", *columns], rows)
-
-
-def _target_table(result: SuiteResult) -> Any:
-    rows = [
-        [
-            target.benchmark,
-            target.quantity,
-            target.bound,
-            format_number(target.value),
-            "met" if target.met else "missed",
-        ]
-        for target in result.targets
-    ]
-    return make_table("Targets", ["benchmark", "", "target", "value", "result"], rows)
-
-
-def _make_notes(result: SuiteResult) -> Iterator[str]:
-    """Yield the lines below the tables: legend, failures, recovery times, missed targets, unbeaten methods."""
-    from ocelad.lab.compare.suite import OURS
-
-    yield from (f"Error on {', '.join(names)}: {kind}." for kind, names in _kinds_of_error(result).items())
-    for outcome in result.outcomes:
-        for label in outcome.methods:
-            failed = outcome.comparison.failures(label)
-            if failed:
-                yield (
-                    f"{outcome.benchmark.name}: {label} failed on {len(failed)} of {len(result.seeds)} streams, which "
-                    f"are excluded from its means; the first failure: {failed[0].failure}"
-                )
-    settings = [f"{outcome.benchmark.name} {outcome.best_comid.partition(':')[2]}" for outcome in result.outcomes]
-    yield f"The best COMID learner in hindsight, chosen on the same streams: {'; '.join(settings)}."
-    for outcome in result.outcomes:
-        if outcome.benchmark.switches:
-            times = [f"{outcome.display_name(label)} {_format_recovery(outcome, label)}" for label in outcome.methods]
-            yield f"{outcome.benchmark.name}, rounds to recovery after each switch: {', '.join(times)}."
-    for name, reason in result.skipped.items():
-        yield f"Skipped {name}: {reason}."
-    yield ""
-    missed: dict[str, list[str]] = {}
-    for target in result.targets:
-        if not target.met:
-            missed.setdefault(target.benchmark, []).append(target.quantity)
-    yield f"{sum(map(len, missed.values()))} of {len(result.targets)} targets are missed."
-    yield from (f"  {name}: {'; '.join(targets)}" for name, targets in missed.items())
-    unbeaten = [line for outcome in result.outcomes if (line := _describe_unbeaten(outcome))]
-    if unbeaten:
-        marks = "P: P(NMI > 0.8), = no significant difference, ? unknown"
-        yield f"Where {OURS} does not win (minus {OURS}, paired, 95 % confidence; {marks}):"
-        yield from unbeaten
-    else:
-        yield f"{OURS} wins everywhere (95 % confidence, paired)."
-
-
-def _kinds_of_error(result: SuiteResult) -> dict[str, list[str]]:
-    """Return the benchmarks by the measure that is their error."""
-    from ocelad.lab.compare.comparison import MEASURES
-
-    kinds: dict[str, list[str]] = {}
-    for outcome in result.outcomes:
-        kinds.setdefault(MEASURES[outcome.main_measure], []).append(outcome.benchmark.name)
-    return kinds
-
-
-def _format_recovery(outcome: BenchmarkResult, label: str) -> str:
-    from ocelad.lab.compare.suite.recovery import RECOVERY_WINDOW
-
-    return "/".join(f">{RECOVERY_WINDOW}" if steps is None else str(steps) for steps in outcome.recovery_times(label))
-
-
-def _describe_unbeaten(outcome: BenchmarkResult) -> str:
-    methods = [
-        f"{outcome.display_name(each.method)}{' P' if each.measure == 'clusters_found' else ''} "
-        f"{MARKS[each.verdict]}{format_estimate(each.difference, sign=True)}"
-        for each in outcome.unbeaten()
-    ]
-    return f"  {outcome.benchmark.name}: {', '.join(methods)}" if methods else ""
-
-
-def _csv_lines(result: SuiteResult) -> Iterator[str]:
-    """Yield the lines of a CSV file with a row for each benchmark, method and measure."""
-    yield "benchmark,method,name,measure,mean,standard_error,difference,difference_standard_error,n,us_per_pair\n"
-    for outcome in result.outcomes:
-        for label in outcome.methods:
-            cost = outcome.comparison.microseconds(label)
-            for measure in outcome.measures:
-                mean, difference = outcome.mean(label, measure), outcome.difference(label, measure)
-                numbers = (*mean[:2], *difference[:2], mean.n, cost)
-                cells = ",".join("" if number != number else repr(number) for number in numbers)
-                yield f'{outcome.benchmark.name},"{label}","{outcome.display_name(label)}",{measure},{cells}\n'

@@ -31,6 +31,10 @@ EXCLUDED = (
     "lab/statistics.py",
     "lab/compare/comparison_plot.py",
     "lab/compare/suite",
+    "lab/compare/suites.py",
+    "lab/compare/few_answers/few_answers_plot.py",
+    "lab/compare/few_answers/few_answers_results.py",
+    "lab/compare/few_answers/no_harm.py",
     "lab/compare/comparison.py",
 )
 # Dependencies whose version can change a result.

@@ -47,6 +47,17 @@ class Estimate(NamedTuple):
         return int(np.sign(self.mean)) if abs(self.mean) > half_width else 0
 
     @property
+    def lower_bound(self) -> float:
+        """The one-sided 95 % lower confidence bound of the mean; NaN if n is below 2.
+
+        >>> round(Estimate(2.0, 1.0, 100).lower_bound, 2), Estimate(2.0, 0.0, 2).lower_bound
+        (0.34, 2.0)
+        """
+        if not np.isfinite(self.standard_error):
+            return np.nan
+        return self.mean - float(stdtrit(self.n - 1, CONFIDENCE)) * self.standard_error
+
+    @property
     def is_significant(self) -> bool:
         """Whether the confidence interval of the mean excludes 0; False if n is below 2."""
         return bool(self.significant_sign)

@@ -7,8 +7,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ocelad._typing import Floats
 from ocelad.ensemble.learner import Learner
 from ocelad.ensemble.ocelad import Ocelad
+from ocelad.estimators.metric_tracker import MetricTracker
 from ocelad.lab.baselines.batch import PeriodicRefit
 from ocelad.lab.baselines.comid_variants import ResettingLearner
 from ocelad.lab.baselines.kissme import ForgettingKissme
@@ -30,6 +32,24 @@ class EnsembleAdapter:
 
     def update(self, block: Block) -> None:
         self._ensemble.replay(block.events)
+
+
+class TrackerAdapter:
+    """Run a ``MetricTracker``, which has log odds, too."""
+
+    def __init__(self, tracker: MetricTracker) -> None:
+        self._tracker = tracker
+
+    def play(self) -> Play:
+        metric: Metric = self._tracker.metric_
+        return metric
+
+    def update(self, block: Block) -> None:
+        self._tracker.partial_fit(np.stack([block.X, block.Z], axis=1), block.y)
+
+    def log_odds(self, X: Any, Z: Any) -> Floats:
+        """Return the log odds of "similar" for each pair of rows."""
+        return self._tracker.log_odds(np.stack([X, Z], axis=1))
 
 
 class LearnerAdapter:

@@ -20,6 +20,7 @@ from ocelad.lab.compare.block_streams import (
     middle_row,
     scale_factor,
 )
+from ocelad.lab.compare.preparation import center, project, standardize
 
 #: With ``in_order``: a point is paired with one of this number of predecessors, and a metric is evaluated on this
 #: number of points that are closest in time.
@@ -149,13 +150,9 @@ class DatasetStream:
 
     def _prepare(self, paired: np.ndarray, rng: np.random.Generator) -> Floats:
         """Center, scale and project all points by the statistics of the paired ones, and append the noise features."""
-        points = self._X - self._X[paired].mean(axis=0)
-        if self._standardize:
-            spread = points[paired].std(axis=0)
-            points = points / np.where(spread > 0, spread, 1.0)
+        points = (standardize if self._standardize else center)(self._X, paired)
         if self._n_components is not None:
-            _, _, directions = np.linalg.svd(points[paired], full_matrices=False)
-            points = points @ directions[: self._n_components].T
+            points = project(points, paired, self._n_components)
         return np.hstack([points, rng.normal(size=(len(points), self._n_noise))])
 
     def _nearest_in_time(self, eval_rows: np.ndarray, row: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ocelad._typing import Floats
 from ocelad.evaluation.streams.reviews import (
     PAPER_N_WORDS,
     SwitchingReviews,
@@ -67,30 +68,35 @@ def switching_digits() -> DatasetStream:
 @cache
 def phishing() -> DatasetStream:
     """Return River's 1250 web sites, phishing or not, in their order."""
-    return _load_river("Phishing", "web sites, phishing or not, in their order")
+    return _river_stream("Phishing", "web sites, phishing or not, in their order")
 
 
 @cache
 def image_segments() -> DatasetStream:
     """Return River's 2310 image segments of seven classes, in their order."""
-    return _load_river("ImageSegments", "image segments of seven classes, in their order")
+    return _river_stream("ImageSegments", "image segments of seven classes, in their order")
 
 
 @cache
 def bananas() -> DatasetStream:
     """Return River's 5300 points in the plane, in two clusters that are not linearly separable, in their order."""
-    return _load_river("Bananas", "points in two banana-shaped clusters, in their order")
+    return _river_stream("Bananas", "points in two banana-shaped clusters, in their order")
 
 
 @cache
 def reviews() -> WordStream:
     """Return the product reviews in the folder ``OCELAD_DATA``, compared by sentiment and then by product type."""
-    if not os.environ.get("OCELAD_DATA"):
-        raise FileNotFoundError("OCELAD_DATA is not set; set it to the folder of the product reviews")
+    require_data_folder()
     folder = str(find_review_folder())
     known = load_reviews(folder, n_words=PAPER_N_WORDS).fingerprint()
     description = "product reviews, compared by sentiment and then by product type"
     return WordStream("reviews", description, partial(_reviews, folder, known), origin=known)
+
+
+def require_data_folder() -> None:
+    """Raise FileNotFoundError if OCELAD_DATA is not set."""
+    if not os.environ.get("OCELAD_DATA"):
+        raise FileNotFoundError("OCELAD_DATA is not set; set it to the folder of the product reviews")
 
 
 def _reviews(folder: str, fingerprint: str, seed: int) -> SwitchingReviews:
@@ -104,12 +110,17 @@ def _load_digits() -> tuple[Any, Any]:
     return X, y
 
 
-def _load_river(name: str, description: str) -> DatasetStream:
+def _river_stream(name: str, description: str) -> DatasetStream:
+    X, classes = load_river(name)
+    return DatasetStream(name, description, X, {"class": classes}, standardize=True, in_order=True)
+
+
+def load_river(name: str) -> tuple[Floats, Any]:
+    """Return the points and classes of a data set of River, in its order."""
     try:
         from river import datasets
     except ImportError:
         raise ImportError("this data set needs River: pip install 'ocelad[river]'") from None
     rows = list(getattr(datasets, name)())
     X = np.array([list(features.values()) for features, _ in rows], dtype=float)
-    classes = np.array([str(label) for _, label in rows])
-    return DatasetStream(name, description, X, {"class": classes}, standardize=True, in_order=True)
+    return X, np.array([str(label) for _, label in rows])

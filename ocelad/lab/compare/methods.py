@@ -6,12 +6,27 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import exp, log
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ocelad.lab.compare.block_streams import EvalSet, SideInformation, Stream
-from ocelad.lab.compare.scoring import BlockLearner
+from ocelad.lab.compare.block_streams import EvalSet, SideInformation
+from ocelad.lab.compare.scoring import BlockLearner, OddsLearner
+
+
+class StreamProperties(Protocol):
+    """What decides whether a method can run on a stream; see ``Stream``."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def n_features(self) -> int: ...
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def sparse(self) -> bool: ...
+    @property
+    def provides(self) -> frozenset[SideInformation]: ...
 
 
 class StreamInfo(NamedTuple):
@@ -68,8 +83,9 @@ class Method:
         Its name on the command line.
     description : str
         One line about it.
-    factory : callable (info, settings as keywords) -> BlockLearner
-        Creates the learner from a ``StreamInfo`` and the settings.
+    factory : callable (info, settings as keywords) -> BlockLearner or OddsLearner
+        Creates the learner from a ``StreamInfo`` and the settings. It may be both; an ``OddsLearner`` without ``play``
+        can take part in the few-answers suite only.
     defaults : mapping
         The hyperparameters with their default values. Only these can be changed.
     search_space : mapping from name to LogUniform or Categorical
@@ -95,7 +111,7 @@ class Method:
 
     name: str
     description: str
-    factory: Callable[..., BlockLearner]
+    factory: Callable[..., BlockLearner | OddsLearner]
     defaults: Mapping[str, Any] = field(default_factory=dict)
     search_space: Mapping[str, LogUniform | Categorical] = field(default_factory=dict)
     requires: frozenset[SideInformation] = frozenset()
@@ -127,12 +143,15 @@ class Method:
                 raise ValueError(f"{self.name} has no setting {key!r}; accepted: {accepted}")
         return replace(self, overrides={**self.overrides, **overrides})
 
-    def create(self, info: StreamInfo) -> BlockLearner:
+    def create(self, info: StreamInfo) -> BlockLearner | OddsLearner:
         """Create the learner before the first round."""
         return self.factory(info, **self.settings)
 
-    def check_settings(self, stream: Stream) -> None:
-        """Create the learner once on random points, to raise ValueError for a bad setting before any trial runs."""
+    def check_settings(self, stream: StreamProperties, *, needs_play: bool = True) -> None:
+        """Create the learner once on random points, to raise ValueError for a bad setting before any trial runs.
+
+        With ``needs_play`` a learner that has log odds only is refused, too.
+        """
         rng = np.random.default_rng(0)
         points = (
             EvalSet(rng.normal(size=(60, stream.n_features)), np.arange(60) % 3) if "labels" in self.requires else None
@@ -141,10 +160,13 @@ class Method:
             learner = self.create(StreamInfo(stream.n_features, stream.rounds, 0, points, stream.sparse))
         except (TypeError, ValueError) as error:
             raise ValueError(f"{self.label}: {error}") from error
-        if not all(callable(getattr(learner, name, None)) for name in ("play", "update")):
-            raise ValueError(f"{self.label}: factory returned a {type(learner).__name__}, which has no play and update")
+        if isinstance(learner, BlockLearner) or (isinstance(learner, OddsLearner) and not needs_play):
+            return
+        kind = type(learner).__name__
+        lacking = "play and update" if needs_play else "play or log_odds, and update"
+        raise ValueError(f"{self.label}: factory returned a {kind}, which has no {lacking}")
 
-    def incompatibility(self, stream: Stream) -> str | None:
+    def incompatibility(self, stream: StreamProperties) -> str | None:
         """Return the reason why the method cannot run on the stream, or None if it can."""
         names = {
             "labels": "the classes of the points",
@@ -184,7 +206,7 @@ def parse_method(text: str, methods: Mapping[str, Method]) -> Method:
     return method.with_settings(**overrides)
 
 
-def check_stream(methods: Iterable[Method], stream: Stream) -> None:
+def check_stream(methods: Iterable[Method], stream: StreamProperties) -> None:
     """Raise ValueError if a method cannot run on the stream."""
     reasons = {method.label: method.incompatibility(stream) for method in methods}
     rejected = [f"{label}: {reason}" for label, reason in reasons.items() if reason is not None]

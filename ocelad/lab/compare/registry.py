@@ -57,13 +57,14 @@ GROUPS = ("ensembles", "online", "batch", "fixed")
 _MAX_RANK = 30
 
 
-def _engine(info: StreamInfo) -> dict[str, Any]:
+def engine_settings(info: StreamInfo) -> dict[str, Any]:
+    """Return the engine and the largest rank that suit the number of features."""
     engine: EngineName = "sparse" if info.sparse else "auto"
     return {"engine": engine, "max_rank": _MAX_RANK if info.n_features > MAX_FULLRANK_FEATURES else None}
 
 
 def _rice(info: StreamInfo, *, n_scales: int | None = None, **settings: Any) -> BlockLearner:
-    return EnsembleAdapter(track_metric(info.n_features, n_scales=n_scales, **_engine(info), **settings))
+    return EnsembleAdapter(track_metric(info.n_features, n_scales=n_scales, **engine_settings(info), **settings))
 
 
 def _adaptive(info: StreamInfo) -> BlockLearner:
@@ -76,7 +77,9 @@ def _comid(info: StreamInfo, **settings: Any) -> BlockLearner:
 
 
 def _decaying(info: StreamInfo, *, step_size: float, **settings: Any) -> BlockLearner:
-    return EnsembleAdapter(scheduled_comid(info.n_features, rate=inverse_root(step_size), **_engine(info), **settings))
+    return EnsembleAdapter(
+        scheduled_comid(info.n_features, rate=inverse_root(step_size), **engine_settings(info), **settings)
+    )
 
 
 def _oracle(info: StreamInfo, **settings: Any) -> BlockLearner:

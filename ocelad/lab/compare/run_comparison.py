@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -74,7 +74,9 @@ def compare(
     >>> [round(summary.mean, 1) for summary in comparison.summaries("knn_error")]
     [19.6, 0.2]
     """
-    chosen, test_stream = _check_methods(methods), _check_stream(stream)
+    chosen, test_stream = check_methods(methods), _check_stream(stream)
+    if not chosen:
+        raise ValueError("methods is empty; accepted: at least one method")
     check_integer(every, "every", at_least=1)
     if every > test_stream.rounds:
         raise ValueError(
@@ -178,15 +180,14 @@ def _check_stream(stream: str | Stream) -> Stream:
     return STREAMS[check_choice(stream, "stream", STREAMS)]
 
 
-def _check_methods(methods: Iterable[str | Method]) -> list[Method]:
+def check_methods(methods: Iterable[str | Method], known: Mapping[str, Method] = METHODS) -> list[Method]:
+    """Return methods that are given by name or as such; raise TypeError or ValueError for anything else."""
     if isinstance(methods, str) or not isinstance(methods, Iterable):
         raise TypeError(f"methods must be a list of names and of Method; got {methods!r}")
-    chosen = [parse_method(method, METHODS) if isinstance(method, str) else method for method in methods]
+    chosen = [parse_method(method, known) if isinstance(method, str) else method for method in methods]
     for method in chosen:
         if not isinstance(method, Method):
             raise TypeError(f"a method must be a name or a Method; got {type(method).__name__}")
-    if not chosen:
-        raise ValueError("methods is empty; accepted: at least one method")
     labels = [method.label for method in chosen]
     for label in labels:
         if labels.count(label) > 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -21,6 +21,7 @@ Play: TypeAlias = Metric | CosineDistance | Similarity
 NMI_THRESHOLD = 0.8
 
 
+@runtime_checkable
 class BlockLearner(Protocol):
     """A method while it runs on a stream: it learns from blocks of pairs."""
 
@@ -30,6 +31,19 @@ class BlockLearner(Protocol):
 
     def update(self, block: Block) -> None:
         """Learn from the pairs of a block in order; the block holds only the side information that it requires."""
+        ...
+
+
+@runtime_checkable
+class OddsLearner(Protocol):
+    """A method that predicts the log odds of "similar" for any pair; it may have no distance."""
+
+    def log_odds(self, X: Any, Z: Any) -> Floats:
+        """Return the log odds of each pair of rows, without side effects."""
+        ...
+
+    def update(self, block: Block) -> None:
+        """Learn from the pairs of a block in order."""
         ...
 
 

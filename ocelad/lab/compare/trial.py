@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from ocelad.lab.compare.adapters import TrueMetricAdapter
 from ocelad.lab.compare.block_streams import Block, Stream
 from ocelad.lab.compare.methods import Method, StreamInfo
 from ocelad.lab.compare.scoring import BlockLearner, Scores, score_play
+
+NamedTupleType = TypeVar("NamedTupleType", bound=tuple[float, ...])
 
 # Errors of a method on unsuitable data, which end its run. Any other error is a bug and propagates.
 FAILURES = (ArithmeticError, FitError, LearnerError, np.linalg.LinAlgError)
@@ -59,17 +61,31 @@ class Record:
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as a JSON-serializable dict; NaN becomes None."""
-        scores = {name: [_or_none(value) for value in self.values(name)] for name in Scores._fields}
         fields = {name: getattr(self, name) for name in _JSON_FIELDS}
-        return {**fields, "microseconds": _or_none(self.microseconds), "scores": scores}
+        return {**fields, "microseconds": _or_none(self.microseconds), "scores": scores_to_json(self.scores, Scores)}
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Record:
         """Return the record that ``to_json`` converted."""
-        columns = [[_or_nan(value) for value in content["scores"][name]] for name in Scores._fields]
         fields = {name: content[name] for name in _JSON_FIELDS}
-        scores = [Scores(*row) for row in zip(*columns, strict=True)]
+        scores = scores_from_json(content["scores"], Scores)
         return cls(**fields, scores=scores, microseconds=_or_nan(content["microseconds"]))
+
+
+def scores_to_json(scores: Sequence[Any], kind: type[NamedTupleType]) -> dict[str, list[float | None]]:
+    """Return named tuples of numbers as lists by the names of their fields; NaN becomes None."""
+    return {name: [_or_none(getattr(each, name)) for each in scores] for name in _fields(kind)}
+
+
+def scores_from_json(content: dict[str, list[float | None]], kind: type[NamedTupleType]) -> list[NamedTupleType]:
+    """Return the named tuples that ``scores_to_json`` converted."""
+    columns = [[_or_nan(value) for value in content[name]] for name in _fields(kind)]
+    return [kind(*row) for row in zip(*columns, strict=True)]
+
+
+def _fields(kind: Any) -> tuple[str, ...]:
+    names: tuple[str, ...] = kind._fields
+    return names
 
 
 def _or_none(value: float) -> float | None:
@@ -90,7 +106,9 @@ class _Run:
         self._failure: str | None = None
         self._learner: BlockLearner | None = None
         try:
-            self._learner = method.create(info if "labels" in method.requires else info._replace(initial_points=None))
+            learner = method.create(info if "labels" in method.requires else info._replace(initial_points=None))
+            assert isinstance(learner, BlockLearner)  # guaranteed by Method.check_settings
+            self._learner = learner
         except FAILURES as error:
             self._failure = f"before the first round: {error}"
 

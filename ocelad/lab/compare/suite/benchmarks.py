@@ -11,10 +11,7 @@ from ocelad.lab.compare.block_streams import Stream
 from ocelad.lab.compare.methods import Method
 from ocelad.lab.compare.registry import METHODS, STREAMS
 
-#: Seeds from this one on are for testing only; all design decisions used seeds below 1000.
-FIRST_TEST_SEED = 3000
-#: The method that the suite evaluates, and the methods that it is compared with, each with its default settings.
-OURS = "adaptive"
+#: The methods that ours is compared with, each with its default settings.
 OPPONENTS = ("rice", "rice-hinge", "itml-online", "cbce", "euclidean")
 #: One COMID learner with each of ten settings; the suite reports the best of them in hindsight.
 COMID_GRID: tuple[Method, ...] = tuple(

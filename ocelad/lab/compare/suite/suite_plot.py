@@ -9,8 +9,8 @@ import numpy as np
 
 from ocelad.evaluation.plots import GREY, PALETTE, pyplot
 from ocelad.lab.compare.comparison import MEASURES
-from ocelad.lab.compare.suite.benchmarks import OURS
 from ocelad.lab.compare.suite.suite_results import BEST_COMID, SuiteResult
+from ocelad.lab.compare.suites import OURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

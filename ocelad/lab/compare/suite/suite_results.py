@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import ocelad
 from ocelad.lab.compare.comparison import MEASURES, Comparison, MethodSummary, Unbeaten
-from ocelad.lab.compare.suite.benchmarks import COMID_GRID, OURS, Benchmark
+from ocelad.lab.compare.suite.benchmarks import COMID_GRID, Benchmark
 from ocelad.lab.compare.suite.recovery import recovery_time
+from ocelad.lab.compare.suites import OURS, Target
 from ocelad.lab.statistics import Estimate
 
 #: The target of the recovery time, in rounds.
@@ -21,29 +22,6 @@ MAX_RECOVERY_TIME = 150
 BEST_COMID = f"best of {len(COMID_GRID)} COMID"
 #: On real data our error may exceed the lower error of these two methods by at most this many percentage points.
 MAX_EXCESS_ERROR, SAFE_BASELINES = 0.2, ("euclidean", "rice")
-
-
-class Target(NamedTuple):
-    """A target of a benchmark, and whether it is met.
-
-    A target bounds a mean, or a mean of paired differences. It is not a test of significance:
-    ``BenchmarkResult.unbeaten`` lists the differences that are not significant.
-
-    Attributes
-    ----------
-    benchmark, quantity : str
-    bound : str
-        The bound in words, such as "at most 1.10".
-    value : float
-        The measured value.
-    met : bool
-    """
-
-    benchmark: str
-    quantity: str
-    bound: str
-    value: float
-    met: bool
 
 
 def best_comid(comparison: Comparison) -> str:
@@ -131,7 +109,11 @@ class BenchmarkResult:
 
     @property
     def targets(self) -> list[Target]:
-        """The targets of the benchmark; none is met if a run of our method failed, because its means are incomplete."""
+        """The targets of the benchmark; none is met if a run of our method failed, because its means are incomplete.
+
+        A target bounds a mean, or a mean of paired differences. It is not a test of significance: ``unbeaten`` lists
+        the differences that are not significant.
+        """
         targets = [*self._bounds(), *self._against_best_comid(), *self._against_safe_baselines(), *self._recovery()]
         failed = bool(self.comparison.failures(OURS))
         return [target._replace(met=target.met and not failed) for target in targets]
