@@ -3,6 +3,7 @@
     python tools/mutation.py map            record which tests run which lines, and how long they take (once, minutes)
     python tools/mutation.py run            draw 240 faults over all rooms, run the tests that concern each
     python tools/mutation.py run --room io --faults 40 --seed 7
+    python tools/mutation.py map --tests tests/test_comid.py    record these files again, keep the rest of the map
     python tools/mutation.py map --plain    only the tests of the kernels as plain Python (two minutes);
     python tools/mutation.py run --plain    only faults in files that those tests run
 
@@ -23,6 +24,7 @@ import json
 import os
 import random
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -31,6 +33,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from queue import Queue
 
@@ -262,24 +265,68 @@ def _compiles(fault: Fault) -> bool:
 # --- which tests concern a line ---------------------------------------------------------------------------------
 
 
-def record_map(kinds: Sequence[str]) -> None:
-    """Run the tests with coverage, compiled or as plain Python, and keep which test runs which line."""
+def record_map(kinds: Sequence[str], only: Sequence[str] = ()) -> None:
+    """Run the tests with coverage, compiled or as plain Python, and keep which test runs which line.
+
+    With ``only``, just these test files are run, and the rest of an existing map is kept.
+    """
     MAP.mkdir(exist_ok=True)
     for kind in kinds:
         tests = [f"tests/test_{name}.py" for name in PLAIN_TESTS] if kind == "plain" else []
-        environment = {
-            **os.environ,
-            "COVERAGE_FILE": str(MAP / f"{kind}.coverage"),
-            "MUTATION_TIMES": str(MAP / f"{kind}.times.json"),
-            "PYTHONPATH": str(Path(__file__).parent),
-        }
-        if kind == "plain":
-            environment["NUMBA_DISABLE_JIT"] = "1"
-        command = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "-p", "test_times"]
-        command += ["--cov=ocelad", "--cov-context=test", "--cov-report=", *tests]
-        print(f"Recording the {kind} tests ...", flush=True)
-        if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
-            raise SystemExit("the tests must pass before faults are made")
+        if only:
+            tests = [name for name in only if kind == "compiled" or name in tests]
+            if not tests:
+                continue
+        with tempfile.TemporaryDirectory(prefix="mutation-map-") as folder:
+            _record(kind, tests, Path(folder), workers="0" if only else "auto")
+            if only:
+                _merge(kind, tests, Path(folder))
+            else:
+                for name in _files_of_map(kind):
+                    shutil.copy(Path(folder) / name, MAP / name)
+
+
+def _files_of_map(kind: str) -> tuple[str, str]:
+    return f"{kind}.coverage", f"{kind}.times.json"
+
+
+def _record(kind: str, tests: Sequence[str], folder: Path, workers: str) -> None:
+    """Run tests (all of them if none are named) and write their lines and times to the folder."""
+    coverage, times = _files_of_map(kind)
+    environment = {
+        **os.environ,
+        "COVERAGE_FILE": str(folder / coverage),
+        "MUTATION_TIMES": str(folder / times),
+        "PYTHONPATH": str(Path(__file__).parent),
+    }
+    if kind == "plain":
+        environment["NUMBA_DISABLE_JIT"] = "1"
+    command = [sys.executable, "-m", "pytest", "-q", "-n", workers, "--dist", "worksteal", "-p", "test_times"]
+    command += ["--cov=ocelad", "--cov-context=test", "--cov-report=", *tests]
+    print(f"Recording the {kind} tests ...", flush=True)
+    if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
+        raise SystemExit("the tests must pass before faults are made")
+
+
+def _merge(kind: str, tests: Sequence[str], folder: Path) -> None:
+    """Replace what the map has about these test files by what the folder has about them."""
+    from coverage import CoverageData
+
+    coverage, times = _files_of_map(kind)
+    merged, new = CoverageData(str(MAP / coverage)), CoverageData(str(folder / coverage))
+    if (MAP / coverage).exists():
+        with sqlite3.connect(MAP / coverage) as database:
+            for name, table in product(tests, ("line_bits", "arc")):
+                database.execute(
+                    f"DELETE FROM {table} WHERE context_id IN (SELECT id FROM context WHERE context LIKE ?)",
+                    (f"{name}::%",),
+                )
+        merged.read()
+    new.read()
+    merged.update(new)
+    old_times = json.loads((MAP / times).read_text()) if (MAP / times).exists() else {}
+    kept = {node: seconds for node, seconds in old_times.items() if node.partition("::")[0] not in tests}
+    (MAP / times).write_text(json.dumps(kept | json.loads((folder / times).read_text())))
 
 
 class TestMap:
@@ -411,6 +458,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     record = commands.add_parser("map", help="record which tests run which lines")
+    record.add_argument("--tests", nargs="+", default=[], help="record only these test files into the existing map")
     run = commands.add_parser("run", help="make faults and run the tests that concern them")
     run.add_argument("--faults", type=int, default=240, help="how many faults are drawn (240)")
     run.add_argument("--seed", type=int, default=0, help="seed of the draw (0)")
@@ -423,7 +471,7 @@ def main() -> None:
     options = parser.parse_args()
     kinds = ("plain",) if options.plain else ("plain", "compiled")
     if options.command == "map":
-        record_map(kinds)
+        record_map(kinds, options.tests)
         return
     outcomes: list[Outcome] = []
     tests = TestMap(kinds)
