@@ -54,7 +54,10 @@ FILE_OPTIONS = (
     help="Run a fixed set of benchmarks with targets instead of one stream; METHODS take part besides its own.",
 )
 @click.option(
-    "--benchmarks", metavar="NAMES", help="With --suite: only these benchmarks, separated by commas; all by default."
+    "--benchmarks",
+    metavar="NAMES",
+    help="With --suite: only these benchmarks, separated by commas; all by default. Of few-answers, a data set such "
+    "as wine stands for wine/natural and wine/balanced.",
 )
 @click.option(
     "--answers",
