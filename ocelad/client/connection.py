@@ -16,11 +16,11 @@ from ocelad.io.atomic import replace_atomically
 
 Model = TypeVar("Model", bound=BaseModel)
 Value = TypeVar("Value")
-# Statuses of a service that is busy or unavailable; the request itself is valid.
-_TEMPORARY_STATUSES = (429, 502, 503, 504)
+# The status of a request that was refused for now and had no effect, and those of a service that is unavailable.
+_TOO_MANY_REQUESTS, _UNAVAILABLE = 429, (502, 503, 504)
 # Pauses double up to 6.4 seconds; the service may request longer ones.
 _FIRST_PAUSE, _MAX_DOUBLINGS, _MAX_PAUSE = 0.1, 6, 30.0
-# Read timeouts in seconds: of event streams, which send a comment every 15 s, and of the creation of a project.
+# Read timeouts in seconds: of event streams, which send a comment every 5 s, and of the creation of a project.
 _EVENT_TIMEOUT, _CREATE_TIMEOUT = 45.0, 240.0
 
 
@@ -126,7 +126,8 @@ class Connection:
 
     def _retry(self, once: Callable[[], Value], repeatable: bool = True) -> Value:
         """Call a function until it succeeds, fails permanently, or the retries are used up."""
-        for attempt in range(self._retries + 1):
+        attempt = 0
+        while True:
             try:
                 return once()
             except (RequestFailure, httpx.TransportError) as error:
@@ -134,31 +135,32 @@ class Connection:
                 if attempt == self._retries or not failure.is_temporary(repeatable):
                     raise failure.to_error(self.address) from error
                 time.sleep(failure.pause(attempt))
-        raise AssertionError  # the last attempt returns or raises
+                attempt += 1
 
 
 class RequestFailure(Exception):
     """One failed attempt, with an error response or without a response."""
 
     def __init__(self, cause: httpx.Response | httpx.TransportError) -> None:
-        super().__init__()
         self.cause = cause
 
     def is_temporary(self, repeatable: bool) -> bool:
         """Return whether to retry: the request had no effect or is repeatable, and may succeed later."""
         if isinstance(self.cause, httpx.Response):
-            return self.cause.status_code == 429 or (repeatable and self.cause.status_code in _TEMPORARY_STATUSES)
+            status = self.cause.status_code
+            return status == _TOO_MANY_REQUESTS or (repeatable and status in _UNAVAILABLE)
         return repeatable or isinstance(self.cause, httpx.ConnectError)
 
     def pause(self, attempt: int) -> float:
         """Return the seconds to wait: as the service requests, or growing with the attempts."""
         requested = self.cause.headers.get("retry-after", "") if isinstance(self.cause, httpx.Response) else ""
-        return _pause(attempt, float(requested) if requested.isdecimal() else 0.0)
+        return _pause(attempt, float(requested) if requested.isdecimal() else _FIRST_PAUSE)
 
     def to_error(self, address: str) -> ServiceError:
         if isinstance(self.cause, httpx.Response):
             return error_of(self.cause)
-        return ServiceError("unreachable", f"no response from {address}: {self.cause or type(self.cause).__name__}")
+        reason = str(self.cause) or type(self.cause).__name__
+        return ServiceError("unreachable", f"no response from {address}: {reason}")
 
 
 def _pause(attempt: int, min_pause: float) -> float:

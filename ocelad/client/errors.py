@@ -37,7 +37,7 @@ def validate(model: type[Model], **values: Any) -> Model:
     try:
         return model(**values)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        first = error.errors()[0]
         where = ".".join(str(part) for part in ("body", *first["loc"]) if part not in TAGS)
         raise ServiceError("invalid", f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}", where=where) from None
 
