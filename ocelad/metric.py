@@ -315,8 +315,9 @@ class Metric:
                 return int(np.count_nonzero(np.broadcast_to(diagonal, self.n_features)))
             if diagonal.ndim == 0 and diagonal > 0:
                 along, _ = self._along_rows()
-                above = along > self.n_features * _EPS * max(along[-1], float(diagonal))
-                return self.n_features - len(along) + int(np.count_nonzero(above))
+                cutoff = self.n_features * _EPS * max(along[-1], float(diagonal))
+                outside = self.n_features - len(along) if diagonal > cutoff else 0
+                return outside + int(np.count_nonzero(along > cutoff))
         return len(self.components)
 
     def eigenvalues(self, n: int | None = None) -> Floats:

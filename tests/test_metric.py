@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import tracemalloc
@@ -526,3 +527,127 @@ def test_the_unordered_embedding_has_the_same_distances(n, rank, seed, scale):
         np.testing.assert_allclose(
             np.square(unordered - unordered[i]).sum(axis=1), expected, rtol=1e-9, atol=1e-12 * scale
         )
+
+
+def test_the_threshold_is_one_and_the_round_zero_unless_they_are_given():
+    for metric in (Metric(np.eye(2)), Metric.from_factors(np.eye(2)), Metric.from_diagonal(np.ones(2))):
+        assert (metric.threshold, metric.round) == (1.0, 0)
+    for metric in (
+        Metric.from_trusted_matrix(np.eye(2), 1.0),
+        Metric.low_rank(1.0, np.eye(2), np.ones(2), 1.0),
+        Metric.from_arrays({"matrix": np.eye(2)}, 1.0),
+    ):
+        assert metric.round == 0
+    for threshold in (0.0, 5.0):
+        assert Metric(np.eye(2), threshold).threshold == threshold
+        assert Metric(np.eye(2)).scaled(0.0, threshold) == Metric(np.zeros((2, 2)), threshold)
+    with pytest.raises(ValueError, match="threshold must be"):
+        Metric(np.eye(2)).scaled(1.0, -1.0)
+    assert Metric(np.eye(2), round=3).with_round(0).round == 0
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_a_matrix_may_deviate_by_rounding_relative_to_its_size(unit):
+    for matrix, sentence in (([[1.0, 1e-6], [0.0, 1.0]], "not symmetric"), (np.diag([1.0, -1e-6]), "negative")):
+        with pytest.raises(ValueError, match=sentence):
+            Metric(unit * np.array(matrix))
+    rounded = unit * np.array([[2.0, 1.0 + 1e-14], [1.0, 2.0]])
+    metric = Metric(rounded)
+    assert (metric.matrix == metric.matrix.T).all()
+    np.testing.assert_allclose(metric.matrix, rounded, rtol=2e-14)
+    assert Metric(unit * np.diag([1.0, -1e-14])).rank == 1
+
+
+def test_a_symmetric_matrix_keeps_its_bits():
+    assert Metric([[5e-324]]).matrix[0, 0] == 5e-324
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0, 2.0])
+def test_the_rank_counts_values_above_rounding_as_numpy_does(share):
+    """Singular values of factors and eigenvalues of a matrix count above ``max(shape) eps`` times the largest."""
+    eps = np.finfo(float).eps
+    factors = np.zeros((2, 64))
+    factors[0, 0], factors[1, 1] = 1.0, share * 64 * eps
+    assert Metric.from_factors(factors).rank == np.linalg.matrix_rank(factors) == (2 if share > 1 else 1)
+    matrix = np.diag([1.0, share * 3 * eps, 0.0])
+    assert Metric(matrix).rank == np.linalg.matrix_rank(matrix, hermitian=True) == (2 if share > 1 else 1)
+
+
+def test_the_rank_above_a_scalar_diagonal_counts_all_directions_that_are_not_removed():
+    """Rows that repeat each other or are zero lower the rank by no more than what they remove."""
+    u = np.eye(5)[0]
+    for rows, scales, rank in (
+        ([u], [-1.0], 4),
+        ([u], [-0.5], 5),
+        ([u, u], [-0.5, -0.5], 4),
+        ([u, np.eye(5)[3]], [-1.0, -1.0], 3),
+        ([u, 0.0 * u], [-1.0, 1.0], 4),
+        ([u], [1e20], 1),  # the diagonal is below rounding
+    ):
+        metric = Metric.low_rank(1.0, np.array(rows), np.array(scales), 1.0)
+        assert metric.rank == np.linalg.matrix_rank(metric.matrix, hermitian=True) == len(metric.components) == rank
+
+
+def test_all_components_need_an_array_of_limited_size(monkeypatch):
+    monkeypatch.setattr("ocelad.metric._MAX_DENSE", 4)
+    weights = np.array([1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    assert Metric.from_diagonal(weights).components.shape == (2, 8)
+    base = Metric.low_rank(1.0, np.ones((1, 4)), np.ones(1), 1.0)
+    assert base.components.shape == (4, 4)
+    for metric in (
+        Metric.from_diagonal(np.append(weights, 0.0)),
+        Metric.low_rank(1.0, np.ones((1, 5)), np.ones(1), 1.0),
+    ):
+        with pytest.raises(ValueError, match="would need an array of"):
+            _ = metric.components
+        assert metric.embed(np.ones((1, metric.n_features)), 1).shape == (1, 1)
+
+
+def test_scales_are_checked_where_the_diagonal_is_a_vector(monkeypatch):
+    monkeypatch.setattr("ocelad.metric._MAX_DENSE", 4)
+    for n, scale, is_accepted in ((4, -0.25, True), (5, -0.25, False), (5, 0.0, True), (5, 1.0, True)):
+        arrays = {"diagonal": np.ones(n), "rows": np.ones((1, n)), "scales": np.array([scale])}
+        if is_accepted:
+            assert Metric.from_arrays(arrays, 1.0).n_features == n
+        else:
+            with pytest.raises(ValueError, match="negative scales with more than 4 features need a scalar diagonal"):
+                Metric.from_arrays(arrays, 1.0)
+        assert Metric.from_arrays({**arrays, "diagonal": np.array(2.0)}, 1.0).n_features == n
+
+
+def test_an_average_has_a_matrix_unless_its_rows_are_fewer_than_the_features():
+    low = [Metric.low_rank(*some_parts("base and more", seed=seed), 1.0) for seed in range(3)]
+    for metrics, names in (
+        (low[:2], {"diagonal", "rows", "scales"}),
+        (low, {"matrix"}),
+        ([low[0], Metric(np.eye(6))], {"matrix"}),
+    ):
+        shares = np.full(len(metrics), 1.0 / len(metrics))
+        average = Metric.average(metrics, shares)
+        assert average.arrays().keys() == names
+        np.testing.assert_allclose(average.matrix, sum(p * m.matrix for p, m in zip(shares, metrics, strict=True)))
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.7, 1.3])
+def test_equal_thresholds_have_this_average(threshold):
+    for count in range(2, 12):
+        metrics = [Metric.from_diagonal([1.0], threshold, round) for round in range(count)]
+        average = Metric.average(metrics, np.full(count, 1.0 / count))
+        assert (average.threshold, average.round) == (threshold, count - 1)
+
+
+def test_the_diagonal_is_that_of_the_matrix():
+    for form in FORMS:
+        metric = Metric.low_rank(*some_parts(form), 1.5)
+        np.testing.assert_allclose(metric.diagonal, np.diag(metric.matrix), rtol=1e-12, atol=1e-15)
+        assert metric.is_diagonal == (not len(some_parts(form)[1]))
+    assert Metric([[4.0, 1.0], [1.0, 2.0]]).diagonal.tolist() == [4.0, 2.0]
+
+
+def test_copies_of_a_metric_are_the_metric():
+    metric = Metric(np.eye(2))
+    assert copy.deepcopy(metric) is metric
+    assert metric != Metric.from_arrays({**Metric.from_diagonal([1.0, 1.0]).arrays()}, 1.0)
+    for arrays in ({"matrix": np.eye(2, dtype=np.float32)}, {"matrix": np.eye(2), "rows": np.eye(2)}, {}):
+        with pytest.raises(ValueError, match="a metric has the float64 array matrix"):
+            Metric.from_arrays(arrays, 1.0)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from ocelad import Events, MetricTracker, Pair, Rice, track_metric
-from ocelad.pairs import Event, SparseVector, as_dense, as_event, as_sparse
+from ocelad import Events, Metric, MetricTracker, Pair, Rice, track_metric
+from ocelad.pairs import Event, Relative, Relatives, SparseVector, as_dense, as_event, as_relative, as_sparse
 
 
 def some_rows(seed=0, rows=6, n=7):
@@ -128,3 +128,88 @@ def test_refuses_invalid_differences(u, sentence):
 def test_refuses_invalid_sparse_pairs(call, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
         call()
+
+
+def test_zeros_of_a_sparse_vector_are_removed_and_small_values_are_not():
+    vector = as_sparse(SparseVector(np.array([3, 0, 2, 1]), np.array([0.0, 1e-3, -0.0, 5e-324]), 4))
+    assert (vector.indices.tolist(), vector.values.tolist()) == ([0, 1], [1e-3, 5e-324])
+    for empty in (SparseVector([], [], 3), SparseVector(np.array([1]), np.zeros(1), 3)):
+        vector = as_sparse(empty)
+        assert (vector.indices.tolist(), vector.indices.dtype, vector.values.tolist()) == ([], np.int64, [])
+        assert as_dense(empty).tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("make", [np.array, sparse.csr_array])
+def test_events_are_indexed_like_a_list(make):
+    U, y = some_rows(), [1, -1, 1, 1, -1, 1]
+    events, count = Events(make(U), y), len(U)
+    for at in range(-count, count):
+        assert as_dense(events[at].u).tolist() == U[at].tolist()
+        assert events[np.int64(at)].y == y[at]
+    part = events[1:6:2]
+    assert [as_dense(event.u).tolist() for event in part] == U[1:6:2].tolist()
+    assert [event.y for event in part] == y[1:6:2]
+    assert part.n_features == 7
+    for at in (count, -count - 1):
+        with pytest.raises(IndexError, match=f"event {at} does not exist; the number of events is {count}"):
+            events[at]
+    with pytest.raises(TypeError, match="must be an integer or a slice"):
+        events["0"]
+
+
+def test_relatives_are_indexed_like_a_list():
+    near, far = some_rows(1), some_rows(2)
+    relatives, count = Relatives(near, far), len(near)
+    assert (len(relatives), relatives.n_features) == (count, 7)
+    for at in range(-count, count):
+        assert (relatives[at].near.tolist(), relatives[at].far.tolist()) == (near[at].tolist(), far[at].tolist())
+    assert [event.far.tolist() for event in relatives[:4:2]] == far[:4:2].tolist()
+    for at in (count, -count - 1):
+        with pytest.raises(IndexError, match="does not exist"):
+            relatives[at]
+    near[0] = 99.0
+    assert relatives[0].near.max() < 99.0
+    with pytest.raises(ValueError, match="near has 6 rows and far has 5"):
+        Relatives(far, far[:5])
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_margins_are_linear_in_the_metric_and_the_threshold(seed):
+    """``m = threshold_slope mu - <gradient, M>``, for pairs and relative comparisons."""
+    rng = np.random.default_rng(seed)
+    factors, u, v = rng.normal(size=(3, 3)), rng.normal(size=3), rng.normal(size=3)
+    M, mu = factors.T @ factors, rng.random() + 1.0
+    for event, margin in (
+        (Event(u, 1.0), mu - u @ M @ u),
+        (Event(u, -1.0), u @ M @ u - mu),
+        (Relative(near=u, far=v), v @ M @ v - u @ M @ u),
+    ):
+        gradient = event.gradient(lambda w: np.outer(w, w))
+        assert event.threshold_slope * mu - (gradient * M).sum() == pytest.approx(margin)
+        assert event.margin(lambda w: w @ M @ w, mu) == pytest.approx(margin)
+        assert Metric(M, mu).margin(event) == pytest.approx(margin)
+
+
+def test_errors_name_the_pair_and_the_tracker_for_it():
+    U = np.zeros((3, 2))
+    U[1, 0] = 1e200
+    for make in (np.array, sparse.csr_array):
+        with pytest.raises(ValueError, match="points of pair 1 are too far apart"):
+            Events(make(U), [1, 1, 1])
+    with pytest.raises(ValueError, match="points of comparison 1 are too far apart"):
+        Relatives(np.zeros((3, 2)), U)
+    with pytest.raises(TypeError, match=r"got Relative; track_metric\(events='relatives'\)"):
+        as_event(Relative([1.0], [2.0]), 1)
+    with pytest.raises(TypeError, match=r"got Event; track_metric\(events='pairs'\)"):
+        as_relative(Event([1.0], 1.0), 1)
+    with pytest.raises(TypeError, match=r"got list$"):
+        as_relative([1.0], 1)
+    with pytest.raises(TypeError, match="x is sparse and z is not"):
+        Pair(sparse.csr_array([[1.0]]), [1.0], True)
+    with pytest.raises(TypeError, match="near is sparse"):
+        Relatives(sparse.csr_array([[1.0]]), [[1.0]])
+
+
+def test_labels_of_pairs():
+    assert [Pair([1.0], [0.0], label).event().y for label in (True, 1, 1.0, False, -1)] == [1, 1, 1, -1, -1]
+    assert [Pair([1.0], [0.0], label).similar for label in (True, -1)] == [True, False]
