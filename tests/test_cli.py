@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -21,7 +22,7 @@ from ocelad.cli import cli
 from ocelad.cli.options import name_options
 from ocelad.cli.output import check_output, to_json
 from ocelad.cli.pair_files import split_columns
-from ocelad.cli.progress import format_duration, show_trials
+from ocelad.cli.progress import exit_interrupted, format_duration, show_trials
 from ocelad.lab.demo import Demo, scale_phases
 
 COMMAND = [sys.executable, "-m", "ocelad"]
@@ -30,6 +31,11 @@ COMMAND = [sys.executable, "-m", "ocelad"]
 def without_compile_notice(text):
     """Remove the notice that kernels are being compiled, which is printed if they are not cached yet."""
     return re.sub(r"^ocelad: compiling kernels.*\n", "", text, flags=re.M)
+
+
+def search_path(folder):
+    """Return PYTHONPATH with a folder in front."""
+    return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
 
 
 def run_in_process(*arguments, cwd=None, **environment):
@@ -214,11 +220,11 @@ def test_failures_are_reported_in_one_sentence(tmp_path, monkeypatch):
 
 def test_demo_without_matplotlib_still_prints_its_table(tmp_path):
     (tmp_path / "matplotlib.py").write_text("raise ImportError('not installed')\n")
-    result = run_in_process("demo", "--rounds", "60", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    result = run_in_process("demo", "--rounds", "60", cwd=tmp_path, PYTHONPATH=search_path(tmp_path))
     assert result.returncode == 0
     assert "RICE-OCELAD" in result.stdout
     assert result.stderr == "No picture: figures need matplotlib: pip install 'ocelad[plot]'\n"
-    result = run_in_process("demo", "--quiet", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    result = run_in_process("demo", "--quiet", cwd=tmp_path, PYTHONPATH=search_path(tmp_path))
     assert result.returncode == 1
     assert result.stderr == "Error: figures need matplotlib: pip install 'ocelad[plot]'\n"
 
@@ -231,7 +237,7 @@ def test_strategies_without_hypothesis_say_what_to_install(tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": search_path(tmp_path)},
     )
     assert (
         result.stderr.splitlines()[-1] == "ImportError: the strategies need Hypothesis: pip install 'ocelad[testing]'"
@@ -301,6 +307,43 @@ def test_progress_lines_are_printed_for_every_tenth(monkeypatch, capsys):
         "work: 10 of 20 trials, about 4 s left",
         "work: 20 of 20 trials",
     ]
+
+
+def test_progress_lines_start_with_the_first_call_and_forgive_a_total_of_zero(monkeypatch, capsys):
+    """Finished trials of an earlier run do not count for the estimate, and each task has its own lines."""
+    times = iter([100.0, 100.5, 110.0, 110.0])
+    monkeypatch.setattr("ocelad.cli.progress.monotonic", lambda: next(times))
+    with show_trials() as show:
+        show("resumed", 10, 20)
+        show("other", 0, 0)
+        show("resumed", 15, 20)  # 5 trials took 10 seconds
+        show("resumed", 15, 20)
+    assert capsys.readouterr().err.splitlines() == [
+        "resumed: 10 of 20 trials",
+        "other: 0 of 0 trials",
+        "resumed: 15 of 20 trials, about 10 s left",
+    ]
+
+
+def test_a_terminal_shows_one_bar_per_task(monkeypatch):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with show_trials() as show:
+        for done in (3, 4, 20):
+            show("work", done, 20)
+        show("more", 1, 5)
+    last = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", terminal.getvalue()).splitlines()[-2:]
+    assert [re.search(r"^(\w+) .* (\d+/\d+) ", line).groups() for line in last] == [("work", "20/20"), ("more", "1/5")]
+
+
+@pytest.mark.parametrize(("restart", "words"), [(False, "the same command again"), (True, "without --restart")])
+def test_an_interrupted_command_says_how_to_continue(restart, words, capsys):
+    with pytest.raises(SystemExit) as exit:
+        exit_interrupted(Path("results"), restart)
+    assert exit.value.code == 130
+    assert re.search(f"finished trials are in results. To continue, run .*{words}", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("rounds", [60, 61, 599, 6000, 12_001])

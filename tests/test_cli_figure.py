@@ -195,6 +195,7 @@ class TestReproduce:
     def test_the_page_contains_everything(self, toy, tmp_path):
         printed = run("reproduce", "--quick", cwd=tmp_path)
         assert "Report: ocelad-figures/report.html" in printed.stdout
+        assert re.search(r"Done in \d+ s\.", printed.stdout)
         page = (tmp_path / "ocelad-figures" / "report.html").read_text()
         assert "the sum &lt;of all&gt;" in page
         assert "for a &amp; reason" in page

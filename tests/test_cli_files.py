@@ -10,8 +10,11 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
+from importlib import import_module
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +30,7 @@ from ocelad.io import open_output
 
 FEATURES = "tempo,loudness,length"
 COMMAND = [sys.executable, "-m", "ocelad"]
+track = import_module("ocelad.cli.track")  # the package has the command of this name
 
 
 def some_items(count=150, seed=0):
@@ -589,3 +593,72 @@ def test_leftovers_of_a_kill_are_removed(folder, tmp_path):
         run("track", folder / "pairs.parquet", "--quiet", *more, cwd=tmp_path)
         assert not any(path.exists() for path in left)
         assert all(path.exists() for path in others)
+
+
+def test_a_pair_at_the_threshold_is_similar(tmp_path):
+    Metric.from_diagonal([1.0], threshold=4.0).save(tmp_path / "metric")
+    (tmp_path / "pairs.csv").write_text("x_a,z_a\n0,2\n5,3\n0,2.0000000000000004\n0,0\n")
+    rows = list(csv.DictReader(io.StringIO(run("distance", "metric", "pairs.csv", cwd=tmp_path).stdout)))
+    assert [(float(row["distance"]), int(row["similar"])) for row in rows] == [
+        (2.0, 1),
+        (2.0, 1),
+        (2.0000000000000004, -1),
+        (0.0, 1),
+    ]
+
+
+class StubTracking:
+    """A tracking with a given number of pairs and mean squared length."""
+
+    def __init__(self, n_pairs, squared_length, method):
+        self.tracker = SimpleNamespace(method=method, n_rounds_=n_pairs)
+        self.history = SimpleNamespace(total=lambda: SimpleNamespace(squared_length=squared_length))
+
+
+@pytest.mark.parametrize(
+    ("n_pairs", "squared_length", "method", "is_noted"),
+    [
+        (1000, track.DEFAULT_SQUARED_LENGTH, "rice", False),
+        (1000, 0.99 * track.MAX_LENGTH_FACTOR * track.DEFAULT_SQUARED_LENGTH, "rice", False),
+        (1000, 1.01 * track.MAX_LENGTH_FACTOR * track.DEFAULT_SQUARED_LENGTH, "rice", True),
+        (1000, 1.01 / track.MAX_LENGTH_FACTOR * track.DEFAULT_SQUARED_LENGTH, "rice", False),
+        (1000, 0.99 / track.MAX_LENGTH_FACTOR * track.DEFAULT_SQUARED_LENGTH, "rice", True),
+        (track.MIN_PAIRS_TO_WARN, 1e6, "rice", True),
+        (track.MIN_PAIRS_TO_WARN - 1, 1e6, "rice", False),
+        (1000, 1e6, Rice(step_size=0.5), False),
+        (1000, 1e6, "adaptive", False),
+        (1000, 0.0, "rice", False),
+    ],
+)
+def test_a_scale_that_does_not_suit_the_default_step_size_is_noted(n_pairs, squared_length, method, is_noted, capsys):
+    track._warn_if_badly_scaled(StubTracking(n_pairs, squared_length, method))
+    assert ("the learned metric may be poor" in capsys.readouterr().err) == is_noted
+
+
+def test_saves_are_reported_unless_quiet(folder, tmp_path):
+    pairs, many = (folder / "pairs.jsonl").read_text(), tmp_path / "many.jsonl"
+    many.write_text(pairs * 6)  # 2400 pairs: chunks of 1021, 1021 and 358
+    command = ("track", many, "--method", "rice", "--restart", "--every")
+    lines = run(*command, "1500", cwd=tmp_path).stderr.splitlines()
+    assert [re.sub(" +", " ", line).split(" loss ")[0] for line in lines if line.endswith("saved")] == ["pair 2,042"]
+    assert "saved" not in run(*command, "5000", cwd=tmp_path).stderr
+    assert run(*command, "1000", "--quiet", cwd=tmp_path).stderr == ""
+    assert "saved" not in run(*command, "1000", "--json", cwd=tmp_path).stderr
+
+
+def test_the_first_signal_stops_the_stream_and_the_second_one_raises():
+    before, stops = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}, []
+    with track._stop_on_signal(SimpleNamespace(stop=lambda: stops.append(1))) as received:
+        assert received == stops == []
+        signal.raise_signal(signal.SIGTERM)
+        assert (received, stops) == ([signal.SIGTERM], [1])
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert (received, stops) == ([signal.SIGTERM], [1])
+    assert {number: signal.getsignal(number) for number in before} == before
+
+
+def test_the_command_that_continues_resumes_once(monkeypatch):
+    for extra in ([], ["--restart"], ["--resume"]):
+        monkeypatch.setattr("sys.argv", ["/usr/bin/ocelad", "track", "my pairs.csv", *extra, "--quiet"])
+        assert track._resume_command() == "ocelad track 'my pairs.csv' --quiet --resume"

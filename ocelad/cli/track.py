@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # The mean squared length of pairs that the default step size suits (see Rice), and the factor from which
 # a different length is reported.
 DEFAULT_SQUARED_LENGTH, MAX_LENGTH_FACTOR = 40.0, 8.0
+# The least number of pairs whose mean squared length is reported.
+MIN_PAIRS_TO_WARN = 100
 # Suffixes that are removed from the name of a file to name its tracker.
 SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".ipc", ".gz")
 
@@ -323,7 +325,9 @@ def _warn_if_badly_scaled(tracking: FileTracker) -> None:
     square, method = tracking.history.total().squared_length, check_method(tracker.method)
     if not isinstance(method, Rice) or method.step_size != Rice().step_size or not square:
         return
-    if tracker.n_rounds_ >= 100 and not 1 / MAX_LENGTH_FACTOR < square / DEFAULT_SQUARED_LENGTH < MAX_LENGTH_FACTOR:
+    if tracker.n_rounds_ < MIN_PAIRS_TO_WARN:
+        return
+    if not 1 / MAX_LENGTH_FACTOR < square / DEFAULT_SQUARED_LENGTH < MAX_LENGTH_FACTOR:
         click.echo(
             f"Note: the mean squared length of the pairs is {square:.3g}, and the default step size suits about "
             f"{DEFAULT_SQUARED_LENGTH:g}: the learned metric may be poor. Scale the features to a standard deviation "
