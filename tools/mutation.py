@@ -391,7 +391,8 @@ def run_fault(fault: Fault, tests: TestMap, copy: Path) -> Outcome:
         return Outcome(fault, "untested", 0, 0.0)
     target, begin = copy / fault.path, time.perf_counter()
     original = target.read_text()
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    # Commands that tests run in other folders must import the copy, too, not the installed package.
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy)}
     if kind == "plain":
         environment["NUMBA_DISABLE_JIT"] = "1"
     arguments = copy / "tests_of_fault.txt"
