@@ -13,7 +13,7 @@ from ocelad import Events, LearnerBank, LearnerError, Metric, Ocelad, Pair, trac
 from ocelad.engines.rice_bank import RiceBank
 from ocelad.ensemble.schedule import Scale
 from ocelad.pairs import Event
-from ocelad.testing import check_bank, check_learner
+from ocelad.testing import check_bank, check_learner, contracts
 
 
 class Mean:
@@ -417,6 +417,39 @@ class Fails(Mean):
         raise RuntimeError("no")
 
 
+class StartsInfinite(Mean):
+    def __init__(self, scale, start):
+        super().__init__(scale, start)
+        self.value = np.full(1, np.inf)
+
+
+class SharesItsPlay(Shares):
+    def loss(self, event):
+        return 1.0
+
+
+class SharesItsLosses(Mean):
+    bias = None
+
+    def loss(self, event):
+        return super().loss(event) + float(self.bias[0])
+
+    def update(self, event):
+        super().update(event)
+        self.bias += 1.0
+
+    def __deepcopy__(self, memo):
+        copy = Mean.__new__(type(self))
+        copy.__dict__ = {**self.__dict__, "value": self.value.copy()}  # the bias is shared
+        return copy
+
+
+def shares_its_losses(scale, start):
+    learner = SharesItsLosses(scale, start)
+    learner.bias = np.zeros(1)
+    return learner
+
+
 EVENTS = [np.array([float(k)]) for k in range(1, 12)]
 
 
@@ -433,6 +466,9 @@ EVENTS = [np.array([float(k)]) for k in range(1, 12)]
         (DiffersEveryTime, "learning must be deterministic"),
         (Explodes, "play must return finite numbers; after event 1"),
         (Fails, "update must not fail; at event 1 it raised RuntimeError: no"),
+        (StartsInfinite, "play must return finite numbers; at event 1"),
+        (SharesItsPlay, "a deep copy must be independent of the original; at event 1"),
+        (shares_its_losses, "a deep copy must be independent of the original; at event 1"),
     ],
 )
 def test_check_learner_detects(broken, sentence):
@@ -487,6 +523,31 @@ class HalfARound(LearnerBank):
         return super().observe(event, round_state)
 
 
+class RemembersReading(LearnerBank):
+    """Adds the number of earlier rounds in which it was read to the play; the losses do not change."""
+
+    read = frozenset()
+
+    def mix(self, round_state):
+        self.read = self.read | {round_state.round}
+        return super().mix(round_state) + float(len(self.read))
+
+    def observe(self, event, round_state):
+        losses, bank = super().observe(event, round_state)
+        bank.read = self.read
+        return losses, bank
+
+    def start(self, round_state):
+        bank = super().start(round_state)
+        bank.read = self.read
+        return bank
+
+
+class MixesNanOfTwoScales(LearnerBank):
+    def mix(self, round_state):
+        return super().mix(round_state) * (np.nan if round_state.n_active == 2 else 1.0)
+
+
 class MixesNan(LearnerBank):
     def mix(self, round_state):
         return super().mix(round_state) * (np.nan if round_state.round == 3 else 1.0)
@@ -496,7 +557,8 @@ class MixesNan(LearnerBank):
     ("broken", "sentence"),
     [
         (ReadingChanges, "mix must return the same play twice"),
-        (ReadingChangesLater, "mix must not change the bank"),
+        (ReadingChangesLater, "mix must not change the bank; in round 2 the losses differ"),
+        (RemembersReading, "mix must not change the bank; the last play differs"),
         (OneLossTooMany, "observe must return 1 finite losses"),
         (AcceptsAnything, "observe must raise an error for the invalid event"),
         (HalfARound, "an event that is rejected must change nothing"),
@@ -515,6 +577,68 @@ def test_check_bank_checks_its_arguments():
         check_bank(lambda: LearnerBank(Mean), [])
     with pytest.raises(AssertionError, match="make must be a function"):
         check_bank(LearnerBank(Mean), EVENTS)
+
+
+def test_one_event_is_enough_for_the_checks():
+    check_learner(lambda: Mean(Scale(0, 1), None), EVENTS[:1])
+    check_bank(lambda: LearnerBank(Mean), EVENTS[:1])
+
+
+def test_check_bank_uses_the_schedule_that_is_asked_for():
+    # By default, as in Ocelad, the second scale starts in round 2.
+    with pytest.raises(AssertionError, match="mix must return finite numbers; in round 2"):
+        check_bank(lambda: MixesNanOfTwoScales(Mean), EVENTS[:2])
+    check_bank(lambda: MixesNanOfTwoScales(Mean), EVENTS[:3], shortest_interval=4)
+    check_bank(lambda: MixesNanOfTwoScales(Mean), EVENTS, n_scales=1)
+
+
+@dataclass
+class Play:
+    value: np.ndarray
+    name: str = "a"
+
+
+@dataclass
+class OtherPlay(Play):
+    pass
+
+
+ONE, TWO = np.array([1.0, 2.0]), np.array([1.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (1.0, 1.0, True),
+        (1.0, 2.0, False),
+        (ONE, ONE.copy(), True),
+        (ONE, TWO, False),
+        (ONE, 1.0, False),
+        (1.0, ONE, False),
+        (np.ones(2), 1.0, False),
+        ((ONE, 1.0), (ONE.copy(), 1.0), True),
+        ((ONE, 1.0), [ONE.copy(), 1.0], True),
+        ((ONE, 1.0), (TWO, 1.0), False),
+        ((ONE, 1.0), (ONE, 2.0), False),
+        ((ONE, 1.0), (ONE,), False),
+        ((), (ONE,), False),
+        ((1.0,), 1.0, False),
+        (1.0, (1.0,), False),
+        ({"a": ONE}, {"a": ONE.copy()}, True),
+        ({"a": ONE}, {"a": TWO}, False),
+        ({"a": ONE}, {"b": ONE}, False),
+        ({}, {"a": ONE}, False),
+        ({"a": ONE}, 1.0, False),
+        (1.0, {"a": ONE}, False),
+        (Play(ONE), Play(ONE.copy()), True),
+        (Play(ONE), Play(TWO), False),
+        (Play(ONE), Play(ONE, "b"), False),
+        (Play(ONE), OtherPlay(ONE), False),
+        (Play(ONE), 1.0, False),
+    ],
+)
+def test_plays_are_compared_by_their_values(one, other, same):
+    assert contracts._equal(one, other) is same
 
 
 @pytest.mark.parametrize("engine", ["dense", "fullrank"])

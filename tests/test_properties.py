@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import Phase, find, given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from ocelad import track_metric
@@ -38,6 +39,50 @@ def learn(events, **settings):
 def assert_close(metric, matrix, threshold):
     assert np.linalg.norm(metric.matrix - matrix) <= 1e-9 * max(np.linalg.norm(matrix), 1e-3)
     assert metric.threshold == pytest.approx(threshold, rel=1e-9)
+
+
+@given(strategies.vectors(2), strategies.vectors(2, largest=0.5), strategies.events(2), strategies.pairs(2))
+def test_vectors_are_within_their_bounds(default, small, event, pair):
+    for values, largest in ((default, 3.0), (small, 0.5), (event.u, 3.0), (pair.x, 3.0), (pair.z, 3.0)):
+        assert np.abs(values).max() <= largest
+        assert (np.abs(values[values != 0]) >= np.finfo(float).tiny).all()
+
+
+@given(strategies.streams(1), strategies.streams(1, min_size=2, max_size=3, largest=0.5))
+def test_streams_are_within_their_bounds(default, small):
+    assert 1 <= len(default) <= 20
+    assert 2 <= len(small) <= 3
+    assert all(abs(event.u[0]) <= 0.5 for event in small)
+
+
+@given(strategies.metrics(2), strategies.metrics(2, max_rank=1))
+def test_metrics_are_within_their_bounds(default, rank_one):
+    assert rank_one.rank <= 1
+    for metric in (default, rank_one):
+        assert 1 <= metric.threshold <= 10
+        assert np.diag(metric.matrix).max() <= 2 * 3.0**2
+
+
+@pytest.mark.parametrize(
+    ("strategy", "wanted"),
+    [
+        (strategies.vectors(1), lambda v: v[0] < -1),
+        (strategies.vectors(2), lambda v: v[0] == v[1] == 0),
+        (strategies.vectors(2), lambda v: v[0] == v[1] == 3),
+        (strategies.events(1), lambda event: event.y == -1),
+        (strategies.events(1), lambda event: event.y == 1),
+        (strategies.streams(1), lambda events: len(events) == 1),
+        (strategies.streams(1), lambda events: len(events) > 10),
+        (strategies.pairs(1), lambda pair: pair.similar),
+        (strategies.pairs(1), lambda pair: not pair.similar),
+        (strategies.metrics(2), lambda metric: metric.rank == 2),
+        (strategies.metrics(2), lambda metric: metric.rank == 0),
+        (strategies.metrics(1), lambda metric: metric.threshold < 1.5),
+        (strategies.metrics(1), lambda metric: metric.matrix[0, 0] > 4),
+    ],
+)
+def test_the_strategies_draw_a_variety(strategy, wanted):
+    assert wanted(find(strategy, wanted, settings=hypothesis_settings(max_examples=500, phases=[Phase.generate])))
 
 
 @given(strategies.streams(N), settings)
