@@ -350,7 +350,8 @@ def test_overflow_raises_and_changes_nothing(divergence, u):
         ({"start": Metric(np.eye(2), threshold=0.5)}, "the threshold of start must be at least 1"),
         ({"start": np.eye(2)}, "start must be a Metric; got ndarray"),
         ({"l1_tolerance": 1e-15}, "l1_tolerance must be a finite number of at least 1e-12 and of at most 0.1"),
-        ({"l1_tolerance": 1.0}, "l1_tolerance must be"),
+        ({"l1_tolerance": 0.11}, "l1_tolerance must be"),
+        ({"regularizer": None, "shrinkage": 1e-4}, "shrinkage must be 0 with regularizer None; got 0.0001"),
         ({"max_norm": 1.4}, "max_norm must be at least the Frobenius norm 1.41421 of the initial metric; got"),
     ],
 )
@@ -358,6 +359,69 @@ def test_invalid_settings_are_rejected(settings, message):
     arguments = {"start": Metric(np.eye(2)), "step_size": 0.1, **settings}
     with pytest.raises((ValueError, TypeError), match=message):
         Comid(arguments.pop("start"), **arguments)
+
+
+@pytest.mark.parametrize("l1_tolerance", [1e-12, 0.1])
+def test_the_ends_of_the_range_of_l1_tolerance_are_accepted(l1_tolerance):
+    assert Comid(Metric(np.eye(2)), step_size=0.1, l1_tolerance=l1_tolerance).play() == Metric(np.eye(2))
+
+
+def test_a_small_l1_shrinkage_shrinks_every_entry():
+    learner = Comid(Metric([[1.0, 0.5], [0.5, 1.0]], threshold=9.0), step_size=1.0, regularizer="l1", shrinkage=5e-4)
+    learner.update(Event(np.zeros(2), 1.0))
+    np.testing.assert_allclose(learner.play().matrix, [[0.9995, 0.4995], [0.4995, 0.9995]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+def test_a_round_without_a_step_changes_no_bit(divergence):
+    start = Metric(random_metric(np.random.default_rng(0)).matrix, threshold=9.0)
+    learner = Comid(start, step_size=0.1, divergence=divergence)
+    learner.update(Event(np.zeros(N), 1.0))
+    assert np.array_equal(learner.play().matrix, start.matrix)
+
+
+def test_burg_without_a_minimum_at_any_step_size_raises():
+    # The slope is 1e300: eta uu' exceeds inv(M) even at the smallest eta above 0.
+    learner = Comid(Metric(1e30 * np.eye(2), threshold=1e300), step_size=1.0, loss="squared_hinge", divergence="burg")
+    with pytest.raises(ArithmeticError, match="no minimum at any step size"):
+        learner.update(Event(np.array([1.0, 0.0]), -1.0))
+
+
+def test_a_bounded_metric_may_become_zero():
+    learner = Comid(Metric(0.1 * np.eye(2)), step_size=1.0, shrinkage=1.0, max_norm=1.0)
+    learner.update(Event(np.array([1.0, 0.0]), 1.0))
+    assert learner.play().matrix.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize("scale", [1e-10, 1.0, 1e10])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_burg_reaches_matrices_that_float64_can_invert(scale, n):
+    burg, eps = DIVERGENCES["burg"], np.finfo(float).eps
+    assert burg.reaches(-scale * np.eye(n))
+    assert not burg.reaches(scale * np.eye(n))
+    if n > 1:
+        smallest = np.ones(n)
+        for factor, reached in ((1.5, True), (1.0, False), (0.5, False), (-1.0, False)):
+            smallest[0] = factor * n * eps
+            assert burg.reaches(-np.diag(scale * smallest)) is reached
+    assert burg.reaches(burg.to_dual(scale * np.diag(np.arange(float(n)))))
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+def test_the_mirror_map_and_its_inverse(divergence):
+    divergence, M = DIVERGENCES[divergence], random_metric(np.random.default_rng(1)).matrix
+    np.testing.assert_allclose(divergence.from_dual(divergence.to_dual(M)), M, rtol=1e-12)
+    assert np.isfinite(divergence.to_dual(np.zeros((3, 3)))).all()
+    assert divergence.positive_definite == (divergence is not DIVERGENCES["frobenius"])
+
+
+def test_the_divergences_by_hand():
+    # Of diagonal matrices, a divergence is the sum over the entries.
+    M, N_ = np.diag([2.0, 0.5]), np.diag([1.0, 3.0])
+    assert DIVERGENCES["frobenius"].between(M, N_) == pytest.approx((1.0 + 2.5**2) / 2)
+    entropy = 2 * np.log(2) - 2 + 1 + 0.5 * np.log(0.5 / 3) - 0.5 + 3
+    assert DIVERGENCES["von_neumann"].between(M, N_) == pytest.approx(entropy)
+    assert DIVERGENCES["burg"].between(M, N_) == pytest.approx(2 + 1 / 6 - np.log(2 / 6) - 2)
 
 
 def test_an_event_of_another_length_is_rejected():

@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit, log_expit
 
 from ocelad.learners.losses import LOSSES
 
@@ -49,9 +50,11 @@ def test_nan_stays_visible(loss):
         ("hinge", 1.0, 0.0, 0.0),
         ("hinge", 0.5, 0.5, 1.0),
         ("hinge", -2.0, 3.0, 1.0),
+        ("hinge", 1.5, 0.0, 0.0),
         ("squared_hinge", 1.0, 0.0, 0.0),
         ("squared_hinge", 0.0, 0.5, 1.0),
         ("squared_hinge", -1.0, 2.0, 2.0),
+        ("squared_hinge", 1.5, 0.0, 0.0),
         ("logistic", 0.0, math.log(2.0), 0.5),
         ("logistic", math.log(3.0), math.log(4.0 / 3.0), 0.25),
         ("logistic", -math.log(3.0), math.log(4.0), 0.75),
@@ -60,3 +63,9 @@ def test_nan_stays_visible(loss):
 def test_values_by_hand(name, m, value, slope):
     assert LOSSES[name].value(m) == pytest.approx(value, rel=1e-15, abs=0.0)
     assert LOSSES[name].slope(m) == pytest.approx(slope, rel=1e-15, abs=0.0)
+
+
+@pytest.mark.parametrize("m", [-30.0, -2.0, -5e-4, 0.0, 5e-4, 2.0, 30.0])
+def test_the_logistic_loss_agrees_with_scipy(m):
+    assert LOSSES["logistic"].value(m) == pytest.approx(-log_expit(m), rel=1e-14)
+    assert LOSSES["logistic"].slope(m) == pytest.approx(expit(-m), rel=1e-14)

@@ -42,7 +42,7 @@ MAP = ROOT / ".mutation"
 # The tests that run the kernels as plain Python; the Makefile has the same list.
 PLAIN_TESTS = (
     *("engines", "kernels", "blocked", "diagonal", "margins"),
-    *("relatives", "step_schedule", "compiled_weightings", "scores", "adaptive"),
+    *("relatives", "step_schedule", "compiled_weightings", "scores", "adaptive", "losses"),
 )
 # Sources that kernels are compiled from.
 KERNEL_SOURCES = (

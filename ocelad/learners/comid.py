@@ -124,8 +124,8 @@ class Comid:
             try:
                 M, step = self._minimize(gradient)
             except np.linalg.LinAlgError:  # LAPACK fails on numbers near the largest float
-                M, step = np.full_like(gradient, np.nan), 0.0
-            M = _check_finite(M)
+                raise _overflow() from None
+            _check_finite(M)
             if self._max_norm is not None:
                 size = float(np.abs(M).max()) or 1.0
                 norm = size * float(np.linalg.norm(M / size))  # a plain norm overflows at entries of 1e154
@@ -171,8 +171,12 @@ def _outer(u: Floats) -> Floats:
 
 def _check_finite(array: Floats) -> Floats:
     if not np.isfinite(array).all():
-        raise FloatingPointError("the metric overflows; use a smaller step_size or rescale the data")
+        raise _overflow()
     return array
+
+
+def _overflow() -> FloatingPointError:
+    return FloatingPointError("the metric overflows; use a smaller step_size or rescale the data")
 
 
 def _check_consistency(learner: Comid, divergence: str) -> None:

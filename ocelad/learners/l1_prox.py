@@ -56,12 +56,11 @@ def _blocks(D: Floats, tau: float) -> tuple[Any, list[Any]]:
     # With "> tau", NaN entries would connect nothing; here they reach the result, where the caller detects them.
     connected = ~(np.abs(D) <= tau)
     np.fill_diagonal(connected, False)
-    joined = np.flatnonzero(connected.any(axis=0))
-    isolated = np.flatnonzero(~connected.any(axis=0))
+    has_neighbors = connected.any(axis=0)
+    joined, isolated = np.flatnonzero(has_neighbors), np.flatnonzero(~has_neighbors)
     if not len(joined):
         return isolated, []
-    graph = csr_array(connected[np.ix_(joined, joined)].astype(np.int8))
-    _, labels = connected_components(graph, directed=False)
+    _, labels = connected_components(csr_array(connected[np.ix_(joined, joined)].astype(np.int8)))
     order = np.argsort(labels, kind="stable")
     return isolated, np.split(joined[order], np.flatnonzero(np.diff(labels[order])) + 1)
 
@@ -73,7 +72,7 @@ def _shrink_block(divergence: Divergence, D: Floats, tau: float, tolerance: floa
     if not np.isfinite(M).all():
         return M  # the caller detects the overflow
     newton = isinstance(divergence, SquaredFrobenius)
-    steps = min(GRADIENT_STEPS, MAX_STEPS) if newton else MAX_STEPS
+    steps = GRADIENT_STEPS if newton else MAX_STEPS
     for cycle in range(MAX_STEPS // steps):
         Z, M = _gradient_steps(divergence, D, tau, Z, M, tolerance, steps)
         if not _certified(M, Z, tau, tolerance) and newton:
