@@ -7,6 +7,7 @@ import gzip
 import io
 import itertools
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -24,6 +25,8 @@ from hypothesis import strategies as st
 
 from ocelad.io import FileError, RowError, open_comparisons, open_items
 from ocelad.io.tabular import sources
+from ocelad.io.tabular.arrow import combine_chunks, to_float64
+from ocelad.io.tabular.columnar import ColumnarBlock
 from ocelad.io.tabular.file_errors import quote, quote_all
 from ocelad.io.tabular.prefetch import Prefetch
 from ocelad.io.tabular.text import TextBlock
@@ -258,8 +261,13 @@ def test_a_block_without_invalid_rows_is_not_read_row_by_row(fresh, monkeypatch)
     path = fresh(".csv")
     path.write_text('x_a,z_a,similar,note\n1,2,1,"a, ""quoted""\nnote"\n\n3,4,0,b\r\n')
     monkeypatch.setattr(TextBlock, "record", fail)
+    monkeypatch.setattr(ColumnarBlock, "record", fail)
     read = Outcome(path)
     assert read.lines == [2, 5]
+    for x, z in (([1.0, 2.0], [3.0, 4.0]), ({"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 4.0})):
+        path = fresh(".parquet")
+        pq.write_table(pa.table({"x": [x] * 3, "z": [z] * 3, "y": [1, 0, 1]}), path)
+        assert Outcome(path).chunks[0].pairs.tolist() == [[[1.0, 2.0], [3.0, 4.0]]] * 3
 
 
 # ---- a slow reference reader for text files, character by character
@@ -646,13 +654,16 @@ def test_a_position_is_checked(fresh):
 # ---- the file of skipped rows
 
 
-def test_skipped_rows_are_written_before_the_position_is_available(fresh):
+def test_skipped_rows_are_written_before_the_position_is_available(fresh, monkeypatch):
     path, skipped = fresh(".csv"), fresh(".jsonl")
     path.write_text("x_a,z_a,y\n1,2,1\nx,2,1\n3,4,1\n5,6,perhaps\n")
+    synced = []
+    monkeypatch.setattr("os.fsync", lambda number: synced.append(os.fstat(number).st_ino))
     with open_comparisons(path, on_error="skip", skipped=skipped, chunk_size=1) as stream:
         next(stream)
         assert not skipped.exists()
         chunk = next(stream)
+        assert synced == [skipped.stat().st_ino]
         assert skipped.stat().st_size == chunk.position["side_bytes"] > 0
         assert stream.n_skipped == chunk.position["skipped"] == 1
         assert list(stream) == []
@@ -693,6 +704,7 @@ def test_skipped_rows_never_overwrite_another_file(fresh):
         ("p,q,r,s,similar", {"x": ["p", "q"], "z": ["r", "s"]}, ("p", "q")),
         ("x_a,x_b,z_a,z_b,ok", {"x": ["x_b"], "z": ["z_b"], "label": "ok"}, ("b",)),
         ("a (x),b (x),a (z),b (z),y", {"x": "* (x)", "z": "* (z)"}, ("a", "b")),
+        ("a*,ab,c?,cd,y", {"x": "a*", "z": "c?"}, ("a*",)),
         (" x_a , x_b , z_a , z_b , y ", {}, ("a", "b")),
         ('"x_a","x_b","z_a","z_b","y"', {}, ("a", "b")),
     ],
@@ -904,6 +916,8 @@ def test_times_are_returned_and_disorder_is_counted(fresh):
         assert read.stream.n_out_of_order == 2
     equal = fresh(".csv")
     equal.write_text("x_a,z_a,y,time\n" + "1,2,1,5\n" * 3)
+    assert Outcome(equal).stream.n_out_of_order == 0
+    equal.write_text("x_a,z_a,y,time\n" + "1,2,1,noon\n" * 3)
     assert Outcome(equal).stream.n_out_of_order == 0
     path = fresh(".parquet")
     times = pa.array([3, 1, None, 2], pa.timestamp("ms"))
@@ -1172,3 +1186,96 @@ def test_memory_does_not_grow_with_the_file(tmp_path, suffix):
         out = subprocess.run([sys.executable, "-c", MEASURE, path], capture_output=True, check=True, text=True).stdout
         peaks.append(int(out.split()[1]))
     assert peaks[1] - peaks[0] < 20_000, f"peaks in KB: {peaks}"
+
+
+@pytest.mark.parametrize("sizes", [(), (0,), (3,), (2, 1), (1, 0, 2)])
+def test_all_chunks_of_a_column_are_read(sizes):
+    values = [float(i) for i in range(sum(sizes))]
+    ends = list(itertools.accumulate(sizes, initial=0))
+    chunks = [pa.array(values[first:last], pa.float64()) for first, last in itertools.pairwise(ends)]
+    column = pa.chunked_array(chunks, pa.float64())
+    assert combine_chunks(column).to_pylist() == to_float64(column).tolist() == values
+    assert combine_chunks(pa.array(values)).to_pylist() == values
+    assert to_float64(pa.chunked_array([[1.0], [None]])) is None
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.parametrize("with_id", [False, True])
+@pytest.mark.parametrize("with_label", [False, True])
+def test_items_next_to_an_invalid_row_keep_their_ids_and_labels(fresh, kind, with_id, with_label):
+    """An invalid row makes its block be read row by row."""
+    path = fresh(f".{kind}")
+    rows = [{"id": f"item {i}", "label": "red" if i % 2 else "blue", "f": float(i), "g": 0.5} for i in range(6)]
+    names = [name for name in rows[0] if name in ("f", "g") or (with_id if name == "id" else with_label)]
+
+    def write(rows):
+        kept = [{name: row[name] for name in names} for row in rows]
+        lines = [json.dumps(row) for row in kept] if kind == "jsonl" else [",".join(names)]
+        if kind == "csv":
+            lines += [",".join(str(row[name]) for name in names) for row in kept]
+        path.write_text("\n".join(lines) + "\n")
+
+    write(rows)
+    ids, X, labels, _ = items_of(path)
+    write([{**row, "g": "wrong"} if row is rows[3] else row for row in rows])
+    some_ids, some_X, some_labels, stream = items_of(path, on_error="skip")
+    assert stream.n_skipped == 1
+    assert ids == ([row["id"] for row in rows] if with_id else list(range(6)))
+    assert labels == ([row["label"] for row in rows] if with_label else [])
+    for whole, some in ((ids, some_ids), (X.tolist(), some_X.tolist()), (labels, some_labels)):
+        assert some == [value for i, value in enumerate(whole) if i != 3]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("wrong", [None, float("inf")])
+def test_items_have_ids_and_finite_numbers(fresh, suffix, wrong):
+    path = fresh(suffix)
+    for table, words in (
+        ({"id": ["a", "b"], "f": [1.0, wrong]}, "(line 3|row 2): column 'f'"),
+        ({"id": ["a", None], "f": [1.0, 2.0]}, "an id is expected|'id' is empty"),
+    ):
+        if suffix == ".parquet":
+            pq.write_table(pa.table(table), path)
+        else:
+            rows = [["" if cell is None else str(cell) for cell in row] for row in zip(*table.values(), strict=True)]
+            path.write_text("\n".join(["id,f", *map(",".join, rows)]) + "\n")
+        with pytest.raises(RowError, match=words):
+            items_of(path)
+        assert items_of(path, on_error="skip")[0] == ["a"]
+
+
+def test_columns_without_numbers_are_named(fresh):
+    path = fresh(".jsonl")
+    for text, words in (
+        ('{"id": "a", "v": []}\n', "line 1: the column 'v' holds no numbers"),
+        ('{"id": "a", "v": [1], "w": [2]}\n', "the column 'v' holds"),
+    ):
+        path.write_text(text)
+        with pytest.raises((FileError, RowError), match=words):
+            items_of(path)
+    path.write_text('{"id": "a", "v": []}\n{"id": "b", "v": {"x": 1, "y": 2}}\n')
+    assert items_of(path, on_error="skip")[:2] == (["b"], pytest.approx(np.array([[1.0, 2.0]])))
+    path.write_text('{"id": "a", "v": []}\n{"id": "b", "v": {}}\n')
+    with pytest.raises(FileError, match="none of the first rows holds numbers in the column 'v'"):
+        open_items(path, on_error="skip")
+    path.write_text('{"id": "a"}\n')
+    with pytest.raises(FileError, match="has no columns of features"):
+        open_items(path)
+
+
+@pytest.mark.parametrize("kind", [".csv", ".jsonl", ".parquet"])
+def test_the_position_before_the_first_chunk_is_the_beginning(fresh, kind):
+    path = fresh(kind)
+    rows = [{"x_a": float(i), "z_a": 0.5, "y": i % 2} for i in range(5)]
+    if kind == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        lines = [json.dumps(row) if kind == ".jsonl" else ",".join(map(str, row.values())) for row in rows]
+        path.write_text("\n".join(["x_a,z_a,y"] * (kind == ".csv") + lines) + "\n")
+    with open_comparisons(path) as stream:
+        position = stream.position
+        assert (stream.n_rows, stream.n_skipped, stream.bytes_read) == (0, 0, 0)
+    resumed, whole = Outcome(path, resume=position), Outcome(path)
+    assert resumed.error is None
+    assert resumed.lines == whole.lines
+    resumed.same_as(whole)

@@ -277,3 +277,16 @@ def test_the_report_as_json(tmp_path):
     assert report["pairs"] == 300
     assert report["output"] == "pairs.tracker"
     assert MetricTracker.load(tmp_path / "pairs.tracker").n_rounds_ == 300
+
+
+@pytest.mark.parametrize(("n_bad", "n_saves"), [(0, 2), (3, 3)])
+def test_skipped_rows_at_the_end_are_saved_and_nothing_is_saved_twice(tmp_path, n_bad, n_saves, monkeypatch):
+    path = write_csv(tmp_path / "pairs.csv", *some_pairs(200))
+    with open(path, "a") as file:
+        file.write("bad\n" * n_bad)
+    saves, save = [], FileTracker.save
+    monkeypatch.setattr(FileTracker, "save", lambda self, path: (saves.append(1), save(self, path)))
+    tracking = track_file(path, tmp_path / "tracker", every=100, on_error="skip")
+    saved = FileTracker.load(tmp_path / "tracker")
+    assert saved.position == tracking.position
+    assert (saved.position["skipped"], saved.tracker.n_rounds_, len(saves)) == (n_bad, 200, n_saves)

@@ -132,12 +132,13 @@ class FileStream(Generic[Chunk]):
         }
 
     def _iterate(self) -> Generator[Chunk, None, None]:
-        blocks = self._table.blocks(self._schema.selection, self._resumed)
+        number = self.n_rows + self.n_skipped
+        # A position before the first row is that of the header.
+        blocks = self._table.blocks(self._schema.selection, self._resumed if number else None)
         rows = (part for block in blocks for part in read_rows(block, self._schema, self._table.as_number))
         self._prefetch = Prefetch(rows, may_block=self.total_bytes is None)
         parts: list[Values] = []
         missing = self._chunk_size
-        number = self.n_rows + self.n_skipped
         try:
             for block in self._prefetch:
                 count = len(block.lines)

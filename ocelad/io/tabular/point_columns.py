@@ -79,7 +79,7 @@ class ListColumn:
         lists = combine_chunks(table.column(self.column))
         if lists.null_count:
             return False
-        lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
+        lengths = lists.value_lengths().to_numpy()
         values = to_float64(lists.flatten()) if (lengths == self.width).all() else None
         if values is None:
             return False
