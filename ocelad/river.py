@@ -237,7 +237,7 @@ class MetricKNNClassifier(base.Classifier):
         point = check_point(x, "x")
         self._learner.learn(point, y)
         at = self._n_points % self.window_size
-        self._reserve_window(at + 1, self._learner.tracker.capacity)
+        self._reserve_window(at, self._learner.tracker.capacity)
         self._window[at] = self._learner.tracker.vector(point)
         self._labels[at : at + 1] = [y]
         self._n_points += 1
@@ -259,12 +259,12 @@ class MetricKNNClassifier(base.Classifier):
             votes[self._labels[at]] += weight
         return votes
 
-    def _reserve_window(self, count: int, width: int) -> None:
-        """Enlarge the window to at least ``count`` rows and ``width`` columns."""
+    def _reserve_window(self, at: int, width: int) -> None:
+        """Enlarge the window such that it has row ``at`` and at least ``width`` columns."""
         rows, columns = self._window.shape
-        if count > rows or width > columns:
+        if at >= rows or width > columns:
             # Doubling keeps the average cost per point constant.
-            rows = rows if count <= rows else min(max(2 * rows, 16), self.window_size)
+            rows = rows if at < rows else min(max(2 * rows, 16), self.window_size)
             window = np.zeros((rows, max(width, columns)))
             window[: self._window.shape[0], :columns] = self._window
             self._window = window

@@ -11,6 +11,8 @@ from engine_cases import COMPILED, as_batch, assert_same_bits, difficult_events,
 
 from ocelad import Events, LearnerBank, Ocelad, Rice
 from ocelad.engines.build import build_bank
+from ocelad.engines.kernels import baseline_updates
+from ocelad.ensemble import weight_updates
 from ocelad.ensemble.bank import LearnerError
 from ocelad.ensemble.sampling import BLOCK, sample_learner, uniforms
 from ocelad.ensemble.schedule import Schedule
@@ -180,3 +182,82 @@ def test_uniforms_are_those_of_the_rounds(first, count):
     cumulative = np.cumsum(weights)
     expected = np.searchsorted(cumulative, numbers, side="right")
     assert expected.tolist() == [sample_learner(weights, 9, first + i) for i in range(count)]
+
+
+def test_the_updates_of_the_baselines_agree_with_their_formulas():
+    rng, n = np.random.default_rng(0), 5
+    losses = rng.normal(size=n + 1) * 3.0
+    clipped = losses.copy()
+    baseline_updates.clip_losses(clipped, 2.0, n)
+    np.testing.assert_allclose(clipped[:n], np.clip(losses[:n] / 2.0, 0.0, 1.0))
+    assert clipped[n] == losses[n]
+    weights, rates = rng.random(n + 1), rng.random(n + 1)
+    updated = weights.copy()
+    baseline_updates.saol_update(updated, rates, clipped, 0.4, n)
+    np.testing.assert_allclose(updated[:n], weights[:n] * (1.0 + rates[:n] * (0.4 - clipped[:n])))
+    assert updated[n] == weights[n]
+    # CBCE: g and the stake w of each round give the sum of g, the wealth and the next stake; a bettor without wealth
+    # on its side does not lose.
+    records = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 0.0], [0.5, 0.25], [0.0, 0.0]])
+    gains, wealth, stake = 0.0, 1.0, 0.0
+    for t, g in enumerate([0.5, -0.25, 0.125, -0.5, -0.5, 0.25], 1):
+        baseline_updates.cbce_update(records, np.array([0.0, 9.0]), g, 1)
+        g = g if g > 0 or stake > 0 else 0.0
+        gains, wealth = gains + g, wealth + g * stake
+        stake = gains / (t + 1) * wealth
+        assert records[:, 0] == pytest.approx([gains, wealth, t, 0.5, stake])
+        cbce = np.ones(2)
+        baseline_updates.cbce_weights(records, cbce, 1)
+        assert cbce == pytest.approx([0.5 * stake if stake > 0 else 0.5, 1.0])
+    assert records[:, 1].tolist() == [0.0, 1.0, 0.0, 0.25, 0.0]
+    for t in (1, 2, 3, 4, 7, 8, 1000):
+        assert baseline_updates.cbce_prior(t) == pytest.approx(1.0 / (t**2 * (1 + math.floor(math.log2(t)))))
+
+
+def test_the_rescaled_regret_agrees_with_its_formula():
+    rng, n = np.random.default_rng(1), 4
+    for size in (1e-3, 1.0, 1e3, 1e300):
+        weights, rates, losses = rng.random(n + 1) * 3.0, rng.random(n + 1), rng.random(n + 1) * size
+        updated = weights.copy()
+        weight_updates.rescaled_regret_update(updated, rates, losses, n)
+        regrets = np.average(losses[:n] / size, weights=weights[:n]) - losses[:n] / size
+        expected = weights[:n] * (1.0 + rates[:n] * regrets / np.abs(regrets).max())
+        np.testing.assert_allclose(updated[:n], np.maximum(expected, weight_updates.MIN_WEIGHT))
+        assert updated[n] == weights[n]
+    weights = rng.random(n)
+    updated = weights.copy()
+    weight_updates.rescaled_regret_update(updated, rng.random(n), 5.0 + 1e-13 * rng.random(n), n)
+    assert (updated == weights).all()  # the losses differ by rounding
+
+
+def test_a_sampled_index_is_that_of_the_cumulated_weights():
+    rng = np.random.default_rng(2)
+    for n in (1, 2, 5):
+        weights = rng.random(n + 1) * (rng.random(n + 1) < 0.7)
+        weights[n - 1] += 0.5
+        edges = np.cumsum(weights[:n]) / weights[:n].sum()
+        for uniform in rng.random(200):
+            found = weight_updates.sample_index(weights, n, uniform)
+            assert found == int(np.searchsorted(edges, uniform, side="right"))
+    # An index of weight zero is never returned, even if rounding leaves the sum of the probabilities below 1.
+    assert weight_updates.sample_index(np.array([0.0, 0.1, 0.2, 0.3, 0.0]), 5, np.nextafter(1.0, 0.0)) == 3
+    values = rng.random(4)
+    assert weight_updates.ensemble_value(weights, values, 3, weight_updates.NONE_DRAWN) == pytest.approx(
+        np.average(values[:3], weights=weights[:3])
+    )
+    assert weight_updates.ensemble_value(weights, values, 3, 1) == values[1]
+
+
+def test_discounted_weights_are_exponentials_of_discounted_losses():
+    rng, n, horizon = np.random.default_rng(3), 3, 5.0
+    records, sums = np.zeros((2, n + 1)), np.zeros(n)
+    for _ in range(20):
+        losses = rng.random(n)
+        weight_updates.discounted_update(records, losses, n, horizon)
+        sums = (1.0 - 1.0 / horizon) * sums + losses
+        expected = np.exp(sums.min() - sums)
+        np.testing.assert_allclose(records[weight_updates.WEIGHT, :n], expected)
+        np.testing.assert_allclose(records[weight_updates.LOG_WEIGHT, :n], np.log(expected), atol=1e-12)
+        assert (records[:, n] == 0.0).all()
+    weight_updates.discounted_update(records, np.array([1e6, 0.0, 1e300]), n, horizon)
+    assert records[weight_updates.LOG_WEIGHT, [0, 2]].tolist() == [weight_updates.MIN_LOG_WEIGHT] * 2

@@ -112,3 +112,18 @@ def test_the_leading_expert_has_the_largest_weight():
     history.add(1, 0.0, 1, 0.0, 1.0, np.array([0.1, 0.2, 0.7]))
     assert [row.leading_expert for row in history.rows()] == [1, 2]
     assert history.total().leading_expert == 1
+
+
+def test_one_pair_and_none_have_a_summary():
+    history = History()
+    assert tuple(history.total()) == (0, 0, 0.0, 0.0, 0.0, 0.0, 0)
+    assert (len(history), history.rows()) == (0, [])
+    history.add(1, 0.75, 1, 0.5, 3.0, np.array([1.0]))
+    assert tuple(history.total()) == (1, 1, 0.75, 1.0, 500.0, 3.0, 0)
+
+
+def test_weights_are_means_over_the_chunks_of_a_row():
+    history, chunks = random_history(2 * MAX_ROWS)  # two chunks per row
+    width = max(len(chunk[-1]) for chunk in chunks)
+    padded = np.array([np.pad(chunk[-1], (0, width - len(chunk[-1]))) for chunk in chunks])
+    np.testing.assert_allclose(history.weights(), padded.reshape(MAX_ROWS, 2, width).mean(axis=1))

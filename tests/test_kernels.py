@@ -6,6 +6,7 @@ With NUMBA_DISABLE_JIT=1 they run as plain Python, on fewer examples.
 from __future__ import annotations
 
 from math import sqrt
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from engine_cases import COMPILED, as_batch, difficult_events, make
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ocelad import _compile
 from ocelad.engines.kernels import cholesky, eigenform, row_cholesky, secular
 from ocelad.engines.lowrank_bank import LowRankBank
 from ocelad.testing import strategies
@@ -308,3 +310,24 @@ def test_factorization_along_rows(n):
         np.testing.assert_allclose(R[n + 2, :n], np.linalg.solve(A, u), rtol=1e-9, atol=1e-12)
         assert row_cholesky.squared_norm_one(R, n) == pytest.approx(u @ u)
         assert not row_cholesky.factor_one(M, 0, lane, n, 2.0, -1e6, R)
+
+
+def test_the_first_compilation_is_announced_once_and_settings_are_restored(monkeypatch, caplog):
+    """Kernels of this package are compiled with another setting; that of other functions does not change."""
+    listener = _compile._CompileListener()
+
+    def event_of(module):
+        function = SimpleNamespace(__module__=module)
+        return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)})
+
+    monkeypatch.setattr(_compile.numba_config, "SLP_VECTORIZE", 0)
+    listener.on_start(event_of("other.ocelad.kernels"))
+    assert (_compile.numba_config.SLP_VECTORIZE, caplog.text) == (0, "")
+    listener.on_start(event_of("ocelad.kernels"))  # within the compilation of the other one
+    listener.on_start(event_of("ocelad.more"))
+    assert _compile.numba_config.SLP_VECTORIZE == 1
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "compiling kernels" in caplog.text
+    for expected in (1, 0, 0):
+        listener.on_end(None)
+        assert expected == _compile.numba_config.SLP_VECTORIZE

@@ -16,10 +16,10 @@ from river import checks, datasets, evaluate, linear_model, metrics, neighbors, 
 
 import ocelad.river
 from ocelad import LearnerError, Rice, track_metric
-from ocelad.estimators.reservoir import Partner
+from ocelad.estimators.reservoir import MAX_COORDINATE, Partner
 from ocelad.estimators.scaling import DistanceScaler
 from ocelad.pairs import Event
-from ocelad.river import LabelMetric, MetricKNNClassifier, PairMetric
+from ocelad.river import LabelMetric, MetricKNNClassifier, PairMetric, check_point
 
 
 def some_points(count=200, names=("a", "b", "c", "d"), seed=0, relevant=0, gap=4.0):
@@ -375,3 +375,41 @@ def test_nan_is_not_a_class():
     for label in (None, float("nan")):
         with pytest.raises(TypeError, match="accepted: a class, such as a string, a number or a boolean"):
             LabelMetric().learn_one({"a": 1.0}, label)
+
+
+def test_new_models_have_learned_nothing():
+    assert [model().n_rounds for model in (PairMetric, LabelMetric, MetricKNNClassifier)] == [0, 0, 0]
+    assert PairMetric().threshold == 1.0
+    model = LabelMetric(pairs_per_point=0)
+    assert train(model, *some_points(10)).n_rounds == 0
+    points, _ = some_points(2)
+    assert model.distance(*points) == pytest.approx(euclidean(*points) * model.distance({"a": 1.0}, {}))
+
+
+def test_the_neighbours_in_a_large_window_are_the_nearest():
+    points, labels = some_points(600)
+    model = MetricKNNClassifier(n_neighbors=4, window_size=500, weighted=False, pairs_per_point=0)
+    train(model, points, labels)
+    for x, _ in zip(*some_points(20, seed=1), strict=True):
+        near = sorted((euclidean(x, z), label) for z, label in zip(points[100:], labels[100:], strict=True))[:4]
+        expected = {label: sum(each == label for _, each in near) / 4 for label in range(3)}
+        assert model.predict_proba_one(x) == pytest.approx(expected)
+
+
+def test_a_full_window_is_not_enlarged_or_copied():
+    points, labels = some_points(60)
+    model, sizes, copies = MetricKNNClassifier(window_size=20, pairs_per_point=0), [], 0
+    for x, y in zip(points, labels, strict=True):
+        before = model._window
+        model.learn_one(x, y)
+        sizes.append(len(model._window))
+        copies += model._window is not before
+    assert max(sizes) == 20
+    assert copies == 2  # to 16 rows, and to 20
+
+
+def test_coordinates_up_to_the_limit_are_accepted():
+    for value in (MAX_COORDINATE, -MAX_COORDINATE):
+        assert check_point({"a": value}, "x") == {"a": value}
+        with pytest.raises(ValueError, match="accepted: numbers up to"):
+            check_point({"a": np.nextafter(value, 2 * value)}, "x")

@@ -329,6 +329,9 @@ def test_a_damaged_state_is_refused_and_changes_nothing(case):
         ("sparse, 4", "vectors.features", N, f"'features' holds {N}"),
         ("sparse, 4", "vectors.places", N, f"'places' holds {N}"),
         ("sparse, 4", "vectors.indptr", 3, "beginnings and ends of rows"),
+        ("sparse, 4", "vectors.indptr", lambda ends: np.append(1, ends[1:]), "beginnings and ends of rows"),
+        ("sparse, 4", "vectors.indptr", lambda ends: np.append(ends[:-1], ends[-1] + 1), "beginnings and ends of rows"),
+        ("sparse, 4", "vectors.indptr", lambda ends: ends[[0, 2, 1, *range(3, len(ends))]], "beginnings and ends"),
         ("diagonal", "touched", N, "holds an index beyond the end"),
         ("diagonal", "like", 10**9, "holds an index beyond the end"),
         ("dense", "0.matrix", np.diag([1.0, 1.0, 1.0, -1.0]), "negative eigenvalue"),
@@ -337,7 +340,8 @@ def test_a_damaged_state_is_refused_and_changes_nothing(case):
 )
 def test_numbers_that_would_mislead_a_kernel_are_refused(case, name, numbers, sentence):
     arrays, metadata = trained(case).state()
-    arrays[f"bank.{name}"][...] = numbers
+    array = arrays[f"bank.{name}"]
+    array[...] = numbers(array) if callable(numbers) else numbers
     with pytest.raises(ValueError, match=sentence):
         make_tracker(case).restore(arrays, metadata)
 

@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 
 from ocelad import Metric, MetricTracker, Rice
 from ocelad._typing import Floats
-from ocelad.service.choice import Choice, NoPairsLeft, PairChooser
+from ocelad.service.choice import Choice, NoPairsLeft, PairChooser, pair_ranking
 from ocelad.service.choice.chooser import RESERVATION_SECONDS
 from ocelad.service.choice.pair_codes import decode_pair, draw_codes, encode_pair, n_pairs
 from ocelad.service.choice.pair_ranking import PairRanking, rank_pairs
@@ -350,3 +350,39 @@ def test_a_chooser_works_with_a_tracker() -> None:
         chooser.record(choice.left, choice.right, "same" if similar else "different")
         tracker.learn_one(x, z, similar)
     assert kinds == {"active", "random"}
+
+
+def test_the_ranking_agrees_with_its_definition() -> None:
+    """Every term is computed pair by pair, with loops and covariances instead of matrix products."""
+    rng = np.random.default_rng(5)
+    points, shares = rng.normal(size=(30, 3)), np.array([0.5, 0.2, 0.3])
+    scale_metrics = [Metric.from_factors(rng.normal(size=(2, 3)), threshold) for threshold in (0.5, 2.0, 5.0)]
+    view = StubView(points, scale_metrics, shares)
+    pairs = np.array(list(combinations(range(12), 2)))
+    recent, counts = np.array([[20, 21], [22, 23], [24, 25]]), rng.integers(0, 9, size=len(pairs))
+    directions = [(points[a] - points[b]) / np.linalg.norm(points[a] - points[b]) for a, b in recent]
+    noisy = np.array([[(d @ e) ** 2 + (d is e) for e in directions] for d in directions])
+    scores, explained, disagreement = [], [], []
+    for (a, b), asked in zip(pairs, counts, strict=True):
+        u = points[a] - points[b]
+        covariance = np.array([(u @ d / np.linalg.norm(u)) ** 2 for d in directions])
+        explained.append(covariance @ np.linalg.inv(noisy) @ covariance)
+        margins = [metric.threshold - metric.squared_distance(points[a], points[b]) for metric in scale_metrics]
+        variance = np.cov(margins, aweights=shares, ddof=0)
+        disagreement.append(np.sqrt(variance) / view.metric.threshold)
+        relative = view.metric.squared_distance(points[a], points[b]) / view.metric.threshold
+        scores.append(
+            -abs(relative - pair_ranking.TARGET)
+            - pair_ranking.NOVELTY_WEIGHT * explained[-1]
+            - pair_ranking.COVERAGE_WEIGHT * np.log2(1 + asked)
+        )
+    shortlist = sorted(range(len(pairs)), key=lambda i: -scores[i])[: pair_ranking.SHORTLIST_SIZE]
+    final = [scores[i] + pair_ranking.DISAGREEMENT_WEIGHT * disagreement[i] for i in range(len(pairs))]
+    ranking = rank_pairs(view, pairs, recent, counts)
+    assert len(shortlist) < len(pairs)
+    assert ranking.rows.tolist() == sorted(shortlist, key=lambda i: -final[i])
+    expected = [view.metric.distance(*points[pairs[i]]) / view.metric.distance_threshold for i in ranking.rows]
+    np.testing.assert_allclose(ranking.relative_distance, expected)
+    assert ranking.novel.tolist() == [explained[i] < np.quantile(explained, 0.25) for i in ranking.rows]
+    limit = np.quantile([disagreement[i] for i in shortlist], 0.75)
+    assert ranking.disputed.tolist() == [disagreement[i] > limit for i in ranking.rows]

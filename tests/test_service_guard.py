@@ -211,6 +211,15 @@ def test_a_request_has_one_host(port, hosts):
     assert send_raw(port, f"GET /echo HTTP/1.1\r\n{hosts}\r\n")[0] == 400
 
 
+@pytest.mark.parametrize("allowed_hosts", [("127.0.0.1",), ("192.168.1.8", "labels.example.org"), ()])
+def test_a_single_address_accepts_no_other_address(allowed_hosts):
+    app = guarded(allowed_hosts=allowed_hosts)
+    for host in ("localhost", "127.0.0.1:8765", "[::1]", *allowed_hosts):
+        assert status_of(app, host=host)[0] == 200
+    for host in ("192.168.1.7:8765", "[2001:db8::7]", "evil.example"):
+        assert status_of(app, host=host)[0] == 421
+
+
 def test_a_wildcard_address_accepts_any_ip_address_but_no_other_name():
     app = guarded(allowed_hosts=("0.0.0.0",))
     assert status_of(app, host="192.168.1.7:8765")[0] == 200

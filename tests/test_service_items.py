@@ -904,3 +904,22 @@ def test_the_error_for_a_file_that_is_no_picture_names_no_object(tmp_path):
     with pytest.raises(ItemsError, match=r"a\.png is not a readable picture; accepted: PNG") as error:
         load_items(tmp_path)
     assert "<" not in str(error.value)
+
+
+def test_new_items_count_towards_the_limit_of_the_project(monkeypatch):
+    items = parse_upload(as_csv(ROWS), "csv")
+    n, width = items.features.shape
+    new = [NewItem(id=f"new {i}", features=items.features[i].tolist(), text="a text") for i in range(3)]
+    monkeypatch.setattr("ocelad.service.items.new_items.MAX_VALUES", (n + 2) * width)
+    assert len(check_new_items(items, new[:2])) == 2
+    with pytest.raises(ItemsError, match="the project with the new items has too many numbers"):
+        check_new_items(items, new)
+
+
+def test_items_that_differ_by_rounding_count_as_equal():
+    """The median is that of the pairs that differ: each of them is a pair with the only other point."""
+    equal = 1e6 * (1.0 + np.finfo(float).eps * np.arange(40.0))
+    X = np.append(equal, 0.0)[:, None]
+    for kind in ("features", "all"):
+        scaled = X * fit_scaling(X, kind).factors
+        assert np.square(scaled[0] - scaled[-1]).item() == pytest.approx(10.0)

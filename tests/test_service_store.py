@@ -55,6 +55,7 @@ from ocelad.service.store import (
 from ocelad.service.store.database import Database
 from ocelad.service.store.durable_files import make_folder
 from ocelad.service.store.entry_log import AppendRequest
+from ocelad.service.store.project_table import check_text
 from ocelad.service.store.tables import metadata
 from ocelad.service.token_secret import hash_secret
 
@@ -952,3 +953,41 @@ def test_each_level_of_a_new_folder_is_synced(tmp_path, monkeypatch):
 def test_a_project_without_items_is_rejected(store):
     with pytest.raises(InvalidRequest, match="accepted: at least one"):
         store.create_project("none", "", some_items(0), {}, "")
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_texts_have_exactly_the_accepted_lengths(store):
+    for value, is_accepted in (("", True), ("x" * 200, True), ("x" * 201, False), ("\ud7ff\ue000", True)):
+        for minimum in (0, 1):
+            if is_accepted and len(value) >= minimum:
+                assert check_text(value, "it", min_length=minimum) == value
+            else:
+                with pytest.raises(InvalidRequest, match=f"accepted: {minimum} to 200 characters"):
+                    check_text(value, "it", min_length=minimum)
+    for value in ("\0", "a\ud800", "\udfff", None, 7):
+        with pytest.raises(InvalidRequest, match="accepted: 0 to 500 characters"):
+            check_text(value, "it", max_length=500)
+    store.create_project("x" * 64, "t" * 500, some_items(), {}, "")
+    for id, title in (("x" * 65, ""), ("", ""), ("y", "t" * 501)):
+        with pytest.raises(InvalidRequest, match="accepted: "):
+            store.create_project(id, title, some_items(), {}, "")
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_tasks_and_requests_of_a_batch_are_written_in_their_order(store, project):
+    """A task sees the entries that were queued before it, and none that were queued after it."""
+
+    def count_entries(connection):
+        return connection.execute(text("SELECT count(*) FROM entries")).scalar_one()
+
+    tasks = [writer.WriteTask(count_entries) for _ in range(3)]
+    with one_batch(store):
+        store._writer.submit(tasks[0])
+        first = store.append(project, some_entries(2))
+        store._writer.submit(tasks[1])
+        second = store.append(project, some_entries(3))
+        third = store.append(project, some_entries(1))
+        store._writer.submit(tasks[2])
+    before = tasks[0].future.result(30)
+    assert [task.future.result(30) - before for task in tasks] == [0, 2, 6]
+    assert [len(future.result(30).entries) for future in (first, second, third)] == [2, 3, 1]

@@ -65,7 +65,7 @@ class RoundState:
 
     def __post_init__(self) -> None:
         if not self.records.size:
-            object.__setattr__(self, "records", self.weights.reshape(1, -1))
+            object.__setattr__(self, "records", self.weights[None])
         for array in (self.weights, self.previous_weights, self.records):
             array.flags.writeable = False
 
