@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import deque
 from itertools import product
 
 import numpy as np
@@ -21,7 +22,7 @@ from sklearn.preprocessing import MinMaxScaler
 from ocelad import Metric
 from ocelad.evaluation.scores import knn_error
 from ocelad.evaluation.streams import DriftingClusters
-from ocelad.lab.baselines import batch, mmc
+from ocelad.lab.baselines import batch, lbfgs, mmc
 from ocelad.lab.baselines.batch import (
     FitError,
     FitsPairs,
@@ -674,6 +675,167 @@ def test_the_projection_onto_the_spectrahedron_is_the_nearest_point(seed):
         B = rng.normal(size=(3, rng.integers(1, 4)))
         Q = B @ B.T / np.sum(B * B)
         assert np.sum((A - P) * (Q - P)) <= 1e-9  # characterizes a projection onto a convex set
+
+
+def mmc_step_without_gain(gain, slope, longest):
+    """Return a length at which a step gains less than the Armijo condition requires, but loses less than that."""
+    low, high = 0.0, longest
+    assert gain(high) < 0
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gain(middle) > 0 else (low, middle)
+    assert abs(gain(high)) < 1e-4 * slope(high)
+    return high
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mmc_rejects_steps_that_gain_too_little(seed):
+    rng = np.random.default_rng(seed)
+    V = np.repeat(np.eye(3), [4, 3, 3], axis=0) + 0.1 * rng.normal(size=(10, 3))  # the best metric has rank 3
+    B = np.eye(3) / 3
+    value, G, _ = mmc._full_objective(V, B)
+
+    def candidate(length):
+        return mmc._project_spectrahedron(B + length / np.linalg.norm(G) * G)
+
+    def gain(length):
+        return mmc._full_objective(V, candidate(length))[0] - value
+
+    longest = mmc_step_without_gain(gain, lambda length: np.sum(G * (candidate(length) - B)), 1e3)
+    step, following = mmc._ascent_step(V, B, value, G, longest)
+    np.testing.assert_allclose(step, candidate(longest / 2), atol=1e-12)
+    assert following == longest  # twice the accepted length is tried next
+    W, a = V**2, np.full(3, 0.05)
+    value, gradient, _ = mmc._diagonal_objective(W, a)
+
+    def descent(share):
+        return np.maximum(a - share * gradient, 0.0)
+
+    longest = mmc_step_without_gain(
+        lambda share: value - mmc._diagonal_objective(W, descent(share))[0],
+        lambda share: gradient @ (a - descent(share)),
+        20.0,
+    )
+    step = mmc._descent_step(W, a, value, gradient, -longest * gradient)
+    np.testing.assert_allclose(step, descent(longest / 2), atol=1e-12)
+
+
+def test_mmc_steps_without_any_gain_end_the_search():
+    V = np.random.default_rng(0).normal(size=(20, 3))
+    value, G, _ = mmc._full_objective(V, np.eye(3) / 3)
+    assert mmc._ascent_step(V, np.eye(3) / 3, 2 * value, G, 1.0) is None
+    value, gradient, _ = mmc._diagonal_objective(V**2, np.ones(3))
+    assert mmc._descent_step(V**2, np.ones(3), value - 9.0, gradient, -gradient) is None
+
+
+def test_mmc_keeps_the_number_of_iterations():
+    similar, dissimilar = differences(np.random.default_rng(3), 5)
+    for diagonal in (False, True):
+        for max_iter in (1, 3):
+            history = Mmc(diagonal=diagonal, tolerance=1e-15, max_iter=max_iter).solve(similar, dissimilar)[1]
+            assert len(history) == max_iter
+
+
+# L-BFGS.
+
+
+def evaluations(function):
+    """Return a function that records the points of its calls, and the record."""
+    points = []
+    return lambda x: points.append(x.copy()) or function(x), points
+
+
+def quadratic(A, b):
+    return lambda x: (float(x @ A @ x / 2 - b @ x), A @ x - b)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0])
+@pytest.mark.parametrize("n", [1, 3, 10])
+def test_lbfgs_minimises_a_quadratic(n, scale):
+    rng = np.random.default_rng(n)
+    L, b = rng.normal(size=(n, n)), rng.normal(size=n)
+    A = L @ L.T + np.eye(n)
+    evaluate, points = evaluations(quadratic(scale * A, scale * b))
+    x, history = lbfgs.minimize_lbfgs(evaluate, np.zeros(n), max_iter=200, tolerance=1e-15)
+    np.testing.assert_allclose(x, np.linalg.solve(A, b), atol=1e-6)
+    assert (np.diff(history) <= 0).all()
+    assert history[-1] == quadratic(scale * A, scale * b)(x)[0]
+    assert len(points) <= 12 * (n + 1)  # gradient steps would need as many as the condition number
+
+
+def test_the_first_step_of_lbfgs_has_unit_length():
+    evaluate, points = evaluations(lambda x: (float(np.exp(x).sum()), np.exp(x)))
+    lbfgs.minimize_lbfgs(evaluate, np.zeros(4), max_iter=1, tolerance=1e-9)
+    np.testing.assert_allclose(points[1], -0.5 * np.ones(4))
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 5])
+def test_lbfgs_takes_at_most_max_iter_steps(max_iter):
+    function = quadratic(np.diag([1.0, 10.0, 100.0, 1000.0]), np.ones(4))
+    history = lbfgs.minimize_lbfgs(function, np.zeros(4), max_iter=max_iter, tolerance=1e-15)[1]
+    assert len(history) == max_iter + 1
+
+
+def test_lbfgs_stops_after_five_steps_with_a_small_decrease():
+    def slow(x):  # the value falls by 1 per step of length 1, from 1000
+        return float(1000.0 + x[0]), np.ones(1)
+
+    assert len(lbfgs.minimize_lbfgs(slow, np.zeros(1), max_iter=50, tolerance=1e300)[1]) == 6
+    minimum = lbfgs.minimize_lbfgs(quadratic(np.eye(2), np.zeros(2)), np.zeros(2), max_iter=50, tolerance=1e-9)
+    assert minimum.history == (0.0,)  # the gradient is zero
+
+
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_the_inverse_hessian_satisfies_the_secant_equation(n_steps):
+    rng = np.random.default_rng(n_steps)
+    L = rng.normal(size=(4, 4))
+    A = L @ L.T + np.eye(4)
+    steps = deque((s, A @ s) for s in rng.normal(size=(n_steps, 4)))
+    s, change = steps[-1]
+    np.testing.assert_allclose(lbfgs._multiply_inverse_hessian(change, steps), s, rtol=1e-10)
+    # The BFGS formula, applied to the matrix that the last step scales.
+    H = np.eye(4) * (s @ change) / (change @ change)
+    for s, change in steps:
+        V = np.eye(4) - np.outer(change, s) / (s @ change)
+        H = V.T @ H @ V + np.outer(s, s) / (s @ change)
+    g = rng.normal(size=4)
+    before = g.copy()
+    np.testing.assert_allclose(lbfgs._multiply_inverse_hessian(g, steps), H @ g, rtol=1e-10)
+    assert (g == before).all()
+
+
+@pytest.mark.parametrize("minimum", [0.3, 1.0, 7.0, 300.0, 1e-3])
+def test_the_line_search_meets_the_wolfe_conditions(minimum):
+    def function(x):
+        return float(np.square(x - minimum).sum()), 2.0 * (x - minimum)
+
+    x, direction = np.zeros(1), np.ones(1)
+    value, gradient = function(x)
+    candidate, new_value, new_gradient = lbfgs._line_search(function, x, value, gradient, direction)
+    slope = gradient @ direction
+    assert function(candidate)[0] == new_value <= value + 1e-4 * candidate[0] * slope
+    assert (new_gradient == function(candidate)[1]).all()
+    assert new_gradient @ direction >= 0.9 * slope
+    for uphill in (-direction, np.zeros(1)):
+        assert lbfgs._line_search(function, x, value, gradient, uphill) is None
+
+
+def test_the_line_search_brackets_by_doubling_and_bisection():
+    # Below the kink at 3, the slope is too steep for the Wolfe condition; at 4 the value is still low enough.
+    evaluate, points = evaluations(lambda x: (float(abs(x[0] - 3.0)), np.sign(x - 3.0)))
+    candidate, _, _ = lbfgs._line_search(evaluate, np.zeros(1), 3.0, -np.ones(1), np.ones(1))
+    assert [point[0] for point in points] == [1.0, 2.0, 4.0]
+    assert candidate[0] == 4.0
+    evaluate, points = evaluations(lambda x: (100 * max(x[0] - 3.0, 0.0) - x[0], np.where(x > 3.0, 99.0, -1.0)))
+    lbfgs._line_search(evaluate, np.zeros(1), 0.0, -np.ones(1), np.ones(1))
+    assert [point[0] for point in points][:5] == [1.0, 2.0, 4.0, 3.0, 3.5]
+
+
+def test_a_step_that_never_meets_the_wolfe_condition_is_still_used():
+    found = lbfgs._line_search(lambda x: (-float(x[0]), -np.ones(1)), np.zeros(1), 0.0, -np.ones(1), np.ones(1))
+    assert found is not None
+    assert found[1] < -1e6
+    assert lbfgs._line_search(lambda x: (1.0, -np.ones(1)), np.zeros(1), 0.0, -np.ones(1), np.ones(1)) is None
 
 
 # ITML.

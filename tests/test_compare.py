@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,10 +16,10 @@ from ocelad.evaluation.scores import pair_auc
 from ocelad.evaluation.streams import DriftingClusters, Phase
 from ocelad.lab.baselines.batch import PeriodicRefit
 from ocelad.lab.baselines.comid_variants import ResettingLearner
-from ocelad.lab.compare import METHODS, STREAMS, Block, LogUniform, Method, PairStream, compare
+from ocelad.lab.compare import METHODS, STREAMS, Block, LogUniform, Method, PairStream, compare, trial
 from ocelad.lab.compare.adapters import BatchAdapter, EnsembleAdapter, FixedAdapter, LearnerAdapter, ResettingAdapter
 from ocelad.lab.compare.block_streams import DriftingStream
-from ocelad.lab.compare.comparison import Comparison
+from ocelad.lab.compare.comparison import Comparison, _percent
 from ocelad.lab.compare.journalled_trials import journal_entry, run_trials
 from ocelad.lab.compare.methods import StreamInfo, check_stream, parse_method
 from ocelad.lab.compare.registry import FIGURE
@@ -76,6 +77,16 @@ class TestStreams:
         assert [block.round + at for block in blocks for at in block.changes] == [1501]
         assert sum(map(len, blocks)) == stream.rounds
         assert all(block.X.format == "csr" for block in blocks)
+
+    @pytest.mark.parametrize(("every", "at"), [(500, 1), (1500, 1), (1501, 0), (1502, 1500), (3000, 1500)])
+    def test_a_change_at_the_start_or_the_end_of_a_block_of_words_is_reported(self, every, at):
+        changes = [(block.round, block.changes) for block in STREAMS["words"].blocks(0, every) if block.changes]
+        assert changes == [(1501 - at, (at,))]
+
+    def test_phases_of_given_pairs_are_fifths(self):
+        blocks = list(given(100).blocks(0, 1))
+        assert [block.phase for block in blocks] == [f"{i + 1}/5" for i in range(5) for _ in range(20)]
+        assert [block.pair_phase for block in given(100).blocks(0, 30)] == ["1/5", "3/5", "4/5", "5/5"]
 
     def test_given_pairs_are_rescaled_like_the_built_in_streams(self):
         X, Z = np.random.default_rng(0).normal(size=(2, 300, 4))
@@ -159,6 +170,12 @@ class TestTrials:
             np.testing.assert_allclose(record.values("knn_error"), [row.knn_error for row in expected], atol=0.02)
             np.testing.assert_allclose(record.values("nmi"), [row.nmi for row in expected], atol=0.1)
             assert record.failure is None
+
+    def test_the_time_per_pair_leaves_out_the_first_block(self, monkeypatch):
+        times = iter([0.0, 200.0, 202.0, 300.0, 304.0])  # the second block takes 2 seconds, the third 4
+        monkeypatch.setattr(trial, "perf_counter", lambda: next(times))
+        (record,) = run_trial(short(), [METHODS["euclidean"]], seed=0, every=100)
+        assert record.microseconds == pytest.approx(1e6 * (2.0 + 4.0) / (250 - 99))
 
     def test_one_scale_of_the_ensemble_is_comid(self):
         comid = METHODS["comid"].create(stream_info())
@@ -356,6 +373,18 @@ class TestMethods:
                 value = method.settings[key]
                 if isinstance(search, LogUniform) and value is not None:
                     assert search.low <= value <= search.high, (method.name, key)
+
+    @pytest.mark.parametrize("name", ["figure", "batch"])
+    def test_the_published_comparisons_have_the_default_settings(self, name):
+        # benchmarks/compare holds the results that the documentation reports; `make bench` computes them.
+        published = json.loads(
+            (Path(__file__).parent.parent / f"benchmarks/compare/{name}/comparison.json").read_text()
+        )
+        known = [entry for entry in published["methods"] if entry["method"] in METHODS]
+        assert len(known) > 10
+        for entry in known:
+            current = json.loads(json.dumps(METHODS[entry["method"]].settings))
+            assert current | entry["settings"] == current, entry["method"]
 
     def test_the_figure_names_known_methods(self):
         assert set(FIGURE) <= set(METHODS)
@@ -631,6 +660,11 @@ class TestSummary:
     def test_clusters_found_is_the_share_of_evaluations_with_a_high_nmi(self):
         comparison = self.comparison({"a": [[0.05, 0.3], [0.05, 0.05]]})
         assert comparison.summaries("clusters_found")[0].mean == pytest.approx(75.0)
+
+    @pytest.mark.parametrize(("nmi", "found"), [(0.8, 0.0), (np.nextafter(0.8, 1.0), 100.0), (np.nan, np.nan)])
+    def test_clusters_are_found_above_the_threshold(self, nmi, found):
+        record = Record("a", 0, [100], ["A"], ["A"], [Scores(0.1, nmi, 0.1)], 1.0, None)
+        np.testing.assert_array_equal(_percent(record, "clusters_found"), [found])
 
     def test_unbeaten_methods_are_ties_or_better(self):
         noise = np.array([[0.0, 0.0], [0.01, 0.01], [-0.01, -0.01]])

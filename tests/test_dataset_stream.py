@@ -194,6 +194,15 @@ def test_data_sets_have_the_documented_size_and_classes(load, n_features, n_clas
     assert len(labels) == n_classes
 
 
+def test_groupings_of_digits_by_arithmetic():
+    groups, digits = datasets.DIGIT_GROUPS, range(10)
+    assert all(list(group) == sorted(set(group) & set(digits)) for group in groups.values())
+    assert list(groups["even"]) == [d for d in digits if d % 2 == 0]
+    assert list(groups["below five"]) == [d for d in digits if d < 5]
+    assert list(groups["multiple of three"]) == [d for d in digits if d % 3 == 0]
+    assert list(groups["prime"]) == [d for d in digits if sum(d % k == 0 for k in range(1, d + 1)) == 2]
+
+
 def test_all_groupings_of_digits_differ():
     parts = {
         frozenset([frozenset(group), frozenset(range(10)) - frozenset(group)])

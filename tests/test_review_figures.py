@@ -154,6 +154,8 @@ def test_one_preprocessing_and_four_classes_can_be_drawn(folder):
         ("4", {"pairs": 0}, "pairs must be a whole number of at least 1"),
         ("4", {"step_size": -1.0}, "step_size must be a finite number above 0"),
         ("4", {"words": 2}, "words must be a whole number of at least 3"),
+        ("4", {"trials": 0}, "trials must be a whole number of at least 1"),
+        ("4", {"first_seed": -1}, "first_seed must be a whole number of at least 0"),
         ("6", {"words": 4}, "words must be a whole number of at least 5"),
         ("6", {"first_seed": -1}, "first_seed must be"),
         ("6", {"features": "idf"}, "features must be one of 'raw'"),
@@ -168,6 +170,18 @@ def test_wrong_settings_are_rejected_before_any_trial(folder, name, settings, me
     runner = Runner(backend="threads", n_jobs=1, progress=fail)
     with pytest.raises(ValueError, match=message):
         FIGURES[name].compute(runner, reviews_folder=folder, **{**SMALL[name], **settings})
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("4", {"trials": 1, "first_seed": 0, "words": 3, "pairs": 1, "features": "raw"}),
+        ("6", {"trials": 1, "first_seed": 0, "words": 5, "pairs_before": 1, "pairs_after": 1}),
+    ],
+)
+def test_the_smallest_settings_are_accepted(folder, name, settings):
+    data = compute(name, folder, **settings)
+    assert set(data.tables["errors"]["seed"].tolist()) == {0}
 
 
 def test_a_change_of_the_reviews_is_detected(folder):
@@ -215,8 +229,13 @@ class TestClaimsOfEmbeddings:
     def test_a_failed_control_is_reported(self, error):
         assert find_verdicts("4", make_embeddings(**{PERMUTED: error}))[self.control] is False
 
-    def test_the_control_decides_nothing_for_four_classes(self):
-        data = make_embeddings("both", ("a", "b", "c", "d"), **{PERMUTED: 5.0})
+    @pytest.mark.parametrize("error", [47.0, 50.0, 53.0])
+    def test_a_control_at_chance_decides_nothing(self, error):
+        assert find_verdicts("4", make_embeddings(**{PERMUTED: error}))[self.control] is None
+
+    @pytest.mark.parametrize("classes", [("a", "b", "c"), ("a", "b", "c", "d")])
+    def test_the_control_decides_nothing_for_more_than_two_classes(self, classes):
+        data = make_embeddings("both", classes, **{PERMUTED: 5.0})
         (claim,) = FIGURES["4"].claims(data)
         assert claim.agrees is None
         assert "leaks" not in claim.remark

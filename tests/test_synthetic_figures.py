@@ -327,6 +327,16 @@ def test_no_other_scale_and_threshold_have_a_smaller_loss(squared, similar, othe
     assert total_loss(c, mu) <= total_loss(other_scale, other_threshold) + 1e-6
 
 
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_the_best_scale_is_inverse_to_the_distances(scale):
+    rng = np.random.default_rng(0)
+    squared, y = rng.uniform(0, 4, size=40), np.where(rng.random(40) < 0.5, 1.0, -1.0)
+    squared += np.where(y > 0, 0.0, 1.0)
+    c, mu = fit_scale(squared, y)
+    assert c > 0.1
+    np.testing.assert_allclose(fit_scale(scale * squared, y), [c / scale, mu], rtol=1e-6)
+
+
 def test_table_lengths_range_from_one_round_to_all():
     for rounds in (1, 2, 60, 6000):
         lengths = table_lengths(rounds)
@@ -425,6 +435,17 @@ def test_the_figure_of_the_regret_draws_methods_and_the_bound(small):
     assert "2 trials" in figure.legends[0].get_title().get_text()
     assert left.get_xscale() == left.get_yscale() == right.get_yscale() == "log"
     pyplot().close("all")
+
+
+def test_the_summary_of_the_regret_has_the_lengths_nearest_to_powers_of_ten(small):
+    data = small["regret"]
+    columns, rows = FIGURES["regret"].summarize(data)
+    lengths = np.unique(data.tables["worst"]["length"])
+    wanted = [1, *(int(lengths[np.abs(lengths - power).argmin()]) for power in (10, 100) if power < lengths[-1])]
+    assert columns[2:] == [f"|I| = {length}" for length in [*wanted, lengths[-1]]]
+    worst = data.where("worst", method="rice-hinge", comparator="moving", length=1)
+    assert rows[0][2] == f"{worst['regret'][0]:.0f} ({worst['share_max'][0]:.1%})"
+    assert len(rows) == 6
 
 
 def test_claims_of_the_regret_can_be_false(small):

@@ -42,7 +42,7 @@ MAP = ROOT / ".mutation"
 # The tests that run the kernels as plain Python; the Makefile has the same list.
 PLAIN_TESTS = (
     *("engines", "kernels", "blocked", "diagonal", "margins"),
-    *("relatives", "step_schedule", "compiled_weightings", "scores", "adaptive", "losses"),
+    *("relatives", "step_schedule", "compiled_weightings", "scores", "adaptive", "losses", "lmnn_kernels"),
 )
 # Sources that kernels are compiled from.
 KERNEL_SOURCES = (
@@ -301,7 +301,9 @@ def _record(kind: str, tests: Sequence[str], folder: Path, workers: str) -> None
     }
     if kind == "plain":
         environment["NUMBA_DISABLE_JIT"] = "1"
-    command = [sys.executable, "-m", "pytest", "-q", "-n", workers, "--dist", "worksteal", "-p", "test_times"]
+    # In this process "no" is needed: with another distribution, the coverage has no contexts.
+    spread = "no" if workers == "0" else "worksteal"
+    command = [sys.executable, "-m", "pytest", "-q", "-n", workers, "--dist", spread, "-p", "test_times"]
     command += ["--cov=ocelad", "--cov-context=test", "--cov-report=", *tests]
     print(f"Recording the {kind} tests ...", flush=True)
     if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
@@ -357,13 +359,16 @@ class TestMap:
         kernel = "kernels" in fault.path or fault.path in KERNEL_SOURCES
         kind = "plain" if kernel or "compiled" not in self._kinds else "compiled"
         contexts = self._data[kind].contexts_by_lineno(str(ROOT / fault.path))
-        nodes = {context.partition("|")[0] for context in contexts.get(fault.line, ()) if context}
-        if not nodes:  # lines that run when a module is imported: the tests of the whole file
-            nodes = {context.partition("|")[0] for several in contexts.values() for context in several if context}
+        of_line = {context for context in contexts.get(fault.line, ()) if context}
+        if not of_line:  # lines that run when a module is imported: the tests of the whole file
+            of_line = {context for several in contexts.values() for context in several if context}
         times = self._times[kind]
-        ordered = sorted((node for node in nodes if node in times), key=lambda node: (times[node], node))
+        direct = {context.partition("|")[0] for context in of_line} & times.keys()
+        # A fixture that several tests share runs once, in the first of them: its lines concern the others, too.
+        files = {context.partition("::")[0] for context in of_line if context.endswith("|setup")}
+        indirect = {node for node in times if node.partition("::")[0] in files} - direct
         chosen, total = [], 0.0
-        for node in ordered:
+        for node in (node for nodes in (direct, indirect) for node in sorted(nodes, key=lambda n: (times[n], n))):
             total += times[node]
             if chosen and total > BUDGET_S:
                 break
