@@ -261,3 +261,18 @@ def test_discounted_weights_are_exponentials_of_discounted_losses():
         assert (records[:, n] == 0.0).all()
     weight_updates.discounted_update(records, np.array([1e6, 0.0, 1e300]), n, horizon)
     assert records[weight_updates.LOG_WEIGHT, [0, 2]].tolist() == [weight_updates.MIN_LOG_WEIGHT] * 2
+
+
+@pytest.mark.parametrize("more", [{"engine": "fullrank"}, {"engine": "lowrank", "shrinkage": 0.01}, {"diagonal": True}])
+def test_every_start_agrees_with_learners_in_plain_numpy(more):
+    events = difficult_events(7, N, 24)
+    for starts, finest in product(("below", "ensemble", "scratch"), ("carry", "ensemble", "reset")):
+        options = {"starts": starts, "finest": finest, "shortest": 1 if finest == "carry" else 3, **more}
+        compiled = ensemble(RescaledRegret(), **{"engine": "auto", **options})
+        plain = ensemble(RescaledRegret(), **{**options, "engine": "dense"})
+        for event in events:
+            compiled.step(event)
+            plain.step(event)
+            np.testing.assert_allclose(compiled.play().matrix, plain.play().matrix, rtol=1e-7, atol=1e-9)
+            assert compiled.play().threshold == pytest.approx(plain.play().threshold, rel=1e-9)
+            np.testing.assert_allclose(compiled.round_state.weights, plain.round_state.weights, rtol=1e-7)
