@@ -1,0 +1,130 @@
+"""Weights of the experts: discounted losses over two horizons, combined by a method with a bound on every interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import floor, log, log2, sqrt
+
+import numpy as np
+
+from ocelad._typing import Floats
+from ocelad.adaptive.mixture.calibration import log_loss
+
+# Losses above this one are cut, and no expert falls further behind the best, so that each can return.
+MAX_LOSS, MIN_LOG_WEIGHT = 6.0, -12.0
+# Discount and limit of the weights of the horizons.
+HORIZON_OF_HORIZONS, MIN_LOG_HORIZON_WEIGHT = 128.0, -5.0
+
+
+def softmax(log_weights: Floats) -> Floats:
+    """Return weights that sum to 1 over the last axis."""
+    weights = np.exp(log_weights - log_weights.max(axis=-1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+class DiscountedWeights:
+    """Exponential weights by discounted losses (Herbster and Warmuth 1998 bound the related fixed share).
+
+    An expert with a handicap begins behind the others and stays behind by it: it needs evidence for its weight, and
+    needs it again after a change. Each horizon has weights of its own, and the horizons are weighted by the losses of
+    their predictions.
+    """
+
+    def __init__(self, handicaps: Floats, horizons: Sequence[float]) -> None:
+        self._start = -handicaps
+        self._log_weights = np.tile(self._start, (len(horizons), 1))
+        self._decays = 1.0 - 1.0 / np.array(horizons)[:, None]
+        self._log_horizon_weights = np.zeros(len(horizons))
+
+    @property
+    def shares(self) -> Floats:
+        """The experts' weights; they sum to 1."""
+        return np.asarray(softmax(self._log_horizon_weights) @ softmax(self._log_weights))
+
+    def update(self, log_odds: Floats, y: float) -> None:
+        """Update the weights by the losses of the experts' log odds."""
+        predictions = softmax(self._log_weights) @ log_odds
+        moved = self._log_horizon_weights * (1.0 - 1.0 / HORIZON_OF_HORIZONS)
+        moved = moved - np.minimum(log_loss(predictions, y), MAX_LOSS)
+        self._log_horizon_weights = np.maximum(moved - moved.max(), MIN_LOG_HORIZON_WEIGHT)
+        losses = np.minimum(log_loss(log_odds, y), MAX_LOSS)
+        moved = self._start + self._decays * (self._log_weights - self._start) - losses
+        self._log_weights = np.maximum(moved - moved.max(axis=1, keepdims=True), MIN_LOG_WEIGHT)
+
+
+class IntervalProd:
+    """Combines predictions such that on every interval the loss is close to that of the best one.
+
+    Prod (Cesa-Bianchi, Mansour and Stoltz 2007) over sleeping entries, one per candidate and dyadic interval, as in
+    the geometric covering of Daniely, Gonen and Shalev-Shwartz (2015). Candidate 0 also has an entry that never ends,
+    with half of the prior weight: a good candidate 0 is followed closely, and the others only insure it.
+
+    Let ``p_e`` be the prior weight, ``a_e`` the step and ``W_e`` the wealth of entry e, and r its candidate's regret
+    (combined loss minus its loss) divided by ``scale``, at least the largest regret seen. The weights are proportional
+    to ``p_e a_e W_e``, and awake entries multiply their wealth by ``1 + a_e r``. The loss is convex in the log odds,
+    so the weighted regrets sum to at most 0 and the total ``sum p_e W_e`` never grows: ``W_e <= 1 / p_e``. From
+    ``log(1 + v) >= v - v^2`` for ``v >= -1/2``: on the interval J of an entry the candidate's regret is at most
+    ``scale * (log(1 / p_e) / a_e + a_e |J|)``.
+
+    Parameters
+    ----------
+    n_candidates : int
+    """
+
+    def __init__(self, n_candidates: int) -> None:
+        self._n, self._round, self.scale = n_candidates, 0, 0.0
+        self._wealth = np.ones((1, n_candidates))
+        self._priors, self._steps = np.zeros((1, n_candidates)), np.full((1, 1), 0.5)
+        self._priors[0, 0] = 0.5
+
+    def shares(self) -> Floats:
+        """Start the intervals of the next round; return the candidates' weights, which sum to 1."""
+        t = self._round + 1
+        first_weight = 0.5 / self._n * _interval_weight(t)
+        for j in range(floor(log2(t)) + 1):
+            if t % 2**j == 0:
+                if len(self._steps) == j + 1:
+                    self._steps = np.vstack([self._steps, [[0.0]]])
+                    self._priors = np.vstack([self._priors, np.zeros(self._n)])
+                    self._wealth = np.vstack([self._wealth, np.ones(self._n)])
+                self._steps[j + 1] = min(0.5, sqrt(log(1.0 / first_weight) / 2**j))
+                self._priors[j + 1], self._wealth[j + 1] = first_weight, 1.0
+        weights = (self._priors * self._steps * self._wealth).sum(axis=0)
+        return np.asarray(weights / weights.sum())
+
+    def update(self, combined_loss: float, losses: Floats) -> None:
+        """Update the wealth of every entry by the losses of the round."""
+        self._round += 1
+        regrets = combined_loss - losses
+        largest = float(np.abs(regrets).max())
+        if largest > self.scale:
+            self.scale = 2.0 ** float(np.ceil(np.log2(largest)))
+        if self.scale > 0.0:
+            self._wealth *= 1.0 + self._steps * regrets / self.scale
+
+
+def _interval_weight(t: int) -> float:
+    """Return the prior weight of each interval that starts in round t; over all rounds and intervals at most 1."""
+    return 1.0 / ((t + 1.0) ** 2 * (floor(log2(t)) + 1.0))
+
+
+def regret_bound(length: int, last_round: int, n_candidates: int, scale: float) -> float:
+    """Return the bound of ``IntervalProd`` on the regret against any candidate, on an interval.
+
+    Parameters
+    ----------
+    length, last_round : int
+        Number of rounds and last round of the interval.
+    n_candidates : int
+    scale : float
+        ``IntervalProd.scale`` after the last round: at most twice the largest regret of a single round.
+
+    Notes
+    -----
+    The interval consists of dyadic ones whose lengths at least double up to some point and at least halve after it, so
+    that the roots of their lengths sum to at most ``2 / (1 - 1/sqrt(2))`` times the root of the length. Each adds
+    ``2 scale sqrt(|J| log(1 / p))``. Between doublings of the scale this holds on each part; the scales add up to at
+    most twice the last one.
+    """
+    evidence = log(2.0 * n_candidates / _interval_weight(last_round))
+    return 2.0 * scale * 2.0 / (1.0 - sqrt(0.5)) * 2.0 * sqrt(length * evidence)
