@@ -315,20 +315,26 @@ def _merge(kind: str, tests: Sequence[str], folder: Path) -> None:
     from coverage import CoverageData
 
     coverage, times = _files_of_map(kind)
-    merged, new = CoverageData(str(MAP / coverage)), CoverageData(str(folder / coverage))
+    copy = MAP / f"{coverage}.new"  # the map itself may be in use by a run
     if (MAP / coverage).exists():
-        with sqlite3.connect(MAP / coverage) as database:
+        shutil.copy(MAP / coverage, copy)
+        with sqlite3.connect(copy) as database:
             for name, table in product(tests, ("line_bits", "arc")):
                 database.execute(
                     f"DELETE FROM {table} WHERE context_id IN (SELECT id FROM context WHERE context LIKE ?)",
                     (f"{name}::%",),
                 )
+        database.close()
+    merged, new = CoverageData(str(copy)), CoverageData(str(folder / coverage))
+    if copy.exists():
         merged.read()
     new.read()
     merged.update(new)
+    merged.close()
     old_times = json.loads((MAP / times).read_text()) if (MAP / times).exists() else {}
     kept = {node: seconds for node, seconds in old_times.items() if node.partition("::")[0] not in tests}
     (MAP / times).write_text(json.dumps(kept | json.loads((folder / times).read_text())))
+    copy.replace(MAP / coverage)
 
 
 class TestMap:
