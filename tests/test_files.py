@@ -496,6 +496,9 @@ def assert_as_expected(path: Path, expected: Expected, block: int, chunk_size: i
 @example('1,2,3,4,1,a"b\n1,2,3,4,1,c"d\n', 1 << 20, 1, False)
 @example("1,2,3,4,1,a\rb\n1,2,3,4,1,a\r", 1 << 20, 1, False)
 @example("\r1,2,3,4,1,a\n", 1 << 20, 1, False)
+@example('1"2",2,3,4,1,a\n', 1 << 20, 1, False)
+@example('"1","2",3,4,1,"a"\n"1"2,2,3,4,1,a\n', 1 << 20, 1, False)
+@example("1,2,3,4,1,a\n\r\n\n1,2,3,4,1,b\n\r", 1 << 20, 1, False)
 @example("1,2,3,4,1,a\n\ufeff1,2,3,4,1,a\n", 1, 1, False)
 def test_mangled_csv_is_read_like_the_reference(fresh, rows, block, chunk_size, mark):
     path = fresh(".csv")
@@ -1279,3 +1282,16 @@ def test_the_position_before_the_first_chunk_is_the_beginning(fresh, kind):
     assert resumed.error is None
     assert resumed.lines == whole.lines
     resumed.same_as(whole)
+
+
+def test_columns_of_ids_and_points_are_not_taken_for_labels_or_times(fresh):
+    items, path = fresh(".csv"), fresh(".csv")
+    items.write_text("id,f\na,1\nb,2\n")
+    path.write_text("similar,time,y\na,b,1\nb,a,0\n")
+    read = Outcome(path, items=items, id_a="similar", id_b="time")
+    assert (read.error, read.y, read.times) == (None, [1.0, -1.0], [])
+    path.write_text("similar,time,y\n1,2,1\n3,5,0\n")
+    read = Outcome(path, x=["similar"], z=["time"])
+    assert (read.error, read.y, read.times) == (None, [1.0, -1.0], [])
+    path.write_text("x_a,z_a,y,similar,time\n1,2,no,yes,7\n")
+    assert (Outcome(path).y, Outcome(path).times) == ([1.0], ["7"])

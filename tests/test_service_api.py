@@ -14,6 +14,8 @@ from serving import served, some_items
 
 from ocelad import Metric, MetricTracker
 from ocelad.estimators.learning_method import method_from_settings
+from ocelad.service import store as store_errors
+from ocelad.service.app import ERRORS
 from ocelad.service.notifier import Notifier
 
 
@@ -405,3 +407,17 @@ class TestEvents:
             assert not await notifier.wait(0.01)
 
         asyncio.run(wake())
+
+
+def test_the_status_of_an_error_says_whether_a_repetition_may_help():
+    """Clients repeat a request after 503 and after no status of invalid requests."""
+    for kind, status, code in ERRORS:
+        if issubclass(kind, (store_errors.StoreUnavailable, store_errors.Overloaded)):
+            assert status == 503
+        elif code.startswith("unknown_"):
+            assert status == 404
+        else:
+            assert status == (422 if code in ("invalid", "bad_items") else 409)
+    kinds = [kind for kind, _, _ in ERRORS]
+    for at, kind in enumerate(kinds):  # the first match counts
+        assert not any(issubclass(later, kind) for later in kinds[at + 1 :])
