@@ -24,6 +24,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ocelad.io import FileError, RowError, open_comparisons, open_items
+from ocelad.io.comparison_files import ComparisonSchema
+from ocelad.io.item_files import ItemSchema
 from ocelad.io.tabular import sources
 from ocelad.io.tabular.arrow import combine_chunks, to_float64
 from ocelad.io.tabular.columnar import ColumnarBlock
@@ -268,6 +270,24 @@ def test_a_block_without_invalid_rows_is_not_read_row_by_row(fresh, monkeypatch)
         path = fresh(".parquet")
         pq.write_table(pa.table({"x": [x] * 3, "z": [z] * 3, "y": [1, 0, 1]}), path)
         assert Outcome(path).chunks[0].pairs.tolist() == [[[1.0, 2.0], [3.0, 4.0]]] * 3
+
+
+def test_valid_items_and_answers_are_not_converted_row_by_row(fresh, monkeypatch):
+    def fail(self, record, as_number):
+        raise AssertionError
+
+    monkeypatch.setattr(ItemSchema, "row", fail)
+    monkeypatch.setattr(ComparisonSchema, "row", fail)
+    path = fresh(".parquet")
+    table = {"id": ["a", "b"], "label": ["red", None], "f": [1.0, 2.0]}
+    pq.write_table(pa.table(table), path)
+    assert items_of(path)[2] == ["red", None]
+    path = fresh(".csv")
+    path.write_text("id,label,f\na,red,1\nb,blue,2\n")
+    assert items_of(path)[0] == ["a", "b"]
+    answers = fresh(".csv")
+    answers.write_text("id_a,id_b,y,time\na,b,yes,7\nb,a,no,8\n")
+    assert Outcome(answers, items=path).y == [1.0, -1.0]
 
 
 # ---- a slow reference reader for text files, character by character
@@ -1293,5 +1313,7 @@ def test_columns_of_ids_and_points_are_not_taken_for_labels_or_times(fresh):
     path.write_text("similar,time,y\n1,2,1\n3,5,0\n")
     read = Outcome(path, x=["similar"], z=["time"])
     assert (read.error, read.y, read.times) == (None, [1.0, -1.0], [])
+    path.write_text("l,r,y\n1,2,1\n")
+    assert Outcome(path, x="l*", z="r*").chunks[0].pairs.tolist() == [[[1.0], [2.0]]]
     path.write_text("x_a,z_a,y,similar,time\n1,2,no,yes,7\n")
     assert (Outcome(path).y, Outcome(path).times) == ([1.0], ["7"])
