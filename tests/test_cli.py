@@ -10,6 +10,7 @@ import select
 import shlex
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -227,6 +228,16 @@ def test_demo_without_matplotlib_still_prints_its_table(tmp_path):
     result = run_in_process("demo", "--quiet", cwd=tmp_path, PYTHONPATH=search_path(tmp_path))
     assert result.returncode == 1
     assert result.stderr == "Error: figures need matplotlib: pip install 'ocelad[plot]'\n"
+
+
+@pytest.mark.usefixtures("few_evaluations")
+def test_demo_says_why_there_is_no_picture(tmp_path, monkeypatch):
+    monkeypatch.setattr(import_module("ocelad.cli.demo"), "find_plotting_error", lambda: "no matplotlib")
+    result = run("demo", "--rounds", "60", cwd=tmp_path)
+    assert "RICE-OCELAD" in result.stdout
+    assert "No picture: no matplotlib" in result.stderr
+    assert "Error: no matplotlib" in run("demo", "--quiet", cwd=tmp_path, code=1).stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_strategies_without_hypothesis_say_what_to_install(tmp_path):

@@ -25,8 +25,9 @@ from pyarrow import ipc, parquet
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from ocelad import LabelMetricTracker, Metric, MetricTracker, Rice, TripletTracker
+from ocelad.estimators.file_tracker import FileTracker
 from ocelad.evaluation.scores import knn_error
-from ocelad.io import open_output
+from ocelad.io import open_comparisons, open_output
 
 FEATURES = "tempo,loudness,length"
 COMMAND = [sys.executable, "-m", "ocelad"]
@@ -662,3 +663,18 @@ def test_the_command_that_continues_resumes_once(monkeypatch):
     for extra in ([], ["--restart"], ["--resume"]):
         monkeypatch.setattr("sys.argv", ["/usr/bin/ocelad", "track", "my pairs.csv", *extra, "--quiet"])
         assert track._resume_command() == "ocelad track 'my pairs.csv' --quiet --resume"
+
+
+def test_the_bar_of_a_terminal_shows_pairs_and_accuracy_unless_quiet(folder, tmp_path, monkeypatch):
+    for quiet in (False, True):
+        terminal = io.StringIO()
+        terminal.isatty = lambda: True
+        monkeypatch.setattr("sys.stderr", terminal)
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("COLUMNS", "120")
+        tracking = FileTracker(MetricTracker(method="rice"))
+        with open_comparisons(folder / "pairs.parquet", chunk_size=100) as stream:
+            assert not track._track(tracking, stream, tmp_path / "tracker", 1000, quiet=quiet)
+        accuracy = f"accuracy {tracking.history.last().accuracy:.1%}"
+        assert all((words in terminal.getvalue()) != quiet for words in ("100%", "400 pairs", accuracy))
+        assert FileTracker.load(tmp_path / "tracker").tracker.n_rounds_ == 400
