@@ -841,6 +841,19 @@ def test_a_step_that_never_meets_the_wolfe_condition_is_still_used():
 # ITML.
 
 
+@pytest.mark.parametrize(("n_classes", "n_pairs", "expected"), [(2, None, 80), (3, None, 180), (3, 17, 17)])
+def test_itml_draws_20_pairs_for_each_couple_of_classes(n_classes, n_pairs, expected, monkeypatch):
+    counts = []
+    draw = batch.draw_balanced_pairs
+    monkeypatch.setattr(
+        batch, "draw_balanced_pairs", lambda c, count, seed: counts.append(count) or draw(c, count, seed)
+    )
+    rng = np.random.default_rng(0)
+    classes = np.arange(30) % n_classes
+    Itml(n_pairs=n_pairs).fit_points(rng.normal(size=(30, 2)) + classes[:, None], classes)
+    assert counts == [expected]
+
+
 def itml_objective(M, U, y, gamma, near, far) -> float:
     """Return the primal objective with the optimal slack for M: xi is its initial value or the distance of the pair."""
     if np.linalg.eigvalsh(M)[0] <= 1e-12:

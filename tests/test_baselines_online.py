@@ -261,6 +261,11 @@ def test_logdet_needs_a_positive_definite_start(make):
         make(Metric(np.diag([1.0, 0.0])))
 
 
+@pytest.mark.parametrize("make", [OnlineItml, Lego])
+def test_the_targets_may_be_equal(make):
+    assert make(Metric(np.eye(2)), similar_target=2.0, dissimilar_target=2.0).targets == (2.0, 2.0)
+
+
 @pytest.mark.parametrize("make", [Pola, AdaGrad, Ftrl])
 def test_the_initial_threshold_must_be_1_or_more(make):
     with pytest.raises(ValueError, match=r"threshold of start must be at least 1 .*; got 0.5"):

@@ -197,6 +197,35 @@ def test_the_start_is_in_the_box_and_the_minimum_exists_there(falls_back):
 # The gradient steps.
 
 
+def literal_accelerated_steps(divergence, D, tau, Z, steps):
+    """The accelerated projected gradient method of Beck and Teboulle (2009) with restarts, on the dual."""
+    ahead, t, length = Z, 1.0, 1.0
+    for _ in range(steps):
+        M, length = divergence.from_dual(D - ahead), 1.1 * length
+        while True:
+            following = np.clip(ahead + length * M, -tau, tau)
+            change = M - divergence.from_dual(D - following)
+            if np.sum(change * (following - ahead)) * length <= np.sum((following - ahead) ** 2) * (1 + 1e-9):
+                break
+            length /= 2
+        if np.sum((ahead - following) * (following - Z)) > 0:
+            t = 1.0
+        t_next = (1 + np.sqrt(1 + 4 * t**2)) / 2
+        ahead = np.clip(following + (t - 1) / t_next * (following - Z), -tau, tau)
+        Z, t = following, t_next
+    return Z
+
+
+@pytest.mark.parametrize("divergence", ["frobenius", "von_neumann"])
+@pytest.mark.parametrize("steps", [1, 2, 3, 10, 40])
+def test_gradient_steps_are_those_of_the_literal_loop(divergence, steps):
+    divergence, D, tau = DIVERGENCES[divergence], 2.0 * symmetric(5, 8), 0.4
+    Z = l1_prox._start(divergence, D, tau)
+    found, M = l1_prox._gradient_steps(divergence, D, tau, Z, divergence.from_dual(D - Z), 1e-14, steps)
+    np.testing.assert_allclose(found, literal_accelerated_steps(divergence, D, tau, Z, steps), atol=1e-9)
+    np.testing.assert_allclose(M, divergence.from_dual(D - found), rtol=1e-12)
+
+
 # About 15 % more eigendecompositions than the accelerated steps need; plain gradient steps need several times as many.
 @pytest.mark.parametrize(("divergence", "most"), [("frobenius", 740), ("von_neumann", 840), ("burg", 910)])
 def test_accelerated_gradient_steps_converge_fast(divergence, most, monkeypatch, decompositions):

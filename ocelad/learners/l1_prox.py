@@ -169,7 +169,8 @@ def _newton_step(
     positive = np.maximum(eigenvalues, 0.0)
     differences = eigenvalues[:, None] - eigenvalues
     close = np.abs(differences) <= 1e-14 * np.abs(eigenvalues).max()
-    both = (eigenvalues > 0)[:, None] & (eigenvalues > 0)
+    is_positive = eigenvalues > 0
+    both = is_positive[:, None] & is_positive
     # The derivative of the projection in the basis of the eigenvectors: divided differences of max(0, .).
     slopes = np.where(close, both, (positive[:, None] - positive) / np.where(close, 1.0, differences))
     damping = 1e-3 * min(1.0, relative**0.5)
