@@ -1298,6 +1298,7 @@ def test_the_position_before_the_first_chunk_is_the_beginning(fresh, kind):
     with open_comparisons(path) as stream:
         position = stream.position
         assert (stream.n_rows, stream.n_skipped, stream.bytes_read) == (0, 0, 0)
+        assert (position["offset"], position["line"], position["rows"]) == (0, 1, 0)
     resumed, whole = Outcome(path, resume=position), Outcome(path)
     assert resumed.error is None
     assert resumed.lines == whole.lines
@@ -1317,3 +1318,62 @@ def test_columns_of_ids_and_points_are_not_taken_for_labels_or_times(fresh):
     assert Outcome(path, x="l*", z="r*").chunks[0].pairs.tolist() == [[[1.0], [2.0]]]
     path.write_text("x_a,z_a,y,similar,time\n1,2,no,yes,7\n")
     assert (Outcome(path).y, Outcome(path).times) == ([1.0], ["7"])
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.parametrize("block", [1, 7, 40])
+def test_a_gzipped_file_is_resumed_after_any_number_of_blocks(fresh, kind, block):
+    path = fresh(f".{kind}.gz")
+    path.write_bytes(gzip.compress(valid_and_invalid_rows(kind)))
+    with block_bytes(block):
+        whole = Outcome(path, on_error="skip", chunk_size=1)
+        for at in range(len(whole.chunks)):
+            resumed = Outcome(path, on_error="skip", chunk_size=1, resume=whole.chunks[at].position)
+            assert resumed.lines == whole.lines[at + 1 :]
+            assert [chunk.position for chunk in resumed.chunks] == [chunk.position for chunk in whole.chunks[at + 1 :]]
+
+
+@pytest.mark.parametrize("row", [[None, 2.0], None, [1.0], [1.0, 2.0, 3.0]])
+@pytest.mark.parametrize("as_objects", [False, True])
+def test_an_invalid_list_or_object_in_a_typed_column_is_found(fresh, row, as_objects):
+    path = fresh(".parquet")
+    if as_objects:
+        if row is not None and len(row) != 2:
+            return  # a struct has all of its fields
+        type = pa.struct([("a", pa.float64()), ("b", pa.float64())])
+        points = [{"a": 1.0, "b": 2.0}, None if row is None else dict(zip("ab", row, strict=True))]
+    else:
+        type, points = pa.list_(pa.float64()), [[1.0, 2.0], row]
+    column = pa.array([points[0], points[1], points[0]], type)
+    pq.write_table(pa.table({"id": ["a", "b", "c"], "v": column}), path)
+    ids, X, _, _ = items_of(path, on_error="skip")
+    assert (ids, X.tolist()) == (["a", "c"], [[1.0, 2.0]] * 2)
+    with pytest.raises(RowError, match="row 2: "):
+        items_of(path)
+    valid = pa.array([points[0]] * 3, type)
+    for x, z in ((column, valid), (valid, column)):
+        pq.write_table(pa.table({"x": x, "z": z, "y": [1, 1, 0]}), path)
+        read = Outcome(path, on_error="skip")
+        assert (read.lines, read.y) == ([1, 3], [1.0, -1.0])
+        assert read.chunks[0].pairs.tolist() == [[[1.0, 2.0]] * 2] * 2
+
+
+@pytest.mark.parametrize("kind", [".csv", ".csv.gz", ".jsonl", ".parquet", ".arrow"])
+def test_the_bytes_read_grow_to_the_size_of_the_file(fresh, kind):
+    path, rows = fresh(kind), [{"x_a": float(i), "z_a": 0.5, "y": i % 2} for i in range(200)]
+    if kind in (".parquet", ".arrow"):
+        table = pa.Table.from_pylist(rows)
+        if kind == ".parquet":
+            pq.write_table(table, path, row_group_size=20)
+        else:
+            write_arrow(path, table, False, 20)
+    else:
+        lines = [json.dumps(row) if kind == ".jsonl" else ",".join(map(str, row.values())) for row in rows]
+        text = "\n".join(["x_a,z_a,y"] * (kind != ".jsonl") + lines) + "\n"
+        path.write_bytes(gzip.compress(text.encode()) if kind.endswith(".gz") else text.encode())
+    with block_bytes(400), open_comparisons(path, chunk_size=20) as stream:
+        read = [stream.bytes_read for _ in stream]
+        assert read == sorted(read)
+        assert 0 < read[0] <= read[-1] <= stream.total_bytes == stream.bytes_read == path.stat().st_size
+        if not kind.endswith(".gz"):  # a small file is unzipped at once
+            assert read[0] < read[4] < read[-1]

@@ -111,7 +111,7 @@ class ComparisonSchema:
         return {"pairs": pair, "y": label, "times": time}
 
     def stack(self, rows: list[Values]) -> Values:
-        pairs = np.array([row["pairs"] for row in rows], dtype=np.float64).reshape(-1, 2, self.x.width)
+        pairs = np.array([row["pairs"] for row in rows], dtype=np.float64).reshape(len(rows), 2, self.x.width)
         y = None if self.label is None else np.array([row["y"] for row in rows], dtype=np.float64)
         times = None if self.time is None else [row["times"] for row in rows]
         return {"pairs": pairs, "y": y, "times": times}

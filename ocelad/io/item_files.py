@@ -95,7 +95,7 @@ class ItemSchema:
 
     def stack(self, rows: list[Values]) -> Values:
         return {
-            "X": np.array([row["X"] for row in rows], dtype=np.float64).reshape(-1, self.points.width),
+            "X": np.array([row["X"] for row in rows], dtype=np.float64).reshape(len(rows), self.points.width),
             "ids": None if self.id is None else [row["ids"] for row in rows],
             "labels": None if self.label is None else [row["labels"] for row in rows],
         }

@@ -129,9 +129,9 @@ def _match_requested(
 def _feature_names(x: tuple[str, ...], z: tuple[str, ...]) -> tuple[str, ...]:
     """Return the common parts of the names if the columns follow a convention, otherwise the names of x."""
     for patterns in _CONVENTIONS:
-        matches = [_match_pattern(pattern, side) for pattern, side in zip(patterns, (x, z), strict=True)]
-        if len(matches[0]) == len(x) and list(matches[0]) == list(matches[1]):
-            return tuple(matches[0])
+        one, other = (_match_pattern(pattern, side) for pattern, side in zip(patterns, (x, z), strict=True))
+        if len(one) == len(x) and list(one) == list(other):
+            return tuple(one)
     return x
 
 

@@ -39,7 +39,7 @@ def open_table(source: Source, format: str | None, stop: bool) -> Table:
     arrow()  # a missing pyarrow is reported before problems of the file
     if format is not None:
         check_choice(format, "format", FORMATS)
-    if source.total_bytes == 0 or not source.head(1):
+    if not source.head(1):
         raise FileError(f"{source.name} is empty")
     binary = _detect_binary(source.head(8))
     format = format or _detect_from_suffix(source.path) or binary
