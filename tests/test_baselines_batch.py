@@ -390,6 +390,20 @@ def test_periodic_refit_remembers_failed_fits():
     assert [failed.round for failed in one_class.failed_fits] == list(range(6, batch._MAX_FAILED_FITS + 6))
 
 
+def test_all_blocks_have_text_labels_or_all_have_numbers():
+    tracker = PeriodicRefit(Whitening(), every=100, start=euclidean(2))
+    tracker.add_points(GOOD[:2], ["a", "b"])
+    tracker.add_points(GOOD[2:], ["long name", "b"])
+    with pytest.raises(TypeError, match="labels are text in one block and numbers in another"):
+        tracker.add_points(GOOD[:2], [0, 1])
+
+
+@pytest.mark.parametrize(("y", "kind"), [([1, 1], "similar"), ([-1, -1], "dissimilar")])
+def test_the_missing_kind_of_pairs_is_named(y, kind):
+    with pytest.raises(FitError, match=f"all 2 pairs are {kind}; MMC needs similar and dissimilar pairs"):
+        Mmc().fit_pairs(GOOD[:2], GOOD[2:4], y)
+
+
 @pytest.mark.parametrize(
     ("feed", "message"),
     [

@@ -826,6 +826,14 @@ def test_similarities_are_bilinear_and_embed_their_psd_part(seed):
         similarity.round = 4
 
 
+@pytest.mark.parametrize("scale", [1e-10, 1e10])
+def test_the_rank_of_a_similarity_does_not_depend_on_its_scale(scale):
+    A = np.random.default_rng(0).normal(size=(2, 5))
+    similarity = Similarity(scale * (A.T @ A))
+    assert similarity.rank == 2
+    np.testing.assert_allclose(similarity.components.T @ similarity.components, similarity.matrix, atol=1e-12 * scale)
+
+
 def test_similarity_rejects_invalid_input():
     similarity = Similarity(np.eye(2))
     with pytest.raises(ValueError, match="X has 2 rows and Z has 3"):

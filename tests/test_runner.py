@@ -116,9 +116,10 @@ def test_keys_of_different_requests_differ():
 
 class TestJournal:
     def test_results_are_read_back(self, tmp_path):
-        with Journal(tmp_path / "folder" / "j") as journal:
+        path = tmp_path / "new" / "folder" / "j"
+        with Journal(path) as journal:
             journal.add({"a": {"x": 1}, "b": {"x": 2}})
-        with Journal(tmp_path / "folder" / "j") as journal:
+        with Journal(path) as journal:
             assert "a" in journal
             assert "c" not in journal
             assert journal["b"] == {"x": 2}
