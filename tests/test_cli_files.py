@@ -15,6 +15,7 @@ import subprocess
 import sys
 from importlib import import_module
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -678,3 +679,20 @@ def test_the_bar_of_a_terminal_shows_pairs_and_accuracy_unless_quiet(folder, tmp
         accuracy = f"accuracy {tracking.history.last().accuracy:.1%}"
         assert all((words in terminal.getvalue()) != quiet for words in ("100%", "400 pairs", accuracy))
         assert FileTracker.load(tmp_path / "tracker").tracker.n_rounds_ == 400
+
+
+def test_a_stopped_run_says_how_to_continue(folder, tmp_path, monkeypatch):
+    """As if a signal had arrived before the first chunk, or after the last one."""
+    finish = track._track
+    command = ("track", folder / "pairs.parquet", "--method", "rice", "-o", tmp_path / "tracker")
+    monkeypatch.setattr(track, "_track", lambda tracking, *others, **options: bool(tracking.tracker.start(3)))
+    assert "Stopped before the first pair." in run(*command, code=130).stderr
+    monkeypatch.setattr(track, "_track", lambda *arguments, **options: finish(*arguments, **options) or True)
+    result = run(*command, "--json", code=130)
+    assert (json.loads(result.stdout)["stopped"], json.loads(result.stdout)["pairs"]) == (True, 400)
+    assert f"Stopped and saved; to continue: ocelad track {folder / 'pairs.parquet'}" in result.stderr
+    assert result.stderr.endswith(" --resume\n")
+    monkeypatch.setattr(track, "_track", finish)
+    assert json.loads(run(*command, "--json", "--resume").stdout)["stopped"] is False
+    monkeypatch.setattr(track, "_track", mock.Mock(side_effect=KeyboardInterrupt))
+    assert run(*command, "--restart", code=130).stdout == ""

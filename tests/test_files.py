@@ -1377,3 +1377,15 @@ def test_the_bytes_read_grow_to_the_size_of_the_file(fresh, kind):
         assert 0 < read[0] <= read[-1] <= stream.total_bytes == stream.bytes_read == path.stat().st_size
         if not kind.endswith(".gz"):  # a small file is unzipped at once
             assert read[0] < read[4] < read[-1]
+
+
+@pytest.mark.parametrize("invalid", [{0}, {21}, {40}, {63}, {20, 33, 45}, set(range(64)) - {37}])
+def test_invalid_rows_of_a_typed_column_are_found(fresh, invalid):
+    path = fresh(".parquet")
+    values = [None if i in invalid else float(i) for i in range(64)]
+    pq.write_table(pa.table({"id": [f"item {i}" for i in range(64)], "f": values}), path)
+    ids, X, _, stream = items_of(path, on_error="skip")
+    valid = [i for i in range(64) if i not in invalid]
+    assert (ids, X[:, 0].tolist()) == ([f"item {i}" for i in valid], [float(i) for i in valid])
+    assert stream.n_skipped == len(invalid)
+    assert [row["line"] for row in skipped_rows(path)] == [i + 1 for i in sorted(invalid)]
