@@ -887,6 +887,22 @@ def test_kissme_plays_its_start_until_both_labels_were_seen():
     assert learner.play() == start.with_round(3)
 
 
+@pytest.mark.parametrize(("factor", "learns"), [(1 + 1e-6, True), (1 - 1e-6, False)])
+def test_kissme_learns_from_the_smallest_difference_between_the_labels(factor, learns):
+    start = Metric(np.eye(2), threshold=2.0)
+    learner = ForgettingKissme(start, window=1000, regularization=0.1)
+    for _ in range(20):
+        for axis in np.eye(2):
+            learner.update(Event(axis, 1.0))
+            learner.update(Event(axis * [factor, 1.0], -1.0))
+    metric = learner.play()
+    if learns:  # only the first feature tells the pairs apart
+        assert metric.matrix[0, 0] > 1.0
+        assert metric.matrix[1, 1] == pytest.approx(0.0, abs=1e-3 * metric.matrix[0, 0])
+    else:
+        assert (metric.matrix == start.matrix).all()
+
+
 def test_kissme_forgets_an_earlier_question():
     rng = np.random.default_rng(0)
     learner = ForgettingKissme(Metric(np.eye(3)), window=100)
