@@ -28,7 +28,7 @@ from ocelad.service.learning.learning_state import Answers, LearningState
 from ocelad.service.learning.log_reader import NO_ENTRY, LogReader
 from ocelad.service.learning.map_projection import MAX_ROTATION, MapProjection, _rotate_towards_first_axes
 from ocelad.service.learning.neighbor_search import NeighborSearch
-from ocelad.service.learning.timeline import next_row_end
+from ocelad.service.learning.timeline import TimelineRecorder, next_row_end
 
 TIMEOUT = 60.0
 LOW_RANK = {"max_rank": 2, "engine": "lowrank"}
@@ -779,3 +779,28 @@ def test_clusters_of_a_view_do_not_change() -> None:
     assert view.clusters(3) is view.clusters(3)
     with pytest.raises(ValueError, match="k must be a whole number of at least 1"):
         view.clusters(0)
+
+
+def test_a_saved_timeline_continues_and_each_damage_is_refused() -> None:
+    metric, shares = Metric(np.diag([1.0, 2.0, 3.0])), np.array([0.25, 0.75])
+    recorder = TimelineRecorder.start(Metric(np.eye(3)), "logistic")
+    for _ in range(2):
+        recorder.add(np.array([1.0, -1.0, 1.0]), np.array([0.5, -0.5, 0.5]), np.array([True, True, False]))
+        recorder.end_row(metric, shares)
+    recorder.add(np.array([1.0]), np.array([2.0]), np.array([False]))
+    arrays, metadata = recorder.state()
+    fresh = TimelineRecorder.start(Metric(np.eye(3)), "logistic")
+    resumed = fresh.with_state(arrays, metadata)
+    expected = recorder.timeline(metric, shares, (1, 2))
+    assert (expected.n_random_pairs, expected.n_random_correct) == (4, 2)
+    np.testing.assert_array_equal(resumed.timeline(metric, shares, (1, 2)).table, expected.table)
+    for name in ("rows", "before"):
+        wrong = arrays[name].copy()
+        wrong[0, 0] = np.nan
+        for damaged in (wrong, arrays[name][:, :-1], arrays[name][0]):
+            with pytest.raises(ValueError, match="the timeline"):
+                fresh.with_state({**arrays, name: damaged}, metadata)
+    for name in metadata.keys() - {"loss_in_row"}:
+        with pytest.raises(ValueError, match="negative counts"):
+            fresh.with_state(arrays, {**metadata, name: -1})
+    assert fresh.rows == []
