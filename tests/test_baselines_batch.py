@@ -657,6 +657,15 @@ def test_mmc_ignores_features_in_which_only_similar_pairs_differ():
     assert Mmc(diagonal=True).solve(similar, dissimilar).metric.diagonal[2] == 0.0
 
 
+@pytest.mark.parametrize("diagonal", [False, True])
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_mmc_does_not_depend_on_the_unit(diagonal, scale):
+    similar, dissimilar = differences(np.random.default_rng(1), 3)
+    one = Mmc(diagonal=diagonal).solve(similar, dissimilar).metric
+    other = Mmc(diagonal=diagonal).solve(scale * similar, scale * dissimilar).metric
+    np.testing.assert_allclose(other.matrix * scale**2, one.matrix, rtol=1e-6)
+
+
 def test_mmc_is_invariant_to_linear_maps():
     rng = np.random.default_rng(1)
     similar, dissimilar = differences(rng, 3)

@@ -200,6 +200,11 @@ def test_hedge_and_ader_are_exponential_weights(seed, n, rate, dear):
             lost = lost + losses[t] if t < len(losses) else lost
 
 
+def test_ader_accepts_one_round_and_one_feature():
+    tracker = ader(1, horizon=1)
+    assert tracker.round_state.n_active == len(step_sizes(1, 1.0, 1.0)) == 2
+
+
 def test_the_step_sizes_of_ader():
     # T = 7: N = ceil(log2(5) / 2) + 1 = 3, and sqrt(7 / 14) = sqrt(1/2).
     np.testing.assert_allclose(step_sizes(7, 2.0, 4.0), np.array([1, 2, 4]) * 0.5 * math.sqrt(0.5), rtol=1e-15)

@@ -41,22 +41,28 @@ def assert_close(metric, matrix, threshold):
     assert metric.threshold == pytest.approx(threshold, rel=1e-9)
 
 
-@given(strategies.vectors(2), strategies.vectors(2, largest=0.5), strategies.events(2), strategies.pairs(2))
-def test_vectors_are_within_their_bounds(default, small, event, pair):
+# These strategies are created in the tests, and not when the module is imported, so that a coverage report shows them.
+@given(st.data())
+def test_vectors_are_within_their_bounds(data):
+    default, small = data.draw(strategies.vectors(2)), data.draw(strategies.vectors(2, largest=0.5))
+    event, pair = data.draw(strategies.events(2)), data.draw(strategies.pairs(2))
     for values, largest in ((default, 3.0), (small, 0.5), (event.u, 3.0), (pair.x, 3.0), (pair.z, 3.0)):
         assert np.abs(values).max() <= largest
         assert (np.abs(values[values != 0]) >= np.finfo(float).tiny).all()
 
 
-@given(strategies.streams(1), strategies.streams(1, min_size=2, max_size=3, largest=0.5))
-def test_streams_are_within_their_bounds(default, small):
+@given(st.data())
+def test_streams_are_within_their_bounds(data):
+    default = data.draw(strategies.streams(1))
+    small = data.draw(strategies.streams(1, min_size=2, max_size=3, largest=0.5))
     assert 1 <= len(default) <= 20
     assert 2 <= len(small) <= 3
     assert all(abs(event.u[0]) <= 0.5 for event in small)
 
 
-@given(strategies.metrics(2), strategies.metrics(2, max_rank=1))
-def test_metrics_are_within_their_bounds(default, rank_one):
+@given(st.data())
+def test_metrics_are_within_their_bounds(data):
+    default, rank_one = data.draw(strategies.metrics(2)), data.draw(strategies.metrics(2, max_rank=1))
     assert rank_one.rank <= 1
     for metric in (default, rank_one):
         assert 1 <= metric.threshold <= 10
@@ -64,24 +70,25 @@ def test_metrics_are_within_their_bounds(default, rank_one):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "wanted"),
+    ("name", "n_features", "wanted"),
     [
-        (strategies.vectors(1), lambda v: v[0] < -1),
-        (strategies.vectors(2), lambda v: v[0] == v[1] == 0),
-        (strategies.vectors(2), lambda v: v[0] == v[1] == 3),
-        (strategies.events(1), lambda event: event.y == -1),
-        (strategies.events(1), lambda event: event.y == 1),
-        (strategies.streams(1), lambda events: len(events) == 1),
-        (strategies.streams(1), lambda events: len(events) > 10),
-        (strategies.pairs(1), lambda pair: pair.similar),
-        (strategies.pairs(1), lambda pair: not pair.similar),
-        (strategies.metrics(2), lambda metric: metric.rank == 2),
-        (strategies.metrics(2), lambda metric: metric.rank == 0),
-        (strategies.metrics(1), lambda metric: metric.threshold < 1.5),
-        (strategies.metrics(1), lambda metric: metric.matrix[0, 0] > 4),
+        ("vectors", 1, lambda v: v[0] < -1),
+        ("vectors", 2, lambda v: v[0] == v[1] == 0),
+        ("vectors", 2, lambda v: v[0] == v[1] == 3),
+        ("events", 1, lambda event: event.y == -1),
+        ("events", 1, lambda event: event.y == 1),
+        ("streams", 1, lambda events: len(events) == 1),
+        ("streams", 1, lambda events: len(events) > 10),
+        ("pairs", 1, lambda pair: pair.similar),
+        ("pairs", 1, lambda pair: not pair.similar),
+        ("metrics", 2, lambda metric: metric.rank == 2),
+        ("metrics", 2, lambda metric: metric.rank == 0),
+        ("metrics", 1, lambda metric: metric.threshold < 1.5),
+        ("metrics", 1, lambda metric: metric.matrix[0, 0] > 4),
     ],
 )
-def test_the_strategies_draw_a_variety(strategy, wanted):
+def test_the_strategies_draw_a_variety(name, n_features, wanted):
+    strategy = getattr(strategies, name)(n_features)
     assert wanted(find(strategy, wanted, settings=hypothesis_settings(max_examples=500, phases=[Phase.generate])))
 
 

@@ -184,6 +184,15 @@ def test_the_message_names_the_invalid_line_of_original_files(tmp_path, text, me
         load_reviews(tmp_path)
 
 
+def test_the_largest_count_is_accepted(tmp_path):
+    write_original(tmp_path / "a")
+    replace_line(tmp_path / "a" / "books" / "negative.review", 3, "good:1000000 #label#:negative\n")
+    write_top5000(tmp_path / "b")
+    replace_line(tmp_path / "b" / "electronics_test.svmlight", 7, "1 0:1000000\n")
+    for folder in ("a", "b"):
+        assert load_reviews(tmp_path / folder).counts.max() == 10**6
+
+
 @pytest.mark.parametrize("share", [0.3, 0.9, 0.999])
 def test_truncated_files_raise_an_error(tmp_path, share):
     write_top5000(tmp_path)

@@ -446,6 +446,10 @@ def test_the_summary_of_the_regret_has_the_lengths_nearest_to_powers_of_ten(smal
     worst = data.where("worst", method="rice-hinge", comparator="moving", length=1)
     assert rows[0][2] == f"{worst['regret'][0]:.0f} ({worst['share_max'][0]:.1%})"
     assert len(rows) == 6
+    longest = np.where(data.tables["worst"]["length"] == lengths[-1], 100, data.tables["worst"]["length"])
+    columns, _ = FIGURES["regret"].summarize(with_columns(data, "worst", length=longest))
+    assert columns[-1] == "|I| = 100"  # once, though it is the last length and a power of ten
+    assert len(set(columns)) == len(columns)
 
 
 def test_claims_of_the_regret_can_be_false(small):

@@ -111,7 +111,7 @@ class Mmc:
 
     def _full(self, similar: Floats, dissimilar: Floats) -> Solution:
         values, vectors = np.linalg.eigh(similar.T @ similar)
-        bounded = values > len(values) * _EPS * max(values[-1], 0.0)
+        bounded = values > len(values) * _EPS * values[-1]
         if np.abs(dissimilar @ vectors[:, ~bounded]).max(initial=0.0) > 1e-9 * np.abs(dissimilar).max():
             raise FitError(
                 "dissimilar pairs differ in directions in which no similar pairs do, so nothing bounds the metric "

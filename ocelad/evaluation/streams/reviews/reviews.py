@@ -181,7 +181,7 @@ class Reviews:
         sizes = np.bincount(self.groups)
         order = np.random.default_rng(check_integer(seed, "seed", at_least=0)).permutation(len(sizes))
         chosen = order[np.cumsum(sizes[order]) <= share * len(self)]
-        if share >= 1 or not 0 < len(chosen) < len(sizes):
+        if not 0 < len(chosen) < len(sizes):
             raise ValueError(
                 f"held_out must leave reviews on both sides; got {held_out!r} of {len(self)} reviews "
                 f"in {len(sizes)} groups"
