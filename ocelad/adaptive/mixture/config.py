@@ -1,4 +1,4 @@
-"""MixtureConfig: every constant of the mixture, and where it comes from."""
+"""MixtureConfig: the constants of the mixture that shape it, and where they come from."""
 
 from __future__ import annotations
 
