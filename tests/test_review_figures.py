@@ -12,6 +12,7 @@ from synthetic_reviews import write_top5000
 from ocelad.evaluation.plots import pyplot
 from ocelad.evaluation.scores import knn_error
 from ocelad.evaluation.streams import Reviews, load_reviews
+from ocelad.lab import figures
 from ocelad.lab.experiments import embeddings, review_drift
 from ocelad.lab.experiments.embeddings import LEARNED, ORIGINAL, PCA, PERMUTED
 from ocelad.lab.experiments.review_drift import FROZEN, ORACLE, RICE
@@ -272,6 +273,16 @@ class TestClaimsOfDrift:
     )
     def test_claims_that_agree_can_be_false(self, what, changed):
         assert find_verdicts("6", make_drift(**changed))[what] is False
+
+    def test_curves_are_the_means_of_each_checkpoint(self):
+        data = make_drift()
+        errors = data.tables["errors"]
+        errors["error"] = errors["error"] + errors["pairs"] / 100
+        curve = figures.review_drift._curve(data, "both", RICE)
+        assert list(curve) == [100, 500, 1000]
+        for pairs, (mean, deviation) in curve.items():
+            assert mean == pytest.approx(3.0 + 0.1 + pairs / 100)
+            assert deviation == pytest.approx(0.1)
 
     def test_one_split_decides_nothing(self):
         verdicts = find_verdicts("6", make_drift(trials=1))

@@ -259,6 +259,47 @@ def sklearn_clusters(X, n_clusters):
         return KMeans(n_clusters, n_init=10, random_state=0).fit(X).labels_
 
 
+@pytest.mark.parametrize("n_features", [1, 7, 8, 9, 19])
+def test_the_sums_of_a_cluster(n_features):
+    rng = np.random.default_rng(n_features)
+    X, sums = rng.normal(size=(20, n_features)), np.full((3, n_features), np.nan)
+    members, counts = np.array([4, 7, 19, 0, 2]), np.array([9, 4, 9])
+    lloyd.add_members(X, members, counts, sums, 1)  # the first four members
+    np.testing.assert_allclose(sums[1], X[[4, 7, 19, 0]].sum(axis=0), atol=1e-14)
+    assert np.isnan(sums[[0, 2]]).all()
+
+
+@pytest.mark.parametrize("before", [-1, 0])
+def test_a_moved_point_takes_its_coordinates_along(before):
+    X, clusters = np.array([[1.0, 2.0], [3.0, 5.0]]), np.array([before, 1])
+    sums, counts = np.array([[10.0, 20.0], [30.0, 40.0]]), np.array([4, 5])
+    lloyd.move_point(X, 0, 1, clusters, sums, counts)
+    assert clusters.tolist() == [1, 1]
+    assert counts.tolist() == ([4, 6] if before < 0 else [3, 6])
+    assert sums.tolist() == [[10.0, 20.0] if before < 0 else [9.0, 18.0], [31.0, 42.0]]
+
+
+@pytest.mark.parametrize("undecided", [False, True])
+def test_points_are_reassigned_to_their_nearest_centres(undecided):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(50, 3))
+    blocks, centres = distance_blocks.pack_blocks(X), X[:4] + 0.1
+    nearest = np.square(X[:, None] - centres).sum(axis=2).argmin(axis=1)
+    clusters = np.where(rng.random(50) < 0.3, (nearest + 1) % 4, nearest)
+    counts = np.bincount(clusters, minlength=4)
+    sums = np.stack([X[clusters == c].sum(axis=0) for c in range(4)])
+    lanes = blocks.shape[0], lloyd.LANES
+    nearest_centre = np.zeros(lanes, dtype=np.int32)
+    nearest_centre.ravel()[:50] = lloyd.UNDECIDED if undecided else nearest
+    arguments = (X, blocks, centres, 4, np.zeros(lanes), nearest_centre, np.zeros((4 * len(blocks), lloyd.LANES)))
+    moving = np.empty(50, dtype=np.int64)
+    assert lloyd.reassign(*arguments, clusters, sums, counts, moving)
+    assert (clusters == nearest).all()
+    assert (counts == np.bincount(nearest, minlength=4)).all()
+    np.testing.assert_allclose(sums, [X[nearest == c].sum(axis=0) for c in range(4)], atol=1e-13)
+    assert not lloyd.reassign(*arguments, clusters, sums, counts, moving)
+
+
 def test_k_means_almost_always_finds_the_best_partition():
     rng = np.random.default_rng(4)
     missed = []
