@@ -78,6 +78,23 @@ SHARED_SOURCES = tuple(
 )
 
 
+def cache_folder() -> Path:
+    """Return the folder in which numba stores the compiled kernels of this package."""
+    from ocelad.adaptive.kernels import scales
+
+    kernel: Any = scales.total
+    return Path(kernel._cache.cache_path)
+
+
+@cache
+def kernels_digest() -> str:
+    """Return a digest of what compiled kernels depend on: their sources, numba, and the processor."""
+    from llvmlite import binding
+
+    machine = f"{numba.__version__} {binding.get_host_cpu_name()}".encode()
+    return sha256(source_digest(*SHARED_SOURCES) + machine).hexdigest()[:20]
+
+
 @cache
 def _cache_stamp(source: Path) -> bytes:
     """Return a digest of all sources that a kernel in this file may depend on."""

@@ -40,7 +40,8 @@ class Metric:
         M, symmetric and positive semidefinite. ``Metric.from_factors`` takes L with M = L'L instead, and
         ``Metric.from_diagonal`` the weights of the features; neither computes the matrix until it is needed.
     threshold : float
-        The paper's mu, for the *squared* distance: two points are similar if ``d^2 <= threshold``.
+        The paper's mu, for the *squared* distance: two points are similar if ``d^2 <= threshold``. With a negative
+        threshold no pair is similar.
     round : int
         Number of rounds (pairs) after which the metric was played.
 
@@ -152,15 +153,19 @@ class Metric:
         thresholds = np.array([metric.threshold for metric in metrics])
         # Rounding must not move the average outside the range of the thresholds.
         threshold = float(np.clip(probabilities @ thresholds, thresholds.min(), thresholds.max()))
-        last = max(metric.round for metric in metrics)
+        return cls.weighted_sum(metrics, probabilities, threshold, max(metric.round for metric in metrics))
+
+    @classmethod
+    def weighted_sum(cls, metrics: Sequence[Metric], weights: Floats, threshold: float, round: int) -> Metric:
+        """Return the metric whose matrix is the weighted sum of the matrices; weights must not be negative."""
         parts = [metric._form for metric in metrics if isinstance(metric._form, _LowRankForm)]
         if len(parts) == len(metrics) and sum(len(part.rows) for part in parts) < metrics[0].n_features:
-            diagonal = sum(p * part.diagonal for p, part in zip(probabilities, parts, strict=True))
-            scales = np.concatenate([p * part.scales for p, part in zip(probabilities, parts, strict=True)])
-            return cls.low_rank(diagonal, np.concatenate([part.rows for part in parts]), scales, threshold, last)
+            diagonal = sum(w * part.diagonal for w, part in zip(weights, parts, strict=True))
+            scales = np.concatenate([w * part.scales for w, part in zip(weights, parts, strict=True)])
+            return cls.low_rank(diagonal, np.concatenate([part.rows for part in parts]), scales, threshold, round)
         # An elementwise sum of symmetric matrices is exactly symmetric; a BLAS product need not be.
-        matrix = sum(p * metric.matrix for p, metric in zip(probabilities, metrics, strict=True))
-        return cls.from_trusted_matrix(np.asarray(matrix), threshold, last)
+        matrix = sum(w * metric.matrix for w, metric in zip(weights, metrics, strict=True))
+        return cls.from_trusted_matrix(np.asarray(matrix), threshold, round)
 
     def _set_form(self, form: Floats | _LowRankForm, threshold: float, round: int) -> Metric:
         for array in form if isinstance(form, _LowRankForm) else (form,):
@@ -193,8 +198,46 @@ class Metric:
         else:
             scaled = factor * form
         if threshold is not None:
-            threshold = check_number(threshold, "threshold", at_least=0)
+            threshold = check_number(threshold, "threshold")
         return Metric.__new__(Metric)._set_form(scaled, self.threshold if threshold is None else threshold, self.round)
+
+    def truncated(self, max_rank: int) -> Metric:
+        """Return a metric with at most this many directions beside the diagonal: those with the largest eigenvalues.
+
+        >>> metric = Metric.low_rank(1.0, np.eye(3)[:2], np.array([5.0, 0.1]), threshold=1.0)
+        >>> metric.truncated(1).diagonal
+        array([6., 1., 1.])
+        """
+        form = self._form
+        if not isinstance(form, _LowRankForm) or len(form.rows) <= max_rank:
+            return self
+        eigenvalues, vectors = self._eigenform_of_rows()
+        keep = np.sort(np.argsort(-np.abs(eigenvalues), kind="stable")[:max_rank])
+        return Metric.low_rank(form.diagonal, vectors[keep], eigenvalues[keep], self.threshold, self.round)
+
+    def relative_change(self, before: Metric, mean_squares: Floats) -> float:
+        """Return ``|M - M_before| / |M|`` in the Frobenius norm, with features scaled to a mean square of 1."""
+        mine, theirs = self._scaled_by(mean_squares), before._scaled_by(mean_squares)
+        size = mine._inner_product(mine)
+        change = size - 2.0 * mine._inner_product(theirs) + theirs._inner_product(theirs)
+        return float(np.sqrt(max(change, 0.0) / size)) if size > 0.0 else 0.0
+
+    def _scaled_by(self, mean_squares: Floats) -> Metric:
+        """Return the metric of points whose features are divided by the roots of their mean squares."""
+        form, roots = self._form, np.sqrt(mean_squares)
+        if isinstance(form, _LowRankForm):
+            return Metric.low_rank(form.diagonal * mean_squares, form.rows * roots, form.scales, self.threshold)
+        return Metric.from_trusted_matrix(form * np.outer(roots, roots), self.threshold)
+
+    def _inner_product(self, other: Metric) -> float:
+        """Return the sum of the products of the entries of two matrices; both have the same form."""
+        a, b = self._form, other._form
+        if not isinstance(a, _LowRankForm) or not isinstance(b, _LowRankForm):
+            return float(np.vdot(self.matrix, other.matrix))
+        squares_a, squares_b = a.scales @ np.square(a.rows), b.scales @ np.square(b.rows)
+        of_diagonals = np.sum(a.diagonal * b.diagonal * np.ones(self.n_features))
+        crossed = np.sum(a.diagonal * squares_b) + np.sum(b.diagonal * squares_a)
+        return float(of_diagonals + crossed + a.scales @ np.square(a.rows @ b.rows.T) @ b.scales)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Metric is immutable: {name!r} cannot be set; create a new Metric")
@@ -281,11 +324,17 @@ class Metric:
         The diagonal must be a scalar.
         """
         assert isinstance(self._form, _LowRankForm)
+        eigenvalues, vectors = self._eigenform_of_rows()
+        return eigenvalues + self._form.diagonal.max(), vectors
+
+    def _eigenform_of_rows(self) -> tuple[Floats, Floats]:
+        """Return the eigenvalues of ``rows' diag(scales) rows`` in the span of the rows, ascending, and eigenvectors."""
+        assert isinstance(self._form, _LowRankForm)
         _, rows, scales = self._form
         Q, R = np.linalg.qr(rows.T)
         core = (R * scales) @ R.T
         eigenvalues, rotation = np.linalg.eigh(core / 2.0 + core.T / 2.0)
-        return eigenvalues + self._form.diagonal.max(), (Q @ rotation).T
+        return eigenvalues, (Q @ rotation).T
 
     @property
     def is_diagonal(self) -> bool:
@@ -328,8 +377,8 @@ class Metric:
 
     @property
     def distance_threshold(self) -> float:
-        """Square root of the threshold, the largest distance of similar points."""
-        return float(np.sqrt(self.threshold))
+        """Square root of the threshold, the largest distance of similar points; negative if the threshold is."""
+        return float(np.copysign(np.sqrt(abs(self.threshold)), self.threshold))
 
     def squared_distance(self, x: Any, z: Any) -> Any:
         """Return ``(x - z)' M (x - z)``: a float for two points, an array if x or z has rows.
@@ -580,7 +629,7 @@ def _with_signs(directions: Floats, roots: Floats) -> Floats:
 
 
 def _check_threshold_and_round(threshold: Any, round: Any) -> tuple[float, int]:
-    return check_number(threshold, "threshold", at_least=0), check_integer(round, "round", at_least=0)
+    return check_number(threshold, "threshold"), check_integer(round, "round", at_least=0)
 
 
 def _read_only(array: Floats) -> Floats:

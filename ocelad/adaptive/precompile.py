@@ -1,13 +1,14 @@
-"""Ahead-of-time compilation of the kernels of the engines and of the adaptive ensemble."""
+"""Compiles the kernels of the engines and of the adaptive method ahead of time: ``python -m ocelad.adaptive.precompile``."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 
-from ocelad.adaptive.adaptive_bank import AdaptiveBank
-from ocelad.adaptive.track_adaptive import track_adaptive
+from ocelad.adaptive.kernel_loading import mark_kernels_ready
+from ocelad.adaptive.mixture import Mixture
 from ocelad.engines.diagonal_bank import DiagonalBank
 from ocelad.engines.rice import track_metric
 from ocelad.ensemble.ocelad import Ocelad
@@ -17,6 +18,8 @@ from ocelad.pairs import Events, Relatives
 
 def precompile_engines() -> None:
     """Compile every kernel, or load it from the disk cache."""
+    precompile_adaptive()
+    mark_kernels_ready()
     pairs, relatives = Events(np.eye(3), np.array([1.0, -1.0, 1.0])), Relatives(np.eye(3), np.ones((3, 3)))
     # The engines "blocked" and "sparse" use the kernels of "lowrank"; the diagonal kernel serves both kinds of events.
     trackers: list[tuple[Ocelad[Any, Metric], Events | Relatives]] = [
@@ -26,10 +29,6 @@ def precompile_engines() -> None:
         (track_metric(3, engine="fullrank", events="relatives"), relatives),
         (track_metric(3, engine="lowrank", events="relatives"), relatives),
     ]
-    adaptive = track_adaptive(3)
-    adaptive.replay(Events(np.tile(np.eye(3), (4, 1)), np.tile([1.0, -1.0, 1.0], 4)))
-    assert isinstance(adaptive.bank, AdaptiveBank)
-    adaptive.bank.log_odds(np.eye(3), adaptive.round_state)
     for tracker, events in trackers:
         tracker.replay(events)
         for event in events:
@@ -39,3 +38,23 @@ def precompile_engines() -> None:
     assert isinstance(shrinking.bank, DiagonalBank)
     n = shrinking.bank.repair_interval
     shrinking.replay(Events(np.ones((n, 3)), np.ones(n)))
+
+
+def precompile_adaptive() -> None:
+    """Compile the kernels of the adaptive method for few and many features, sparse pairs and relative comparisons."""
+    from scipy.sparse import csr_array
+
+    rng = np.random.default_rng(0)
+    for n_features in (3, 130):
+        U = rng.normal(size=(4, n_features))
+        pairs, relatives = Events(U, np.array([1.0, -1.0, 1.0, -1.0])), Relatives(U, 2.0 * U[::-1])
+        Mixture(n_features, compiled=True).play(pairs)
+        Mixture(n_features, compiled=True, events="relatives").play(relatives)
+    sparse = Mixture(130, compiled=True, sparse=True)
+    sparse.play(Events(csr_array(U), pairs.y))
+    sparse.aggregator.start_memory(0, 1.0)
+
+
+if __name__ == "__main__":
+    os.nice(10)
+    precompile_engines()

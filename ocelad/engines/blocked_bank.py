@@ -103,6 +103,7 @@ class BlockedBank(LowRankBank):
                 last=end,
                 t=t,
                 step_factors=args.step_factors[done - args.first :],
+                squares=args.squares[done - args.first :],
                 uniforms=args.uniforms[done - args.first :],
             )
             self._used, outcome = super()._play(self._no_rows, part)

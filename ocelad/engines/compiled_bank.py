@@ -283,6 +283,54 @@ class CompiledBank(ReplayBank, MetricLearnerBank):
         self.last_margins = margins
         return losses, self
 
+    @property
+    def row_width(self) -> int:
+        """The number of columns that dense rows must have; those after the features are zero."""
+        return self._n
+
+    def measure_and_learn(self, rows: Any, y: Floats, t: int, step_factors: Floats, squares: Floats) -> None:
+        """Update the learners of ``FixedExperts`` on the events of rounds t, t + 1, ..., without an ensemble.
+
+        Parameters
+        ----------
+        rows : array of shape (n_events, row_width), a pair (near, far) of them, or a CSR array
+            The differences; nothing is checked.
+        y : array of shape (n_events,)
+            The labels; 1 for relative comparisons.
+        t : int
+            The first round. No multiple of ``repair_interval`` may lie between the first and the last round.
+        step_factors : array of shape (n_events,)
+            Factors of the step sizes.
+        squares : array of shape (n_events, n_learners)
+            Receives the squared distance of each pair by each learner before its update; of a relative comparison,
+            that of near minus that of far.
+        """
+        losses, margins, none = np.zeros(squares.shape[1]), np.zeros(squares.shape[1]), np.empty((2, 0))
+        unused = EnsembleArrays(none, none, none[0], RESCALED, 1.0, None)
+        self._has_learned = True
+        done = 0
+        while done < len(y):
+            args = self._kernel_args(
+                y,
+                done,
+                len(y),
+                t + done,
+                unused,
+                losses,
+                margins,
+                none[0],
+                True,
+                squares[done:],
+                step_factors[done:],
+            )
+            done, outcome = self._run_kernel(rows, args)
+            if outcome == rounds.RANK_FULL:
+                self._grow_capacity()
+            elif outcome != rounds.PLAYED:
+                raise self._error(outcome, t + done)
+        if (t + done) % self.repair_interval == 0:
+            self._repair_rounding()
+
     def can_replay(self, config: EnsembleConfig) -> bool:
         """Return whether kernels implement the ensemble's starts, schedule and weighting."""
         return (
@@ -348,6 +396,8 @@ class CompiledBank(ReplayBank, MetricLearnerBank):
         learner_margins: Floats,
         margins: Floats,
         observe_only: bool,
+        squares: Floats | None = None,
+        factors: Floats | None = None,
     ) -> KernelArgs:
         weights, records, rates, weighting, largest_loss, seed = ensemble
         return KernelArgs(
@@ -361,7 +411,8 @@ class CompiledBank(ReplayBank, MetricLearnerBank):
             learner_margins,
             margins,
             observe_only,
-            step_factors(self._step_schedule, t, last - first),
+            np.empty((last - first, len(losses))) if squares is None else squares,
+            step_factors(self._step_schedule, t, last - first) if factors is None else factors,
             records,
             weighting,
             largest_loss,

@@ -110,6 +110,11 @@ class LowRankBank(CompiledBank):
         """The number of directions along which each scale's metric differs from its base."""
         return tuple(int(self._state.rank[slot]) for slot in self._state.slots[:-1])
 
+    @property
+    def row_width(self) -> int:
+        """The number of columns that dense rows must have; those after the features are zero."""
+        return padded(self._n)
+
     def state(self) -> tuple[Arrays, Metadata]:
         """Return everything that later rounds depend on; V and lam without unused rows, slot by slot."""
         arrays, metadata = super().state()

@@ -101,6 +101,11 @@ class StateReader:
         self._sections.append(StateReader(arrays, self._metadata.pop(name, {})))
         return self._sections[-1]
 
+    def with_metadata(self, metadata: Metadata) -> StateReader:
+        """Return this reader, with these metadata instead of its own."""
+        self._metadata = dict(metadata)
+        return self
+
     def has_value(self, name: str) -> bool:
         """Return whether a metadata value exists."""
         return name in self._metadata

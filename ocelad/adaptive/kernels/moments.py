@@ -1,51 +1,77 @@
-"""Rank-one updates of inverse second moments with exponential forgetting (recursive least squares).
+"""Second moments of similar pairs and of all pairs, by rank-one updates of their inverses (recursive least squares).
 
 ``P[k]`` is the inverse of ``ridge + sum of weight * xx'``. Only its lower triangle is computed and then mirrored,
-because forgetting would amplify an antisymmetric part.
+because forgetting would amplify an antisymmetric part. ``ocelad.adaptive.moments`` is the definition.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from ocelad._compile import jit, jit_reassoc
 from ocelad._typing import Floats
 
 
+class MomentState(NamedTuple):
+    """The moments of W windows and, last, of all pairs; and scratch."""
+
+    P: Floats  # (W + 1, n, n): inverse sums
+    T: Floats  # (n, n): the sum of all pairs
+    counts: Floats  # (W + 1,): the discounted number of pairs
+    n_updates: Floats  # (2,): the number of updates of the windows, and of all pairs
+    Px: Floats  # (W + 1, n): scratch
+    forms: Floats  # (W + 1,): scratch: x'Px
+    column: Floats  # (n,): scratch
+
+
 @jit_reassoc
-def quadratic_form(P: Floats, k: int, x: Floats, Px: Floats, n: int) -> float:
-    """Return ``x'P[k]x`` and store ``P[k]x`` in ``Px[k]``; x has the shape (1, n)."""
+def quadratic_form(P: Floats, k: int, x: Floats, row: int, Px: Floats, n: int) -> float:
+    """Return ``x'P[k]x`` for a row x and store ``P[k]x`` in ``Px[k]``."""
     total = 0.0
     for i in range(n):
         product = 0.0
         for j in range(n):
-            product += P[k, i, j] * x[0, j]
+            product += P[k, i, j] * x[row, j]
         Px[k, i] = product
-        total += product * x[0, i]
+        total += product * x[row, i]
+    return total
+
+
+@jit_reassoc
+def form_of_product(T: Floats, Px: Floats, k: int, n: int) -> float:
+    """Return ``v'Tv`` for ``v = Px[k]``; T is symmetric, so that half of it suffices."""
+    total = 0.0
+    for i in range(n):
+        product = 0.0
+        for j in range(i):
+            product += T[i, j] * Px[k, j]
+        total += Px[k, i] * (2.0 * product + T[i, i] * Px[k, i])
     return total
 
 
 @jit
 def discount_and_add(P: Floats, k: int, Px: Floats, square: float, decay: float, weight: float, n: int) -> None:
-    """Multiply the moments by ``decay``, then add ``weight xx'``; ``Px[k]`` is P[k]x and ``square`` is x'P[k]x."""
+    """Multiply the sums by ``decay``, then add ``weight xx'``; ``Px[k]`` is P[k]x and ``square`` is x'P[k]x."""
     inverse_decay = 1.0 / decay
     share = weight * inverse_decay * inverse_decay / (1.0 + weight * square * inverse_decay)
     for i in range(n):
         part = share * Px[k, i]
         for j in range(i + 1):
             P[k, i, j] = inverse_decay * P[k, i, j] - part * Px[k, j]
-    symmetrize(P, k, n)
 
 
 @jit
 def add_to_diagonal(P: Floats, k: int, i: int, weight: float, column: Floats, n: int) -> None:
-    """Add ``weight`` to the i-th diagonal entry of the moments."""
-    share = weight / (1.0 + weight * P[k, i, i])
-    for j in range(n):
+    """Add ``weight`` to the i-th diagonal entry of the sums; uses and updates the lower triangle of P."""
+    for j in range(i + 1):
         column[j] = P[k, i, j]
+    for j in range(i + 1, n):
+        column[j] = P[k, j, i]
+    share = weight / (1.0 + weight * column[i])
     for r in range(n):
         part = share * column[r]
         for j in range(r + 1):
             P[k, r, j] -= part * column[j]
-    symmetrize(P, k, n)
 
 
 @jit
@@ -66,10 +92,120 @@ def is_valid(P: Floats, k: int, n: int) -> bool:
 
 
 @jit
-def reset_moments(P: Floats, k: int, ridge: float, mean_squares: Floats, n: int) -> None:
-    """Reset the moments to the ridge, relative to each feature's mean square; features that never differed get 0."""
+def reset(P: Floats, k: int, ridge: float, n: int) -> None:
+    """Reset the sums to the ridge."""
     for i in range(n):
         for j in range(n):
             P[k, i, j] = 0.0
-        if mean_squares[i] > 0.0:
-            P[k, i, i] = 1.0 / (ridge * mean_squares[i])
+        P[k, i, i] = 1.0 / ridge
+
+
+@jit
+def update_window(
+    state: MomentState, k: int, feature: int, decay: float, weight: float, ridge: float, limit: float, n: int
+) -> float:
+    """Let a window forget and include the pair of ``Px[k]`` and ``forms[k]``; return its weight."""
+    P, counts = state.P, state.counts
+    relative = state.forms[k] * (counts[k] + ridge) / n
+    if relative > limit:
+        weight *= limit / relative
+    discount_and_add(P, k, state.Px, state.forms[k], decay, weight, n)
+    counts[k] = decay * counts[k] + weight
+    add_to_diagonal(P, k, feature, n * ridge * (1.0 - decay), state.column, n)
+    symmetrize(P, k, n)
+    if not is_valid(P, k, n):  # rounding, after many rounds
+        reset(P, k, ridge, n)
+        counts[k] = 0.0
+    return weight
+
+
+@jit
+def measure(state: MomentState, S: Floats, row: int, ridge: float, squares: Floats, n: int) -> None:
+    """Store the whitened square and that of each window from column 2 on."""
+    P, counts, forms = state.P, state.counts, state.forms
+    all_pairs = len(counts) - 1
+    for k in range(all_pairs + 1):
+        forms[k] = quadratic_form(P, k, S, row, state.Px, n)
+    squares[row, 2] = forms[all_pairs] * (counts[all_pairs] + ridge)
+    for k in range(all_pairs):
+        factor = counts[k] + ridge
+        squares[row, 3 + k] = (
+            factor * factor * form_of_product(state.T, state.Px, k, n) / (counts[all_pairs] + ridge)
+        )
+
+
+@jit
+def learn_all(state: MomentState, S: Floats, row: int, decay: float, ridge: float, limit: float, n: int) -> None:
+    """Include a pair, measured before, in the moments of all pairs."""
+    T, all_pairs = state.T, len(state.counts) - 1
+    feature = int(state.n_updates[1]) % n
+    weight = update_window(state, all_pairs, feature, decay, 1.0, ridge, limit, n)
+    for i in range(n):
+        part = weight * S[row, i]
+        for j in range(i + 1):
+            T[i, j] = decay * T[i, j] + part * S[row, j]
+    T[feature, feature] += n * ridge * (1.0 - decay)
+    for i in range(n):
+        for j in range(i):
+            T[j, i] = T[i, j]
+    state.n_updates[1] += 1.0
+
+
+@jit
+def learn_similar(state: MomentState, decays: Floats, weight: float, ridge: float, limit: float, n: int) -> None:
+    """Include a similar pair, measured before, in every window."""
+    feature = int(state.n_updates[0]) % n
+    for k in range(len(decays)):
+        update_window(state, k, feature, decays[k] ** weight, weight, ridge, limit, n)
+    state.n_updates[0] += 1.0
+
+
+@jit
+def play_pairs(
+    state: MomentState,
+    S: Floats,
+    y: Floats,
+    weights: Floats,
+    decays: Floats,
+    decay_all: float,
+    ridge: float,
+    limit: float,
+    squares: Floats,
+    n: int,
+) -> None:
+    """Measure each pair, then learn from it."""
+    for row in range(len(squares)):
+        measure(state, S, row, ridge, squares, n)
+        learn_all(state, S, row, decay_all, ridge, limit, n)
+        if y[row] > 0.0 and weights[row] > 0.0:
+            learn_similar(state, decays, weights[row], ridge, limit, n)
+
+
+@jit
+def play_relatives(
+    state: MomentState,
+    S: Floats,
+    S_far: Floats,
+    weights: Floats,
+    decays: Floats,
+    decay_all: float,
+    ridge: float,
+    limit: float,
+    squares: Floats,
+    sizes: Floats,
+    far_squares: Floats,
+    n: int,
+) -> None:
+    """Measure each relative comparison, then learn from it: near is a similar pair, far is any pair."""
+    for row in range(len(squares)):
+        measure(state, S_far, row, ridge, far_squares, n)
+        measure(state, S, row, ridge, squares, n)
+        learn_all(state, S, row, decay_all, ridge, limit, n)
+        if weights[row] > 0.0:
+            learn_similar(state, decays, weights[row], ridge, limit, n)
+        for k in range(len(state.forms)):
+            state.forms[k] = quadratic_form(state.P, k, S_far, row, state.Px, n)
+        learn_all(state, S_far, row, decay_all, ridge, limit, n)
+        for k in range(2, 2 + len(state.counts)):
+            near, far = squares[row, k], far_squares[row, k]
+            squares[row, k], sizes[row, k] = near - far, (near + far) / 2.0

@@ -28,6 +28,8 @@ from ocelad.engines.kernels.rounds import (
     loss_slope,
     loss_value,
     next_round,
+    record_squares,
+    record_thresholds,
 )
 
 LANES = 8
@@ -281,6 +283,8 @@ def play(
     losses, learner_margins = args.losses, args.learner_margins
     n_active = active_scales(t, args.shortest_interval, args.max_scales)
     for row in range(first, args.last):
+        if args.observe_only:
+            record_thresholds(args.squares, row - first, state.mu, state.slots, n_active)
         begin, end = indptr[row], indptr[row + 1]
         step_factor = step_factors[row - first]
         outcome = observe(
@@ -289,7 +293,8 @@ def play(
         if outcome != PLAYED:
             return row, outcome
         if args.observe_only:
-            return row + 1, PLAYED
+            record_squares(args.squares, row - first, learner_margins, y[row], n_active)
+            continue
         n_before = n_active
         n_active, n_starting = next_round(args, row, t)
         t += 1

@@ -40,6 +40,8 @@ from ocelad.engines.kernels.rounds import (
     loss_slope,
     loss_value,
     next_round,
+    record_squares,
+    record_thresholds,
 )
 from ocelad.engines.kernels.secular import LANES
 
@@ -335,11 +337,14 @@ def play(
     losses, learner_margins = args.losses, args.learner_margins
     n_active = active_scales(t, args.shortest_interval, args.max_scales)
     for row in range(first, args.last):
+        if args.observe_only:
+            record_thresholds(args.squares, row - first, state.mu, state.slots, n_active)
         outcome = observe(state, settings, V, row, y[row], step_factors[row - first], n_active, losses, learner_margins)
         if outcome != PLAYED:
             return row, outcome
         if args.observe_only:
-            return row + 1, PLAYED
+            record_squares(args.squares, row - first, learner_margins, y[row], n_active)
+            continue
         n_before = n_active
         n_active, n_starting = next_round(args, row, t)
         t += 1
@@ -372,7 +377,9 @@ def play_relatives(
         if outcome != PLAYED:
             return row, outcome
         if args.observe_only:
-            return row + 1, PLAYED
+            for level in range(n_active):
+                args.squares[row - first, level] = -learner_margins[level]
+            continue
         n_before = n_active
         n_active, n_starting = next_round(args, row, t)
         t += 1

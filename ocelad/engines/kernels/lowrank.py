@@ -33,6 +33,8 @@ from ocelad.engines.kernels.rounds import (
     loss_slope,
     loss_value,
     next_round,
+    record_squares,
+    record_thresholds,
 )
 from ocelad.engines.kernels.secular import TINY, padded
 
@@ -374,13 +376,15 @@ def play(
 ) -> tuple[int, int]:
     """Play rounds t, t + 1, ... on rows of U; return the number of rows done and the outcome.
 
-    With ``observe_only`` this judges and updates the learners on one row only. Both modes are one function, and so one
-    piece of machine code, to make their results agree to the bit.
+    With ``observe_only`` this only judges and updates the learners. Both modes are one function, and so one piece of
+    machine code, to make their results agree to the bit.
     """
     t, first, y, step_factors = args.t, args.first, args.y, args.step_factors
     losses, learner_margins = args.losses, args.learner_margins
     n_active = active_scales(t, args.shortest_interval, args.max_scales)
     for row in range(first, args.last):
+        if args.observe_only:
+            record_thresholds(args.squares, row - first, state.mu, state.slots, n_active)
         norm2 = basis.gram[row, row] if basis.width > 0 else squared_norm(U, row)
         outcome = observe(
             state,
@@ -399,7 +403,8 @@ def play(
         if outcome != PLAYED:
             return row, outcome
         if args.observe_only:
-            return row + 1, PLAYED
+            record_squares(args.squares, row - first, learner_margins, y[row], n_active)
+            continue
         n_active, n_starting = next_round(args, row, t)
         t += 1
         if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE):
@@ -429,7 +434,9 @@ def play_relatives(
         if outcome != PLAYED:
             return row, outcome
         if args.observe_only:
-            return row + 1, PLAYED
+            for level in range(n_active):
+                args.squares[row - first, level] = -learner_margins[level]
+            continue
         n_active, n_starting = next_round(args, row, t)
         t += 1
         if n_active >= len(state.slots) or (n_starting > 0 and settings.finest == REPLACE):

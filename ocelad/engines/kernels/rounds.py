@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ocelad._compile import jit, jit_exact, jit_inline
 from ocelad._typing import Floats
 from ocelad.engines.kernels import baseline_updates
@@ -52,7 +54,8 @@ class KernelArgs(NamedTuple):
     losses: Floats  # output: each learner's loss in the last round
     learner_margins: Floats  # output: each learner's margin in the last round
     margins: Floats  # output: the ensemble's margin on each row, unless observe_only
-    observe_only: bool  # play one round and leave the weights and the starts to the caller
+    observe_only: bool  # only judge and update the learners; leave the weights and the starts to the caller
+    squares: Floats  # (n_rows, n_active): output with observe_only: each learner's squared distance, before its update
     step_factors: Floats  # the factor of all step sizes in rounds t, t + 1, ...
     records: Floats  # the records of the weighting, unless they are the weights
     weighting: int  # the code of the weighting
@@ -117,6 +120,20 @@ def start_weights(
         records[GAINS, level], records[WEALTH, level], records[AGE, level] = 0.0, 1.0, 0.0
         records[PRIOR, level], records[STAKE, level] = cbce_prior(t), 0.0
     cbce_weights(records, weights[0], n_active)
+
+
+@jit
+def record_thresholds(squares: Floats, row: int, mu: Floats, slots: np.ndarray, n_active: int) -> None:
+    """Store the learners' thresholds before a round, which ``record_squares`` needs after it."""
+    for level in range(n_active):
+        squares[row, level] = mu[slots[level]]
+
+
+@jit
+def record_squares(squares: Floats, row: int, margins: Floats, y: float, n_active: int) -> None:
+    """Replace the thresholds by the squared distances: the margin of a pair is ``y (mu - d^2)``."""
+    for level in range(n_active):
+        squares[row, level] = max(squares[row, level] - y * margins[level], 0.0)
 
 
 @jit_inline

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import floor, log, log2, sqrt
 
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad.adaptive.mixture.calibration import log_loss
+from ocelad.adaptive.calibration import log_loss
+from ocelad.adaptive.config import AdaptiveConfig
 
 # Losses above this one are cut, and no expert falls further behind the best, so that each can return.
 MAX_LOSS, MIN_LOG_WEIGHT = 6.0, -12.0
 # Discount and limit of the weights of the horizons.
 HORIZON_OF_HORIZONS, MIN_LOG_HORIZON_WEIGHT = 128.0, -5.0
+# The first scale of regrets: smaller ones are treated alike, so that rounding is not amplified.
+MIN_SCALE = 2.0**-7
 
 
 def softmax(log_weights: Floats) -> Floats:
@@ -30,24 +32,24 @@ class DiscountedWeights:
     their predictions.
     """
 
-    def __init__(self, handicaps: Floats, horizons: Sequence[float]) -> None:
+    def __init__(self, handicaps: Floats, config: AdaptiveConfig) -> None:
         self._start = -handicaps
-        self._log_weights = np.tile(self._start, (len(horizons), 1))
-        self._decays = 1.0 - 1.0 / np.array(horizons)[:, None]
-        self._log_horizon_weights = np.zeros(len(horizons))
+        self._log_weights = np.tile(self._start, (len(config.horizons), 1))
+        self._decays = 1.0 - 1.0 / np.array(config.horizons)[:, None]
+        self._log_horizon_weights = np.zeros(len(config.horizons))
 
     @property
     def shares(self) -> Floats:
         """The experts' weights; they sum to 1."""
         return np.asarray(softmax(self._log_horizon_weights) @ softmax(self._log_weights))
 
-    def update(self, log_odds: Floats, y: float) -> None:
+    def update(self, log_odds: Floats, y: float, weight: float) -> None:
         """Update the weights by the losses of the experts' log odds."""
         predictions = softmax(self._log_weights) @ log_odds
         moved = self._log_horizon_weights * (1.0 - 1.0 / HORIZON_OF_HORIZONS)
-        moved = moved - np.minimum(log_loss(predictions, y), MAX_LOSS)
+        moved = moved - weight * np.minimum(log_loss(predictions, y), MAX_LOSS)
         self._log_horizon_weights = np.maximum(moved - moved.max(), MIN_LOG_HORIZON_WEIGHT)
-        losses = np.minimum(log_loss(log_odds, y), MAX_LOSS)
+        losses = weight * np.minimum(log_loss(log_odds, y), MAX_LOSS)
         moved = self._start + self._decays * (self._log_weights - self._start) - losses
         self._log_weights = np.maximum(moved - moved.max(axis=1, keepdims=True), MIN_LOG_WEIGHT)
 
@@ -72,7 +74,7 @@ class IntervalProd:
     """
 
     def __init__(self, n_candidates: int) -> None:
-        self._n, self._round, self.scale = n_candidates, 0, 0.0
+        self._n, self._round, self.scale = n_candidates, 0, MIN_SCALE
         self._wealth = np.ones((1, n_candidates))
         self._priors, self._steps = np.zeros((1, n_candidates)), np.full((1, 1), 0.5)
         self._priors[0, 0] = 0.5
@@ -80,7 +82,7 @@ class IntervalProd:
     def shares(self) -> Floats:
         """Start the intervals of the next round; return the candidates' weights, which sum to 1."""
         t = self._round + 1
-        first_weight = 0.5 / self._n * _interval_weight(t)
+        first_weight = 0.5 / self._n * interval_weight(t)
         for j in range(floor(log2(t)) + 1):
             if t % 2**j == 0:
                 if len(self._steps) == j + 1:
@@ -99,11 +101,10 @@ class IntervalProd:
         largest = float(np.abs(regrets).max())
         if largest > self.scale:
             self.scale = 2.0 ** float(np.ceil(np.log2(largest)))
-        if self.scale > 0.0:
-            self._wealth *= 1.0 + self._steps * regrets / self.scale
+        self._wealth *= 1.0 + self._steps * regrets / self.scale
 
 
-def _interval_weight(t: int) -> float:
+def interval_weight(t: int) -> float:
     """Return the prior weight of each interval that starts in round t; over all rounds and intervals at most 1."""
     return 1.0 / ((t + 1.0) ** 2 * (floor(log2(t)) + 1.0))
 
@@ -126,5 +127,5 @@ def regret_bound(length: int, last_round: int, n_candidates: int, scale: float) 
     ``2 scale sqrt(|J| log(1 / p))``. Between doublings of the scale this holds on each part; the scales add up to at
     most twice the last one.
     """
-    evidence = log(2.0 * n_candidates / _interval_weight(last_round))
+    evidence = log(2.0 * n_candidates / interval_weight(last_round))
     return 2.0 * scale * 2.0 / (1.0 - sqrt(0.5)) * 2.0 * sqrt(length * evidence)

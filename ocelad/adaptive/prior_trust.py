@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import exp
 
-from ocelad.adaptive.mixture.config import MixtureConfig
+from ocelad.adaptive.config import AdaptiveConfig
 
-# Rounds without a bound for near pairs, horizon of the share of similar pairs, and decay of near pairs.
-N_FIRST, RATE_HORIZON, DECAY = 20, 500.0, 0.99
+# Rounds before near pairs are counted; near pairs over which their counts decay; the least step of the bound.
+N_FIRST, NEAR_HORIZON, MIN_BOUND_STEP = 20, 100.0, 0.05
 
 
 class PriorTrust:
@@ -18,8 +18,9 @@ class PriorTrust:
     possible value. Pseudo-pairs make the first trust 1: doing nothing is right until answers say otherwise.
     """
 
-    def __init__(self, config: MixtureConfig) -> None:
-        self._config = config
+    def __init__(self, config: AdaptiveConfig) -> None:
+        self._pseudo_count, self._exponent = config.ridge, config.trust_exponent
+        self._near_share, self._rate_horizon = config.near_share, config.scale_horizon
         self._round, self._bound = 0, 1.0
         self._similar = self._count = 0.0
         self._similar_rate = 0.5
@@ -27,12 +28,11 @@ class PriorTrust:
     @property
     def value(self) -> float:
         """The trust, 0 to 1."""
-        pseudo_count, rate = self._config.near_pseudo_count, self._similar_rate
-        near = (self._similar + pseudo_count) / (self._count + pseudo_count)
-        lift = max(0.0, (near - rate) / max(1.0 - rate, 1e-9))
-        return float(lift**self._config.trust_exponent)
+        near = (self._similar + self._pseudo_count) / (self._count + self._pseudo_count)
+        lift = max(0.0, (near - self._similar_rate) / max(1.0 - self._similar_rate, 1e-9))
+        return float(lift**self._exponent)
 
-    def update(self, distance: float, y: float) -> None:
+    def update(self, distance: float, y: float, weight: float) -> None:
         """Count the pair if it is near, and move the bound toward the quantile ``near_share``."""
         self._round += 1
         similar = float(y > 0.0)
@@ -41,7 +41,8 @@ class PriorTrust:
         else:
             near = float(distance < self._bound)
             if near:
-                self._similar, self._count = DECAY * self._similar + similar, DECAY * self._count + 1.0
-            self._bound *= exp(max(0.05, 2.0 / self._round) * (self._config.near_share - near))
-        share = max(1.0 / (self._round + 1.0), 1.0 / RATE_HORIZON)
+                decay = 1.0 - weight / NEAR_HORIZON
+                self._similar, self._count = decay * self._similar + weight * similar, decay * self._count + weight
+            self._bound *= exp(max(MIN_BOUND_STEP, 2.0 / self._round) * (self._near_share - near))
+        share = min(1.0, weight) * max(1.0 / (self._round + 1.0), 1.0 / self._rate_horizon)
         self._similar_rate += share * (similar - self._similar_rate)

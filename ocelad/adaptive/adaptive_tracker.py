@@ -1,0 +1,259 @@
+"""AdaptiveTracker: the tracker of the adaptive method, which computes the first rounds without compiled code."""
+
+from __future__ import annotations
+
+from copy import copy, deepcopy
+from typing import Any, Self
+
+import numpy as np
+
+from ocelad._typing import Arrays, Floats, Metadata
+from ocelad._validation import check_choice, check_integer
+from ocelad.adaptive.changes import Change
+from ocelad.adaptive.config import AdaptiveConfig
+from ocelad.adaptive.mixture import SNAPSHOT_PERIOD, Mixture
+from ocelad.ensemble.state_reader import StateReader
+from ocelad.metric import Metric
+from ocelad.pairs import Event, Events, EventsName, Pair, Relative, Relatives, SparseVector, as_event, as_relative
+
+#: Rounds that the definition computes even if compiled code is ready: loading that takes longer.
+PLAIN_ROUNDS = 64
+#: Version of the saved state.
+STATE_VERSION = 2
+
+
+class AdaptiveTracker:
+    """Tracks a metric with the ensemble of calibrated distances (``Mixture``); it has no settings to tune.
+
+    The definition, in plain NumPy, plays the first rounds and further ones until compiled code is ready. Compiled code
+    then plays all rounds again from the first one, and the definition's state is discarded. So what was learned never
+    depends on when compiled code became ready.
+
+    Parameters
+    ----------
+    n_features : int
+    sparse : bool
+        Whether differences are sparse.
+    events : {"pairs", "relatives"}
+    config : AdaptiveConfig or None
+        The constants of the method, for ablations.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> U = 1e6 * rng.normal(size=(500, 3))  # any unit will do
+    >>> y = np.where(abs(U[:, 0]) < 5e5, 1.0, -1.0)  # only the first feature is informative
+    >>> tracker = AdaptiveTracker(n_features=3)
+    >>> margins = tracker.replay(Events(U, y))
+    >>> bool(np.mean(margins[100:] > 0) > 0.85)
+    True
+    """
+
+    engine = "adaptive"
+    n_cuts = 0
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        sparse: bool = False,
+        events: EventsName = "pairs",
+        config: AdaptiveConfig | None = None,
+    ) -> None:
+        self.n_features = check_integer(n_features, "n_features", at_least=1)
+        self._sparse = check_choice(sparse, "sparse", (False, True))
+        self._events: EventsName = check_choice(events, "events", ("pairs", "relatives"))
+        self._config = config
+        self._mixture = self._new_mixture(compiled=False)
+        self._is_compiled = False
+        self._pending: tuple[tuple[Events | Relatives, Floats], ...] = ()  # the rounds that the definition has played
+
+    def _new_mixture(self, compiled: bool) -> Mixture:
+        return Mixture(self.n_features, self._config, sparse=self._sparse, events=self._events, compiled=compiled)
+
+    def __copy__(self) -> Self:
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._mixture = deepcopy(self._mixture)
+        return other
+
+    # Learning.
+
+    def replay(self, events: Events | Relatives, weights: Floats | None = None) -> Floats:
+        """Play one round per event; return the margin of each event before it was learned from.
+
+        The margin is the label times the log odds of "same"; of a relative comparison, the log odds that near is
+        nearer than far.
+
+        Parameters
+        ----------
+        events : Events or Relatives
+        weights : array of shape (n_events,), or None
+            The weight of each event's loss; None: 1.
+        """
+        self._check_events(events)
+        weights = np.ones(len(events)) if weights is None else np.asarray(weights, dtype=np.float64)
+        log_odds, done = np.empty(len(events)), 0
+        while done < len(events):
+            if not self._is_compiled and self.n_rounds + len(events) - done > PLAIN_ROUNDS:
+                self._hand_over()
+            last = len(events) if self._is_compiled else min(len(events), done + SNAPSHOT_PERIOD)
+            part, part_weights = events[done:last], weights[done:last]
+            log_odds[done:last] = self._mixture.play(part, part_weights)
+            if not self._is_compiled:
+                self._pending = (*self._pending, (part, part_weights))
+            done = last
+        return log_odds * events.y if isinstance(events, Events) else log_odds
+
+    def step(self, event: Event | Pair | Relative, weight: float = 1.0) -> float:
+        """Play one round; return the margin of the event before it was learned from."""
+        if self._events == "relatives":
+            relative = as_relative(event, self.n_features)
+            return float(self.replay(Relatives(relative.near[None], relative.far[None]), np.array([weight]))[0])
+        u, y = as_event(event, self.n_features)
+        if isinstance(u, SparseVector):
+            from scipy.sparse import csr_array
+
+            row = csr_array((u.values, u.indices, [0, len(u.indices)]), shape=(1, self.n_features))
+            return float(self.replay(Events(row, [y]), np.array([weight]))[0])
+        return float(self.replay(Events(u[None], [y]), np.array([weight]))[0])
+
+    def _hand_over(self) -> None:
+        """Let compiled code play all rounds again, if it is ready."""
+        from ocelad.adaptive.kernel_loading import kernels_ready
+
+        if kernels_ready():
+            mixture = self._new_mixture(compiled=True)
+            for events, weights in self._pending:
+                mixture.play(events, weights)
+            self._mixture, self._is_compiled, self._pending = mixture, True, ()
+
+    def _check_events(self, events: Any) -> None:
+        kind = Relatives if self._events == "relatives" else Events
+        if not isinstance(events, kind):
+            raise TypeError(f"events must be {kind.__name__}; got {type(events).__name__}")
+        if events.n_features != self.n_features:
+            raise ValueError(f"the events have {events.n_features} features; {self.n_features} are expected")
+
+    # Results.
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings, as saved state holds them."""
+        return {
+            "method": "adaptive",
+            "version": STATE_VERSION,
+            "n_features": self.n_features,
+            "sparse": self._sparse,
+            "events": self._events,
+        }
+
+    @property
+    def n_rounds(self) -> int:
+        """The number of rounds played."""
+        return self._mixture.round
+
+    @property
+    def expert_names(self) -> tuple[str, ...]:
+        """The names of the experts."""
+        return self._mixture.expert_names
+
+    @property
+    def expert_weights(self) -> Floats:
+        """The weight of each expert in the next round; they sum to 1."""
+        return self._mixture.aggregator.shares
+
+    @property
+    def drift(self) -> float:
+        """The relative change of the metric per round, measured every 64 rounds; 0: it does not move."""
+        return self._mixture.drift
+
+    @property
+    def changes(self) -> list[Change]:
+        """The last changes of the question that were detected, oldest first."""
+        return self._mixture.aggregator.changes
+
+    def play(self) -> Metric:
+        """Return the current metric; ``threshold - d^2`` are the log odds of "same"."""
+        return self._mixture.metric()
+
+    def log_odds(self, U: Any) -> Floats:
+        """Return the log odds of "same" for each difference, a row of U."""
+        metric = self.play()
+        return np.asarray(metric.threshold - metric.squared_length(U))
+
+    # State.
+
+    def state(self) -> tuple[Arrays, Metadata]:
+        """Return everything that later rounds depend on: copies of arrays, and JSON values.
+
+        Before compiled code has taken over, these are the pairs learned from.
+        """
+        metadata: dict[str, Any] = {"settings": self.settings, "n_rounds": self.n_rounds}
+        if not self._is_compiled:
+            return self._pending_arrays(), {**metadata, "pending": True}
+        arrays, of_mixture = self._mixture.state()
+        return arrays, {**metadata, "pending": False, "mixture": of_mixture}
+
+    def restore(self, arrays: Arrays, metadata: Metadata) -> None:
+        """Continue from what ``state`` returned, with the same bits as the original.
+
+        This tracker must have the same settings and must not have played a round yet. A state that does not match
+        raises a ``ValueError`` and changes nothing.
+        """
+        if self.n_rounds > 0:
+            raise ValueError(f"this tracker has played {self.n_rounds} rounds; accepted: a new one from track_adaptive")
+        saved = StateReader(arrays, metadata)
+        settings = saved.value("settings")
+        if settings != self.settings:
+            raise ValueError(f"the saved tracker has the settings {settings}; expected {self.settings}")
+        n_rounds, other = saved.integer("n_rounds", 0, 2**53), copy(self)
+        if saved.value("pending"):
+            events, weights = other._read_pending(saved)
+            saved.expect_end()
+            if len(events):
+                other.replay(events, weights)
+        else:
+            other._mixture = other._new_mixture(compiled=True)
+            other._mixture.restore(saved, n_rounds)
+            other._is_compiled = True
+            saved.expect_end()
+        if other.n_rounds != n_rounds:
+            raise ValueError(f"saved value 'n_rounds' is {n_rounds}; expected {other.n_rounds}")
+        self.__dict__.update(other.__dict__)
+
+    def _pending_arrays(self) -> Arrays:
+        if self._events == "relatives":
+            parts = [(events.near, events.far) for events, _ in self._pending if isinstance(events, Relatives)]
+            empty = np.empty((0, self.n_features))
+            near, far = (np.concatenate([empty, *(part[i] for part in parts)]) for i in (0, 1))
+            arrays = {"near": near, "far": far}
+        else:
+            pairs = [events for events, _ in self._pending if isinstance(events, Events)]
+            arrays = {"y": np.concatenate([np.empty(0), *(events.y for events in pairs)])}
+            if self._sparse:
+                from scipy.sparse import csr_array, vstack
+
+                U = vstack([csr_array((0, self.n_features)), *(csr_array(events.U) for events in pairs)], format="csr")
+                arrays |= {"indptr": U.indptr.astype(np.int64), "indices": U.indices.astype(np.int64), "data": U.data}
+            else:
+                dense = [events.U.toarray() if events.sparse else events.U for events in pairs]
+                arrays["U"] = np.concatenate([np.empty((0, self.n_features)), *dense])
+        return {**arrays, "weights": np.concatenate([np.empty(0), *(weights for _, weights in self._pending)])}
+
+    def _read_pending(self, saved: StateReader) -> tuple[Events | Relatives, Floats]:
+        weights = saved.floats("weights", (None,), at_least=0.0)
+        count, n = len(weights), self.n_features
+        if self._events == "relatives":
+            return Relatives(saved.floats("near", (count, n)), saved.floats("far", (count, n))), weights
+        y = saved.floats("y", (count,), -1.0, 1.0)
+        if not self._sparse:
+            return Events(saved.floats("U", (count, n)), y), weights
+        from scipy.sparse import csr_array
+
+        data = saved.floats("data", (None,))
+        indices = saved.integers("indices", (len(data),), 0, n - 1)
+        indptr = saved.integers("indptr", (count + 1,), 0, len(data))
+        if (np.diff(indptr) < 0).any() or indptr[0] != 0 or indptr[-1] != len(data):
+            raise ValueError("saved array 'indptr' does not describe rows")
+        return Events(csr_array((data, indices, indptr), shape=(count, n)), y), weights

@@ -1,0 +1,179 @@
+"""PlainAggregator: turns squared distances into the experts' log odds, and weighs the experts by their losses."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ocelad._typing import Floats
+from ocelad.adaptive.calibration import PlattScaling, RunningMeans, log_loss
+from ocelad.adaptive.changes import NO_CHANGE, Change, ChangeDetector
+from ocelad.adaptive.config import AdaptiveConfig
+from ocelad.adaptive.prior_trust import PriorTrust
+from ocelad.adaptive.weights import DiscountedWeights, IntervalProd
+
+
+class ExpertCounts(NamedTuple):
+    """Numbers of distances by kind, in their order, and of the blends that follow them as experts."""
+
+    priors: int
+    learned: int
+    memories: int
+    blends: int
+
+    @property
+    def distances(self) -> int:
+        """The number of squared distances."""
+        return self.priors + self.learned + self.memories
+
+    @property
+    def experts(self) -> int:
+        """The number of experts."""
+        return self.distances + self.blends
+
+    def handicaps(self, config: AdaptiveConfig) -> Floats:
+        """Return the log weight by which each expert begins behind the first prior."""
+        handicaps = np.full(self.experts, 0.75 * config.handicap)
+        handicaps[0] = 0.0
+        handicaps[self.priors : self.distances] = config.handicap
+        return handicaps
+
+
+class PlainAggregator:
+    """The experts of the ensemble as combinations of squared distances, in plain NumPy.
+
+    An expert is a convex combination of relative distances, that is, of squared distances divided by their means: a
+    prior, a learned distance with a share of the prior, a memory, or a blend of all learned distances with the prior.
+    Platt scaling turns it into log odds. The ensemble predicts the weighted mean of the log odds.
+
+    Parameters
+    ----------
+    counts : ExpertCounts
+    config : AdaptiveConfig
+    relative : bool
+        Whether distances are differences, of near minus far, of relative comparisons.
+
+    Attributes
+    ----------
+    log_odds : array of shape (n_experts,)
+        The log odds of each expert in the last round.
+    """
+
+    def __init__(self, counts: ExpertCounts, config: AdaptiveConfig, relative: bool) -> None:
+        self._counts, self._config, self._relative = counts, config, relative
+        self._weights = DiscountedWeights(counts.handicaps(config), config)
+        self.insurance = IntervalProd(1 + counts.experts)
+        self._insurance_shares = self.insurance.shares()
+        self._means = RunningMeans(counts.distances, config)
+        self._fits = PlattScaling(counts.experts, config, relative)
+        self._trust = PriorTrust(config)
+        self._detector = ChangeDetector(config)
+        self.log_odds = np.zeros(counts.experts)
+        self._usage = np.zeros(counts.memories)
+
+    def play(
+        self, squares: Floats, sizes: Floats, y: Floats, weights: Floats, t: int, predictions: Floats
+    ) -> tuple[int, int]:
+        """Play rounds t, t + 1, ... until the detector warns.
+
+        Parameters
+        ----------
+        squares, sizes : array of shape (n_rounds, n_distances)
+            The squared distances; of relative comparisons, the differences of near minus far, and their sizes.
+        y, weights : array of shape (n_rounds,)
+            Answers, +1 or -1, and the weights of their losses.
+        t : int
+        predictions : array of shape (n_rounds,)
+            Receives the predicted log odds.
+
+        Returns
+        -------
+        n_played, outcome : int
+            The number of rounds played, and the outcome of the change test in the last one.
+        """
+        for row in range(len(squares)):
+            predictions[row], outcome = self._step(squares[row], sizes[row], float(y[row]), float(weights[row]), t + row)
+            if outcome != NO_CHANGE:
+                return row + 1, outcome
+        return len(squares), NO_CHANGE
+
+    def _step(self, squares: Floats, sizes: Floats, y: float, weight: float, t: int) -> tuple[float, int]:
+        counts, shares, combination = self._counts, self.shares, self._combination()
+        warming_up = self._means.warming_up
+        if warming_up:
+            self._means.update(sizes)
+        distances = combination @ (squares / self._means.values)
+        self.log_odds = self._fits.log_odds(distances)
+        mixed = float(shares @ self.log_odds)
+        candidates = np.array([self._weights.shares @ self.log_odds, *self.log_odds])
+        losses = weight * log_loss(candidates, y)
+        self.insurance.update(weight * float(log_loss(np.array(mixed), y)), losses)
+        self._insurance_shares = self.insurance.shares()
+        if not self._relative:
+            self._trust.update(float(self._prior_shares() @ distances[: counts.priors]), y, weight)
+        used = shares[counts.priors + counts.learned : counts.distances]
+        self._usage = np.where(self._usage > 0.0, 1e-3 + 0.99 * self._usage + used, 0.0)
+        self._weights.update(self.log_odds, y, weight)
+        self._fits.learn(distances, self.log_odds, y, weight)
+        if not warming_up:
+            self._means.update(sizes)
+        return mixed, self._detector.update(mixed, y, weight, t)
+
+    # The experts as combinations of the relative distances.
+
+    @property
+    def shares(self) -> Floats:
+        """The experts' weights in the next round; they sum to 1."""
+        return np.asarray(self._insurance_shares[0] * self._weights.shares + self._insurance_shares[1:])
+
+    @property
+    def coefficients(self) -> Floats:
+        """The coefficient of each squared distance in the next round's prediction."""
+        slopes = self._fits.parameters[:, 1]
+        return np.asarray((self.shares * slopes) @ self._combination() / self._means.values)
+
+    @property
+    def threshold(self) -> float:
+        """The prediction at squared distances of 0: log odds are ``threshold - coefficients @ squares``."""
+        return float(self.shares @ self._fits.parameters[:, 0])
+
+    @property
+    def changes(self) -> list[Change]:
+        """The detected changes, oldest first."""
+        return list(self._detector.changes)
+
+    def _prior_shares(self) -> Floats:
+        """Return the share of each prior in the prior distance, by weight and slope; they sum to 1."""
+        n = self._counts.priors
+        return _normalize(self._weights.shares[:n] * self._fits.parameters[:n, 1])
+
+    def _combination(self) -> Floats:
+        """Return each expert's coefficients of the relative distances; rows sum to 1."""
+        n_priors, first_memory, n = self._counts.priors, self._counts.priors + self._counts.learned, self._counts.distances
+        rows = np.eye(n)
+        prior = self._prior_shares() @ rows[:n_priors]
+        share = self._trust.value
+        rows[n_priors:first_memory] = (rows[n_priors:first_memory] + share * prior) / (1.0 + share)
+        learned = slice(n_priors, n)
+        mean = _normalize(self._weights.shares[learned] * self._fits.parameters[learned, 1]) @ rows[learned]
+        return np.vstack([rows, *((mean + blend * prior) / (1.0 + blend) for blend in self._config.blends)])
+
+    # Memories.
+
+    def least_used_memory(self) -> int:
+        """Return the memory with the least discounted weight, an empty one first."""
+        return int(np.argmin(self._usage))
+
+    def start_memory(self, j: int, offset: float) -> None:
+        """Start the expert of a stored metric, whose log odds were ``offset - squared distance``."""
+        k = self._counts.priors + self._counts.learned + j
+        self._fits.reset(k, offset)
+        self._means.freeze(k)
+        self._usage[j] = 1.0
+
+
+def _normalize(weights: Floats) -> Floats:
+    """Return weights that sum to 1; equal ones if all are 0."""
+    weights = weights + 1e-12
+    return np.asarray(weights / weights.sum())

@@ -1,0 +1,180 @@
+"""PlainBases: the squared distances that experts are combinations of, by kind, in plain NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ocelad._typing import Floats
+from ocelad.adaptive.config import AdaptiveConfig
+from ocelad.adaptive.low_rank_comid import LowRankComid
+from ocelad.adaptive.moments import Discriminants
+from ocelad.adaptive.scales import FeatureScales
+from ocelad.metric import Metric
+from ocelad.pairs import Events, Relatives
+
+
+class Kinds:
+    """Which squared distances there are for a number of features; what is too expensive is left out by kind.
+
+    - Priors: Euclidean, standardized (each feature divided by its root mean square) and whitened.
+    - Learned: discriminants over windows, and COMID learners on the features as they are and on standardized ones. With
+      more than ``max_moment_features`` features, or sparse ones: low-rank COMID learners on the features as they are.
+
+    Attributes
+    ----------
+    dense : bool
+        Whether metrics are matrices. Otherwise they are a diagonal plus few directions.
+    windows : tuple of int
+    comid_steps, scaled_comid_steps : tuple of float
+    max_rank : int
+        Directions of a COMID learner.
+    priors, learned : tuple of str
+        Names of the distances.
+    """
+
+    def __init__(self, n_features: int, sparse: bool, config: AdaptiveConfig) -> None:
+        self.dense = n_features <= config.max_moment_features and not sparse
+        self.max_rank = n_features if n_features <= config.max_full_rank and not sparse else config.max_rank
+        if self.dense:
+            self.priors: tuple[str, ...] = ("Euclidean", "standardized", "whitened")
+            self.windows = tuple(length for length in config.windows if length >= n_features)
+            self.comid_steps, self.scaled_comid_steps = config.comid_steps, config.scaled_comid_steps
+        else:
+            self.priors = ("Euclidean", "standardized")
+            self.windows, self.comid_steps, self.scaled_comid_steps = (), config.low_rank_steps, ()
+        self.learned: tuple[str, ...] = (
+            *(f"window {length}" for length in self.windows),
+            *(f"COMID {step:g}" for step in self.comid_steps),
+            *(f"standardized COMID {step:g}" for step in self.scaled_comid_steps),
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name of each distance."""
+        return (*self.priors, *self.learned)
+
+
+class PlainBases:
+    """Squared distances that learn from events, in plain NumPy.
+
+    Parameters
+    ----------
+    kinds : Kinds
+    n_features : int
+    config : AdaptiveConfig
+    """
+
+    def __init__(self, kinds: Kinds, n_features: int, config: AdaptiveConfig) -> None:
+        n, self._config, self._kinds = n_features, config, kinds
+        self._scales = FeatureScales(n, config)
+        self._moments = Discriminants(n, kinds.windows, config) if kinds.dense else None
+        self._comid, self._scaled_comid = (
+            [LowRankComid(n, step / n**2, kinds.max_rank) for step in steps]
+            for steps in (kinds.comid_steps, kinds.scaled_comid_steps)
+        )
+
+    def measure_and_learn(
+        self, events: Events | Relatives, weights: Floats, t: int, squares: Floats, sizes: Floats
+    ) -> None:
+        """Store the squared distances of each event before the round's update, then let the learned ones learn.
+
+        Parameters
+        ----------
+        events : Events or Relatives
+        weights : array of shape (n_events,)
+        t : int
+            The first round.
+        squares, sizes : array of shape (n_events, n_distances)
+            Receive the squared distances; of relative comparisons, the differences of near minus far, and their sizes.
+        """
+        for row in range(len(events)):
+            if isinstance(events, Relatives):
+                self._relative(events.near[row], events.far[row], float(weights[row]), squares[row], sizes[row])
+            else:
+                u = events.U[[row]].toarray()[0] if events.sparse else events.U[row]
+                squares[row] = sizes[row] = self._pair(u, float(events.y[row]), float(weights[row]))
+
+    def _pair(self, x: Floats, y: float, weight: float) -> Floats:
+        warming_up = self._scales.warming_up
+        if warming_up:
+            self._scales.update(x)
+        roots = self._scales.inverse_roots
+        fixed, comid = self._fixed_squares(x, roots), []
+        for learners, vector in ((self._comid, x * self._scales.factor), (self._scaled_comid, x * roots)):
+            shrink = self._length_limit(vector)
+            for learner in learners:
+                comid.append(learner.square(shrink * vector) / shrink**2)
+                learner.learn_pair(shrink * vector, y, weight)
+        if self._moments is not None:
+            self._moments.learn(x * roots, y, weight)
+        if not warming_up:
+            self._scales.update(x)
+        return np.array([*fixed, *comid])
+
+    def _relative(self, near: Floats, far: Floats, weight: float, squares: Floats, sizes: Floats) -> None:
+        warming_up = self._scales.warming_up
+        if warming_up:
+            self._scales.update(near)
+            self._scales.update(far)
+        roots, factor = self._scales.inverse_roots, self._scales.factor
+        fixed = np.array([self._fixed_squares(near, roots), self._fixed_squares(far, roots)])
+        comid = []
+        for learners, scale in ((self._comid, factor), (self._scaled_comid, roots)):
+            shrink = min(self._length_limit(near * scale), self._length_limit(far * scale))
+            a, b = shrink * scale * near, shrink * scale * far
+            for learner in learners:
+                comid.append((learner.square(a) - learner.square(b)) / shrink**2)
+                learner.learn_relative(a, b, weight)
+        if self._moments is not None:
+            self._moments.learn(near * roots, 1.0, weight)
+            self._moments.learn(far * roots, -1.0, weight)
+        if not warming_up:
+            self._scales.update(near)
+            self._scales.update(far)
+        squares[:] = [*(fixed[0] - fixed[1]), *comid]
+        sizes[:] = [*fixed.mean(axis=0), *(1.0 + np.abs(comid))]  # COMID learners start with a mean distance of 1
+
+    def _fixed_squares(self, x: Floats, roots: Floats) -> list[float]:
+        """Return the squared length of x by the priors and the windows."""
+        standardized = x * roots
+        squares = [float(x @ x), float(standardized @ standardized)]
+        if self._moments is not None:
+            squares += np.einsum("i,kij,j->k", standardized, self._moments.matrices, standardized).tolist()
+        return squares
+
+    def _length_limit(self, x: Floats) -> float:
+        """Return the factor that shortens a difference with a mean square above ``outlier_limit``, otherwise 1."""
+        relative = float(x @ x) / (len(x) * self._config.outlier_limit)
+        return 1.0 if relative <= 1.0 else float(1.0 / np.sqrt(relative))
+
+    def metrics(self) -> list[Metric]:
+        """Return the metric of each squared distance."""
+        roots, factor = self._scales.inverse_roots, self._scales.factor
+        n = len(roots)
+        if self._moments is None:
+            metrics = [diagonal_metric(np.ones(n)), diagonal_metric(roots**2)]
+            for learner in self._comid:
+                differences = factor**2 * (learner.eigenvalues - learner.base)
+                metrics.append(Metric.low_rank(factor**2 * learner.base, learner.directions, differences, 0.0))
+            return metrics
+        matrices = [np.eye(n), np.diag(roots**2), *(self._moments.matrices * np.outer(roots, roots))]
+        for learners, scale in ((self._comid, np.full(n, factor)), (self._scaled_comid, roots)):
+            for learner in learners:
+                rows = learner.directions
+                matrix = learner.base * np.eye(n) + rows.T @ ((learner.eigenvalues - learner.base)[:, None] * rows)
+                matrices.append(np.outer(scale, scale) * matrix)
+        return [Metric.from_trusted_matrix((A + A.T) / 2.0, 0.0) for A in matrices]
+
+    @property
+    def mean_squares(self) -> Floats:
+        """The mean square of each feature."""
+        return np.asarray(self._scales.inverse_roots**-2.0)
+
+
+def diagonal_metric(weights: Floats) -> Metric:
+    """Return the metric that weighs each feature."""
+    return Metric.low_rank(weights, np.zeros((0, len(weights))), np.zeros(0), 0.0)
+
+

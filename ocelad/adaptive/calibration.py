@@ -1,0 +1,98 @@
+"""Platt scaling: each expert's squared distance becomes log odds of "same" by an online logistic fit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ocelad._typing import Floats
+from ocelad.adaptive.config import AdaptiveConfig
+
+#: Number of pairs of the warm-up, in which scales include the pair that is predicted.
+WARMUP = 8
+# The least slope of a fit: nearer never means less similar, and the metric is never zero.
+MIN_SLOPE = 1e-3
+# The least curvature of a pair in a Newton step, and the least mean distance: both only keep divisions finite.
+MIN_CURVATURE, MIN_MEAN_DISTANCE = 1e-3, 1e-280
+
+
+def sigmoid(log_odds: Floats) -> Floats:
+    """Return the probability of each log odds.
+
+    >>> sigmoid(np.array([0.0, 1000.0]))
+    array([0.5, 1. ])
+    """
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * log_odds)))
+
+
+def log_loss(log_odds: Floats, y: float) -> Floats:
+    """Return the logarithmic loss of each log odds for the answer y, +1 for "same" or -1."""
+    return np.asarray(np.logaddexp(0.0, -y * log_odds))
+
+
+class RunningMeans:
+    """Mean sizes of squared distances: of all pairs at first, then of about the last ``calibration_horizon`` pairs.
+
+    During the warm-up the means include the pair that is predicted. Otherwise a first pair of nearly equal points would
+    make all later distances look enormous.
+    """
+
+    def __init__(self, n_distances: int, config: AdaptiveConfig) -> None:
+        self.values, self._count = np.ones(n_distances), 0
+        self._horizon, self._frozen = config.calibration_horizon, np.zeros(n_distances, dtype=bool)
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether fewer than ``WARMUP`` pairs are included."""
+        return self._count < WARMUP
+
+    def freeze(self, k: int) -> None:
+        """Set a mean to 1 for good, for a distance that is in log odds already."""
+        self.values[k], self._frozen[k] = 1.0, True
+
+    def update(self, sizes: Floats) -> None:
+        """Include a pair; leading pairs of equal points are ignored."""
+        if self._count > 0 or sizes.any():
+            self._count += 1
+            share = max(1.0 / self._horizon, 1.0 / self._count)
+            moved = np.maximum(self.values + share * (sizes - self.values), MIN_MEAN_DISTANCE)
+            self.values = np.where(self._frozen, self.values, moved)
+
+
+class PlattScaling:
+    """Logistic regressions of the answer on (1, -distance), one per expert (Platt 1999).
+
+    Every pair makes one Newton step on the loss, discounted over ``calibration_horizon`` rounds, with a ridge of
+    ``calibration_pseudo_count`` pairs toward the initial fit: few answers change little. Distances are relative to
+    their running means, so that a common factor of the data does not matter. Relative comparisons have no offset: the
+    log odds that near is nearer than far are a multiple of the difference of their squared distances.
+    """
+
+    def __init__(self, n_experts: int, config: AdaptiveConfig, relative: bool) -> None:
+        self._ridge, self._rate = config.calibration_pseudo_count, 1.0 / config.calibration_horizon
+        self._limit, self._relative = config.outlier_limit, relative
+        offset, slope = config.initial_fit
+        self._start = np.array([0.0 if relative else offset, slope])
+        self.parameters = np.tile(self._start, (n_experts, 1))
+        self._hessians = np.tile(self._ridge * np.eye(2), (n_experts, 1, 1))
+
+    def log_odds(self, distances: Floats) -> Floats:
+        """Return each expert's log odds at its relative squared distance."""
+        return np.asarray(self.parameters[:, 0] - self.parameters[:, 1] * distances)
+
+    def reset(self, k: int, offset: float) -> None:
+        """Start the fit of a stored metric, whose distances are in log odds already."""
+        self.parameters[k] = offset, 1.0
+        self._hessians[k] = 4.0 * self._ridge * np.eye(2)
+
+    def learn(self, distances: Floats, log_odds: Floats, y: float, weight: float) -> None:
+        """Make one Newton step per expert; slopes stay at ``MIN_SLOPE`` or above."""
+        ones = np.full_like(distances, 0.0 if self._relative else 1.0)
+        inputs = np.stack([ones, -np.clip(distances, -self._limit, self._limit)], axis=1)
+        p = sigmoid(log_odds)
+        curvature = weight * np.maximum(p * (1.0 - p), MIN_CURVATURE)
+        products = inputs[:, :, None] * inputs[:, None, :]
+        ridge = self._rate * self._ridge
+        self._hessians = (1.0 - self._rate) * self._hessians + curvature[:, None, None] * products + ridge * np.eye(2)
+        gradients = (weight * (p - (y > 0.0)))[:, None] * inputs + ridge * (self.parameters - self._start)
+        self.parameters = self.parameters - np.linalg.solve(self._hessians, gradients[:, :, None])[:, :, 0]
+        self.parameters[:, 1] = np.maximum(self.parameters[:, 1], MIN_SLOPE)

@@ -1,0 +1,71 @@
+"""A CUSUM test for a change of the question: do the answers contradict the predicted log odds?"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ocelad.adaptive.calibration import log_loss
+from ocelad.adaptive.config import AdaptiveConfig
+
+# The alternative hypothesis scales the log odds, clipped first, by this factor.
+ALTERNATIVE_SCALE, MAX_LOG_ODDS = 0.3, 3.0
+# Detections within MIN_GAP rounds are one change; the test starts at MIN_ROUND, when predictions are calibrated.
+MIN_GAP, MIN_ROUND = 100, 100
+#: Outcomes of the test.
+NO_CHANGE, WARNING, CHANGE = 0, 1, 2
+#: Number of changes that are kept.
+MAX_CHANGES = 100
+
+
+class Change(NamedTuple):
+    """A change of the question, that is, of what the answers call similar.
+
+    Attributes
+    ----------
+    round : int
+        Estimated first round of the change: the answers contradict the predictions from here on.
+    detected : int
+        Round of the detection.
+    evidence : float
+        Log likelihood ratio: how much more the answers support weaker predictions than the predictions made.
+
+    Examples
+    --------
+    >>> change = Change(round=1001, detected=1013, evidence=5.2)
+    >>> change.detected - change.round
+    12
+    """
+
+    round: int
+    detected: int
+    evidence: float
+
+
+class ChangeDetector:
+    """Page's CUSUM (1954) of the log likelihood ratio of weakened predictions against the predictions."""
+
+    def __init__(self, config: AdaptiveConfig) -> None:
+        self._config = config
+        self._statistic, self._since, self._warned = 0.0, 1, False
+        self.changes: list[Change] = []
+
+    def update(self, log_odds: float, y: float, weight: float, t: int) -> int:
+        """Add the answer of round t; return CHANGE on detection, and WARNING once when one becomes likely."""
+        clipped = np.clip(log_odds, -MAX_LOG_ODDS, MAX_LOG_ODDS)
+        self._statistic += weight * float(log_loss(clipped, y) - log_loss(ALTERNATIVE_SCALE * clipped, y))
+        if self._statistic <= 0.0 or t < MIN_ROUND:
+            self._restart(t)
+        elif self._statistic > self._config.detection_level:
+            if not self.changes or t - self.changes[-1].detected > MIN_GAP:
+                self.changes = [*self.changes[-MAX_CHANGES + 1 :], Change(self._since, t, self._statistic)]
+            self._restart(t)
+            return CHANGE
+        elif self._statistic > self._config.warning_level and not self._warned:
+            self._warned = True
+            return WARNING
+        return NO_CHANGE
+
+    def _restart(self, t: int) -> None:
+        self._statistic, self._since, self._warned = 0.0, t + 1, False

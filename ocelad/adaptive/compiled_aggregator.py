@@ -1,0 +1,184 @@
+"""CompiledAggregator: the experts and their weights, computed by compiled code."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from ocelad._typing import Arrays, Floats
+from ocelad.adaptive import calibration, changes, prior_trust, weights
+from ocelad.adaptive.aggregator import ExpertCounts
+from ocelad.adaptive.changes import MAX_CHANGES, Change
+from ocelad.adaptive.config import AdaptiveConfig
+from ocelad.adaptive.kernels import aggregation
+from ocelad.adaptive.kernels.aggregation import AggregatorState, Settings
+from ocelad.ensemble.state_reader import StateReader
+
+# Rows of interval weights: one that never ends, and one for each power of two up to 2^62 rounds.
+N_ENTRIES = 64
+_SCRATCH = ("distances", "losses", "within", "horizon_weights")
+
+
+class CompiledAggregator:
+    """A ``PlainAggregator`` whose rounds are computed by compiled code; see there.
+
+    Parameters
+    ----------
+    counts : ExpertCounts
+    config : AdaptiveConfig
+    relative : bool
+    """
+
+    def __init__(self, counts: ExpertCounts, config: AdaptiveConfig, relative: bool) -> None:
+        n_distances, n_experts, n_horizons = counts.distances, counts.experts, len(config.horizons)
+        offset, slope = config.initial_fit
+        self._first_memory = counts.priors + counts.learned
+        self._settings = Settings(
+            n_priors=counts.priors,
+            n_learned=counts.learned,
+            blends=np.array(config.blends),
+            start=-counts.handicaps(config),
+            decays=1.0 - 1.0 / np.array(config.horizons),
+            relative=relative,
+            warmup=calibration.WARMUP,
+            horizon=config.calibration_horizon,
+            pseudo_count=config.calibration_pseudo_count,
+            limit=config.outlier_limit,
+            initial_offset=0.0 if relative else offset,
+            initial_slope=slope,
+            near_pseudo_count=config.ridge,
+            trust_exponent=config.trust_exponent,
+            near_share=config.near_share,
+            rate_horizon=config.scale_horizon,
+            warning_level=config.warning_level,
+            detection_level=config.detection_level,
+            min_slope=calibration.MIN_SLOPE,
+            min_curvature=calibration.MIN_CURVATURE,
+            min_mean=calibration.MIN_MEAN_DISTANCE,
+            max_loss=weights.MAX_LOSS,
+            min_log_weight=weights.MIN_LOG_WEIGHT,
+            horizon_of_horizons=weights.HORIZON_OF_HORIZONS,
+            min_log_horizon_weight=weights.MIN_LOG_HORIZON_WEIGHT,
+            n_first=prior_trust.N_FIRST,
+            near_horizon=prior_trust.NEAR_HORIZON,
+            min_bound_step=prior_trust.MIN_BOUND_STEP,
+            alternative_scale=changes.ALTERNATIVE_SCALE,
+            max_log_odds=changes.MAX_LOG_ODDS,
+            min_gap=changes.MIN_GAP,
+            min_round=changes.MIN_ROUND,
+        )
+        self._state = AggregatorState(
+            means=np.ones(n_distances),
+            frozen=np.zeros(n_distances),
+            fits=np.zeros((n_experts, aggregation.N_FIT_COLUMNS)),
+            log_weights=np.tile(self._settings.start, (n_horizons, 1)),
+            log_horizon_weights=np.zeros(n_horizons),
+            wealth=np.ones((N_ENTRIES, n_experts + 1)),
+            entry_priors=np.zeros(N_ENTRIES),
+            entry_steps=np.zeros(N_ENTRIES),
+            trust=np.zeros(aggregation.N_TRUST_FIELDS),
+            usage=np.zeros(counts.memories),
+            cusum=np.zeros(aggregation.N_CUSUM_FIELDS),
+            changes=np.zeros((MAX_CHANGES, aggregation.N_CHANGE_COLUMNS)),
+            numbers=np.zeros(aggregation.N_NUMBERS),
+            discounted=np.zeros(n_experts),
+            shares=np.zeros(n_experts),
+            coefficients=np.zeros(n_distances),
+            log_odds=np.zeros(n_experts),
+            distances=np.zeros(n_experts),
+            losses=np.zeros(n_experts + 1),
+            within=np.zeros(n_distances),
+            horizon_weights=np.zeros((n_horizons, n_experts)),
+        )
+        state = self._state
+        state.numbers[aggregation.REGRET_SCALE] = weights.MIN_SCALE
+        state.entry_priors[0] = state.entry_steps[0] = 0.5
+        state.trust[aggregation.BOUND], state.trust[aggregation.SIMILAR_RATE] = 1.0, 0.5
+        state.cusum[aggregation.SINCE] = 1.0
+        for k in range(n_experts):
+            self._start_fit(k, self._settings.initial_offset, slope, config.calibration_pseudo_count)
+        aggregation.prepare(state, self._settings)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        copied = type(self).__new__(type(self))
+        copied._first_memory, copied._settings = self._first_memory, self._settings
+        copied._state = AggregatorState(*(array.copy() for array in self._state))
+        return copied
+
+    def play(
+        self, squares: Floats, sizes: Floats, y: Floats, weights: Floats, t: int, predictions: Floats
+    ) -> tuple[int, int]:
+        """Play rounds t, t + 1, ... until the detector warns; see ``PlainAggregator.play``."""
+        return aggregation.play(self._state, self._settings, squares, sizes, y, weights, t, predictions)
+
+    @property
+    def shares(self) -> Floats:
+        """The experts' weights in the next round; they sum to 1."""
+        return self._state.shares.copy()
+
+    @property
+    def log_odds(self) -> Floats:
+        """The log odds of each expert in the last round."""
+        return self._state.log_odds.copy()
+
+    @property
+    def coefficients(self) -> Floats:
+        """The coefficient of each squared distance in the next round's prediction."""
+        return self._state.coefficients.copy()
+
+    @property
+    def threshold(self) -> float:
+        """The prediction at squared distances of 0."""
+        return float(self._state.numbers[aggregation.THRESHOLD])
+
+    @property
+    def regret_scale(self) -> float:
+        """The largest regret of a round so far, rounded up to a power of two."""
+        return float(self._state.numbers[aggregation.REGRET_SCALE])
+
+    @property
+    def changes(self) -> list[Change]:
+        """The detected changes, oldest first."""
+        count, rows = int(self._state.cusum[aggregation.N_CHANGES]), self._state.changes
+        kept = (rows[i % MAX_CHANGES] for i in range(max(0, count - MAX_CHANGES), count))
+        return [Change(int(start), int(detected), float(evidence)) for start, detected, evidence in kept]
+
+    def least_used_memory(self) -> int:
+        """Return the memory with the least discounted weight, an empty one first."""
+        return int(np.argmin(self._state.usage))
+
+    def start_memory(self, j: int, offset: float) -> None:
+        """Start the expert of a stored metric, whose log odds were ``offset - squared distance``."""
+        k = self._first_memory + j
+        self._start_fit(k, offset, 1.0, 4.0 * self._settings.pseudo_count)
+        self._state.means[k], self._state.frozen[k], self._state.usage[j] = 1.0, 1.0, 1.0
+        aggregation.update_coefficients(self._state, self._settings)
+
+    def _start_fit(self, k: int, offset: float, slope: float, curvature: float) -> None:
+        self._state.fits[k] = offset, slope, curvature, 0.0, curvature
+
+    def arrays(self) -> Arrays:
+        """Return copies of all arrays that later rounds depend on."""
+        return {name: array.copy() for name, array in self._state._asdict().items() if name not in _SCRATCH}
+
+    def restore(self, saved: StateReader) -> None:
+        """Continue from saved ``arrays``, after checking their types and shapes."""
+        for name, array in self._state._asdict().items():
+            if name not in _SCRATCH:
+                array[...] = saved.floats(name, array.shape)
+        self._check()
+        aggregation.update_discounted(self._state, self._settings)
+        aggregation.update_coefficients(self._state, self._settings)
+
+    def _check(self) -> None:
+        """Refuse values that kernels would use as indices or divisors."""
+        state = self._state
+        if (
+            state.means.min() <= 0.0
+            or state.numbers.min(initial=0.0, where=[True, True, True, False]) < 0.0
+            or not 1.0 <= state.numbers[aggregation.PROD_ROUND] < 2.0**62
+            or not 0.0 <= state.cusum[aggregation.N_CHANGES] < 2.0**53
+            or abs(state.shares.sum() - 1.0) > 1e-6
+        ):
+            raise ValueError("the saved weights, means or changes are out of range")

@@ -1,0 +1,304 @@
+"""CompiledBases: the squared distances, computed by compiled code and by the engines of RICE."""
+
+from __future__ import annotations
+
+from copy import copy, deepcopy
+from typing import Any, Self
+
+import numpy as np
+
+from ocelad._typing import Arrays, Floats, Metadata
+from ocelad.adaptive.bases import Kinds, diagonal_metric
+from ocelad.adaptive.calibration import WARMUP
+from ocelad.adaptive.config import AdaptiveConfig
+from ocelad.adaptive.kernels import moments, scales
+from ocelad.adaptive.kernels.moments import MomentState
+from ocelad.engines.blocked_bank import SparseBank
+from ocelad.engines.compiled_bank import CompiledBank
+from ocelad.engines.fullrank_bank import FullRankBank
+from ocelad.engines.lowrank_bank import LowRankBank
+from ocelad.ensemble.bank import RoundState
+from ocelad.ensemble.schedule import FixedExperts
+from ocelad.ensemble.state_reader import StateReader, add_prefix
+from ocelad.metric import Metric
+from ocelad.pairs import Events, EventsName, Relatives
+
+
+class CompiledBases:
+    """Squared distances that learn from events; see ``PlainBases``, the definition.
+
+    Parameters
+    ----------
+    kinds : Kinds
+    n_features : int
+    config : AdaptiveConfig
+    sparse : bool
+    events : {"pairs", "relatives"}
+    """
+
+    def __init__(
+        self, kinds: Kinds, n_features: int, config: AdaptiveConfig, *, sparse: bool, events: EventsName
+    ) -> None:
+        n, n_windows = n_features, len(kinds.windows)
+        self._n, self._kinds, self._config, self._sparse = n, kinds, config, sparse
+        self._sums, self._numbers, self._roots = np.zeros(n), np.zeros(scales.N_NUMBERS), np.ones(n)
+        self._growth = np.array([1.0, 0.0])  # of sparse events: the weight of new differences, the total of the sums
+        self._decay = 1.0 - 1.0 / config.scale_horizon
+        self._decays = 1.0 - 1.0 / np.array(kinds.windows, dtype=float)
+        self._moments: MomentState | None = None
+        if kinds.dense:
+            self._moments = MomentState(
+                P=np.tile(np.eye(n) / config.ridge, (n_windows + 1, 1, 1)),
+                T=config.ridge * np.eye(n),
+                counts=np.zeros(n_windows + 1),
+                n_updates=np.zeros(2),
+                Px=np.zeros((n_windows + 1, n)),
+                forms=np.zeros(n_windows + 1),
+                column=np.zeros(n),
+            )
+        self._comid = _comid_bank(n, kinds.comid_steps, kinds.max_rank, sparse, events)
+        self._scaled_comid: CompiledBank | None = None
+        if kinds.scaled_comid_steps:
+            self._scaled_comid = _comid_bank(n, kinds.scaled_comid_steps, kinds.max_rank, sparse, events)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        copied = copy(self)
+        copied._sums, copied._numbers, copied._roots = self._sums.copy(), self._numbers.copy(), self._roots.copy()
+        copied._growth = self._growth.copy()
+        copied._comid, copied._scaled_comid = deepcopy(self._comid), deepcopy(self._scaled_comid)
+        if self._moments is not None:
+            copied._moments = MomentState(*(array.copy() for array in self._moments))
+        return copied
+
+    def measure_and_learn(
+        self, events: Events | Relatives, weights: Floats, t: int, squares: Floats, sizes: Floats
+    ) -> None:
+        """Store the squared distances of each event before the round's update, then let the learned ones learn."""
+        if isinstance(events, Relatives):
+            self._relatives(events, weights, t, squares, sizes)
+        elif self._sparse:
+            self._sparse_pairs(events, weights, t, squares)
+        else:
+            self._pairs(events, weights, t, squares)
+
+    def _pairs(self, events: Events, weights: Floats, t: int, squares: Floats) -> None:
+        config, n = self._config, self._n
+        U = events.U.toarray() if events.sparse else np.ascontiguousarray(events.U)
+        X, S = np.zeros((len(U), self._comid.row_width)), np.zeros((len(U), self._comid.row_width))
+        shrinks = np.empty((len(U), 2))
+        scales.scale_pairs(
+            U,
+            n,
+            self._sums,
+            self._numbers,
+            self._roots,
+            self._decay,
+            config.ridge,
+            config.outlier_limit,
+            WARMUP,
+            X,
+            S,
+            shrinks,
+            squares,
+        )
+        if self._moments is not None:
+            moments.play_pairs(
+                self._moments,
+                S,
+                events.y,
+                weights,
+                self._decays,
+                self._decay,
+                config.ridge,
+                config.outlier_limit,
+                squares,
+                n,
+            )
+        self._learn_comid(X, S, shrinks, events.y, weights, t, squares)
+
+    def _relatives(self, events: Relatives, weights: Floats, t: int, squares: Floats, sizes: Floats) -> None:
+        config, n, rows = self._config, self._n, len(events)
+        X, S, X_far, S_far = (np.zeros((rows, self._comid.row_width)) for _ in range(4))
+        shrinks, far_squares = np.empty((rows, 2)), np.empty_like(squares)
+        scales.scale_relatives(
+            np.ascontiguousarray(events.near),
+            np.ascontiguousarray(events.far),
+            n,
+            self._sums,
+            self._numbers,
+            self._roots,
+            self._decay,
+            config.ridge,
+            config.outlier_limit,
+            WARMUP,
+            X,
+            S,
+            X_far,
+            S_far,
+            shrinks,
+            squares,
+            sizes,
+        )
+        if self._moments is not None:
+            moments.play_relatives(
+                self._moments,
+                S,
+                S_far,
+                weights,
+                self._decays,
+                self._decay,
+                config.ridge,
+                config.outlier_limit,
+                squares,
+                sizes,
+                far_squares,
+                n,
+            )
+        scales.shorten_rows(X_far, shrinks, 0, n)
+        scales.shorten_rows(S_far, shrinks, 1, n)
+        self._learn_comid((X, X_far), (S, S_far), shrinks, np.ones(rows), weights, t, squares)
+        first = len(self._kinds.names) - len(self._kinds.comid_steps) - len(self._kinds.scaled_comid_steps)
+        sizes[:, first:] = 1.0 + np.abs(squares[:, first:])
+
+    def _sparse_pairs(self, events: Events, weights: Floats, t: int, squares: Floats) -> None:
+        config, U = self._config, events.U
+        scaled, shrinks = np.empty(len(U.data)), np.ones((len(events), 2))
+        scales.scale_sparse_pairs(
+            U.indptr.astype(np.int64),
+            U.indices.astype(np.int64),
+            U.data,
+            self._n,
+            self._sums,
+            self._numbers,
+            self._growth,
+            self._decay,
+            config.ridge,
+            config.outlier_limit,
+            WARMUP,
+            scaled,
+            shrinks,
+            squares,
+        )
+        rows = type(U)((scaled, U.indices, U.indptr), shape=U.shape)
+        self._learn_comid(rows, None, shrinks, events.y, weights, t, squares)
+
+    def _learn_comid(
+        self, rows: Any, scaled_rows: Any, shrinks: Floats, y: Floats, weights: Floats, t: int, squares: Floats
+    ) -> None:
+        last = len(self._kinds.names)
+        middle = last - len(self._kinds.scaled_comid_steps)
+        first = middle - len(self._kinds.comid_steps)
+        self._run(self._comid, rows, shrinks, 0, y, weights, t, squares[:, first:middle])
+        if self._scaled_comid is not None:
+            self._run(self._scaled_comid, scaled_rows, shrinks, 1, y, weights, t, squares[:, middle:last])
+
+    def _run(
+        self, bank: CompiledBank, rows: Any, shrinks: Floats, column: int, y: Floats, weights: Floats, t: int, out: Floats
+    ) -> None:
+        if not self._sparse:
+            scales.shorten_rows(rows[0] if isinstance(rows, tuple) else rows, shrinks, column, self._n)
+        squares = np.empty(out.shape)
+        bank.measure_and_learn(rows, y, t, weights, squares)
+        scales.restore_squares(squares, shrinks, column)
+        out[:] = squares
+
+    def metrics(self) -> list[Metric]:
+        """Return the metric of each squared distance."""
+        n, factor = self._n, self._update_roots()
+        roots = self._roots
+        if self._moments is None:
+            learners = [self._comid.learner(j).scaled(factor**2) for j in range(len(self._kinds.comid_steps))]
+            return [diagonal_metric(np.ones(n)), diagonal_metric(roots**2), *learners]
+        products, (P, T, counts, *_), ridge = np.outer(roots, roots), self._moments, self._config.ridge
+        inverses = P * (counts + ridge)[:, None, None]
+        matrices = [np.eye(n), np.diag(roots**2), products * inverses[-1]]
+        for inverse in inverses[:-1]:
+            discriminant = inverse @ (T / (counts[-1] + ridge)) @ inverse
+            matrices.append(products * (discriminant + discriminant.T) / 2.0)
+        for j in range(len(self._kinds.comid_steps)):
+            matrices.append(factor**2 * self._comid.learner(j).matrix)
+        for j in range(len(self._kinds.scaled_comid_steps)):
+            assert self._scaled_comid is not None
+            matrices.append(products * self._scaled_comid.learner(j).matrix)
+        return [Metric.from_trusted_matrix(matrix, 0.0) for matrix in matrices]
+
+    def _update_roots(self) -> float:
+        """Bring the factors of the features up to date; return their common factor."""
+        if not self._sparse:
+            return scales.update_roots(self._sums, self._numbers, self._config.ridge, self._n, self._roots)
+        weight, count = self._growth[0], self._numbers[scales.COUNT]
+        if count == 0.0:
+            return 1.0
+        mean = self._growth[1] / self._n / count
+        ridge = weight * self._config.ridge
+        self._roots = np.sqrt((count + ridge) / (self._sums + ridge * mean))
+        return float(1.0 / np.sqrt(mean))
+
+    @property
+    def mean_squares(self) -> Floats:
+        """The mean square of each feature."""
+        self._update_roots()
+        return np.asarray(self._roots**-2.0)
+
+    def state(self) -> tuple[Arrays, Metadata]:
+        """Return copies of all arrays that later rounds depend on, and metadata."""
+        arrays = {"sums": self._sums.copy(), "scale_numbers": self._numbers.copy(), "growth": self._growth.copy()}
+        if self._moments is not None:
+            saved = ("P", "T", "counts", "n_updates")
+            arrays |= {name: getattr(self._moments, name).copy() for name in saved}
+        metadata: dict[str, Any] = {}
+        for name, bank in (("comid", self._comid), ("scaled_comid", self._scaled_comid)):
+            if bank is not None:
+                bank_arrays, metadata[name] = bank.state()
+                arrays |= add_prefix(name, bank_arrays)
+        return arrays, metadata
+
+    def restore(self, saved: StateReader) -> None:
+        """Continue from what ``state`` returned, after checking it."""
+        self._sums = saved.floats("sums", (self._n,), at_least=0.0)
+        self._numbers = saved.floats("scale_numbers", self._numbers.shape, at_least=0.0)
+        self._growth = saved.floats("growth", (2,), at_least=0.0)
+        if self._moments is not None:
+            for name in ("P", "T", "counts", "n_updates"):
+                array = getattr(self._moments, name)
+                array[...] = saved.floats(name, array.shape, *((0.0, 2.0**53) if array.ndim == 1 else ()))
+        self._comid = _restored(self._comid, saved.section("comid"), len(self._kinds.comid_steps))
+        if self._scaled_comid is not None:
+            n_scaled = len(self._kinds.scaled_comid_steps)
+            self._scaled_comid = _restored(self._scaled_comid, saved.section("scaled_comid"), n_scaled)
+        if not self._sparse:
+            self._update_roots()
+
+
+def _comid_bank(
+    n_features: int, steps: tuple[float, ...], max_rank: int, sparse: bool, events: EventsName
+) -> CompiledBank:
+    """Return COMID learners that start at the Euclidean distance of differences with a mean squared length of n."""
+    schedule = FixedExperts(steps)
+    settings: dict[str, Any] = {
+        "initial_scale": 1.0 / n_features,
+        "initial_threshold": 1.0,
+        "step_size": 1.0 / n_features**2,
+        "loss": "logistic",
+        "max_norm": None,
+        "finest": "reset",
+        "starts": "scratch",
+        "events": events,
+    }
+    bank: CompiledBank
+    if max_rank == n_features and not sparse:
+        bank = FullRankBank(n_features, schedule, **settings)
+    else:
+        kind = SparseBank if sparse else LowRankBank
+        bank = kind(n_features, schedule, shrinkage=0.0, max_rank=max_rank, **settings)
+    return bank.start(_first_round(len(steps)))
+
+
+def _first_round(n_learners: int) -> RoundState:
+    scales_ = tuple(FixedExperts([1.0] * n_learners).scale(j) for j in range(n_learners))
+    return RoundState(1, scales_, np.ones(n_learners), np.empty(0))
+
+
+def _restored(bank: CompiledBank, saved: StateReader, n_learners: int) -> CompiledBank:
+    weights = np.ones(n_learners)
+    return bank.with_state(saved, RoundState(2, (), weights, weights.copy()))

@@ -1,0 +1,417 @@
+"""Rounds of the ensemble: the experts' log odds, their losses, weights and calibrations, and the change test.
+
+The work of a round does not depend on the number of features. ``ocelad.adaptive.aggregator`` is the definition.
+"""
+
+from __future__ import annotations
+
+from math import ceil, exp, log, log1p, log2, sqrt
+from typing import NamedTuple
+
+from ocelad._compile import jit
+from ocelad._typing import Floats
+
+# Columns of ``fits``: offset, slope, and the Hessian of the loss.
+OFFSET, SLOPE, HESSIAN_OFFSET, HESSIAN_CROSS, HESSIAN_SLOPE, N_FIT_COLUMNS = 0, 1, 2, 3, 4, 5
+# Fields of ``numbers``: pairs in the running means; scale and round of the interval weights; threshold of the metric.
+MEAN_COUNT, REGRET_SCALE, PROD_ROUND, THRESHOLD, N_NUMBERS = 0, 1, 2, 3, 4
+# Fields of ``trust``: rounds, bound of near pairs, similar near pairs, near pairs, and the rate of similar pairs.
+TRUST_ROUND, BOUND, NEAR_SIMILAR, NEAR_COUNT, SIMILAR_RATE, N_TRUST_FIELDS = 0, 1, 2, 3, 4, 5
+# Fields of ``cusum``: log likelihood ratio, its first round, whether a warning was given, and the number of changes.
+STATISTIC, SINCE, WARNED, N_CHANGES, N_CUSUM_FIELDS = 0, 1, 2, 3, 4
+# Columns of ``changes``.
+START, DETECTED, EVIDENCE, N_CHANGE_COLUMNS = 0, 1, 2, 3
+NO_CHANGE, WARNING, CHANGE = 0, 1, 2
+
+
+class AggregatorState(NamedTuple):
+    """State of K experts over B squared distances, H horizons, J memories and R rows of interval weights."""
+
+    means: Floats  # (B,): mean sizes of the squared distances
+    frozen: Floats  # (B,): 1 for distances whose mean stays
+    fits: Floats  # (K, N_FIT_COLUMNS)
+    log_weights: Floats  # (H, K): discounted log weights
+    log_horizon_weights: Floats  # (H,)
+    wealth: Floats  # (R, K + 1): of the entry that never ends, then of each dyadic length
+    entry_priors: Floats  # (R,)
+    entry_steps: Floats  # (R,)
+    trust: Floats  # (N_TRUST_FIELDS,)
+    usage: Floats  # (J,): discounted weight of each memory; 0 for an empty one
+    cusum: Floats  # (N_CUSUM_FIELDS,)
+    changes: Floats  # (max_changes, N_CHANGE_COLUMNS): ring buffer
+    numbers: Floats  # (N_NUMBERS,)
+    discounted: Floats  # (K,): weights by discounted losses; they sum to 1
+    shares: Floats  # (K,): weights of the next round; they sum to 1
+    coefficients: Floats  # (B,): of the squared distances in the next prediction
+    log_odds: Floats  # (K,): of each expert in the last round
+    # From here on: scratch.
+    distances: Floats  # (K,)
+    losses: Floats  # (K + 1,)
+    within: Floats  # (B,): share of each prior among the priors, and of each learned distance among those
+    horizon_weights: Floats  # (H, K)
+
+
+class Settings(NamedTuple):
+    """Constants of the ensemble; see ``AdaptiveConfig``."""
+
+    n_priors: int
+    n_learned: int
+    blends: Floats
+    start: Floats  # (K,): log weights before the first round
+    decays: Floats  # (H,)
+    relative: bool
+    warmup: int
+    horizon: float
+    pseudo_count: float
+    limit: float
+    initial_offset: float
+    initial_slope: float
+    near_pseudo_count: float
+    trust_exponent: float
+    near_share: float
+    rate_horizon: float
+    warning_level: float
+    detection_level: float
+    min_slope: float
+    min_curvature: float
+    min_mean: float
+    max_loss: float
+    min_log_weight: float
+    horizon_of_horizons: float
+    min_log_horizon_weight: float
+    n_first: int
+    near_horizon: float
+    min_bound_step: float
+    alternative_scale: float
+    max_log_odds: float
+    min_gap: int
+    min_round: int
+
+
+@jit
+def sigmoid(log_odds: float) -> float:
+    """Return the probability of log odds."""
+    if log_odds >= 0.0:
+        return 1.0 / (1.0 + exp(-log_odds))
+    small = exp(log_odds)
+    return small / (1.0 + small)
+
+
+@jit
+def log_loss(log_odds: float, y: float) -> float:
+    """Return the logarithmic loss of log odds for the answer y."""
+    margin = log_odds * y
+    return log1p(exp(-abs(margin))) + max(-margin, 0.0)
+
+
+@jit
+def update_means(state: AggregatorState, settings: Settings, sizes: Floats, row: int) -> None:
+    """Include a pair in the mean sizes; leading pairs of equal points are ignored."""
+    means, count = state.means, state.numbers[MEAN_COUNT]
+    if count == 0.0:
+        different = False
+        for b in range(len(means)):
+            different = different or sizes[row, b] != 0.0
+        if not different:
+            return
+    count += 1.0
+    state.numbers[MEAN_COUNT] = count
+    share = max(1.0 / settings.horizon, 1.0 / count)
+    for b in range(len(means)):
+        if state.frozen[b] == 0.0:
+            means[b] = max(means[b] + share * (sizes[row, b] - means[b]), settings.min_mean)
+
+
+@jit
+def trust_value(trust: Floats, settings: Settings) -> float:
+    """Return the trust in the prior, 0 to 1."""
+    near = (trust[NEAR_SIMILAR] + settings.near_pseudo_count) / (trust[NEAR_COUNT] + settings.near_pseudo_count)
+    rate = trust[SIMILAR_RATE]
+    lift = max(0.0, (near - rate) / max(1.0 - rate, 1e-9))
+    return float(lift**settings.trust_exponent)
+
+
+@jit
+def update_trust(trust: Floats, settings: Settings, distance: float, y: float, weight: float) -> None:
+    """Count the pair if it is near, and move the bound toward the quantile ``near_share``."""
+    trust[TRUST_ROUND] += 1.0
+    t, similar = trust[TRUST_ROUND], 1.0 if y > 0.0 else 0.0
+    if t <= settings.n_first:
+        if distance > 0.0:
+            trust[BOUND] = min(trust[BOUND], distance)
+    else:
+        near = 1.0 if distance < trust[BOUND] else 0.0
+        if near > 0.0:
+            decay = 1.0 - weight / settings.near_horizon
+            trust[NEAR_SIMILAR] = decay * trust[NEAR_SIMILAR] + weight * similar
+            trust[NEAR_COUNT] = decay * trust[NEAR_COUNT] + weight
+        trust[BOUND] *= exp(max(settings.min_bound_step, 2.0 / t) * (settings.near_share - near))
+    share = min(1.0, weight) * max(1.0 / (t + 1.0), 1.0 / settings.rate_horizon)
+    trust[SIMILAR_RATE] += share * (similar - trust[SIMILAR_RATE])
+
+
+@jit
+def share_within(state: AggregatorState, first: int, last: int) -> None:
+    """Compute the share of each distance among those from ``first`` to ``last``, by weight and slope."""
+    total = 0.0
+    for k in range(first, last):
+        state.within[k] = state.discounted[k] * state.fits[k, SLOPE] + 1e-12
+        total += state.within[k]
+    for k in range(first, last):
+        state.within[k] /= total
+
+
+@jit
+def measure_experts(state: AggregatorState, settings: Settings, squares: Floats, row: int) -> float:
+    """Compute each expert's relative distance of a pair; return that of the prior."""
+    distances, within, means = state.distances, state.within, state.means
+    n_priors, n_fixed = settings.n_priors, settings.n_priors + settings.n_learned
+    trust = trust_value(state.trust, settings)
+    prior, mean = 0.0, 0.0
+    for b in range(n_priors):
+        distances[b] = squares[row, b] / means[b]
+        prior += within[b] * distances[b]
+    for b in range(n_priors, len(means)):
+        distances[b] = squares[row, b] / means[b]
+        if b < n_fixed:
+            distances[b] = (distances[b] + trust * prior) / (1.0 + trust)
+        mean += within[b] * distances[b]
+    for i in range(len(settings.blends)):
+        blend = settings.blends[i]
+        distances[len(means) + i] = (mean + blend * prior) / (1.0 + blend)
+    return prior
+
+
+@jit
+def update_coefficients(state: AggregatorState, settings: Settings) -> None:
+    """Compute the shares within the priors and the learned distances, and the metric of the next round."""
+    means, shares, fits, within = state.means, state.shares, state.fits, state.within
+    n_priors, n_fixed, n_distances = settings.n_priors, settings.n_priors + settings.n_learned, len(state.means)
+    share_within(state, 0, n_priors)
+    share_within(state, n_priors, n_distances)
+    trust = trust_value(state.trust, settings)
+    of_prior, of_learned, prior_in_learned, threshold = 0.0, 0.0, 0.0, 0.0
+    for i in range(len(settings.blends)):
+        k, blend = n_distances + i, settings.blends[i]
+        weight = shares[k] * fits[k, SLOPE] / (1.0 + blend)
+        of_prior += weight * blend
+        of_learned += weight
+    for k in range(n_priors, n_fixed):
+        of_prior += shares[k] * fits[k, SLOPE] * trust / (1.0 + trust)
+        prior_in_learned += within[k] * trust / (1.0 + trust)
+    of_prior += of_learned * prior_in_learned
+    for k in range(len(shares)):
+        threshold += shares[k] * fits[k, OFFSET]
+    for b in range(n_distances):
+        weight = shares[b] * fits[b, SLOPE]
+        if b < n_priors:
+            weight += within[b] * of_prior
+        elif b < n_fixed:
+            weight = (weight + of_learned * within[b]) / (1.0 + trust)
+        else:
+            weight += of_learned * within[b]
+        state.coefficients[b] = weight / means[b]
+    state.numbers[THRESHOLD] = threshold
+
+
+@jit
+def update_insurance(state: AggregatorState, combined: float) -> None:
+    """Update the wealth of every entry of the interval weights by the losses of the round."""
+    wealth, steps, losses = state.wealth, state.entry_steps, state.losses
+    largest = 0.0
+    for k in range(len(losses)):
+        largest = max(largest, abs(combined - losses[k]))
+    if largest > state.numbers[REGRET_SCALE]:
+        state.numbers[REGRET_SCALE] = 2.0 ** ceil(log2(largest))
+    scale = state.numbers[REGRET_SCALE]
+    for j in range(len(steps)):
+        if state.entry_priors[j] > 0.0:
+            for k in range(len(losses)):
+                wealth[j, k] *= 1.0 + steps[j] * (combined - losses[k]) / scale
+
+
+@jit
+def start_entries(state: AggregatorState) -> None:
+    """Start the dyadic intervals of the next round."""
+    state.numbers[PROD_ROUND] += 1.0
+    t = int(state.numbers[PROD_ROUND])
+    n_candidates, level = state.wealth.shape[1], 0
+    length, n_lengths = 1, 0
+    while length <= t:
+        n_lengths += 1
+        length *= 2
+    prior = 0.5 / n_candidates / ((t + 1.0) ** 2 * n_lengths)
+    length = 1
+    while length <= t and t % length == 0:
+        level += 1
+        state.entry_steps[level] = min(0.5, sqrt(log(1.0 / prior) / length))
+        state.entry_priors[level] = prior
+        for k in range(n_candidates):
+            state.wealth[level, k] = 1.0
+        length *= 2
+
+
+@jit
+def update_shares(state: AggregatorState) -> None:
+    """Compute the weights of the next round from the interval weights and the discounted weights."""
+    wealth, steps, priors, shares = state.wealth, state.entry_steps, state.entry_priors, state.shares
+    first = priors[0] * steps[0] * wealth[0, 0]  # only the discounted weights have the entry that never ends
+    for k in range(len(shares)):
+        shares[k] = 0.0
+    for j in range(1, len(steps)):
+        if priors[j] > 0.0:
+            weight = priors[j] * steps[j]
+            first += weight * wealth[j, 0]
+            for k in range(len(shares)):
+                shares[k] += weight * wealth[j, k + 1]
+    total = first
+    for k in range(len(shares)):
+        total += shares[k]
+    for k in range(len(shares)):
+        shares[k] = first / total * state.discounted[k] + shares[k] / total
+
+
+@jit
+def update_discounted(state: AggregatorState, settings: Settings) -> None:
+    """Compute the weights by discounted losses from the log weights."""
+    log_weights, weights, discounted = state.log_weights, state.horizon_weights, state.discounted
+    n_horizons, n_experts = log_weights.shape
+    total = 0.0
+    for h in range(n_horizons):
+        total += exp(state.log_horizon_weights[h])
+    for k in range(n_experts):
+        discounted[k] = 0.0
+    for h in range(n_horizons):
+        largest, of_horizon = log_weights[h, 0], 0.0
+        for k in range(n_experts):
+            largest = max(largest, log_weights[h, k])
+        for k in range(n_experts):
+            weights[h, k] = exp(log_weights[h, k] - largest)
+            of_horizon += weights[h, k]
+        for k in range(n_experts):
+            weights[h, k] /= of_horizon
+            discounted[k] += exp(state.log_horizon_weights[h]) / total * weights[h, k]
+
+
+@jit
+def learn_weights(state: AggregatorState, settings: Settings, y: float, weight: float) -> None:
+    """Discount the losses of experts and horizons and add those of the round; needs ``losses`` and ``log_odds``."""
+    log_weights, horizon_weights = state.log_weights, state.log_horizon_weights
+    n_horizons, n_experts = log_weights.shape
+    largest = -1e300
+    for h in range(n_horizons):
+        prediction = 0.0
+        for k in range(n_experts):
+            prediction += state.horizon_weights[h, k] * state.log_odds[k]
+        loss = weight * min(log_loss(prediction, y), settings.max_loss)
+        horizon_weights[h] = horizon_weights[h] * (1.0 - 1.0 / settings.horizon_of_horizons) - loss
+        largest = max(largest, horizon_weights[h])
+    for h in range(n_horizons):
+        horizon_weights[h] = max(horizon_weights[h] - largest, settings.min_log_horizon_weight)
+        best = -1e300
+        for k in range(n_experts):
+            loss = min(state.losses[k + 1], weight * settings.max_loss)
+            start = settings.start[k]
+            log_weights[h, k] = start + settings.decays[h] * (log_weights[h, k] - start) - loss
+            best = max(best, log_weights[h, k])
+        for k in range(n_experts):
+            log_weights[h, k] = max(log_weights[h, k] - best, settings.min_log_weight)
+
+
+@jit
+def learn_fits(state: AggregatorState, settings: Settings, y: float, weight: float) -> None:
+    """Make one Newton step per expert on its calibration."""
+    fits, rate = state.fits, 1.0 / settings.horizon
+    ridge = rate * settings.pseudo_count
+    one, truth = 0.0 if settings.relative else 1.0, 1.0 if y > 0.0 else 0.0
+    for k in range(len(fits)):
+        x = -min(max(state.distances[k], -settings.limit), settings.limit)
+        p = sigmoid(state.log_odds[k])
+        curvature = weight * max(p * (1.0 - p), settings.min_curvature)
+        a = (1.0 - rate) * fits[k, HESSIAN_OFFSET] + curvature * one + ridge
+        b = (1.0 - rate) * fits[k, HESSIAN_CROSS] + curvature * x * one
+        c = (1.0 - rate) * fits[k, HESSIAN_SLOPE] + curvature * x * x + ridge
+        error = weight * (p - truth)
+        of_offset = error * one + ridge * (fits[k, OFFSET] - settings.initial_offset)
+        of_slope = error * x + ridge * (fits[k, SLOPE] - settings.initial_slope)
+        determinant = a * c - b * b
+        fits[k, OFFSET] -= (c * of_offset - b * of_slope) / determinant
+        fits[k, SLOPE] = max(fits[k, SLOPE] - (a * of_slope - b * of_offset) / determinant, settings.min_slope)
+        fits[k, HESSIAN_OFFSET], fits[k, HESSIAN_CROSS], fits[k, HESSIAN_SLOPE] = a, b, c
+
+
+@jit
+def detect_change(
+    cusum: Floats, changes: Floats, settings: Settings, log_odds: float, y: float, weight: float, t: int
+) -> int:
+    """Add the answer of round t to the CUSUM test; return its outcome."""
+    clipped = min(max(log_odds, -settings.max_log_odds), settings.max_log_odds)
+    difference = log_loss(clipped, y) - log_loss(settings.alternative_scale * clipped, y)
+    cusum[STATISTIC] += weight * difference
+    outcome = NO_CHANGE
+    if cusum[STATISTIC] > settings.detection_level and t >= settings.min_round:
+        count = int(cusum[N_CHANGES])
+        if count == 0 or t - changes[(count - 1) % len(changes), DETECTED] > settings.min_gap:
+            last = count % len(changes)
+            changes[last, START], changes[last, DETECTED], changes[last, EVIDENCE] = cusum[SINCE], t, cusum[STATISTIC]
+            cusum[N_CHANGES] += 1.0
+        outcome = CHANGE
+    if cusum[STATISTIC] <= 0.0 or t < settings.min_round or outcome == CHANGE:
+        cusum[STATISTIC], cusum[SINCE], cusum[WARNED] = 0.0, t + 1.0, 0.0
+    elif cusum[STATISTIC] > settings.warning_level and cusum[WARNED] == 0.0:
+        cusum[WARNED] = 1.0
+        outcome = WARNING
+    return outcome
+
+
+@jit
+def prepare(state: AggregatorState, settings: Settings) -> None:
+    """Compute everything that the next round needs from the weights; after the first call, ``play`` does this."""
+    start_entries(state)
+    update_discounted(state, settings)
+    update_shares(state)
+    update_coefficients(state, settings)
+
+
+@jit
+def play(
+    state: AggregatorState,
+    settings: Settings,
+    squares: Floats,
+    sizes: Floats,
+    y: Floats,
+    weights: Floats,
+    t: int,
+    predictions: Floats,
+) -> tuple[int, int]:
+    """Play rounds t, t + 1, ... until the change test warns; return the number of rounds and the last outcome."""
+    shares, log_odds, losses, fits = state.shares, state.log_odds, state.losses, state.fits
+    n_experts, first_memory = len(shares), settings.n_priors + settings.n_learned
+    for row in range(len(squares)):
+        warming_up = state.numbers[MEAN_COUNT] < settings.warmup
+        if warming_up:
+            update_means(state, settings, sizes, row)
+        prior = measure_experts(state, settings, squares, row)
+        mixed, discounted = 0.0, 0.0
+        for k in range(n_experts):
+            log_odds[k] = fits[k, OFFSET] - fits[k, SLOPE] * state.distances[k]
+            mixed += shares[k] * log_odds[k]
+            discounted += state.discounted[k] * log_odds[k]
+            losses[k + 1] = weights[row] * log_loss(log_odds[k], y[row])
+        losses[0] = weights[row] * log_loss(discounted, y[row])
+        predictions[row] = mixed
+        update_insurance(state, weights[row] * log_loss(mixed, y[row]))
+        if not settings.relative:
+            update_trust(state.trust, settings, prior, y[row], weights[row])
+        for j in range(len(state.usage)):
+            if state.usage[j] > 0.0:
+                state.usage[j] = 1e-3 + 0.99 * state.usage[j] + shares[first_memory + j]
+        learn_weights(state, settings, y[row], weights[row])
+        learn_fits(state, settings, y[row], weights[row])
+        if not warming_up:
+            update_means(state, settings, sizes, row)
+        prepare(state, settings)
+        outcome = detect_change(state.cusum, state.changes, settings, mixed, y[row], weights[row], t + row)
+        if outcome != NO_CHANGE:
+            return row + 1, outcome
+    return len(squares), NO_CHANGE

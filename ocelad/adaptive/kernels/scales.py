@@ -1,0 +1,254 @@
+"""Mean squares of features, and differences in the units that the other distances need."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+from ocelad._compile import jit, jit_reassoc
+from ocelad._typing import Floats
+
+# Fields of ``numbers``: the discounted number of differences, and the number of differences of the warm-up.
+COUNT, N_INCLUDED, N_NUMBERS = 0, 1, 2
+
+
+@jit
+def include(U: Floats, row: int, n: int, sums: Floats, numbers: Floats, decay: float) -> None:
+    """Include a difference in the sums of squares; leading differences of zero are ignored."""
+    if numbers[COUNT] == 0.0:
+        different = False
+        for i in range(n):
+            different = different or U[row, i] != 0.0
+        if not different:
+            return
+    for i in range(n):
+        sums[i] = decay * sums[i] + U[row, i] * U[row, i]
+    numbers[COUNT] = decay * numbers[COUNT] + 1.0
+    numbers[N_INCLUDED] += 1.0
+
+
+@jit_reassoc
+def total(values: Floats, n: int) -> float:
+    """Return the sum of the first n values."""
+    result = 0.0
+    for i in range(n):
+        result += values[i]
+    return result
+
+
+@jit
+def update_roots(sums: Floats, numbers: Floats, ridge: float, n: int, roots: Floats) -> float:
+    """Compute the factor of each feature that gives it a mean square of 1; return their common factor."""
+    if numbers[COUNT] == 0.0:
+        for i in range(n):
+            roots[i] = 1.0
+        return 1.0
+    mean = total(sums, n) / n / numbers[COUNT]
+    for i in range(n):
+        roots[i] = 1.0 / sqrt((sums[i] + ridge * mean) / (numbers[COUNT] + ridge))
+    return 1.0 / sqrt(mean)
+
+
+@jit_reassoc
+def squared_length(U: Floats, row: int, n: int) -> float:
+    """Return the squared length of a row."""
+    result = 0.0
+    for i in range(n):
+        result += U[row, i] * U[row, i]
+    return result
+
+
+@jit
+def length_limit(square: float, n: int, limit: float) -> float:
+    """Return the factor that shortens a difference with a mean square above ``limit``, otherwise 1."""
+    relative = square / (n * limit)
+    return 1.0 if relative <= 1.0 else 1.0 / sqrt(relative)
+
+
+@jit
+def scale_row(
+    U: Floats, row: int, n: int, sums: Floats, numbers: Floats, roots: Floats, ridge: float, X: Floats, S: Floats
+) -> tuple[float, float, float]:
+    """Store a difference in the common unit in X, and with features of mean square 1 in S.
+
+    Returns the common factor and the squared lengths of the difference and of the row of S.
+    """
+    factor = update_roots(sums, numbers, ridge, n, roots)
+    for i in range(n):
+        X[row, i] = factor * U[row, i]
+        S[row, i] = roots[i] * U[row, i]
+    return factor, squared_length(U, row, n), squared_length(S, row, n)
+
+
+@jit
+def scale_pairs(
+    U: Floats,
+    n: int,
+    sums: Floats,
+    numbers: Floats,
+    roots: Floats,
+    decay: float,
+    ridge: float,
+    limit: float,
+    warmup: int,
+    X: Floats,
+    S: Floats,
+    shrinks: Floats,
+    squares: Floats,
+) -> None:
+    """Measure pairs by the Euclidean and the standardized distance, and update the mean squares after each.
+
+    ``shrinks`` receives, for the rows of X and of S, the factors that limit their lengths; the rows of X and S are
+    scaled by neither.
+    """
+    for row in range(len(U)):
+        warming_up = numbers[N_INCLUDED] < warmup
+        if warming_up:
+            include(U, row, n, sums, numbers, decay)
+        factor, euclidean, standardized = scale_row(U, row, n, sums, numbers, roots, ridge, X, S)
+        squares[row, 0], squares[row, 1] = euclidean, standardized
+        shrinks[row, 0] = length_limit(factor * factor * euclidean, n, limit)
+        shrinks[row, 1] = length_limit(standardized, n, limit)
+        if not warming_up:
+            include(U, row, n, sums, numbers, decay)
+
+
+@jit
+def scale_relatives(
+    near: Floats,
+    far: Floats,
+    n: int,
+    sums: Floats,
+    numbers: Floats,
+    roots: Floats,
+    decay: float,
+    ridge: float,
+    limit: float,
+    warmup: int,
+    X: Floats,
+    S: Floats,
+    X_far: Floats,
+    S_far: Floats,
+    shrinks: Floats,
+    squares: Floats,
+    sizes: Floats,
+) -> None:
+    """Measure relative comparisons, as ``scale_pairs`` measures pairs: near minus far, and the mean of both as size."""
+    for row in range(len(near)):
+        warming_up = numbers[N_INCLUDED] < warmup
+        if warming_up:
+            include(near, row, n, sums, numbers, decay)
+            include(far, row, n, sums, numbers, decay)
+        factor, a, scaled_a = scale_row(near, row, n, sums, numbers, roots, ridge, X, S)
+        factor, b, scaled_b = scale_row(far, row, n, sums, numbers, roots, ridge, X_far, S_far)
+        squares[row, 0], squares[row, 1] = a - b, scaled_a - scaled_b
+        sizes[row, 0], sizes[row, 1] = (a + b) / 2.0, (scaled_a + scaled_b) / 2.0
+        shrinks[row, 0] = length_limit(factor * factor * max(a, b), n, limit)
+        shrinks[row, 1] = length_limit(max(scaled_a, scaled_b), n, limit)
+        if not warming_up:
+            include(near, row, n, sums, numbers, decay)
+            include(far, row, n, sums, numbers, decay)
+
+
+@jit
+def shorten_rows(X: Floats, shrinks: Floats, column: int, n: int) -> None:
+    """Multiply each row by its factor."""
+    for row in range(len(X)):
+        shrink = shrinks[row, column]
+        if shrink != 1.0:
+            for i in range(n):
+                X[row, i] *= shrink
+
+
+@jit
+def restore_squares(squares: Floats, shrinks: Floats, column: int) -> None:
+    """Divide the squares of shortened rows by the squared factor, which gives those of the rows as they were."""
+    for row in range(len(squares)):
+        shrink = shrinks[row, column]
+        if shrink != 1.0:
+            for k in range(squares.shape[1]):
+                squares[row, k] /= shrink * shrink
+
+
+@jit
+def scale_sparse_pairs(
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    values: Floats,
+    n: int,
+    sums: Floats,
+    numbers: Floats,
+    growth: Floats,
+    decay: float,
+    ridge: float,
+    limit: float,
+    warmup: int,
+    scaled: Floats,
+    shrinks: Floats,
+    squares: Floats,
+) -> None:
+    """Measure sparse pairs as ``scale_pairs`` does, in time proportional to their non-zero entries.
+
+    Instead of letting the sums decay, later differences count more: ``growth`` holds their weight and the total of the
+    sums. ``scaled`` receives the values in the common unit.
+    """
+    for row in range(len(indptr) - 1):
+        begin, end = indptr[row], indptr[row + 1]
+        warming_up = numbers[N_INCLUDED] < warmup
+        if warming_up:
+            include_sparse(indices, values, begin, end, sums, numbers, growth, decay)
+        factor, mean = 1.0, 1.0
+        count = numbers[COUNT]
+        if count > 0.0:
+            mean = growth[1] / n / count
+            factor = 1.0 / sqrt(mean)
+        euclidean, standardized = 0.0, 0.0
+        for p in range(begin, end):
+            square = values[p] * values[p]
+            euclidean += square
+            weight = growth[0]
+            if count > 0.0:
+                standardized += square * (count + weight * ridge) / (sums[indices[p]] + weight * ridge * mean)
+            else:
+                standardized += square
+            scaled[p] = factor * values[p]
+        squares[row, 0], squares[row, 1] = euclidean, standardized
+        shrinks[row, 0] = length_limit(factor * factor * euclidean, n, limit)
+        for p in range(begin, end):
+            scaled[p] *= shrinks[row, 0]
+        if not warming_up:
+            include_sparse(indices, values, begin, end, sums, numbers, growth, decay)
+
+
+@jit
+def include_sparse(
+    indices: np.ndarray,
+    values: Floats,
+    begin: int,
+    end: int,
+    sums: Floats,
+    numbers: Floats,
+    growth: Floats,
+    decay: float,
+) -> None:
+    """Include a sparse difference, as ``include``; the sums are rescaled before the weight of new ones overflows."""
+    if numbers[COUNT] == 0.0:
+        different = False
+        for p in range(begin, end):
+            different = different or values[p] != 0.0
+        if not different:
+            return
+    growth[0] /= decay
+    for p in range(begin, end):
+        square = growth[0] * values[p] * values[p]
+        sums[indices[p]] += square
+        growth[1] += square
+    numbers[COUNT] += growth[0]
+    numbers[N_INCLUDED] += 1.0
+    if growth[0] > 1e30:
+        for i in range(len(sums)):
+            sums[i] /= growth[0]
+        growth[1] /= growth[0]
+        numbers[COUNT] /= growth[0]
+        growth[0] = 1.0

@@ -1,0 +1,246 @@
+"""Mixture: the ensemble of calibrated squared distances. It plays rounds in blocks, and stores memories of its metric.
+
+The bases measure the pairs by all squared distances and learn from them; the aggregator turns the distances into log
+odds and weighs the experts. Both exist in plain NumPy (the definition) and compiled, and the mixture works with either.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from ocelad._typing import Arrays, Floats, Metadata
+from ocelad.adaptive.aggregator import ExpertCounts, PlainAggregator
+from ocelad.adaptive.bases import Kinds, PlainBases
+from ocelad.adaptive.changes import WARNING, Change
+from ocelad.adaptive.config import AdaptiveConfig
+from ocelad.ensemble.state_reader import StateReader, add_prefix
+from ocelad.metric import Metric
+from ocelad.pairs import Events, EventsName, Relatives
+
+#: Rounds between the snapshots of the metric that memories and the drift are taken from. No block spans a snapshot.
+SNAPSHOT_PERIOD = 64
+
+
+class Bases(Protocol):
+    """Squared distances that learn; see ``PlainBases``."""
+
+    def measure_and_learn(
+        self, events: Events | Relatives, weights: Floats, t: int, squares: Floats, sizes: Floats
+    ) -> None: ...
+
+    def metrics(self) -> list[Metric]: ...
+
+    def state(self) -> tuple[Arrays, Metadata]: ...
+
+    def restore(self, saved: StateReader) -> None: ...
+
+    @property
+    def mean_squares(self) -> Floats: ...
+
+
+class Aggregator(Protocol):
+    """Experts and their weights; see ``PlainAggregator``."""
+
+    def play(
+        self, squares: Floats, sizes: Floats, y: Floats, weights: Floats, t: int, predictions: Floats
+    ) -> tuple[int, int]: ...
+
+    @property
+    def shares(self) -> Floats: ...
+
+    @property
+    def coefficients(self) -> Floats: ...
+
+    @property
+    def threshold(self) -> float: ...
+
+    @property
+    def changes(self) -> list[Change]: ...
+
+    def least_used_memory(self) -> int: ...
+
+    def start_memory(self, j: int, offset: float) -> None: ...
+
+    def arrays(self) -> Arrays: ...
+
+    def restore(self, saved: StateReader) -> None: ...
+
+
+class Mixture:
+    """Tracks the answers to "are these two the same?" with calibrated squared distances.
+
+    Parameters
+    ----------
+    n_features : int
+    config : AdaptiveConfig or None
+    sparse : bool
+        Whether events are sparse.
+    events : {"pairs", "relatives"}
+    compiled : bool
+        Whether compiled code computes the rounds.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> U = rng.normal(size=(300, 3))
+    >>> mixture = Mixture(n_features=3)
+    >>> log_odds = mixture.play(Events(U, np.where(abs(U[:, 0]) < 0.5, 1.0, -1.0)))  # only the first feature matters
+    >>> matrix = mixture.metric().matrix
+    >>> bool(matrix[0, 0] > 5 * matrix[1, 1])
+    True
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        config: AdaptiveConfig | None = None,
+        *,
+        sparse: bool = False,
+        events: EventsName = "pairs",
+        compiled: bool = False,
+    ) -> None:
+        self.config, self.round, self._n_features = config or AdaptiveConfig(), 0, n_features
+        self._relative = events == "relatives"
+        self.kinds = Kinds(n_features, sparse, self.config)
+        blends, self._n_memories = self.config.blends, self.config.n_memories if self.kinds.dense else 1
+        counts = ExpertCounts(len(self.kinds.priors), len(self.kinds.learned), self._n_memories, len(blends))
+        self.bases: Bases
+        self.aggregator: Aggregator
+        if compiled:
+            from ocelad.adaptive.compiled_aggregator import CompiledAggregator
+            from ocelad.adaptive.compiled_bases import CompiledBases
+
+            self.bases = CompiledBases(self.kinds, n_features, self.config, sparse=sparse, events=events)
+            self.aggregator = CompiledAggregator(counts, self.config, self._relative)
+        else:
+            self.bases = PlainBases(self.kinds, n_features, self.config)
+            self.aggregator = PlainAggregator(counts, self.config, self._relative)
+        self.expert_names = (
+            *self.kinds.names,
+            *(f"memory {j + 1}" for j in range(self._n_memories)),
+            *(f"blend 1:{blend:g}" for blend in blends),
+        )
+        self.memories: list[Metric | None] = [None] * self._n_memories
+        self.snapshots: list[Metric] = []  # the metrics at the last two multiples of SNAPSHOT_PERIOD
+        self.drift = 0.0
+
+    def play(self, events: Events | Relatives, weights: Floats | None = None) -> Floats:
+        """Predict each event and then learn from it; return the predicted log odds.
+
+        Parameters
+        ----------
+        events : Events or Relatives
+        weights : array of shape (n_events,), or None
+            The weight of each event's loss; None: 1.
+        """
+        weights = np.ones(len(events)) if weights is None else weights
+        predictions, done = np.empty(len(events)), 0
+        while done < len(events):
+            last = min(len(events), done + SNAPSHOT_PERIOD - self.round % SNAPSHOT_PERIOD)
+            self._play_block(events[done:last], weights[done:last], predictions[done:last])
+            done = last
+        return predictions
+
+    def _play_block(self, events: Events | Relatives, weights: Floats, predictions: Floats) -> None:
+        n_own, t = len(self.kinds.names), self.round + 1
+        own = np.empty((len(events), n_own))  # contiguous, as compiled code needs it
+        own_sizes = np.empty_like(own) if self._relative else own
+        self.bases.measure_and_learn(events, weights, t, own, own_sizes)
+        squares = np.empty((len(events), n_own + self._n_memories))
+        sizes = np.empty_like(squares) if self._relative else squares
+        squares[:, :n_own], sizes[:, :n_own] = own, own_sizes
+        self._measure_memories(events, squares[:, n_own:], sizes[:, n_own:], squares[:, 0], sizes[:, 0])
+        y, done = np.ones(len(events)) if isinstance(events, Relatives) else events.y, 0
+        while done < len(events):
+            n_played, outcome = self.aggregator.play(
+                squares[done:], sizes[done:], y[done:], weights[done:], t + done, predictions[done:]
+            )
+            done += n_played
+            if outcome == WARNING and self._store_memory() and done < len(events):
+                rest = slice(done, None)
+                self._measure_memories(
+                    events[rest], squares[rest, n_own:], sizes[rest, n_own:], squares[rest, 0], sizes[rest, 0]
+                )
+        self.round += len(events)
+        if self.round % SNAPSHOT_PERIOD == 0:
+            self._take_snapshot()
+
+    def _measure_memories(
+        self, events: Events | Relatives, squares: Floats, sizes: Floats, prior: Floats, prior_sizes: Floats
+    ) -> None:
+        """Measure the events by each memory; an empty one is the Euclidean distance."""
+        for j, memory in enumerate(self.memories):
+            if memory is None:
+                squares[:, j], sizes[:, j] = prior, prior_sizes
+            elif isinstance(events, Relatives):
+                near, far = memory.squared_length(events.near), memory.squared_length(events.far)
+                squares[:, j], sizes[:, j] = near - far, (near + far) / 2.0
+            else:
+                squares[:, j] = memory.squared_length(events.U)
+
+    # The metric.
+
+    def metric(self) -> Metric:
+        """Return the metric: ``threshold - d^2`` are the predicted log odds."""
+        coefficients, bases = self.aggregator.coefficients, self.bases.metrics()
+        euclidean = bases[0]
+        memories = [euclidean if memory is None else memory for memory in self.memories]
+        return Metric.weighted_sum([*bases, *memories], coefficients, self.aggregator.threshold, self.round)
+
+    # Memories and the drift.
+
+    def _store_memory(self) -> bool:
+        """Store the metric from before a possible change in place of the least used memory; return whether it exists."""
+        if len(self.snapshots) < 2:
+            return False
+        j, snapshot = self.aggregator.least_used_memory(), self.snapshots[0]
+        self.memories[j] = snapshot if self.kinds.dense else snapshot.truncated(self.config.max_rank)
+        self.aggregator.start_memory(j, snapshot.threshold)
+        return True
+
+    def _take_snapshot(self) -> None:
+        """Store the metric; the drift is its relative distance from the one before, per round."""
+        metric = self.metric()
+        if self.snapshots:
+            change = metric.relative_change(self.snapshots[-1], self.bases.mean_squares)
+            self.drift = change / SNAPSHOT_PERIOD
+        self.snapshots = [*self.snapshots[-1:], metric]
+
+
+
+    # State, of compiled mixtures only.
+
+    def state(self) -> tuple[Arrays, Metadata]:
+        """Return everything that later rounds depend on: copies of arrays, and JSON values."""
+        arrays, metadata = self.bases.state()
+        arrays = {**add_prefix("bases", arrays), **add_prefix("aggregator", self.aggregator.arrays())}
+        stored = {**{f"memory{j}": memory for j, memory in enumerate(self.memories)}, **self._named_snapshots()}
+        thresholds = {}
+        for name, metric in stored.items():
+            if metric is not None:
+                thresholds[name] = [metric.threshold, metric.round]
+                arrays |= add_prefix(name, {key: np.array(value) for key, value in metric.arrays().items()})
+        return arrays, {"bases": metadata, "metrics": thresholds, "drift": self.drift}
+
+    def _named_snapshots(self) -> dict[str, Metric]:
+        return {f"snapshot{i}": metric for i, metric in enumerate(self.snapshots)}
+
+    def restore(self, saved: StateReader, n_rounds: int) -> None:
+        """Continue from what ``state`` returned, after ``n_rounds`` rounds."""
+        own = saved.section("mixture")
+        metrics, drift = own.value("metrics"), own.value("drift")
+        self.bases.restore(saved.section("bases").with_metadata(own.value("bases")))
+        self.aggregator.restore(saved.section("aggregator"))
+        names = [f"memory{j}" for j in range(len(self.memories))]
+        loaded = {}
+        for name, (threshold, round) in metrics.items():
+            if name not in (*names, "snapshot0", "snapshot1"):
+                raise ValueError(f"saved metric {name!r} is unknown")
+            loaded[name] = Metric.from_arrays(saved.section(name).remaining_arrays(), threshold, round)
+            if loaded[name].n_features != self._n_features:
+                raise ValueError(f"saved metric {name!r} has {loaded[name].n_features} features")
+        self.memories = [loaded.get(name) for name in names]
+        self.snapshots = [loaded[name] for name in ("snapshot0", "snapshot1") if name in loaded]
+        self.drift, self.round = float(drift), n_rounds

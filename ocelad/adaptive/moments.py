@@ -1,0 +1,68 @@
+"""Discriminants: distances from the second moments of similar pairs and of all pairs over exponential windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ocelad._typing import Floats
+from ocelad.adaptive.config import AdaptiveConfig
+
+
+class WindowMoments:
+    """Weighted means of ``xx'`` over exponential windows, shrunk toward the identity by a ridge of some pairs.
+
+    The ridge decays with the sums. Each update restores what was lost, to one feature after the other: n features get
+    in n updates what they all lost. That makes every update of a rank of two, so that compiled code can update the
+    inverse instead of computing it.
+    """
+
+    def __init__(self, n_features: int, windows: Sequence[float], config: AdaptiveConfig) -> None:
+        self.n, self._ridge, self._outlier_limit = n_features, config.ridge, config.outlier_limit
+        self._decays = 1.0 - 1.0 / np.array(windows, dtype=float)
+        self._sums = np.tile(self._ridge * np.eye(n_features), (len(windows), 1, 1))
+        self._counts, self._n_updates = np.zeros(len(windows)), 0
+        self.inverses = np.linalg.inv(self.means)
+
+    @property
+    def means(self) -> Floats:
+        """The shrunk mean of each window."""
+        return np.asarray(self._sums / (self._counts + self._ridge)[:, None, None])
+
+    def learn(self, x: Floats, weight: float) -> None:
+        """Let every window forget and include the difference x with a weight; outliers count less."""
+        relative = np.einsum("i,kij,j->k", x, self.inverses, x) / self.n
+        weights = weight * np.minimum(1.0, self._outlier_limit / np.maximum(relative, 1e-300))
+        decays = self._decays**weight
+        self._sums = decays[:, None, None] * self._sums + weights[:, None, None] * np.outer(x, x)
+        self._counts = decays * self._counts + weights
+        i = self._n_updates % self.n
+        self._sums[:, i, i] += self.n * self._ridge * (1.0 - decays)
+        self._n_updates += 1
+        self.inverses = np.linalg.inv(self.means)
+
+
+class Discriminants:
+    """One distance per window, ``A = S^-1 T S^-1``: S the moments of similar pairs, T those of all pairs.
+
+    Where all pairs spread no wider than similar ones, a direction has the weight of the whitened distance; where they
+    spread r times wider, r^2 times that. KISSME's ``S^-1 - T^-1`` (Koestinger et al. 2012) weighs directions by the
+    same ratio but is not positive semidefinite; this form is, by construction.
+    """
+
+    def __init__(self, n_features: int, windows: Sequence[int], config: AdaptiveConfig) -> None:
+        self._similar = WindowMoments(n_features, windows, config)
+        self._all = WindowMoments(n_features, [config.scale_horizon], config)
+
+    @property
+    def matrices(self) -> Floats:
+        """The matrices of the whitened distance and of each window's distance."""
+        discriminants = self._similar.inverses @ self._all.means[0] @ self._similar.inverses
+        return np.concatenate([self._all.inverses, discriminants])
+
+    def learn(self, x: Floats, y: float, weight: float) -> None:
+        """Update the moments of all pairs, and those of similar pairs if the pair is one."""
+        self._all.learn(x, 1.0)
+        if y > 0.0 and weight > 0.0:
+            self._similar.learn(x, weight)
