@@ -219,3 +219,22 @@ def _as_float64(raw: npt.NDArray[Any], name: str) -> Floats:
         return np.ascontiguousarray(raw, dtype=np.float64)
     except OverflowError:
         raise ValueError(f"{name} holds a number that is too large for float64") from None
+
+
+#: The largest weight of a pair; larger ones would let single pairs decide.
+MAX_SAMPLE_WEIGHT = 10.0
+
+
+def check_weights(sample_weight: Any, n_samples: int) -> Floats | None:
+    """Return the weights of samples as an array; None if none are given."""
+    if sample_weight is None:
+        return None
+    weights = check_array(sample_weight, "sample_weight", 1)
+    if len(weights) != n_samples:
+        raise ValueError(f"sample_weight has {len(weights)} numbers; accepted: {n_samples}, one for each pair")
+    if weights.min() < 0 or weights.max() > MAX_SAMPLE_WEIGHT:
+        at = int(np.argmax((weights < 0) | (weights > MAX_SAMPLE_WEIGHT)))
+        raise ValueError(
+            f"sample_weight holds {weights[at]:g} at position {at}; accepted: numbers from 0 to {MAX_SAMPLE_WEIGHT:g}"
+        )
+    return weights

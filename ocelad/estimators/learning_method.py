@@ -7,12 +7,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from ocelad._typing import Arrays, Metadata
 from ocelad.adaptive.track_adaptive import track_adaptive
-from ocelad.engines.rice import track_metric
+from ocelad.engines.rice import resume_metric, track_metric
 from ocelad.engines.rice_settings import Rice
-from ocelad.ensemble.ocelad import Ocelad
+from ocelad.engines.tracker import RiceTracker, Tracker
 from ocelad.learners.comid import LossName
-from ocelad.metric import Metric
 from ocelad.pairs import EventsName
 
 #: What the parameter ``method`` of estimators accepts; "rice" means ``Rice()``.
@@ -37,7 +37,7 @@ def check_method(method: Any) -> CheckedMethod:
 
 def start_tracker(
     method: Method, n_features: int, *, sparse: bool = False, events: EventsName = "pairs"
-) -> Ocelad[Any, Metric]:
+) -> Tracker:
     """Create a tracker that has learned nothing yet.
 
     Parameters
@@ -50,12 +50,33 @@ def start_tracker(
     """
     checked = check_method(method)
     if isinstance(checked, Rice):
-        return track_metric(n_features, checked, sparse=sparse, events=events)
-    if events != "pairs":
+        return RiceTracker(track_metric(n_features, checked, sparse=sparse, events=events))
+    return track_adaptive(n_features, sparse=sparse, events=events)
+
+
+def resume_tracker(arrays: Arrays, metadata: Metadata) -> Tracker:
+    """Return the tracker, of either method, whose ``state`` was saved; it continues with the same bits.
+
+    >>> tracker = start_tracker("adaptive", n_features=3)
+    >>> resume_tracker(*tracker.state()).play() == tracker.play()
+    True
+    """
+    settings = metadata.get("settings")
+    if not isinstance(settings, Mapping) or "method" not in settings:  # RICE saves no method
+        return RiceTracker(resume_metric(arrays, metadata))
+    if settings["method"] != "adaptive":
+        raise ValueError(f"the saved method is {settings['method']!r}; accepted: 'adaptive'")
+    if "version" not in settings:
         raise ValueError(
-            "method 'adaptive' learns from pairs only; accepted for relative comparisons: 'rice' or a Rice"
+            "it was learned by an earlier version of the method 'adaptive', which this version has replaced and cannot "
+            "continue; learn from the pairs again"
         )
-    return track_adaptive(n_features, sparse=sparse)
+    try:
+        tracker = track_adaptive(settings["n_features"], sparse=settings["sparse"], events=settings["events"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"the saved settings are not those of track_adaptive: {error}") from None
+    tracker.restore(arrays, metadata)
+    return tracker
 
 
 def method_loss(method: Method) -> LossName:

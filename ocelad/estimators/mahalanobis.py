@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -11,11 +11,9 @@ from sklearn.exceptions import NotFittedError
 
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad._validation import check_array, check_integer, is_sparse
-from ocelad.adaptive.track_adaptive import resume
-from ocelad.engines.metric_bank import MetricBank
 from ocelad.ensemble.state_reader import add_prefix
 from ocelad.estimators.feature_weights import FeatureWeight, rank_features
-from ocelad.estimators.learning_method import Method, method_from_settings, method_settings
+from ocelad.estimators.learning_method import Method, method_from_settings, method_settings, resume_tracker
 from ocelad.estimators.saveable import Saveable, strip_prefix
 from ocelad.estimators.tracker_state import TrackerState
 from ocelad.estimators.tuples import TUPLE_NAMES, Points, read_points
@@ -57,7 +55,7 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
     def state(self) -> tuple[Arrays, Metadata]:
         """Return everything learned, as arrays and as values that JSON can store."""
         state = self._fitted
-        arrays, metadata = state.ocelad.state()
+        arrays, metadata = state.tracker.state()
         return add_prefix("core", arrays), {
             "estimator": type(self).__name__,
             "settings": dict(state.settings),
@@ -68,13 +66,13 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def from_state(cls, arrays: Arrays, metadata: Metadata) -> Self:
         """Return the estimator whose ``state`` is given, after checking it."""
-        ocelad, names = resume(strip_prefix("core", arrays), metadata["core"]), metadata["feature_names"]
-        n = int(ocelad.settings["n_features"])
+        tracker, names = resume_tracker(strip_prefix("core", arrays), metadata["core"]), metadata["feature_names"]
+        n = tracker.n_features
         if names is not None and (len(names) != n or not all(isinstance(name, str) for name in names)):
             raise ValueError(f"it does not have a name for each of its {n} features")
         estimator = cls(method=method_from_settings(metadata["settings"]))
         settings = method_settings(estimator.method)
-        estimator._set_state(TrackerState(ocelad, settings, None if names is None else tuple(names)))
+        estimator._set_state(TrackerState(tracker, settings, None if names is None else tuple(names)))
         return estimator
 
     def transform(self, X: Any) -> Floats:
@@ -147,33 +145,27 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
         # The learners do not change, so the next pair replaces these components by the learned ones.
         state = self._fitted
         rows = check_array(components, "components_", 2, n_features=state.n_features)
-        self._state = state.with_metric(Metric.from_factors(rows, self.metric_.threshold, state.ocelad.n_rounds))
+        self._state = state.with_metric(Metric.from_factors(rows, self.metric_.threshold, state.tracker.n_rounds))
 
     @property
     def weights_(self) -> Floats:
-        return self._fitted.ocelad.round_state.probabilities
+        return self._fitted.tracker.expert_weights
 
     @property
     def experts_(self) -> tuple[str, ...]:
-        ocelad = self._fitted.ocelad
-        lengths = (str(ocelad.schedule.scale(j).length) for j in range(ocelad.round_state.n_active))
-        return self._bank.expert_names or tuple(lengths)
+        return self._fitted.tracker.expert_names
 
     @property
     def n_rounds_(self) -> int:
-        return self._fitted.ocelad.n_rounds
+        return self._fitted.tracker.n_rounds
 
     @property
     def engine_(self) -> str:
-        return self._bank.engine
+        return self._fitted.tracker.engine
 
     @property
     def n_cuts_(self) -> int:
-        return self._bank.n_cuts
-
-    @property
-    def _bank(self) -> MetricBank:
-        return cast(MetricBank, self._fitted.ocelad.bank)
+        return self._fitted.tracker.n_cuts
 
     def _read_points(self, tuples: Any, size: int) -> Points:
         """Return the points of tuples that are predicted, not learned from."""

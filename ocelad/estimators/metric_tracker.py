@@ -9,7 +9,8 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
 from ocelad._typing import Arrays, Floats, Metadata
-from ocelad._validation import check_label, check_labels, check_number
+from ocelad._validation import MAX_SAMPLE_WEIGHT, check_label, check_labels, check_number, check_weights
+from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
 from ocelad.estimators.learning_method import Method
 from ocelad.estimators.mahalanobis import MahalanobisTracker
 from ocelad.estimators.threshold_calibration import ThresholdCalibration
@@ -18,7 +19,7 @@ from ocelad.estimators.tuples import read_points
 from ocelad.pairs import Events, Pair, SparseVector, subtract
 
 if TYPE_CHECKING:
-    from ocelad.adaptive.change_detection import Change  # imports numba
+    from ocelad.adaptive.changes import Change
 
 
 class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
@@ -104,7 +105,9 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         self._fitted  # noqa: B018  (scikit-learn: no classes_ before fit)
         return np.array([-1, 1])
 
-    def fit(self, pairs: Any, y: Any, calibration_params: dict[str, Any] | None = None) -> Self:
+    def fit(
+        self, pairs: Any, y: Any, calibration_params: dict[str, Any] | None = None, *, sample_weight: Any = None
+    ) -> Self:
         """Discard all that was learned, then learn from the pairs in the order given.
 
         Parameters
@@ -116,22 +119,25 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
             +1 (or True) for similar, -1 (or False) for dissimilar.
         calibration_params : dict or None
             Fix the threshold afterwards by ``calibrate_threshold(pairs, y, **calibration_params)``; None: track it.
+        sample_weight : array-like of shape (n_pairs,), or None
+            Weights of the pairs from 0 to 10, for answers that count less or more than others: clicks less than
+            judgements, for instance. None: 1. Method "adaptive" only.
         """
         calibration = None if calibration_params is None else _calibration(calibration_params)
         points = read_points(pairs, 2, self.preprocessor)
         U, labels = subtract(*points.parts), check_labels(y, "y", points.n_tuples)
-        events = Events(U, labels)
-        state, _ = self._start_state(points).learn(events, points.names)
+        weights = check_weights(sample_weight, points.n_tuples)
+        state, _ = self._start_state(points).learn(Events(U, labels), points.names, weights)
         threshold = None if calibration is None else calibration.threshold(state.metric().length(U), labels)
         self._set_state(state)
         return self.set_threshold(threshold)
 
-    def partial_fit(self, pairs: Any, y: Any) -> Self:
+    def partial_fit(self, pairs: Any, y: Any, *, sample_weight: Any = None) -> Self:
         """Learn from more pairs in the order given; see ``fit``. A fixed threshold stays."""
-        self.test_then_train(pairs, y)
+        self.test_then_train(pairs, y, sample_weight=sample_weight)
         return self
 
-    def test_then_train(self, pairs: Any, y: Any) -> Floats:
+    def test_then_train(self, pairs: Any, y: Any, *, sample_weight: Any = None) -> Floats:
         """Learn from more pairs, and return the margin of each pair before it was learned from.
 
         The margin is ``y`` times the ``log_odds`` after all pairs before it; it is positive for a correct prediction.
@@ -145,14 +151,16 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         state = self._state_to_continue()
         points = read_points(pairs, 2, self.preprocessor, None if state is None else state.n_features)
         events = Events(subtract(*points.parts), check_labels(y, "y", points.n_tuples))
+        weights = check_weights(sample_weight, points.n_tuples)
         if state is None:
             state = self._start_state(points)
-        state, margins = state.learn(events, points.names)
+        state, margins = state.learn(events, points.names, weights)
         self._set_state(state)
         return np.asarray(margins)
 
-    def learn_one(self, x: Any, z: Any, y: Any) -> Self:
-        """Learn from one pair of points x and z with label y."""
+    def learn_one(self, x: Any, z: Any, y: Any, weight: float = 1.0) -> Self:
+        """Learn from one pair of points x and z with label y; ``weight`` is as in ``fit``."""
+        weight = check_number(weight, "weight", at_least=0, at_most=MAX_SAMPLE_WEIGHT)
         event = Pair(x, z, check_label(y, "y") > 0).event()
         sparse = isinstance(event.u, SparseVector)
         n_features = event.u.n_features if isinstance(event.u, SparseVector) else len(event.u)
@@ -161,7 +169,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
             state = TrackerState.start(self.method, n_features, sparse=sparse)
         if n_features != state.n_features:
             raise ValueError(f"x has {n_features} features; {state.n_features} are expected")
-        state.ocelad.step(event)
+        state.tracker.step(event, weight)
         self._set_state(state)
         return self
 
@@ -180,11 +188,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         The method "adaptive" calibrates them along the stream. With "rice" they are the margin ``mu - d^2``. The
         logistic loss treats the margin as log odds; with other losses it is only a margin.
         """
-        state = self._fitted
         U = subtract(*self._read_points(pairs, 2).parts)
-        if self.method_ == "adaptive" and state.has_learned_metric:
-            bank: Any = state.ocelad.bank
-            return np.asarray(bank.log_odds(U, state.ocelad.round_state))
         metric = self.metric_
         return np.asarray(metric.threshold - metric.squared_length(U))
 
@@ -226,16 +230,17 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
 
     @property
     def drift_(self) -> float:
-        return float(self._adaptive_bank("drift_").drift(self._fitted.ocelad.round_state))
+        return self._adaptive_tracker("drift_").drift
 
     @property
     def changes_(self) -> list[Change]:
-        return list(self._adaptive_bank("changes_").changes)
+        return self._adaptive_tracker("changes_").changes
 
-    def _adaptive_bank(self, attribute: str) -> Any:
-        if self.method_ != "adaptive":
+    def _adaptive_tracker(self, attribute: str) -> AdaptiveTracker:
+        tracker = self._fitted.tracker
+        if not isinstance(tracker, AdaptiveTracker):
             raise AttributeError(f"{attribute} needs method='adaptive'; this tracker uses {self.method_!r}")
-        return self._fitted.ocelad.bank
+        return tracker
 
     @property
     def threshold_(self) -> float:
@@ -291,7 +296,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     def from_state(cls, arrays: Arrays, metadata: Metadata) -> Self:
         """Return the tracker whose ``state`` is given, after checking it."""
         tracker = super().from_state(arrays, metadata).set_threshold(metadata["fixed_threshold"])
-        learned_by = tracker._fitted.ocelad.settings.get("method", "rice")
+        learned_by = tracker._fitted.tracker.settings.get("method", "rice")
         if learned_by != tracker.method_:
             raise ValueError(f"it has learned by the method {learned_by!r}, but its settings say {tracker.method_!r}")
         return tracker

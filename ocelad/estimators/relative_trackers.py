@@ -19,10 +19,9 @@ class RelativeTracker(MahalanobisTracker):
 
     Parameters
     ----------
-    method : "rice" or Rice
-        The settings of RICE-OCELAD; "rice" means ``Rice()``. The method "adaptive" learns from pairs only. The
-        engines "blocked" and "sparse" also learn from pairs only. ``initial_threshold`` has no effect: the order of
-        two distances does not determine a threshold.
+    method : "adaptive", "rice" or Rice
+        As in ``MetricTracker``. Of the settings of RICE-OCELAD, ``initial_threshold`` has no effect: the order of two
+        distances does not determine a threshold. Its engines "blocked" and "sparse" learn from pairs only.
     preprocessor : array-like, sparse matrix or table of shape (n_points, n_features), or callable, or None
         The points, when tuples are given as indices. A callable receives an array of indices and returns one point per
         row. Points must not be sparse.
@@ -30,7 +29,7 @@ class RelativeTracker(MahalanobisTracker):
 
     _events: ClassVar[EventsName] = "relatives"
 
-    def __init__(self, *, method: Method = "rice", preprocessor: Any = None) -> None:
+    def __init__(self, *, method: Method = "adaptive", preprocessor: Any = None) -> None:
         self.method = method
         self.preprocessor = preprocessor
 
@@ -51,7 +50,7 @@ class RelativeTracker(MahalanobisTracker):
         """Learn from more tuples, and return the margin of each tuple before it was learned from.
 
         The margin is the squared distance that should be larger minus the one that should be smaller; it is negative
-        for a wrong prediction.
+        for a wrong prediction. With the method "adaptive" it is the log odds of the right order.
         """
         state = self._state_to_continue()
         n_features = None if state is None else state.n_features
@@ -80,7 +79,8 @@ class RelativeTracker(MahalanobisTracker):
     def state(self) -> tuple[Arrays, Metadata]:
         """Return everything learned, as arrays and as values that JSON can store."""
         arrays, metadata = super().state()
-        del metadata["settings"]["method"]  # files of these estimators do not store it
+        if metadata["settings"]["method"] == "rice":
+            del metadata["settings"]["method"]  # files from before the choice do not store it
         return arrays, metadata
 
     def __sklearn_tags__(self) -> Any:
@@ -109,21 +109,20 @@ class TripletTracker(RelativeTracker):
 
     Parameters
     ----------
-    method : "rice" or Rice
-        The settings of RICE-OCELAD; "rice" means ``Rice()``. ``initial_threshold`` has no effect, and the engines
+    method : "adaptive", "rice" or Rice
+        As in ``MetricTracker``. Of the settings of RICE-OCELAD, ``initial_threshold`` has no effect, and the engines
         "blocked" and "sparse" learn from pairs only.
     preprocessor : array-like or table of shape (n_points, n_features), or callable, or None
         As in ``MetricTracker``; points must not be sparse.
 
     Examples
     --------
-    >>> from ocelad import Rice
     >>> rng = np.random.default_rng(0)
     >>> triplets = rng.normal(size=(500, 3, 3))
     >>> x, a, b = triplets[:, 0, 0], triplets[:, 1, 0], triplets[:, 2, 0]  # only the first feature matters
     >>> wrong = abs(x - a) > abs(x - b)
     >>> triplets[wrong] = triplets[wrong][:, [0, 2, 1]]
-    >>> tracker = TripletTracker(method=Rice(step_size=0.05)).fit(triplets)
+    >>> tracker = TripletTracker().fit(triplets)
     >>> bool(tracker.score(triplets) > 0.9)
     True
     >>> tracker.feature_weights(1)[0].feature
@@ -147,9 +146,8 @@ class QuadrupletTracker(RelativeTracker):
 
     Examples
     --------
-    >>> from ocelad import Rice
     >>> quadruplets = [[[0.0, 0.0], [0.0, 9.0], [0.0, 0.0], [1.0, 0.0]]] * 50  # only the first feature matters
-    >>> tracker = QuadrupletTracker(method=Rice(step_size=0.01)).fit(quadruplets)
+    >>> tracker = QuadrupletTracker().fit(quadruplets)
     >>> tracker.predict(quadruplets[:1])
     array([1])
     """

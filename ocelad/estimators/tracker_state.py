@@ -5,7 +5,8 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
-from ocelad.ensemble.ocelad import Ocelad
+from ocelad._typing import Floats
+from ocelad.engines.tracker import Tracker
 from ocelad.estimators.learning_method import Method, method_settings, start_tracker
 from ocelad.io import dataframes
 from ocelad.metric import Metric
@@ -17,17 +18,16 @@ class TrackerState:
 
     Parameters
     ----------
-    ocelad : Ocelad
-        The tracker.
+    tracker : Tracker
     settings : dict
         The result of ``method_settings``.
     names : tuple of str, or None
         The names of the features, if known.
     """
 
-    def __init__(self, ocelad: Ocelad[Any, Metric], settings: dict[str, Any], names: tuple[str, ...] | None) -> None:
-        self.ocelad = ocelad
-        self.n_features = int(ocelad.settings["n_features"])
+    def __init__(self, tracker: Tracker, settings: dict[str, Any], names: tuple[str, ...] | None) -> None:
+        self.tracker = tracker
+        self.n_features = tracker.n_features
         self.settings = settings
         self.names = names
         self._metric: Metric | None = None
@@ -47,14 +47,17 @@ class TrackerState:
         settings = method_settings(method)
         return cls(start_tracker(method, n_features, sparse=sparse, events=events), settings, names)
 
-    def learn(self, events: Events | Relatives, names: tuple[str, ...] | None = None) -> tuple[TrackerState, Any]:
+    def learn(
+        self, events: Events | Relatives, names: tuple[str, ...] | None = None, weights: Floats | None = None
+    ) -> tuple[TrackerState, Floats]:
         """Return the state after more events, and the margin of each event before it was learned from.
 
-        This state does not change, so that a refused event has no effect. ``names`` are those of the events' features.
+        This state does not change, so that a refused event has no effect. ``names`` are those of the events' features,
+        ``weights`` the weights of the events.
         """
         dataframes.check_feature_names(names, self.names, "the table")
         state = self._copy()
-        return state, state.ocelad.replay(events)
+        return state, state.tracker.replay(events, weights)
 
     def with_metric(self, metric: Metric) -> TrackerState:
         """Return a state that reports another metric until the next round."""
@@ -65,12 +68,12 @@ class TrackerState:
     @property
     def has_learned_metric(self) -> bool:
         """Whether ``metric`` is the learned one, not one given to ``with_metric``."""
-        return self._replacement is None or self._replacement.round != self.ocelad.n_rounds
+        return self._replacement is None or self._replacement.round != self.tracker.n_rounds
 
     def metric(self) -> Metric:
         """Return the current metric. It is averaged over the learners on the first call of each round."""
-        if self._metric is None or self._metric.round != self.ocelad.n_rounds:
-            self._metric = self.ocelad.play()
+        if self._metric is None or self._metric.round != self.tracker.n_rounds:
+            self._metric = self.tracker.play()
         return self._metric
 
     def check_settings(self, method: Method) -> None:
@@ -83,5 +86,4 @@ class TrackerState:
                 )
 
     def _copy(self) -> TrackerState:
-        # A shallow copy is enough: a replay replaces the attributes of the tracker and does not modify their values.
-        return TrackerState(copy(self.ocelad), self.settings, self.names)
+        return TrackerState(copy(self.tracker), self.settings, self.names)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad.adaptive.mixture import Mixture
+from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
 from ocelad.ensemble.learner import Learner
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.estimators.metric_tracker import MetricTracker
@@ -21,14 +21,11 @@ from ocelad.lab.compare.scoring import Play
 from ocelad.metric import Metric
 from ocelad.pairs import Event, Pair
 
-# A metric needs a positive threshold; that of a mixture can be negative where few pairs are similar.
-MIN_THRESHOLD = 1e-9
-
 
 class EnsembleAdapter:
-    """Run an ``Ocelad`` ensemble."""
+    """Run an ``Ocelad`` ensemble, or the tracker of the adaptive method."""
 
-    def __init__(self, ensemble: Ocelad[Any, Metric]) -> None:
+    def __init__(self, ensemble: Ocelad[Any, Metric] | AdaptiveTracker) -> None:
         self._ensemble = ensemble
 
     def play(self) -> Play:
@@ -54,26 +51,6 @@ class TrackerAdapter:
     def log_odds(self, X: Any, Z: Any) -> Floats:
         """Return the log odds of "similar" for each pair of rows."""
         return self._tracker.log_odds(np.stack([X, Z], axis=1))
-
-
-class MixtureAdapter:
-    """Run a ``Mixture``; its log odds are the threshold of its metric minus squared distances."""
-
-    def __init__(self, mixture: Mixture) -> None:
-        self._mixture = mixture
-
-    def play(self) -> Play:
-        matrix, threshold = self._mixture.metric()
-        return Metric.from_trusted_matrix(matrix, max(threshold, MIN_THRESHOLD), self._mixture.round)
-
-    def update(self, block: Block) -> None:
-        for x, y in zip(block.X - block.Z, block.y.tolist(), strict=True):
-            self._mixture.step(x, y)
-
-    def log_odds(self, X: Any, Z: Any) -> Floats:
-        """Return the log odds of "similar" for each pair of rows."""
-        matrix, threshold = self._mixture.metric()
-        return np.asarray(threshold - np.einsum("ij,jk,ik->i", X - Z, matrix, X - Z))
 
 
 class LearnerAdapter:

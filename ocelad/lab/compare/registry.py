@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from ocelad._validation import check_integer
-from ocelad.adaptive.mixture import Mixture
 from ocelad.adaptive.track_adaptive import track_adaptive
 from ocelad.engines.choose import MAX_FULLRANK_FEATURES
 from ocelad.engines.rice import track_metric
@@ -42,7 +41,6 @@ from ocelad.lab.compare.adapters import (
     EnsembleAdapter,
     FixedAdapter,
     LearnerAdapter,
-    MixtureAdapter,
     PairLearnerAdapter,
     ResettingAdapter,
     TrueMetricAdapter,
@@ -71,10 +69,6 @@ def _rice(info: StreamInfo, *, n_scales: int | None = None, **settings: Any) -> 
 
 def _adaptive(info: StreamInfo) -> BlockLearner:
     return EnsembleAdapter(track_adaptive(info.n_features, sparse=info.sparse))
-
-
-def _mixture(info: StreamInfo) -> BlockLearner:
-    return MixtureAdapter(Mixture(info.n_features))
 
 
 def _comid(info: StreamInfo, **settings: Any) -> BlockLearner:
@@ -187,15 +181,9 @@ def _batch(
 _METHODS = [
     Method(
         "adaptive",
-        "adaptive: calibrated experts of several kinds; no settings",
+        "adaptive: calibrated distances with a bound on every interval; no settings",
         _adaptive,
         sparse=True,
-        group="ensembles",
-    ),
-    Method(
-        "mixture",
-        "mixture: calibrated distances with a regret bound, in plain NumPy; no settings",
-        _mixture,
         group="ensembles",
     ),
     Method(
