@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -18,6 +20,8 @@ except ImportError:
 
 from ocelad._typing import Floats
 from ocelad._validation import check_choice, check_integer, check_label
+from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
+from ocelad.adaptive.track_adaptive import track_adaptive
 from ocelad.engines.grow import add_features
 from ocelad.engines.rice import track_metric
 from ocelad.engines.rice_settings import Rice
@@ -32,6 +36,10 @@ __all__ = ["LabelMetric", "MetricKNNClassifier", "PairMetric"]
 
 Features: TypeAlias = Mapping[Any, Any]
 Point: TypeAlias = dict[Hashable, float]
+
+# The adaptive method learns from this many of the latest pairs again when a new feature appears. Up to a number of
+# features there are no unused columns; above, their number doubles, which keeps the average cost per feature small.
+MAX_REPLAYED_PAIRS, MAX_EXACT_CAPACITY = 2000, 32
 
 
 class PairMetric(base.Base):
@@ -65,10 +73,10 @@ class PairMetric(base.Base):
     False
     """
 
-    def __init__(self, *, method: Method = "rice", scale: ScaleSetting = "auto") -> None:
+    def __init__(self, *, method: Method = "adaptive", scale: ScaleSetting = "auto") -> None:
         self.method = method
         self.scale = scale
-        self._tracker = _GrowingTracker(method, scale)
+        self._tracker = _growing_tracker(method, scale)
 
     @property
     def n_rounds(self) -> int:
@@ -136,7 +144,7 @@ class LabelMetric(base.SupervisedTransformer):
         *,
         reservoir_size: int = 100,
         pairs_per_point: int = 2,
-        method: Method = "rice",
+        method: Method = "adaptive",
         scale: ScaleSetting = "auto",
         seed: int | None = None,
     ) -> None:
@@ -205,7 +213,7 @@ class MetricKNNClassifier(base.Classifier):
         *,
         reservoir_size: int = 100,
         pairs_per_point: int = 2,
-        method: Method = "rice",
+        method: Method = "adaptive",
         scale: ScaleSetting = "auto",
         seed: int | None = None,
     ) -> None:
@@ -297,34 +305,44 @@ def check_point(x: Features, name: str) -> Point:
     return point
 
 
-class _GrowingTracker:
+class _GrowingTracker(ABC):
     """A tracker of points with named features: each feature has a column, and columns are added for new features."""
 
-    def __init__(self, method: Method, scale: ScaleSetting) -> None:
-        self._rice = _check_rice(method)
-        self._scaler = DistanceScaler(scale)
-        self._ocelad: Ocelad[Any, Metric] | None = None
-        self._metric: Metric | None = None
-        self._root: Floats | None = None
+    def __init__(self) -> None:
         self.columns: dict[Hashable, int] = {}
         self.capacity = 0
-
-    @property
-    def n_rounds(self) -> int:
-        return 0 if self._ocelad is None else self._ocelad.n_rounds
+        self.n_rounds = 0
+        self._metric: Metric | None = None
+        self._root: Floats | None = None
 
     def learn(self, point: Point, partners: Sequence[Partner]) -> None:
         """Learn from the pairs of a point and each of its partners; an error in one has no effect at all."""
         columns = self._with_columns(point, *(partner.point for partner in partners))
-        ocelad, capacity = self._with_capacity(len(columns))
-        scaler = self._scaler.copy()
-        if partners:
-            x = _vector(point, columns, capacity)
-            U = np.array([subtract(x, _vector(partner.point, columns, capacity)) for partner in partners])
-            ocelad = copy(ocelad)  # a replay replaces the attributes of the copy only
-            ocelad.replay(Events(scaler.rescale(U), [partner.similar for partner in partners]))
-        self._ocelad, self.columns, self.capacity, self._scaler = ocelad, columns, capacity, scaler
+        capacity = self.capacity
+        if len(columns) > capacity:
+            capacity = self._larger_capacity(len(columns))
+        x = _vector(point, columns, capacity)
+        U = np.array([subtract(x, _vector(partner.point, columns, capacity)) for partner in partners])
+        self._learn_rows(U.reshape(-1, capacity), [partner.similar for partner in partners], capacity)
+        self.columns, self.capacity = columns, capacity
+        self.n_rounds += len(partners)
         self._metric = self._root = None
+
+    @abstractmethod
+    def _larger_capacity(self, n_features: int) -> int:
+        """Return the number of columns with which to continue when there are more features than columns."""
+
+    @abstractmethod
+    def _learn_rows(self, U: Floats, similar: list[bool], capacity: int) -> None:
+        """Continue with this many columns, and learn from the differences in the rows of U, if any."""
+
+    @abstractmethod
+    def _play(self) -> Metric:
+        """Return the current metric of points with ``capacity`` columns."""
+
+    @abstractmethod
+    def initial_weight(self) -> float:
+        """Return the weight of a feature that has not appeared yet."""
 
     def _with_columns(self, *points: Point) -> dict[Hashable, int]:
         """Return the columns of all features; the order of new ones does not depend on the order of the dicts."""
@@ -334,27 +352,14 @@ class _GrowingTracker:
         names = sorted(new, key=lambda name: (type(name).__name__, str(name)))
         return self.columns | {name: len(self.columns) + i for i, name in enumerate(names)}
 
-    def _with_capacity(self, n_features: int) -> tuple[Ocelad[Any, Metric], int]:
-        """Return a tracker for at least this many features, and its capacity."""
-        if self._ocelad is None:
-            capacity = max(n_features, 1)
-            return track_metric(capacity, self._rice), capacity
-        if n_features <= self.capacity:
-            return self._ocelad, self.capacity
-        # Doubling keeps the average cost per new feature small; unused columns hold zeros.
-        capacity = max(n_features, 2 * self.capacity)
-        return add_features(self._ocelad, capacity), capacity
-
     def vector(self, point: Point) -> Floats:
         """Return the values of a point in their columns, without features that have no column."""
         return _vector(point, self.columns, self.capacity)
 
     def metric(self) -> Metric:
-        """Return the metric of the unscaled points; it is computed once per round."""
-        if self._ocelad is None:
-            return Metric.from_diagonal([self.initial_weight()])
+        """Return the current metric; it is computed once per point."""
         if self._metric is None:
-            self._metric = self._ocelad.play().scaled(self._scaler.length**-2)
+            self._metric = self._play() if self.capacity else Metric.from_diagonal([self.initial_weight()])
         return self._metric
 
     def apply_root(self, vector: Floats) -> Floats:
@@ -367,11 +372,6 @@ class _GrowingTracker:
             self._root = (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T
         return np.asarray(self._root @ vector)
 
-    def initial_weight(self) -> float:
-        """Return the weight of a feature that has not appeared yet."""
-        assert self._rice.initial_scale is not None
-        return float(self._rice.initial_scale * self._scaler.length**-2)
-
     def distance(self, x: Point, z: Point) -> float:
         unknown = (x.keys() | z.keys()) - self.columns.keys()
         rest = self.initial_weight() * sum((x.get(name, 0.0) - z.get(name, 0.0)) ** 2 for name in unknown)
@@ -379,17 +379,88 @@ class _GrowingTracker:
         return float(np.sqrt(inside + rest))
 
 
-def _check_rice(method: Method) -> Rice:
-    """Return valid settings with ``initial_scale`` filled in; refuse those that a growing metric does not support."""
-    rice = check_method(method)
-    if not isinstance(rice, Rice):
-        raise ValueError(f"the models for River learn by RICE-OCELAD; method must be 'rice' or a Rice, got {method!r}")
-    for name in ("max_norm", "max_rank"):
-        if getattr(rice, name) is not None:
-            raise ValueError(f"{name} must be None in models for River, because their number of features grows")
-    if rice.initial_scale is None:
-        rice = replace(rice, initial_scale=1.0 / SQUARED_LENGTH)
-    return rice.validate(n_features=1)
+class _GrowingRice(_GrowingTracker):
+    """RICE-OCELAD: its learners accept new features, which start with the initial weight."""
+
+    def __init__(self, rice: Rice, scale: ScaleSetting) -> None:
+        super().__init__()
+        for name in ("max_norm", "max_rank"):
+            if getattr(rice, name) is not None:
+                raise ValueError(f"{name} must be None in models for River, because their number of features grows")
+        self._initial_scale = 1.0 / SQUARED_LENGTH if rice.initial_scale is None else rice.initial_scale
+        self._rice = replace(rice, initial_scale=self._initial_scale).validate(n_features=1)
+        self._scaler = DistanceScaler(scale)
+        self._ocelad: Ocelad[Any, Metric] | None = None
+
+    def _larger_capacity(self, n_features: int) -> int:
+        # Doubling keeps the average cost per new feature small; unused columns hold zeros.
+        return max(n_features, 2 * self.capacity)
+
+    def _learn_rows(self, U: Floats, similar: list[bool], capacity: int) -> None:
+        ocelad, scaler = self._ocelad, self._scaler.copy()
+        if ocelad is None:
+            ocelad = track_metric(max(capacity, 1), self._rice)
+        elif capacity > self.capacity:
+            ocelad = add_features(ocelad, capacity)
+        if similar:
+            ocelad = copy(ocelad)  # a replay replaces the attributes of the copy only
+            ocelad.replay(Events(scaler.rescale(U), similar))
+        self._ocelad, self._scaler = ocelad, scaler
+
+    def _play(self) -> Metric:
+        assert self._ocelad is not None
+        return self._ocelad.play().scaled(self._scaler.length**-2)
+
+    def initial_weight(self) -> float:
+        return float(self._initial_scale * self._scaler.length**-2)
+
+
+class _GrowingAdaptive(_GrowingTracker):
+    """The adaptive method: at a new feature, a tracker of more features learns from the latest pairs again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tracker: AdaptiveTracker | None = None
+        # Columns and values of the nonzero differences, and whether the pair is similar.
+        self._pairs: deque[tuple[Any, Floats, bool]] = deque(maxlen=MAX_REPLAYED_PAIRS)
+
+    def _larger_capacity(self, n_features: int) -> int:
+        return n_features if n_features <= MAX_EXACT_CAPACITY else max(n_features, 2 * self.capacity)
+
+    def _learn_rows(self, U: Floats, similar: list[bool], capacity: int) -> None:
+        tracker = self._tracker
+        if tracker is None or capacity > tracker.n_features:
+            tracker = track_adaptive(max(capacity, 1))
+            if self._pairs:
+                tracker.replay(self._stored_pairs(capacity))
+        if similar:
+            tracker = copy(tracker)
+            tracker.replay(Events(U, similar))
+        self._tracker = tracker
+        for u, is_similar in zip(U, similar, strict=True):
+            at = np.flatnonzero(u)
+            self._pairs.append((at, u[at], is_similar))
+
+    def _stored_pairs(self, capacity: int) -> Events:
+        U = np.zeros((len(self._pairs), capacity))
+        for row, (at, values, _) in zip(U, self._pairs, strict=True):
+            row[at] = values
+        return Events(U, [similar for *_, similar in self._pairs])
+
+    def _play(self) -> Metric:
+        assert self._tracker is not None
+        return self._tracker.play()
+
+    def initial_weight(self) -> float:
+        if not self.columns:
+            return float(track_adaptive(1).play().diagonal[0])
+        return float(self.metric().diagonal[: len(self.columns)].mean())
+
+
+def _growing_tracker(method: Method, scale: ScaleSetting) -> _GrowingTracker:
+    DistanceScaler(scale)  # refuses invalid scales with either method
+    checked = check_method(method)
+    return _GrowingRice(checked, scale) if isinstance(checked, Rice) else _GrowingAdaptive()
 
 
 def _vector(point: Point, columns: Mapping[Hashable, int], capacity: int) -> Floats:
@@ -407,7 +478,7 @@ class _LabelLearner:
     def __init__(
         self, reservoir_size: int, pairs_per_point: int, method: Method, scale: ScaleSetting, seed: int | None
     ) -> None:
-        self.tracker = _GrowingTracker(method, scale)
+        self.tracker = _growing_tracker(method, scale)
         self._pairs_per_point = check_integer(pairs_per_point, "pairs_per_point", at_least=0)
         self._reservoir = Reservoir(reservoir_size, seed)
 

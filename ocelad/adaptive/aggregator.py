@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad.adaptive.calibration import PlattScaling, RunningMeans, log_loss
+from ocelad.adaptive.calibration import PlattScaling, RunningMeans, RunningSpreads, log_loss
 from ocelad.adaptive.changes import NO_CHANGE, Change, ChangeDetector
 from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.prior_trust import PriorTrust
@@ -66,6 +66,7 @@ class PlainAggregator:
         self.insurance = IntervalProd(1 + counts.experts)
         self._insurance_shares = self.insurance.shares()
         self._means = RunningMeans(counts.distances, config)
+        self._spreads = RunningSpreads(counts.experts, config, relative)
         self._fits = PlattScaling(counts.experts, config, relative)
         self._trust = PriorTrust(config)
         self._detector = ChangeDetector(config)
@@ -104,7 +105,10 @@ class PlainAggregator:
         if warming_up:
             self._means.update(sizes)
         distances = combination @ (squares / self._means.values)
-        self.log_odds = self._fits.log_odds(distances)
+        if warming_up:
+            self._spreads.update(distances)
+        deviations = self._spreads.deviations(distances)
+        self.log_odds = self._fits.log_odds(deviations)
         mixed = float(shares @ self.log_odds)
         candidates = np.array([self._weights.shares @ self.log_odds, *self.log_odds])
         losses = weight * log_loss(candidates, y)
@@ -115,9 +119,10 @@ class PlainAggregator:
         used = shares[counts.priors + counts.learned : counts.distances]
         self._usage = np.where(self._usage > 0.0, 1e-3 + 0.99 * self._usage + used, 0.0)
         self._weights.update(self.log_odds, y, weight)
-        self._fits.learn(distances, self.log_odds, y, weight)
+        self._fits.learn(deviations, self.log_odds, y, weight)
         if not warming_up:
             self._means.update(sizes)
+            self._spreads.update(distances)
         return mixed, self._detector.update(mixed, y, weight, t)
 
     # The experts as combinations of the relative distances.
@@ -130,13 +135,17 @@ class PlainAggregator:
     @property
     def coefficients(self) -> Floats:
         """The coefficient of each squared distance in the next round's prediction."""
-        slopes = self._fits.parameters[:, 1]
-        return np.asarray((self.shares * slopes) @ self._combination() / self._means.values)
+        return np.asarray((self.shares * self._slopes) @ self._combination() / self._means.values)
 
     @property
     def threshold(self) -> float:
         """The prediction at squared distances of 0: log odds are ``threshold - coefficients @ squares``."""
-        return float(self.shares @ self._fits.parameters[:, 0])
+        return float(self.shares @ (self._fits.parameters[:, 0] + self._slopes * self._spreads.locations))
+
+    @property
+    def _slopes(self) -> Floats:
+        """The decrease of each expert's log odds with its relative distance."""
+        return np.asarray(self._fits.parameters[:, 1] / np.sqrt(self._spreads.squares))
 
     @property
     def changes(self) -> list[Change]:
@@ -146,7 +155,7 @@ class PlainAggregator:
     def _prior_shares(self) -> Floats:
         """Return the share of each prior in the prior distance, by weight and slope; they sum to 1."""
         n = self._counts.priors
-        return _normalize(self._weights.shares[:n] * self._fits.parameters[:n, 1])
+        return _normalize(self._weights.shares[:n] * self._slopes[:n])
 
     def _combination(self) -> Floats:
         """Return each expert's coefficients of the relative distances; rows sum to 1."""
@@ -156,7 +165,7 @@ class PlainAggregator:
         share = self._trust.value
         rows[n_priors:first_memory] = (rows[n_priors:first_memory] + share * prior) / (1.0 + share)
         learned = slice(n_priors, n)
-        mean = _normalize(self._weights.shares[learned] * self._fits.parameters[learned, 1]) @ rows[learned]
+        mean = _normalize(self._weights.shares[learned] * self._slopes[learned]) @ rows[learned]
         return np.vstack([rows, *((mean + blend * prior) / (1.0 + blend) for blend in self._config.blends)])
 
     # Memories.
@@ -170,6 +179,7 @@ class PlainAggregator:
         k = self._counts.priors + self._counts.learned + j
         self._fits.reset(k, offset)
         self._means.freeze(k)
+        self._spreads.freeze(k)
         self._usage[j] = 1.0
 
 

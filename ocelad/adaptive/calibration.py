@@ -9,6 +9,8 @@ from ocelad.adaptive.config import AdaptiveConfig
 
 #: Number of pairs of the warm-up, in which scales include the pair that is predicted.
 WARMUP = 8
+# The spread of relative distances before the first pair, which counts as one pair, and the least one.
+INITIAL_SPREAD, MIN_SPREAD = 0.5, 1e-3
 # The least slope of a fit: nearer never means less similar, and the metric is never zero.
 MIN_SLOPE = 1e-3
 # The least curvature of a pair in a Newton step, and the least mean distance: both only keep divisions finite.
@@ -58,13 +60,38 @@ class RunningMeans:
             self.values = np.where(self._frozen, self.values, moved)
 
 
+class RunningSpreads:
+    """Mean squared deviations of the experts' relative distances from their mean, 1; they forget as the means do."""
+
+    def __init__(self, n_experts: int, config: AdaptiveConfig, relative: bool) -> None:
+        self.locations = np.full(n_experts, 0.0 if relative else 1.0)
+        self.squares, self._count = np.full(n_experts, INITIAL_SPREAD**2), 1
+        self._horizon, self._frozen = config.calibration_horizon, np.zeros(n_experts, dtype=bool)
+
+    def freeze(self, k: int) -> None:
+        """Let the deviations of an expert be its distances for good."""
+        self.locations[k], self.squares[k], self._frozen[k] = 0.0, 1.0, True
+
+    def deviations(self, distances: Floats) -> Floats:
+        """Return the distances in numbers of spreads above their mean."""
+        return np.asarray((distances - self.locations) / np.sqrt(self.squares))
+
+    def update(self, distances: Floats) -> None:
+        """Include a pair."""
+        self._count += 1
+        share = max(1.0 / self._horizon, 1.0 / self._count)
+        moved = self.squares + share * ((distances - self.locations) ** 2 - self.squares)
+        self.squares = np.where(self._frozen, self.squares, np.maximum(moved, MIN_SPREAD**2))
+
+
 class PlattScaling:
-    """Logistic regressions of the answer on (1, -distance), one per expert (Platt 1999).
+    """Logistic regressions of the answer on (1, -deviation), one per expert (Platt 1999).
 
     Every pair makes one Newton step on the loss, discounted over ``calibration_horizon`` rounds, with a ridge of
-    ``calibration_pseudo_count`` pairs toward the initial fit: few answers change little. Distances are relative to
-    their running means, so that a common factor of the data does not matter. Relative comparisons have no offset: the
-    log odds that near is nearer than far are a multiple of the difference of their squared distances.
+    ``calibration_pseudo_count`` pairs toward the initial fit: few answers change little. Deviations are distances in
+    numbers of spreads above their mean, so that one initial fit suits data of any scale and dimension. Relative
+    comparisons have no offset: the log odds that near is nearer than far are a multiple of the difference of their
+    squared distances.
     """
 
     def __init__(self, n_experts: int, config: AdaptiveConfig, relative: bool) -> None:
@@ -75,19 +102,19 @@ class PlattScaling:
         self.parameters = np.tile(self._start, (n_experts, 1))
         self._hessians = np.tile(self._ridge * np.eye(2), (n_experts, 1, 1))
 
-    def log_odds(self, distances: Floats) -> Floats:
-        """Return each expert's log odds at its relative squared distance."""
-        return np.asarray(self.parameters[:, 0] - self.parameters[:, 1] * distances)
+    def log_odds(self, deviations: Floats) -> Floats:
+        """Return each expert's log odds at a deviation."""
+        return np.asarray(self.parameters[:, 0] - self.parameters[:, 1] * deviations)
 
     def reset(self, k: int, offset: float) -> None:
         """Start the fit of a stored metric, whose distances are in log odds already."""
         self.parameters[k] = offset, 1.0
         self._hessians[k] = 4.0 * self._ridge * np.eye(2)
 
-    def learn(self, distances: Floats, log_odds: Floats, y: float, weight: float) -> None:
+    def learn(self, deviations: Floats, log_odds: Floats, y: float, weight: float) -> None:
         """Make one Newton step per expert; slopes stay at ``MIN_SLOPE`` or above."""
-        ones = np.full_like(distances, 0.0 if self._relative else 1.0)
-        inputs = np.stack([ones, -np.clip(distances, -self._limit, self._limit)], axis=1)
+        ones = np.full_like(deviations, 0.0 if self._relative else 1.0)
+        inputs = np.stack([ones, -np.clip(deviations, -self._limit, self._limit)], axis=1)
         p = sigmoid(log_odds)
         curvature = weight * np.maximum(p * (1.0 - p), MIN_CURVATURE)
         products = inputs[:, :, None] * inputs[:, None, :]

@@ -17,7 +17,7 @@ from ocelad.ensemble.state_reader import StateReader
 
 # Rows of interval weights: one that never ends, and one for each power of two up to 2^62 rounds.
 N_ENTRIES = 64
-_SCRATCH = ("distances", "losses", "within", "horizon_weights")
+_SCRATCH = ("slopes", "distances", "deviations", "losses", "within", "horizon_weights")
 
 
 class CompiledAggregator:
@@ -56,6 +56,7 @@ class CompiledAggregator:
             min_slope=calibration.MIN_SLOPE,
             min_curvature=calibration.MIN_CURVATURE,
             min_mean=calibration.MIN_MEAN_DISTANCE,
+            min_spread=calibration.MIN_SPREAD,
             max_loss=weights.MAX_LOSS,
             min_log_weight=weights.MIN_LOG_WEIGHT,
             horizon_of_horizons=weights.HORIZON_OF_HORIZONS,
@@ -70,7 +71,10 @@ class CompiledAggregator:
         )
         self._state = AggregatorState(
             means=np.ones(n_distances),
-            frozen=np.zeros(n_distances),
+            frozen=np.zeros(n_experts),
+            locations=np.full(n_experts, 0.0 if relative else 1.0),
+            spreads=np.full(n_experts, calibration.INITIAL_SPREAD**2),
+            slopes=np.zeros(n_experts),
             fits=np.zeros((n_experts, aggregation.N_FIT_COLUMNS)),
             log_weights=np.tile(self._settings.start, (n_horizons, 1)),
             log_horizon_weights=np.zeros(n_horizons),
@@ -87,12 +91,13 @@ class CompiledAggregator:
             coefficients=np.zeros(n_distances),
             log_odds=np.zeros(n_experts),
             distances=np.zeros(n_experts),
+            deviations=np.zeros(n_experts),
             losses=np.zeros(n_experts + 1),
             within=np.zeros(n_distances),
             horizon_weights=np.zeros((n_horizons, n_experts)),
         )
         state = self._state
-        state.numbers[aggregation.REGRET_SCALE] = weights.MIN_SCALE
+        state.numbers[aggregation.REGRET_SCALE], state.numbers[aggregation.SPREAD_COUNT] = weights.MIN_SCALE, 1.0
         state.entry_priors[0] = state.entry_steps[0] = 0.5
         state.trust[aggregation.BOUND], state.trust[aggregation.SIMILAR_RATE] = 1.0, 0.5
         state.cusum[aggregation.SINCE] = 1.0
@@ -152,7 +157,9 @@ class CompiledAggregator:
         """Start the expert of a stored metric, whose log odds were ``offset - squared distance``."""
         k = self._first_memory + j
         self._start_fit(k, offset, 1.0, 4.0 * self._settings.pseudo_count)
-        self._state.means[k], self._state.frozen[k], self._state.usage[j] = 1.0, 1.0, 1.0
+        state = self._state
+        state.means[k] = state.spreads[k] = state.frozen[k] = state.usage[j] = 1.0
+        state.locations[k] = 0.0
         aggregation.update_coefficients(self._state, self._settings)
 
     def _start_fit(self, k: int, offset: float, slope: float, curvature: float) -> None:
@@ -176,7 +183,8 @@ class CompiledAggregator:
         state = self._state
         if (
             state.means.min() <= 0.0
-            or state.numbers.min(initial=0.0, where=[True, True, True, False]) < 0.0
+            or state.spreads.min() <= 0.0
+            or state.numbers.min(initial=0.0, where=[True, True, True, False, True]) < 0.0
             or not 1.0 <= state.numbers[aggregation.PROD_ROUND] < 2.0**62
             or not 0.0 <= state.cusum[aggregation.N_CHANGES] < 2.0**53
             or abs(state.shares.sum() - 1.0) > 1e-6

@@ -39,7 +39,7 @@ class AdaptiveConfig:
     calibration_horizon, calibration_pseudo_count : float
         Platt scaling forgets over this many rounds and is regularized by this many pairs toward the initial fit.
     initial_fit : tuple of float
-        Offset and slope of the log odds before the first answer: 0 slightly below the mean distance.
+        Log odds at the mean distance, and their decrease per spread of the distances, before the first answer.
     near_share : float
         Share of all pairs that count as near in the trust in the prior.
     trust_exponent : float
@@ -66,7 +66,7 @@ class AdaptiveConfig:
     horizons: tuple[float, ...] = (64.0, 512.0)
     calibration_horizon: float = 200.0
     calibration_pseudo_count: float = 2.0
-    initial_fit: tuple[float, float] = (1.0, 1.5)
+    initial_fit: tuple[float, float] = (-0.5, 1.0)
     near_share: float = 0.05
     trust_exponent: float = 4.0
     warning_level: float = 3.5

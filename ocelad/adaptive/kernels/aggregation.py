@@ -13,8 +13,9 @@ from ocelad._typing import Floats
 
 # Columns of ``fits``: offset, slope, and the Hessian of the loss.
 OFFSET, SLOPE, HESSIAN_OFFSET, HESSIAN_CROSS, HESSIAN_SLOPE, N_FIT_COLUMNS = 0, 1, 2, 3, 4, 5
-# Fields of ``numbers``: pairs in the running means; scale and round of the interval weights; threshold of the metric.
-MEAN_COUNT, REGRET_SCALE, PROD_ROUND, THRESHOLD, N_NUMBERS = 0, 1, 2, 3, 4
+# Fields of ``numbers``: pairs in the running means; scale and round of the interval weights; threshold of the metric;
+# pairs in the spreads.
+MEAN_COUNT, REGRET_SCALE, PROD_ROUND, THRESHOLD, SPREAD_COUNT, N_NUMBERS = 0, 1, 2, 3, 4, 5
 # Fields of ``trust``: rounds, bound of near pairs, similar near pairs, near pairs, and the rate of similar pairs.
 TRUST_ROUND, BOUND, NEAR_SIMILAR, NEAR_COUNT, SIMILAR_RATE, N_TRUST_FIELDS = 0, 1, 2, 3, 4, 5
 # Fields of ``cusum``: log likelihood ratio, its first round, whether a warning was given, and the number of changes.
@@ -28,7 +29,10 @@ class AggregatorState(NamedTuple):
     """State of K experts over B squared distances, H horizons, J memories and R rows of interval weights."""
 
     means: Floats  # (B,): mean sizes of the squared distances
-    frozen: Floats  # (B,): 1 for distances whose mean stays
+    frozen: Floats  # (K,): 1 for experts whose mean, location and spread stay
+    locations: Floats  # (K,): mean relative distance of each expert
+    spreads: Floats  # (K,): mean squared deviation of its relative distances
+    slopes: Floats  # (K,): decrease of its log odds with its relative distance
     fits: Floats  # (K, N_FIT_COLUMNS)
     log_weights: Floats  # (H, K): discounted log weights
     log_horizon_weights: Floats  # (H,)
@@ -46,6 +50,7 @@ class AggregatorState(NamedTuple):
     log_odds: Floats  # (K,): of each expert in the last round
     # From here on: scratch.
     distances: Floats  # (K,)
+    deviations: Floats  # (K,)
     losses: Floats  # (K + 1,)
     within: Floats  # (B,): share of each prior among the priors, and of each learned distance among those
     horizon_weights: Floats  # (H, K)
@@ -75,6 +80,7 @@ class Settings(NamedTuple):
     min_slope: float
     min_curvature: float
     min_mean: float
+    min_spread: float
     max_loss: float
     min_log_weight: float
     horizon_of_horizons: float
@@ -123,6 +129,18 @@ def update_means(state: AggregatorState, settings: Settings, sizes: Floats, row:
 
 
 @jit
+def update_spreads(state: AggregatorState, settings: Settings) -> None:
+    """Include the current pair in the mean squared deviations."""
+    state.numbers[SPREAD_COUNT] += 1.0
+    share = max(1.0 / settings.horizon, 1.0 / state.numbers[SPREAD_COUNT])
+    for k in range(len(state.spreads)):
+        if state.frozen[k] == 0.0:
+            deviation = state.distances[k] - state.locations[k]
+            moved = state.spreads[k] + share * (deviation * deviation - state.spreads[k])
+            state.spreads[k] = max(moved, settings.min_spread * settings.min_spread)
+
+
+@jit
 def trust_value(trust: Floats, settings: Settings) -> float:
     """Return the trust in the prior, 0 to 1."""
     near = (trust[NEAR_SIMILAR] + settings.near_pseudo_count) / (trust[NEAR_COUNT] + settings.near_pseudo_count)
@@ -155,7 +173,7 @@ def share_within(state: AggregatorState, first: int, last: int) -> None:
     """Compute the share of each distance among those from ``first`` to ``last``, by weight and slope."""
     total = 0.0
     for k in range(first, last):
-        state.within[k] = state.discounted[k] * state.fits[k, SLOPE] + 1e-12
+        state.within[k] = state.discounted[k] * state.slopes[k] + 1e-12
         total += state.within[k]
     for k in range(first, last):
         state.within[k] /= total
@@ -185,25 +203,27 @@ def measure_experts(state: AggregatorState, settings: Settings, squares: Floats,
 @jit
 def update_coefficients(state: AggregatorState, settings: Settings) -> None:
     """Compute the shares within the priors and the learned distances, and the metric of the next round."""
-    means, shares, fits, within = state.means, state.shares, state.fits, state.within
+    means, shares, fits, within, slopes = state.means, state.shares, state.fits, state.within, state.slopes
     n_priors, n_fixed, n_distances = settings.n_priors, settings.n_priors + settings.n_learned, len(state.means)
+    for k in range(len(shares)):
+        slopes[k] = fits[k, SLOPE] / sqrt(state.spreads[k])
     share_within(state, 0, n_priors)
     share_within(state, n_priors, n_distances)
     trust = trust_value(state.trust, settings)
     of_prior, of_learned, prior_in_learned, threshold = 0.0, 0.0, 0.0, 0.0
     for i in range(len(settings.blends)):
         k, blend = n_distances + i, settings.blends[i]
-        weight = shares[k] * fits[k, SLOPE] / (1.0 + blend)
+        weight = shares[k] * slopes[k] / (1.0 + blend)
         of_prior += weight * blend
         of_learned += weight
     for k in range(n_priors, n_fixed):
-        of_prior += shares[k] * fits[k, SLOPE] * trust / (1.0 + trust)
+        of_prior += shares[k] * slopes[k] * trust / (1.0 + trust)
         prior_in_learned += within[k] * trust / (1.0 + trust)
     of_prior += of_learned * prior_in_learned
     for k in range(len(shares)):
-        threshold += shares[k] * fits[k, OFFSET]
+        threshold += shares[k] * (fits[k, OFFSET] + slopes[k] * state.locations[k])
     for b in range(n_distances):
-        weight = shares[b] * fits[b, SLOPE]
+        weight = shares[b] * slopes[b]
         if b < n_priors:
             weight += within[b] * of_prior
         elif b < n_fixed:
@@ -325,7 +345,7 @@ def learn_fits(state: AggregatorState, settings: Settings, y: float, weight: flo
     ridge = rate * settings.pseudo_count
     one, truth = 0.0 if settings.relative else 1.0, 1.0 if y > 0.0 else 0.0
     for k in range(len(fits)):
-        x = -min(max(state.distances[k], -settings.limit), settings.limit)
+        x = -min(max(state.deviations[k], -settings.limit), settings.limit)
         p = sigmoid(state.log_odds[k])
         curvature = weight * max(p * (1.0 - p), settings.min_curvature)
         a = (1.0 - rate) * fits[k, HESSIAN_OFFSET] + curvature * one + ridge
@@ -392,9 +412,12 @@ def play(
         if warming_up:
             update_means(state, settings, sizes, row)
         prior = measure_experts(state, settings, squares, row)
+        if warming_up:
+            update_spreads(state, settings)
         mixed, discounted = 0.0, 0.0
         for k in range(n_experts):
-            log_odds[k] = fits[k, OFFSET] - fits[k, SLOPE] * state.distances[k]
+            state.deviations[k] = (state.distances[k] - state.locations[k]) / sqrt(state.spreads[k])
+            log_odds[k] = fits[k, OFFSET] - fits[k, SLOPE] * state.deviations[k]
             mixed += shares[k] * log_odds[k]
             discounted += state.discounted[k] * log_odds[k]
             losses[k + 1] = weights[row] * log_loss(log_odds[k], y[row])
@@ -410,6 +433,7 @@ def play(
         learn_fits(state, settings, y[row], weights[row])
         if not warming_up:
             update_means(state, settings, sizes, row)
+            update_spreads(state, settings)
         prepare(state, settings)
         outcome = detect_change(state.cusum, state.changes, settings, mixed, y[row], weights[row], t + row)
         if outcome != NO_CHANGE:
