@@ -21,6 +21,7 @@ class ExpertCounts(NamedTuple):
     learned: int
     memories: int
     blends: int
+    scaled: tuple[int, ...]  # the distances of standardized features
 
     @property
     def distances(self) -> int:
@@ -35,8 +36,9 @@ class ExpertCounts(NamedTuple):
     def handicaps(self, config: AdaptiveConfig) -> Floats:
         """Return the log weight by which each expert begins behind the first prior."""
         handicaps = np.full(self.experts, 0.75 * config.handicap)
+        handicaps[: self.distances] = config.handicap
+        handicaps[list(self.scaled)] = 1.5 * config.handicap
         handicaps[0] = 0.0
-        handicaps[self.priors : self.distances] = config.handicap
         return handicaps
 
 

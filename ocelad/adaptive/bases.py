@@ -26,7 +26,7 @@ class Kinds:
     ----------
     dense : bool
         Whether metrics are matrices. Otherwise they are a diagonal plus few directions.
-    windows : tuple of int
+    windows, scaled_windows : tuple of int
     comid_steps, scaled_comid_steps : tuple of float
     max_rank : int
         Directions of a COMID learner.
@@ -39,13 +39,18 @@ class Kinds:
         self.max_rank = n_features if n_features <= config.max_full_rank and not sparse else config.max_rank
         if self.dense:
             self.priors: tuple[str, ...] = ("Euclidean", "standardized", "whitened")
-            self.windows = tuple(length for length in config.windows if length >= n_features)
+            self.windows, self.scaled_windows = (
+                tuple(length for length in windows if length >= n_features)
+                for windows in (config.windows, config.scaled_windows)
+            )
             self.comid_steps, self.scaled_comid_steps = config.comid_steps, config.scaled_comid_steps
         else:
             self.priors = ("Euclidean", "standardized")
-            self.windows, self.comid_steps, self.scaled_comid_steps = (), config.low_rank_steps, ()
+            self.windows, self.scaled_windows = (), ()
+            self.comid_steps, self.scaled_comid_steps = config.low_rank_steps, ()
         self.learned: tuple[str, ...] = (
             *(f"window {length}" for length in self.windows),
+            *(f"standardized window {length}" for length in self.scaled_windows),
             *(f"COMID {step:g}" for step in self.comid_steps),
             *(f"standardized COMID {step:g}" for step in self.scaled_comid_steps),
         )
@@ -54,6 +59,11 @@ class Kinds:
     def names(self) -> tuple[str, ...]:
         """The name of each distance."""
         return (*self.priors, *self.learned)
+
+    @property
+    def scaled(self) -> tuple[int, ...]:
+        """The positions of the distances of standardized features."""
+        return tuple(k for k, name in enumerate(self.names) if name.startswith(("standardized", "whitened")))
 
 
 class PlainBases:
@@ -69,7 +79,7 @@ class PlainBases:
     def __init__(self, kinds: Kinds, n_features: int, config: AdaptiveConfig) -> None:
         n, self._config, self._kinds = n_features, config, kinds
         self._scales = FeatureScales(n, config)
-        self._moments = Discriminants(n, kinds.windows, config) if kinds.dense else None
+        self._moments = Discriminants(n, kinds.windows, kinds.scaled_windows, config) if kinds.dense else None
         self._comid, self._scaled_comid = (
             [LowRankComid(n, step / n**2, kinds.max_rank) for step in steps]
             for steps in (kinds.comid_steps, kinds.scaled_comid_steps)
@@ -108,7 +118,7 @@ class PlainBases:
                 comid.append(learner.square(shrink * vector) / shrink**2)
                 learner.learn_pair(shrink * vector, y, weight)
         if self._moments is not None:
-            self._moments.learn(x * roots, y, weight)
+            self._moments.learn(x * roots, self._scales.ratios, y, weight)
         if not warming_up:
             self._scales.update(x)
         return np.array([*fixed, *comid])
@@ -128,8 +138,8 @@ class PlainBases:
                 comid.append((learner.square(a) - learner.square(b)) / shrink**2)
                 learner.learn_relative(a, b, weight)
         if self._moments is not None:
-            self._moments.learn(near * roots, 1.0, weight)
-            self._moments.learn(far * roots, -1.0, weight)
+            self._moments.learn(near * roots, self._scales.ratios, 1.0, weight)
+            self._moments.learn(far * roots, self._scales.ratios, -1.0, weight)
         if not warming_up:
             self._scales.update(near)
             self._scales.update(far)
@@ -141,7 +151,8 @@ class PlainBases:
         standardized = x * roots
         squares = [float(x @ x), float(standardized @ standardized)]
         if self._moments is not None:
-            squares += np.einsum("i,kij,j->k", standardized, self._moments.matrices, standardized).tolist()
+            matrices = self._moments.matrices(self._scales.ratios)
+            squares += np.einsum("i,kij,j->k", standardized, matrices, standardized).tolist()
         return squares
 
     def _length_limit(self, x: Floats) -> float:
@@ -159,7 +170,7 @@ class PlainBases:
                 differences = factor**2 * (learner.eigenvalues - learner.base)
                 metrics.append(Metric.low_rank(factor**2 * learner.base, learner.directions, differences, 0.0))
             return metrics
-        matrices = [np.eye(n), np.diag(roots**2), *(self._moments.matrices * np.outer(roots, roots))]
+        matrices = [np.eye(n), np.diag(roots**2), *(self._moments.matrices(self._scales.ratios) * np.outer(roots, roots))]
         for learners, scale in ((self._comid, np.full(n, factor)), (self._scaled_comid, roots)):
             for learner in learners:
                 rows = learner.directions

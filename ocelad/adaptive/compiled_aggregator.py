@@ -38,7 +38,8 @@ class CompiledAggregator:
             n_priors=counts.priors,
             n_learned=counts.learned,
             blends=np.array(config.blends),
-            start=-counts.handicaps(config),
+            handicaps=counts.handicaps(config),
+            handicap_decay=1.0 - 1.0 / max(config.horizons),
             decays=1.0 - 1.0 / np.array(config.horizons),
             relative=relative,
             warmup=calibration.WARMUP,
@@ -76,7 +77,7 @@ class CompiledAggregator:
             spreads=np.full(n_experts, calibration.INITIAL_SPREAD**2),
             slopes=np.zeros(n_experts),
             fits=np.zeros((n_experts, aggregation.N_FIT_COLUMNS)),
-            log_weights=np.tile(self._settings.start, (n_horizons, 1)),
+            log_weights=np.zeros((n_horizons, n_experts)),
             log_horizon_weights=np.zeros(n_horizons),
             wealth=np.ones((N_ENTRIES, n_experts + 1)),
             entry_priors=np.zeros(N_ENTRIES),
@@ -98,6 +99,7 @@ class CompiledAggregator:
         )
         state = self._state
         state.numbers[aggregation.REGRET_SCALE], state.numbers[aggregation.SPREAD_COUNT] = weights.MIN_SCALE, 1.0
+        state.numbers[aggregation.FADING] = 1.0
         state.entry_priors[0] = state.entry_steps[0] = 0.5
         state.trust[aggregation.BOUND], state.trust[aggregation.SIMILAR_RATE] = 1.0, 0.5
         state.cusum[aggregation.SINCE] = 1.0
@@ -184,7 +186,7 @@ class CompiledAggregator:
         if (
             state.means.min() <= 0.0
             or state.spreads.min() <= 0.0
-            or state.numbers.min(initial=0.0, where=[True, True, True, False, True]) < 0.0
+            or state.numbers.min(initial=0.0, where=[True, True, True, False, True, True]) < 0.0
             or not 1.0 <= state.numbers[aggregation.PROD_ROUND] < 2.0**62
             or not 0.0 <= state.cusum[aggregation.N_CHANGES] < 2.0**53
             or abs(state.shares.sum() - 1.0) > 1e-6

@@ -39,12 +39,15 @@ class CompiledBases:
     def __init__(
         self, kinds: Kinds, n_features: int, config: AdaptiveConfig, *, sparse: bool, events: EventsName
     ) -> None:
-        n, n_windows = n_features, len(kinds.windows)
+        n, windows = n_features, (*kinds.windows, *kinds.scaled_windows)
+        n_windows = len(windows)
         self._n, self._kinds, self._config, self._sparse = n, kinds, config, sparse
-        self._sums, self._numbers, self._roots = np.zeros(n), np.zeros(scales.N_NUMBERS), np.ones(n)
+        self._sums, self._counts, self._roots = np.zeros(n), np.zeros(n), np.ones(n)
+        self._numbers = np.zeros(scales.N_NUMBERS)
         self._growth = np.array([1.0, 0.0])  # of sparse events: the weight of new differences, the total of the sums
         self._decay = 1.0 - 1.0 / config.scale_horizon
-        self._decays = 1.0 - 1.0 / np.array(kinds.windows, dtype=float)
+        self._scaling = scales.Scaling(self._decay, config.outlier_limit, config.ridge, WARMUP)
+        self._decays = 1.0 - 1.0 / np.array(windows, dtype=float)
         self._moments: MomentState | None = None
         if kinds.dense:
             self._moments = MomentState(
@@ -52,7 +55,10 @@ class CompiledBases:
                 T=config.ridge * np.eye(n),
                 counts=np.zeros(n_windows + 1),
                 n_updates=np.zeros(2),
+                n_half=len(kinds.windows),
+                x=np.zeros((1, n)),
                 Px=np.zeros((n_windows + 1, n)),
+                v=np.zeros((1, n)),
                 forms=np.zeros(n_windows + 1),
                 column=np.zeros(n),
             )
@@ -63,11 +69,11 @@ class CompiledBases:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         copied = copy(self)
-        copied._sums, copied._numbers, copied._roots = self._sums.copy(), self._numbers.copy(), self._roots.copy()
-        copied._growth = self._growth.copy()
+        for name in ("_sums", "_counts", "_numbers", "_roots", "_growth"):
+            setattr(copied, name, getattr(self, name).copy())
         copied._comid, copied._scaled_comid = deepcopy(self._comid), deepcopy(self._scaled_comid)
         if self._moments is not None:
-            copied._moments = MomentState(*(array.copy() for array in self._moments))
+            copied._moments = MomentState(*(deepcopy(field) for field in self._moments))
         return copied
 
     def measure_and_learn(
@@ -85,19 +91,18 @@ class CompiledBases:
         config, n = self._config, self._n
         U = events.U.toarray() if events.sparse else np.ascontiguousarray(events.U)
         X, S = np.zeros((len(U), self._comid.row_width)), np.zeros((len(U), self._comid.row_width))
-        shrinks = np.empty((len(U), 2))
+        shrinks, ratios = np.empty((len(U), 2)), np.empty((len(U) if self._moments else 0, n))
         scales.scale_pairs(
             U,
             n,
             self._sums,
+            self._counts,
             self._numbers,
             self._roots,
-            self._decay,
-            config.ridge,
-            config.outlier_limit,
-            WARMUP,
+            self._scaling,
             X,
             S,
+            ratios,
             shrinks,
             squares,
         )
@@ -105,6 +110,7 @@ class CompiledBases:
             moments.play_pairs(
                 self._moments,
                 S,
+                ratios,
                 events.y,
                 weights,
                 self._decays,
@@ -120,21 +126,21 @@ class CompiledBases:
         config, n, rows = self._config, self._n, len(events)
         X, S, X_far, S_far = (np.zeros((rows, self._comid.row_width)) for _ in range(4))
         shrinks, far_squares = np.empty((rows, 2)), np.empty_like(squares)
+        ratios = np.empty((rows if self._moments else 0, n))
         scales.scale_relatives(
             np.ascontiguousarray(events.near),
             np.ascontiguousarray(events.far),
             n,
             self._sums,
+            self._counts,
             self._numbers,
             self._roots,
-            self._decay,
-            config.ridge,
-            config.outlier_limit,
-            WARMUP,
+            self._scaling,
             X,
             S,
             X_far,
             S_far,
+            ratios,
             shrinks,
             squares,
             sizes,
@@ -144,6 +150,7 @@ class CompiledBases:
                 self._moments,
                 S,
                 S_far,
+                ratios,
                 weights,
                 self._decays,
                 self._decay,
@@ -169,12 +176,10 @@ class CompiledBases:
             U.data,
             self._n,
             self._sums,
+            self._counts,
             self._numbers,
             self._growth,
-            self._decay,
-            config.ridge,
-            config.outlier_limit,
-            WARMUP,
+            self._scaling,
             scaled,
             shrinks,
             squares,
@@ -212,9 +217,11 @@ class CompiledBases:
         products, (P, T, counts, *_), ridge = np.outer(roots, roots), self._moments, self._config.ridge
         inverses = P * (counts + ridge)[:, None, None]
         matrices = [np.eye(n), np.diag(roots**2), products * inverses[-1]]
-        for inverse in inverses[:-1]:
-            discriminant = inverse @ (T / (counts[-1] + ridge)) @ inverse
-            matrices.append(products * (discriminant + discriminant.T) / 2.0)
+        ratios = 1.0 / np.sqrt(roots * np.mean(1.0 / roots))
+        for k, inverse in enumerate(inverses[:-1]):
+            scales_ = np.outer(ratios, ratios) if k < self._moments.n_half else 1.0
+            discriminant = inverse @ (scales_ * T / (counts[-1] + ridge)) @ inverse
+            matrices.append(products * scales_ * (discriminant + discriminant.T) / 2.0)
         for j in range(len(self._kinds.comid_steps)):
             matrices.append(factor**2 * self._comid.learner(j).matrix)
         for j in range(len(self._kinds.scaled_comid_steps)):
@@ -225,14 +232,10 @@ class CompiledBases:
     def _update_roots(self) -> float:
         """Bring the factors of the features up to date; return their common factor."""
         if not self._sparse:
-            return scales.update_roots(self._sums, self._numbers, self._config.ridge, self._n, self._roots)
-        weight, count = self._growth[0], self._numbers[scales.COUNT]
-        if count == 0.0:
-            return 1.0
-        mean = self._growth[1] / self._n / count
-        ridge = weight * self._config.ridge
-        self._roots = np.sqrt((count + ridge) / (self._sums + ridge * mean))
-        return float(1.0 / np.sqrt(mean))
+            return scales.update_roots(self._sums, self._counts, self._numbers, self._scaling, self._n, self._roots)
+        return scales.update_sparse_roots(
+            self._sums, self._counts, self._numbers, self._growth, self._scaling, self._n, self._roots
+        )
 
     @property
     def mean_squares(self) -> Floats:
@@ -242,7 +245,7 @@ class CompiledBases:
 
     def state(self) -> tuple[Arrays, Metadata]:
         """Return copies of all arrays that later rounds depend on, and metadata."""
-        arrays = {"sums": self._sums.copy(), "scale_numbers": self._numbers.copy(), "growth": self._growth.copy()}
+        arrays = {"sums": self._sums.copy(), "differing": self._counts.copy(), "scale_numbers": self._numbers.copy(), "growth": self._growth.copy()}
         if self._moments is not None:
             saved = ("P", "T", "counts", "n_updates")
             arrays |= {name: getattr(self._moments, name).copy() for name in saved}
@@ -256,6 +259,7 @@ class CompiledBases:
     def restore(self, saved: StateReader) -> None:
         """Continue from what ``state`` returned, after checking it."""
         self._sums = saved.floats("sums", (self._n,), at_least=0.0)
+        self._counts = saved.floats("differing", (self._n,), at_least=0.0)
         self._numbers = saved.floats("scale_numbers", self._numbers.shape, at_least=0.0)
         self._growth = saved.floats("growth", (2,), at_least=0.0)
         if self._moments is not None:

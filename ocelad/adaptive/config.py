@@ -11,9 +11,10 @@ class AdaptiveConfig:
 
     Attributes
     ----------
-    windows : tuple of int
-        Lengths in rounds of the exponential windows of second moments: octaves from the fastest useful drift to the
-        longest streams of the suites. Windows shorter than the number of features are left out.
+    windows, scaled_windows : tuple of int
+        Lengths in similar pairs of the exponential windows of second moments, shrunk toward the Euclidean and toward
+        the standardized distance: octaves from the fastest useful drift to the longest streams of the suites. Windows
+        shorter than the number of features are left out.
     ridge : float
         Pseudo-pairs with the features' mean squares in every mean of squares, which shrinks moments as Ledoit and
         Wolf (2004) do and keeps a feature that was seen twice from dominating.
@@ -33,7 +34,9 @@ class AdaptiveConfig:
     blends : tuple of float
         Further experts mix the learned distances with this many parts of the prior.
     handicap : float
-        Log weight by which learned experts begin behind the Euclidean distance; blends and other priors by 3/4 of it.
+        Log weight by which learned experts begin behind the Euclidean distance. Blends begin 3/4 of it behind, and
+        distances of standardized features 3/2 of it, because the first pairs say little about the features' scales.
+        The handicap fades over the longer horizon.
     horizons : tuple of float
         Rounds over which expert losses are discounted: a fast and a slow mixture, weighted by their own losses.
     calibration_horizon, calibration_pseudo_count : float
@@ -51,7 +54,8 @@ class AdaptiveConfig:
         Metrics from before a possible change that stay as experts.
     """
 
-    windows: tuple[int, ...] = (32, 64, 128, 256, 512, 1024)
+    windows: tuple[int, ...] = (32, 128, 512)
+    scaled_windows: tuple[int, ...] = (64, 256, 1024)
     ridge: float = 3.0
     max_moment_features: int = 128
     max_full_rank: int = 32

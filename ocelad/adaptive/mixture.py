@@ -105,7 +105,9 @@ class Mixture:
         self._relative = events == "relatives"
         self.kinds = Kinds(n_features, sparse, self.config)
         blends, self._n_memories = self.config.blends, self.config.n_memories if self.kinds.dense else 1
-        counts = ExpertCounts(len(self.kinds.priors), len(self.kinds.learned), self._n_memories, len(blends))
+        counts = ExpertCounts(
+            len(self.kinds.priors), len(self.kinds.learned), self._n_memories, len(blends), self.kinds.scaled
+        )
         self.bases: Bases
         self.aggregator: Aggregator
         if compiled:

@@ -48,21 +48,31 @@ class Discriminants:
 
     Where all pairs spread no wider than similar ones, a direction has the weight of the whitened distance; where they
     spread r times wider, r^2 times that. KISSME's ``S^-1 - T^-1`` (Koestinger et al. 2012) weighs directions by the
-    same ratio but is not positive semidefinite; this form is, by construction.
+    same ratio but is not positive semidefinite; this form is, by construction. Up to the ridge it does not depend on
+    the units of the features. The ridge shrinks ``windows`` toward the Euclidean distance and ``scaled_windows``
+    toward the standardized one.
     """
 
-    def __init__(self, n_features: int, windows: Sequence[int], config: AdaptiveConfig) -> None:
+    def __init__(
+        self, n_features: int, windows: Sequence[int], scaled_windows: Sequence[int], config: AdaptiveConfig
+    ) -> None:
         self._similar = WindowMoments(n_features, windows, config)
+        self._scaled_similar = WindowMoments(n_features, scaled_windows, config)
         self._all = WindowMoments(n_features, [config.scale_horizon], config)
 
-    @property
-    def matrices(self) -> Floats:
-        """The matrices of the whitened distance and of each window's distance."""
-        discriminants = self._similar.inverses @ self._all.means[0] @ self._similar.inverses
-        return np.concatenate([self._all.inverses, discriminants])
+    def matrices(self, ratios: Floats) -> Floats:
+        """Return the matrices of the whitened distance and of each window's distance, on standardized features.
 
-    def learn(self, x: Floats, y: float, weight: float) -> None:
+        ``ratios`` are those of half-standardized to standardized features.
+        """
+        T, products = self._all.means[0], np.outer(ratios, ratios)
+        half = self._similar.inverses @ (products * T) @ self._similar.inverses
+        scaled = self._scaled_similar.inverses @ T @ self._scaled_similar.inverses
+        return np.concatenate([self._all.inverses, products * half, scaled])
+
+    def learn(self, standardized: Floats, ratios: Floats, y: float, weight: float) -> None:
         """Update the moments of all pairs, and those of similar pairs if the pair is one."""
-        self._all.learn(x, 1.0)
+        self._all.learn(standardized, 1.0)
         if y > 0.0 and weight > 0.0:
-            self._similar.learn(x, weight)
+            self._similar.learn(ratios * standardized, weight)
+            self._scaled_similar.learn(standardized, weight)

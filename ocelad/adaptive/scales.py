@@ -1,4 +1,4 @@
-"""FeatureScales: the mean square of each feature's difference, shrunk where a feature was seen rarely."""
+"""FeatureScales: the mean square of each feature's difference, enlarged where a feature differs rarely."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from ocelad.adaptive.config import AdaptiveConfig
 
 
 class FeatureScales:
-    """Running mean squares of the features, with pseudo-pairs at the mean of all features.
+    """Running mean squares of the features, shrunk toward their common mean.
 
-    A feature that is almost always 0 has a tiny mean square. Dividing by it would let the few pairs in which the
-    feature differs dominate; the pseudo-pairs bound their influence. Before the first difference that is not zero, all
-    factors are 1. During the warm-up the mean squares include the pair that is predicted, as ``RunningMeans`` do.
+    A feature that differs rarely has a tiny mean square. Dividing by it would let the few pairs in which the feature
+    differs dominate. Two things prevent that. The mean square over the pairs in which the feature differs, divided by
+    ``outlier_limit``, is added: then a feature that differs contributes at most ``outlier_limit`` times its usual
+    share. And the logarithm is shrunk toward that of the mean of all features by ``ridge`` pseudo-pairs in which the
+    feature differs; in logarithms, because features may have different units. During the warm-up the mean squares
+    include the pair that is predicted, as ``RunningMeans`` do.
     """
 
     def __init__(self, n_features: int, config: AdaptiveConfig) -> None:
-        self._sums, self._count, self._n_included = np.zeros(n_features), 0.0, 0
-        self._pseudo_count, self._decay = config.ridge, 1.0 - 1.0 / config.scale_horizon
+        self._sums, self._counts, self._count, self._n_included = np.zeros(n_features), np.zeros(n_features), 0.0, 0
+        self._limit, self._ridge, self._decay = config.outlier_limit, config.ridge, 1.0 - 1.0 / config.scale_horizon
 
     @property
     def warming_up(self) -> bool:
@@ -30,6 +33,7 @@ class FeatureScales:
         """Include a difference; leading differences of zero are ignored."""
         if self._count > 0.0 or x.any():
             self._sums, self._count = self._decay * self._sums + x**2, self._decay * self._count + 1.0
+            self._counts = self._decay * self._counts + (x != 0.0)
             self._n_included += 1
 
     @property
@@ -39,9 +43,22 @@ class FeatureScales:
 
     @property
     def inverse_roots(self) -> Floats:
-        """The factor of each feature that gives it a mean square of 1."""
+        """The factor of each feature that gives it a mean square of about 1."""
         if not self._count:
             return np.ones_like(self._sums)
         mean = self._sums.mean() / self._count
-        squares = (self._sums + self._pseudo_count * mean) / (self._count + self._pseudo_count)
-        return np.asarray(1.0 / np.sqrt(squares))
+        counts = np.maximum(self._counts, 1e-300)
+        squares = np.maximum(self._sums * (1.0 / self._count + 1.0 / (self._limit * counts)), 1e-300)
+        shares = self._counts / (self._counts + self._ridge)
+        return np.asarray(np.exp(-0.5 * (shares * np.log(squares) + (1.0 - shares) * np.log(mean))))
+
+    @property
+    def ratios(self) -> Floats:
+        """The factors of half-standardized features relative to ``inverse_roots``.
+
+        Half-standardized features are divided by the fourth root of their mean square. Where similar pairs are unknown,
+        discriminants are the moments of all pairs, ``x'Tx``. On half-standardized features that is about the Euclidean
+        distance; on standardized ones it is about the standardized distance.
+        """
+        roots = self.inverse_roots
+        return np.asarray(1.0 / np.sqrt(roots * np.mean(1.0 / roots)))

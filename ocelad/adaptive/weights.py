@@ -27,31 +27,35 @@ def softmax(log_weights: Floats) -> Floats:
 class DiscountedWeights:
     """Exponential weights by discounted losses (Herbster and Warmuth 1998 bound the related fixed share).
 
-    An expert with a handicap begins behind the others and stays behind by it: it needs evidence for its weight, and
-    needs it again after a change. Each horizon has weights of its own, and the horizons are weighted by the losses of
-    their predictions.
+    An expert with a handicap begins behind the others: it needs evidence for its weight. The handicap fades over the
+    longest horizon. Each horizon has weights of its own, and the horizons are weighted by the losses of their
+    predictions.
     """
 
     def __init__(self, handicaps: Floats, config: AdaptiveConfig) -> None:
-        self._start = -handicaps
-        self._log_weights = np.tile(self._start, (len(config.horizons), 1))
+        self._handicaps, self._handicap_decay = handicaps, 1.0 - 1.0 / max(config.horizons)
+        self._log_weights = np.zeros((len(config.horizons), len(handicaps)))
         self._decays = 1.0 - 1.0 / np.array(config.horizons)[:, None]
         self._log_horizon_weights = np.zeros(len(config.horizons))
 
     @property
     def shares(self) -> Floats:
         """The experts' weights; they sum to 1."""
-        return np.asarray(softmax(self._log_horizon_weights) @ softmax(self._log_weights))
+        return np.asarray(softmax(self._log_horizon_weights) @ self._of_horizons())
+
+    def _of_horizons(self) -> Floats:
+        return softmax(self._log_weights - self._handicaps)
 
     def update(self, log_odds: Floats, y: float, weight: float) -> None:
         """Update the weights by the losses of the experts' log odds."""
-        predictions = softmax(self._log_weights) @ log_odds
+        predictions = self._of_horizons() @ log_odds
         moved = self._log_horizon_weights * (1.0 - 1.0 / HORIZON_OF_HORIZONS)
         moved = moved - weight * np.minimum(log_loss(predictions, y), MAX_LOSS)
         self._log_horizon_weights = np.maximum(moved - moved.max(), MIN_LOG_HORIZON_WEIGHT)
         losses = weight * np.minimum(log_loss(log_odds, y), MAX_LOSS)
-        moved = self._start + self._decays * (self._log_weights - self._start) - losses
+        moved = self._decays * self._log_weights - losses
         self._log_weights = np.maximum(moved - moved.max(axis=1, keepdims=True), MIN_LOG_WEIGHT)
+        self._handicaps = self._handicap_decay * self._handicaps
 
 
 class IntervalProd:

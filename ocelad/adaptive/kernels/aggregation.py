@@ -14,8 +14,8 @@ from ocelad._typing import Floats
 # Columns of ``fits``: offset, slope, and the Hessian of the loss.
 OFFSET, SLOPE, HESSIAN_OFFSET, HESSIAN_CROSS, HESSIAN_SLOPE, N_FIT_COLUMNS = 0, 1, 2, 3, 4, 5
 # Fields of ``numbers``: pairs in the running means; scale and round of the interval weights; threshold of the metric;
-# pairs in the spreads.
-MEAN_COUNT, REGRET_SCALE, PROD_ROUND, THRESHOLD, SPREAD_COUNT, N_NUMBERS = 0, 1, 2, 3, 4, 5
+# pairs in the spreads; factor of the handicaps.
+MEAN_COUNT, REGRET_SCALE, PROD_ROUND, THRESHOLD, SPREAD_COUNT, FADING, N_NUMBERS = 0, 1, 2, 3, 4, 5, 6
 # Fields of ``trust``: rounds, bound of near pairs, similar near pairs, near pairs, and the rate of similar pairs.
 TRUST_ROUND, BOUND, NEAR_SIMILAR, NEAR_COUNT, SIMILAR_RATE, N_TRUST_FIELDS = 0, 1, 2, 3, 4, 5
 # Fields of ``cusum``: log likelihood ratio, its first round, whether a warning was given, and the number of changes.
@@ -62,7 +62,8 @@ class Settings(NamedTuple):
     n_priors: int
     n_learned: int
     blends: Floats
-    start: Floats  # (K,): log weights before the first round
+    handicaps: Floats  # (K,)
+    handicap_decay: float
     decays: Floats  # (H,)
     relative: bool
     warmup: int
@@ -296,17 +297,18 @@ def update_discounted(state: AggregatorState, settings: Settings) -> None:
     """Compute the weights by discounted losses from the log weights."""
     log_weights, weights, discounted = state.log_weights, state.horizon_weights, state.discounted
     n_horizons, n_experts = log_weights.shape
-    total = 0.0
+    total, fading = 0.0, state.numbers[FADING]
     for h in range(n_horizons):
         total += exp(state.log_horizon_weights[h])
     for k in range(n_experts):
         discounted[k] = 0.0
     for h in range(n_horizons):
-        largest, of_horizon = log_weights[h, 0], 0.0
+        largest, of_horizon = -1e300, 0.0
         for k in range(n_experts):
-            largest = max(largest, log_weights[h, k])
+            weights[h, k] = log_weights[h, k] - fading * settings.handicaps[k]
+            largest = max(largest, weights[h, k])
         for k in range(n_experts):
-            weights[h, k] = exp(log_weights[h, k] - largest)
+            weights[h, k] = exp(weights[h, k] - largest)
             of_horizon += weights[h, k]
         for k in range(n_experts):
             weights[h, k] /= of_horizon
@@ -331,11 +333,11 @@ def learn_weights(state: AggregatorState, settings: Settings, y: float, weight: 
         best = -1e300
         for k in range(n_experts):
             loss = min(state.losses[k + 1], weight * settings.max_loss)
-            start = settings.start[k]
-            log_weights[h, k] = start + settings.decays[h] * (log_weights[h, k] - start) - loss
+            log_weights[h, k] = settings.decays[h] * log_weights[h, k] - loss
             best = max(best, log_weights[h, k])
         for k in range(n_experts):
             log_weights[h, k] = max(log_weights[h, k] - best, settings.min_log_weight)
+    state.numbers[FADING] *= settings.handicap_decay
 
 
 @jit

@@ -13,13 +13,16 @@ from ocelad._typing import Floats
 
 
 class MomentState(NamedTuple):
-    """The moments of W windows and, last, of all pairs; and scratch."""
+    """The moments of W windows, H of them half-standardized, then of all pairs; and scratch."""
 
     P: Floats  # (W + 1, n, n): inverse sums
     T: Floats  # (n, n): the sum of all pairs
     counts: Floats  # (W + 1,): the discounted number of pairs
     n_updates: Floats  # (2,): the number of updates of the windows, and of all pairs
+    n_half: int  # H
+    x: Floats  # (1, n): scratch: the half-standardized pair
     Px: Floats  # (W + 1, n): scratch
+    v: Floats  # (1, n): scratch: Px in standardized features
     forms: Floats  # (W + 1,): scratch: x'Px
     column: Floats  # (n,): scratch
 
@@ -38,14 +41,14 @@ def quadratic_form(P: Floats, k: int, x: Floats, row: int, Px: Floats, n: int) -
 
 
 @jit_reassoc
-def form_of_product(T: Floats, Px: Floats, k: int, n: int) -> float:
-    """Return ``v'Tv`` for ``v = Px[k]``; T is symmetric, so that half of it suffices."""
+def half_form(T: Floats, v: Floats, k: int, n: int) -> float:
+    """Return ``v'Tv`` for a row v; T is symmetric, so that half of it suffices."""
     total = 0.0
     for i in range(n):
         product = 0.0
         for j in range(i):
-            product += T[i, j] * Px[k, j]
-        total += Px[k, i] * (2.0 * product + T[i, i] * Px[k, i])
+            product += T[i, j] * v[k, j]
+        total += v[k, i] * (2.0 * product + T[i, i] * v[k, i])
     return total
 
 
@@ -120,18 +123,31 @@ def update_window(
 
 
 @jit
-def measure(state: MomentState, S: Floats, row: int, ridge: float, squares: Floats, n: int) -> None:
+def multiply(state: MomentState, S: Floats, ratios: Floats, row: int, n: int) -> None:
+    """Compute ``Px`` and ``x'Px`` of a pair for every window and for all pairs."""
+    for i in range(n):
+        state.x[0, i] = ratios[row, i] * S[row, i]
+    for k in range(len(state.counts)):
+        if k < state.n_half:
+            state.forms[k] = quadratic_form(state.P, k, state.x, 0, state.Px, n)
+        else:
+            state.forms[k] = quadratic_form(state.P, k, S, row, state.Px, n)
+
+
+@jit
+def measure(state: MomentState, S: Floats, ratios: Floats, row: int, ridge: float, squares: Floats, n: int) -> None:
     """Store the whitened square and that of each window from column 2 on."""
-    P, counts, forms = state.P, state.counts, state.forms
-    all_pairs = len(counts) - 1
-    for k in range(all_pairs + 1):
-        forms[k] = quadratic_form(P, k, S, row, state.Px, n)
-    squares[row, 2] = forms[all_pairs] * (counts[all_pairs] + ridge)
+    counts, all_pairs = state.counts, len(state.counts) - 1
+    multiply(state, S, ratios, row, n)
+    squares[row, 2] = state.forms[all_pairs] * (counts[all_pairs] + ridge)
     for k in range(all_pairs):
-        factor = counts[k] + ridge
-        squares[row, 3 + k] = (
-            factor * factor * form_of_product(state.T, state.Px, k, n) / (counts[all_pairs] + ridge)
-        )
+        factor = (counts[k] + ridge) * (counts[k] + ridge) / (counts[all_pairs] + ridge)
+        if k < state.n_half:
+            for i in range(n):
+                state.v[0, i] = ratios[row, i] * state.Px[k, i]
+            squares[row, 3 + k] = factor * half_form(state.T, state.v, 0, n)
+        else:
+            squares[row, 3 + k] = factor * half_form(state.T, state.Px, k, n)
 
 
 @jit
@@ -164,6 +180,7 @@ def learn_similar(state: MomentState, decays: Floats, weight: float, ridge: floa
 def play_pairs(
     state: MomentState,
     S: Floats,
+    ratios: Floats,
     y: Floats,
     weights: Floats,
     decays: Floats,
@@ -175,7 +192,7 @@ def play_pairs(
 ) -> None:
     """Measure each pair, then learn from it."""
     for row in range(len(squares)):
-        measure(state, S, row, ridge, squares, n)
+        measure(state, S, ratios, row, ridge, squares, n)
         learn_all(state, S, row, decay_all, ridge, limit, n)
         if y[row] > 0.0 and weights[row] > 0.0:
             learn_similar(state, decays, weights[row], ridge, limit, n)
@@ -186,6 +203,7 @@ def play_relatives(
     state: MomentState,
     S: Floats,
     S_far: Floats,
+    ratios: Floats,
     weights: Floats,
     decays: Floats,
     decay_all: float,
@@ -198,13 +216,12 @@ def play_relatives(
 ) -> None:
     """Measure each relative comparison, then learn from it: near is a similar pair, far is any pair."""
     for row in range(len(squares)):
-        measure(state, S_far, row, ridge, far_squares, n)
-        measure(state, S, row, ridge, squares, n)
+        measure(state, S_far, ratios, row, ridge, far_squares, n)
+        measure(state, S, ratios, row, ridge, squares, n)
         learn_all(state, S, row, decay_all, ridge, limit, n)
         if weights[row] > 0.0:
             learn_similar(state, decays, weights[row], ridge, limit, n)
-        for k in range(len(state.forms)):
-            state.forms[k] = quadratic_form(state.P, k, S_far, row, state.Px, n)
+        multiply(state, S_far, ratios, row, n)
         learn_all(state, S_far, row, decay_all, ridge, limit, n)
         for k in range(2, 2 + len(state.counts)):
             near, far = squares[row, k], far_squares[row, k]

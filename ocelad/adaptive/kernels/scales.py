@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import exp, log, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,8 +14,17 @@ from ocelad._typing import Floats
 COUNT, N_INCLUDED, N_NUMBERS = 0, 1, 2
 
 
+class Scaling(NamedTuple):
+    """Constants of the mean squares; see ``AdaptiveConfig``."""
+
+    decay: float
+    limit: float
+    ridge: float
+    warmup: int
+
+
 @jit
-def include(U: Floats, row: int, n: int, sums: Floats, numbers: Floats, decay: float) -> None:
+def include(U: Floats, row: int, n: int, sums: Floats, counts: Floats, numbers: Floats, decay: float) -> None:
     """Include a difference in the sums of squares; leading differences of zero are ignored."""
     if numbers[COUNT] == 0.0:
         different = False
@@ -24,6 +34,7 @@ def include(U: Floats, row: int, n: int, sums: Floats, numbers: Floats, decay: f
             return
     for i in range(n):
         sums[i] = decay * sums[i] + U[row, i] * U[row, i]
+        counts[i] = decay * counts[i] + (1.0 if U[row, i] != 0.0 else 0.0)
     numbers[COUNT] = decay * numbers[COUNT] + 1.0
     numbers[N_INCLUDED] += 1.0
 
@@ -38,15 +49,29 @@ def total(values: Floats, n: int) -> float:
 
 
 @jit
-def update_roots(sums: Floats, numbers: Floats, ridge: float, n: int, roots: Floats) -> float:
-    """Compute the factor of each feature that gives it a mean square of 1; return their common factor."""
+def inverse_root(total: float, count: float, n_pairs: float, weight: float, mean: float, settings: Scaling) -> float:
+    """Return the factor that gives a feature a mean square of about 1.
+
+    ``total`` is its sum of squares, ``count`` the number of pairs in which it differs, ``n_pairs`` that of all pairs,
+    and ``weight`` that of one pair; ``mean`` is the mean square of all features.
+    """
+    square = max(total * (1.0 / n_pairs + 1.0 / (settings.limit * max(count, 1e-300))), 1e-300)
+    share = count / (count + weight * settings.ridge)
+    return exp(-0.5 * (share * log(square) + (1.0 - share) * log(mean)))
+
+
+@jit
+def update_roots(
+    sums: Floats, counts: Floats, numbers: Floats, settings: Scaling, n: int, roots: Floats
+) -> float:
+    """Compute the factor of each feature that gives it a mean square of about 1; return their common factor."""
     if numbers[COUNT] == 0.0:
         for i in range(n):
             roots[i] = 1.0
         return 1.0
     mean = total(sums, n) / n / numbers[COUNT]
     for i in range(n):
-        roots[i] = 1.0 / sqrt((sums[i] + ridge * mean) / (numbers[COUNT] + ridge))
+        roots[i] = inverse_root(sums[i], counts[i], numbers[COUNT], 1.0, mean, settings)
     return 1.0 / sqrt(mean)
 
 
@@ -68,16 +93,33 @@ def length_limit(square: float, n: int, limit: float) -> float:
 
 @jit
 def scale_row(
-    U: Floats, row: int, n: int, sums: Floats, numbers: Floats, roots: Floats, ridge: float, X: Floats, S: Floats
+    U: Floats,
+    row: int,
+    n: int,
+    sums: Floats,
+    counts: Floats,
+    numbers: Floats,
+    roots: Floats,
+    settings: Scaling,
+    X: Floats,
+    S: Floats,
+    ratios: Floats,
 ) -> tuple[float, float, float]:
     """Store a difference in the common unit in X, and with features of mean square 1 in S.
 
-    Returns the common factor and the squared lengths of the difference and of the row of S.
+    ``ratios`` receives the factors of half-standardized features relative to those of S, if it has rows. Returns the
+    common factor and the squared lengths of the difference and of the row of S.
     """
-    factor = update_roots(sums, numbers, ridge, n, roots)
+    factor = update_roots(sums, counts, numbers, settings, n, roots)
     for i in range(n):
         X[row, i] = factor * U[row, i]
         S[row, i] = roots[i] * U[row, i]
+    if len(ratios) > 0:
+        mean = 0.0
+        for i in range(n):
+            mean += 1.0 / roots[i] / n
+        for i in range(n):
+            ratios[row, i] = 1.0 / sqrt(roots[i] * mean)
     return factor, squared_length(U, row, n), squared_length(S, row, n)
 
 
@@ -86,14 +128,13 @@ def scale_pairs(
     U: Floats,
     n: int,
     sums: Floats,
+    counts: Floats,
     numbers: Floats,
     roots: Floats,
-    decay: float,
-    ridge: float,
-    limit: float,
-    warmup: int,
+    settings: Scaling,
     X: Floats,
     S: Floats,
+    ratios: Floats,
     shrinks: Floats,
     squares: Floats,
 ) -> None:
@@ -103,15 +144,15 @@ def scale_pairs(
     scaled by neither.
     """
     for row in range(len(U)):
-        warming_up = numbers[N_INCLUDED] < warmup
+        warming_up = numbers[N_INCLUDED] < settings.warmup
         if warming_up:
-            include(U, row, n, sums, numbers, decay)
-        factor, euclidean, standardized = scale_row(U, row, n, sums, numbers, roots, ridge, X, S)
+            include(U, row, n, sums, counts, numbers, settings.decay)
+        factor, euclidean, standardized = scale_row(U, row, n, sums, counts, numbers, roots, settings, X, S, ratios)
         squares[row, 0], squares[row, 1] = euclidean, standardized
-        shrinks[row, 0] = length_limit(factor * factor * euclidean, n, limit)
-        shrinks[row, 1] = length_limit(standardized, n, limit)
+        shrinks[row, 0] = length_limit(factor * factor * euclidean, n, settings.limit)
+        shrinks[row, 1] = length_limit(standardized, n, settings.limit)
         if not warming_up:
-            include(U, row, n, sums, numbers, decay)
+            include(U, row, n, sums, counts, numbers, settings.decay)
 
 
 @jit
@@ -120,35 +161,34 @@ def scale_relatives(
     far: Floats,
     n: int,
     sums: Floats,
+    counts: Floats,
     numbers: Floats,
     roots: Floats,
-    decay: float,
-    ridge: float,
-    limit: float,
-    warmup: int,
+    settings: Scaling,
     X: Floats,
     S: Floats,
     X_far: Floats,
     S_far: Floats,
+    ratios: Floats,
     shrinks: Floats,
     squares: Floats,
     sizes: Floats,
 ) -> None:
     """Measure relative comparisons, as ``scale_pairs`` measures pairs: near minus far, and the mean of both as size."""
     for row in range(len(near)):
-        warming_up = numbers[N_INCLUDED] < warmup
+        warming_up = numbers[N_INCLUDED] < settings.warmup
         if warming_up:
-            include(near, row, n, sums, numbers, decay)
-            include(far, row, n, sums, numbers, decay)
-        factor, a, scaled_a = scale_row(near, row, n, sums, numbers, roots, ridge, X, S)
-        factor, b, scaled_b = scale_row(far, row, n, sums, numbers, roots, ridge, X_far, S_far)
+            include(near, row, n, sums, counts, numbers, settings.decay)
+            include(far, row, n, sums, counts, numbers, settings.decay)
+        factor, a, scaled_a = scale_row(near, row, n, sums, counts, numbers, roots, settings, X, S, ratios)
+        factor, b, scaled_b = scale_row(far, row, n, sums, counts, numbers, roots, settings, X_far, S_far, ratios)
         squares[row, 0], squares[row, 1] = a - b, scaled_a - scaled_b
         sizes[row, 0], sizes[row, 1] = (a + b) / 2.0, (scaled_a + scaled_b) / 2.0
-        shrinks[row, 0] = length_limit(factor * factor * max(a, b), n, limit)
-        shrinks[row, 1] = length_limit(max(scaled_a, scaled_b), n, limit)
+        shrinks[row, 0] = length_limit(factor * factor * max(a, b), n, settings.limit)
+        shrinks[row, 1] = length_limit(max(scaled_a, scaled_b), n, settings.limit)
         if not warming_up:
-            include(near, row, n, sums, numbers, decay)
-            include(far, row, n, sums, numbers, decay)
+            include(near, row, n, sums, counts, numbers, settings.decay)
+            include(far, row, n, sums, counts, numbers, settings.decay)
 
 
 @jit
@@ -178,12 +218,10 @@ def scale_sparse_pairs(
     values: Floats,
     n: int,
     sums: Floats,
+    counts: Floats,
     numbers: Floats,
     growth: Floats,
-    decay: float,
-    ridge: float,
-    limit: float,
-    warmup: int,
+    settings: Scaling,
     scaled: Floats,
     shrinks: Floats,
     squares: Floats,
@@ -195,30 +233,27 @@ def scale_sparse_pairs(
     """
     for row in range(len(indptr) - 1):
         begin, end = indptr[row], indptr[row + 1]
-        warming_up = numbers[N_INCLUDED] < warmup
+        warming_up = numbers[N_INCLUDED] < settings.warmup
         if warming_up:
-            include_sparse(indices, values, begin, end, sums, numbers, growth, decay)
-        factor, mean = 1.0, 1.0
+            include_sparse(indices, values, begin, end, sums, counts, numbers, growth, settings.decay)
         count = numbers[COUNT]
-        if count > 0.0:
-            mean = growth[1] / n / count
-            factor = 1.0 / sqrt(mean)
+        factor = 1.0 / sqrt(growth[1] / n / count) if count > 0.0 else 1.0
         euclidean, standardized = 0.0, 0.0
         for p in range(begin, end):
-            square = values[p] * values[p]
+            square, i = values[p] * values[p], indices[p]
             euclidean += square
-            weight = growth[0]
             if count > 0.0:
-                standardized += square * (count + weight * ridge) / (sums[indices[p]] + weight * ridge * mean)
+                root = inverse_root(sums[i], counts[i], count, growth[0], growth[1] / n / count, settings)
+                standardized += square * root * root
             else:
                 standardized += square
             scaled[p] = factor * values[p]
         squares[row, 0], squares[row, 1] = euclidean, standardized
-        shrinks[row, 0] = length_limit(factor * factor * euclidean, n, limit)
+        shrinks[row, 0] = length_limit(factor * factor * euclidean, n, settings.limit)
         for p in range(begin, end):
             scaled[p] *= shrinks[row, 0]
         if not warming_up:
-            include_sparse(indices, values, begin, end, sums, numbers, growth, decay)
+            include_sparse(indices, values, begin, end, sums, counts, numbers, growth, settings.decay)
 
 
 @jit
@@ -228,6 +263,7 @@ def include_sparse(
     begin: int,
     end: int,
     sums: Floats,
+    counts: Floats,
     numbers: Floats,
     growth: Floats,
     decay: float,
@@ -244,11 +280,28 @@ def include_sparse(
         square = growth[0] * values[p] * values[p]
         sums[indices[p]] += square
         growth[1] += square
+        if values[p] != 0.0:
+            counts[indices[p]] += growth[0]
     numbers[COUNT] += growth[0]
     numbers[N_INCLUDED] += 1.0
     if growth[0] > 1e30:
         for i in range(len(sums)):
             sums[i] /= growth[0]
+            counts[i] /= growth[0]
         growth[1] /= growth[0]
         numbers[COUNT] /= growth[0]
         growth[0] = 1.0
+
+
+@jit
+def update_sparse_roots(
+    sums: Floats, counts: Floats, numbers: Floats, growth: Floats, settings: Scaling, n: int, roots: Floats
+) -> float:
+    """Compute the factor of each feature, as ``update_roots``, from the sums of sparse differences."""
+    count = numbers[COUNT]
+    if count == 0.0:
+        return 1.0
+    mean = growth[1] / n / count
+    for i in range(n):
+        roots[i] = inverse_root(sums[i], counts[i], count, growth[0], mean, settings)
+    return 1.0 / sqrt(mean)
