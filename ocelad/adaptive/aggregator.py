@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +48,9 @@ class PlainAggregator:
 
     An expert is a convex combination of relative distances, that is, of squared distances divided by their means: a
     prior, a learned distance with a share of the prior, a memory, or a blend of all learned distances with the prior.
-    Platt scaling turns it into log odds. The ensemble predicts the weighted mean of the log odds.
+    Platt scaling turns it into log odds. The weighted mean of calibrated log odds is too cautious, because experts
+    err differently; so it is calibrated once more. The ensemble predicts the mean of that and of the experts' log odds
+    that ``IntervalProd`` finds.
 
     Parameters
     ----------
@@ -69,7 +72,22 @@ class PlainAggregator:
         self._insurance_shares = self.insurance.shares()
         self._means = RunningMeans(counts.distances, config)
         self._spreads = RunningSpreads(counts.experts, config, relative)
-        self._fits = PlattScaling(counts.experts, config, relative)
+        self._fits = PlattScaling(
+            counts.experts,
+            config.initial_fit,
+            pseudo_count=config.calibration_pseudo_count,
+            horizon=config.calibration_horizon,
+            limit=config.outlier_limit,
+            relative=relative,
+        )
+        self._recalibration = PlattScaling(
+            1,
+            (0.0, 1.0),
+            pseudo_count=config.recalibration_pseudo_count,
+            horizon=max(config.horizons),
+            limit=inf,
+            relative=relative,
+        )
         self._trust = PriorTrust(config)
         self._detector = ChangeDetector(config)
         self.log_odds = np.zeros(counts.experts)
@@ -111,8 +129,10 @@ class PlainAggregator:
             self._spreads.update(distances)
         deviations = self._spreads.deviations(distances)
         self.log_odds = self._fits.log_odds(deviations)
-        mixed = float(shares @ self.log_odds)
-        candidates = np.array([self._weights.shares @ self.log_odds, *self.log_odds])
+        discounted = np.array([self._weights.shares @ self.log_odds])
+        recalibrated = self._recalibration.log_odds(-discounted)
+        candidates = np.concatenate([recalibrated, self.log_odds])
+        mixed = float(self._insurance_shares @ candidates)
         losses = weight * log_loss(candidates, y)
         self.insurance.update(weight * float(log_loss(np.array(mixed), y)), losses)
         self._insurance_shares = self.insurance.shares()
@@ -122,6 +142,7 @@ class PlainAggregator:
         self._usage = np.where(self._usage > 0.0, 1e-3 + 0.99 * self._usage + used, 0.0)
         self._weights.update(self.log_odds, y, weight)
         self._fits.learn(deviations, self.log_odds, y, weight)
+        self._recalibration.learn(-discounted, recalibrated, y, weight)
         if not warming_up:
             self._means.update(sizes)
             self._spreads.update(distances)
@@ -137,12 +158,19 @@ class PlainAggregator:
     @property
     def coefficients(self) -> Floats:
         """The coefficient of each squared distance in the next round's prediction."""
-        return np.asarray((self.shares * self._slopes) @ self._combination() / self._means.values)
+        return np.asarray((self._played_weights * self._slopes) @ self._combination() / self._means.values)
 
     @property
     def threshold(self) -> float:
         """The prediction at squared distances of 0: log odds are ``threshold - coefficients @ squares``."""
-        return float(self.shares @ (self._fits.parameters[:, 0] + self._slopes * self._spreads.locations))
+        offsets = self._fits.parameters[:, 0] + self._slopes * self._spreads.locations
+        return float(self._insurance_shares[0] * self._recalibration.parameters[0, 0] + self._played_weights @ offsets)
+
+    @property
+    def _played_weights(self) -> Floats:
+        """The coefficient of each expert's log odds in the prediction; the recalibration may let them exceed 1."""
+        slope = self._recalibration.parameters[0, 1]
+        return np.asarray(self._insurance_shares[0] * slope * self._weights.shares + self._insurance_shares[1:])
 
     @property
     def _slopes(self) -> Floats:

@@ -87,17 +87,26 @@ class RunningSpreads:
 class PlattScaling:
     """Logistic regressions of the answer on (1, -deviation), one per expert (Platt 1999).
 
-    Every pair makes one Newton step on the loss, discounted over ``calibration_horizon`` rounds, with a ridge of
-    ``calibration_pseudo_count`` pairs toward the initial fit: few answers change little. Deviations are distances in
+    Every pair makes one Newton step on the loss, discounted over ``horizon`` rounds, with a ridge of ``pseudo_count``
+    pairs toward the initial fit ``start``: few answers change little. A deviation above ``limit`` counts as that.
+    Deviations are distances in
     numbers of spreads above their mean, so that one initial fit suits data of any scale and dimension. Relative
     comparisons have no offset: the log odds that near is nearer than far are a multiple of the difference of their
     squared distances.
     """
 
-    def __init__(self, n_experts: int, config: AdaptiveConfig, relative: bool) -> None:
-        self._ridge, self._rate = config.calibration_pseudo_count, 1.0 / config.calibration_horizon
-        self._limit, self._relative = config.outlier_limit, relative
-        offset, slope = config.initial_fit
+    def __init__(
+        self,
+        n_experts: int,
+        start: tuple[float, float],
+        *,
+        pseudo_count: float,
+        horizon: float,
+        limit: float,
+        relative: bool,
+    ) -> None:
+        self._ridge, self._rate, self._limit, self._relative = pseudo_count, 1.0 / horizon, limit, relative
+        offset, slope = start
         self._start = np.array([0.0 if relative else offset, slope])
         self.parameters = np.tile(self._start, (n_experts, 1))
         self._hessians = np.tile(self._ridge * np.eye(2), (n_experts, 1, 1))

@@ -17,7 +17,7 @@ from ocelad.ensemble.state_reader import StateReader
 
 # Rows of interval weights: one that never ends, and one for each power of two up to 2^62 rounds.
 N_ENTRIES = 64
-_SCRATCH = ("slopes", "distances", "deviations", "losses", "within", "horizon_weights")
+_SCRATCH = ("played", "slopes", "distances", "deviations", "losses", "within", "horizon_weights")
 
 
 class CompiledAggregator:
@@ -45,6 +45,8 @@ class CompiledAggregator:
             warmup=calibration.WARMUP,
             horizon=config.calibration_horizon,
             pseudo_count=config.calibration_pseudo_count,
+            recalibration_horizon=max(config.horizons),
+            recalibration_pseudo_count=config.recalibration_pseudo_count,
             limit=config.outlier_limit,
             initial_offset=0.0 if relative else offset,
             initial_slope=slope,
@@ -76,7 +78,7 @@ class CompiledAggregator:
             locations=np.full(n_experts, 0.0 if relative else 1.0),
             spreads=np.full(n_experts, calibration.INITIAL_SPREAD**2),
             slopes=np.zeros(n_experts),
-            fits=np.zeros((n_experts, aggregation.N_FIT_COLUMNS)),
+            fits=np.zeros((n_experts + 1, aggregation.N_FIT_COLUMNS)),
             log_weights=np.zeros((n_horizons, n_experts)),
             log_horizon_weights=np.zeros(n_horizons),
             wealth=np.ones((N_ENTRIES, n_experts + 1)),
@@ -89,6 +91,7 @@ class CompiledAggregator:
             numbers=np.zeros(aggregation.N_NUMBERS),
             discounted=np.zeros(n_experts),
             shares=np.zeros(n_experts),
+            played=np.zeros(n_experts),
             coefficients=np.zeros(n_distances),
             log_odds=np.zeros(n_experts),
             distances=np.zeros(n_experts),
@@ -105,6 +108,7 @@ class CompiledAggregator:
         state.cusum[aggregation.SINCE] = 1.0
         for k in range(n_experts):
             self._start_fit(k, self._settings.initial_offset, slope, config.calibration_pseudo_count)
+        self._start_fit(n_experts, 0.0, 1.0, config.recalibration_pseudo_count)
         aggregation.prepare(state, self._settings)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -186,7 +190,7 @@ class CompiledAggregator:
         if (
             state.means.min() <= 0.0
             or state.spreads.min() <= 0.0
-            or state.numbers.min(initial=0.0, where=[True, True, True, False, True, True]) < 0.0
+            or state.numbers.min(initial=0.0, where=[True, True, True, False, True, True, True]) < 0.0
             or not 1.0 <= state.numbers[aggregation.PROD_ROUND] < 2.0**62
             or not 0.0 <= state.cusum[aggregation.N_CHANGES] < 2.0**53
             or abs(state.shares.sum() - 1.0) > 1e-6

@@ -41,6 +41,8 @@ class AdaptiveConfig:
         Rounds over which expert losses are discounted: a fast and a slow mixture, weighted by their own losses.
     calibration_horizon, calibration_pseudo_count : float
         Platt scaling forgets over this many rounds and is regularized by this many pairs toward the initial fit.
+    recalibration_pseudo_count : float
+        The same for the calibration of the mixture, which forgets over the longer of the horizons.
     initial_fit : tuple of float
         Log odds at the mean distance, and their decrease per spread of the distances, before the first answer.
     near_share : float
@@ -59,10 +61,10 @@ class AdaptiveConfig:
     ridge: float = 3.0
     max_moment_features: int = 128
     max_full_rank: int = 32
-    max_rank: int = 16
+    max_rank: int = 8
     comid_steps: tuple[float, ...] = (9.5, 2.4)
     scaled_comid_steps: tuple[float, ...] = (4.75, 1.2)
-    low_rank_steps: tuple[float, ...] = (30.0, 10.0, 3.0)
+    low_rank_steps: tuple[float, ...] = (10.0, 3.0, 1.0)
     scale_horizon: float = 1000.0
     outlier_limit: float = 10.0
     blends: tuple[float, ...] = (1.0, 3.0, 10.0)
@@ -70,6 +72,7 @@ class AdaptiveConfig:
     horizons: tuple[float, ...] = (64.0, 512.0)
     calibration_horizon: float = 200.0
     calibration_pseudo_count: float = 2.0
+    recalibration_pseudo_count: float = 20.0
     initial_fit: tuple[float, float] = (-0.5, 1.0)
     near_share: float = 0.05
     trust_exponent: float = 4.0

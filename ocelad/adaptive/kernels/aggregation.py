@@ -5,7 +5,7 @@ The work of a round does not depend on the number of features. ``ocelad.adaptive
 
 from __future__ import annotations
 
-from math import ceil, exp, log, log1p, log2, sqrt
+from math import ceil, exp, inf, log, log1p, log2, sqrt
 from typing import NamedTuple
 
 from ocelad._compile import jit
@@ -14,8 +14,8 @@ from ocelad._typing import Floats
 # Columns of ``fits``: offset, slope, and the Hessian of the loss.
 OFFSET, SLOPE, HESSIAN_OFFSET, HESSIAN_CROSS, HESSIAN_SLOPE, N_FIT_COLUMNS = 0, 1, 2, 3, 4, 5
 # Fields of ``numbers``: pairs in the running means; scale and round of the interval weights; threshold of the metric;
-# pairs in the spreads; factor of the handicaps.
-MEAN_COUNT, REGRET_SCALE, PROD_ROUND, THRESHOLD, SPREAD_COUNT, FADING, N_NUMBERS = 0, 1, 2, 3, 4, 5, 6
+# pairs in the spreads; factor of the handicaps; interval weight of the discounted weights.
+MEAN_COUNT, REGRET_SCALE, PROD_ROUND, THRESHOLD, SPREAD_COUNT, FADING, FIRST_SHARE, N_NUMBERS = 0, 1, 2, 3, 4, 5, 6, 7
 # Fields of ``trust``: rounds, bound of near pairs, similar near pairs, near pairs, and the rate of similar pairs.
 TRUST_ROUND, BOUND, NEAR_SIMILAR, NEAR_COUNT, SIMILAR_RATE, N_TRUST_FIELDS = 0, 1, 2, 3, 4, 5
 # Fields of ``cusum``: log likelihood ratio, its first round, whether a warning was given, and the number of changes.
@@ -33,7 +33,7 @@ class AggregatorState(NamedTuple):
     locations: Floats  # (K,): mean relative distance of each expert
     spreads: Floats  # (K,): mean squared deviation of its relative distances
     slopes: Floats  # (K,): decrease of its log odds with its relative distance
-    fits: Floats  # (K, N_FIT_COLUMNS)
+    fits: Floats  # (K + 1, N_FIT_COLUMNS): of each expert, and of the mean by discounted weights
     log_weights: Floats  # (H, K): discounted log weights
     log_horizon_weights: Floats  # (H,)
     wealth: Floats  # (R, K + 1): of the entry that never ends, then of each dyadic length
@@ -46,6 +46,7 @@ class AggregatorState(NamedTuple):
     numbers: Floats  # (N_NUMBERS,)
     discounted: Floats  # (K,): weights by discounted losses; they sum to 1
     shares: Floats  # (K,): weights of the next round; they sum to 1
+    played: Floats  # (K,): coefficients of the experts' log odds in the next prediction
     coefficients: Floats  # (B,): of the squared distances in the next prediction
     log_odds: Floats  # (K,): of each expert in the last round
     # From here on: scratch.
@@ -69,6 +70,8 @@ class Settings(NamedTuple):
     warmup: int
     horizon: float
     pseudo_count: float
+    recalibration_horizon: float
+    recalibration_pseudo_count: float
     limit: float
     initial_offset: float
     initial_slope: float
@@ -204,27 +207,30 @@ def measure_experts(state: AggregatorState, settings: Settings, squares: Floats,
 @jit
 def update_coefficients(state: AggregatorState, settings: Settings) -> None:
     """Compute the shares within the priors and the learned distances, and the metric of the next round."""
-    means, shares, fits, within, slopes = state.means, state.shares, state.fits, state.within, state.slopes
+    means, played, fits, within, slopes = state.means, state.played, state.fits, state.within, state.slopes
+    last, first_share = len(played), state.numbers[FIRST_SHARE]
     n_priors, n_fixed, n_distances = settings.n_priors, settings.n_priors + settings.n_learned, len(state.means)
-    for k in range(len(shares)):
+    for k in range(last):
         slopes[k] = fits[k, SLOPE] / sqrt(state.spreads[k])
+        played[k] = state.shares[k] + (fits[last, SLOPE] - 1.0) * first_share * state.discounted[k]
     share_within(state, 0, n_priors)
     share_within(state, n_priors, n_distances)
     trust = trust_value(state.trust, settings)
-    of_prior, of_learned, prior_in_learned, threshold = 0.0, 0.0, 0.0, 0.0
+    of_prior, of_learned, prior_in_learned = 0.0, 0.0, 0.0
+    threshold = first_share * fits[last, OFFSET]
     for i in range(len(settings.blends)):
         k, blend = n_distances + i, settings.blends[i]
-        weight = shares[k] * slopes[k] / (1.0 + blend)
+        weight = played[k] * slopes[k] / (1.0 + blend)
         of_prior += weight * blend
         of_learned += weight
     for k in range(n_priors, n_fixed):
-        of_prior += shares[k] * slopes[k] * trust / (1.0 + trust)
+        of_prior += played[k] * slopes[k] * trust / (1.0 + trust)
         prior_in_learned += within[k] * trust / (1.0 + trust)
     of_prior += of_learned * prior_in_learned
-    for k in range(len(shares)):
-        threshold += shares[k] * (fits[k, OFFSET] + slopes[k] * state.locations[k])
+    for k in range(last):
+        threshold += played[k] * (fits[k, OFFSET] + slopes[k] * state.locations[k])
     for b in range(n_distances):
-        weight = shares[b] * slopes[b]
+        weight = played[b] * slopes[b]
         if b < n_priors:
             weight += within[b] * of_prior
         elif b < n_fixed:
@@ -290,6 +296,7 @@ def update_shares(state: AggregatorState) -> None:
         total += shares[k]
     for k in range(len(shares)):
         shares[k] = first / total * state.discounted[k] + shares[k] / total
+    state.numbers[FIRST_SHARE] = first / total
 
 
 @jit
@@ -341,25 +348,37 @@ def learn_weights(state: AggregatorState, settings: Settings, y: float, weight: 
 
 
 @jit
-def learn_fits(state: AggregatorState, settings: Settings, y: float, weight: float) -> None:
-    """Make one Newton step per expert on its calibration."""
-    fits, rate = state.fits, 1.0 / settings.horizon
-    ridge = rate * settings.pseudo_count
+def learn_fit(
+    fits: Floats,
+    k: int,
+    settings: Settings,
+    deviation: float,
+    log_odds: float,
+    y: float,
+    weight: float,
+    initial_offset: float,
+    initial_slope: float,
+    horizon: float,
+    pseudo_count: float,
+    limit: float,
+) -> None:
+    """Make one Newton step on a calibration."""
+    rate = 1.0 / horizon
+    ridge = rate * pseudo_count
     one, truth = 0.0 if settings.relative else 1.0, 1.0 if y > 0.0 else 0.0
-    for k in range(len(fits)):
-        x = -min(max(state.deviations[k], -settings.limit), settings.limit)
-        p = sigmoid(state.log_odds[k])
-        curvature = weight * max(p * (1.0 - p), settings.min_curvature)
-        a = (1.0 - rate) * fits[k, HESSIAN_OFFSET] + curvature * one + ridge
-        b = (1.0 - rate) * fits[k, HESSIAN_CROSS] + curvature * x * one
-        c = (1.0 - rate) * fits[k, HESSIAN_SLOPE] + curvature * x * x + ridge
-        error = weight * (p - truth)
-        of_offset = error * one + ridge * (fits[k, OFFSET] - settings.initial_offset)
-        of_slope = error * x + ridge * (fits[k, SLOPE] - settings.initial_slope)
-        determinant = a * c - b * b
-        fits[k, OFFSET] -= (c * of_offset - b * of_slope) / determinant
-        fits[k, SLOPE] = max(fits[k, SLOPE] - (a * of_slope - b * of_offset) / determinant, settings.min_slope)
-        fits[k, HESSIAN_OFFSET], fits[k, HESSIAN_CROSS], fits[k, HESSIAN_SLOPE] = a, b, c
+    x = -min(max(deviation, -limit), limit)
+    p = sigmoid(log_odds)
+    curvature = weight * max(p * (1.0 - p), settings.min_curvature)
+    a = (1.0 - rate) * fits[k, HESSIAN_OFFSET] + curvature * one + ridge
+    b = (1.0 - rate) * fits[k, HESSIAN_CROSS] + curvature * x * one
+    c = (1.0 - rate) * fits[k, HESSIAN_SLOPE] + curvature * x * x + ridge
+    error = weight * (p - truth)
+    of_offset = error * one + ridge * (fits[k, OFFSET] - initial_offset)
+    of_slope = error * x + ridge * (fits[k, SLOPE] - initial_slope)
+    determinant = a * c - b * b
+    fits[k, OFFSET] -= (c * of_offset - b * of_slope) / determinant
+    fits[k, SLOPE] = max(fits[k, SLOPE] - (a * of_slope - b * of_offset) / determinant, settings.min_slope)
+    fits[k, HESSIAN_OFFSET], fits[k, HESSIAN_CROSS], fits[k, HESSIAN_SLOPE] = a, b, c
 
 
 @jit
@@ -416,14 +435,16 @@ def play(
         prior = measure_experts(state, settings, squares, row)
         if warming_up:
             update_spreads(state, settings)
-        mixed, discounted = 0.0, 0.0
+        mixed, discounted, first_share = 0.0, 0.0, state.numbers[FIRST_SHARE]
         for k in range(n_experts):
             state.deviations[k] = (state.distances[k] - state.locations[k]) / sqrt(state.spreads[k])
             log_odds[k] = fits[k, OFFSET] - fits[k, SLOPE] * state.deviations[k]
-            mixed += shares[k] * log_odds[k]
+            mixed += (shares[k] - first_share * state.discounted[k]) * log_odds[k]
             discounted += state.discounted[k] * log_odds[k]
             losses[k + 1] = weights[row] * log_loss(log_odds[k], y[row])
-        losses[0] = weights[row] * log_loss(discounted, y[row])
+        recalibrated = fits[n_experts, OFFSET] + fits[n_experts, SLOPE] * discounted
+        mixed += first_share * recalibrated
+        losses[0] = weights[row] * log_loss(recalibrated, y[row])
         predictions[row] = mixed
         update_insurance(state, weights[row] * log_loss(mixed, y[row]))
         if not settings.relative:
@@ -432,7 +453,35 @@ def play(
             if state.usage[j] > 0.0:
                 state.usage[j] = 1e-3 + 0.99 * state.usage[j] + shares[first_memory + j]
         learn_weights(state, settings, y[row], weights[row])
-        learn_fits(state, settings, y[row], weights[row])
+        for k in range(n_experts):
+            learn_fit(
+                fits,
+                k,
+                settings,
+                state.deviations[k],
+                log_odds[k],
+                y[row],
+                weights[row],
+                settings.initial_offset,
+                settings.initial_slope,
+                settings.horizon,
+                settings.pseudo_count,
+                settings.limit,
+            )
+        learn_fit(
+            fits,
+            n_experts,
+            settings,
+            -discounted,
+            recalibrated,
+            y[row],
+            weights[row],
+            0.0,
+            1.0,
+            settings.recalibration_horizon,
+            settings.recalibration_pseudo_count,
+            inf,
+        )
         if not warming_up:
             update_means(state, settings, sizes, row)
             update_spreads(state, settings)
