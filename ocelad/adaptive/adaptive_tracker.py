@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
-from ocelad._validation import check_choice, check_integer
+from ocelad._validation import check_choice, check_integer, check_weights, is_sparse
 from ocelad.adaptive.changes import Change
 from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.mixture import SNAPSHOT_PERIOD, Mixture
@@ -18,6 +18,8 @@ from ocelad.pairs import Event, Events, EventsName, Pair, Relative, Relatives, S
 
 #: Rounds that the definition computes even if compiled code is ready: loading that takes longer.
 PLAIN_ROUNDS = 64
+# Larger differences could overflow; of smaller ones the squares could be 0, and they count as 0.
+MAX_DIFFERENCE, MIN_DIFFERENCE = 1e75, 1e-140
 #: Version of the saved state.
 STATE_VERSION = 2
 
@@ -91,8 +93,9 @@ class AdaptiveTracker:
         weights : array of shape (n_events,), or None
             The weight of each event's loss; None: 1.
         """
-        self._check_events(events)
-        weights = np.ones(len(events)) if weights is None else np.asarray(weights, dtype=np.float64)
+        events = self._checked_events(events)
+        checked_weights = check_weights(weights, len(events))
+        weights = np.ones(len(events)) if checked_weights is None else checked_weights
         log_odds, done = np.empty(len(events)), 0
         while done < len(events):
             if not self._is_compiled and self.n_rounds + len(events) - done > PLAIN_ROUNDS:
@@ -128,12 +131,22 @@ class AdaptiveTracker:
                 mixture.play(events, weights)
             self._mixture, self._is_compiled, self._pending = mixture, True, ()
 
-    def _check_events(self, events: Any) -> None:
+    def _checked_events(self, events: Any) -> Any:
+        """Return the events, sparse if this tracker is; refuse those that it cannot learn from."""
         kind = Relatives if self._events == "relatives" else Events
         if not isinstance(events, kind):
             raise TypeError(f"events must be {kind.__name__}; got {type(events).__name__}")
         if events.n_features != self.n_features:
             raise ValueError(f"the events have {events.n_features} features; {self.n_features} are expected")
+        if isinstance(events, Relatives):
+            near, far = (_checked_differences(U, "comparison") for U in (events.near, events.far))
+            return events if near is events.near and far is events.far else Relatives(near, far)
+        U = _checked_differences(events.U, "pair")
+        if self._sparse and not events.sparse:
+            from scipy.sparse import csr_array
+
+            U = csr_array(U)
+        return events if U is events.U else Events(U, events.y)
 
     # Results.
 
@@ -257,3 +270,22 @@ class AdaptiveTracker:
         if (np.diff(indptr) < 0).any() or indptr[0] != 0 or indptr[-1] != len(data):
             raise ValueError("saved array 'indptr' does not describe rows")
         return Events(csr_array((data, indices, indptr), shape=(count, n)), y), weights
+
+
+def _checked_differences(U: Any, kind: str) -> Any:
+    """Return the differences with tiny entries replaced by 0; refuse enormous ones."""
+    sparse = is_sparse(U)
+    sizes = np.abs(U.data if sparse else U)
+    enormous, tiny = sizes > MAX_DIFFERENCE, (sizes < MIN_DIFFERENCE) & (sizes > 0.0)
+    if enormous.any():
+        first = int(np.argmax(enormous if sparse else enormous.any(axis=1)))
+        row = int(np.searchsorted(U.indptr, first, side="right")) - 1 if sparse else first
+        raise ValueError(
+            f"the points of {kind} {row} are too far apart: they differ by {sizes.max():.3g}; accepted: differences up "
+            f"to {MAX_DIFFERENCE:g}"
+        )
+    if not tiny.any():
+        return U
+    U = U.copy()
+    (U.data if sparse else U)[tiny] = 0.0
+    return U
