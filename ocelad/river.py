@@ -40,30 +40,35 @@ Point: TypeAlias = dict[Hashable, float]
 # The adaptive method learns from this many of the latest pairs again when a new feature appears. Up to a number of
 # features there are no unused columns; above, their number doubles, which keeps the average cost per feature small.
 MAX_REPLAYED_PAIRS, MAX_EXACT_CAPACITY = 2000, 32
+# Rounds over which votes for the right class are discounted, and their factor in the log weights of searches. Chosen on
+# other streams and seeds than benchmarks/river_knn.py shows.
+VOTE_HORIZON, VOTE_RATE = 500.0, 0.5
 
 
 class PairMetric(base.Base):
     """Learns a metric on dicts from similar and dissimilar pairs, and keeps tracking it when it changes.
 
-    Features may appear at any time: an absent feature counts as 0, and a new one starts with the initial weight without
-    changing the others. A call that raises an error has no effect.
+    Features may appear at any time, and an absent feature counts as 0. With the method "adaptive" the last 2000 pairs
+    are stored. When a new feature appears, a tracker with the new number of features learns from them again; what was
+    learned only from earlier pairs is lost. With "rice" a new feature starts with the initial weight without changing
+    the others, and no pairs are stored. A call that raises an error has no effect.
 
     Parameters
     ----------
-    method : "rice" or Rice
-        The settings of RICE-OCELAD; "rice" means ``Rice()``. ``initial_scale`` is the initial weight of a feature,
-        after scaling; None means 0.1, which puts a pair of typical distance at the threshold. ``max_norm`` and
-        ``max_rank`` must be None, because the number of features grows. With ``shrinkage``, the weights of features
-        that have not appeared yet shrink as well. ``diagonal=True`` suits very many features.
+    method : "adaptive", "rice" or Rice
+        As in ``ocelad.MetricTracker``; "rice" means ``Rice()``. Of the settings of RICE-OCELAD, ``initial_scale`` is
+        the initial weight of a feature, after scaling; None means 0.1, which puts a pair of typical distance at the
+        threshold. ``max_norm`` and ``max_rank`` must be None, because the number of features grows. With
+        ``shrinkage``, the weights of features that have not appeared yet shrink as well. ``diagonal=True`` suits very
+        many features.
     scale : "auto" or float
-        The length by which points are divided. "auto": estimated from the first 100 pairs (see
-        ``ocelad.estimators.scaling.DistanceScaler``).
+        The length by which points are divided; "rice" only, because "adaptive" does not depend on the unit. "auto":
+        estimated from the first 100 pairs (see ``ocelad.estimators.scaling.DistanceScaler``).
 
     Examples
     --------
-    >>> from ocelad import Rice
     >>> from ocelad.river import PairMetric
-    >>> metric = PairMetric(method=Rice(step_size=0.05))
+    >>> metric = PairMetric()
     >>> for i in range(200):
     ...     metric.learn_pair({"size": i % 7, "noise": i % 5}, {"size": i % 7, "noise": i % 3}, similar=True)
     ...     metric.learn_pair({"size": i % 7, "noise": i % 5}, {"size": i % 7 + 3, "noise": i % 5}, similar=False)
@@ -85,7 +90,7 @@ class PairMetric(base.Base):
 
     @property
     def threshold(self) -> float:
-        """The threshold on the distance: points at most this far apart are similar."""
+        """The threshold on the distance: points at most this far apart are similar; negative if none are."""
         return self._tracker.metric().distance_threshold
 
     def learn_pair(self, x: Features, z: Features, similar: Any) -> None:
@@ -182,12 +187,16 @@ class LabelMetric(base.SupervisedTransformer):
 class MetricKNNClassifier(base.Classifier):
     """A k-nearest-neighbours classifier over recent points, under a metric learned from their classes.
 
-    The last ``window_size`` points are stored unmapped, so that their distances always follow the current metric.
+    The last ``window_size`` points are stored unmapped, so that their distances always follow the current metric M. The
+    votes of three searches are averaged: under the plain Euclidean distance, under M, and under its square, which
+    favours the informative directions more. The weight of a search depends on the votes that it recently gave to the
+    right class (Hedge, Freund and Schapire 1997), so that the classifier is not much worse than k-NN without a metric
+    where learning does not help.
 
     Parameters
     ----------
     n_neighbors : int
-        The number of neighbours that vote.
+        The number of neighbours that vote in each search.
     window_size : int
         The number of recent points among which neighbours are searched.
     weighted : bool
@@ -230,6 +239,8 @@ class MetricKNNClassifier(base.Classifier):
         self._labels: list[Hashable] = []
         self._n_points = 0
         self._classes: dict[Hashable, None] = {}
+        # Without learning all three searches would be the same.
+        self._log_weights = np.zeros(3 if pairs_per_point else 1)
 
     @property
     def _multiclass(self) -> bool:
@@ -243,7 +254,12 @@ class MetricKNNClassifier(base.Classifier):
     def learn_one(self, x: Features, y: Any) -> None:
         """Learn that point x has class y."""
         point = check_point(x, "x")
+        searches = self._search(point)
         self._learner.learn(point, y)
+        if searches:
+            gains = [votes[[self._labels[at] == y for at in nearest.tolist()]].sum() for nearest, votes in searches]
+            log_weights = (1.0 - 1.0 / VOTE_HORIZON) * self._log_weights + VOTE_RATE * np.array(gains)
+            self._log_weights = log_weights - log_weights.max()
         at = self._n_points % self.window_size
         self._reserve_window(at, self._learner.tracker.capacity)
         self._window[at] = self._learner.tracker.vector(point)
@@ -253,19 +269,31 @@ class MetricKNNClassifier(base.Classifier):
 
     def predict_proba_one(self, x: Features, **kwargs: Any) -> dict[Any, float]:
         """Return the fraction of the nearest neighbours' votes for each class learned so far."""
-        point, tracker = check_point(x, "x"), self._learner.tracker
-        votes: dict[Any, float] = dict.fromkeys(self._classes, 0.0)
+        totals: dict[Any, float] = dict.fromkeys(self._classes, 0.0)
+        weights = np.exp(self._log_weights)
+        for (nearest, votes), weight in zip(self._search(check_point(x, "x")), weights / weights.sum(), strict=False):
+            for at, vote in zip(nearest.tolist(), (weight * votes).tolist(), strict=True):
+                totals[self._labels[at]] += vote
+        return {label: min(total, 1.0) for label, total in totals.items()}  # rounding can exceed 1
+
+    def _search(self, point: Point) -> list[tuple[Any, Floats]]:
+        """Return the nearest neighbours and their votes in each search; no searches before the first point."""
         if not self._labels:
-            return votes
+            return []
         # Features that were never learned add the same to all distances and are left out.
-        differences = self._window[: len(self._labels)] - tracker.vector(point)
-        squares = tracker.metric().squared_length(differences)
+        U = self._window[: len(self._labels)] - self._learner.tracker.vector(point)
+        squares = [_square_rows(U)]
+        if len(self._log_weights) > 1:
+            metric = self._learner.tracker.metric()
+            with np.errstate(over="ignore", invalid="ignore"):  # a distance too large for float64 is infinite
+                squares += [metric.squared_length(U), _square_rows(metric.matmul(U.T).T)]
+        return [self._vote(np.where(np.isnan(each), inf, each)) for each in squares]
+
+    def _vote(self, squares: Floats) -> tuple[Any, Floats]:
+        """Return the nearest neighbours and their votes, which sum to 1."""
         k = min(self.n_neighbors, len(squares))
         nearest = np.argpartition(squares, k - 1)[:k]
-        distances = np.sqrt(squares[nearest])
-        for at, weight in zip(nearest.tolist(), _vote_weights(distances, self.weighted).tolist(), strict=True):
-            votes[self._labels[at]] += weight
-        return votes
+        return nearest, _vote_weights(np.sqrt(squares[nearest]), self.weighted)
 
     def _reserve_window(self, at: int, width: int) -> None:
         """Enlarge the window such that it has row ``at`` and at least ``width`` columns."""
@@ -319,8 +347,8 @@ class _GrowingTracker(ABC):
         """Learn from the pairs of a point and each of its partners; an error in one has no effect at all."""
         columns = self._with_columns(point, *(partner.point for partner in partners))
         capacity = self.capacity
-        if len(columns) > capacity:
-            capacity = self._larger_capacity(len(columns))
+        if not capacity or len(columns) > capacity:
+            capacity = max(1, self._larger_capacity(len(columns)))
         x = _vector(point, columns, capacity)
         U = np.array([subtract(x, _vector(partner.point, columns, capacity)) for partner in partners])
         self._learn_rows(U.reshape(-1, capacity), [partner.similar for partner in partners], capacity)
@@ -399,7 +427,7 @@ class _GrowingRice(_GrowingTracker):
     def _learn_rows(self, U: Floats, similar: list[bool], capacity: int) -> None:
         ocelad, scaler = self._ocelad, self._scaler.copy()
         if ocelad is None:
-            ocelad = track_metric(max(capacity, 1), self._rice)
+            ocelad = track_metric(capacity, self._rice)
         elif capacity > self.capacity:
             ocelad = add_features(ocelad, capacity)
         if similar:
@@ -430,7 +458,7 @@ class _GrowingAdaptive(_GrowingTracker):
     def _learn_rows(self, U: Floats, similar: list[bool], capacity: int) -> None:
         tracker = self._tracker
         if tracker is None or capacity > tracker.n_features:
-            tracker = track_adaptive(max(capacity, 1))
+            tracker = track_adaptive(capacity)
             if self._pairs:
                 tracker.replay(self._stored_pairs(capacity))
         if similar:
@@ -497,11 +525,18 @@ class _LabelLearner:
             self._reservoir.add(point, label)
 
 
+def _square_rows(rows: Floats) -> Floats:
+    """Return the squared length of each row, divided by that of the largest entry, so that none overflows."""
+    largest = float(np.abs(rows).max())
+    scaled = rows / largest if largest > 0.0 else rows
+    return np.asarray(np.einsum("ij,ij->i", scaled, scaled))
+
+
 def _vote_weights(distances: Floats, weighted: bool) -> Floats:
     """Return the weight of each neighbour's vote; they sum to 1."""
-    if not weighted:
-        return np.full(len(distances), 1.0 / len(distances))
     nearest = distances.min()
+    if not weighted or nearest == inf:
+        return np.full(len(distances), 1.0 / len(distances))
     # Relative to the nearest one, so that tiny distances do not overflow.
     votes = (distances == 0.0).astype(np.float64) if nearest == 0.0 else nearest / distances
     return np.asarray(votes / votes.sum())

@@ -13,12 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import checks, datasets, evaluate, linear_model, metrics, neighbors, preprocessing
+from river.datasets import synth
 
 import ocelad.river
 from ocelad import LearnerError, Rice, track_metric
+from ocelad.adaptive.track_adaptive import track_adaptive
 from ocelad.estimators.reservoir import MAX_COORDINATE, Partner
 from ocelad.estimators.scaling import DistanceScaler
-from ocelad.pairs import Event
+from ocelad.pairs import Event, Events
 from ocelad.river import LabelMetric, MetricKNNClassifier, PairMetric, check_point
 
 
@@ -36,6 +38,9 @@ def train(model, points, labels):
     return model
 
 
+both_methods = pytest.mark.parametrize("method", ["adaptive", "rice"])
+
+
 def euclidean(x, z):
     return sum((x.get(name, 0.0) - z.get(name, 0.0)) ** 2 for name in x.keys() | z.keys()) ** 0.5
 
@@ -44,7 +49,7 @@ def euclidean(x, z):
     "check",
     [
         pytest.param((model, check), id=f"{type(model).__name__}-{check.__name__}-{i}")
-        for model in (LabelMetric(), MetricKNNClassifier())
+        for model in (LabelMetric(), MetricKNNClassifier(), MetricKNNClassifier(method="rice"))
         for i, check in enumerate(checks.yield_checks(model))
     ],
 )
@@ -76,21 +81,46 @@ def test_a_pair_metric_agrees_with_track_metric():
     assert metric.threshold == expected.distance_threshold
 
 
+def test_a_pair_metric_agrees_with_track_adaptive():
+    points, _ = some_points(200)
+    metric, core = PairMetric(), track_adaptive(4)
+    X, similar = np.array([list(point.values()) for point in points]), np.arange(100) % 3 == 0
+    for i in range(100):
+        metric.learn_pair(points[2 * i], points[2 * i + 1], bool(similar[i]))
+    core.replay(Events(X[::2] - X[1::2], similar))
+    expected = core.play()
+    assert metric.n_rounds == 100
+    assert metric.threshold == expected.distance_threshold
+    for i in range(20):
+        assert metric.distance(points[i], points[i + 20]) == expected.distance(X[i], X[i + 20])
+
+
+def test_the_scale_does_not_matter_for_the_adaptive_method():
+    points, labels = some_points(60)
+    one, other = train(LabelMetric(seed=0), points, labels), train(LabelMetric(scale=1e3, seed=0), points, labels)
+    assert one.transform_one(points[0]) == other.transform_one(points[0])
+
+
 def test_initial_distances_are_euclidean_up_to_a_factor():
     x, z = {"a": 1.0, "b": 2.0}, {"b": 5.0, "c": -1.0}
     metric = PairMetric(method=Rice(initial_scale=0.25))
     assert metric.distance(x, z) == pytest.approx(0.5 * euclidean(x, z))
     assert metric.distance({}, {}) == 0.0
+    for adaptive in (PairMetric(), LabelMetric()):
+        factor = adaptive.distance({"a": 1.0}, {})
+        assert factor > 0.0
+        assert adaptive.distance(x, z) == pytest.approx(factor * euclidean(x, z))
     assert LabelMetric(method=Rice(initial_scale=0.25)).transform_one(x) == {"a": 0.5, "b": 1.0}
     assert MetricKNNClassifier().predict_proba_one(x) == {}
     assert MetricKNNClassifier().predict_one(x) is None
 
 
-@pytest.mark.parametrize("diagonal", [False, True])
-def test_mapped_points_keep_their_names_and_have_the_tracked_distances(diagonal):
+@pytest.mark.parametrize("method", ["adaptive", "rice", Rice(diagonal=True)], ids=["adaptive", "rice", "diagonal"])
+def test_mapped_points_keep_their_names_and_have_the_tracked_distances(method):
     points, labels = some_points()
-    model = train(LabelMetric(method=Rice(diagonal=diagonal), seed=0), points, labels)
+    model = train(LabelMetric(method=method, seed=0), points, labels)
     assert model.n_rounds > 390
+    assert model.distance({"new": 2.0}, {}) > 0.0
     for x, z in zip(points[:30], points[30:60], strict=True):
         z = {**z, "new": 2.0}  # never learned from
         mapped, other = model.transform_one(x), model.transform_one(z)
@@ -103,9 +133,10 @@ def test_mapped_points_keep_their_names_and_have_the_tracked_distances(diagonal)
         assert sum(x[name] * mapped[name] for name in x) >= 0.0
 
 
-def test_the_map_changes_little_from_one_point_to_the_next():
+@both_methods
+def test_the_map_changes_little_from_one_point_to_the_next(method):
     points, labels = some_points(300)
-    model, moves = LabelMetric(seed=0), []
+    model, moves = LabelMetric(method=method, seed=0), []
     for x, y in zip(points, labels, strict=True):
         before = model.transform_one(points[0])
         model.learn_one(x, y)
@@ -116,7 +147,7 @@ def test_the_map_changes_little_from_one_point_to_the_next():
 
 @settings(max_examples=15)
 @given(st.lists(st.sets(st.sampled_from("abcdefgh"), min_size=1), min_size=30, max_size=60), st.booleans())
-def test_late_features_count_as_zero_before(names, diagonal):
+def test_with_rice_late_features_count_as_zero_before(names, diagonal):
     rng = np.random.default_rng(0)
     points = [{name: float(rng.normal()) for name in sorted(each)} for each in names]
     labels = rng.integers(2, size=len(points)).tolist()
@@ -130,31 +161,133 @@ def test_late_features_count_as_zero_before(names, diagonal):
         assert late.distance(x, z) == pytest.approx(known.distance(x, z), rel=1e-9, abs=1e-9)
 
 
-def test_the_capacity_doubles():
-    model, capacities = LabelMetric(seed=0), []
-    for i in range(40):
-        model.learn_one({f"feature {i}": 1.0}, i % 2)
-        capacities.append(model._learner.tracker.capacity)
-    assert sorted(set(capacities)) == [1, 2, 4, 8, 16, 32, 64]
+def test_with_adaptive_an_unknown_feature_has_the_mean_weight_of_the_others():
+    model = train(LabelMetric(seed=0), *some_points())
+    squares = [model.distance({name: 1.0}, {}) ** 2 for name in "abcd"]
+    assert model.distance({"new": 1.0}, {}) ** 2 == pytest.approx(np.mean(squares))
 
 
-@pytest.mark.parametrize("weighted", [True, False])
-def test_neighbours_agree_with_a_brute_force_search(weighted):
-    points, labels = some_points(60)
-    model = MetricKNNClassifier(n_neighbors=3, window_size=20, weighted=weighted, seed=0)
-    metric = LabelMetric(seed=0)
+def late_features(count, seed=0):
+    """Return points of which the second feature appears after a third and the third one after two thirds."""
+    points, labels = some_points(count, ("a", "b", "c"), seed)
+    names = ["a", "ab", "abc"]
+    return [{name: x[name] for name in names[3 * t // count]} for t, x in enumerate(points)], labels
+
+
+def test_adaptive_learns_from_its_pairs_again_when_a_feature_appears():
+    points, labels = late_features(120)
+    late, known = LabelMetric(seed=0), LabelMetric(seed=0)
     for t, (x, y) in enumerate(zip(points, labels, strict=True)):
-        probabilities = model.predict_proba_one(x)
-        window = list(zip(points[:t], labels[:t], strict=True))[-20:]
-        near = sorted((metric.distance(x, z), label) for z, label in window)[:3]
-        votes = dict.fromkeys(labels[:t], 0.0)
-        for distance, label in near:
-            votes[label] += 1.0 / distance if weighted else 1.0
-        total = sum(votes.values())
-        assert probabilities == pytest.approx({label: vote / total for label, vote in votes.items()}, rel=1e-6)
+        late.learn_one(x, y)
+        known.learn_one({**dict.fromkeys("abc", 0.0), **x}, y)
+        if t > 80:
+            assert late.transform_one(points[-1]) == known.transform_one(points[-1])
+    assert late.n_rounds == known.n_rounds
+    for x, z in zip(points, reversed(points), strict=True):
+        assert late.distance(x, z) == known.distance(x, z)
+
+
+def test_adaptive_learns_again_from_the_latest_pairs_only(monkeypatch):
+    monkeypatch.setattr("ocelad.river.MAX_REPLAYED_PAIRS", 30)
+    points, _ = some_points(202)
+    pairs = [(x, z, i % 3 == 0) for i, (x, z) in enumerate(zip(points[::2], points[1::2], strict=True))]
+    whole, recent = PairMetric(), PairMetric()
+    for pair in pairs[:100]:
+        whole.learn_pair(*pair)
+    for pair in pairs[70:100]:
+        recent.learn_pair(*pair)
+    assert whole.distance(*points[:2]) != recent.distance(*points[:2])
+    x, z, similar = pairs[100]
+    for model in (whole, recent):
+        model.learn_pair({**x, "new": 1.0}, z, similar)
+    assert (whole.n_rounds, recent.n_rounds) == (101, 31)
+    for one, other in pairwise(points[:20]):
+        assert whole.distance(one, other) == recent.distance(one, other)
+
+
+def test_the_capacity_doubles():
+    """With the adaptive method from 32 features on; below, there are no unused columns."""
+    for method, expected in (("rice", [1, 2, 4, 8, 16, 32, 64]), ("adaptive", [*range(1, 33), 64])):
+        model, capacities = LabelMetric(method=method, seed=0), []
+        for i in range(40):
+            model.learn_one({f"feature {i}": 1.0}, i % 2)
+            capacities.append(model._learner.tracker.capacity)
+        assert sorted(set(capacities)) == expected
+
+
+@both_methods
+def test_points_without_features_are_accepted(method):
+    model = LabelMetric(method=method, seed=0)
+    for t in range(6):
+        model.learn_one({}, t % 2)
+    assert model.n_rounds == 9
+    model.learn_one({"a": 1.0}, 0)
+    assert model.distance({"a": 1.0}, {}) > 0.0
+
+
+def test_learning_from_many_features():
+    """Above 128 features the adaptive metric is a diagonal plus few directions."""
+    names = [f"feature {i}" for i in range(140)]
+    points, labels = some_points(150, names, gap=8.0)
+    points = [x if t < 100 else {**x, "late": 1.0} for t, x in enumerate(points)]
+    model = train(MetricKNNClassifier(seed=0), points, labels)
+    assert model._learner.tracker.capacity == 280
+    assert sum(model.predict_proba_one(points[0]).values()) == pytest.approx(1.0)
+    metric = train(LabelMetric(seed=0), points, labels)
+    one, other = points[0], points[120]
+    mapped = euclidean(metric.transform_one(one), metric.transform_one(other))
+    assert mapped == pytest.approx(metric.distance(one, other), rel=1e-9)
+
+
+def brute_force_votes(distances, labels, k, weighted):
+    """Return the share of the votes for each class among the nearest k."""
+    near = sorted(zip(distances, labels, strict=True))[:k]
+    votes = [1.0 / distance if weighted else 1.0 for distance, _ in near]
+    return {
+        label: sum(v for v, (_, own) in zip(votes, near, strict=True) if own == label) / sum(votes)
+        for label in dict.fromkeys(labels)
+    }
+
+
+@both_methods
+@pytest.mark.parametrize("weighted", [True, False])
+def test_neighbours_agree_with_a_brute_force_search(weighted, method):
+    """Votes under the powers 0, 1 and 2 of the metric, weighted by the discounted votes for the right class."""
+    points, labels = some_points(60)
+    model = MetricKNNClassifier(n_neighbors=3, window_size=20, weighted=weighted, method=method, seed=0)
+    metric, gains = LabelMetric(method=method, seed=0), np.zeros(3)
+    mappings = (lambda x: x, metric.transform_one, lambda x: metric.transform_one(metric.transform_one(x)))
+    for t, (x, y) in enumerate(zip(points, labels, strict=True)):
+        window, classes = points[:t][-20:], labels[:t][-20:]
+        searches = [
+            brute_force_votes([euclidean(mapped(x), mapped(z)) for z in window], classes, 3, weighted)
+            for mapped in mappings
+        ]
+        weights = np.exp(0.5 * gains) / np.exp(0.5 * gains).sum()
+        expected = {
+            label: sum(w * votes.get(label, 0.0) for w, votes in zip(weights, searches, strict=True))
+            for label in dict.fromkeys(labels[:t])
+        }
+        assert model.predict_proba_one(x) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+        gains = (1.0 - 1.0 / 500.0) * gains + [votes.get(y, 0.0) for votes in searches]
         model.learn_one(x, y)
         metric.learn_one(x, y)
     assert model.n_rounds == metric.n_rounds
+    assert np.ptp(weights) > 0.01
+
+
+@both_methods
+def test_is_not_much_worse_than_euclidean_neighbours_where_the_metric_does_not_help(method):
+    """With drifting Gaussians a metric of RICE alone loses 2 in 100 points."""
+    right = {"plain": [], "learned": []}
+    for seed in (300, 301):
+        stream = list(synth.RandomRBFDrift(seed, seed, n_classes=4, change_speed=0.001).take(1500))
+        for name, pairs_per_point in (("plain", 0), ("learned", 2)):
+            model = MetricKNNClassifier(window_size=500, pairs_per_point=pairs_per_point, method=method, seed=seed)
+            for x, y in stream:
+                right[name].append(model.predict_one(x) == y)
+                model.learn_one(x, y)
+    assert np.mean(right["learned"]) > np.mean(right["plain"]) - 0.005
 
 
 @pytest.mark.parametrize("dataset", [datasets.Phishing, datasets.ImageSegments])
@@ -287,8 +420,8 @@ def test_numbers_of_any_kind():
         ("n_neighbors", 0),
         ("window_size", 0),
         ("weighted", 2),
-        ("method", "adaptive"),
         ("method", "paper"),
+        ("method", None),
     ],
 )
 def test_parameters_are_checked(name, value):
@@ -328,12 +461,15 @@ def test_a_first_point_far_out_is_refused_and_others_are_learned():
         assert train(model, *some_points(30)).n_rounds > 0
 
 
-def test_data_in_any_unit_can_be_read():
+@both_methods
+def test_data_in_any_unit_can_be_read(method):
     for unit in (1e-170, 1e-120, 1e-60, 1e25):
         points, labels = some_points(30)
         scaled = [{name: unit * value for name, value in point.items()} for point in points]
-        model = train(LabelMetric(seed=0), scaled, labels)
+        model = train(LabelMetric(method=method, seed=0), scaled, labels)
         assert all(np.isfinite(list(model.transform_one(point).values())).all() for point in scaled)
+        neighbours = train(MetricKNNClassifier(method=method, seed=0), scaled, labels)
+        assert sum(neighbours.predict_proba_one(scaled[0]).values()) == pytest.approx(1.0)
 
 
 def test_a_point_is_learned_with_all_of_its_partners_or_not_at_all():
@@ -351,7 +487,7 @@ def test_a_point_is_learned_with_all_of_its_partners_or_not_at_all():
 def test_every_engine_supports_new_features(engine):
     points, labels = some_points(30)
     points = [x if t < 15 else {**x, "late": float(t % 3)} for t, x in enumerate(points)]
-    model, default = LabelMetric(method=Rice(engine=engine), seed=0), LabelMetric(seed=0)
+    model, default = LabelMetric(method=Rice(engine=engine), seed=0), LabelMetric(method="rice", seed=0)
     train(model, points, labels), train(default, points, labels)
     for x, z in zip(points[:10], points[-10:], strict=True):
         assert model.distance(x, z) == pytest.approx(default.distance(x, z), rel=1e-9)
@@ -368,7 +504,7 @@ def test_clones_have_the_same_settings():
     rice.set_params(step_size=0.9)  # later changes of the settings have no effect
     train(model, points[20:], labels[20:]), train(other, points[20:], labels[20:])
     assert model.transform_one(points[0]) == other.transform_one(points[0])
-    assert LabelMetric().method == "rice"
+    assert LabelMetric().method == MetricKNNClassifier().method == PairMetric().method == "adaptive"
 
 
 def test_nan_is_not_a_class():
@@ -379,7 +515,7 @@ def test_nan_is_not_a_class():
 
 def test_new_models_have_learned_nothing():
     assert [model().n_rounds for model in (PairMetric, LabelMetric, MetricKNNClassifier)] == [0, 0, 0]
-    assert PairMetric().threshold == 1.0
+    assert PairMetric(method="rice").threshold == 1.0
     model = LabelMetric(pairs_per_point=0)
     assert train(model, *some_points(10)).n_rounds == 0
     points, _ = some_points(2)
