@@ -94,14 +94,23 @@ class PlainAggregator:
         self._usage = np.zeros(counts.memories)
 
     def play(
-        self, squares: Floats, sizes: Floats, y: Floats, weights: Floats, t: int, predictions: Floats
+        self,
+        squares: Floats,
+        sizes: Floats,
+        anchor: Floats,
+        y: Floats,
+        weights: Floats,
+        t: int,
+        predictions: Floats,
     ) -> tuple[int, int]:
-        """Play rounds t, t + 1, ... until the detector warns.
+        """Play rounds t, t + 1, ... until the change test warns or detects a change.
 
         Parameters
         ----------
         squares, sizes : array of shape (n_rounds, n_distances)
             The squared distances; of relative comparisons, the differences of near minus far, and their sizes.
+        anchor : array of shape (n_rounds,)
+            The log odds of the metric that the change test is about; NaN if there is none.
         y, weights : array of shape (n_rounds,)
             Answers, +1 or -1, and the weights of their losses.
         t : int
@@ -114,12 +123,14 @@ class PlainAggregator:
             The number of rounds played, and the outcome of the change test in the last one.
         """
         for row in range(len(squares)):
-            predictions[row], outcome = self._step(squares[row], sizes[row], float(y[row]), float(weights[row]), t + row)
+            answer, weight = float(y[row]), float(weights[row])
+            predictions[row] = self._step(squares[row], sizes[row], answer, weight)
+            outcome = self._detector.update(float(anchor[row]), answer, weight, t + row)
             if outcome != NO_CHANGE:
                 return row + 1, outcome
         return len(squares), NO_CHANGE
 
-    def _step(self, squares: Floats, sizes: Floats, y: float, weight: float, t: int) -> tuple[float, int]:
+    def _step(self, squares: Floats, sizes: Floats, y: float, weight: float) -> float:
         counts, shares, combination = self._counts, self.shares, self._combination()
         warming_up = self._means.warming_up
         if warming_up:
@@ -146,7 +157,7 @@ class PlainAggregator:
         if not warming_up:
             self._means.update(sizes)
             self._spreads.update(distances)
-        return mixed, self._detector.update(mixed, y, weight, t)
+        return mixed
 
     # The experts as combinations of the relative distances.
 
@@ -181,6 +192,11 @@ class PlainAggregator:
     def changes(self) -> list[Change]:
         """The detected changes, oldest first."""
         return list(self._detector.changes)
+
+    @property
+    def evidence(self) -> float:
+        """The evidence of the change test."""
+        return self._detector.evidence
 
     def _prior_shares(self) -> Floats:
         """Return the share of each prior in the prior distance, by weight and slope; they sum to 1."""

@@ -19,15 +19,15 @@ class Kinds:
     """Which squared distances there are for a number of features; what is too expensive is left out by kind.
 
     - Priors: Euclidean, standardized (each feature divided by its root mean square) and whitened.
-    - Learned: discriminants over windows, and COMID learners on the features as they are and on standardized ones. With
-      more than ``max_moment_features`` features, or sparse ones: low-rank COMID learners on the features as they are.
+    - Learned: discriminants over windows, and COMID learners. With more than ``max_moment_features`` features, or sparse
+      ones: only COMID learners, of low rank.
 
     Attributes
     ----------
     dense : bool
         Whether metrics are matrices. Otherwise they are a diagonal plus few directions.
     windows, scaled_windows : tuple of int
-    comid_steps, scaled_comid_steps : tuple of float
+    comid_steps : tuple of float
     max_rank : int
         Directions of a COMID learner.
     priors, learned : tuple of str
@@ -40,19 +40,17 @@ class Kinds:
         if self.dense:
             self.priors: tuple[str, ...] = ("Euclidean", "standardized", "whitened")
             self.windows, self.scaled_windows = (
-                tuple(length for length in windows if length >= n_features)
+                tuple(length for length in windows if 2 * length >= n_features)
                 for windows in (config.windows, config.scaled_windows)
             )
-            self.comid_steps, self.scaled_comid_steps = config.comid_steps, config.scaled_comid_steps
+            self.comid_steps = config.comid_steps
         else:
             self.priors = ("Euclidean", "standardized")
-            self.windows, self.scaled_windows = (), ()
-            self.comid_steps, self.scaled_comid_steps = config.low_rank_steps, ()
+            self.windows, self.scaled_windows, self.comid_steps = (), (), config.low_rank_steps
         self.learned: tuple[str, ...] = (
             *(f"window {length}" for length in self.windows),
             *(f"standardized window {length}" for length in self.scaled_windows),
             *(f"COMID {step:g}" for step in self.comid_steps),
-            *(f"standardized COMID {step:g}" for step in self.scaled_comid_steps),
         )
 
     @property
@@ -80,10 +78,7 @@ class PlainBases:
         n, self._config, self._kinds = n_features, config, kinds
         self._scales = FeatureScales(n, config)
         self._moments = Discriminants(n, kinds.windows, kinds.scaled_windows, config) if kinds.dense else None
-        self._comid, self._scaled_comid = (
-            [LowRankComid(n, step / n**2, kinds.max_rank) for step in steps]
-            for steps in (kinds.comid_steps, kinds.scaled_comid_steps)
-        )
+        self._comid = [LowRankComid(n, step / n**2, kinds.max_rank) for step in kinds.comid_steps]
 
     def measure_and_learn(
         self, events: Events | Relatives, weights: Floats, t: int, squares: Floats, sizes: Floats
@@ -111,12 +106,11 @@ class PlainBases:
         if warming_up:
             self._scales.update(x)
         roots = self._scales.inverse_roots
-        fixed, comid = self._fixed_squares(x, roots), []
-        for learners, vector in ((self._comid, x * self._scales.factor), (self._scaled_comid, x * roots)):
-            shrink = self._length_limit(vector)
-            for learner in learners:
-                comid.append(learner.square(shrink * vector) / shrink**2)
-                learner.learn_pair(shrink * vector, y, weight)
+        fixed, vector, comid = self._fixed_squares(x, roots), x * self._scales.factor, []
+        shrink = self._length_limit(vector)
+        for learner in self._comid:
+            comid.append(learner.square(shrink * vector) / shrink**2)
+            learner.learn_pair(shrink * vector, y, weight)
         if self._moments is not None:
             self._moments.learn(x * roots, self._scales.ratios, y, weight)
         if not warming_up:
@@ -131,12 +125,11 @@ class PlainBases:
         roots, factor = self._scales.inverse_roots, self._scales.factor
         fixed = np.array([self._fixed_squares(near, roots), self._fixed_squares(far, roots)])
         comid = []
-        for learners, scale in ((self._comid, factor), (self._scaled_comid, roots)):
-            shrink = min(self._length_limit(near * scale), self._length_limit(far * scale))
-            a, b = shrink * scale * near, shrink * scale * far
-            for learner in learners:
-                comid.append((learner.square(a) - learner.square(b)) / shrink**2)
-                learner.learn_relative(a, b, weight)
+        shrink = min(self._length_limit(near * factor), self._length_limit(far * factor))
+        a, b = shrink * factor * near, shrink * factor * far
+        for learner in self._comid:
+            comid.append((learner.square(a) - learner.square(b)) / shrink**2)
+            learner.learn_relative(a, b, weight)
         if self._moments is not None:
             self._moments.learn(near * roots, self._scales.ratios, 1.0, weight)
             self._moments.learn(far * roots, self._scales.ratios, -1.0, weight)
@@ -171,12 +164,15 @@ class PlainBases:
                 metrics.append(Metric.low_rank(factor**2 * learner.base, learner.directions, differences, 0.0))
             return metrics
         matrices = [np.eye(n), np.diag(roots**2), *(self._moments.matrices(self._scales.ratios) * np.outer(roots, roots))]
-        for learners, scale in ((self._comid, np.full(n, factor)), (self._scaled_comid, roots)):
-            for learner in learners:
-                rows = learner.directions
-                matrix = learner.base * np.eye(n) + rows.T @ ((learner.eigenvalues - learner.base)[:, None] * rows)
-                matrices.append(np.outer(scale, scale) * matrix)
+        for learner in self._comid:
+            rows = learner.directions
+            matrix = learner.base * np.eye(n) + rows.T @ ((learner.eigenvalues - learner.base)[:, None] * rows)
+            matrices.append(factor**2 * matrix)
         return [Metric.from_trusted_matrix((A + A.T) / 2.0, 0.0) for A in matrices]
+
+    def combine(self, coefficients: Floats) -> Metric:
+        """Return the weighted sum of the metrics."""
+        return Metric.weighted_sum(self.metrics(), coefficients, 0.0, 0)
 
     @property
     def mean_squares(self) -> Floats:

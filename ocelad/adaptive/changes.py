@@ -1,7 +1,12 @@
-"""A CUSUM test for a change of the question: do the answers contradict the predicted log odds?"""
+"""A CUSUM test for a change of the question: do the answers contradict the predictions of an earlier metric?
+
+The ensemble adapts to a change within a few dozen answers, and then its own predictions are no longer contradicted. So
+the test uses an anchor: the metric of the last snapshot, which stays as it is while evidence against it grows.
+"""
 
 from __future__ import annotations
 
+from math import isnan
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +16,11 @@ from ocelad.adaptive.config import AdaptiveConfig
 
 # The alternative hypothesis scales the log odds, clipped first, by this factor.
 ALTERNATIVE_SCALE, MAX_LOG_ODDS = 0.3, 3.0
-# Detections within MIN_GAP rounds are one change; the test starts at MIN_ROUND, when predictions are calibrated.
-MIN_GAP, MIN_ROUND = 100, 100
+# The anchor is replaced by a newer metric while the evidence against it is at most this.
+MAX_EVIDENCE_TO_REPLACE = 1.0
+# Detections within MIN_GAP rounds are one change. The first anchor is the metric after MIN_ROUND rounds, when
+# predictions are calibrated.
+MIN_GAP, MIN_ROUND = 100, 128
 #: Outcomes of the test.
 NO_CHANGE, WARNING, CHANGE = 0, 1, 2
 #: Number of changes that are kept.
@@ -25,11 +33,11 @@ class Change(NamedTuple):
     Attributes
     ----------
     round : int
-        Estimated first round of the change: the answers contradict the predictions from here on.
+        Estimated first round of the change: the answers contradict the earlier metric from here on.
     detected : int
         Round of the detection.
     evidence : float
-        Log likelihood ratio: how much more the answers support weaker predictions than the predictions made.
+        Log likelihood ratio: how much more the answers support weaker predictions than those of the earlier metric.
 
     Examples
     --------
@@ -44,18 +52,28 @@ class Change(NamedTuple):
 
 
 class ChangeDetector:
-    """Page's CUSUM (1954) of the log likelihood ratio of weakened predictions against the predictions."""
+    """Page's CUSUM (1954) of the log likelihood ratio of weakened predictions against those of the anchor."""
 
     def __init__(self, config: AdaptiveConfig) -> None:
         self._config = config
         self._statistic, self._since, self._warned = 0.0, 1, False
         self.changes: list[Change] = []
 
+    @property
+    def evidence(self) -> float:
+        """The log likelihood ratio against the anchor."""
+        return self._statistic
+
     def update(self, log_odds: float, y: float, weight: float, t: int) -> int:
-        """Add the answer of round t; return CHANGE on detection, and WARNING once when one becomes likely."""
+        """Add the answer of round t; return CHANGE on detection, and WARNING once when one becomes likely.
+
+        ``log_odds`` are those of the anchor; NaN if there is none.
+        """
+        if isnan(log_odds):
+            return NO_CHANGE
         clipped = np.clip(log_odds, -MAX_LOG_ODDS, MAX_LOG_ODDS)
         self._statistic += weight * float(log_loss(clipped, y) - log_loss(ALTERNATIVE_SCALE * clipped, y))
-        if self._statistic <= 0.0 or t < MIN_ROUND:
+        if self._statistic <= 0.0:
             self._restart(t)
         elif self._statistic > self._config.detection_level:
             if not self.changes or t - self.changes[-1].detected > MIN_GAP:

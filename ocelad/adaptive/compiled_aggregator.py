@@ -70,7 +70,6 @@ class CompiledAggregator:
             alternative_scale=changes.ALTERNATIVE_SCALE,
             max_log_odds=changes.MAX_LOG_ODDS,
             min_gap=changes.MIN_GAP,
-            min_round=changes.MIN_ROUND,
         )
         self._state = AggregatorState(
             means=np.ones(n_distances),
@@ -118,10 +117,17 @@ class CompiledAggregator:
         return copied
 
     def play(
-        self, squares: Floats, sizes: Floats, y: Floats, weights: Floats, t: int, predictions: Floats
+        self,
+        squares: Floats,
+        sizes: Floats,
+        anchor: Floats,
+        y: Floats,
+        weights: Floats,
+        t: int,
+        predictions: Floats,
     ) -> tuple[int, int]:
-        """Play rounds t, t + 1, ... until the detector warns; see ``PlainAggregator.play``."""
-        return aggregation.play(self._state, self._settings, squares, sizes, y, weights, t, predictions)
+        """Play rounds t, t + 1, ... until the change test warns or detects a change; see ``PlainAggregator.play``."""
+        return aggregation.play(self._state, self._settings, squares, sizes, anchor, y, weights, t, predictions)
 
     @property
     def shares(self) -> Floats:
@@ -154,6 +160,11 @@ class CompiledAggregator:
         count, rows = int(self._state.cusum[aggregation.N_CHANGES]), self._state.changes
         kept = (rows[i % MAX_CHANGES] for i in range(max(0, count - MAX_CHANGES), count))
         return [Change(int(start), int(detected), float(evidence)) for start, detected, evidence in kept]
+
+    @property
+    def evidence(self) -> float:
+        """The evidence of the change test."""
+        return float(self._state.cusum[aggregation.STATISTIC])
 
     def least_used_memory(self) -> int:
         """Return the memory with the least discounted weight, an empty one first."""

@@ -63,15 +63,12 @@ class CompiledBases:
                 column=np.zeros(n),
             )
         self._comid = _comid_bank(n, kinds.comid_steps, kinds.max_rank, sparse, events)
-        self._scaled_comid: CompiledBank | None = None
-        if kinds.scaled_comid_steps:
-            self._scaled_comid = _comid_bank(n, kinds.scaled_comid_steps, kinds.max_rank, sparse, events)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         copied = copy(self)
         for name in ("_sums", "_counts", "_numbers", "_roots", "_growth"):
             setattr(copied, name, getattr(self, name).copy())
-        copied._comid, copied._scaled_comid = deepcopy(self._comid), deepcopy(self._scaled_comid)
+        copied._comid = deepcopy(self._comid)
         if self._moments is not None:
             copied._moments = MomentState(*(deepcopy(field) for field in self._moments))
         return copied
@@ -91,7 +88,7 @@ class CompiledBases:
         config, n = self._config, self._n
         U = events.U.toarray() if events.sparse else np.ascontiguousarray(events.U)
         X, S = np.zeros((len(U), self._comid.row_width)), np.zeros((len(U), self._comid.row_width))
-        shrinks, ratios = np.empty((len(U), 2)), np.empty((len(U) if self._moments else 0, n))
+        shrinks, ratios = np.empty(len(U)), np.empty((len(U) if self._moments else 0, n))
         scales.scale_pairs(
             U,
             n,
@@ -120,12 +117,13 @@ class CompiledBases:
                 squares,
                 n,
             )
-        self._learn_comid(X, S, shrinks, events.y, weights, t, squares)
+        scales.shorten_rows(X, shrinks, n)
+        self._learn_comid(X, shrinks, events.y, weights, t, squares)
 
     def _relatives(self, events: Relatives, weights: Floats, t: int, squares: Floats, sizes: Floats) -> None:
         config, n, rows = self._config, self._n, len(events)
         X, S, X_far, S_far = (np.zeros((rows, self._comid.row_width)) for _ in range(4))
-        shrinks, far_squares = np.empty((rows, 2)), np.empty_like(squares)
+        shrinks, far_squares = np.empty(rows), np.empty_like(squares)
         ratios = np.empty((rows if self._moments else 0, n))
         scales.scale_relatives(
             np.ascontiguousarray(events.near),
@@ -161,15 +159,15 @@ class CompiledBases:
                 far_squares,
                 n,
             )
-        scales.shorten_rows(X_far, shrinks, 0, n)
-        scales.shorten_rows(S_far, shrinks, 1, n)
-        self._learn_comid((X, X_far), (S, S_far), shrinks, np.ones(rows), weights, t, squares)
-        first = len(self._kinds.names) - len(self._kinds.comid_steps) - len(self._kinds.scaled_comid_steps)
+        scales.shorten_rows(X, shrinks, n)
+        scales.shorten_rows(X_far, shrinks, n)
+        self._learn_comid((X, X_far), shrinks, np.ones(rows), weights, t, squares)
+        first = len(self._kinds.names) - len(self._kinds.comid_steps)
         sizes[:, first:] = 1.0 + np.abs(squares[:, first:])
 
     def _sparse_pairs(self, events: Events, weights: Floats, t: int, squares: Floats) -> None:
         config, U = self._config, events.U
-        scaled, shrinks = np.empty(len(U.data)), np.ones((len(events), 2))
+        scaled, shrinks = np.empty(len(U.data)), np.ones(len(events))
         scales.scale_sparse_pairs(
             U.indptr.astype(np.int64),
             U.indices.astype(np.int64),
@@ -185,49 +183,32 @@ class CompiledBases:
             squares,
         )
         rows = type(U)((scaled, U.indices, U.indptr), shape=U.shape)
-        self._learn_comid(rows, None, shrinks, events.y, weights, t, squares)
+        self._learn_comid(rows, shrinks, events.y, weights, t, squares)
 
-    def _learn_comid(
-        self, rows: Any, scaled_rows: Any, shrinks: Floats, y: Floats, weights: Floats, t: int, squares: Floats
-    ) -> None:
-        last = len(self._kinds.names)
-        middle = last - len(self._kinds.scaled_comid_steps)
-        first = middle - len(self._kinds.comid_steps)
-        self._run(self._comid, rows, shrinks, 0, y, weights, t, squares[:, first:middle])
-        if self._scaled_comid is not None:
-            self._run(self._scaled_comid, scaled_rows, shrinks, 1, y, weights, t, squares[:, middle:last])
+    def _learn_comid(self, rows: Any, shrinks: Floats, y: Floats, weights: Floats, t: int, squares: Floats) -> None:
+        own = np.empty((len(y), len(self._kinds.comid_steps)))
+        self._comid.measure_and_learn(rows, y, t, weights, own)
+        squares[:, len(self._kinds.names) - own.shape[1] :] = own / np.square(shrinks)[:, None]
 
-    def _run(
-        self, bank: CompiledBank, rows: Any, shrinks: Floats, column: int, y: Floats, weights: Floats, t: int, out: Floats
-    ) -> None:
-        if not self._sparse:
-            scales.shorten_rows(rows[0] if isinstance(rows, tuple) else rows, shrinks, column, self._n)
-        squares = np.empty(out.shape)
-        bank.measure_and_learn(rows, y, t, weights, squares)
-        scales.restore_squares(squares, shrinks, column)
-        out[:] = squares
-
-    def metrics(self) -> list[Metric]:
-        """Return the metric of each squared distance."""
-        n, factor = self._n, self._update_roots()
-        roots = self._roots
+    def combine(self, coefficients: Floats) -> Metric:
+        """Return the weighted sum of the metrics of the squared distances."""
+        n, factor, kinds = self._n, self._update_roots(), self._kinds
+        roots, of_comid = self._roots, factor**2 * coefficients[len(coefficients) - len(kinds.comid_steps) :]
+        diagonal = coefficients[0] + coefficients[1] * roots**2
         if self._moments is None:
-            learners = [self._comid.learner(j).scaled(factor**2) for j in range(len(self._kinds.comid_steps))]
-            return [diagonal_metric(np.ones(n)), diagonal_metric(roots**2), *learners]
-        products, (P, T, counts, *_), ridge = np.outer(roots, roots), self._moments, self._config.ridge
-        inverses = P * (counts + ridge)[:, None, None]
-        matrices = [np.eye(n), np.diag(roots**2), products * inverses[-1]]
-        ratios = 1.0 / np.sqrt(roots * np.mean(1.0 / roots))
-        for k, inverse in enumerate(inverses[:-1]):
-            scales_ = np.outer(ratios, ratios) if k < self._moments.n_half else 1.0
-            discriminant = inverse @ (scales_ * T / (counts[-1] + ridge)) @ inverse
-            matrices.append(products * scales_ * (discriminant + discriminant.T) / 2.0)
-        for j in range(len(self._kinds.comid_steps)):
-            matrices.append(factor**2 * self._comid.learner(j).matrix)
-        for j in range(len(self._kinds.scaled_comid_steps)):
-            assert self._scaled_comid is not None
-            matrices.append(products * self._scaled_comid.learner(j).matrix)
-        return [Metric.from_trusted_matrix(matrix, 0.0) for matrix in matrices]
+            learners = [self._comid.learner(j) for j in range(len(of_comid))]
+            return Metric.weighted_sum([diagonal_metric(diagonal), *learners], np.append(1.0, of_comid), 0.0, 0)
+        P, T, counts, ridge = self._moments.P, self._moments.T, self._moments.counts, self._config.ridge
+        factors = counts + ridge
+        ratios, n_half = 1.0 / np.sqrt(roots * np.mean(1.0 / roots)), self._moments.n_half
+        # In standardized features: the whitened distance, and S^-1 T S^-1 of each window.
+        half = ratios[:, None] * P[:n_half] * ratios
+        inverses = np.concatenate([half, P[n_half:-1]])
+        of_windows = coefficients[3 : 3 + len(inverses)] * factors[:-1] ** 2 / factors[-1]
+        matrix = coefficients[2] * factors[-1] * P[-1] + _weighted_products(inverses, T, of_windows)
+        matrix = np.outer(roots, roots) * (matrix + matrix.T) / 2.0 + self._comid.weighted_matrix(of_comid)
+        matrix[np.diag_indices(n)] += diagonal
+        return Metric.from_trusted_matrix(matrix, 0.0)
 
     def _update_roots(self) -> float:
         """Bring the factors of the features up to date; return their common factor."""
@@ -249,12 +230,8 @@ class CompiledBases:
         if self._moments is not None:
             saved = ("P", "T", "counts", "n_updates")
             arrays |= {name: getattr(self._moments, name).copy() for name in saved}
-        metadata: dict[str, Any] = {}
-        for name, bank in (("comid", self._comid), ("scaled_comid", self._scaled_comid)):
-            if bank is not None:
-                bank_arrays, metadata[name] = bank.state()
-                arrays |= add_prefix(name, bank_arrays)
-        return arrays, metadata
+        of_comid, metadata = self._comid.state()
+        return {**arrays, **add_prefix("comid", of_comid)}, {"comid": metadata}
 
     def restore(self, saved: StateReader) -> None:
         """Continue from what ``state`` returned, after checking it."""
@@ -267,11 +244,13 @@ class CompiledBases:
                 array = getattr(self._moments, name)
                 array[...] = saved.floats(name, array.shape, *((0.0, 2.0**53) if array.ndim == 1 else ()))
         self._comid = _restored(self._comid, saved.section("comid"), len(self._kinds.comid_steps))
-        if self._scaled_comid is not None:
-            n_scaled = len(self._kinds.scaled_comid_steps)
-            self._scaled_comid = _restored(self._scaled_comid, saved.section("scaled_comid"), n_scaled)
         if not self._sparse:
             self._update_roots()
+
+
+def _weighted_products(inverses: Floats, T: Floats, weights: Floats) -> Floats:
+    """Return the weighted sum of the products ``A T A``."""
+    return np.asarray(np.tensordot(weights, inverses @ T @ inverses, axes=1)) if len(inverses) else np.zeros_like(T)
 
 
 def _comid_bank(

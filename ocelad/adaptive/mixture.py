@@ -13,13 +13,13 @@ import numpy as np
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad.adaptive.aggregator import ExpertCounts, PlainAggregator
 from ocelad.adaptive.bases import Kinds, PlainBases
-from ocelad.adaptive.changes import WARNING, Change
+from ocelad.adaptive.changes import CHANGE, MAX_EVIDENCE_TO_REPLACE, MIN_ROUND, WARNING, Change
 from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.metric import Metric
 from ocelad.pairs import Events, EventsName, Relatives
 
-#: Rounds between the snapshots of the metric that memories and the drift are taken from. No block spans a snapshot.
+#: Rounds between snapshots of the metric, for the drift and the change test. No block spans a snapshot.
 SNAPSHOT_PERIOD = 64
 
 
@@ -30,7 +30,7 @@ class Bases(Protocol):
         self, events: Events | Relatives, weights: Floats, t: int, squares: Floats, sizes: Floats
     ) -> None: ...
 
-    def metrics(self) -> list[Metric]: ...
+    def combine(self, coefficients: Floats) -> Metric: ...
 
     def state(self) -> tuple[Arrays, Metadata]: ...
 
@@ -44,8 +44,18 @@ class Aggregator(Protocol):
     """Experts and their weights; see ``PlainAggregator``."""
 
     def play(
-        self, squares: Floats, sizes: Floats, y: Floats, weights: Floats, t: int, predictions: Floats
+        self,
+        squares: Floats,
+        sizes: Floats,
+        anchor: Floats,
+        y: Floats,
+        weights: Floats,
+        t: int,
+        predictions: Floats,
     ) -> tuple[int, int]: ...
+
+    @property
+    def evidence(self) -> float: ...
 
     @property
     def shares(self) -> Floats: ...
@@ -125,7 +135,8 @@ class Mixture:
             *(f"blend 1:{blend:g}" for blend in blends),
         )
         self.memories: list[Metric | None] = [None] * self._n_memories
-        self.snapshots: list[Metric] = []  # the metrics at the last two multiples of SNAPSHOT_PERIOD
+        self.snapshot: Metric | None = None  # the metric at the last multiple of SNAPSHOT_PERIOD
+        self.anchor: Metric | None = None  # the snapshot that the change test is about
         self.drift = 0.0
 
     def play(self, events: Events | Relatives, weights: Floats | None = None) -> Floats:
@@ -154,20 +165,33 @@ class Mixture:
         sizes = np.empty_like(squares) if self._relative else squares
         squares[:, :n_own], sizes[:, :n_own] = own, own_sizes
         self._measure_memories(events, squares[:, n_own:], sizes[:, n_own:], squares[:, 0], sizes[:, 0])
+        anchor = self._anchor_log_odds(events)
         y, done = np.ones(len(events)) if isinstance(events, Relatives) else events.y, 0
         while done < len(events):
             n_played, outcome = self.aggregator.play(
-                squares[done:], sizes[done:], y[done:], weights[done:], t + done, predictions[done:]
+                squares[done:], sizes[done:], anchor[done:], y[done:], weights[done:], t + done, predictions[done:]
             )
             done += n_played
-            if outcome == WARNING and self._store_memory() and done < len(events):
-                rest = slice(done, None)
-                self._measure_memories(
-                    events[rest], squares[rest, n_own:], sizes[rest, n_own:], squares[rest, 0], sizes[rest, 0]
-                )
+            rest = slice(done, None)
+            if outcome == WARNING:
+                self._store_memory()
+                if done < len(events):
+                    self._measure_memories(
+                        events[rest], squares[rest, n_own:], sizes[rest, n_own:], squares[rest, 0], sizes[rest, 0]
+                    )
+            elif outcome == CHANGE:
+                self.anchor, anchor[rest] = None, np.nan
         self.round += len(events)
         if self.round % SNAPSHOT_PERIOD == 0:
             self._take_snapshot()
+
+    def _anchor_log_odds(self, events: Events | Relatives) -> Floats:
+        """Return the log odds of the anchor; NaN without one."""
+        if self.anchor is None:
+            return np.full(len(events), np.nan)
+        if isinstance(events, Relatives):
+            return np.asarray(self.anchor.squared_length(events.far) - self.anchor.squared_length(events.near))
+        return np.asarray(self.anchor.threshold - self.anchor.squared_length(events.U))
 
     def _measure_memories(
         self, events: Events | Relatives, squares: Floats, sizes: Floats, prior: Floats, prior_sizes: Floats
@@ -186,31 +210,37 @@ class Mixture:
 
     def metric(self) -> Metric:
         """Return the metric: ``threshold - d^2`` are the predicted log odds."""
-        coefficients, bases = self.aggregator.coefficients, self.bases.metrics()
-        euclidean = bases[0]
-        memories = [euclidean if memory is None else memory for memory in self.memories]
-        return Metric.weighted_sum([*bases, *memories], coefficients, self.aggregator.threshold, self.round)
+        coefficients, n_own = self.aggregator.coefficients.copy(), len(self.kinds.names)
+        memories, weights = [], [1.0]
+        for memory, coefficient in zip(self.memories, coefficients[n_own:].tolist(), strict=True):
+            if memory is None:
+                coefficients[0] += coefficient  # an empty memory is the Euclidean distance
+            else:
+                memories.append(memory)
+                weights.append(coefficient)
+        own = self.bases.combine(coefficients[:n_own])
+        return Metric.weighted_sum([own, *memories], np.array(weights), self.aggregator.threshold, self.round)
 
     # Memories and the drift.
 
-    def _store_memory(self) -> bool:
-        """Store the metric from before a possible change in place of the least used memory; return whether it exists."""
-        if len(self.snapshots) < 2:
-            return False
-        j, snapshot = self.aggregator.least_used_memory(), self.snapshots[0]
-        self.memories[j] = snapshot if self.kinds.dense else snapshot.truncated(self.config.max_rank)
-        self.aggregator.start_memory(j, snapshot.threshold)
-        return True
+    def _store_memory(self) -> None:
+        """Store the anchor, the metric from before a possible change, in place of the least used memory."""
+        assert self.anchor is not None  # only a test of an anchor has an outcome
+        j = self.aggregator.least_used_memory()
+        self.memories[j] = self.anchor if self.kinds.dense else self.anchor.truncated(self.config.max_rank)
+        self.aggregator.start_memory(j, self.anchor.threshold)
 
     def _take_snapshot(self) -> None:
-        """Store the metric; the drift is its relative distance from the one before, per round."""
+        """Store the metric, also as the anchor unless there is evidence against the present one.
+
+        The drift is the relative distance of the metric from the snapshot before, per round.
+        """
         metric = self.metric()
-        if self.snapshots:
-            change = metric.relative_change(self.snapshots[-1], self.bases.mean_squares)
-            self.drift = change / SNAPSHOT_PERIOD
-        self.snapshots = [*self.snapshots[-1:], metric]
-
-
+        if self.snapshot is not None:
+            self.drift = metric.relative_change(self.snapshot, self.bases.mean_squares) / SNAPSHOT_PERIOD
+        self.snapshot = metric
+        if self.round >= MIN_ROUND and (self.anchor is None or self.aggregator.evidence <= MAX_EVIDENCE_TO_REPLACE):
+            self.anchor = metric
 
     # State, of compiled mixtures only.
 
@@ -218,16 +248,14 @@ class Mixture:
         """Return everything that later rounds depend on: copies of arrays, and JSON values."""
         arrays, metadata = self.bases.state()
         arrays = {**add_prefix("bases", arrays), **add_prefix("aggregator", self.aggregator.arrays())}
-        stored = {**{f"memory{j}": memory for j, memory in enumerate(self.memories)}, **self._named_snapshots()}
+        stored = {f"memory{j}": memory for j, memory in enumerate(self.memories)}
+        stored |= {"snapshot": self.snapshot, "anchor": self.anchor}
         thresholds = {}
         for name, metric in stored.items():
             if metric is not None:
                 thresholds[name] = [metric.threshold, metric.round]
                 arrays |= add_prefix(name, {key: np.array(value) for key, value in metric.arrays().items()})
         return arrays, {"bases": metadata, "metrics": thresholds, "drift": self.drift}
-
-    def _named_snapshots(self) -> dict[str, Metric]:
-        return {f"snapshot{i}": metric for i, metric in enumerate(self.snapshots)}
 
     def restore(self, saved: StateReader, n_rounds: int) -> None:
         """Continue from what ``state`` returned, after ``n_rounds`` rounds."""
@@ -238,11 +266,11 @@ class Mixture:
         names = [f"memory{j}" for j in range(len(self.memories))]
         loaded = {}
         for name, (threshold, round) in metrics.items():
-            if name not in (*names, "snapshot0", "snapshot1"):
+            if name not in (*names, "snapshot", "anchor"):
                 raise ValueError(f"saved metric {name!r} is unknown")
             loaded[name] = Metric.from_arrays(saved.section(name).remaining_arrays(), threshold, round)
             if loaded[name].n_features != self._n_features:
                 raise ValueError(f"saved metric {name!r} has {loaded[name].n_features} features")
         self.memories = [loaded.get(name) for name in names]
-        self.snapshots = [loaded[name] for name in ("snapshot0", "snapshot1") if name in loaded]
+        self.snapshot, self.anchor = loaded.get("snapshot"), loaded.get("anchor")
         self.drift, self.round = float(drift), n_rounds

@@ -160,6 +160,11 @@ class LowRankBank(CompiledBank):
         directions, differences, base = self._parts(slot)
         return Metric.low_rank(base, directions.copy(), differences, float(self._state.mu[slot]))
 
+    def weighted_matrix(self, weights: Floats) -> Floats:
+        """Return the weighted sum of the learners' matrices."""
+        rows, scales, base, _ = self._average(weights)
+        return _matrix(rows, scales, base)
+
     def _rows(self, events: Events) -> Floats:
         return self._padded(events.U.toarray() if events.sparse else events.U)
 

@@ -5,7 +5,7 @@ The work of a round does not depend on the number of features. ``ocelad.adaptive
 
 from __future__ import annotations
 
-from math import ceil, exp, inf, log, log1p, log2, sqrt
+from math import ceil, exp, inf, isnan, log, log1p, log2, sqrt
 from typing import NamedTuple
 
 from ocelad._compile import jit
@@ -95,7 +95,6 @@ class Settings(NamedTuple):
     alternative_scale: float
     max_log_odds: float
     min_gap: int
-    min_round: int
 
 
 @jit
@@ -385,19 +384,21 @@ def learn_fit(
 def detect_change(
     cusum: Floats, changes: Floats, settings: Settings, log_odds: float, y: float, weight: float, t: int
 ) -> int:
-    """Add the answer of round t to the CUSUM test; return its outcome."""
+    """Add the answer of round t to the CUSUM test; return its outcome. The log odds are NaN without an anchor."""
+    if isnan(log_odds):
+        return NO_CHANGE
     clipped = min(max(log_odds, -settings.max_log_odds), settings.max_log_odds)
     difference = log_loss(clipped, y) - log_loss(settings.alternative_scale * clipped, y)
     cusum[STATISTIC] += weight * difference
     outcome = NO_CHANGE
-    if cusum[STATISTIC] > settings.detection_level and t >= settings.min_round:
+    if cusum[STATISTIC] > settings.detection_level:
         count = int(cusum[N_CHANGES])
         if count == 0 or t - changes[(count - 1) % len(changes), DETECTED] > settings.min_gap:
             last = count % len(changes)
             changes[last, START], changes[last, DETECTED], changes[last, EVIDENCE] = cusum[SINCE], t, cusum[STATISTIC]
             cusum[N_CHANGES] += 1.0
         outcome = CHANGE
-    if cusum[STATISTIC] <= 0.0 or t < settings.min_round or outcome == CHANGE:
+    if cusum[STATISTIC] <= 0.0 or outcome == CHANGE:
         cusum[STATISTIC], cusum[SINCE], cusum[WARNED] = 0.0, t + 1.0, 0.0
     elif cusum[STATISTIC] > settings.warning_level and cusum[WARNED] == 0.0:
         cusum[WARNED] = 1.0
@@ -420,12 +421,13 @@ def play(
     settings: Settings,
     squares: Floats,
     sizes: Floats,
+    anchor: Floats,
     y: Floats,
     weights: Floats,
     t: int,
     predictions: Floats,
 ) -> tuple[int, int]:
-    """Play rounds t, t + 1, ... until the change test warns; return the number of rounds and the last outcome."""
+    """Play rounds t, t + 1, ... until the change test has an outcome; return the number of rounds and the outcome."""
     shares, log_odds, losses, fits = state.shares, state.log_odds, state.losses, state.fits
     n_experts, first_memory = len(shares), settings.n_priors + settings.n_learned
     for row in range(len(squares)):
@@ -486,7 +488,7 @@ def play(
             update_means(state, settings, sizes, row)
             update_spreads(state, settings)
         prepare(state, settings)
-        outcome = detect_change(state.cusum, state.changes, settings, mixed, y[row], weights[row], t + row)
+        outcome = detect_change(state.cusum, state.changes, settings, anchor[row], y[row], weights[row], t + row)
         if outcome != NO_CHANGE:
             return row + 1, outcome
     return len(squares), NO_CHANGE

@@ -140,8 +140,7 @@ def scale_pairs(
 ) -> None:
     """Measure pairs by the Euclidean and the standardized distance, and update the mean squares after each.
 
-    ``shrinks`` receives, for the rows of X and of S, the factors that limit their lengths; the rows of X and S are
-    scaled by neither.
+    ``shrinks`` receives the factors that limit the lengths of the rows of X, which are not applied here.
     """
     for row in range(len(U)):
         warming_up = numbers[N_INCLUDED] < settings.warmup
@@ -149,8 +148,7 @@ def scale_pairs(
             include(U, row, n, sums, counts, numbers, settings.decay)
         factor, euclidean, standardized = scale_row(U, row, n, sums, counts, numbers, roots, settings, X, S, ratios)
         squares[row, 0], squares[row, 1] = euclidean, standardized
-        shrinks[row, 0] = length_limit(factor * factor * euclidean, n, settings.limit)
-        shrinks[row, 1] = length_limit(standardized, n, settings.limit)
+        shrinks[row] = length_limit(factor * factor * euclidean, n, settings.limit)
         if not warming_up:
             include(U, row, n, sums, counts, numbers, settings.decay)
 
@@ -184,31 +182,20 @@ def scale_relatives(
         factor, b, scaled_b = scale_row(far, row, n, sums, counts, numbers, roots, settings, X_far, S_far, ratios)
         squares[row, 0], squares[row, 1] = a - b, scaled_a - scaled_b
         sizes[row, 0], sizes[row, 1] = (a + b) / 2.0, (scaled_a + scaled_b) / 2.0
-        shrinks[row, 0] = length_limit(factor * factor * max(a, b), n, settings.limit)
-        shrinks[row, 1] = length_limit(max(scaled_a, scaled_b), n, settings.limit)
+        shrinks[row] = length_limit(factor * factor * max(a, b), n, settings.limit)
         if not warming_up:
             include(near, row, n, sums, counts, numbers, settings.decay)
             include(far, row, n, sums, counts, numbers, settings.decay)
 
 
 @jit
-def shorten_rows(X: Floats, shrinks: Floats, column: int, n: int) -> None:
+def shorten_rows(X: Floats, shrinks: Floats, n: int) -> None:
     """Multiply each row by its factor."""
     for row in range(len(X)):
-        shrink = shrinks[row, column]
+        shrink = shrinks[row]
         if shrink != 1.0:
             for i in range(n):
                 X[row, i] *= shrink
-
-
-@jit
-def restore_squares(squares: Floats, shrinks: Floats, column: int) -> None:
-    """Divide the squares of shortened rows by the squared factor, which gives those of the rows as they were."""
-    for row in range(len(squares)):
-        shrink = shrinks[row, column]
-        if shrink != 1.0:
-            for k in range(squares.shape[1]):
-                squares[row, k] /= shrink * shrink
 
 
 @jit
@@ -249,9 +236,9 @@ def scale_sparse_pairs(
                 standardized += square
             scaled[p] = factor * values[p]
         squares[row, 0], squares[row, 1] = euclidean, standardized
-        shrinks[row, 0] = length_limit(factor * factor * euclidean, n, settings.limit)
+        shrinks[row] = length_limit(factor * factor * euclidean, n, settings.limit)
         for p in range(begin, end):
-            scaled[p] *= shrinks[row, 0]
+            scaled[p] *= shrinks[row]
         if not warming_up:
             include_sparse(indices, values, begin, end, sums, counts, numbers, growth, settings.decay)
 
