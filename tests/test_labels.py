@@ -23,10 +23,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from ocelad import LabelMetricTracker, LearnerError, MetricTracker, Rice, track_metric
+from ocelad.adaptive.track_adaptive import track_adaptive
 from ocelad.estimators.reservoir import Reservoir
 from ocelad.estimators.scaling import DistanceScaler
 from ocelad.pairs import SparseVector
 
+RICE = MetricTracker(method="rice")
+both_methods = pytest.mark.parametrize("method", ["adaptive", "rice"])
 # The checks that scikit-learn skips, and why. None is expected to fail.
 SKIPPED = {"check_array_api_input": "needs SCIPY_ARRAY_API to be set before SciPy is imported"}
 
@@ -45,8 +48,9 @@ def state(tracker):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-def test_is_a_scikit_learn_estimator():
-    outcomes = check_estimator(LabelMetricTracker(), on_fail=None)
+@pytest.mark.parametrize("tracker", [None, RICE], ids=["adaptive", "rice"])
+def test_is_a_scikit_learn_estimator(tracker):
+    outcomes = check_estimator(LabelMetricTracker(tracker), on_fail=None)
     print(f"scikit-learn ran {len(outcomes)} checks: {dict(Counter(outcome['status'] for outcome in outcomes))}")
     failed = {o["check_name"]: o["exception"] for o in outcomes if o["status"] not in ("passed", "skipped")}
     assert not failed
@@ -54,13 +58,12 @@ def test_is_a_scikit_learn_estimator():
     assert len(outcomes) > 40
 
 
-def test_learns_from_the_pairs_that_the_reservoir_draws():
+@pytest.mark.parametrize(("method", "scale"), [("adaptive", 1.0), (Rice(step_size=0.02), "auto")])
+def test_learns_from_the_pairs_that_the_reservoir_draws(method, scale):
     X, y = some_points(80)
-    estimator = LabelMetricTracker(
-        MetricTracker(method=Rice(step_size=0.02)), reservoir_size=30, pairs_per_point=3, random_state=7
-    )
+    estimator = LabelMetricTracker(MetricTracker(method=method), reservoir_size=30, pairs_per_point=3, random_state=7)
     seed = int(np.random.RandomState(7).randint(2**31 - 1))
-    reservoir, scaler, tracker = Reservoir(30, seed), DistanceScaler(), MetricTracker(method=Rice(step_size=0.02))
+    reservoir, scaler, tracker = Reservoir(30, seed), DistanceScaler(scale), MetricTracker(method=method)
     for x, label in zip(X, y.tolist(), strict=True):
         for partner, similar in reservoir.draw_partners(label, 3):
             u = scaler.rescale((x - partner)[None])[0]
@@ -105,21 +108,29 @@ def test_outputs_agree_with_the_metric():
     np.testing.assert_array_equal(LabelMetricTracker(random_state=0).fit_transform(X, y), Z)
 
 
-def test_the_unit_of_the_data_does_not_matter():
+@both_methods
+def test_the_unit_of_the_data_does_not_matter(method):
     X, y = some_points()
-    one = LabelMetricTracker(random_state=0).fit(X, y)
+    tracker = MetricTracker(method=method)
+    one = LabelMetricTracker(tracker, random_state=0).fit(X, y)
     for factor in (1e-6, 1024.0, 1e9):
-        other = LabelMetricTracker(random_state=0).fit(factor * X, y)
+        other = LabelMetricTracker(tracker, random_state=0).fit(factor * X, y)
         np.testing.assert_allclose(other.transform(factor * X), one.transform(X), rtol=1e-6, atol=1e-8)
-        assert other.scale_ == pytest.approx(factor * one.scale_)
-    unscaled = LabelMetricTracker(scale=1.0, random_state=0).fit(X, y)
+        assert other.scale_ == pytest.approx(1.0 if method == "adaptive" else factor * one.scale_)
+    given = LabelMetricTracker(tracker, scale=7.0, random_state=0).fit(X, y)
+    assert given.scale_ == 7.0
+    assert given.metric_ == given.tracker_.metric_.scaled(1.0 / 49.0)
+    if method == "adaptive":
+        np.testing.assert_allclose(given.transform(X), one.transform(X), rtol=1e-6, atol=1e-8)
+    unscaled = LabelMetricTracker(tracker, scale=1.0, random_state=0).fit(X, y)
     assert unscaled.scale_ == 1.0
     assert unscaled.metric_ == unscaled.tracker_.metric_
 
 
-def test_follows_a_change():
+@both_methods
+def test_follows_a_change(method):
     first, second = some_points(600, feature=0), some_points(600, feature=1, seed=1)
-    tracker = LabelMetricTracker(reservoir_size=100, random_state=0).fit(*first)
+    tracker = LabelMetricTracker(MetricTracker(method=method), reservoir_size=100, random_state=0).fit(*first)
     assert np.abs(tracker.components_[0]).argmax() == 0
     tracker.partial_fit(*second)
     assert np.abs(tracker.components_[0]).argmax() == 1
@@ -198,11 +209,33 @@ def test_names_of_the_output_columns():
 def test_sparse_points_stay_sparse():
     X, y = some_points(80, n_features=6)
     X[np.abs(X) < 0.5] = 0.0
-    dense = LabelMetricTracker(random_state=0).fit(X, y)
-    sparse = LabelMetricTracker(random_state=0).fit(csr_array(X), y)
+    dense = LabelMetricTracker(RICE, random_state=0).fit(X, y)
+    sparse = LabelMetricTracker(RICE, random_state=0).fit(csr_array(X), y)
     np.testing.assert_allclose(sparse.metric_.matrix, dense.metric_.matrix, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(sparse.transform(csr_array(X)), dense.transform(X), rtol=1e-6, atol=1e-9)
-    assert all(isinstance(point, SparseVector) for point in sparse._fitted.reservoir.points)
+    adaptive = LabelMetricTracker(random_state=0).fit(csr_array(X), y)
+    assert adaptive.feature_weights(1)[0].feature == "x0"
+    for tracker in (sparse, adaptive):
+        assert all(isinstance(point, SparseVector) for point in tracker._fitted.reservoir.points)
+
+
+def test_files_that_do_not_name_the_default_method_mean_rice():
+    X, y = some_points(60)
+    for settings in ({"scale": "auto"}, {"scale": 3.0}):
+        before = LabelMetricTracker(RICE, random_state=0, **settings).fit(X, y)
+        arrays, metadata = before.state()
+        del metadata["default_method"]
+        loaded = LabelMetricTracker.from_state(arrays, {**metadata, "tracker_settings": None})
+        assert loaded.tracker_.method_ == "rice"
+        again = LabelMetricTracker.from_state(*loaded.state())
+        assert loaded.partial_fit(X, y).metric_ == again.partial_fit(X, y).metric_ == before.partial_fit(X, y).metric_
+    new = LabelMetricTracker(random_state=0).fit(X, y)
+    loaded = LabelMetricTracker.from_state(*new.state())
+    assert loaded.tracker is None
+    assert loaded.partial_fit(X, y).metric_ == new.partial_fit(X, y).metric_
+    assert loaded.tracker_.method_ == "adaptive"
+    one = LabelMetricTracker(random_state=0).fit(X[:1], y[:1])
+    assert LabelMetricTracker.from_state(*one.state()).partial_fit(X[1:], y[1:]).tracker_.method_ == "adaptive"
 
 
 def test_many_sparse_features():
@@ -216,8 +249,9 @@ def test_before_there_is_a_pair_the_metric_is_the_initial_one():
     for X, y in (([[1.0, 2.0]], [0]), ([[1.0, 2.0]], ["a"])):
         tracker = LabelMetricTracker().partial_fit(X, y)
         assert tracker.n_rounds_ == 0
-        assert tracker.metric_ == track_metric(2).play()
+        assert tracker.metric_ == track_adaptive(2).play()
         assert tracker.transform(X).shape == (1, 2)
+        assert LabelMetricTracker(RICE).partial_fit(X, y).metric_ == track_metric(2).play()
     one_class = LabelMetricTracker(random_state=0).fit(np.eye(5), np.zeros(5, dtype=int))
     assert one_class.n_rounds_ == 4
     with pytest.raises(NotFittedError, match="has seen no points yet"):

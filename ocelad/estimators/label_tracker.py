@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -17,7 +17,13 @@ from ocelad._validation import check_integer, check_sparse, is_sparse
 from ocelad.engines.rice_settings import Rice
 from ocelad.ensemble.state_reader import add_prefix
 from ocelad.estimators.feature_weights import FeatureWeight, rank_features
-from ocelad.estimators.learning_method import method_from_settings, method_settings, python_value, start_tracker
+from ocelad.estimators.learning_method import (
+    check_method,
+    method_from_settings,
+    method_settings,
+    python_value,
+    start_tracker,
+)
 from ocelad.estimators.metric_tracker import MetricTracker
 from ocelad.estimators.reservoir import MAX_COORDINATE, Reservoir, stack_points
 from ocelad.estimators.saveable import Saveable, strip_prefix
@@ -27,6 +33,8 @@ from ocelad.pairs import SparseVector, sparse_row, subtract
 
 # The number of points whose pairs are in memory at a time.
 BATCH_SIZE = 2048
+# The method without a tracker. Files store it, because it was "rice" before.
+_DEFAULT_METHOD: Literal["adaptive"] = "adaptive"
 
 
 class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -36,20 +44,22 @@ class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerM
     class (a dissimilar pair). Points are learned from in the order given. Splitting them into several calls does not
     change the result (as with ``MetricTracker``). A call that raises an error has no effect.
 
-    ``scale`` is one number for all features. If the features have different units, put a ``StandardScaler`` first.
+    If the features have different units, put a ``StandardScaler`` first. The method "rice" needs it, because ``scale``
+    is one number for all features.
 
     Parameters
     ----------
     tracker : MetricTracker or None
-        An unfitted tracker with the settings to use; None: ``MetricTracker(method="rice")``. With
+        An unfitted tracker with the settings to use; None: ``MetricTracker()``, the method "adaptive". With
         ``MetricTracker(method=Rice())`` a search can set ``tracker__method__step_size``.
     reservoir_size : int
         The number of past points that are kept as partners; see ``Reservoir``.
     pairs_per_point : int
         The number of partners of a point, alternately of its class and of another; 2 means one of each.
     scale : "auto" or float
-        The length by which points are divided. "auto": estimated from the first 100 pairs, so that the default step
-        size suits (see ``DistanceScaler``); 1.0: no scaling.
+        The length by which points are divided. "auto": with the method "rice" estimated from the first 100 pairs, so
+        that the default step size suits (see ``DistanceScaler``); with "adaptive", which does not depend on the unit,
+        1.0: no scaling.
     random_state : int, RandomState or None
         Controls the draws of partners.
 
@@ -219,6 +229,7 @@ class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerM
             "settings": {name: python_value(state.settings[name]) for name in ("reservoir_size", "scale")},
             "pairs_per_point": python_value(self.pairs_per_point),
             "tracker_settings": None if self.tracker is None else state.tracker_settings,
+            "default_method": _DEFAULT_METHOD,
             "n_features": state.n_features,
             "feature_names": None if names is None else list(names),
             "classes": self.classes_.tolist(),
@@ -236,6 +247,8 @@ class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerM
         Its ``random_state`` is None, but the reservoir continues with the saved state of its random numbers.
         """
         settings = metadata["tracker_settings"]
+        if settings is None and metadata.get("default_method", "rice") != _DEFAULT_METHOD:
+            settings = {"method": "rice"}  # the default of files that do not name one
         tracker = None if settings is None else MetricTracker(method=method_from_settings(settings))
         estimator = cls(tracker, pairs_per_point=metadata["pairs_per_point"], **metadata["settings"])
         n_features = check_integer(metadata["n_features"], "its number of features", at_least=1)
@@ -281,7 +294,9 @@ class _LabelState:
         self.n_features = n_features
         seed = int(check_random_state(estimator.random_state).randint(2**31 - 1))
         self.reservoir = Reservoir(estimator.reservoir_size, seed)
-        self.scaler = DistanceScaler(estimator.scale)
+        # The adaptive method does not depend on the unit.
+        unit_free = estimator.scale == "auto" and check_method(tracker.method) == "adaptive"
+        self.scaler = DistanceScaler(1.0 if unit_free else estimator.scale)
         self.settings = _settings(estimator)
         self.tracker_settings = _tracker_settings(tracker)
         self.n_rounds = 0
@@ -366,7 +381,7 @@ def _check_class_labels(y: Any) -> None:
 
 
 def _tracker_or_default(estimator: LabelMetricTracker) -> MetricTracker:
-    return MetricTracker(method="rice") if estimator.tracker is None else estimator.tracker
+    return MetricTracker(method=_DEFAULT_METHOD) if estimator.tracker is None else estimator.tracker
 
 
 def _settings(estimator: LabelMetricTracker) -> dict[str, Any]:
