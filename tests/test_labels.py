@@ -219,23 +219,29 @@ def test_sparse_points_stay_sparse():
         assert all(isinstance(point, SparseVector) for point in tracker._fitted.reservoir.points)
 
 
-def test_files_that_do_not_name_the_default_method_mean_rice():
+@pytest.mark.parametrize("scale", ["auto", 3.0])
+@pytest.mark.parametrize("count", [1, 60])
+def test_files_that_do_not_name_the_default_method_mean_rice(count, scale):
     X, y = some_points(60)
-    for settings in ({"scale": "auto"}, {"scale": 3.0}):
-        before = LabelMetricTracker(RICE, random_state=0, **settings).fit(X, y)
-        arrays, metadata = before.state()
-        del metadata["default_method"]
-        loaded = LabelMetricTracker.from_state(arrays, {**metadata, "tracker_settings": None})
-        assert loaded.tracker_.method_ == "rice"
-        again = LabelMetricTracker.from_state(*loaded.state())
-        assert loaded.partial_fit(X, y).metric_ == again.partial_fit(X, y).metric_ == before.partial_fit(X, y).metric_
-    new = LabelMetricTracker(random_state=0).fit(X, y)
-    loaded = LabelMetricTracker.from_state(*new.state())
+    before = LabelMetricTracker(RICE, random_state=0, scale=scale).fit(X[:count], y[:count])
+    arrays, metadata = before.state()
+    del metadata["default_method"]
+    loaded = LabelMetricTracker.from_state(arrays, {**metadata, "tracker_settings": None})
+    again = LabelMetricTracker.from_state(*loaded.state())
+    expected = before.partial_fit(X, y).metric_
+    for tracker in (loaded, again):
+        assert clone(tracker).fit(X, y).tracker_.method_ == "rice"
+        assert tracker.partial_fit(X, y).metric_ == expected
+
+
+@pytest.mark.parametrize("count", [1, 60])
+def test_files_of_the_default_method(count):
+    X, y = some_points(60)
+    tracker = LabelMetricTracker(random_state=0).fit(X[:count], y[:count])
+    loaded = LabelMetricTracker.from_state(*tracker.state())
     assert loaded.tracker is None
-    assert loaded.partial_fit(X, y).metric_ == new.partial_fit(X, y).metric_
+    assert loaded.partial_fit(X, y).metric_ == tracker.partial_fit(X, y).metric_
     assert loaded.tracker_.method_ == "adaptive"
-    one = LabelMetricTracker(random_state=0).fit(X[:1], y[:1])
-    assert LabelMetricTracker.from_state(*one.state()).partial_fit(X[1:], y[1:]).tracker_.method_ == "adaptive"
 
 
 def test_many_sparse_features():
