@@ -143,6 +143,22 @@ class Events:
         self.U = _check_lengths(check_sparse(U, "U") if self.sparse else check_array(U, "U", 2).copy())
         self.y = check_labels(y, "y", self.U.shape[0]).copy()
 
+    @classmethod
+    def from_event(cls, event: Event) -> Events:
+        """Return the events that consist of one event, which must have been checked."""
+        u = event.u
+        if isinstance(u, SparseVector):
+            from scipy.sparse import csr_array
+
+            return cls._unchecked(csr_array((u.values, u.indices, [0, len(u.indices)]), shape=(1, u.n_features)), event.y)
+        return cls._unchecked(u.reshape(1, -1), event.y)
+
+    @classmethod
+    def _unchecked(cls, U: Any, y: Any) -> Events:
+        events = object.__new__(cls)
+        events.U, events.y, events.sparse = U, np.atleast_1d(y), not isinstance(U, np.ndarray)
+        return events
+
     @property
     def n_features(self) -> int:
         """Number of features of the points."""
@@ -160,9 +176,7 @@ class Events:
     def __getitem__(self, at: int | slice) -> Event | Events:
         """Return one event, or the ``Events`` of a slice."""
         if isinstance(at, slice):
-            part = object.__new__(Events)
-            part.U, part.y, part.sparse = self.U[at], self.y[at], self.sparse
-            return part
+            return self._unchecked(self.U[at], self.y[at])
         at = _row_index(at, len(self))
         return Event(sparse_row(self.U, at) if self.sparse else self.U[at], float(self.y[at]))
 

@@ -14,7 +14,7 @@ from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.mixture import SNAPSHOT_PERIOD, Mixture
 from ocelad.ensemble.state_reader import StateReader
 from ocelad.metric import Metric
-from ocelad.pairs import Event, Events, EventsName, Pair, Relative, Relatives, SparseVector, as_event, as_relative
+from ocelad.pairs import Event, Events, EventsName, Pair, Relative, Relatives, as_event, as_relative
 
 #: Rounds that the definition computes even if compiled code is ready: loading that takes longer.
 PLAIN_ROUNDS = 64
@@ -101,7 +101,8 @@ class AdaptiveTracker:
             if not self._is_compiled and self.n_rounds + len(events) - done > PLAIN_ROUNDS:
                 self._hand_over()
             last = len(events) if self._is_compiled else min(len(events), done + SNAPSHOT_PERIOD)
-            part, part_weights = events[done:last], weights[done:last]
+            part = events if last - done == len(events) else events[done:last]
+            part_weights = weights[done:last]
             log_odds[done:last] = self._mixture.play(part, part_weights)
             if not self._is_compiled:
                 self._pending = (*self._pending, (part, part_weights))
@@ -113,13 +114,7 @@ class AdaptiveTracker:
         if self._events == "relatives":
             relative = as_relative(event, self.n_features)
             return float(self.replay(Relatives(relative.near[None], relative.far[None]), np.array([weight]))[0])
-        u, y = as_event(event, self.n_features)
-        if isinstance(u, SparseVector):
-            from scipy.sparse import csr_array
-
-            row = csr_array((u.values, u.indices, [0, len(u.indices)]), shape=(1, self.n_features))
-            return float(self.replay(Events(row, [y]), np.array([weight]))[0])
-        return float(self.replay(Events(u[None], [y]), np.array([weight]))[0])
+        return float(self.replay(Events.from_event(as_event(event, self.n_features)), np.array([weight]))[0])
 
     def _hand_over(self) -> None:
         """Let compiled code play all rounds again, if it is ready."""

@@ -152,7 +152,8 @@ class Mixture:
         predictions, done = np.empty(len(events)), 0
         while done < len(events):
             last = min(len(events), done + SNAPSHOT_PERIOD - self.round % SNAPSHOT_PERIOD)
-            self._play_block(events[done:last], weights[done:last], predictions[done:last])
+            block = events if last - done == len(events) else events[done:last]
+            self._play_block(block, weights[done:last], predictions[done:last])
             done = last
         return predictions
 

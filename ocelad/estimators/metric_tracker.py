@@ -169,7 +169,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
             state = TrackerState.start(self.method, n_features, sparse=sparse)
         if n_features != state.n_features:
             raise ValueError(f"x has {n_features} features; {state.n_features} are expected")
-        state.tracker.step(event, weight)
+        state.tracker.replay(Events.from_event(event), None if weight == 1.0 else np.array([weight]))
         self._set_state(state)
         return self
 
