@@ -9,7 +9,6 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 from ocelad._validation import check_integer
-from ocelad.evaluation.scores.clustering import k_means
 from ocelad.service.learning.item_points import Floats32
 
 Labels = npt.NDArray[np.uint8]
@@ -20,6 +19,8 @@ _MAX_COST_RATIO = 0.95
 # A new clustering is computed on about this many items, or 20 per cluster if that is more.
 _SAMPLE_SIZE = 500
 _MAX_ITERATIONS = 30
+# A new clustering is the best of this many runs.
+_N_RUNS = 3
 # The number of values of k for which the last labels are stored.
 _MAX_STORED = 16
 
@@ -73,7 +74,26 @@ def _sample(coordinates: Floats32, k: int) -> slice:
 
 
 def _k_means(coordinates: Floats32, k: int) -> Labels:
-    return k_means(coordinates.astype(np.float64), k).astype(np.uint8)
+    """Return the best of some runs of Lloyd's algorithm. In plain NumPy, so that no request waits for a compiler."""
+    generator = np.random.default_rng(0)
+    runs = (_lloyd(coordinates, _initial_centres(coordinates, k, generator)) for _ in range(_N_RUNS))
+    return min(runs, key=lambda labels: _cost(coordinates, labels, k))
+
+
+def _initial_centres(coordinates: Floats32, k: int, generator: np.random.Generator) -> Floats32:
+    """Draw centres by greedy k-means++ (Arthur and Vassilvitskii 2007): the next one is the best of some candidates."""
+    chosen = [int(generator.integers(len(coordinates)))]
+    nearest = np.square(coordinates - coordinates[chosen[0]]).sum(axis=1, dtype=np.float64)
+    for _ in range(k - 1):
+        sums = np.cumsum(nearest)
+        drawn = np.searchsorted(sums, sums[-1] * generator.random(2 + int(np.log(k))), side="right")
+        candidates = np.minimum(drawn, len(coordinates) - 1)  # if all points are chosen, or by rounding
+        squares = np.square(coordinates[candidates, None] - coordinates).sum(axis=2, dtype=np.float64)
+        reduced = np.minimum(nearest, squares)
+        best = int(reduced.sum(axis=1).argmin())
+        chosen.append(int(candidates[best]))
+        nearest = reduced[best]
+    return coordinates[chosen]
 
 
 def _means(coordinates: Floats32, labels: Labels, k: int) -> Floats32:
