@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 import json
 from base64 import b64decode
 from time import monotonic, sleep
@@ -266,6 +267,24 @@ class TestQueries:
         reply = client.get(f"{client.P}/timeline").json()
         assert reply["n_answers"] == [1, 2, 3, 4]
         assert len(reply["loss"]) == len(reply["accuracy"]) == len(reply["drift"]) == len(reply["shares"][0]) == 4
+        assert (reply["method"], reply["experts"][0], reply["changes"]) == ("adaptive", "Euclidean", [])
+        assert len(reply["experts"]) == len(reply["shares"])
+        info = client.get(f"{client.P}/metric").json()
+        assert (info["method"], [each["name"] for each in info["experts"]]) == ("adaptive", reply["experts"])
+        np.testing.assert_allclose(
+            [each["share"] for each in info["experts"]], np.array(reply["shares"])[:, -1], atol=1e-6
+        )
+
+    def test_no_items_are_predicted_to_be_the_same_if_all_answers_are_different(self, client):
+        for left, right in itertools.combinations(range(12), 2):
+            compare(client, left, right, "different")
+        wait_until_learned(client)
+        reply = client.get(f"{client.P}/neighbors", params={"item": "item 0", "k": 11}).json()
+        assert not any(each["similar"] for each in reply["neighbors"])
+        pairs = [{"left": "item 0", "right": "item 0"}, {"left": "item 0", "right": "item 1"}]
+        distances = client.post(f"{client.P}/distance", json={"pairs": pairs}).json()
+        assert distances["similar"] == [bool(distances["threshold"] >= 0), False]
+        assert distances["threshold"] == reply["threshold"]
 
     @pytest.mark.parametrize(
         ("path", "status", "code"),
@@ -297,6 +316,7 @@ class TestProjects:
         made = client.post("/v1/projects", params={"id": "boxes", "format": "csv", "title": "Boxes"}, content=body)
         assert made.status_code == 201, made.text
         assert made.json()["feature_names"] == ["height", "width"]
+        assert made.json()["method"] == "adaptive"
         again = client.post("/v1/projects", params={"id": "boxes", "format": "csv"}, content=body)
         assert (again.status_code, again.json()["error"]["code"]) == (409, "project_exists")
         assert "boxes" in [project["id"] for project in client.get("/v1/projects").json()["projects"]]

@@ -19,7 +19,8 @@ from forked import Forked
 from postgres import running
 from serving import Server
 
-from ocelad import MetricTracker
+from ocelad import Pair
+from ocelad.estimators.learning_method import start_tracker
 from ocelad.service.entries import NewEntry
 from ocelad.service.itemset import ItemSet, Scaling
 from ocelad.service.store import Store
@@ -133,7 +134,8 @@ class Client(threading.Thread):
 class LogChecker:
     """Reads the log and checks it against the acknowledged requests."""
 
-    def __init__(self):
+    def __init__(self, method):
+        self.method = method
         self.url = None
         self.log = []
         self.by_person = {}  # numbers and contents of entries
@@ -187,23 +189,22 @@ class LogChecker:
         assert reply["n_answers"] == len(standing)
         if standing:
             point = dict(zip(ITEMS.ids, ITEMS.points, strict=True))
-            pairs = np.array([[point[e["left"]], point[e["right"]]] for e in standing])
-            tracker = MetricTracker(method="rice").partial_fit(
-                pairs, [1 if e["kind"] == "same" else -1 for e in standing]
-            )
-            assert np.array(reply["matrix"]).tobytes() == tracker.metric_.matrix.tobytes()
-            assert reply["threshold"] == tracker.metric_.distance_threshold
+            tracker = start_tracker(self.method, N_FEATURES)
+            for entry in standing:
+                tracker.step(Pair(point[entry["left"]], point[entry["right"]], similar=entry["kind"] == "same"))
+            assert np.array(reply["matrix"]).tobytes() == tracker.play().matrix.tobytes()
+            assert reply["threshold"] == tracker.play().distance_threshold
         return reply["seq"]
 
 
-def run_under_load(folder, url, start, kill, stop, n_kills, cut=None, seed=0):
+def run_under_load(folder, url, start, kill, stop, n_kills, cut=None, seed=0, method="adaptive"):
     """Kill a server repeatedly while clients answer; check the log at each start and at the end."""
     chance = random.Random(seed)
     address = Address()
     clients = [Client(f"client{i}", address, f"{seed} {i}") for i in range(N_CLIENTS)]
-    checker = LogChecker()
+    checker = LogChecker(method)
     with Store.open(folder, url) as store:
-        store.create_project("it", "It", ITEMS, {}, "")
+        store.create_project("it", "It", ITEMS, {"method": method}, "")
         store.append("it", [NewEntry(0, 1, "skip")], "before").result()
     address.set(start())
     for client in clients:
@@ -273,9 +274,10 @@ class ForkedServer:
         self._forked.close()
 
 
-def test_kills_on_sqlite(tmp_path):
+@pytest.mark.parametrize("method", ["adaptive", "rice"])
+def test_kills_on_sqlite(tmp_path, method):
     with closing(ForkedServer(tmp_path / "data", None)) as server:
-        run_under_load(tmp_path / "data", None, server.start, server.kill, server.stop, N_KILLS)
+        run_under_load(tmp_path / "data", None, server.start, server.kill, server.stop, N_KILLS, method=method)
         server.stop()
 
 

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import subprocess
+import sys
+import threading
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from serving import some_items
 
+from ocelad.engines.tracker import RiceTracker
 from ocelad.service import exports, serialize
 from ocelad.service.entries import NewEntry
 from ocelad.service.items import check_new_items, items_digest
 from ocelad.service.service import Service
 from ocelad.service.settings import Settings
-from ocelad.service.store import DuplicateItem, ProjectExists, StoreUnavailable
+from ocelad.service.store import DuplicateItem, ProjectExists, Store, StoreUnavailable
 from ocelad.service.wire import NewItem
 
 M = 12
+ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture
@@ -49,6 +56,98 @@ def check_consistent(service, project):
     service.store.append(project.id, [NewEntry(0, last, "same")]).result(30)
     assert project.learner.wait(project.seq, 30)
     assert len(project.view.items) == len(stored)
+
+
+def test_new_projects_learn_by_the_adaptive_method(service, project):
+    assert (project.view.method, service.store.project("some").settings) == ("adaptive", {"method": "adaptive"})
+
+
+@pytest.mark.parametrize("stored", [{"step_size": 0.5}, {"method": "rice", "step_size": 0.5}, {"method": "adaptive"}])
+def test_a_stored_project_keeps_its_method_and_settings(tmp_path, stored):
+    """Settings without a method predate the choice and mean "rice"."""
+    with Store.open(tmp_path / "data") as store:
+        store.create_project("old", "Old", some_items(M), stored, "")
+    for _ in range(2):
+        service = Service.open(Settings(folder=tmp_path / "data"))
+        try:
+            project = service.project("old")
+            service.store.append("old", [NewEntry(0, 1, "same"), NewEntry(2, 3, "different")]).result(30)
+            assert project.learner.wait(project.seq, 30)
+            assert service.store.project("old").settings == stored
+            timeline, metric = serialize.timeline(project.view), serialize.project_info(project, "admin")
+            expected = stored.get("method", "rice")
+            assert timeline.method == metric.method == expected
+            assert (timeline.experts[:2] == ["1", "2"]) == (expected == "rice")
+        finally:
+            service.close()
+
+
+def test_settings_of_rice_need_its_method(service):
+    with pytest.raises(ValueError, match="step_size is a setting of method='rice', but method is 'adaptive'"):
+        service.create("some", "Some", some_items(M), {"step_size": 0.1})
+    settings = service.create("some", "Some", some_items(M), {"method": "rice", "step_size": 0.1})
+    assert settings.view.method == "rice"
+    stored = service.store.project("some").settings
+    assert (stored["step_size"], stored["initial_scale"], stored["loss"]) == (0.1, 0.1, "logistic")
+
+
+@pytest.mark.parametrize("more", [{}, {"diagonal": True}, {"engine": "dense"}, {"engine": "lowrank", "max_rank": 2}])
+def test_the_kernels_of_rice_are_compiled_before_a_project_is_served(service, more, monkeypatch):
+    """The learner's thread then finds them compiled."""
+    rounds = []
+    original = RiceTracker.replay
+
+    def replay(self, events, weights=None):
+        rounds.append((threading.current_thread().name, len(events)))
+        return original(self, events, weights)
+
+    monkeypatch.setattr(RiceTracker, "replay", replay)
+    service.create("some", "Some", some_items(M), {"method": "rice", **more})
+    assert rounds == [(threading.current_thread().name, 10)]
+
+
+NO_COMPILER = """
+import sys
+from pathlib import Path
+import numba.core.event
+from ocelad.adaptive import kernel_loading
+compiled = []
+class Listener(numba.core.event.Listener):
+    def on_start(self, event):
+        compiled.append(event.data["dispatcher"].py_func.__qualname__)
+    def on_end(self, event):
+        pass
+numba.core.event.register("numba:compile", Listener())
+kernel_loading._start_compiler = lambda: None
+sys.path.insert(0, "tests")
+from serving import some_items
+from ocelad.service import serialize
+from ocelad.service.entries import NewEntry
+from ocelad.service.learning import precompile_learning
+from ocelad.service.service import Service
+from ocelad.service.settings import Settings
+service = Service.open(Settings(folder=Path(sys.argv[1])))
+project = service.create("some", "Some", some_items(20))
+precompile_learning([3])
+for i in range(100):
+    entry = NewEntry(i % 20, (i + 1 + i // 20) % 20, "same" if i % 3 else "different")
+    service.store.append("some", [entry]).result(30)
+assert project.learner.wait(100, 60), project.learner.failure
+assert project.view.n_answers == 100
+serialize.item_map(project.view, 4), serialize.timeline(project.view), project.view.neighbors(0, 3)
+project.chooser.next(project.view)
+service.close()
+assert not compiled, compiled
+assert not any((Path(sys.argv[1]) / "snapshots").iterdir())
+"""
+
+
+def test_answers_and_learning_need_no_compiled_code(tmp_path):
+    """On a machine without compiled kernels, nothing waits for a compiler."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "empty cache")}
+    command = [sys.executable, "-c", NO_COMPILER, str(tmp_path / "data")]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, cwd=ROOT)
+    assert result.returncode == 0, result.stderr[-3000:]
 
 
 def test_new_items_are_served_as_they_are_stored(service, project):

@@ -139,7 +139,7 @@ class Project:
             return Metric.load(file)
 
     def metric_info(self, *, matrix: bool = False) -> MetricInfo:
-        """Return the weights of the features and the shares of the scales."""
+        """Return the weights of the features and the shares of the experts."""
         return self._get(MetricInfo, "metric", matrix=str(matrix).lower())
 
     def distance(self, pairs: Iterable[tuple[Any, Any]]) -> Distances:
@@ -161,7 +161,7 @@ class Project:
         return self._get(NextPair, "next-pair")
 
     def timeline(self) -> Timeline:
-        """Return loss, accuracy, drift and the shares of the scales over the answers."""
+        """Return loss, accuracy, drift, the shares of the experts and detected changes over the answers."""
         return self._get(Timeline, "timeline")
 
     def map(self, clusters: int | None = None) -> ItemMap:

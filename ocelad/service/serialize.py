@@ -32,6 +32,7 @@ def project_info(project: ServedProject, permission: wire.Permission) -> wire.Pr
         feature_names=list(items.feature_names),
         display=items.display,
         columns=[wire.Column(**column._asdict()) for column in project.columns],
+        method=view.method,
         seq=project.seq,
         learned_seq=view.seq,
         n_answers=view.n_answers,
@@ -89,7 +90,8 @@ def metric_info(view: View, *, matrix: bool, spectrum: bool) -> wire.MetricInfo:
         n_features=metric.n_features,
         threshold=metric.distance_threshold,
         features=[wire.FeatureShare(**share._asdict()) for share in view.summary.features],
-        scales=[wire.ScaleShare(**share._asdict()) for share in view.summary.scales],
+        method=view.method,
+        experts=[wire.ExpertShare(**share._asdict()) for share in view.summary.experts],
         matrix=view.metric_of_features.matrix.tolist() if matrix else None,
         spectrum=view.spectrum.tolist() if spectrum else None,
     )
@@ -104,8 +106,13 @@ def timeline(view: View) -> wire.Timeline:
         loss=columns.loss.round(_TIMELINE_DIGITS).tolist(),
         accuracy=columns.accuracy.round(_TIMELINE_DIGITS).tolist(),
         drift=columns.drift.round(_TIMELINE_DIGITS).tolist(),
-        scales=list(view.timeline.lengths),
+        method=view.method,
+        experts=list(view.expert_names),
         shares=columns.shares.round(_TIMELINE_DIGITS).tolist(),
+        changes=[
+            wire.DetectedChange(first=change.round, detected=change.detected, evidence=change.evidence)
+            for change in view.timeline.changes
+        ],
         random_pairs=wire.RandomPairAccuracy(n=view.timeline.n_random_pairs, n_correct=view.timeline.n_random_correct),
     )
 

@@ -11,7 +11,7 @@ from ocelad.service import items as item_sets
 from ocelad.service.api_error import ApiError
 from ocelad.service.entries import Entry
 from ocelad.service.itemset import ItemSet
-from ocelad.service.learning import check_settings
+from ocelad.service.learning import check_settings, prepare_kernels
 from ocelad.service.log_setup import get_logger
 from ocelad.service.served_project import ServedProject
 from ocelad.service.settings import Settings
@@ -123,6 +123,7 @@ class Service:
         snapshots = self.settings.folder / "snapshots"
         snapshots.mkdir(exist_ok=True)
         project = ServedProject(self.store, record, snapshots, self.settings.random_share)
+        prepare_kernels(record.settings, project.view.metric.n_features)
         project.notifier.attach(self._loop)
         self._projects[id] = project
         return project

@@ -15,6 +15,7 @@ Seq = Annotated[int, Field(ge=0, le=2**53)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Permission = Literal["read", "answer", "admin"]
 UploadFormat = Literal["csv", "jsonl", "parquet"]
+MethodName = Literal["adaptive", "rice"]
 #: Tags of the union types. Pydantic puts them into the locations of errors, from where they are removed again.
 ONE, MANY, BY_ID, BY_FEATURES = TAGS = ("<one>", "<many>", "<id>", "<features>")
 
@@ -58,6 +59,7 @@ class ProjectInfo(ResponseModel):
     feature_names: list[str]
     display: Literal["picture", "text", "features"]  # how an item is displayed
     columns: list[Column]
+    method: MethodName  # of learning
     seq: int  # the last entry in the log
     learned_seq: int  # the last entry that the metric has learned from
     n_answers: int  # answers "same" or "different" that are not undone
@@ -164,9 +166,9 @@ class FeatureShare(ResponseModel):
     initial_share: float  # the share before any answer was learned from
 
 
-class ScaleShare(ResponseModel):
-    length: int  # of the scale's intervals, in answers
-    share: float  # in the metric; the shares of all scales sum to 1
+class ExpertShare(ResponseModel):
+    name: str  # with the method "rice": the interval length of the scale, in answers
+    share: float  # in the metric; the shares of all experts sum to 1
 
 
 class MetricInfo(ResponseModel):
@@ -175,10 +177,11 @@ class MetricInfo(ResponseModel):
     seq: int  # the last entry that the metric has learned from
     n_answers: int
     n_features: int
-    threshold: float  # items up to this distance are predicted to be the same
+    threshold: float  # items up to this distance are predicted to be the same; negative: no items are
     spectrum: list[float] | None  # the largest eigenvalues, at most 20; on request
     features: list[FeatureShare]  # the largest shares first, at most 100
-    scales: list[ScaleShare]  # the shortest first
+    method: MethodName
+    experts: list[ExpertShare]  # with the method "rice": the scales, the shortest first
     matrix: list[list[float]] | None  # on request
 
 
@@ -272,6 +275,14 @@ class RandomPairAccuracy(ResponseModel):
     n_correct: int
 
 
+class DetectedChange(ResponseModel):
+    """A detected change of the question: from an answer on, answers contradict the predictions."""
+
+    first: int  # the probable first answer after the change; answers that are undone are not counted
+    detected: int  # the answer at which it was detected
+    evidence: float  # the log likelihood ratio of a change
+
+
 class Timeline(ResponseModel):
     """The course of learning over the answers that are not undone; lists of equal length, one value per row."""
 
@@ -280,8 +291,10 @@ class Timeline(ResponseModel):
     loss: list[float]  # the mean of the row; each answer was predicted before it was learned from
     accuracy: list[float]  # the share of correct predictions
     drift: list[float]  # the change of the metric per answer, relative to its size
-    scales: list[int]  # interval lengths
-    shares: list[list[float]]  # one list per scale
+    method: MethodName
+    experts: list[str]  # names; with the method "rice": the interval lengths of the scales
+    shares: list[list[float]]  # one list per expert
+    changes: list[DetectedChange]  # the oldest first, at most 100; none with the method "rice"
     random_pairs: RandomPairAccuracy
 
 

@@ -2,7 +2,9 @@
 
 from ocelad.service.learning.learner_thread import Learner as Learner
 from ocelad.service.learning.precompile import precompile_learning as precompile_learning
+from ocelad.service.learning.precompile import prepare_kernels as prepare_kernels
 from ocelad.service.learning.timeline import Timeline as Timeline
 from ocelad.service.learning.tracker_settings import check_settings as check_settings
 from ocelad.service.learning.tracker_settings import default_settings as default_settings
+from ocelad.service.learning.tracker_settings import rice_settings as rice_settings
 from ocelad.service.learning.view import View as View

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ocelad._typing import Arrays, Metadata
 from ocelad.service.learning.learning_state import LearningState
-from ocelad.service.learning.timeline import TimelineRecorder
 
 
 class Checkpoint(NamedTuple):
-    """A learning state after an entry of the log."""
+    """A learning state after an entry of the log, and the size of its arrays when saved."""
 
     seq: int
-    recorder: TimelineRecorder
-    ensemble: tuple[Arrays, Metadata]
-
-    @property
-    def n_bytes(self) -> int:
-        """The size in memory."""
-        return sum(array.nbytes for array in self.ensemble[0].values()) + self.recorder.last_products.nbytes
+    state: LearningState
+    n_bytes: int
 
 
 class Checkpoints:
@@ -30,10 +23,11 @@ class Checkpoints:
     initial : LearningState
         The state before the first answer, which is always available.
     max_bytes : int
-        The largest total size; the oldest checkpoints are dropped first.
+        The largest total size of the saved arrays; the oldest checkpoints are dropped first. With its buffers, a state
+        takes up to four times as much memory.
     """
 
-    def __init__(self, initial: LearningState, max_bytes: int = 2**28) -> None:
+    def __init__(self, initial: LearningState, max_bytes: int = 2**27) -> None:
         self._initial = initial
         self._max_bytes = max_bytes
         self._checkpoints: list[Checkpoint] = []
@@ -43,7 +37,8 @@ class Checkpoints:
 
     def add(self, seq: int, state: LearningState) -> None:
         """Add the state after entry ``seq``, which must be later than all checkpoints."""
-        self._checkpoints.append(Checkpoint(seq, state.recorder.copy(), state.ocelad.state()))
+        n_bytes = sum(array.nbytes for array in state.tracker.state()[0].values())
+        self._checkpoints.append(Checkpoint(seq, state, n_bytes + state.recorder.last_products.nbytes))
         self._thin_out()
         while len(self._checkpoints) > 1 and sum(each.n_bytes for each in self._checkpoints) > self._max_bytes:
             del self._checkpoints[0]
@@ -54,11 +49,7 @@ class Checkpoints:
             self._checkpoints.pop()
         if not self._checkpoints:
             return 0, self._initial
-        checkpoint = self._checkpoints[-1]
-        state = self._initial.copy()
-        state.ocelad.restore(*checkpoint.ensemble)
-        state.recorder = checkpoint.recorder.copy()
-        return checkpoint.seq, state
+        return self._checkpoints[-1].seq, self._checkpoints[-1].state
 
     def _thin_out(self) -> None:
         """Drop a checkpoint if its neighbours are closer to each other than half their distance to the last one."""

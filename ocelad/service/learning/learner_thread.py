@@ -52,7 +52,8 @@ class Learner:
 
     After entry L the metric is that of a ``MetricTracker`` with these settings that has learned, in order, from the
     answers among the entries 1 to L that none of these entries undoes. It is identical bit by bit, independently of
-    restarts, undos and the division into batches.
+    restarts, undos and the division into batches. (While kernels are being compiled, plain NumPy learns, with other
+    rounding. Once they are ready, all answers are learned again.)
 
     Parameters
     ----------
@@ -207,6 +208,9 @@ class Learner:
         answers = Answers.from_entries(entries, self._log.undone)
         self._check_positions(answers)
         self._state = self._state.learn(answers, self._item_points.points)
+        if self._state.is_outdated:
+            self._seq, self._state = self._checkpoints.restore_before(1)
+            return
         self._seq = entries[-1].seq
         self._checkpoints.add(self._seq, self._state)
         self._learned_at = monotonic()
@@ -249,12 +253,11 @@ class Learner:
 
     def _make_view(self) -> View:
         state, item_points = self._state, self._item_points
-        metric = state.ocelad.play()
+        metric = state.tracker.play()
         coordinates, xy = self._projection.update(item_points, metric)
         return View(
             seq=self._seq,
             metric=metric,
-            scales=state.lengths,
             shares=state.shares,
             timeline=state.timeline(metric),
             xy=xy,
@@ -262,14 +265,14 @@ class Learner:
             _coordinates=coordinates,
             _neighbor_search=NeighborSearch(item_points, metric),
             _k_means=self._k_means,
-            _ocelad=state.ocelad,
+            _tracker=state.tracker,
         )
 
     def _save_due(self) -> float:
         """Return the time at which the next snapshot is due."""
         if self._snapshot_path is None or self._seq <= self._saved_seq or self._seq < self._log.digest_seq:
             return _NEVER
-        if not self._is_consistent():
+        if not self._is_consistent() or self._state.is_provisional:
             return _NEVER
         if self._seq - self._saved_seq >= _SNAPSHOT_ENTRIES:
             return 0.0

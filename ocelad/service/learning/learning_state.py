@@ -1,4 +1,4 @@
-"""The state of learning: an ensemble of metric learners and the timeline of its answers."""
+"""The state of learning: a tracker of the metric and the timeline of its answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ocelad._typing import Arrays, Floats, Metadata
-from ocelad.ensemble.ocelad import Ocelad
+from ocelad.adaptive.adaptive_tracker import PLAIN_ROUNDS, AdaptiveTracker
+from ocelad.adaptive.changes import Change
+from ocelad.engines.tracker import Tracker
 from ocelad.ensemble.state_reader import add_prefix
 from ocelad.estimators.learning_method import method_from_settings, method_loss, start_tracker
 from ocelad.estimators.saveable import strip_prefix
@@ -41,24 +43,33 @@ class Answers(NamedTuple):
 
 
 class LearningState:
-    """An ensemble and its timeline. Methods return new states and leave this one unchanged.
+    """A tracker and its timeline. Methods return new states and leave this one unchanged.
 
     Parameters
     ----------
     n_features : int
     settings : dict
         Parameters of ``MetricTracker``, flat.
+
+    Attributes
+    ----------
+    tracker : Tracker
+    recorder : TimelineRecorder
+    is_provisional : bool
+        Whether plain NumPy has played rounds that compiled code will play again, with other rounding. This happens only
+        while kernels are being compiled; the state must not be saved.
     """
 
     def __init__(self, n_features: int, settings: Mapping[str, Any]) -> None:
         method = method_from_settings(settings)
-        self.ocelad: Ocelad[Any, Metric] = start_tracker(method, n_features)
-        self.recorder = TimelineRecorder.start(self.ocelad.play(), method_loss(method))
+        self.tracker: Tracker = start_tracker(method, n_features)
+        self.recorder = TimelineRecorder.start(self.tracker.play(), method_loss(method))
+        self.is_provisional = False
 
     def copy(self) -> Self:
         """Return an independent copy."""
         state = copy(self)
-        state.ocelad, state.recorder = copy(self.ocelad), self.recorder.copy()
+        state.tracker, state.recorder = copy(self.tracker), self.recorder.copy()
         return state
 
     def learn(self, answers: Answers, points: Floats) -> Self:
@@ -67,49 +78,67 @@ class LearningState:
         while done < len(answers.y):
             recorder = state.recorder
             end = next_row_end(recorder.n_answers)
-            part = slice(done, done + end - recorder.n_answers)
+            # The adaptive method measures its memories by matrix products, whose rounding depends on the number of
+            # rows. With one answer per call, the result does not depend on the division into batches.
+            n = 1 if isinstance(state.tracker, AdaptiveTracker) else end - recorder.n_answers
+            part = slice(done, done + n)
             y = answers.y[part]
             differences = subtract(points[answers.left[part]], points[answers.right[part]])
-            margins = state.ocelad.replay(Events(differences, y))
-            assert margins is not None  # metrics have margins
+            margins = state.tracker.replay(Events(differences, y))
             recorder.add(y, margins, answers.random[part])
             done += len(y)
             if recorder.n_answers == end:
-                recorder.end_row(state.ocelad.play(), state.shares)
+                recorder.end_row(state.tracker.play(), state.shares)
+            state.is_provisional |= _waits_for_kernels(state.tracker)
         return state
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether compiled code has taken over from provisional rounds, so that all answers must be learned again.
+
+        The metric is final then, but the timeline still has rows with the rounding of plain NumPy.
+        """
+        return self.is_provisional and not _waits_for_kernels(self.tracker)
 
     @property
     def n_answers(self) -> int:
         """The number of answers learned from."""
-        return self.ocelad.n_rounds
+        return self.tracker.n_rounds
 
     @property
     def shares(self) -> Floats:
-        """The weight of each scale in the metric, the shortest scale first."""
-        return self.ocelad.round_state.probabilities
+        """The weight of each expert in the metric; they sum to 1."""
+        return self.tracker.expert_weights
 
     @property
-    def lengths(self) -> tuple[int, ...]:
-        """The interval length of each scale, in answers."""
-        round_state, schedule = self.ocelad.round_state, self.ocelad.schedule
-        return tuple(schedule.scale(j).length for j in range(round_state.n_active))
+    def changes(self) -> tuple[Change, ...]:
+        """The detected changes of the question, the oldest first; none with the method "rice", which does not test."""
+        return tuple(self.tracker.changes) if isinstance(self.tracker, AdaptiveTracker) else ()
 
     def timeline(self, metric: Metric) -> Timeline:
         """Return the timeline up to now; ``metric`` is the current metric."""
-        return self.recorder.timeline(metric, self.shares, self.lengths)
+        return self.recorder.timeline(metric, self.shares, self.tracker.expert_names, self.changes)
 
     def state(self) -> tuple[Arrays, Metadata]:
         """Return everything as arrays and JSON values."""
-        ensemble_arrays, ensemble_metadata = self.ocelad.state()
+        tracker_arrays, tracker_metadata = self.tracker.state()
         timeline_arrays, timeline_metadata = self.recorder.state()
-        arrays = add_prefix("core", ensemble_arrays) | add_prefix("timeline", timeline_arrays)
-        return arrays, {"core": ensemble_metadata, "timeline": timeline_metadata}
+        arrays = add_prefix("core", tracker_arrays) | add_prefix("timeline", timeline_arrays)
+        return arrays, {"core": tracker_metadata, "timeline": timeline_metadata}
 
     def with_state(self, arrays: Arrays, metadata: Metadata) -> Self:
         """Return a copy of this untrained state that continues from the result of ``state``, after validation."""
-        state = self.copy()
-        state.ocelad.restore(strip_prefix("core", arrays), metadata["core"])
+        state, core = self.copy(), metadata["core"]
+        settings = core["settings"]
+        if settings.get("method") == "adaptive" and "version" not in settings:
+            raise ValueError("it was learned by an earlier version of the method 'adaptive'")
+        state.tracker.restore(strip_prefix("core", arrays), core)
         state.recorder = self.recorder.with_state(strip_prefix("timeline", arrays), metadata["timeline"])
         if state.recorder.n_answers != state.n_answers:
             raise ValueError(f"the timeline has {state.recorder.n_answers} answers, the tracker {state.n_answers}")
         return state
+
+
+def _waits_for_kernels(tracker: Tracker) -> bool:
+    """Return whether plain NumPy plays rounds only because compiled code is not ready yet."""
+    return isinstance(tracker, AdaptiveTracker) and tracker.n_rounds > PLAIN_ROUNDS and not tracker._is_compiled

@@ -1,19 +1,38 @@
-"""Compilation of the kernels that a service needs, before its first use."""
+"""Compilation of the kernels that learning needs, so that neither answers nor learning wait for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
+from ocelad.adaptive.kernel_loading import kernels_ready
 from ocelad.engines.rice_settings import Rice
-from ocelad.estimators import MetricTracker
-from ocelad.service.learning.clusters import StableKMeans
-from ocelad.service.learning.tracker_settings import default_settings
+from ocelad.estimators.learning_method import method_from_settings, start_tracker
+from ocelad.pairs import Events
+
+# More rounds than RICE plays without compiled code.
+_N_ROUNDS = 10
+
+
+def prepare_kernels(settings: Mapping[str, Any], n_features: int) -> None:
+    """Prepare the kernels for a project with these settings.
+
+    Those of the method "adaptive" are compiled in a process in the background; until they are ready, plain NumPy
+    learns. The method "rice" cannot learn without its kernels, which are compiled before this returns.
+    """
+    method = method_from_settings(settings)
+    if isinstance(method, Rice):
+        labels = np.where(np.arange(_N_ROUNDS) % 2, 1.0, -1.0)
+        start_tracker(method, n_features).replay(Events(np.eye(_N_ROUNDS, n_features), labels))
+    else:
+        kernels_ready()
 
 
 def precompile_learning(n_features: Iterable[int]) -> None:
-    """Compile the kernels for these numbers of features, or load them from the cache, so that no request waits."""
-    for engine in {default_settings(n).get("engine", "fullrank") for n in n_features}:
-        MetricTracker(method=Rice(engine=engine)).start(3).partial_fit(np.arange(36.0).reshape(6, 2, 3), [1, -1] * 3)
-    StableKMeans().labels(np.eye(20, 2, dtype=np.float32), 2)
+    """Start to compile the kernels of new projects in the background, and return at once.
+
+    ``n_features`` are those of the projects, which ``prepare_kernels`` has prepared; they are not needed any more.
+    """
+    kernels_ready()

@@ -1,4 +1,4 @@
-"""The timeline of learning: loss, accuracy, drift and the share of each scale over the answers that are not undone.
+"""The timeline of learning: loss, accuracy, drift and the share of each expert over the answers that are not undone.
 
 The end of a row depends only on the number of answers, and sums are accumulated one by one. So the same answers give
 the same rows, bit by bit, also after a restart or an undo.
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
+from ocelad.adaptive.changes import Change
 from ocelad.ensemble.schedule import MAX_SCALES
 from ocelad.estimators import stream_statistics
 from ocelad.learners.comid import LossName
@@ -44,7 +45,7 @@ def _row_length(n_answers: int) -> int:
 
 
 class TimelineColumns(NamedTuple):
-    """The columns of a timeline; ``shares`` has one row per scale."""
+    """The columns of a timeline; ``shares`` has one row per expert."""
 
     n_answers: Floats
     loss: Floats
@@ -61,23 +62,26 @@ class Timeline:
     ----------
     rows : tuple of arrays
         For each row: the number of answers up to its end, the mean loss, the share of correct predictions, the change
-        of the metric per answer relative to its size, and the shares of all scales at its end.
-    lengths : tuple of int
-        The interval length of each scale.
+        of the metric per answer relative to its size, and the shares of all experts at its end.
+    expert_names : tuple of str
+        With the method "rice", the interval length of each scale.
     n_random_pairs, n_random_correct : int
         The number of answers about random pairs, and how many of them were predicted correctly before they were
         learned from.
+    changes : tuple of Change
+        The detected changes of the question, the oldest first; their rounds count the answers.
     """
 
     rows: tuple[Floats, ...]
-    lengths: tuple[int, ...]
+    expert_names: tuple[str, ...]
     n_random_pairs: int
     n_random_correct: int
+    changes: tuple[Change, ...] = ()
 
     @property
     def table(self) -> Floats:
-        """The rows as one array of shape (n_rows, 4 + n_scales)."""
-        width = _N_STATISTICS + len(self.lengths)
+        """The rows as one array of shape (n_rows, 4 + n_experts)."""
+        width = _N_STATISTICS + len(self.expert_names)
         return np.array([row[:width] for row in self.rows]).reshape(len(self.rows), width)
 
     def columns(self) -> TimelineColumns:
@@ -145,10 +149,13 @@ class TimelineRecorder:
         self.last_products = products
         self.n_in_row, self.loss_in_row, self.n_correct_in_row = 0, 0.0, 0
 
-    def timeline(self, metric: Metric, shares: Floats, lengths: tuple[int, ...]) -> Timeline:
+    def timeline(
+        self, metric: Metric, shares: Floats, expert_names: tuple[str, ...], changes: tuple[Change, ...] = ()
+    ) -> Timeline:
         """Return the timeline up to now, including the incomplete row."""
         incomplete = [self._row(metric.matmul(self.directions), shares)] if self.n_in_row else []
-        return Timeline((*self.rows, *incomplete), lengths, self.n_random_pairs, self.n_random_correct)
+        rows = (*self.rows, *incomplete)
+        return Timeline(rows, expert_names, self.n_random_pairs, self.n_random_correct, changes)
 
     def _row(self, products: Floats, shares: Floats) -> Floats:
         row = np.zeros(_N_STATISTICS + MAX_SCALES)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from ocelad._typing import Floats
 from ocelad.engines.metric_bank import MetricLearnerBank
-from ocelad.ensemble.ocelad import Ocelad
+from ocelad.engines.tracker import RiceTracker, Tracker
 from ocelad.metric import Metric
 from ocelad.service.itemset import ItemSet
 from ocelad.service.learning.clusters import Labels, StableKMeans
@@ -43,18 +43,18 @@ class FeatureShare(NamedTuple):
     initial_share: float
 
 
-class ScaleShare(NamedTuple):
-    """The interval length of a scale, in answers, and its share in the metric; the shares sum to 1."""
+class ExpertShare(NamedTuple):
+    """The name of an expert and its share in the metric; the shares sum to 1."""
 
-    length: int
+    name: str
     share: float
 
 
 class Summary(NamedTuple):
-    """The description of a metric: the features with the largest shares, and the share of each scale."""
+    """The description of a metric: the features with the largest shares, and the share of each expert."""
 
     features: list[FeatureShare]
-    scales: list[ScaleShare]
+    experts: list[ExpertShare]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,10 +69,8 @@ class View:
         The number of the last entry that was learned from.
     metric : Metric
         The metric on scaled points.
-    scales : tuple of int
-        The interval length of each scale, in answers, the shortest first.
-    shares : array of shape (n_scales,)
-        The share of each scale in the metric; they sum to 1.
+    shares : array of shape (n_experts,)
+        The share of each expert in the metric; they sum to 1.
     timeline : Timeline
     xy : float32 array of shape (n_items, 2)
         The coordinates of the items on the map, within -1 and 1.
@@ -80,7 +78,6 @@ class View:
 
     seq: int
     metric: Metric
-    scales: tuple[int, ...]
     shares: Floats
     timeline: Timeline
     xy: Floats32
@@ -88,7 +85,17 @@ class View:
     _coordinates: Floats32
     _neighbor_search: NeighborSearch
     _k_means: StableKMeans
-    _ocelad: Ocelad[Any, Metric]
+    _tracker: Tracker
+
+    @property
+    def method(self) -> Literal["adaptive", "rice"]:
+        """The method of learning."""
+        return "rice" if isinstance(self._tracker, RiceTracker) else "adaptive"
+
+    @property
+    def expert_names(self) -> tuple[str, ...]:
+        """The names of the experts; with the method "rice", the interval length of each scale, the shortest first."""
+        return self.timeline.expert_names
 
     @property
     def n_answers(self) -> int:
@@ -127,16 +134,22 @@ class View:
         """The description of the metric."""
         return Summary(
             features=self.feature_shares(_MAX_FEATURES),
-            scales=[
-                ScaleShare(length=length, share=float(share))
-                for length, share in zip(self.scales, self.shares, strict=True)
+            experts=[
+                ExpertShare(name=name, share=float(share))
+                for name, share in zip(self.expert_names, self.shares, strict=True)
             ],
         )
 
     @cached_property
     def scale_metrics(self) -> list[Metric]:
-        """The metric of each scale; the metric is their average, weighted by the shares."""
-        return cast(MetricLearnerBank, self._ocelad.bank).metrics(self._ocelad.round_state)
+        """The metric of each scale, with the method "rice"; the metric is their average, weighted by the shares.
+
+        Empty with the method "adaptive", whose experts share squared distances.
+        """
+        if not isinstance(self._tracker, RiceTracker):
+            return []
+        ocelad = self._tracker.ocelad
+        return cast(MetricLearnerBank, ocelad.bank).metrics(ocelad.round_state)
 
     @property
     def coordinates(self) -> Floats32:
@@ -151,7 +164,10 @@ class View:
         return np.asarray(self.metric.distance(left, right))
 
     def margins(self, left: Any, right: Any) -> Floats:
-        """Return ``mu - d^2`` of pairs of items; positive if they are predicted to be the same."""
+        """Return ``mu - d^2`` of pairs of items; positive if they are predicted to be the same.
+
+        With the method "adaptive" these are calibrated log odds.
+        """
         differences = self.points[np.asarray(left)] - self.points[np.asarray(right)]
         return np.asarray(self.metric.threshold - self.metric.squared_length(differences))
 

@@ -187,7 +187,7 @@ def _next_pair(project: ServedProject) -> NextPair:
 
 @router.get("/projects/{project}/timeline", response_model=Timeline)
 async def timeline(access: Reader) -> Response:
-    """Return loss, accuracy, drift and the shares of the scales over the answers that are not undone."""
+    """Return loss, accuracy, drift, the shares of the experts and detected changes over the answers not undone."""
     return await json_response_in_thread(serialize.timeline, access.project.view)
 
 
