@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import combinations
 from threading import Thread
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,9 @@ from ocelad.service.choice.pair_ranking import PairRanking, rank_pairs
 
 
 class StubView:
-    """A view with given metrics of the scales."""
+    """A view of the method "rice" with given metrics of the scales."""
+
+    method = "rice"
 
     def __init__(self, points: Floats, scale_metrics: list[Metric], shares: Floats) -> None:
         self.points, self.scale_metrics, self.shares = points, scale_metrics, shares
@@ -29,6 +32,15 @@ class StubView:
 
     def margins(self, left: np.ndarray, right: np.ndarray) -> Floats:
         return self.metric.threshold - self.metric.squared_length(self.points[left] - self.points[right])
+
+
+class CalibratedView(StubView):
+    """A view of the method "adaptive", which has one metric."""
+
+    method = "adaptive"
+
+    def __init__(self, points: Floats, metric: Metric) -> None:
+        self.points, self.metric, self.scale_metrics, self.shares = points, metric, [], np.ones(1)
 
 
 class Clock:
@@ -273,6 +285,20 @@ def test_the_reason_lists_disagreement_and_novelty() -> None:
     )
 
 
+@pytest.mark.parametrize(("threshold", "pair", "probability"), [(1.0, {2, 3}, 55), (-3.0, {0, 1}, 5)])
+def test_with_calibrated_log_odds_the_pair_nearest_to_even_odds_is_preferred(
+    threshold: float, pair: set[int], probability: int
+) -> None:
+    """If no pair is predicted to be the same, because the threshold is negative, this is the closest pair."""
+    line = np.array([[0.0], [0.1], [5.0], [5.9], [20.0]])
+    choice = PairChooser(5, random_share=0.0, seed=0).next(CalibratedView(line, Metric([[1.0]], threshold)))
+    assert pair_of(choice) == pair
+    assert choice.distance == pytest.approx(0.9 if threshold > 0 else 0.1)
+    assert choice.reason.startswith(
+        f"The metric is unsure about these two: the probability that they are the same is {probability} %"
+    )
+
+
 def test_of_equally_uncertain_pairs_the_one_unlike_recent_ones_is_preferred() -> None:
     corner = np.array([[0.0, 0.0], [0.9, 0.0], [7.0, 7.0], [7.0, 7.9], [15.0, 0.0], [15.9, 0.0]])
     pairs = np.array([[0, 1], [2, 3]])
@@ -334,15 +360,18 @@ def test_threads_never_receive_the_same_pair() -> None:
     assert len(set(everything)) == len(everything)
 
 
-def test_a_chooser_works_with_a_tracker() -> None:
+@pytest.mark.parametrize("method", ["adaptive", Rice(engine="dense", initial_scale=0.1)])
+def test_a_chooser_works_with_a_tracker(method: Any) -> None:
     points = random_points(50, 4)
-    tracker = MetricTracker(method=Rice(engine="dense", initial_scale=0.1)).start(4)
+    tracker = MetricTracker(method=method).start(4)
     chooser = PairChooser(50, seed=5)
     kinds = set()
     for _ in range(30):
-        ocelad = tracker._fitted.ocelad
-        scale_metrics = [learner.play() for learner in ocelad.bank.learners]
-        choice = chooser.next(StubView(points, scale_metrics, ocelad.round_state.probabilities))
+        view: StubView = CalibratedView(points, tracker.metric_)
+        if isinstance(method, Rice):
+            learners = tracker._fitted.tracker.ocelad.bank.learners
+            view = StubView(points, [learner.play() for learner in learners], tracker.weights_)
+        choice = chooser.next(view)
         kinds.add(choice.source)
         x, z = points[choice.left], points[choice.right]
         assert choice.distance == pytest.approx(tracker.metric_.distance(x, z))
@@ -352,27 +381,32 @@ def test_a_chooser_works_with_a_tracker() -> None:
     assert kinds == {"active", "random"}
 
 
-def test_the_ranking_agrees_with_its_definition() -> None:
+@pytest.mark.parametrize("method", ["rice", "adaptive"])
+def test_the_ranking_agrees_with_its_definition(method: str) -> None:
     """Every term is computed pair by pair, with loops and covariances instead of matrix products."""
     rng = np.random.default_rng(5)
     points, shares = rng.normal(size=(30, 3)), np.array([0.5, 0.2, 0.3])
     scale_metrics = [Metric.from_factors(rng.normal(size=(2, 3)), threshold) for threshold in (0.5, 2.0, 5.0)]
     view = StubView(points, scale_metrics, shares)
+    unit = view.metric.threshold
+    if method == "adaptive":
+        view, unit = CalibratedView(points, view.metric), 1.0
     pairs = np.array(list(combinations(range(12), 2)))
     recent, counts = np.array([[20, 21], [22, 23], [24, 25]]), rng.integers(0, 9, size=len(pairs))
     directions = [(points[a] - points[b]) / np.linalg.norm(points[a] - points[b]) for a, b in recent]
     noisy = np.array([[(d @ e) ** 2 + (d is e) for e in directions] for d in directions])
-    scores, explained, disagreement = [], [], []
+    scores, explained, disagreement, margin_values = [], [], [], []
     for (a, b), asked in zip(pairs, counts, strict=True):
         u = points[a] - points[b]
         covariance = np.array([(u @ d / np.linalg.norm(u)) ** 2 for d in directions])
         explained.append(covariance @ np.linalg.inv(noisy) @ covariance)
         margins = [metric.threshold - metric.squared_distance(points[a], points[b]) for metric in scale_metrics]
-        variance = np.cov(margins, aweights=shares, ddof=0)
-        disagreement.append(np.sqrt(variance) / view.metric.threshold)
-        relative = view.metric.squared_distance(points[a], points[b]) / view.metric.threshold
+        variance = np.cov(margins, aweights=shares, ddof=0) if method == "rice" else 0.0
+        disagreement.append(np.sqrt(variance) / unit)
+        margin = view.metric.threshold - view.metric.squared_distance(points[a], points[b])
+        margin_values.append(margin)
         scores.append(
-            -abs(relative - pair_ranking.TARGET)
+            -abs(margin / unit - pair_ranking.TARGET)
             - pair_ranking.NOVELTY_WEIGHT * explained[-1]
             - pair_ranking.COVERAGE_WEIGHT * np.log2(1 + asked)
         )
@@ -381,8 +415,7 @@ def test_the_ranking_agrees_with_its_definition() -> None:
     ranking = rank_pairs(view, pairs, recent, counts)
     assert len(shortlist) < len(pairs)
     assert ranking.rows.tolist() == sorted(shortlist, key=lambda i: -final[i])
-    expected = [view.metric.distance(*points[pairs[i]]) / view.metric.distance_threshold for i in ranking.rows]
-    np.testing.assert_allclose(ranking.relative_distance, expected)
+    np.testing.assert_allclose(ranking.margins, [margin_values[i] for i in ranking.rows], rtol=1e-9, atol=1e-12)
     assert ranking.novel.tolist() == [explained[i] < np.quantile(explained, 0.25) for i in ranking.rows]
     limit = np.quantile([disagreement[i] for i in shortlist], 0.75)
     assert ranking.disputed.tolist() == [disagreement[i] > limit for i in ranking.rows]

@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Literal
 
 import numpy as np
+from scipy.special import expit
 
 from ocelad._validation import check_integer, check_number
 from ocelad.service.choice.pair_codes import decode_pair, draw_codes, encode_pair, n_pairs
@@ -150,7 +151,7 @@ class PairChooser:
             with self._lock:
                 for rank, row in enumerate(ranking.rows.tolist()):
                     if codes[row] not in self._n_entries and codes[row] not in self._reserved:
-                        return self._reserve(codes[row]), _reason(ranking, rank)
+                        return self._reserve(codes[row]), _reason(view, ranking, rank)
 
     def _draw(self, n_items: int) -> list[int]:
         """Draw at least one pair that may be asked now."""
@@ -175,8 +176,12 @@ def _positions(codes: Sequence[int]) -> Positions:
     return np.array([decode_pair(code) for code in codes], dtype=np.int64).reshape(-1, 2)
 
 
-def _reason(ranking: PairRanking, rank: int) -> str:
-    reasons = [f"their distance is {ranking.relative_distance[rank]:.2f} of the threshold"]
+def _reason(view: MetricView, ranking: PairRanking, rank: int) -> str:
+    margin, threshold = float(ranking.margins[rank]), view.metric.threshold
+    if view.method == "rice":
+        reasons = [f"their distance is {np.sqrt(max(threshold - margin, 0.0) / threshold):.2f} of the threshold"]
+    else:
+        reasons = [f"the probability that they are the same is {100 * float(expit(margin)):.0f} %"]
     if ranking.disputed[rank]:
         reasons.append("its scales disagree more than about most pairs")
     if ranking.novel[rank]:

@@ -1,9 +1,13 @@
-"""The ranking of candidate pairs by uncertainty, novelty, disagreement of the scales, and coverage of the items."""
+"""The ranking of candidate pairs by uncertainty, novelty, disagreement of the scales, and coverage of the items.
+
+Uncertainty is measured in the log odds of the method "adaptive", which are calibrated. The margins of the method "rice"
+are not, and are divided by the threshold; only this method has scales.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +18,9 @@ from ocelad.metric import Metric
 Positions = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-# The preferred squared distance of a pair, relative to the threshold. It is below 1 because close pairs more often are
-# the same, which random pairs rarely are.
-TARGET = 0.8
+# The preferred log odds of a pair and, with the method "rice", the margin relative to the threshold. It is above 0
+# because close pairs more often are the same, which random pairs rarely are.
+TARGET = 0.2
 # Weights of the other terms, relative to the deviation from the target; tuned by benchmarks/choice.py on other seeds.
 NOVELTY_WEIGHT = 2.0
 DISAGREEMENT_WEIGHT = 0.5
@@ -29,6 +33,8 @@ _TINY = float(np.finfo(np.float64).tiny)
 class MetricView(Protocol):
     """The part of a view of learning that the choice of pairs uses."""
 
+    @property
+    def method(self) -> Literal["adaptive", "rice"]: ...
     @property
     def points(self) -> Floats: ...
     @property
@@ -47,8 +53,8 @@ class PairRanking(NamedTuple):
     ----------
     rows : array of int
         The rows of the pairs among the candidates.
-    relative_distance : array of float
-        The distances divided by the distance threshold.
+    margins : array of float
+        The margins: the threshold minus the squared distance.
     novel : array of bool
         Whether recent pairs explain the pair less than most candidates.
     disputed : array of bool
@@ -56,7 +62,7 @@ class PairRanking(NamedTuple):
     """
 
     rows: Positions
-    relative_distance: Floats
+    margins: Floats
     novel: Bools
     disputed: Bools
 
@@ -74,18 +80,18 @@ def rank_pairs(view: MetricView, pairs: Positions, recent: Positions, counts: Po
     counts : array of shape (n_pairs,)
         How often the two items of each candidate were asked about.
     """
-    threshold = view.metric.threshold
-    squares = threshold - view.margins(pairs[:, 0], pairs[:, 1])
+    margins = view.margins(pairs[:, 0], pairs[:, 1])
+    unit = view.metric.threshold if view.method == "rice" else 1.0
     explained = _explained_share(_directions(view.points, pairs), _directions(view.points, recent))
-    score = -np.abs(squares / threshold - TARGET) - NOVELTY_WEIGHT * explained - COVERAGE_WEIGHT * np.log2(1.0 + counts)
+    score = -np.abs(margins / unit - TARGET) - NOVELTY_WEIGHT * explained - COVERAGE_WEIGHT * np.log2(1.0 + counts)
 
     rows = np.argsort(-score, kind="stable")[:SHORTLIST_SIZE]
-    disagreement = _disagreement(view, pairs[rows])
+    disagreement = _disagreement(view, pairs[rows]) if view.method == "rice" else np.zeros(len(rows))
     order = np.argsort(-(score[rows] + DISAGREEMENT_WEIGHT * disagreement), kind="stable")
     rows = rows[order]
     return PairRanking(
         rows,
-        np.sqrt(np.maximum(squares[rows], 0.0) / threshold),
+        margins[rows],
         explained[rows] < np.quantile(explained, 0.25),
         disagreement[order] > np.quantile(disagreement, 0.75),
     )
