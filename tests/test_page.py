@@ -394,6 +394,74 @@ def test_the_page_is_accessible(visit, project, texts, wines):
     assert violations() == []
 
 
+def test_the_weights_of_experts_and_scales_have_names_and_a_change_is_announced(visit, client, wines):
+    person = visit(wines)
+    page = person.page
+
+    def answer():
+        before = seq(client, wines)
+        person.press("s")
+        person.saved()
+        person.sees(before + 1)
+        return [page.locator(f"#timeline {part}").all_inner_texts() for part in ("h3", ".hint", ".chart-text")]
+
+    titles, hints, texts = answer()
+    assert titles == ["Loss of each answer", "Drift of the metric", "Weights of the experts"]
+    assert hints[1] == "a peak: the meaning of “same” changed"
+    assert hints[2].startswith("from Euclidean, at the bottom, to ")
+    assert texts[2].startswith("Now: Euclidean leads with ")
+    page.check("#timeline-as-table")
+    assert page.locator("#timeline-table th[scope=col]").all_inner_texts()[:5] == [
+        "Answers",
+        "Loss",
+        "Predicted correctly",
+        "Drift",
+        "Euclidean",
+    ]
+    page.uncheck("#timeline-as-table")
+
+    changes = [{"first": 3, "detected": 9, "evidence": 5.0}]
+    timeline = {**client.get(f"projects/{wines}/timeline").json(), "changes": changes}
+    n = len(timeline["n_answers"])
+
+    def respond(route):
+        route.fulfill(json={**timeline, "seq": seq(client, wines)})
+
+    page.route("**/timeline", respond)
+    _, hints, _ = answer()  # the charts are updated in place
+    assert hints[1] == "the meaning of “same” changed near answer 3 (noticed at 9)"
+    timeline |= {"method": "rice", "experts": ["1", "2"], "shares": [[0.25] * n, [0.75] * n], "changes": []}
+    titles, hints, texts = answer()
+    assert titles[2] == "Weights of the scales"
+    assert hints[2] == "from 1 to 2 answers, the shortest at the bottom"
+    assert texts[2] == "Now: scale 2 leads with 75 %"
+    page.check("#timeline-as-table")
+    assert page.locator("#timeline-table th[scope=col]").all_inner_texts()[4:] == ["Scale 1", "Scale 2"]
+
+
+def test_the_neighbours_say_if_no_items_are_predicted_to_be_the_same(visit, client, wines):
+    person = visit(wines)
+    page = person.page
+
+    def hint():
+        page.focus("#map-marks")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#neighbors li")
+        text = page.locator("#neighbors > .hint").inner_text()
+        page.keyboard.press("Escape")
+        page.wait_for_selector("#neighbors", state="hidden")
+        return text
+
+    assert re.fullmatch(r"Predicted “same” up to a distance of [0-9.]+\.", hint())
+
+    def respond(route):
+        answer = route.fetch().json()
+        route.fulfill(json={**answer, "threshold": -0.5})
+
+    page.route("**/neighbors?*", respond)
+    assert hint() == "At present no items are predicted to be the same."
+
+
 def test_a_click_on_the_map_lists_the_nearest_neighbours(visit, client):
     person = visit()
     page = person.page

@@ -5,6 +5,11 @@ import { itemSummary } from "./items.js";
 
 const N_NEIGHBORS = 10;
 
+function thresholdText(threshold) {
+  if (threshold < 0) return "At present no items are predicted to be the same.";
+  return `Predicted “same” up to a distance of ${formatNumber(threshold)}.`;
+}
+
 export class NeighborsPanel {
   #api;
   #path;
@@ -53,7 +58,7 @@ export class NeighborsPanel {
       ),
       element("div", { class: "summary selected" }, head),
       element("ol", { class: "neighbor-list" }, rows),
-      element("p", { class: "hint" }, `Predicted “same” up to a distance of ${formatNumber(response.threshold)}.`),
+      element("p", { class: "hint" }, thresholdText(response.threshold)),
     );
     this.#panel.hidden = false;
     if (focused >= 0) this.#panel.querySelectorAll("button")[focused]?.focus({ preventScroll: true });

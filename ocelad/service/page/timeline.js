@@ -1,4 +1,4 @@
-// Charts of the loss, the drift of the metric and the weights of the scales over the answers.
+// Charts of the loss, the drift of the metric and the weights of the experts over the answers.
 
 import uPlot from "./vendor/uPlot.esm.js";
 import { css, element, formatNumber, formatPercent, themeColour } from "./dom.js";
@@ -22,6 +22,11 @@ function describeAccuracy(accuracy) {
   return `${formatPercent(accuracy)} predicted correctly`;
 }
 
+/** Returns the name of an expert; those of the method "rice" are scales, named by their interval length. */
+function expertName({ method, experts }, k) {
+  return method === "rice" ? `scale ${experts[k]}` : experts[k];
+}
+
 export class TimelineView {
   #frame;
   #table;
@@ -39,7 +44,7 @@ export class TimelineView {
   }
 
   update(data) {
-    const sameCharts = this.#data && data.n_answers.length && this.#data.scales.length === data.scales.length;
+    const sameCharts = this.#data && data.n_answers.length && this.#data.experts.length === data.experts.length;
     this.#data = data;
     this.#table.dataset.rows = String(data.n_answers.length);
     if (!sameCharts || !this.#charts.length) {
@@ -50,6 +55,7 @@ export class TimelineView {
     if (!this.#table.hidden) this.#drawTable(data);
     this.#describe(data).forEach((update, i) => {
       const chart = Object.assign(this.#charts[i], update);
+      chart.figure.querySelector(".hint").textContent = chart.hint;
       chart.plot.setData([data.n_answers, ...chart.data]);
       chart.write();
     });
@@ -73,7 +79,7 @@ export class TimelineView {
 
   #describe(data) {
     const ink = { accent: themeColour("--same"), second: themeColour("--different"), line: themeColour("--line") };
-    return [this.#loss(data, ink), this.#drift(data, ink), this.#scales(data, ink)];
+    return [this.#loss(data, ink), this.#drift(data, ink), this.#experts(data, ink)];
   }
 
   #loss(data, { accent }) {
@@ -93,9 +99,12 @@ export class TimelineView {
   }
 
   #drift(data, { second }) {
+    const last = data.changes.at(-1);
     return {
       title: "Drift of the metric",
-      hint: "a peak: the meaning of “same” changed",
+      hint: last
+        ? `the meaning of “same” changed near answer ${last.first} (noticed at ${last.detected})`
+        : "a peak: the meaning of “same” changed",
       data: [data.drift],
       series: [{ stroke: css(second), fill: css(second, 0.15), width: 1.75, points: { show: false } }],
       range: (_, low, high) => [0, Math.max(high, 0.01) * 1.05],
@@ -104,20 +113,24 @@ export class TimelineView {
     };
   }
 
-  /** Stacked areas, the shortest scale at the bottom. */
-  #scales(data, { line }) {
+  /** Stacked areas, the first expert at the bottom. The experts of the method "rice" are scales, the shortest first. */
+  #experts(data, { line }) {
     const colours = palette();
-    const n = data.scales.length;
+    const n = data.experts.length;
     const colourOf = (k) => colours.scale(n > 1 ? k / (n - 1) : 0.5);
     const sums = data.n_answers.map(() => 0);
     const stacked = data.shares.map((shares) => shares.map((share, row) => (sums[row] += share)));
     const leader = (row) =>
       data.shares.reduce((best, shares, k) => (shares[row] > data.shares[best][row] ? k : best), 0);
     const leading = (row) =>
-      `scale ${data.scales[leader(row)]} leads with ${formatPercent(data.shares[leader(row)][row])}`;
+      `${expertName(data, leader(row))} leads with ${formatPercent(data.shares[leader(row)][row])}`;
+    const [first, last] = [data.experts[0], data.experts.at(-1)];
+    const isRice = data.method === "rice";
     return {
-      title: "Weights of the scales",
-      hint: `from ${data.scales[0]} to ${data.scales.at(-1)} answers, the shortest at the bottom`,
+      title: isRice ? "Weights of the scales" : "Weights of the experts",
+      hint: isRice
+        ? `from ${first} to ${last} answers, the shortest at the bottom`
+        : `from ${first}, at the bottom, to ${last}`,
       data: stacked,
       series: stacked.map((_, k) => ({
         stroke: css(line, 0.6),
@@ -175,8 +188,8 @@ export class TimelineView {
   }
 
   #drawTable(data) {
-    const scales = data.scales.map((length) => `Scale ${length}`);
-    const columns = ["Answers", "Loss", "Predicted correctly", "Drift", ...scales];
+    const experts = data.experts.map((_, k) => expertName(data, k).replace(/^./, (letter) => letter.toUpperCase()));
+    const columns = ["Answers", "Loss", "Predicted correctly", "Drift", ...experts];
     const rows = data.n_answers.map((answers, row) => [
       answers,
       formatNumber(data.loss[row]),
@@ -191,7 +204,7 @@ export class TimelineView {
         element(
           "caption",
           { class: "visually-hidden" },
-          "Loss, accuracy, drift and weights of the scales, the latest first",
+          "Loss, accuracy, drift and weights of the experts, the latest first",
         ),
         element(
           "thead",
