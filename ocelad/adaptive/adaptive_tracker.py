@@ -114,7 +114,10 @@ class AdaptiveTracker:
         if self._events == "relatives":
             relative = as_relative(event, self.n_features)
             return float(self.replay(Relatives(relative.near[None], relative.far[None]), np.array([weight]))[0])
-        return float(self.replay(Events.from_event(as_event(event, self.n_features)), np.array([weight]))[0])
+        u, y = as_event(event, self.n_features)
+        # Pending rounds are played again, and the caller may change its array before.
+        checked = Event(u.copy() if isinstance(u, np.ndarray) else u, y)
+        return float(self.replay(Events.from_event(checked), np.array([weight]))[0])
 
     def _hand_over(self) -> None:
         """Let compiled code play all rounds again, if it is ready."""
@@ -219,7 +222,7 @@ class AdaptiveTracker:
         if saved.value("pending"):
             events, weights = other._read_pending(saved)
             saved.expect_end()
-            if len(events):
+            if events is not None:
                 other.replay(events, weights)
         else:
             other._mixture = other._new_mixture(compiled=True)
@@ -249,14 +252,17 @@ class AdaptiveTracker:
                 arrays["U"] = np.concatenate([np.empty((0, self.n_features)), *dense])
         return {**arrays, "weights": np.concatenate([np.empty(0), *(weights for _, weights in self._pending)])}
 
-    def _read_pending(self, saved: StateReader) -> tuple[Events | Relatives, Floats]:
+    def _read_pending(self, saved: StateReader) -> tuple[Events | Relatives | None, Floats]:
+        """Return the saved rounds and their weights; no events if there are none."""
         weights = saved.floats("weights", (None,), at_least=0.0)
         count, n = len(weights), self.n_features
         if self._events == "relatives":
-            return Relatives(saved.floats("near", (count, n)), saved.floats("far", (count, n))), weights
+            near, far = saved.floats("near", (count, n)), saved.floats("far", (count, n))
+            return Relatives(near, far) if count else None, weights
         y = saved.floats("y", (count,), -1.0, 1.0)
         if not self._sparse:
-            return Events(saved.floats("U", (count, n)), y), weights
+            U = saved.floats("U", (count, n))
+            return Events(U, y) if count else None, weights
         from scipy.sparse import csr_array
 
         data = saved.floats("data", (None,))
@@ -264,7 +270,7 @@ class AdaptiveTracker:
         indptr = saved.integers("indptr", (count + 1,), 0, len(data))
         if (np.diff(indptr) < 0).any() or indptr[0] != 0 or indptr[-1] != len(data):
             raise ValueError("saved array 'indptr' does not describe rows")
-        return Events(csr_array((data, indices, indptr), shape=(count, n)), y), weights
+        return Events(csr_array((data, indices, indptr), shape=(count, n)), y) if count else None, weights
 
 
 def _checked_differences(U: Any, kind: str) -> Any:

@@ -6,11 +6,12 @@ odds and weighs the experts. Both exist in plain NumPy (the definition) and comp
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
+from ocelad._validation import is_sparse
 from ocelad.adaptive.aggregator import ExpertCounts, PlainAggregator
 from ocelad.adaptive.bases import Kinds, PlainBases
 from ocelad.adaptive.changes import CHANGE, MAX_EVIDENCE_TO_REPLACE, MIN_ROUND, WARNING, Change
@@ -191,8 +192,8 @@ class Mixture:
         if self.anchor is None:
             return np.full(len(events), np.nan)
         if isinstance(events, Relatives):
-            return np.asarray(self.anchor.squared_length(events.far) - self.anchor.squared_length(events.near))
-        return np.asarray(self.anchor.threshold - self.anchor.squared_length(events.U))
+            return np.asarray(_squared_lengths(self.anchor, events.far) - _squared_lengths(self.anchor, events.near))
+        return np.asarray(self.anchor.threshold - _squared_lengths(self.anchor, events.U))
 
     def _measure_memories(
         self, events: Events | Relatives, squares: Floats, sizes: Floats, prior: Floats, prior_sizes: Floats
@@ -202,10 +203,10 @@ class Mixture:
             if memory is None:
                 squares[:, j], sizes[:, j] = prior, prior_sizes
             elif isinstance(events, Relatives):
-                near, far = memory.squared_length(events.near), memory.squared_length(events.far)
+                near, far = _squared_lengths(memory, events.near), _squared_lengths(memory, events.far)
                 squares[:, j], sizes[:, j] = near - far, (near + far) / 2.0
             else:
-                squares[:, j] = memory.squared_length(events.U)
+                squares[:, j] = _squared_lengths(memory, events.U)
 
     # The metric.
 
@@ -275,3 +276,10 @@ class Mixture:
         self.memories = [loaded.get(name) for name in names]
         self.snapshot, self.anchor = loaded.get("snapshot"), loaded.get("anchor")
         self.drift, self.round = float(drift), n_rounds
+
+
+def _squared_lengths(metric: Metric, U: Any) -> Floats:
+    """Return the squared length of each row; BLAS rounds a product of a single row differently, so one row is doubled."""
+    if is_sparse(U) or len(U) > 1:
+        return np.asarray(metric.squared_length(U))
+    return np.asarray(metric.squared_length(np.repeat(U, 2, axis=0))[:1])
