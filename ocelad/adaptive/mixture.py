@@ -279,7 +279,7 @@ class Mixture:
 
 
 def _squared_lengths(metric: Metric, U: Any) -> Floats:
-    """Return the squared length of each row; BLAS rounds a product of a single row differently, so one row is doubled."""
+    """Return the squared length of each row. BLAS rounds a product of one row differently, so that one is doubled."""
     if is_sparse(U) or len(U) > 1:
         return np.asarray(metric.squared_length(U))
     return np.asarray(metric.squared_length(np.repeat(U, 2, axis=0))[:1])
