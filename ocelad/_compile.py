@@ -78,18 +78,15 @@ SHARED_SOURCES = tuple(
 )
 
 
-def cache_folder() -> Path:
-    """Return the folder in which numba stores the compiled kernels of this package."""
-    from ocelad.adaptive.kernels import scales
-
-    kernel: Any = scales.total
+def cache_folder(kernel: Any) -> Path:
+    """Return the folder in which numba stores the compiled code of a kernel."""
     return Path(kernel._cache.cache_path)
 
 
 @cache
 def kernels_digest() -> str:
     """Return a digest of what compiled kernels depend on: their sources, numba, and the processor."""
-    from llvmlite import binding
+    from llvmlite import binding  # type: ignore[import-untyped]
 
     machine = f"{numba.__version__} {binding.get_host_cpu_name()}".encode()
     return sha256(source_digest(*SHARED_SOURCES) + machine).hexdigest()[:20]

@@ -328,7 +328,7 @@ class Metric:
         return eigenvalues + self._form.diagonal.max(), vectors
 
     def _eigenform_of_rows(self) -> tuple[Floats, Floats]:
-        """Return the eigenvalues of ``rows' diag(scales) rows`` in the span of the rows, ascending, and eigenvectors."""
+        """Return the eigenvalues of ``rows' diag(scales) rows`` in the span of the rows, ascending, and the vectors."""
         assert isinstance(self._form, _LowRankForm)
         _, rows, scales = self._form
         Q, R = np.linalg.qr(rows.T)

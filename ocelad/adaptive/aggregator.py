@@ -205,7 +205,11 @@ class PlainAggregator:
 
     def _combination(self) -> Floats:
         """Return each expert's coefficients of the relative distances; rows sum to 1."""
-        n_priors, first_memory, n = self._counts.priors, self._counts.priors + self._counts.learned, self._counts.distances
+        n_priors, first_memory, n = (
+            self._counts.priors,
+            self._counts.priors + self._counts.learned,
+            self._counts.distances,
+        )
         rows = np.eye(n)
         prior = self._prior_shares() @ rows[:n_priors]
         share = self._trust.value

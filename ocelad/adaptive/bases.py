@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ocelad._typing import Floats
@@ -19,8 +17,8 @@ class Kinds:
     """Which squared distances there are for a number of features; what is too expensive is left out by kind.
 
     - Priors: Euclidean, standardized (each feature divided by its root mean square) and whitened.
-    - Learned: discriminants over windows, and COMID learners. With more than ``max_moment_features`` features, or sparse
-      ones: only COMID learners, of low rank.
+    - Learned: discriminants over windows, and COMID learners. With more than ``max_moment_features`` features, or with
+      sparse ones: only COMID learners, of low rank.
 
     Attributes
     ----------
@@ -163,7 +161,11 @@ class PlainBases:
                 differences = factor**2 * (learner.eigenvalues - learner.base)
                 metrics.append(Metric.low_rank(factor**2 * learner.base, learner.directions, differences, 0.0))
             return metrics
-        matrices = [np.eye(n), np.diag(roots**2), *(self._moments.matrices(self._scales.ratios) * np.outer(roots, roots))]
+        matrices = [
+            np.eye(n),
+            np.diag(roots**2),
+            *(self._moments.matrices(self._scales.ratios) * np.outer(roots, roots)),
+        ]
         for learner in self._comid:
             rows = learner.directions
             matrix = learner.base * np.eye(n) + rows.T @ ((learner.eigenvalues - learner.base)[:, None] * rows)
@@ -183,5 +185,3 @@ class PlainBases:
 def diagonal_metric(weights: Floats) -> Metric:
     """Return the metric that weighs each feature."""
     return Metric.low_rank(weights, np.zeros((0, len(weights))), np.zeros(0), 0.0)
-
-

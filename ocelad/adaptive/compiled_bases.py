@@ -70,7 +70,8 @@ class CompiledBases:
             setattr(copied, name, getattr(self, name).copy())
         copied._comid = deepcopy(self._comid)
         if self._moments is not None:
-            copied._moments = MomentState(*(deepcopy(field) for field in self._moments))
+            arrays = {name: value.copy() for name, value in self._moments._asdict().items() if name != "n_half"}
+            copied._moments = self._moments._replace(**arrays)
         return copied
 
     def measure_and_learn(
@@ -166,7 +167,7 @@ class CompiledBases:
         sizes[:, first:] = 1.0 + np.abs(squares[:, first:])
 
     def _sparse_pairs(self, events: Events, weights: Floats, t: int, squares: Floats) -> None:
-        config, U = self._config, events.U
+        U = events.U
         scaled, shrinks = np.empty(len(U.data)), np.ones(len(events))
         scales.scale_sparse_pairs(
             U.indptr.astype(np.int64),
@@ -226,7 +227,12 @@ class CompiledBases:
 
     def state(self) -> tuple[Arrays, Metadata]:
         """Return copies of all arrays that later rounds depend on, and metadata."""
-        arrays = {"sums": self._sums.copy(), "differing": self._counts.copy(), "scale_numbers": self._numbers.copy(), "growth": self._growth.copy()}
+        arrays = {
+            "sums": self._sums.copy(),
+            "differing": self._counts.copy(),
+            "scale_numbers": self._numbers.copy(),
+            "growth": self._growth.copy(),
+        }
         if self._moments is not None:
             saved = ("P", "T", "counts", "n_updates")
             arrays |= {name: getattr(self._moments, name).copy() for name in saved}

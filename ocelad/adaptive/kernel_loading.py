@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from ocelad import _compile
+from ocelad.adaptive.kernels import scales
 
 _compiler: subprocess.Popen[bytes] | None = None
 
@@ -38,7 +39,7 @@ def mark_kernels_ready() -> None:
 @cache
 def _stamp() -> Path:
     """Return the file that exists once all kernels of these sources are compiled for this processor and numba."""
-    return _compile.cache_folder() / f"ocelad-{_compile.kernels_digest()}.compiled"
+    return _compile.cache_folder(scales.total) / f"ocelad-{_compile.kernels_digest()}.compiled"
 
 
 def _is_compiling_elsewhere() -> bool:

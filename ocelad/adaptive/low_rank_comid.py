@@ -33,7 +33,7 @@ class LowRankComid:
     def square(self, x: Floats) -> float:
         """Return the squared length of x."""
         z = self.directions @ x
-        return float(max(self.base * (x @ x) + (self.eigenvalues - self.base) @ z**2, 0.0))
+        return max(float(self.base * (x @ x) + (self.eigenvalues - self.base) @ z**2), 0.0)
 
     def learn_pair(self, x: Floats, y: float, weight: float) -> None:
         """Take a step on a pair."""

@@ -6,7 +6,7 @@ odds and weighs the experts. Both exist in plain NumPy (the definition) and comp
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.metric import Metric
 from ocelad.pairs import Events, EventsName, Relatives
 
+if TYPE_CHECKING:
+    from ocelad.adaptive.compiled_aggregator import CompiledAggregator  # imports numba
+    from ocelad.adaptive.compiled_bases import CompiledBases
+
 #: Rounds between snapshots of the metric, for the drift and the change test. No block spans a snapshot.
 SNAPSHOT_PERIOD = 64
 
@@ -32,10 +36,6 @@ class Bases(Protocol):
     ) -> None: ...
 
     def combine(self, coefficients: Floats) -> Metric: ...
-
-    def state(self) -> tuple[Arrays, Metadata]: ...
-
-    def restore(self, saved: StateReader) -> None: ...
 
     @property
     def mean_squares(self) -> Floats: ...
@@ -73,10 +73,6 @@ class Aggregator(Protocol):
     def least_used_memory(self) -> int: ...
 
     def start_memory(self, j: int, offset: float) -> None: ...
-
-    def arrays(self) -> Arrays: ...
-
-    def restore(self, saved: StateReader) -> None: ...
 
 
 class Mixture:
@@ -248,8 +244,9 @@ class Mixture:
 
     def state(self) -> tuple[Arrays, Metadata]:
         """Return everything that later rounds depend on: copies of arrays, and JSON values."""
-        arrays, metadata = self.bases.state()
-        arrays = {**add_prefix("bases", arrays), **add_prefix("aggregator", self.aggregator.arrays())}
+        bases, aggregator = self._compiled_parts()
+        arrays, metadata = bases.state()
+        arrays = {**add_prefix("bases", arrays), **add_prefix("aggregator", aggregator.arrays())}
         stored = {f"memory{j}": memory for j, memory in enumerate(self.memories)}
         stored |= {"snapshot": self.snapshot, "anchor": self.anchor}
         thresholds = {}
@@ -259,12 +256,16 @@ class Mixture:
                 arrays |= add_prefix(name, {key: np.array(value) for key, value in metric.arrays().items()})
         return arrays, {"bases": metadata, "metrics": thresholds, "drift": self.drift}
 
+    def _compiled_parts(self) -> tuple[CompiledBases, CompiledAggregator]:
+        return cast("CompiledBases", self.bases), cast("CompiledAggregator", self.aggregator)
+
     def restore(self, saved: StateReader, n_rounds: int) -> None:
         """Continue from what ``state`` returned, after ``n_rounds`` rounds."""
         own = saved.section("mixture")
         metrics, drift = own.value("metrics"), own.value("drift")
-        self.bases.restore(saved.section("bases").with_metadata(own.value("bases")))
-        self.aggregator.restore(saved.section("aggregator"))
+        bases, aggregator = self._compiled_parts()
+        bases.restore(saved.section("bases").with_metadata(own.value("bases")))
+        aggregator.restore(saved.section("aggregator"))
         names = [f"memory{j}" for j in range(len(self.memories))]
         loaded = {}
         for name, (threshold, round) in metrics.items():

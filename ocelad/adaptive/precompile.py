@@ -1,4 +1,4 @@
-"""Compiles the kernels of the engines and of the adaptive method ahead of time: ``python -m ocelad.adaptive.precompile``."""
+"""Compiles the kernels of all engines and of the adaptive method: ``python -m ocelad.adaptive.precompile``."""
 
 from __future__ import annotations
 

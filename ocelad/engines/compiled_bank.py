@@ -137,6 +137,10 @@ class CompiledBank(ReplayBank, MetricLearnerBank):
     def learner(self, j: int) -> Metric:
         """Return the metric of the learner of scale j."""
 
+    def weighted_matrix(self, weights: Floats) -> Floats:
+        """Return the weighted sum of the learners' matrices."""
+        return np.asarray(sum(weight * self.learner(j).matrix for j, weight in enumerate(weights)))
+
     @abstractmethod
     def _rows(self, events: Events) -> Any:
         """Return the events' differences in the kernel's form."""

@@ -61,9 +61,7 @@ def inverse_root(total: float, count: float, n_pairs: float, weight: float, mean
 
 
 @jit
-def update_roots(
-    sums: Floats, counts: Floats, numbers: Floats, settings: Scaling, n: int, roots: Floats
-) -> float:
+def update_roots(sums: Floats, counts: Floats, numbers: Floats, settings: Scaling, n: int, roots: Floats) -> float:
     """Compute the factor of each feature that gives it a mean square of about 1; return their common factor."""
     if numbers[COUNT] == 0.0:
         for i in range(n):
