@@ -150,7 +150,9 @@ class Events:
         if isinstance(u, SparseVector):
             from scipy.sparse import csr_array
 
-            return cls._unchecked(csr_array((u.values, u.indices, [0, len(u.indices)]), shape=(1, u.n_features)), event.y)
+            return cls._unchecked(
+                csr_array((u.values, u.indices, [0, len(u.indices)]), shape=(1, u.n_features)), event.y
+            )
         return cls._unchecked(u.reshape(1, -1), event.y)
 
     @classmethod

@@ -11,8 +11,9 @@ from ocelad._typing import Arrays, Floats, Metadata
 from ocelad._validation import check_choice, check_integer, check_weights, is_sparse
 from ocelad.adaptive.changes import Change
 from ocelad.adaptive.config import AdaptiveConfig
+from ocelad.adaptive.decisions import DecisionThresholds
 from ocelad.adaptive.mixture import SNAPSHOT_PERIOD, Mixture
-from ocelad.ensemble.state_reader import StateReader
+from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.metric import Metric
 from ocelad.pairs import Event, Events, EventsName, Pair, Relative, Relatives, as_event, as_relative
 
@@ -66,7 +67,7 @@ class AdaptiveTracker:
         self._sparse = check_choice(sparse, "sparse", (False, True))
         self._events: EventsName = check_choice(events, "events", ("pairs", "relatives"))
         self._config = config
-        self._mixture = self._new_mixture(compiled=False)
+        self._mixture, self._decisions = self._new_mixture(compiled=False), DecisionThresholds()
         self._is_compiled = False
         self._pending: tuple[tuple[Events | Relatives, Floats], ...] = ()  # the rounds that the definition has played
 
@@ -76,7 +77,7 @@ class AdaptiveTracker:
     def __copy__(self) -> Self:
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other._mixture = deepcopy(self._mixture)
+        other._mixture, other._decisions = deepcopy(self._mixture), deepcopy(self._decisions)
         return other
 
     # Learning.
@@ -103,11 +104,26 @@ class AdaptiveTracker:
             last = len(events) if self._is_compiled else min(len(events), done + SNAPSHOT_PERIOD)
             part = events if last - done == len(events) else events[done:last]
             part_weights = weights[done:last]
-            log_odds[done:last] = self._mixture.play(part, part_weights)
+            log_odds[done:last] = self._play(part, part_weights)
             if not self._is_compiled:
                 self._pending = (*self._pending, (part, part_weights))
             done = last
         return log_odds * events.y if isinstance(events, Events) else log_odds
+
+    def _play(self, events: Events | Relatives, weights: Floats) -> Floats:
+        """Learn from events, and let the decisions learn from the predictions; return the predictions."""
+        log_odds = self._mixture.play(events, weights)
+        if isinstance(events, Relatives):
+            return log_odds
+        decisions = self._decisions
+        if self._is_compiled:
+            from ocelad.adaptive.kernels.decisions import play_decisions
+
+            play_decisions(decisions.bins, decisions.levels, decisions.clock, log_odds, events.y, weights)
+        else:
+            for prediction, y, weight in zip(log_odds.tolist(), events.y.tolist(), weights.tolist(), strict=True):
+                decisions.update(prediction, y, weight)
+        return log_odds
 
     def step(self, event: Event | Pair | Relative, weight: float = 1.0) -> float:
         """Play one round; return the margin of the event before it was learned from."""
@@ -124,10 +140,13 @@ class AdaptiveTracker:
         from ocelad.adaptive.kernel_loading import kernels_ready
 
         if kernels_ready():
-            mixture = self._new_mixture(compiled=True)
+            compiled = copy(self)
+            compiled._mixture, compiled._decisions = self._new_mixture(compiled=True), DecisionThresholds()
+            compiled._is_compiled = True
             for events, weights in self._pending:
-                mixture.play(events, weights)
-            self._mixture, self._is_compiled, self._pending = mixture, True, ()
+                compiled._play(events, weights)
+            compiled._pending = ()
+            self.__dict__.update(compiled.__dict__)
 
     def _checked_events(self, events: Any) -> Any:
         """Return the events, sparse if this tracker is; refuse those that it cannot learn from."""
@@ -188,6 +207,13 @@ class AdaptiveTracker:
         """Return the current metric; ``threshold - d^2`` are the log odds of "same"."""
         return self._mixture.metric()
 
+    def decide(self, log_odds: Floats, error: float) -> np.ndarray:
+        """Return +1 ("same") or -1 ("different") for confident log odds, and 0 ("ask a person") for the others.
+
+        Along the stream, at most the share ``error`` of the decided pairs is wrong; see ``DecisionThresholds``.
+        """
+        return self._decisions.decide(log_odds, error)
+
     def log_odds(self, U: Any) -> Floats:
         """Return the log odds of "same" for each difference, a row of U."""
         metric = self.play()
@@ -204,6 +230,7 @@ class AdaptiveTracker:
         if not self._is_compiled:
             return self._pending_arrays(), {**metadata, "pending": True}
         arrays, of_mixture = self._mixture.state()
+        arrays |= add_prefix("decisions", self._decisions.arrays())
         return arrays, {**metadata, "pending": False, "mixture": of_mixture}
 
     def restore(self, arrays: Arrays, metadata: Metadata) -> None:
@@ -227,6 +254,7 @@ class AdaptiveTracker:
         else:
             other._mixture = other._new_mixture(compiled=True)
             other._mixture.restore(saved, n_rounds)
+            other._decisions = DecisionThresholds.restore(saved.section("decisions").remaining_arrays())
             other._is_compiled = True
             saved.expect_end()
         if other.n_rounds != n_rounds:

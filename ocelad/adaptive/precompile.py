@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ocelad.adaptive.decisions import DecisionThresholds
 from ocelad.adaptive.kernel_loading import mark_kernels_ready
+from ocelad.adaptive.kernels.decisions import play_decisions
 from ocelad.adaptive.mixture import Mixture
 from ocelad.engines.diagonal_bank import DiagonalBank
 from ocelad.engines.rice import track_metric
@@ -48,7 +50,9 @@ def precompile_adaptive() -> None:
     for n_features in (3, 130):
         U = rng.normal(size=(4, n_features))
         pairs, relatives = Events(U, np.array([1.0, -1.0, 1.0, -1.0])), Relatives(U, 2.0 * U[::-1])
-        Mixture(n_features, compiled=True).play(pairs)
+        mixture, decisions = Mixture(n_features, compiled=True), DecisionThresholds()
+        log_odds = mixture.play(pairs)
+        play_decisions(decisions.bins, decisions.levels, decisions.clock, log_odds, pairs.y, np.ones(len(pairs)))
         Mixture(n_features, compiled=True, events="relatives").play(relatives)
     sparse = Mixture(130, compiled=True, sparse=True)
     sparse.play(Events(csr_array(U), pairs.y))

@@ -35,9 +35,7 @@ def check_method(method: Any) -> CheckedMethod:
     raise ValueError(f"method must be 'adaptive', 'rice' or a Rice; got {method!r}")
 
 
-def start_tracker(
-    method: Method, n_features: int, *, sparse: bool = False, events: EventsName = "pairs"
-) -> Tracker:
+def start_tracker(method: Method, n_features: int, *, sparse: bool = False, events: EventsName = "pairs") -> Tracker:
     """Create a tracker that has learned nothing yet.
 
     Parameters

@@ -210,6 +210,31 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
             return np.where(self.log_odds(pairs) >= 0, 1, -1)
         return np.where(self.pair_distance(pairs) <= self.threshold_, 1, -1)
 
+    def decide(self, pairs: Any, error: float = 0.02) -> np.ndarray:
+        """Return +1 (same), -1 (different) or 0 (ask a person) for each pair, with a promised share of errors.
+
+        The answers of the stream set the confidence that a decision needs. Had every pair of the stream been decided
+        in this way before its answer, at most the share ``error`` of the decided ones would have been wrong, also after
+        a change of the question, up to a few: at most ``error * decided + 1 + log(1 + error * n_rounds)``. New pairs
+        must be like those of the stream. Method "adaptive" only.
+
+        Parameters
+        ----------
+        pairs
+            As in ``fit``.
+        error : float
+            The promised error, above 0 and below 0.5.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(3000, 2, 3))
+        >>> tracker = MetricTracker().fit(X, np.where(abs(X[:, 0, 0] - X[:, 1, 0]) < 1, 1, -1))
+        >>> tracker.decide([[[0, 0, 0], [0, 0, 0]], [[0, 0, 0], [1, 0, 0]], [[0, 0, 0], [4, 0, 0]]], error=0.1)
+        array([ 1,  0, -1])
+        """
+        return self._adaptive_tracker("decide").decide(self.log_odds(pairs), error)
+
     @property
     def _decides_by_odds(self) -> bool:
         return self.method_ == "adaptive" and "_threshold" not in self.__dict__ and self._fitted.has_learned_metric

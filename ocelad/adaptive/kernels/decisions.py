@@ -91,3 +91,10 @@ def _set_thresholds(bins: Floats, levels: Floats, clock: Floats) -> None:
         while k < n_bins and bins[SELECTIVE_RISK, k] > aim:
             k += 1
         levels[THRESHOLD, i] = k * BIN_WIDTH if k < n_bins else np.inf
+
+
+@jit_exact
+def play_decisions(bins: Floats, levels: Floats, clock: Floats, log_odds: Floats, y: Floats, weights: Floats) -> None:
+    """Update the decisions by the answers of many rounds."""
+    for row in range(len(y)):
+        update_decisions(bins, levels, clock, log_odds[row], y[row], weights[row])
