@@ -191,7 +191,7 @@ def test_a_rejected_calibration_changes_nothing(tracker):
 
 
 def test_start_resets_the_threshold(tracker):
-    assert tracker.set_threshold(5.0).start(3).threshold_ == 1.0
+    assert tracker.set_threshold(5.0).start(3).threshold_ == tracker.metric_.distance_threshold != 5.0
 
 
 def test_calibration_and_score_need_both_labels(tracker):

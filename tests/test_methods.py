@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from ocelad import LabelMetricTracker, MetricTracker, Rice, TripletTracker, track_metric
+from ocelad.adaptive.calibration import WARMUP
 from ocelad.estimators.learning_method import method_from_settings, method_settings
 from ocelad.service.learning import check_settings
 from ocelad.service.learning.learning_state import Answers, LearningState
@@ -90,8 +91,12 @@ def test_an_invalid_setting_does_not_change_the_tracker():
 
 @both_methods
 def test_margins_are_the_log_odds_before_each_update(method):
+    """With the method "adaptive" after the warm-up, in which the scales include the pair that is predicted."""
     pairs, y = some_pairs(60)
     tracker = MetricTracker(method=method).start(4)
+    if method == "adaptive":
+        tracker.partial_fit(pairs[:WARMUP], y[:WARMUP])
+        pairs, y = pairs[WARMUP:], y[WARMUP:]
     for pair, label in zip(pairs, y, strict=True):
         said = tracker.log_odds(pair[None])[0]
         assert tracker.test_then_train(pair[None], [label])[0] == pytest.approx(label * said, rel=1e-6, abs=1e-9)
@@ -135,7 +140,13 @@ def test_only_the_adaptive_method_reports_changes():
     pairs, y = some_pairs(100)
     adaptive, rice = MetricTracker().fit(pairs, y), MetricTracker(method="rice").fit(pairs, y)
     assert adaptive.drift_ >= 0
-    assert all(0 < change.round <= 100 and 0 <= change.confidence <= 1 for change in adaptive.changes_)
+    inverted = MetricTracker().fit(*some_pairs(400)).partial_fit(pairs, y)
+    inverted.partial_fit(*(lambda pairs, y: (pairs, -y))(*some_pairs(300, seed=1)))
+    assert adaptive.changes_ == []
+    assert inverted.changes_
+    for change in inverted.changes_:
+        assert 500 < change.round <= change.detected <= 800
+        assert change.evidence > 0
     for asked in ("drift_", "changes_"):
         assert not hasattr(rice, asked)
         with pytest.raises(AttributeError, match=f"{asked} needs method='adaptive'; this tracker uses 'rice'"):
@@ -175,7 +186,7 @@ def test_label_tracker_works_with_both_methods(method):
     assert labels.feature_weights(1)[0].feature == "x0"
     loaded = LabelMetricTracker.from_state(*labels.state())
     assert loaded.partial_fit(X, kind).metric_ == labels.partial_fit(X, kind).metric_
-    assert LabelMetricTracker(random_state=0).fit(X, kind).tracker_.method_ == "rice"
+    assert LabelMetricTracker(random_state=0).fit(X, kind).tracker_.method_ == "adaptive"
 
 
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=5))
@@ -192,18 +203,19 @@ def test_a_project_of_the_adaptive_method_is_restored_bit_for_bit(sizes):
         some = Answers(*(part[done : done + size] for part in answers))
         state = LearningState(4, settings).with_state(*state.learn(some, points).state())
         done += size
-    assert state.ocelad.play() == whole.ocelad.play()
+    assert state.tracker.play() == whole.tracker.play()
     pairs = np.stack([points[left], points[right]], axis=1)
-    assert whole.ocelad.play() == MetricTracker().fit(pairs, answers.y).metric_
+    assert whole.tracker.play() == MetricTracker().fit(pairs, answers.y).metric_
 
 
-def test_a_project_without_a_method_uses_rice():
-    assert check_settings(4, {})["method"] == "rice"
-    assert LearningState(4, {"step_size": 0.5}).ocelad.settings == track_metric(4, step_size=0.5).settings
+def test_stored_settings_of_a_project_without_a_method_mean_rice():
+    assert check_settings(4, {}) == {"method": "adaptive"}
+    assert check_settings(4, {"method": "rice"})["method"] == "rice"
+    assert LearningState(4, {"step_size": 0.5}).tracker.settings == track_metric(4, step_size=0.5).settings
     with pytest.raises(ValueError, match="step_size is a setting of method='rice'"):
         check_settings(4, {"method": "adaptive", "step_size": 0.1})
     with pytest.raises(ValueError, match="these settings select the engine 'blocked'"):
-        check_settings(1000, {"engine": "auto", "shrinkage": 0.1})
+        check_settings(1000, {"method": "rice", "engine": "auto", "shrinkage": 0.1})
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -15,6 +15,7 @@ from safetensors.numpy import load_file, save_file
 from scipy import sparse
 
 from ocelad import Metric
+from ocelad.pairs import Pair
 from ocelad.testing import strategies
 
 
@@ -181,8 +182,9 @@ def test_refuses_an_invalid_matrix(matrix, sentence):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"threshold": -1}, "threshold must be a finite number of at least 0"),
-        ({"threshold": float("nan")}, "threshold must be"),
+        ({"threshold": float("nan")}, "threshold must be a finite number"),
+        ({"threshold": float("-inf")}, "threshold must be a finite number"),
+        ({"threshold": "1"}, "threshold must be a finite number"),
         ({"round": -1}, "round must be a whole number of at least 0"),
         ({"round": 1.5}, "round must be a whole number"),
     ],
@@ -191,6 +193,15 @@ def test_refuses_settings(settings, sentence):
     for make in (Metric, Metric.from_factors):
         with pytest.raises((ValueError, TypeError), match=sentence):
             make(np.eye(2), **settings)
+
+
+@pytest.mark.parametrize("metric", [Metric(np.eye(2), -4.0), Metric.from_diagonal([1.0, 1.0], -4.0)])
+def test_with_a_negative_threshold_no_pair_is_similar(metric, tmp_path):
+    assert metric.distance_threshold == -2.0
+    assert not metric.similar([1.0, 2.0], [1.0, 2.0])
+    assert metric.margin(Pair([0.0, 0.0], [1.0, 0.0], similar=True)) == -5.0
+    metric.save(tmp_path / "metric")
+    assert Metric.load(tmp_path / "metric") == metric == pickle.loads(pickle.dumps(metric))
 
 
 def test_rounding_below_zero_is_accepted():
@@ -538,11 +549,11 @@ def test_the_threshold_is_one_and_the_round_zero_unless_they_are_given():
         Metric.from_arrays({"matrix": np.eye(2)}, 1.0),
     ):
         assert metric.round == 0
-    for threshold in (0.0, 5.0):
+    for threshold in (0.0, 5.0, -2.0):
         assert Metric(np.eye(2), threshold).threshold == threshold
         assert Metric(np.eye(2)).scaled(0.0, threshold) == Metric(np.zeros((2, 2)), threshold)
     with pytest.raises(ValueError, match="threshold must be"):
-        Metric(np.eye(2)).scaled(1.0, -1.0)
+        Metric(np.eye(2)).scaled(1.0, np.nan)
     assert Metric(np.eye(2), round=3).with_round(0).round == 0
 
 
