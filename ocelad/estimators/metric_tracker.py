@@ -26,7 +26,8 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     """Learns a metric from similar (+1) and dissimilar (-1) pairs, and keeps tracking it when it changes.
 
     Pairs are learned from in the order given. Splitting them into several calls does not change the result (to the bit;
-    with the engines "blocked" and "sparse", up to rounding). A call that raises an error has no effect.
+    with more than 128 or with sparse features, and with the engine "blocked", up to rounding). A call that raises an
+    error has no effect.
 
     It has the methods and attributes of metric-learn's pair learners and is a scikit-learn classifier of pairs.
 
@@ -34,9 +35,9 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     ----------
     method : "adaptive", "rice" or Rice
         "adaptive", the default, has no settings. It does not depend on the scale of the data, and it provides
-        calibrated probabilities, the drift of the metric and detected changes. A ``Rice`` holds the settings of
-        RICE-OCELAD, the paper's algorithm; the paper's regret bound is a theorem about this method only. "rice" means
-        ``Rice()``.
+        calibrated probabilities, weights of pairs, the drift of the metric and detected changes. A ``Rice`` holds the
+        settings of RICE-OCELAD, the paper's algorithm; the paper's regret bound is a theorem about this method only.
+        "rice" means ``Rice()``.
     preprocessor : array-like, sparse matrix or table of shape (n_points, n_features), or callable, or None
         The points, when pairs are given as indices. A callable receives an array of indices and returns one point per
         row.
@@ -49,9 +50,9 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         Rows C with M = C'C, in descending order of weight. They can be set; the next pair learned from restores the
         learned ones.
     threshold_ : float
-        The threshold on the distance: pairs at most this far apart are predicted similar. (With the method "adaptive"
-        this is approximate, because the log odds decide.) It is tracked with the metric until ``set_threshold`` or
-        ``calibrate_threshold`` fixes it; a fixed threshold decides with either method.
+        The threshold on the distance: pairs at most this far apart are predicted similar. It is tracked with the metric
+        until ``set_threshold`` or ``calibrate_threshold`` fixes it. With the method "adaptive" it can be negative: then
+        even equal points are more likely dissimilar, and no pair is predicted similar.
     weights_ : array of shape (n_experts,)
         The weight of each expert in the metric; they sum to 1. The experts of "rice" are its active scales, the finest
         first.
@@ -66,14 +67,12 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     method_ : str
         "adaptive" or "rice".
     engine_ : str
-        The implementation in use. With the method "adaptive" this is "adaptive"; with many or sparse features it is the
-        engine of "rice" that computes all learners.
+        The implementation in use: "adaptive", or the engine of "rice" that computes all learners.
     drift_ : float
-        Method "adaptive" only: the relative change of the metric per pair; 0: it does not move. NaN (unknown) if
-        ``engine_`` is not "adaptive".
+        Method "adaptive" only: the relative change of the metric per pair, measured every 64 pairs; 0: it does not move.
     changes_ : list of Change
         Method "adaptive" only: the latest 100 detected changes of the meaning of "similar", each with the pair at which
-        it probably happened, the confidence, and the pair at which it was detected.
+        it probably happened, the pair at which it was detected, and the evidence, a log likelihood ratio.
     n_cuts_ : int
         The number of directions that ``max_rank`` has cut; 0 without it.
     classes_ : array
@@ -141,7 +140,9 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         """Learn from more pairs, and return the margin of each pair before it was learned from.
 
         The margin is ``y`` times the ``log_odds`` after all pairs before it; it is positive for a correct prediction.
-        One pass over a stream thus evaluates every pair out of sample. Accepts the same input as ``partial_fit``.
+        One pass over a stream thus evaluates every pair out of sample. (With the method "adaptive" the first eight
+        pairs are predicted with scales that include the pair itself, but not its label.) Accepts the same input as
+        ``partial_fit``.
 
         >>> from ocelad import Rice
         >>> tracker = MetricTracker(method=Rice(initial_scale=1.0))
