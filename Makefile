@@ -24,7 +24,7 @@ test: .venv/.dev .venv/.system
 	$(BIN)/ocelad warm
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n auto -q tests/test_engines.py tests/test_kernels.py tests/test_blocked.py \
 	  tests/test_diagonal.py tests/test_margins.py tests/test_relatives.py tests/test_step_schedule.py \
-	  tests/test_compiled_weightings.py tests/test_scores.py tests/test_adaptive.py tests/test_losses.py \
+	  tests/test_compiled_weightings.py tests/test_scores.py tests/test_adaptive_definition.py tests/test_losses.py \
 	  tests/test_lmnn_kernels.py
 	$(BIN)/pytest -n auto --dist worksteal
 
