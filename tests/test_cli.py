@@ -274,6 +274,7 @@ def test_the_demo_can_be_run_twice_but_not_drawn_before(tmp_path):
 def test_argument_names_in_messages_become_options():
     assert name_options("name it with id_a=, or time=") == "name it with --id-a, or --time"
     assert name_options("id_a=; x='left'") == "--id-a; --x left"
+    assert name_options("no column 'w' (weight=)") == "no column 'w' (--weight)"
     assert name_options("grid=1 and max=2") == "grid=1 and max=2"
 
 

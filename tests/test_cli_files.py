@@ -33,6 +33,7 @@ from ocelad.io import open_comparisons, open_output
 FEATURES = "tempo,loudness,length"
 COMMAND = [sys.executable, "-m", "ocelad"]
 track = import_module("ocelad.cli.track")  # the package has the command of this name
+inspect = import_module("ocelad.cli.inspect")
 
 
 def some_items(count=150, seed=0):
@@ -172,6 +173,9 @@ BAD_TRACKS = [
     (["pairs.jsonl", "--on-error", "skip", "--skipped", "items.csv"], 1, "items.csv exists and does not hold skipped"),
     (["-", "--format", "csv", "-o", "new", "--on-error", "skip"], 1, "--skipped"),
     (["pairs.parquet", "--set", "speed=3"], 2, "is not NAME=VALUE with one of"),
+    (["pairs.parquet", "--weight", "w"], 1, "pairs.parquet has no column 'w' (--weight); it has 'x_a'"),
+    (["pairs.parquet", "--weight", "x_a", "--method", "rice"], 2, "--weight needs the method adaptive"),
+    (["pairs.parquet", "--weight", "similar", "--label", "similar"], 1, "'similar' (--weight) has another role, too"),
     (["pairs.parquet", "--set", "loss"], 2, "is not NAME=VALUE"),
     (["pairs.parquet", "--loss", "square"], 2, "'square' is not one of"),
     (["pairs.parquet", "-o", "no/where.tracker"], 2, "the folder 'no' does not exist"),
@@ -239,6 +243,85 @@ def test_distance(folder):
     assert "pairs.parquet has the unknown features 'a', 'b', 'c' and lacks 'length'" in wrong.stderr
 
 
+def test_distance_with_probabilities(folder, tmp_path):
+    tracker = MetricTracker.load(folder / "adaptive.tracker")
+    pairs, _ = read_pairs(folder)
+    of_items = ["--items", "items.csv", "--features", FEATURES]
+    printed = run("distance", "adaptive.tracker", "answers.csv", *of_items, cwd=folder).stdout
+    rows = list(csv.DictReader(io.StringIO(printed)))
+    assert list(rows[0]) == ["line", "distance", "probability", "similar"]
+    np.testing.assert_allclose([float(row["distance"]) for row in rows], tracker.pair_distance(pairs), rtol=1e-12)
+    probabilities = [float(row["probability"]) for row in rows]
+    np.testing.assert_allclose(probabilities, tracker.predict_proba(pairs)[:, 1], rtol=1e-12)
+    assert [int(row["similar"]) for row in rows] == tracker.predict(pairs).tolist()
+    run("distance", "adaptive.tracker", "answers.csv", *of_items, "-o", tmp_path / "pairs.parquet", cwd=folder)
+    assert parquet.read_table(tmp_path / "pairs.parquet")["probability"].to_pylist() == probabilities
+    assert "probability" not in run("distance", "songs.tracker", "answers.csv", *of_items, cwd=folder).stdout
+
+
+def test_probabilities_of_other_estimators(folder, tmp_path):
+    """Labelled points have probabilities of "same class"; triplets have none."""
+    X, genre = some_items()
+    pairs, _ = read_pairs(folder)
+    labels = LabelMetricTracker(random_state=0).fit(X, genre)
+    labels.save(tmp_path / "labels")
+    LabelMetricTracker(MetricTracker(method="rice"), random_state=0).fit(X, genre).save(tmp_path / "rice_labels")
+    LabelMetricTracker().fit(X[:1], genre[:1]).save(tmp_path / "no_pair")
+    TripletTracker().fit(X.reshape(50, 3, 3)).save(tmp_path / "triplets")
+    rows = list(csv.DictReader(io.StringIO(run("distance", tmp_path / "labels", folder / "pairs.parquet").stdout)))
+    odds = labels.metric_.threshold - labels.metric_.squared_length(pairs[:, 0] - pairs[:, 1])
+    np.testing.assert_allclose([float(row["probability"]) for row in rows], 1 / (1 + np.exp(-odds)), rtol=1e-9)
+    for name in ("rice_labels", "no_pair", "triplets"):
+        assert run("distance", tmp_path / name, folder / "pairs.parquet").stdout.startswith(
+            '"line","distance","similar"'
+        )
+
+
+def test_weights_of_a_column(folder, tmp_path):
+    pairs, y = read_pairs(folder)
+    weights = np.random.default_rng(0).choice([0.1, 1.0, 5.0], size=400)
+    table = parquet.read_table(folder / "pairs.parquet").append_column("w", pa.array(weights))
+    parquet.write_table(table, tmp_path / "weighted.parquet")
+    run("track", "weighted.parquet", "--weight", "w", "--quiet", cwd=tmp_path)
+    tracker = MetricTracker.load(tmp_path / "weighted.tracker")
+    assert tracker.metric_ == MetricTracker().fit(pairs, y, sample_weight=weights).metric_
+    assert tracker.feature_names_in_.tolist() == ["a", "b", "c"]
+    other = run("track", "weighted.parquet", "--resume", cwd=tmp_path, code=1).stderr
+    assert "was read with the columns" in other
+    wrong = weights.copy()
+    wrong[9] = -1.0
+    table = table.set_column(table.num_columns - 1, "w", pa.array(wrong))
+    parquet.write_table(table, tmp_path / "wrong.parquet")
+    stderr = run("track", "wrong.parquet", "--weight", "w", cwd=tmp_path, code=1).stderr
+    assert "wrong.parquet, row 10: column 'w' holds -1; accepted: weights from 0 to 10" in stderr
+    run("track", "wrong.parquet", "--weight", "w", "--on-error", "skip", "--quiet", cwd=tmp_path, code=3)
+    assert MetricTracker.load(tmp_path / "wrong.tracker").n_rounds_ == 399
+
+
+def test_detected_changes_are_shown_with_their_evidence(folder, tmp_path):
+    pairs, y = read_pairs(folder)
+    tracker = MetricTracker().fit(pairs, y).partial_fit(pairs, -y)
+    tracker.save(tmp_path / "changed")
+    content = json.loads(run("inspect", tmp_path / "changed", "--json").stdout)
+    assert content["changes"] == [change._asdict() for change in tracker.changes_]
+    change = tracker.changes_[0]
+    assert 400 < change.round <= change.detected
+    text = run("inspect", tmp_path / "changed").stdout
+    assert "evidence" in text
+    assert re.search(rf"{change.round}\s+{change.detected}\s+{change.evidence:.1f}", text)
+
+
+def test_the_largest_eigenvalues_of_very_many_features():
+    """All eigenvalues of 4100 features would be too many, so that the rank is not shown."""
+    rng = np.random.default_rng(0)
+    diagonal, rows = rng.random(4100), np.linalg.qr(rng.normal(size=(4100, 2)))[0].T
+    metric = Metric.low_rank(diagonal, rows, np.array([5.0, 3.0]), 1.0)
+    content = inspect._describe_metric(metric)
+    assert content["rank"] is None
+    expected = np.linalg.eigvalsh(metric.matrix)[::-1][:10]
+    np.testing.assert_allclose(content["spectrum"], expected, rtol=1e-6)
+
+
 def held_out(folder):
     X, _ = some_items()
     rows = list(csv.DictReader((folder / "held_out.csv").read_text().splitlines()))
@@ -259,6 +342,13 @@ def test_evaluate_reports_the_reliability_of_probabilities(folder, tmp_path, nam
     assert reliability["roc_auc"] == pytest.approx(roc_auc_score(y, probabilities[:, 1]))
     assert reliability["calibrated"] == (name == "adaptive.tracker")
     assert sum(each["pairs"] for each in reliability["bins"]) == len(y)
+    for each in reliability["bins"]:
+        if each["distance"] > 0.0:
+            odds = tracker.metric_.threshold - each["distance"] ** 2
+            assert 1 / (1 + np.exp(-odds)) == pytest.approx(each["predicted"], rel=1e-9)
+    assert [each["distance"] for each in reliability["bins"]] == sorted(
+        (each["distance"] for each in reliability["bins"]), reverse=True
+    )
     with Image.open(picture) as drawn:
         assert np.unique(np.asarray(drawn.convert("L"))).size > 20, "an empty picture"
     text = run("evaluate", name, *options, cwd=folder).stdout
@@ -552,11 +642,15 @@ def test_large_numbers_leave_a_readable_tracker(tmp_path):
     rows = [f"{x},{x - 0.5},1" for x in np.random.default_rng(0).normal(size=300)]
     rows[200] = "1e100,0,1"
     (tmp_path / "pairs.csv").write_text("x_a,z_a,similar\n" + "\n".join(rows) + "\n")
-    for more in ([], ["--method", "rice"], ["--method", "rice", "--set", "step_size=1e300"]):
+    for more in (["--method", "rice"], ["--method", "rice", "--set", "step_size=1e300"]):
         result = run("track", "pairs.csv", "--restart", "--json", *more, cwd=tmp_path)
         assert json.loads(result.stdout)["pairs"] == 300
         assert json.loads(run("inspect", "pairs.tracker", "--json", cwd=tmp_path).stdout)["rounds"] == 300
         run("track", "pairs.csv", "--resume", "--quiet", cwd=tmp_path)
+    stderr = run("track", "pairs.csv", "--restart", cwd=tmp_path, code=1).stderr
+    assert "line 202: x and z are too far apart: they differ by 1e+100; differences up to 1e+75 are accepted" in stderr
+    run("track", "pairs.csv", "--restart", "--on-error", "skip", "--quiet", cwd=tmp_path, code=3)
+    assert json.loads(run("inspect", "pairs.tracker", "--json", cwd=tmp_path).stdout)["rounds"] == 299
 
 
 def test_errors_name_options(folder, tmp_path):

@@ -927,6 +927,95 @@ def test_without_labels(fresh):
     assert Outcome(path, label=False).chunks[0].y is None
 
 
+def write_weights(path, weights):
+    """Write three comparisons and their weights, as text or as JSON values."""
+    if path.suffix == ".csv":
+        rows = "".join(f"{i},2,1,{weight}\n" for i, weight in enumerate(weights))
+        path.write_text("x_a,z_a,similar,certainty\n" + rows)
+    elif path.suffix == ".jsonl":
+        rows = [{"x_a": i, "z_a": 2, "similar": 1, "certainty": weight} for i, weight in enumerate(weights)]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        columns = {"x_a": range(len(weights)), "z_a": [2] * len(weights), "similar": [1] * len(weights)}
+        pq.write_table(pa.table({**columns, "certainty": pa.array(weights)}), path)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_weights_are_read_from_a_named_column(fresh, suffix):
+    path = fresh(suffix)
+    write_weights(path, [0.5, 10, 0])
+    for chunk_size in (1, 2, 3):
+        read = Outcome(path, weight="certainty", chunk_size=chunk_size)
+        assert np.concatenate([chunk.weights for chunk in read.chunks]).tolist() == [0.5, 10.0, 0.0]
+    assert read.stream.feature_names == ("a",)
+    assert Outcome(path).chunks[0].weights is None
+    first = Outcome(path, weight="certainty", chunk_size=1).chunks[0].position
+    rest = Outcome(path, weight="certainty", resume=first)
+    assert np.concatenate([chunk.weights for chunk in rest.chunks]).tolist() == [10.0, 0.0]
+    assert "was read with the columns" in str(Outcome(path, resume=first).error)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+@pytest.mark.parametrize(
+    ("weight", "reason"),
+    [
+        (-0.25, "column 'certainty' holds -0.25; accepted: weights from 0 to 10"),
+        (10.5, "column 'certainty' holds 10.5; accepted: weights from 0 to 10"),
+        (1e300, r"column 'certainty' holds 1e+300; accepted: weights from 0 to 10"),
+        (None, "column 'certainty' is empty; a finite number is expected"),
+    ],
+)
+def test_an_invalid_weight_is_an_invalid_row(fresh, suffix, weight, reason):
+    path = fresh(suffix)
+    write_weights(path, [1.0, "" if weight is None and suffix == ".csv" else weight, 2.0])
+    error = str(Outcome(path, weight="certainty").error)
+    assert error.endswith(reason)
+    assert (", line 3: " if suffix == ".csv" else " 2: ") in error
+    read = Outcome(path, weight="certainty", on_error="skip")
+    assert np.concatenate([chunk.weights for chunk in read.chunks]).tolist() == [1.0, 2.0]
+    assert skipped_rows(path)[0]["reason"] == reason
+
+
+@pytest.mark.parametrize("cell", ["often", "nan", "inf", "1,5"])
+def test_a_weight_that_is_no_number_is_an_invalid_row(fresh, cell):
+    path = fresh(".csv")
+    path.write_text(f'x_a,z_a,similar,certainty\n1,2,1,1\n1,2,1,"{cell}"\n')
+    assert str(Outcome(path, weight="certainty").error).endswith(
+        f"line 3: column 'certainty' holds '{cell}'; a finite number is expected"
+    )
+
+
+def test_the_column_of_weights_has_no_other_role(fresh):
+    path = fresh(".parquet")
+    pq.write_table(pa.table({"x_a": [1.0], "z_a": [2.0], "y": [1], "x_w": [0.5], "word": ["a"]}), path)
+    read = Outcome(path, weight="x_w")
+    assert read.stream.feature_names == ("a",)
+    assert read.chunks[0].weights.tolist() == [0.5]
+    assert "has no column 'w' (weight=)" in str(Outcome(path, weight="w").error)
+    error = str(Outcome(path, weight="word", x=["x_a"], z=["z_a"]).error)
+    assert "the column 'word' holds no numbers" in error
+    for options in ({"label": "y"}, {"x": ["y"], "z": ["z_a"], "label": False}, {"time": "y", "label": False}):
+        error = str(Outcome(path, weight="y", **options).error)
+        assert "the column 'y' (weight=) has another role, too; accepted: another column" in error
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_differences_up_to_a_limit(fresh, suffix):
+    path, rows = fresh(suffix), [(1e10, 0.0), (2.0, -1e10), (5e9, -6e9)]
+    if suffix == ".csv":
+        path.write_text("x_a,z_a,similar\n" + "".join(f"{x},{z},1\n" for x, z in rows))
+    elif suffix == ".jsonl":
+        path.write_text("".join(json.dumps({"x_a": x, "z_a": z, "similar": 1}) + "\n" for x, z in rows))
+    else:
+        x, z = zip(*rows, strict=True)
+        pq.write_table(pa.table({"x_a": x, "z_a": z, "similar": [1, 1, 1]}), path)
+    assert len(Outcome(path).chunks[0].pairs) == 3
+    assert len(Outcome(path, max_difference=1.2e10).chunks[0].pairs) == 3
+    reason = "x and z are too far apart: they differ by 1.1e+10; differences up to 1.05e+10 are accepted"
+    assert str(Outcome(path, max_difference=1.05e10).error).endswith(reason)
+    assert len(Outcome(path, max_difference=1.05e10, on_error="skip").chunks[0].pairs) == 2
+
+
 def test_times_are_returned_and_disorder_is_counted(fresh):
     path = fresh(".csv")
     path.write_text(

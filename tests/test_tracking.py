@@ -244,6 +244,21 @@ def test_a_pair_that_cannot_be_learned_from_saves_the_chunks_before_it(tmp_path)
     assert saved.tracker.n_rounds_ == saved.history.total().n_pairs == 200
 
 
+@pytest.mark.parametrize("stops", [(), (1, 2)])
+def test_weights_of_a_column(tmp_path, stops):
+    pairs, y = some_pairs(300)
+    weights = np.random.default_rng(1).choice([0.0, 0.25, 1.0, 3.0], size=300)
+    path = tmp_path / "pairs.csv"
+    lines = write_csv(path, pairs, y).read_text().splitlines()
+    path.write_text("\n".join(f"{line},{w}" for line, w in zip(lines, ["w", *weights], strict=True)) + "\n")
+    tracking = FileTracker(MetricTracker())
+    for stop in (*stops, None):
+        track_file(path, tmp_path / "tracker", every=50, stop_after=stop, tracking=tracking, weight="w")
+        tracking = FileTracker.load(tmp_path / "tracker")
+    weighted = MetricTracker().fit(pairs, y, sample_weight=weights)
+    assert tracking.tracker.metric_ == weighted.metric_ != MetricTracker().fit(pairs, y).metric_
+
+
 def test_a_stream_without_labels_is_refused(tmp_path):
     path = write_csv(tmp_path / "pairs.csv", *some_pairs(20))
     with pytest.raises(ValueError, match="opened without labels"):
@@ -256,7 +271,7 @@ def test_a_waiting_pipe_can_be_interrupted(tmp_path, number):
     arguments = [*COMMAND, "-", "--format", "csv", "-o", str(tmp_path / "tracker"), "--every", "1024"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen(arguments, text=True, **pipes)
-    process.stdin.write(header + "\n" + "0.5,1,0.25,3,1\n" * 100_000)
+    process.stdin.write(header + "\n" + "0.5,1,0.25,3,1\n0.5,1,9,3,0\n" * 50_000)
     process.stdin.flush()
     while not (tmp_path / "tracker").exists():
         time.sleep(0.05)

@@ -13,6 +13,8 @@ from ocelad.cli.output import check_output
 from ocelad.cli.pair_files import bad_row_options, open_pairs, pair_file_options, report_skipped, skipped_rows_path
 
 if TYPE_CHECKING:
+    from ocelad._typing import Floats
+    from ocelad.estimators.saved_metric import SavedMetric
     from ocelad.io.table_output import ColumnKind
 
 table_output_option = click.option(
@@ -85,15 +87,14 @@ def distance(tracker: Path, file: str, output: Path | None, **options: Any) -> N
     """Compute the learned distance of each pair in FILE, and predict whether it is similar.
 
     FILE has the format that `ocelad track` reads, and needs no labels. The output has one row per pair: its line in
-    FILE, the distance, and 1 (similar) or -1 (dissimilar).
+    FILE, the distance, with the method adaptive the calibrated probability of "same", and 1 (similar) or -1
+    (dissimilar).
 
     \b
     Examples:
       ocelad distance pairs.tracker new_pairs.csv
       ocelad distance pairs.tracker candidates.csv --items items.csv -o distances.parquet
     """
-    import numpy as np
-
     from ocelad.estimators.saved_metric import load_metric
     from ocelad.io import open_output
 
@@ -101,12 +102,25 @@ def distance(tracker: Path, file: str, output: Path | None, **options: Any) -> N
     saved = load_metric(tracker)
     with open_pairs(file, options, saved.feature_names, label=False) as stream:
         saved.check_features(stream.feature_names, file)
-        with open_output(output, {"line": "integer", "distance": "float", "similar": "integer"}) as out:
+        with open_output(output, _pair_columns(saved)) as out:
             for chunk in stream:
-                distances = saved.metric.distance(chunk.pairs[:, 0], chunk.pairs[:, 1])
-                similar = np.where(distances <= saved.threshold, 1, -1)
-                out.write({"line": chunk.lines, "distance": distances, "similar": similar})
+                out.write({"line": chunk.lines, **_measure_pairs(saved, chunk.pairs)})
         _exit_if_skipped(stream)
+
+
+def _pair_columns(saved: SavedMetric) -> dict[str, ColumnKind]:
+    """Return the columns of a table of pairs, in their order."""
+    probability: dict[str, ColumnKind] = {"probability": "float"} if saved.is_calibrated else {}
+    return {"line": "integer", "distance": "float", **probability, "similar": "integer"}
+
+
+def _measure_pairs(saved: SavedMetric, pairs: Floats) -> dict[str, Any]:
+    """Return the values of all columns but the lines, for pairs of shape (n_pairs, 2, n_features)."""
+    from scipy.special import expit
+
+    distances = saved.metric.distance(pairs[:, 0], pairs[:, 1])
+    probability = {"probability": expit(saved.log_odds(pairs))} if saved.is_calibrated else {}
+    return {"distance": distances, **probability, "similar": saved.predict(pairs)}
 
 
 def _check_table_output(output: Path | None, *inputs: str | Path | None) -> None:

@@ -53,8 +53,8 @@ def evaluate(
     error, and the NMI of k-means clusters with the classes (1 is perfect). The same scores of the Euclidean distance
     are printed for comparison; its threshold is the most accurate one in hindsight.
 
-    For pairs, the reliability of the probabilities of "same" follows. The method adaptive calibrates its
-    probabilities. For all others, logistic(threshold - d^2) of the squared distance d^2 is used.
+    For pairs, the reliability of the probabilities of "same" follows, each next to the distance that it belongs to.
+    The probability is logistic(threshold - d^2) of the squared distance d^2; only the method adaptive calibrates it.
 
     \b
     Examples:
@@ -102,24 +102,40 @@ def evaluate(
 def _reliability_json(reliability: Reliability | None, saved: SavedMetric) -> dict[str, Any]:
     if reliability is None:
         return {}
-    bins = [each._asdict() for each in reliability.bins]
+    bins = [{**each._asdict(), "distance": _distance_at(each.predicted, saved)} for each in reliability.bins]
     return {"reliability": {**reliability._asdict(), "bins": bins, "calibrated": saved.is_calibrated}}
 
 
 def _print_reliability(reliability: Reliability, saved: SavedMetric) -> None:
-    source = "calibrated along the stream" if saved.is_calibrated else "logistic(threshold - d^2), not calibrated"
+    source = "calibrated along the stream" if saved.is_calibrated else "not calibrated"
     scores = (
         ("ROC AUC", reliability.roc_auc),
         ("log loss", reliability.log_loss),
         ("Brier score", reliability.brier_score),
         ("expected calibration error", reliability.calibration_error),
     )
-    rows = [[f"{each.predicted:.4f}", f"{each.observed:.4f}", f"{each.pairs:,}"] for each in reliability.bins]
+    rows = [
+        [
+            f"{_distance_at(each.predicted, saved):.4g}",
+            f"{each.predicted:.4f}",
+            f"{each.observed:.4f}",
+            f"{each.pairs:,}",
+        ]
+        for each in reliability.bins
+    ]
     print_tables(
         make_table('Probabilities of "same"', ["", ""], [[name, f"{value:.4f}"] for name, value in scores]),
-        make_table("Predicted and observed", ["predicted", "observed", "pairs"], rows),
+        make_table("Predicted and observed", ["distance", "predicted", "observed", "pairs"], rows),
     )
-    click.echo(f"The probabilities are {source}.")
+    click.echo(f"The probabilities, logistic(threshold - d^2), are {source}.")
+
+
+def _distance_at(probability: float, saved: SavedMetric) -> float:
+    """Return the distance of pairs that are the same with this probability."""
+    from math import log, sqrt
+
+    p = min(max(probability, 1e-300), 1.0 - 1e-16)
+    return sqrt(max(saved.metric.threshold - log(p / (1.0 - p)), 0.0))
 
 
 def _score_pairs(

@@ -31,7 +31,8 @@ def inspect(tracker: Path, features: int, as_json: bool) -> None:
     with the largest weights, and the weight of each expert (method rice: of each interval length).
 
     With the method adaptive also the drift (the current relative change of the metric per pair) and the detected
-    changes.
+    changes of the question, each with its evidence: the log likelihood ratio by which the answers contradicted the
+    metric before the change. A negative threshold means that no pair is predicted similar.
 
     \b
     Examples:
@@ -58,13 +59,27 @@ def inspect(tracker: Path, features: int, as_json: bool) -> None:
 
 
 def _describe_metric(metric: Metric) -> dict[str, Any]:
+    rank, eigenvalues = _rank_and_eigenvalues(metric)
     return {
         "rounds": metric.round,
         "features": metric.n_features,
-        "rank": metric.rank,
+        "rank": rank,
         "threshold": metric.distance_threshold,
-        "spectrum": [float(value) for value in metric.eigenvalues(N_EIGENVALUES)],
+        "spectrum": [float(value) for value in eigenvalues],
     }
+
+
+def _rank_and_eigenvalues(metric: Metric) -> tuple[int | None, Any]:
+    """Return the rank and the largest eigenvalues; with too many features for all of them, the rank is unknown."""
+    try:
+        return metric.rank, metric.eigenvalues(N_EIGENVALUES)
+    except ValueError:
+        import numpy as np
+        from scipy.sparse.linalg import LinearOperator, eigsh
+
+        n = metric.n_features
+        operator = LinearOperator((n, n), matvec=lambda v: metric.matmul(v.reshape(n, 1))[:, 0], dtype=np.float64)
+        return None, eigsh(operator, N_EIGENVALUES, v0=np.ones(n), return_eigenvectors=False)[::-1]
 
 
 def _describe_estimator(estimator: Any, n_features: int) -> dict[str, Any]:
@@ -127,10 +142,10 @@ def _make_tables(content: dict[str, Any]) -> list[Any]:
             tables.append(make_table(title, [kind, "weight", ""], lines))
     if "changes" in content:
         changes = [
-            [f"{change['round']:,}", f"{change['noticed']:,}", f"{change['confidence']:.1%}"]
+            [f"{change['round']:,}", f"{change['detected']:,}", f"{change['evidence']:.1f}"]
             for change in content["changes"]
         ]
-        columns = ["from about pair", "detected at pair", "confidence"]
+        columns = ["from about pair", "detected at pair", "evidence"]
         tables.append(make_table("Detected changes", columns, changes or [["none", "", ""]]))
     return tables
 

@@ -80,8 +80,8 @@ def name_options(message: str) -> str:
     'the columns of --field are shown only'
     """
     message = re.sub(r",? or [^,;]*\b\w+=False[^,;]*", "", message)  # no option means label=False
-    names = "features|fields|format|id_a|id_b|id|items|label|method|skipped|text|time|x|z"
-    message = re.sub(rf"\b({names})=(?=[\s,;.]|$)", lambda match: _option_name(match[1]), message)
+    names = "features|fields|format|id_a|id_b|id|items|label|method|skipped|text|time|weight|x|z"
+    message = re.sub(rf"\b({names})=(?=[\s,;.)]|$)", lambda match: _option_name(match[1]), message)
     return re.sub(rf"\b({names})='(\w+)'", lambda match: f"{_option_name(match[1])} {match[2]}", message)
 
 

@@ -90,9 +90,9 @@ def open_pairs(
     """
     from ocelad.io import open_comparisons, open_items
 
-    names = ("label", "id_a", "id_b", "time", "on_error")
+    names = ("label", "id_a", "id_b", "time", "weight", "on_error")
     arguments = {
-        **{name: options[name] for name in names},
+        **{name: options.get(name) for name in names},
         "format": options["format_"],
         "x": split_columns(options["x"]),
         "z": split_columns(options["z"]),

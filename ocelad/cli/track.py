@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from math import inf
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,9 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".
 @click.command(short_help="Learn from a file of comparisons and save the tracker.")
 @click.argument("file")
 @pair_file_options
+@click.option(
+    "--weight", metavar="COLUMN", help="adaptive: the column of weights from 0 to 10; by default all pairs weigh 1."
+)
 @click.option(
     "-o",
     "--output",
@@ -78,7 +82,8 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
 
     FILE is CSV, TSV, JSON lines (each also gzipped), Parquet or Arrow, or - for standard input. Each row has either
     two points (columns x_..., z_... and similar), or the ids of two items (id_a, id_b, similar) of the table --items.
-    Labels are 1/-1, 1/0, true/false, same/different or yes/no. The file is read in chunks and can have any size.
+    Labels are 1/-1, 1/0, true/false, same/different or yes/no. With --weight, answers that count less or more than
+    others have a weight in a column. The file is read in chunks and can have any size.
 
     Each pair is first predicted, then learned from; the report shows these predictions' loss and accuracy. Ctrl-C
     saves and stops. --resume continues, and gives exactly the same tracker as a run without interruption.
@@ -88,18 +93,25 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
       ocelad track pairs.csv
       ocelad track answers.parquet --items items.parquet --label same -o answers.tracker
       ocelad track pairs.csv --resume --on-error skip
+      ocelad track clicks.csv --weight confidence
       ocelad track pairs.csv --method rice --loss hinge --step-size 0.003
       ocelad track today.csv --from yesterday.tracker -o today.tracker
       zcat pairs.jsonl.gz | ocelad track - --format jsonl -o pairs.tracker --json
     """
+    from ocelad.adaptive.adaptive_tracker import MAX_DIFFERENCE
     from ocelad.estimators import MetricTracker
     from ocelad.estimators.file_tracker import CHUNK_SIZE, PIPE_CHUNK_SIZE
+    from ocelad.estimators.learning_method import check_method
 
     output = output or _default_output(file)
     check_output(output, file, options["items"], options["skipped"], options["from_"])
     tracking = _open_tracking(output, options)
+    adaptive = check_method(tracking.tracker.method) == "adaptive"
+    if options["weight"] is not None and not adaptive:
+        raise click.UsageError("--weight needs the method adaptive; the method rice has no weights of pairs")
     size = PIPE_CHUNK_SIZE if file == "-" else CHUNK_SIZE
-    with open_pairs(file, options, chunk_size=size, resume=tracking.position) as stream:
+    limit = MAX_DIFFERENCE if adaptive else inf
+    with open_pairs(file, options, chunk_size=size, resume=tracking.position, max_difference=limit) as stream:
         start = perf_counter()
         try:
             stopped = _track(tracking, stream, output, options["every"], quiet=quiet or as_json)

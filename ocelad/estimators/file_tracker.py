@@ -103,7 +103,7 @@ class FileTracker:
                     raise ValueError("the stream was opened without labels, which learning requires")
                 consistent = False  # an interrupt here must not save a tracker ahead of its position
                 try:
-                    margins = self.tracker.test_then_train(chunk.pairs, chunk.y)
+                    margins = self.tracker.test_then_train(chunk.pairs, chunk.y, sample_weight=chunk.weights)
                 except Exception:
                     consistent = True  # a refused chunk has changed nothing
                     raise

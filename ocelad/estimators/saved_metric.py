@@ -9,7 +9,7 @@ import numpy as np
 
 from ocelad import estimators
 from ocelad._typing import Floats
-from ocelad.estimators import MetricTracker
+from ocelad.estimators import LabelMetricTracker, MetricTracker
 from ocelad.io import dataframes, state_files
 from ocelad.metric import Metric
 
@@ -26,17 +26,16 @@ class SavedMetric(NamedTuple):
         The names of the features, if the file has them.
     tracker : MetricTracker or None
         The tracker of pairs that learned the metric, if the file holds one.
+    is_calibrated : bool
+        Whether the log odds of "same" were calibrated along the training stream: the method "adaptive" does so, for
+        pairs and for labelled points.
     """
 
     metric: Metric
     threshold: float
     feature_names: tuple[str, ...] | None
     tracker: MetricTracker | None = None
-
-    @property
-    def is_calibrated(self) -> bool:
-        """Whether the log odds were calibrated along the training stream."""
-        return self.tracker is not None and self.tracker.method_ == "adaptive"
+    is_calibrated: bool = False
 
     def log_odds(self, pairs: Any) -> Floats:
         """Return the log odds of "similar" for pairs of shape (n_pairs, 2, n_features).
@@ -69,7 +68,9 @@ def load_metric(path: str | os.PathLike[str]) -> SavedMetric:
     names, metric = getattr(estimator, "feature_names_in_", None), estimator.metric_
     threshold = getattr(estimator, "threshold_", metric.distance_threshold)
     tracker = estimator if isinstance(estimator, MetricTracker) else None
-    return SavedMetric(metric, threshold, None if names is None else tuple(names), tracker)
+    learned_by = estimator.tracker_ if isinstance(estimator, LabelMetricTracker) and estimator.n_rounds_ else tracker
+    calibrated = learned_by is not None and learned_by.method_ == "adaptive"
+    return SavedMetric(metric, threshold, None if names is None else tuple(names), tracker, calibrated)
 
 
 def load_estimator(path: str | os.PathLike[str]) -> Any:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad._validation import check_choice, check_integer
+from ocelad._validation import MAX_SAMPLE_WEIGHT, check_choice, check_integer
 from ocelad.io.item_files import ItemStream, load_item_table, open_items
 from ocelad.io.tabular import cells
 from ocelad.io.tabular.column_selection import (
@@ -56,6 +57,8 @@ class ComparisonChunk:
         The timestamps as in the file, None for an empty cell; None without a time column.
     position : dict
         The position after this chunk, for ``resume=``. It can be written as JSON.
+    weights : array of shape (m,), or None
+        The weight of each comparison; None when no weights are read.
     """
 
     pairs: Floats
@@ -63,6 +66,7 @@ class ComparisonChunk:
     lines: Ints
     times: list[Any] | None
     position: dict[str, Any]
+    weights: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -73,10 +77,13 @@ class ComparisonSchema:
     z: PointColumns
     label: str | None
     time: str | None
+    weight: ScalarColumns | None = None
+    max_difference: float = inf
 
     @property
     def selection(self) -> Selection:
-        return Selection((self.x, self.z), tuple(name for name in (self.label, self.time) if name is not None))
+        numbers = (self.x, self.z) if self.weight is None else (self.x, self.z, self.weight)
+        return Selection(numbers, tuple(name for name in (self.label, self.time) if name is not None))
 
     def columns(self, table: Any) -> Values | None:
         pairs = np.empty((table.num_rows, 2, self.x.width))
@@ -84,18 +91,25 @@ class ComparisonSchema:
             return None
         if not np.isfinite(pairs).all() or not _has_finite_distance(pairs).all():
             return None
-        y = None
+        if self.max_difference < inf and np.abs(pairs[:, 0] - pairs[:, 1]).max(initial=0.0) > self.max_difference:
+            return None
+        y = weights = None
         if self.label is not None:
             y = cells.map_distinct(table.column(self.label), cells.parse_label)
             if y is None:
                 return None
+        if self.weight is not None:
+            weights = np.empty((table.num_rows, 1))
+            if not self.weight.fill(table, weights) or not _is_weight(weights).all():
+                return None
+            weights = weights[:, 0]
         times = None
         if self.time is not None:
             try:
                 times = [cells.normalize_value(entry) for entry in table.column(self.time).to_pylist()]
             except TypeError:
                 return None
-        return {"pairs": pairs, "y": y, "times": times}
+        return {"pairs": pairs, "y": y, "times": times, "weights": weights}
 
     def row(self, record: Record, as_number: AsNumber) -> Values:
         pair = np.array([self.x.point(record, as_number), self.z.point(record, as_number)])
@@ -103,18 +117,32 @@ class ComparisonSchema:
             raise BadRowError(
                 "x and z are too far apart: their squared distance overflows; differences up to 1e150 are accepted"
             )
-        label = time = None
+        difference = np.abs(pair[0] - pair[1]).max()
+        if difference > self.max_difference:
+            raise BadRowError(
+                f"x and z are too far apart: they differ by {difference:.3g}; differences up to "
+                f"{self.max_difference:g} are accepted"
+            )
+        label = time = weight = None
         if self.label is not None:
             label = cells.require(self.label, get_cell(record, self.label), cells.parse_label, cells.ACCEPTED_LABELS)
+        if self.weight is not None:
+            weight = self.weight.point(record, as_number)[0]
+            if not _is_weight(weight):
+                (column,) = self.weight.columns
+                raise BadRowError(
+                    f"column {quote(column)} holds {weight:g}; accepted: weights from 0 to {MAX_SAMPLE_WEIGHT:g}"
+                )
         if self.time is not None:
             time = cells.require_value(self.time, get_cell(record, self.time))
-        return {"pairs": pair, "y": label, "times": time}
+        return {"pairs": pair, "y": label, "times": time, "weights": weight}
 
     def stack(self, rows: list[Values]) -> Values:
         pairs = np.array([row["pairs"] for row in rows], dtype=np.float64).reshape(len(rows), 2, self.x.width)
         y = None if self.label is None else np.array([row["y"] for row in rows], dtype=np.float64)
         times = None if self.time is None else [row["times"] for row in rows]
-        return {"pairs": pairs, "y": y, "times": times}
+        weights = None if self.weight is None else np.array([row["weights"] for row in rows], dtype=np.float64)
+        return {"pairs": pairs, "y": y, "times": times, "weights": weights}
 
 
 class ComparisonStream(FileStream[ComparisonChunk]):
@@ -141,7 +169,7 @@ class ComparisonStream(FileStream[ComparisonChunk]):
                 self._last_time = time
 
     def _make_chunk(self, values: Values, lines: Ints, numbers: Ints) -> ComparisonChunk:
-        return ComparisonChunk(values["pairs"], values["y"], lines, values["times"], self.position)
+        return ComparisonChunk(values["pairs"], values["y"], lines, values["times"], self.position, values["weights"])
 
 
 def open_comparisons(
@@ -156,6 +184,8 @@ def open_comparisons(
     id_a: str = "id_a",
     id_b: str = "id_b",
     time: str | bool | None = None,
+    weight: str | None = None,
+    max_difference: float = inf,
     on_error: str = "stop",
     skipped: Any = None,
     chunk_size: int = 1024,
@@ -186,6 +216,11 @@ def open_comparisons(
         The columns of ids in ``source``.
     time : str or False, optional
         The column of timestamps; False: read no timestamps. Default: ``timestamp`` or ``time``, if the file has one.
+    weight : str, optional
+        The column of weights, numbers from 0 to 10. Default: no weights.
+    max_difference : float, optional
+        Rows in which a feature of x and z differs more are invalid. Default: any difference up to about 1e150 is
+        accepted.
     on_error : {"stop", "skip"}, default "stop"
         "stop" raises a ``RowError`` for an invalid row; "skip" counts the row and writes it to the file ``skipped``.
     skipped : path, optional
@@ -215,16 +250,19 @@ def open_comparisons(
     try:
         table = open_table(opened, format, stop=on_error == "stop")
         name = opened.name
-        named = explicit_names(x, z, *((id_a, id_b) if items is not None else ()))
+        named = explicit_names(x, z, weight, *((id_a, id_b) if items is not None else ()))
         label_column = find_column(name, table.kinds, label, LABEL_COLUMNS, "label", required=True, used=named)
         time_column = find_column(name, table.kinds, time, TIME_COLUMNS, "time", required=False, used=named)
-        used = [column for column in (label_column, time_column) if column is not None]
+        weight_column = find_column(name, table.kinds, weight, (), "weight", required=False)
+        used = [column for column in (label_column, time_column, weight_column) if column is not None]
         if items is not None:
             sides, features = _id_columns(name, table, items, id, (id_a, id_b))
         else:
             sides, features = _pair_columns(name, table, x, z, used, stop=on_error == "stop")
-        _check_column_kinds(name, table, sides, used)
-        schema = ComparisonSchema(*sides, label_column, time_column)
+        _check_weight_column(name, weight_column, [label_column, time_column, *sides[0].columns, *sides[1].columns])
+        weights = None if weight_column is None else ScalarColumns((weight_column,))
+        _check_column_kinds(name, table, sides if weights is None else (*sides, weights), used)
+        schema = ComparisonSchema(*sides, label_column, time_column, weights, max_difference)
         return ComparisonStream(
             opened, table, schema, features, on_error=on_error, skipped=skipped, chunk_size=chunk_size, resume=resume
         )
@@ -286,9 +324,13 @@ def _nested_columns(record: Record, x: str, z: str) -> tuple[tuple[PointColumns,
     raise BadRowError(f"x holds {quote(one)} and z {quote(other)}; two lists of numbers are expected, or two objects")
 
 
-def _check_column_kinds(
-    name: str, table: Table, sides: tuple[PointColumns, PointColumns], other_columns: list[str]
-) -> None:
+def _check_weight_column(name: str, weight: str | None, others: Sequence[str | None]) -> None:
+    """Raise FileError if the column of weights has another role, too."""
+    if weight is not None and weight in others:
+        raise FileError(f"{name}: the column {quote(weight)} (weight=) has another role, too; accepted: another column")
+
+
+def _check_column_kinds(name: str, table: Table, sides: tuple[PointColumns, ...], other_columns: list[str]) -> None:
     """Raise FileError for a typed column whose type makes every row invalid."""
     if not table.typed:
         return
@@ -303,6 +345,11 @@ def _check_column_kinds(
     for column in other_columns:
         if table.kinds[column] not in ("number", "text", "boolean"):
             raise FileError(f"{name}: the column {quote(column)} holds neither text nor numbers nor booleans")
+
+
+def _is_weight(weights: Any) -> Any:
+    """Return for each number whether it is a weight that trackers accept."""
+    return (weights >= 0.0) & (weights <= MAX_SAMPLE_WEIGHT)
 
 
 def _has_finite_distance(pairs: Floats) -> Any:
