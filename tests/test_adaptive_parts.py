@@ -1,0 +1,486 @@
+"""Each part of the adaptive method against an independent computation."""
+
+from __future__ import annotations
+
+from math import exp, log, nan
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ocelad import Comid, Metric
+from ocelad.adaptive.calibration import (
+    INITIAL_SPREAD,
+    MIN_SLOPE,
+    WARMUP,
+    PlattScaling,
+    RunningMeans,
+    RunningSpreads,
+    log_loss,
+    sigmoid,
+)
+from ocelad.adaptive.changes import (
+    ALTERNATIVE_SCALE,
+    CHANGE,
+    MAX_CHANGES,
+    MAX_LOG_ODDS,
+    MIN_GAP,
+    NO_CHANGE,
+    WARNING,
+    ChangeDetector,
+)
+from ocelad.adaptive.config import AdaptiveConfig
+from ocelad.adaptive.low_rank_comid import LowRankComid
+from ocelad.adaptive.moments import Discriminants, WindowMoments
+from ocelad.adaptive.prior_trust import N_FIRST, PriorTrust
+from ocelad.adaptive.scales import FeatureScales
+from ocelad.adaptive.weights import DiscountedWeights
+from ocelad.pairs import Event, Relative
+
+CONFIG = AdaptiveConfig()
+RTOL = 1e-9
+
+
+# -- Scales --
+
+
+def test_scales_are_discounted_mean_squares_shrunk_toward_their_mean():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4)) * [1.0, 100.0, 0.01, 1.0]
+    X[:, 3] *= rng.random(300) < 0.1  # a rare feature
+    scales = FeatureScales(4, CONFIG)
+    for x in X:
+        scales.update(x)
+    discounts = (1.0 - 1.0 / CONFIG.scale_horizon) ** np.arange(len(X))[::-1]
+    squares, differing = discounts @ X**2, discounts @ (X != 0.0)
+    mean_squares, mean = squares / discounts.sum(), squares.mean() / discounts.sum()
+    assert scales.factor == pytest.approx(1.0 / np.sqrt(mean), rel=RTOL)
+    enlarged = mean_squares + squares / differing / CONFIG.outlier_limit
+    shares = differing / (differing + CONFIG.ridge)
+    np.testing.assert_allclose(scales.inverse_roots**-2.0, enlarged**shares * mean ** (1.0 - shares), rtol=RTOL)
+    half = 1.0 / np.sqrt(scales.inverse_roots)  # half-standardized over standardized
+    np.testing.assert_allclose(scales.ratios, half / np.sqrt(np.mean(1.0 / scales.inverse_roots)), rtol=RTOL)
+
+
+def test_a_rare_feature_contributes_at_most_the_outlier_limit():
+    scales = FeatureScales(2, CONFIG)
+    for t in range(3000):
+        scales.update(np.array([1.0, 1.0 if t % 50 == 0 else 0.0]))
+    assert 0.9 < scales.inverse_roots[0] ** 2 < 1.0  # 1 / (1 + 1/10), and the shrinkage
+    assert 0.5 * CONFIG.outlier_limit < scales.inverse_roots[1] ** 2 < CONFIG.outlier_limit  # not 50
+
+
+def test_scales_ignore_differences_of_zero_until_the_first_other_one():
+    scales, without_zeros = FeatureScales(3, CONFIG), FeatureScales(3, CONFIG)
+    assert scales.factor == 1.0
+    assert (scales.inverse_roots == 1.0).all()
+    for _ in range(2 * WARMUP):
+        scales.update(np.zeros(3))
+    assert scales.warming_up
+    rng = np.random.default_rng(1)
+    for i in range(WARMUP):
+        assert scales.warming_up
+        x = rng.normal(size=3) if i != 3 else np.zeros(3)  # later zeros count
+        scales.update(x)
+        without_zeros.update(x)
+    assert not scales.warming_up
+    assert (scales.inverse_roots == without_zeros.inverse_roots).all()
+
+
+# -- Moments --
+
+
+def test_window_moments_are_discounted_sums_with_a_ridge():
+    """The ridge is checked by itself in the next test; here it is what is left when the pairs are subtracted."""
+    rng = np.random.default_rng(2)
+    X, weights = 0.5 * rng.normal(size=(40, 3)), rng.choice([0.5, 1.0, 2.0], size=40)  # short: there are no outliers
+    moments = WindowMoments(3, [16, 256], CONFIG)
+    for x, weight in zip(X, weights, strict=True):
+        moments.learn(x, weight)
+    for k, window in enumerate((16, 256)):
+        later = np.append(np.cumsum(weights[::-1])[::-1][1:], 0.0)  # decays apply to earlier pairs
+        discounts = weights * (1.0 - 1.0 / window) ** later
+        sums, count = (X.T * discounts) @ X, discounts.sum()
+        ridge = moments.means[k] * (count + CONFIG.ridge) - sums
+        np.testing.assert_allclose(ridge, np.diag(np.diag(ridge)), atol=1e-9)
+        assert np.diag(ridge).sum() == pytest.approx(3 * CONFIG.ridge)
+        np.testing.assert_allclose(moments.inverses[k] @ moments.means[k], np.eye(3), atol=1e-9)
+
+
+def test_each_update_restores_the_ridge_of_one_feature():
+    n, decay = 4, 1.0 - 1.0 / 8
+    moments, diagonal, count = WindowMoments(n, [8], CONFIG), np.full(n, CONFIG.ridge), 0.0
+    for i in range(3 * n):
+        moments.learn(np.zeros(n), 1.0)
+        diagonal, count = decay * diagonal, decay * count + 1.0
+        diagonal[i % n] += n * CONFIG.ridge / 8
+        np.testing.assert_allclose(moments.means[0] * (count + CONFIG.ridge), np.diag(diagonal), rtol=RTOL)
+    assert diagonal.sum() == pytest.approx(n * CONFIG.ridge)
+
+
+def test_an_outlier_counts_as_a_pair_at_the_limit():
+    x = np.array([30.0, 0.0])
+    moments = WindowMoments(2, [64], CONFIG)
+    moments.learn(x, 1.0)
+    weight = CONFIG.outlier_limit / (x @ x / 2.0)
+    expected = 63 / 64 * CONFIG.ridge + weight * 900.0 + 2 * CONFIG.ridge / 64
+    assert moments.means[0, 0, 0] == pytest.approx(expected / (weight + CONFIG.ridge), rel=RTOL)
+
+
+def test_discriminants_are_the_stated_product_of_moments():
+    rng = np.random.default_rng(3)
+    n, ratios = 3, np.array([0.5, 1.0, 2.0])
+    moments = Discriminants(n, [64], [64], CONFIG)
+    similar, scaled, everything = (WindowMoments(n, [window], CONFIG) for window in (64, 64, CONFIG.scale_horizon))
+    for t in range(30):
+        x, y = 0.5 * rng.normal(size=n), 1.0 if t % 3 else -1.0
+        moments.learn(x, ratios, y, 1.0)
+        everything.learn(x, 1.0)
+        if y > 0.0:
+            similar.learn(ratios * x, 1.0)
+            scaled.learn(x, 1.0)
+    moments.learn(x, ratios, 1.0, 0.0)  # a weight of 0: no similar pair, but one of all pairs
+    everything.learn(x, 1.0)
+    R, T = np.diag(ratios), everything.means[0]
+    S, S_scaled = similar.means[0], scaled.means[0]
+    whitened, half, standardized = moments.matrices(ratios)
+    np.testing.assert_allclose(whitened, np.linalg.inv(T), rtol=RTOL)
+    expected = R @ np.linalg.inv(S) @ (R @ T @ R) @ np.linalg.inv(S) @ R
+    np.testing.assert_allclose(half, expected, rtol=RTOL, atol=1e-12)
+    expected = np.linalg.inv(S_scaled) @ T @ np.linalg.inv(S_scaled)
+    np.testing.assert_allclose(standardized, expected, rtol=RTOL, atol=1e-12)
+    assert np.linalg.eigvalsh(half)[0] > 0.0
+
+
+# -- COMID --
+
+
+def random_event(rng, n, kind):
+    near, far = rng.normal(size=(2, n)) * rng.uniform(0.3, 3.0, size=(2, 1))
+    if kind == "relatives":
+        return Relative(near, far if rng.random() < 0.9 else -near)
+    return Event(near, rng.choice([-1.0, 1.0]))
+
+
+def learn(learner, event, weight):
+    if isinstance(event, Relative):
+        learner.learn_relative(event.near, event.far, weight)
+    else:
+        learner.learn_pair(event.u, event.y, weight)
+
+
+@pytest.mark.parametrize("kind", ["pairs", "relatives"])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_low_rank_comid_with_full_rank_is_comid(n, kind):
+    rng = np.random.default_rng(n)
+    learner, eta = LowRankComid(n, 2.0 / n**2, n), 2.0 / n**2
+    exact = Comid(Metric(np.eye(n) / n, threshold=1.0), step_size=eta, loss="logistic", regularizer=None)
+    for _ in range(60):
+        event, weight, probe = random_event(rng, n, kind), rng.choice([0.25, 1.0, 3.0]), rng.normal(size=n)
+        learn(learner, event, weight)
+        exact = exact.with_start(exact.play(), weight * eta)
+        exact.update(event)
+        assert learner.square(probe) == pytest.approx(exact.play().squared_length(probe), rel=RTOL, abs=RTOL)
+        assert learner.threshold == pytest.approx(exact.play().threshold, rel=RTOL)
+
+
+@pytest.mark.parametrize("kind", ["pairs", "relatives"])
+def test_low_rank_comid_drops_the_directions_nearest_to_the_base(kind):
+    rng, n, max_rank, eta = np.random.default_rng(4), 6, 2, 0.1
+    learner, base = LowRankComid(n, eta, max_rank), 1.0 / n
+    metric = Metric(base * np.eye(n), threshold=1.0)
+    for _ in range(40):
+        event = random_event(rng, n, kind)
+        learn(learner, event, 1.0)
+        exact = Comid(metric, step_size=eta, loss="logistic", regularizer=None)
+        exact.update(event)
+        values, vectors = np.linalg.eigh(exact.play().matrix)
+        values[np.argsort(-np.abs(values - base))[max_rank:]] = base
+        metric = Metric.from_trusted_matrix((vectors * values) @ vectors.T, exact.play().threshold)
+        assert len(learner.directions) <= max_rank
+        np.testing.assert_allclose(
+            learner.directions @ learner.directions.T, np.eye(len(learner.directions)), atol=1e-9
+        )
+        probe = rng.normal(size=n)
+        assert learner.square(probe) == pytest.approx(metric.squared_length(probe), rel=1e-8, abs=1e-9)
+
+
+def test_low_rank_comid_learns_nothing_from_equal_points():
+    learner = LowRankComid(3, 1.0, 2)
+    learner.learn_pair(np.zeros(3), 1.0, 1.0)
+    assert learner.threshold > 1.0
+    learner.learn_relative(np.ones(3), -np.ones(3), 1.0)
+    assert len(learner.directions) == 0
+
+
+# -- Calibration --
+
+
+def test_probabilities_and_losses_do_not_overflow():
+    assert sigmoid(np.array([0.0, -800.0, 800.0])).tolist() == [0.5, 0.0, 1.0]
+    assert log_loss(np.array([-800.0]), 1.0)[0] == 800.0
+    assert log_loss(np.array([0.0]), -1.0)[0] == log(2.0)
+
+
+def test_running_means_are_means_at_first_and_forget_later():
+    rng, means = np.random.default_rng(5), RunningMeans(2, CONFIG)
+    sizes = rng.uniform(1.0, 3.0, size=(600, 2))
+    means.update(np.zeros(2))  # leading pairs of equal points are ignored
+    assert (means.values == 1.0).all()
+    for i, size in enumerate(sizes):
+        assert means.warming_up == (i < WARMUP)
+        means.update(size)
+        if i + 1 == 150:
+            np.testing.assert_allclose(means.values, sizes[:150].mean(axis=0), rtol=RTOL)
+    rate = 1.0 / CONFIG.calibration_horizon
+    n_mean = int(CONFIG.calibration_horizon)
+    discounts = rate * (1.0 - rate) ** np.arange(600 - n_mean)[::-1]
+    expected = discounts @ sizes[n_mean:] + (1.0 - rate) ** (600 - n_mean) * sizes[:n_mean].mean(axis=0)
+    np.testing.assert_allclose(means.values, expected, rtol=RTOL)
+    means.freeze(1)
+    means.update(np.array([5.0, 5.0]))
+    assert means.values[1] == 1.0
+    assert means.values[0] > expected[0]
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_running_spreads_are_mean_squared_deviations(relative):
+    rng, spreads, location = np.random.default_rng(6), RunningSpreads(2, CONFIG, relative), 0.0 if relative else 1.0
+    distances = rng.chisquare(2, size=(100, 2)) / 2.0
+    for distance in distances:
+        spreads.update(distance)
+    squares = (INITIAL_SPREAD**2 + ((distances - location) ** 2).sum(axis=0)) / 101
+    np.testing.assert_allclose(spreads.squares, squares, rtol=RTOL)
+    expected = (distances[0] - location) / np.sqrt(squares)
+    np.testing.assert_allclose(spreads.deviations(distances[0]), expected, rtol=RTOL)
+    spreads.freeze(0)
+    spreads.update(np.array([9.0, 9.0]))
+    assert spreads.deviations(np.array([2.5, 2.5]))[0] == 2.5
+    for _ in range(5000):
+        spreads.update(np.full(2, location))
+    assert spreads.squares[1] > 0.0
+
+
+def platt(n_experts=1, pseudo_count=2.0, horizon=200.0, limit=10.0, relative=False, start=(-0.5, 1.0)):
+    return PlattScaling(n_experts, start, pseudo_count=pseudo_count, horizon=horizon, limit=limit, relative=relative)
+
+
+def answer(fit, deviation, y, weight=1.0):
+    deviations = np.array([deviation])
+    fit.learn(deviations, fit.log_odds(deviations), y, weight)
+
+
+def test_few_answers_move_a_calibration_little():
+    for y in (1.0, -1.0):
+        fit = platt()
+        answer(fit, 1.0, y)
+        assert 0.0 < np.abs(fit.parameters[0] - [-0.5, 1.0]).max() < 0.5
+        cautious = platt(pseudo_count=20.0)
+        answer(cautious, 1.0, y)
+        assert np.abs(cautious.parameters - [-0.5, 1.0]).max() < 0.05
+
+
+def test_a_calibration_step_is_a_newton_step():
+    fit, ridge = platt(pseudo_count=2.0, horizon=50.0), 2.0
+    answer(fit, 0.7, -1.0, weight=0.5)
+    x, p = np.array([1.0, -0.7]), 1.0 / (1.0 + exp(0.5 + 0.7))
+    hessian = ridge * np.eye(2) + 0.5 * p * (1.0 - p) * np.outer(x, x)
+    expected = np.array([-0.5, 1.0]) - np.linalg.solve(hessian, 0.5 * p * x)
+    np.testing.assert_allclose(fit.parameters[0], expected, rtol=RTOL)
+
+
+def test_many_answers_fit_the_truth():
+    rng, fits = np.random.default_rng(7), platt(n_experts=2, horizon=5000.0)
+    for _ in range(8000):
+        deviation = rng.normal()
+        y = 1.0 if rng.random() < 1.0 / (1.0 + exp(-(1.0 - 2.0 * deviation))) else -1.0
+        deviations = np.array([deviation, rng.normal()])
+        fits.learn(deviations, fits.log_odds(deviations), y, 1.0)
+    np.testing.assert_allclose(fits.parameters[0], [1.0, 2.0], atol=0.25)
+    assert fits.parameters[1, 1] < 0.15  # a distance that says nothing
+
+
+def test_far_never_means_similar():
+    for relative in (False, True):
+        fit = platt(relative=relative)
+        for t in range(300):
+            answer(fit, -1.0 if t % 2 else 1.0, -1.0 if t % 2 else 1.0)
+            assert fit.parameters[0, 1] >= MIN_SLOPE
+            assert fit.parameters[0, 0] == 0.0 or not relative
+
+
+def test_outliers_count_as_the_limit_in_a_calibration():
+    fits = [platt(limit=10.0), platt(limit=10.0)]
+    for fit, deviation in zip(fits, (10.0, 1e6), strict=True):
+        fit.learn(np.array([deviation]), np.array([-9.0]), 1.0, 1.0)
+    np.testing.assert_array_equal(*(fit.parameters for fit in fits))
+
+
+def test_the_calibration_of_a_stored_metric_starts_at_its_log_odds():
+    fits = platt(n_experts=2)
+    for t in range(50):
+        fits.learn(np.full(2, 0.1 * t), np.zeros(2), -1.0, 1.0)
+    fits.reset(1, 3.5)
+    assert fits.log_odds(np.array([0.0, 1.25]))[1] == 3.5 - 1.25
+    before = fits.parameters.copy()
+    answers = np.array([0.5, 0.5])
+    fits.learn(answers, fits.log_odds(answers), -1.0, 1.0)
+    assert np.abs(fits.parameters[1] - before[1]).max() < 0.2
+
+
+# -- Trust in the prior --
+
+
+def test_trust_begins_at_one_and_follows_the_near_pairs():
+    rng = np.random.default_rng(8)
+    informative, noise = PriorTrust(CONFIG), PriorTrust(CONFIG)
+    assert informative.value == noise.value == 1.0
+    for _ in range(3000):
+        distance = rng.chisquare(3) / 3
+        informative.update(distance, 1.0 if distance < 0.4 else -1.0, 1.0)
+        noise.update(distance, rng.choice([-1.0, 1.0]), 1.0)
+    assert informative.value > 0.8
+    assert noise.value < 0.05
+    # The bound is near the quantile of near pairs.
+    assert np.mean(rng.chisquare(3, size=4000) / 3 < informative._bound) == pytest.approx(CONFIG.near_share, abs=0.03)
+
+
+def test_trust_is_a_power_of_the_lift():
+    trust = PriorTrust(CONFIG)
+    for _ in range(N_FIRST):
+        trust.update(1.0, -1.0, 1.0)
+    similar, count, rate, bound = 0.0, 0.0, trust._similar_rate, trust._bound
+    for t, (distance, y) in enumerate([(0.01, 1.0), (5.0, -1.0), (0.02, 1.0), (0.015, -1.0)], start=N_FIRST + 1):
+        trust.update(distance, y, 1.0)
+        if distance < bound:
+            similar, count = 0.99 * similar + (y > 0), 0.99 * count + 1.0
+        bound *= exp(max(0.05, 2.0 / t) * (CONFIG.near_share - (distance < bound)))
+        rate += ((y > 0) - rate) / (t + 1.0)
+    lift = ((similar + CONFIG.ridge) / (count + CONFIG.ridge) - rate) / (1.0 - rate)
+    assert trust.value == pytest.approx(lift**CONFIG.trust_exponent, rel=RTOL)
+    assert 0.0 < trust.value < 1.0
+
+
+def test_pairs_without_weight_do_not_change_the_trust():
+    one, other = PriorTrust(CONFIG), PriorTrust(CONFIG)
+    for t in range(60):
+        one.update(0.01 * (t + 1), -1.0, 0.0)
+        other.update(0.01 * (t + 1), 1.0, 0.0)
+    assert one.value == other.value == 1.0
+
+
+# -- Weights by discounted losses --
+
+
+def test_discounted_weights_need_evidence_against_a_handicap():
+    weights = DiscountedWeights(np.array([0.0, 4.0]), CONFIG)
+    assert weights.shares[1] == pytest.approx(exp(-4) / (1 + exp(-4)))
+    for _ in range(30):
+        weights.update(np.array([0.0, 2.0]), 1.0, 1.0)  # the second expert is right
+    assert weights.shares[1] > 0.99
+    for _ in range(2000):
+        weights.update(np.array([1.0, 1.0]), 1.0, 1.0)  # no evidence: the losses are forgotten, and the handicap too
+    assert weights.shares[1] == pytest.approx(0.5, abs=0.05)
+
+
+def test_discounted_weights_are_exponential_in_discounted_losses():
+    rng, config = np.random.default_rng(9), AdaptiveConfig(horizons=(50.0,))
+    weights, losses = DiscountedWeights(np.array([0.0, 1.0, 2.0]), config), np.zeros(3)
+    for t in range(40):
+        log_odds, y = rng.normal(size=3), rng.choice([-1.0, 1.0])
+        weights.update(log_odds, y, 0.5)
+        losses = 0.98 * losses + 0.5 * np.log1p(np.exp(-y * log_odds))
+        expected = np.exp(-losses - 0.98 ** (t + 1) * np.array([0.0, 1.0, 2.0]))
+        np.testing.assert_allclose(weights.shares, expected / expected.sum(), rtol=RTOL)
+
+
+def test_an_expert_that_was_wrong_for_long_can_return():
+    weights = DiscountedWeights(np.zeros(2), CONFIG)
+    for _ in range(1000):
+        weights.update(np.array([5.0, -5.0]), 1.0, 1.0)
+    assert weights.shares[1] < 1e-4
+    for _ in range(20):
+        weights.update(np.array([5.0, -5.0]), -1.0, 1.0)
+    assert weights.shares[1] > 0.99
+
+
+# -- Change test --
+
+
+def evidence(log_odds, y):
+    """Return the log likelihood ratio of weakened predictions against those of the anchor."""
+    z = max(-MAX_LOG_ODDS, min(MAX_LOG_ODDS, log_odds))
+    likelihoods = [1.0 / (1.0 + exp(-y * factor * z)) for factor in (ALTERNATIVE_SCALE, 1.0)]
+    return log(likelihoods[0] / likelihoods[1])
+
+
+def test_without_an_anchor_nothing_is_tested():
+    detector = ChangeDetector(CONFIG)
+    detector.update(2.0, -1.0, 1.0, 1)
+    before = detector.evidence
+    assert before > 0.0
+    assert detector.update(nan, -1.0, 1.0, 2) == NO_CHANGE
+    assert detector.evidence == before
+
+
+@given(st.lists(st.tuples(st.floats(-6.0, 6.0), st.sampled_from([-1.0, 1.0]), st.floats(0.0, 2.0)), max_size=60))
+def test_the_evidence_is_a_cusum_of_log_likelihood_ratios(answers):
+    detector, statistic, since, warned, found = ChangeDetector(CONFIG), 0.0, 1, False, []
+    for t, (log_odds, y, weight) in enumerate(answers, start=1):
+        outcome = detector.update(log_odds, y, weight, t)
+        statistic += weight * evidence(log_odds, y)
+        if statistic > CONFIG.detection_level:
+            assert outcome == CHANGE
+            found.append((since, t, pytest.approx(statistic)))
+            statistic, since, warned = 0.0, t + 1, False
+        elif statistic <= 1e-12:
+            assert outcome == NO_CHANGE
+            statistic, since, warned = 0.0, t + 1, False
+        else:
+            assert outcome == (WARNING if statistic > CONFIG.warning_level and not warned else NO_CHANGE)
+            warned = warned or outcome == WARNING
+        assert detector.evidence == pytest.approx(statistic, abs=1e-9)
+    assert detector.changes == found[:1]  # all within the gap
+
+
+def test_a_change_is_reported_with_its_first_round_and_evidence():
+    detector, outcomes = ChangeDetector(CONFIG), []
+    for t in range(1, 201):
+        outcomes.append(detector.update(2.0, 1.0, 1.0, t))  # the anchor is right
+    for t in range(201, 230):
+        outcomes.append(detector.update(2.0, -1.0, 1.0, t))
+        if outcomes[-1] == CHANGE:
+            break
+    n_needed = int(np.ceil(CONFIG.detection_level / evidence(2.0, -1.0)))
+    assert detector.changes == [(201, 200 + n_needed, pytest.approx(n_needed * evidence(2.0, -1.0)))]
+    assert outcomes.count(WARNING) == 1
+    assert outcomes.index(WARNING) < outcomes.index(CHANGE) == 200 + n_needed - 1
+    assert detector.changes[0].evidence > CONFIG.detection_level
+    assert detector.evidence == 0.0
+
+
+@pytest.mark.parametrize(("gap", "n_changes"), [(MIN_GAP, 1), (MIN_GAP + 1, 2)])
+def test_detections_within_the_gap_are_one_change(gap, n_changes):
+    detector = ChangeDetector(CONFIG)
+    for t in (1000, 1000 + gap):
+        assert detector.update(-2.0, 1.0, 100.0, t) == CHANGE
+    assert len(detector.changes) == n_changes
+
+
+def test_the_last_changes_are_kept():
+    detector = ChangeDetector(CONFIG)
+    for k in range(MAX_CHANGES + 5):
+        detector.update(-2.0, 1.0, 100.0, 1000 * (k + 1))
+    assert [change.detected for change in detector.changes] == [1000 * (k + 1) for k in range(5, MAX_CHANGES + 5)]
+
+
+def test_false_alarms_are_as_rare_as_the_level_promises():
+    """From calibrated predictions, a likelihood ratio reaches e^level with a probability of at most e^-level."""
+    rng, config = np.random.default_rng(10), AdaptiveConfig(detection_level=4.0)
+    n_rounds, n_detected, detector = 40_000, 0, ChangeDetector(config)
+    log_odds = rng.normal(scale=2.0, size=n_rounds)
+    y = np.where(rng.random(n_rounds) < sigmoid(log_odds), 1.0, -1.0)
+    for t in range(n_rounds):
+        n_detected += detector.update(log_odds[t], y[t], 1.0, t + 1) == CHANGE
+    assert n_detected <= n_rounds * exp(-4.0)
