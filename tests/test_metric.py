@@ -662,3 +662,59 @@ def test_copies_of_a_metric_are_the_metric():
     for arrays in ({"matrix": np.eye(2, dtype=np.float32)}, {"matrix": np.eye(2), "rows": np.eye(2)}, {}):
         with pytest.raises(ValueError, match="a metric has the float64 array matrix"):
             Metric.from_arrays(arrays, 1.0)
+
+
+def _random_low_rank(seed, n=7, k=3, diagonal=None):
+    rng = np.random.default_rng(seed)
+    base = rng.uniform(0.5, 1.0) if diagonal == "scalar" else rng.uniform(0.5, 1.0, size=n)
+    rows = np.linalg.qr(rng.normal(size=(n, k)))[0].T
+    return Metric.low_rank(base, rows, rng.uniform(-0.4, 5.0, size=k), threshold=1.0, round=seed)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_a_weighted_sum_is_that_of_the_matrices(dense):
+    metrics = [_random_low_rank(1, diagonal="scalar"), _random_low_rank(2, k=2)]
+    if dense:
+        metrics.append(Metric(np.diag(np.arange(7.0))))
+    weights = np.array([0.5, 2.0, 0.25])[: len(metrics)]
+    metric = Metric.weighted_sum(metrics, weights, -3.5, 12)
+    expected = sum(w * m.matrix for w, m in zip(weights, metrics, strict=True))
+    np.testing.assert_allclose(metric.matrix, expected, rtol=1e-12)
+    assert (metric.matrix == metric.matrix.T).all()
+    assert (metric.threshold, metric.round) == (-3.5, 12)
+    assert ("rows" in metric.arrays()) != dense
+    assert len(metric.arrays().get("rows", ())) == (0 if dense else 5)
+
+
+@pytest.mark.parametrize("max_rank", [1, 2, 3, 4])
+def test_a_truncated_metric_keeps_the_directions_with_the_largest_eigenvalues(max_rank):
+    metric = _random_low_rank(3)
+    truncated = metric.truncated(max_rank)
+    assert len(truncated.arrays()["rows"]) == min(max_rank, 3)
+    diagonal = np.diag(metric.arrays()["diagonal"])
+    values, vectors = np.linalg.eigh(metric.matrix - diagonal)
+    values[np.argsort(-np.abs(values))[max_rank:]] = 0.0
+    np.testing.assert_allclose(truncated.matrix, diagonal + (vectors * values) @ vectors.T, atol=1e-12)
+    assert (truncated.threshold, truncated.round) == (metric.threshold, metric.round)
+    assert np.linalg.eigvalsh(truncated.matrix)[0] >= 0.0
+
+
+def test_truncating_a_matrix_changes_nothing():
+    metric = Metric(np.diag([3.0, 2.0, 1.0]))
+    assert metric.truncated(1) is metric
+
+
+@pytest.mark.parametrize("forms", ["low rank", "mixed", "dense"])
+def test_the_relative_change_is_that_of_scaled_matrices(forms):
+    mean_squares = np.array([1.0, 4.0, 0.01, 1.0, 9.0, 1.0, 100.0])
+    before, after = _random_low_rank(4, diagonal="scalar"), _random_low_rank(5, k=4)
+    if forms != "low rank":
+        before = Metric(before.matrix)
+    if forms == "dense":
+        after = Metric(after.matrix)
+    scaling = np.sqrt(np.outer(mean_squares, mean_squares))
+    expected = np.linalg.norm(scaling * (after.matrix - before.matrix)) / np.linalg.norm(scaling * after.matrix)
+    assert after.relative_change(before, mean_squares) == pytest.approx(expected, rel=1e-9)
+    assert after.relative_change(after, mean_squares) == pytest.approx(0.0, abs=1e-7)  # the root of rounding
+    zero = Metric.from_diagonal(np.zeros(7))
+    assert zero.relative_change(zero, mean_squares) == 0.0
