@@ -71,8 +71,8 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     drift_ : float
         Method "adaptive" only: the relative change of the metric per pair, measured every 64 pairs; 0: it does not move.
     changes_ : list of Change
-        Method "adaptive" only: the latest 100 detected changes of the meaning of "similar", each with the pair at which
-        it probably happened, the pair at which it was detected, and the evidence, a log likelihood ratio.
+        Method "adaptive" only: the latest 100 detected changes of the meaning of "similar", each with the pair at
+        which it probably happened, the pair at which it was detected, and the evidence, a log likelihood ratio.
     n_cuts_ : int
         The number of directions that ``max_rank`` has cut; 0 without it.
     classes_ : array
