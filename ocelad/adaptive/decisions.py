@@ -18,7 +18,7 @@ changed one fails a test.
 
 from __future__ import annotations
 
-from math import inf, log1p
+from math import inf, log1p, sqrt
 from typing import Any, Self
 
 import numpy as np
@@ -41,9 +41,15 @@ ERROR, DECIDED, WRONG, THRESHOLD = range(4)
 #: Fields of ``clock``: the number of rounds, and the probability that predictions are useless.
 ROUND, CHANGE_PROBABILITY = range(2)
 
-# A bin begins with this number of pseudo-pairs at the risk of the bin below; all bins together have this number of
-# pseudo-mistakes.
-PSEUDO_PAIRS, PSEUDO_MISTAKES = 16.0, 0.4
+# A bin begins with this number of pseudo-pairs at the risk of the bin below. All bins together have PSEUDO_MISTAKES,
+# for a level without decisions one in total: a level that one mistake closes again would show that mistake only.
+PSEUDO_PAIRS, PSEUDO_MISTAKES, FIRST_MISTAKES = 16.0, 0.4, 0.6
+# The number of mistakes is raised by this multiple of its root, about its standard deviation: the smallest of many
+# thresholds is often a lucky one.
+MARGIN = 0.2
+# The risk of a bin that a level decides is below this multiple of the promised error, and below that of a coin.
+# Otherwise confidences without any answer would be decided once the others are safe enough on average.
+MAX_MULTIPLE = 10.0
 # Counts are forgotten over HORIZON rounds, and over CHANGE_HORIZON rounds while predictions are useless.
 HORIZON, CHANGE_HORIZON = 5000.0, 50.0
 # Predictions become useless with the probability CHANGE_RATE a round, and recover with RECOVERY_RATE.
@@ -99,7 +105,7 @@ class DecisionThresholds:
         decisions by the largest weight minus 1.
         """
         y, weight = check_label(y, "y"), check_number(weight, "weight", at_least=0)
-        confidence = float(abs(_check_log_odds(log_odds, 0)))
+        confidence = float(_confidence(_check_log_odds(log_odds, 0)))
         is_wrong = (log_odds >= 0.0) != (y > 0.0)
         k = int(min(confidence / BIN_WIDTH, N_BINS - 1.0))
 
@@ -122,8 +128,7 @@ class DecisionThresholds:
 
     def _set_thresholds(self) -> None:
         """Estimate the risks, and set the threshold of each level for the next round."""
-        self._estimate_risks()
-        k = 0
+        k, above = 0, self._estimate_risks()
         for i in reversed(range(len(ERRORS))):  # from the largest error: a smaller one has no smaller threshold
             error, decided, wrong = self.levels[: WRONG + 1, i]
             debt = wrong - error * decided
@@ -132,21 +137,33 @@ class DecisionThresholds:
             spent = debt - error > log1p(error * (self.clock[ROUND] + 1.0))  # a mistake could break the bound
             if useless or spent:
                 k = N_BINS
-            while k < N_BINS and self.bins[SELECTIVE_RISK, k] > aim:
+            first = FIRST_MISTAKES if decided == 0.0 else 0.0
+            limit = min(USELESS_RISK, MAX_MULTIPLE * error)
+            while k < N_BINS and (
+                self.bins[SELECTIVE_RISK, k] + first / (above + 1.0) > aim or self.bins[RISK, k] >= limit
+            ):
+                above -= self.bins[PAIRS, k]  # the pairs in bin k and all above it
                 k += 1
             self.levels[THRESHOLD, i] = k * BIN_WIDTH if k < N_BINS else inf
 
-    def _estimate_risks(self) -> None:
-        """Smooth the risks from low to high confidence: more confidence means less risk only if answers show it."""
+    def _estimate_risks(self) -> float:
+        """Estimate the risks; return the number of pairs.
+
+        Risks are smoothed from low to high confidence: more confidence means less risk only if answers show it.
+        """
         risk = USELESS_RISK
         for k in range(N_BINS):
             risk = (self.bins[WRONG_PAIRS, k] + PSEUDO_PAIRS * risk) / (self.bins[PAIRS, k] + PSEUDO_PAIRS)
             self.bins[RISK, k] = risk
-        pairs, mistakes = 0.0, PSEUDO_MISTAKES
-        for k in reversed(range(N_BINS)):  # with one more pair in bin k: the next one
+        pairs = mistakes = 0.0
+        for k in reversed(range(N_BINS)):
             pairs += self.bins[PAIRS, k]
             mistakes += self.bins[PAIRS, k] * self.bins[RISK, k]
-            self.bins[SELECTIVE_RISK, k] = (mistakes + self.bins[RISK, k]) / (pairs + 1.0)
+            cautious = mistakes + MARGIN * sqrt(mistakes) + PSEUDO_MISTAKES
+            self.bins[SELECTIVE_RISK, k] = (cautious + self.bins[RISK, k]) / (
+                pairs + 1.0
+            )  # with the next pair in bin k
+        return pairs
 
     def threshold(self, error: float) -> float:
         """Return the smallest confidence at which pairs are decided; infinity: none is.
@@ -169,7 +186,7 @@ class DecisionThresholds:
             The promised error, above 0 and below 0.5.
         """
         predictions = _check_log_odds(log_odds, 1)
-        confident = np.abs(predictions) >= self.threshold(error)
+        confident = _confidence(predictions) >= self.threshold(error)
         return np.where(confident, np.where(predictions >= 0.0, 1, -1), 0)
 
     def account(self, error: float) -> tuple[float, float]:
@@ -212,6 +229,11 @@ def _level(error: Any) -> int:
     if promised >= 0.5:
         raise ValueError(sentence)
     return int(np.searchsorted(ERRORS, promised * (1.0 + 1e-9), side="right")) - 1  # 0.06 / 3 is the level 0.02
+
+
+def _confidence(log_odds: Floats) -> Floats:
+    """Return the confidence, finite: infinite log odds do not reach the threshold of a level that decides nothing."""
+    return np.minimum(np.abs(log_odds), N_BINS * BIN_WIDTH)
 
 
 def _check_log_odds(value: Any, ndim: int) -> Floats:

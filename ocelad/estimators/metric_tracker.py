@@ -69,7 +69,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     engine_ : str
         The implementation in use: "adaptive", or the engine of "rice" that computes all learners.
     drift_ : float
-        Method "adaptive" only: the relative change of the metric per pair, measured every 64 pairs; 0: it does not move.
+        Method "adaptive" only: the relative change of the metric per pair, every 64 pairs; 0: it does not move.
     changes_ : list of Change
         Method "adaptive" only: the latest 100 detected changes of the meaning of "similar", each with the pair at
         which it probably happened, the pair at which it was detected, and the evidence, a log likelihood ratio.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log1p
+from math import log1p, sqrt
 
 import numpy as np
 
@@ -15,8 +15,11 @@ BIN_WIDTH = 0.25
 PAIRS, WRONG_PAIRS, RISK, SELECTIVE_RISK = 0, 1, 2, 3
 ERROR, DECIDED, WRONG, THRESHOLD = 0, 1, 2, 3
 ROUND, CHANGE_PROBABILITY = 0, 1
-# Pseudo-pairs of a bin at the risk of the bin below, and pseudo-mistakes of all bins together.
-PSEUDO_PAIRS, PSEUDO_MISTAKES = 16.0, 0.4
+# Pseudo-pairs of a bin at the risk of the bin below, pseudo-mistakes of all bins together, and further ones for a level
+# without decisions. Mistakes are raised by MARGIN times their root.
+PSEUDO_PAIRS, PSEUDO_MISTAKES, FIRST_MISTAKES, MARGIN = 16.0, 0.4, 0.6, 0.2
+# The risk of a bin that a level decides is below this multiple of the promised error.
+MAX_MULTIPLE = 10.0
 # Counts are forgotten over HORIZON rounds, and over CHANGE_HORIZON rounds while predictions are useless.
 HORIZON, CHANGE_HORIZON = 5000.0, 50.0
 # Probabilities of a change and of a recovery in a round, and the risk of useless predictions.
@@ -29,7 +32,7 @@ RESERVE, CREDIT_STEP, MIN_AIM, MAX_AIM = 4.0, 0.1, 0.85, 1.15
 @jit_exact
 def update_decisions(bins: Floats, levels: Floats, clock: Floats, log_odds: float, y: float, weight: float) -> None:
     """Count the pair at the levels that decide it, learn its answer, and set the thresholds of the next round."""
-    confidence = abs(log_odds)
+    confidence = min(abs(log_odds), bins.shape[1] * BIN_WIDTH)  # finite, unlike the threshold of a level that is closed
     is_wrong = (log_odds >= 0.0) != (y > 0.0)
     for i in range(levels.shape[1]):
         if confidence >= levels[THRESHOLD, i]:
@@ -47,8 +50,7 @@ def update_decisions(bins: Floats, levels: Floats, clock: Floats, log_odds: floa
         bins[WRONG_PAIRS, k] += weight * (1.0 - p)
     clock[ROUND] += 1.0
     clock[CHANGE_PROBABILITY] = p * (1.0 - RECOVERY_RATE) + (1.0 - p) * CHANGE_RATE
-    _estimate_risks(bins)
-    _set_thresholds(bins, levels, clock)
+    _set_thresholds(bins, levels, clock, _estimate_risks(bins))
 
 
 @jit_exact
@@ -63,22 +65,27 @@ def _update_change_probability(p: float, risk: float, is_wrong: bool, weight: fl
 
 
 @jit_exact
-def _estimate_risks(bins: Floats) -> None:
-    """Estimate the risk in each bin, smoothed from low to high confidence, and the risk in it and all above it."""
+def _estimate_risks(bins: Floats) -> float:
+    """Estimate the risk in each bin and in it and all above it; return the number of pairs."""
     risk = USELESS_RISK
     for k in range(bins.shape[1]):
         risk = (bins[WRONG_PAIRS, k] + PSEUDO_PAIRS * risk) / (bins[PAIRS, k] + PSEUDO_PAIRS)
         bins[RISK, k] = risk
-    pairs, mistakes = 0.0, PSEUDO_MISTAKES
+    pairs, mistakes = 0.0, 0.0
     for k in range(bins.shape[1] - 1, -1, -1):
         pairs += bins[PAIRS, k]
         mistakes += bins[PAIRS, k] * bins[RISK, k]
-        bins[SELECTIVE_RISK, k] = (mistakes + bins[RISK, k]) / (pairs + 1.0)
+        cautious = mistakes + MARGIN * sqrt(mistakes) + PSEUDO_MISTAKES
+        bins[SELECTIVE_RISK, k] = (cautious + bins[RISK, k]) / (pairs + 1.0)
+    return pairs
 
 
 @jit_exact
-def _set_thresholds(bins: Floats, levels: Floats, clock: Floats) -> None:
-    """Set the threshold of each level; a smaller error never has a smaller threshold."""
+def _set_thresholds(bins: Floats, levels: Floats, clock: Floats, above: float) -> None:
+    """Set the threshold of each level; ``above`` is the number of pairs.
+
+    A smaller error never has a smaller threshold.
+    """
     k, n_bins = 0, bins.shape[1]
     for i in range(levels.shape[1] - 1, -1, -1):
         error = levels[ERROR, i]
@@ -88,7 +95,10 @@ def _set_thresholds(bins: Floats, levels: Floats, clock: Floats) -> None:
         spent = debt > error and debt - error > log1p(error * (clock[ROUND] + 1.0))  # a mistake could break the bound
         if useless or spent:
             k = n_bins
-        while k < n_bins and bins[SELECTIVE_RISK, k] > aim:
+        first = FIRST_MISTAKES if levels[DECIDED, i] == 0.0 else 0.0
+        limit = min(USELESS_RISK, MAX_MULTIPLE * error)
+        while k < n_bins and (bins[SELECTIVE_RISK, k] + first / (above + 1.0) > aim or bins[RISK, k] >= limit):
+            above -= bins[PAIRS, k]
             k += 1
         levels[THRESHOLD, i] = k * BIN_WIDTH if k < n_bins else np.inf
 
