@@ -101,6 +101,7 @@ def assert_agree(compiled, definition):
     np.testing.assert_allclose(one.shares, other.shares, rtol=RTOL, atol=1e-12)
     np.testing.assert_allclose(one.coefficients, other.coefficients, rtol=RTOL)
     assert one.evidence == pytest.approx(other.evidence, rel=RTOL, abs=RTOL)
+    np.testing.assert_allclose(one._state.usage, other._usage, rtol=RTOL)
     assert one.least_used_memory() == other.least_used_memory()
     assert [change[:2] for change in one.changes] == [change[:2] for change in other.changes]
     metrics = [(compiled.metric(), definition.metric())]
@@ -164,6 +165,15 @@ def test_agrees_on_differences_of_many_sizes(seed, n, config, kind, chunk, sprea
     expected = play_in_chunks(definition, events, [chunk], weights)
     np.testing.assert_allclose(play_in_chunks(compiled, events, [chunk], weights), expected, rtol=RTOL, atol=RTOL)
     assert_agree(compiled, definition)
+
+
+def test_sums_of_sparse_differences_are_rescaled_before_they_overflow():
+    """Instead of letting sums decay, compiled code weighs new differences more: here twice as much each time."""
+    config, events = AdaptiveConfig(scale_horizon=2.0), draw(3, 5, 250, "sparse")
+    compiled, definition = make(5, "sparse", config), make(5, "sparse", config, compiled=False)
+    np.testing.assert_allclose(compiled.play(events), definition.play(events), rtol=RTOL, atol=RTOL)
+    assert_agree(compiled, definition)
+    assert compiled.bases._growth[0] < 2.0**101
 
 
 CHANGING = [

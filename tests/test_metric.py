@@ -664,11 +664,12 @@ def test_copies_of_a_metric_are_the_metric():
             Metric.from_arrays(arrays, 1.0)
 
 
-def _random_low_rank(seed, n=7, k=3, diagonal=None):
+def _random_low_rank(seed, n=7, k=3, diagonal=None, scales=None):
     rng = np.random.default_rng(seed)
     base = rng.uniform(0.5, 1.0) if diagonal == "scalar" else rng.uniform(0.5, 1.0, size=n)
     rows = np.linalg.qr(rng.normal(size=(n, k)))[0].T
-    return Metric.low_rank(base, rows, rng.uniform(-0.4, 5.0, size=k), threshold=1.0, round=seed)
+    scales = rng.uniform(-0.4, 5.0, size=k) if scales is None else np.array(scales)
+    return Metric.low_rank(base, rows, scales, threshold=1.0, round=seed)
 
 
 @pytest.mark.parametrize("dense", [False, True])
@@ -688,7 +689,7 @@ def test_a_weighted_sum_is_that_of_the_matrices(dense):
 
 @pytest.mark.parametrize("max_rank", [1, 2, 3, 4])
 def test_a_truncated_metric_keeps_the_directions_with_the_largest_eigenvalues(max_rank):
-    metric = _random_low_rank(3)
+    metric = _random_low_rank(3, scales=[0.1, -0.4, 3.0])
     truncated = metric.truncated(max_rank)
     assert len(truncated.arrays()["rows"]) == min(max_rank, 3)
     diagonal = np.diag(metric.arrays()["diagonal"])

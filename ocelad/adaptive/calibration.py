@@ -56,7 +56,7 @@ class RunningMeans:
         if self._count > 0 or sizes.any():
             self._count += 1
             share = max(1.0 / self._horizon, 1.0 / self._count)
-            moved = np.maximum(self.values + share * (sizes - self.values), MIN_MEAN_DISTANCE)
+            moved = np.maximum((1.0 - share) * self.values + share * sizes, MIN_MEAN_DISTANCE)
             self.values = np.where(self._frozen, self.values, moved)
 
 

@@ -209,8 +209,9 @@ class DecisionThresholds:
         decisions = cls()
         expected = decisions.arrays()
         for name, array in expected.items():
-            if name not in arrays or np.shape(arrays[name]) != array.shape:
-                raise ValueError(f"the state of the decisions needs {name!r} of shape {array.shape}")
+            saved = np.asarray(arrays.get(name))
+            if saved.shape != array.shape or saved.dtype != np.float64:
+                raise ValueError(f"the state of the decisions needs {name!r}, float64 numbers of shape {array.shape}")
             setattr(decisions, name, np.array(arrays[name], dtype=np.float64))
         if not np.array_equal(decisions.levels[ERROR], expected["levels"][ERROR]):
             raise ValueError("the state of the decisions has other error levels than this version")

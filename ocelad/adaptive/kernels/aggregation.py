@@ -128,7 +128,7 @@ def update_means(state: AggregatorState, settings: Settings, sizes: Floats, row:
     share = max(1.0 / settings.horizon, 1.0 / count)
     for b in range(len(means)):
         if state.frozen[b] == 0.0:
-            means[b] = max(means[b] + share * (sizes[row, b] - means[b]), settings.min_mean)
+            means[b] = max((1.0 - share) * means[b] + share * sizes[row, b], settings.min_mean)
 
 
 @jit
