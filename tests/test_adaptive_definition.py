@@ -24,7 +24,6 @@ from ocelad.pairs import Events, Relatives
 RTOL = 1e-9  # same mathematics, different arithmetic
 KINDS = ("pairs", "relatives", "sparse")
 # Known faults.
-SMALL_UNITS = pytest.mark.xfail(strict=True, reason="the running means of distances lose all digits in small units")
 LOGARITHMS = pytest.mark.xfail(strict=True, reason="logarithms of mean squares round differently in another unit")
 EQUAL_FIRST = pytest.mark.xfail(strict=True, reason="comparisons of equal points count in the running means")
 TRUST = pytest.mark.xfail(strict=True, reason="in the warm-up the definition measures the prior with newer spreads")
