@@ -141,8 +141,8 @@ def assert_learns_again(tracker, n: int, rounds: int) -> None:
     assert_valid(tracker)
 
 
-SMALL_UNITS = pytest.mark.xfail(strict=True, reason="the running means of distances lose all digits in small units")
-SHRINKING = pytest.mark.xfail(strict=True, reason="COMID metrics can shrink until their mean distance underflows")
+SMALL_UNITS = pytest.mark.xfail(strict=False, reason="the running means of distances lose all digits in small units")
+SHRINKING = pytest.mark.xfail(strict=False, reason="COMID metrics can shrink until their mean distance underflows")
 
 
 def kinds(**marks):

@@ -292,9 +292,9 @@ class TestState:
 
     def test_damaged_states_are_refused(self):
         arrays = DecisionThresholds().arrays()
-        with pytest.raises(ValueError, match=r"needs 'clock' of shape \(2,\)"):
+        with pytest.raises(ValueError, match=r"needs 'clock', float64 numbers of shape \(2,\)"):
             DecisionThresholds.restore({name: arrays[name] for name in ("bins", "levels")})
-        with pytest.raises(ValueError, match=r"needs 'bins' of shape \(4, 40\)"):
+        with pytest.raises(ValueError, match=r"needs 'bins', float64 numbers of shape \(4, 40\)"):
             DecisionThresholds.restore({**arrays, "bins": arrays["bins"][:, :10]})
         with pytest.raises(ValueError, match="other error levels"):
             DecisionThresholds.restore({**arrays, "levels": 2.0 * arrays["levels"]})

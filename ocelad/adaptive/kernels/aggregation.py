@@ -187,7 +187,7 @@ def measure_experts(state: AggregatorState, settings: Settings, squares: Floats,
     """Compute each expert's relative distance of a pair; return that of the prior."""
     distances, within, means = state.distances, state.within, state.means
     n_priors, n_fixed = settings.n_priors, settings.n_priors + settings.n_learned
-    trust = trust_value(state.trust, settings)
+    trust = 0.0 if settings.relative else trust_value(state.trust, settings)
     prior, mean = 0.0, 0.0
     for b in range(n_priors):
         distances[b] = squares[row, b] / means[b]
@@ -214,7 +214,7 @@ def update_coefficients(state: AggregatorState, settings: Settings) -> None:
         played[k] = state.shares[k] + (fits[last, SLOPE] - 1.0) * first_share * state.discounted[k]
     share_within(state, 0, n_priors)
     share_within(state, n_priors, n_distances)
-    trust = trust_value(state.trust, settings)
+    trust = 0.0 if settings.relative else trust_value(state.trust, settings)
     of_prior, of_learned, prior_in_learned = 0.0, 0.0, 0.0
     threshold = first_share * fits[last, OFFSET]
     for i in range(len(settings.blends)):
