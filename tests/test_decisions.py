@@ -38,7 +38,7 @@ def play(decisions, z, y, update=compiled_update):
 def largest_excess(decisions, weight=1.0):
     """Return the largest number of wrong decisions above the bound, over all levels."""
     errors, rounds = decisions.levels[0], decisions.clock[0]
-    bound = errors * decisions.levels[DECIDED] + 1.0 + np.log1p(errors * rounds) + max(0.0, weight - 1.0)
+    bound = errors * decisions.levels[DECIDED] + 1.0 + 2.0 * np.log1p(errors * rounds) + max(0.0, weight - 1.0)
     return float(np.max(decisions.levels[WRONG] - bound))
 
 
@@ -83,7 +83,7 @@ class TestGuarantee:
             wrong, n = decisions.levels[WRONG, level], decisions.levels[DECIDED, level]
             reached = max(reached, wrong - 0.01 * n)
             spent += not decided
-            assert wrong <= 0.01 * n + 1.0 + log1p(0.01 * (t + 1))
+            assert wrong <= 0.01 * n + 1.0 + 2.0 * log1p(0.01 * (t + 1))
         assert reached > 1.0
         assert spent > 1000
 
@@ -93,7 +93,7 @@ class TestGuarantee:
         level = ERRORS.index(0.02)
         assert decisions.threshold(0.02) < inf
         decisions.levels[DECIDED, level] = 0.0
-        room = log1p(0.02 * 2002.0) + 0.02  # after one more round, for the round after it
+        room = 2.0 * log1p(0.02 * 2002.0) + 0.02  # after one more round, for the round after it
         for wrong, stops in ((room - 1e-6, False), (room + 1e-6, True)):
             decisions.levels[WRONG, level] = wrong
             other = DecisionThresholds.restore(decisions.arrays())

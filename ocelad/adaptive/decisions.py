@@ -9,7 +9,7 @@ to decide the pairs whose confidence is at least a threshold and to ask a person
 4. each level gets the smallest threshold above which the estimated risk is at most what it may risk now.
 
 All pairs teach, also those that were not decided. Whatever the estimates are worth, for every level e and after every
-round t the wrong decisions are at most ``e * decided + 1 + log(1 + e t)``, because a level whose next mistake could
+round t the wrong decisions are at most ``e * decided + 1 + 2 log(1 + e t)``, because a level whose next mistake could
 break this bound does not decide. ``docs/decisions.md`` has the proof.
 
 ``kernels/decisions.py`` is the compiled form of ``update``. Its constants repeat those of this module, so that a
@@ -41,9 +41,11 @@ ERROR, DECIDED, WRONG, THRESHOLD = range(4)
 #: Fields of ``clock``: the number of rounds, and the probability that predictions are useless.
 ROUND, CHANGE_PROBABILITY = range(2)
 
-# A bin begins with this number of pseudo-pairs at the risk of the bin below. All bins together have PSEUDO_MISTAKES,
-# for a level without decisions one in total: a level that one mistake closes again would show that mistake only.
-PSEUDO_PAIRS, PSEUDO_MISTAKES, FIRST_MISTAKES = 16.0, 0.4, 0.6
+# A bin begins with this number of pseudo-pairs at the risk of the bin below.
+PSEUDO_PAIRS = 16.0
+# Pseudo-mistakes of a level without decisions. It starts only if one mistake would not stop it again: a level that
+# stops at its first mistake has decided little else.
+FIRST_MISTAKES = 1.0
 # The number of mistakes is raised by this multiple of its root, about its standard deviation: the smallest of many
 # thresholds is often a lucky one.
 MARGIN = 0.2
@@ -57,6 +59,9 @@ CHANGE_RATE, RECOVERY_RATE, USELESS_RISK = 0.001, 0.02, 0.5
 # A level aims at its promised error once its account shows a credit of RESERVE mistakes. Each further one raises the
 # aim by CREDIT_STEP times the promised error, each missing one lowers it, within MIN_AIM and MAX_AIM.
 RESERVE, CREDIT_STEP, MIN_AIM, MAX_AIM = 4.0, 0.1, 0.85, 1.15
+# The bound on mistakes beyond the promised error grows by this multiple of log(1 + e t). It must grow, or a level that
+# has reached it would never decide again; with 2, estimates stop a level before the bound does.
+SLACK_GROWTH = 2.0
 
 
 class DecisionThresholds:
@@ -134,7 +139,8 @@ class DecisionThresholds:
             debt = wrong - error * decided
             aim = error * min(MAX_AIM, max(MIN_AIM, 1.0 - CREDIT_STEP * (debt + RESERVE)))
             useless = USELESS_RISK * self.clock[CHANGE_PROBABILITY] > error
-            spent = debt - error > log1p(error * (self.clock[ROUND] + 1.0))  # a mistake could break the bound
+            # One more mistake could break the bound.
+            spent = debt - error > SLACK_GROWTH * log1p(error * (self.clock[ROUND] + 1.0))
             if useless or spent:
                 k = N_BINS
             first = FIRST_MISTAKES if decided == 0.0 else 0.0
@@ -159,10 +165,8 @@ class DecisionThresholds:
         for k in reversed(range(N_BINS)):
             pairs += self.bins[PAIRS, k]
             mistakes += self.bins[PAIRS, k] * self.bins[RISK, k]
-            cautious = mistakes + MARGIN * sqrt(mistakes) + PSEUDO_MISTAKES
-            self.bins[SELECTIVE_RISK, k] = (cautious + self.bins[RISK, k]) / (
-                pairs + 1.0
-            )  # with the next pair in bin k
+            with_next = mistakes + MARGIN * sqrt(mistakes) + self.bins[RISK, k]  # the next pair is in bin k
+            self.bins[SELECTIVE_RISK, k] = with_next / (pairs + 1.0)
         return pairs
 
     def threshold(self, error: float) -> float:
@@ -197,7 +201,7 @@ class DecisionThresholds:
     def slack(self, error: float) -> float:
         """Return the number of wrong decisions beyond ``error * decided`` that the guarantee allows until now."""
         i = _level(error)
-        return 1.0 + log1p(ERRORS[i] * float(self.clock[ROUND])) if i >= 0 else 0.0
+        return 1.0 + SLACK_GROWTH * log1p(ERRORS[i] * float(self.clock[ROUND])) if i >= 0 else 0.0
 
     def arrays(self) -> Arrays:
         """Return copies of the state: float64 arrays of fixed sizes."""

@@ -15,9 +15,9 @@ BIN_WIDTH = 0.25
 PAIRS, WRONG_PAIRS, RISK, SELECTIVE_RISK = 0, 1, 2, 3
 ERROR, DECIDED, WRONG, THRESHOLD = 0, 1, 2, 3
 ROUND, CHANGE_PROBABILITY = 0, 1
-# Pseudo-pairs of a bin at the risk of the bin below, pseudo-mistakes of all bins together, and further ones for a level
-# without decisions. Mistakes are raised by MARGIN times their root.
-PSEUDO_PAIRS, PSEUDO_MISTAKES, FIRST_MISTAKES, MARGIN = 16.0, 0.4, 0.6, 0.2
+# Pseudo-pairs of a bin at the risk of the bin below, pseudo-mistakes of a level without decisions, and the multiple of
+# their root by which mistakes are raised.
+PSEUDO_PAIRS, FIRST_MISTAKES, MARGIN = 16.0, 1.0, 0.2
 # The risk of a bin that a level decides is below this multiple of the promised error.
 MAX_MULTIPLE = 10.0
 # Counts are forgotten over HORIZON rounds, and over CHANGE_HORIZON rounds while predictions are useless.
@@ -26,6 +26,8 @@ HORIZON, CHANGE_HORIZON = 5000.0, 50.0
 CHANGE_RATE, RECOVERY_RATE, USELESS_RISK = 0.001, 0.02, 0.5
 # The credit, in mistakes, at which a level aims at its promised error, the change of the aim per mistake, its limits.
 RESERVE, CREDIT_STEP, MIN_AIM, MAX_AIM = 4.0, 0.1, 0.85, 1.15
+# The mistakes beyond the promised error grow by at most this multiple of log(1 + e t).
+SLACK_GROWTH = 2.0
 
 
 # Compiled exactly: thresholds are discontinuous, so that one bit can move a threshold by a bin.
@@ -75,8 +77,8 @@ def _estimate_risks(bins: Floats) -> float:
     for k in range(bins.shape[1] - 1, -1, -1):
         pairs += bins[PAIRS, k]
         mistakes += bins[PAIRS, k] * bins[RISK, k]
-        cautious = mistakes + MARGIN * sqrt(mistakes) + PSEUDO_MISTAKES
-        bins[SELECTIVE_RISK, k] = (cautious + bins[RISK, k]) / (pairs + 1.0)
+        with_next = mistakes + MARGIN * sqrt(mistakes) + bins[RISK, k]  # the next pair is in bin k
+        bins[SELECTIVE_RISK, k] = with_next / (pairs + 1.0)
     return pairs
 
 
@@ -92,7 +94,8 @@ def _set_thresholds(bins: Floats, levels: Floats, clock: Floats, above: float) -
         debt = levels[WRONG, i] - error * levels[DECIDED, i]
         aim = error * min(MAX_AIM, max(MIN_AIM, 1.0 - CREDIT_STEP * (debt + RESERVE)))
         useless = USELESS_RISK * clock[CHANGE_PROBABILITY] > error
-        spent = debt > error and debt - error > log1p(error * (clock[ROUND] + 1.0))  # a mistake could break the bound
+        # One more mistake could break the bound.
+        spent = debt > error and debt - error > SLACK_GROWTH * log1p(error * (clock[ROUND] + 1.0))
         if useless or spent:
             k = n_bins
         first = FIRST_MISTAKES if levels[DECIDED, i] == 0.0 else 0.0
