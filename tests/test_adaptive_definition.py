@@ -228,8 +228,7 @@ def test_the_trust_in_the_prior_agrees():
 
 # -- Division into calls, sides and units --
 
-MORE = [(4, SMALL), (25, None), (33, None), pytest.param(129, None, marks=ROW_COUNT)]
-CUT = [(2, SMALL), (5, SMALL), *(MORE if COMPILED else [])]
+CUT = [(2, SMALL), (5, SMALL), *([(4, SMALL), (25, None), (33, None), (129, None)] if COMPILED else [])]
 
 
 @pytest.mark.parametrize("kind", ["pairs", "relatives"])
