@@ -216,8 +216,8 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
 
         The answers of the stream set the confidence that a decision needs. Had every pair of the stream been decided
         in this way before its answer, at most the share ``error`` of the decided ones would have been wrong, also after
-        a change of the question, up to a few: at most ``error * decided + 1 + log(1 + error * n_rounds)``. New pairs
-        must be like those of the stream. Method "adaptive" only.
+        a change of the question, up to a few: at most ``error * decided + 1 + 2 log(1 + error * n_rounds)`` wrong ones.
+        New pairs must be like those of the stream. Method "adaptive" only.
 
         Parameters
         ----------
