@@ -23,14 +23,9 @@ from ocelad.pairs import Events, Relatives
 
 RTOL = 1e-9  # same mathematics, different arithmetic
 KINDS = ("pairs", "relatives", "sparse")
-# Known faults.
-LOGARITHMS = pytest.mark.xfail(strict=False, reason="logarithms of mean squares round differently in another unit")
-EQUAL_FIRST = pytest.mark.xfail(strict=False, reason="comparisons of equal points count in the running means")
-TRUST = pytest.mark.xfail(strict=False, reason="in the warm-up the definition measures the prior with newer spreads")
-ROW_COUNT = pytest.mark.xfail(strict=False, reason="BLAS rounds a row differently with other numbers of rows")
-# With this configuration few features suffice for every kind of learner: COMID learners have a full rank with 3
+# With this configuration few features suffice for every kind of learner: COMID learners have a full rank with 2
 # features and rank 2 with 4, and with 5 there are no moments. A second change replaces the only memory.
-SMALL = AdaptiveConfig(max_moment_features=4, max_full_rank=3, max_rank=2, windows=(4, 64), n_memories=1)
+SMALL = AdaptiveConfig(max_moment_features=4, max_rank=2, windows=(4, 64), n_memories=1)
 SMALL_SIZES = [(n, SMALL) for n in (2, 4, 5)]
 SIZES = SMALL_SIZES + [(n, None) for n in ((1, 2, 3, 25, 33, 60, 128, 129, 200) if COMPILED else (1, 3))]
 ROUNDS = 120 if COMPILED else 70
@@ -214,7 +209,6 @@ def test_a_change_replaces_the_least_used_memory():
     assert len(memories) >= 2
 
 
-@TRUST
 def test_the_trust_in_the_prior_agrees():
     for n in (2, 3):
         events = draw(100 + n, n, 60)
@@ -232,7 +226,7 @@ CUT = [(2, SMALL), (5, SMALL), *([(4, SMALL), (25, None), (33, None), (129, None
 
 
 @pytest.mark.parametrize("kind", ["pairs", "relatives"])
-@pytest.mark.parametrize(("n", "config"), [pytest.param(*cut, marks=ROW_COUNT if cut[0] > 5 else ()) for cut in CUT])
+@pytest.mark.parametrize(("n", "config"), CUT)
 def test_compiled_code_has_the_same_bits_however_a_stream_is_divided(n, config, kind):
     events = draw(20 + n, n, 500 if COMPILED else 200, kind, change=330 if COMPILED else 150)
     whole = make(n, kind, config)
@@ -243,7 +237,7 @@ def test_compiled_code_has_the_same_bits_however_a_stream_is_divided(n, config, 
         assert_same_bits(parts, whole)
 
 
-@pytest.mark.parametrize("n", [3, pytest.param(25, marks=ROW_COUNT), 60, pytest.param(129, marks=ROW_COUNT)])
+@pytest.mark.parametrize("n", [3, 25, 60, 129])
 def test_earlier_metrics_measure_a_row_with_the_same_bits_among_any_others(n):
     """Products of matrices round a row differently depending on the number of rows."""
     rng = np.random.default_rng(n)
@@ -251,9 +245,9 @@ def test_earlier_metrics_measure_a_row_with_the_same_bits_among_any_others(n):
     low_rank = Metric.low_rank(np.ones(n), rows, rng.uniform(size=8), 3.0)
     mixture.anchor = low_rank if n > 128 else Metric.from_trusted_matrix(low_rank.matrix, 3.0)
     events = Events(U, np.ones(len(U)))
-    whole = mixture._anchor_log_odds(events)
+    whole = mixture._anchor_log_odds(events, 1)
     for size in (1, 7, 30):
-        parts = [mixture._anchor_log_odds(events[i : i + size]) for i in range(0, len(U), size)]
+        parts = [mixture._anchor_log_odds(events[i : i + size], i + 1) for i in range(0, len(U), size)]
         assert (np.concatenate(parts) == whole).all()
 
 
@@ -277,7 +271,6 @@ def test_swapped_points_give_the_same_bits(n, config, kind):
     assert_same_bits(one, other)
 
 
-@LOGARITHMS
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("n", "config"), CUT)
 def test_a_power_of_two_gives_the_same_bits(n, config, kind):
@@ -302,7 +295,7 @@ def test_a_common_factor_does_not_matter(kind, factor):
         np.testing.assert_allclose(predictions, expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["pairs", "sparse", pytest.param("relatives", marks=EQUAL_FIRST)])
+@pytest.mark.parametrize("kind", ["pairs", "sparse", "relatives"])
 @pytest.mark.parametrize("compiled", [False, True])
 def test_pairs_of_equal_points_come_first(kind, compiled):
     """However many there are, they say nothing about the scale of the data."""
@@ -381,10 +374,10 @@ def test_the_kinds_of_distances_by_number_of_features():
     sparse = Kinds(3, True, AdaptiveConfig())
     assert few.priors == more.priors == ("Euclidean", "standardized", "whitened")
     assert many.priors == sparse.priors == ("Euclidean", "standardized")
-    assert (few.max_rank, more.max_rank, many.max_rank, sparse.max_rank) == (32, 8, 8, 8)
+    assert {few.max_rank, more.max_rank, many.max_rank, sparse.max_rank} == {8}
     assert few.learned[:4] == ("window 16", "window 64", "window 256", "window 1024")
     assert more.learned[:3] == ("window 64", "window 256", "window 1024")  # a shorter one could not fill its moments
-    assert many.learned == sparse.learned == ("COMID 10", "COMID 3", "COMID 1")
+    assert many.learned == sparse.learned == ("COMID 30", "COMID 10", "COMID 3", "COMID 1")
     assert [few.names[k] for k in few.scaled] == [
         "standardized",
         "whitened",

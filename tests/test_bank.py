@@ -13,7 +13,7 @@ from ocelad import Events, LearnerBank, LearnerError, Metric, Ocelad, Pair, trac
 from ocelad.engines.rice_bank import RiceBank
 from ocelad.ensemble.schedule import Scale
 from ocelad.pairs import Event
-from ocelad.testing import check_bank, check_learner, contracts
+from ocelad.testing import check_bank, check_expert, check_learner, contracts
 
 
 class Mean:
@@ -579,9 +579,216 @@ def test_check_bank_checks_its_arguments():
         check_bank(LearnerBank(Mean), EVENTS)
 
 
+class InverseSpread:
+    """A good expert: weighs each feature by the inverse of its mean square among similar pairs."""
+
+    name = "inverse spread"
+
+    def __init__(self):
+        self.sums, self.count = np.ones(2), 1.0
+
+    def weights(self):
+        return self.count / self.sums
+
+    def square(self, u):
+        return float(self.weights() @ u**2)
+
+    def learn(self, u, y, weight):
+        if y > 0.0:
+            self.sums += weight * u**2  # in place, as experts may
+            self.count += weight
+
+    def metric(self):
+        return Metric.from_diagonal(self.weights())
+
+
+class HasNoName(InverseSpread):
+    name = ""
+
+
+class HasANumberAsName(InverseSpread):
+    name = 3
+
+
+class ReturnsArraySquares(InverseSpread):
+    def square(self, u):
+        return self.weights() * u**2
+
+
+class ReturnsNanSquares(InverseSpread):
+    def square(self, u):
+        return np.nan
+
+
+class ReturnsNegativeSquares(InverseSpread):
+    def square(self, u):
+        return -super().square(u)
+
+
+class ReturnsDistances(InverseSpread):
+    def square(self, u):
+        return float(np.sqrt(super().square(u)))
+
+
+class PrefersADirection(InverseSpread):
+    def square(self, u):
+        return super().square(u) * (1.0 + 1e-12 * (u[0] > 0.0))
+
+
+class SquareLearns(InverseSpread):
+    def square(self, u):
+        square = super().square(u)
+        self.learn(u, 1.0, 1e-12)
+        return square
+
+
+class MetricLearns(InverseSpread):
+    def metric(self):
+        metric = super().metric()
+        self.sums = self.sums * (1.0 + 1e-12)
+        return metric
+
+
+class SquareSlowsLearning(InverseSpread):
+    step = 1.0
+
+    def square(self, u):
+        self.step *= 0.9
+        return super().square(u)
+
+    def learn(self, u, y, weight):
+        super().learn(u, y, self.step * weight)
+
+
+class SquareChangesU(InverseSpread):
+    def square(self, u):
+        u *= np.sqrt(self.weights())
+        return float(u @ u)
+
+
+class LearnChangesU(InverseSpread):
+    def learn(self, u, y, weight):
+        u *= weight
+        super().learn(u, y, 1.0)
+
+
+class SharesItsSums(InverseSpread):
+    def __deepcopy__(self, memo):
+        copy = type(self)()
+        copy.sums, copy.count = self.sums, self.count
+        return copy
+
+
+class CopiesForget(InverseSpread):
+    def __deepcopy__(self, memo):
+        return type(self)()
+
+
+class CannotBeCopied(InverseSpread):
+    def __deepcopy__(self, memo):
+        raise TypeError("no")
+
+
+class LearnFails(InverseSpread):
+    def learn(self, u, y, weight):
+        raise RuntimeError("no")
+
+
+class LearnsNan(InverseSpread):
+    def metric(self):
+        return Metric.from_trusted_matrix(np.diag(self.weights()) * (np.nan if self.count > 2.0 else 1.0), 1.0)
+
+
+class DividesByTheWeight(InverseSpread):
+    def learn(self, u, y, weight):
+        self.sums = self.sums * (np.float64(weight) / np.float64(weight))
+
+    def metric(self):
+        return Metric.from_trusted_matrix(np.diag(self.weights()), 1.0)
+
+
+class LearnsNegativeWeights(InverseSpread):
+    def weights(self):
+        return np.array([2.5, 2.5]) - self.count
+
+    def square(self, u):
+        return self.metric().squared_length(u)
+
+    def metric(self):
+        return Metric.from_trusted_matrix(np.diag(self.weights()), 1.0)
+
+
+class IsAsymmetric(InverseSpread):
+    def metric(self):
+        return Metric.from_trusted_matrix(np.diag(self.weights()) + np.array([[0.0, 0.1], [-0.1, 0.0]]), 1.0)
+
+
+class ReturnsAMatrix(InverseSpread):
+    def metric(self):
+        return np.diag(self.weights())
+
+
+class HasAnotherNumberOfFeatures(InverseSpread):
+    def metric(self):
+        return Metric(np.eye(3))
+
+
+EXPERT_EVENTS = Events([[1.0, 2.0], [0.5, -1.0], [0.0, 3.0], [2.0, 0.0], [0.0, 0.0]], [1.0, -1.0, 1.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("broken", "sentence"),
+    [
+        (HasNoName, "name must be a string that is not empty; got ''"),
+        (HasANumberAsName, "name must be a string that is not empty; got 3"),
+        (ReturnsArraySquares, "square must return one finite number of at least 0; at event 1"),
+        (ReturnsNanSquares, "square must return one finite number of at least 0; at event 1 it returned nan"),
+        (ReturnsNegativeSquares, "square must return one finite number of at least 0; at event 1 it returned -5.0"),
+        (
+            ReturnsDistances,
+            r"square must return metric\(\).squared_length\(u\); at event 1 it returned 2.2.* instead of 5.0",
+        ),
+        (PrefersADirection, "square must be the same for u and -u; at event 1"),
+        (SquareLearns, "square and metric must not change the expert; at event 1"),
+        (MetricLearns, "square and metric must not change the expert; at event 1"),
+        (SquareSlowsLearning, "two experts must learn the same, even if square is called only for one; after event 1"),
+        (SquareChangesU, "square must not change the difference; after event 1"),
+        (LearnChangesU, "learn must not change the difference; at event 1"),
+        (SharesItsSums, "a deep copy must be independent of the original; at event 1"),
+        (CopiesForget, "a deep copy must learn like the original; after event 2"),
+        (CannotBeCopied, "deepcopy must not fail; at event 1 it raised TypeError: no"),
+        (LearnFails, "learn must not fail; at event 1 it raised RuntimeError: no"),
+        (LearnsNan, "metric must return finite numbers; after event 3 it did not"),
+        (DividesByTheWeight, "metric must return finite numbers; after event 1 with a weight of 0"),
+        (LearnsNegativeWeights, "metric must stay positive semidefinite; after event 3 it has the eigenvalue -0.5"),
+        (IsAsymmetric, "metric must return a symmetric matrix; at event 1"),
+        (ReturnsAMatrix, "metric must return a Metric; at event 1 it returned array"),
+        (HasAnotherNumberOfFeatures, "metric must have the features of the differences, 2; at event 1 it has 3"),
+    ],
+)
+def test_check_expert_detects(broken, sentence):
+    check_expert(InverseSpread, EXPERT_EVENTS)
+    with pytest.raises(AssertionError, match=sentence), np.errstate(invalid="ignore"):
+        check_expert(broken, EXPERT_EVENTS)
+
+
+def test_check_expert_checks_its_arguments():
+    check_expert(InverseSpread, iter(EXPERT_EVENTS))
+    check_expert(InverseSpread, [Pair([1.0, 2.0], [0.0, 1.0], similar=False).event()])
+    one = InverseSpread()
+    for make, events, sentence in (
+        (lambda: one, EXPERT_EVENTS, "the same one twice"),
+        (one, EXPERT_EVENTS, "make must be a function"),
+        (InverseSpread, [], "at least one event"),
+    ):
+        with pytest.raises(AssertionError, match=sentence):
+            check_expert(make, events)
+
+
 def test_one_event_is_enough_for_the_checks():
     check_learner(lambda: Mean(Scale(0, 1), None), EVENTS[:1])
     check_bank(lambda: LearnerBank(Mean), EVENTS[:1])
+    check_expert(InverseSpread, EXPERT_EVENTS[:1])
 
 
 def test_check_bank_uses_the_schedule_that_is_asked_for():

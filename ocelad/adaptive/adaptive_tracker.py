@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy, deepcopy
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ from ocelad.adaptive.changes import Change
 from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.decisions import DecisionThresholds
 from ocelad.adaptive.mixture import SNAPSHOT_PERIOD, Mixture
+from ocelad.adaptive.own_experts import OwnExpert
 from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.metric import Metric
 from ocelad.pairs import Event, Events, EventsName, Pair, Relative, Relatives, as_event, as_relative
@@ -22,7 +24,7 @@ PLAIN_ROUNDS = 64
 # Larger differences could overflow; of smaller ones the squares could be 0, and they count as 0.
 MAX_DIFFERENCE, MIN_DIFFERENCE = 1e75, 1e-140
 #: Version of the saved state.
-STATE_VERSION = 2
+STATE_VERSION = 3
 
 
 class AdaptiveTracker:
@@ -40,6 +42,8 @@ class AdaptiveTracker:
     events : {"pairs", "relatives"}
     config : AdaptiveConfig or None
         The constants of the method, for ablations.
+    experts : sequence of OwnExpert
+        Distances of your own that join the ensemble; for dense pairs. Each tracker uses copies of them.
 
     Examples
     --------
@@ -62,17 +66,29 @@ class AdaptiveTracker:
         sparse: bool = False,
         events: EventsName = "pairs",
         config: AdaptiveConfig | None = None,
+        experts: Sequence[OwnExpert] = (),
     ) -> None:
         self.n_features = check_integer(n_features, "n_features", at_least=1)
         self._sparse = check_choice(sparse, "sparse", (False, True))
         self._events: EventsName = check_choice(events, "events", ("pairs", "relatives"))
-        self._config = config
+        self._config, self._experts = config, tuple(experts)
+        if self._experts and (sparse or events == "relatives"):
+            raise ValueError(
+                "experts of your own accept dense pairs only, neither sparse ones nor relative comparisons"
+            )
         self._mixture, self._decisions = self._new_mixture(compiled=False), DecisionThresholds()
         self._is_compiled = False
         self._pending: tuple[tuple[Events | Relatives, Floats], ...] = ()  # the rounds that the definition has played
 
     def _new_mixture(self, compiled: bool) -> Mixture:
-        return Mixture(self.n_features, self._config, sparse=self._sparse, events=self._events, compiled=compiled)
+        return Mixture(
+            self.n_features,
+            self._config,
+            sparse=self._sparse,
+            events=self._events,
+            compiled=compiled,
+            experts=deepcopy(self._experts),
+        )
 
     def __copy__(self) -> Self:
         other = type(self).__new__(type(self))
@@ -226,6 +242,8 @@ class AdaptiveTracker:
 
         Before compiled code has taken over, these are the pairs learned from.
         """
+        if self._experts:
+            raise ValueError("a tracker with experts of your own cannot be saved; it can be pickled if they can")
         metadata: dict[str, Any] = {"settings": self.settings, "n_rounds": self.n_rounds}
         if not self._is_compiled:
             return self._pending_arrays(), {**metadata, "pending": True}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad.adaptive.calibration import PlattScaling, RunningMeans, RunningSpreads, log_loss
+from ocelad.adaptive.calibration import MIN_MEAN_DISTANCE, PlattScaling, RunningMeans, RunningSpreads, log_loss
 from ocelad.adaptive.changes import NO_CHANGE, Change, ChangeDetector
 from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.prior_trust import PriorTrust
@@ -16,13 +16,14 @@ from ocelad.adaptive.weights import DiscountedWeights, IntervalProd
 
 
 class ExpertCounts(NamedTuple):
-    """Numbers of distances by kind, in their order, and of the blends that follow them as experts."""
+    """Numbers of distances by kind, in their order; two experts follow them."""
 
     priors: int
     learned: int
     memories: int
-    blends: int
     scaled: tuple[int, ...]  # the distances of standardized features
+    windows: tuple[int, ...]  # numbers of the first learned distances that are windows, of each kind
+    handicap_pairs: float  # similar pairs over which handicaps fade
 
     @property
     def distances(self) -> int:
@@ -31,15 +32,30 @@ class ExpertCounts(NamedTuple):
 
     @property
     def experts(self) -> int:
-        """The number of experts."""
-        return self.distances + self.blends
+        """The number of experts: the distances, the mean of the learned ones, and its blend with the prior."""
+        return self.distances + 2
+
+    @property
+    def memory_range(self) -> slice:
+        """The positions of the memories."""
+        return slice(self.priors + self.learned, self.distances)
+
+    @property
+    def window_ranges(self) -> list[slice]:
+        """The positions of the windows, one slice for each kind, shortest window first."""
+        ends = self.priors + np.cumsum(self.windows)
+        return [slice(int(end) - count, int(end)) for end, count in zip(ends, self.windows, strict=True)]
 
     def handicaps(self, config: AdaptiveConfig) -> Floats:
-        """Return the log weight by which each expert begins behind the first prior."""
+        """Return the log weight by which each expert begins behind the Euclidean distance.
+
+        Learned distances have the handicap of the configuration, their means 3/4 of it, and distances of standardized
+        features 3/2 of it, because the first pairs say little about the features' scales.
+        """
         handicaps = np.full(self.experts, 0.75 * config.handicap)
         handicaps[: self.distances] = config.handicap
         handicaps[list(self.scaled)] = 1.5 * config.handicap
-        handicaps[0] = 0.0
+        handicaps[self.memory_range] = handicaps[0] = 0.0
         return handicaps
 
 
@@ -47,10 +63,10 @@ class PlainAggregator:
     """The experts of the ensemble as combinations of squared distances, in plain NumPy.
 
     An expert is a convex combination of relative distances, that is, of squared distances divided by their means: a
-    prior, a learned distance with a share of the prior, a memory, or a blend of all learned distances with the prior.
-    Platt scaling turns it into log odds. The weighted mean of calibrated log odds is too cautious, because experts
-    err differently; so it is calibrated once more. The ensemble predicts the mean of that and of the experts' log odds
-    that ``IntervalProd`` finds.
+    prior; a learned distance with a share of the prior; a memory; the weighted mean of the learned distances without
+    the prior; or a blend of their mean with the prior. Platt scaling turns it into log odds. The weighted mean of
+    calibrated log odds is too cautious, because experts err differently; so it is calibrated once more. The ensemble
+    predicts the mean of that and of the experts' log odds that ``IntervalProd`` finds.
 
     Parameters
     ----------
@@ -67,7 +83,11 @@ class PlainAggregator:
 
     def __init__(self, counts: ExpertCounts, config: AdaptiveConfig, relative: bool) -> None:
         self._counts, self._config, self._relative = counts, config, relative
-        self._weights = DiscountedWeights(counts.handicaps(config), config)
+        absent = np.zeros(counts.experts, dtype=bool)
+        absent[counts.memory_range] = True
+        self._weights = DiscountedWeights(
+            counts.handicaps(config), counts.handicap_pairs, counts.distances, absent, config
+        )
         self.insurance = IntervalProd(1 + counts.experts)
         self._insurance_shares = self.insurance.shares()
         self._means = RunningMeans(counts.distances, config)
@@ -75,8 +95,8 @@ class PlainAggregator:
         self._fits = PlattScaling(
             counts.experts,
             config.initial_fit,
-            pseudo_count=config.calibration_pseudo_count,
-            horizon=config.calibration_horizon,
+            pseudo_count=config.ridge,
+            horizon=config.horizon,
             limit=config.outlier_limit,
             relative=relative,
         )
@@ -84,7 +104,7 @@ class PlainAggregator:
             1,
             (0.0, 1.0),
             pseudo_count=config.recalibration_pseudo_count,
-            horizon=max(config.horizons),
+            horizon=config.scale_horizon,
             limit=inf,
             relative=relative,
         )
@@ -131,8 +151,9 @@ class PlainAggregator:
         return len(squares), NO_CHANGE
 
     def _step(self, squares: Floats, sizes: Floats, y: float, weight: float) -> float:
-        counts, shares, combination = self._counts, self.shares, self._combination()
-        warming_up = self._means.warming_up
+        counts, shares = self._counts, self.shares
+        combination, prior_shares = self._combination(), self._prior_shares()
+        trust, warming_up = self._trust_value(), self._means.warming_up
         if warming_up:
             self._means.update(sizes)
         distances = combination @ (squares / self._means.values)
@@ -148,10 +169,12 @@ class PlainAggregator:
         self.insurance.update(weight * float(log_loss(np.array(mixed), y)), losses)
         self._insurance_shares = self.insurance.shares()
         if not self._relative:
-            self._trust.update(float(self._prior_shares() @ distances[: counts.priors]), y, weight)
-        used = shares[counts.priors + counts.learned : counts.distances]
+            self._trust.update(float(prior_shares @ distances[: counts.priors]), y, weight)
+        used = shares[counts.memory_range]
         self._usage = np.where(self._usage > 0.0, 1e-3 + 0.99 * self._usage + used, 0.0)
-        self._weights.update(self.log_odds, y, weight)
+        penalized = losses[1:].copy()
+        penalized[counts.distances] += weight * self._config.pure_penalty * trust
+        self._weights.update(penalized, y, weight)
         self._fits.learn(deviations, self.log_odds, y, weight)
         self._recalibration.learn(-discounted, recalibrated, y, weight)
         if not warming_up:
@@ -198,6 +221,10 @@ class PlainAggregator:
         """The evidence of the change test."""
         return self._detector.evidence
 
+    def _trust_value(self) -> float:
+        """Return the trust in the prior; 0 for comparisons, which say nothing about near pairs."""
+        return 0.0 if self._relative else self._trust.value
+
     def _prior_shares(self) -> Floats:
         """Return the share of each prior in the prior distance, by weight and slope; they sum to 1."""
         n = self._counts.priors
@@ -210,15 +237,14 @@ class PlainAggregator:
             self._counts.priors + self._counts.learned,
             self._counts.distances,
         )
-        rows = np.eye(n)
-        prior = self._prior_shares() @ rows[:n_priors]
-        share = 0.0 if self._relative else self._trust.value  # comparisons say nothing about near pairs
-        rows[n_priors:first_memory] = (rows[n_priors:first_memory] + share * prior) / (1.0 + share)
-        learned = slice(n_priors, n)
-        mean = _normalize(self._weights.shares[learned] * self._slopes[learned]) @ rows[learned]
-        return np.vstack([rows, *((mean + blend * prior) / (1.0 + blend) for blend in self._config.blends)])
+        rows, learned = np.eye(n), slice(n_priors, n)
+        prior, shares = self._prior_shares() @ rows[:n_priors], np.zeros(n)
+        shares[learned] = _normalize(self._weights.shares[learned] * self._slopes[learned])
+        trust, blend = self._trust_value(), self._config.blend
+        rows[n_priors:first_memory] = (rows[n_priors:first_memory] + trust * prior) / (1.0 + trust)
+        return np.vstack([rows, shares, (shares @ rows + blend * prior) / (1.0 + blend)])
 
-    # Memories.
+    # Memories and restarts.
 
     def least_used_memory(self) -> int:
         """Return the memory with the least discounted weight, an empty one first."""
@@ -226,11 +252,23 @@ class PlainAggregator:
 
     def start_memory(self, j: int, offset: float) -> None:
         """Start the expert of a stored metric, whose log odds were ``offset - squared distance``."""
-        k = self._counts.priors + self._counts.learned + j
+        k = self._counts.memory_range.start + j
+        self._weights.start(k)
         self._fits.reset(k, offset)
         self._means.freeze(k)
         self._spreads.freeze(k)
         self._usage[j] = 1.0
+
+    def restart_windows(self, means: Floats) -> None:
+        """Let windows that began again continue from the fit of the shortest one and the weight of the best one."""
+        counts = self._counts
+        first, last = counts.priors, counts.priors + sum(counts.windows)
+        for windows in counts.window_ranges:
+            for k in range(windows.start + 1, windows.stop):
+                self._means.values[k] = max(means[k - first], MIN_MEAN_DISTANCE)
+                self._spreads.squares[k] = self._spreads.squares[windows.start]
+                self._fits.copy_fit(windows.start, k)
+                self._weights.restart(slice(first, last), k)
 
 
 def _normalize(weights: Floats) -> Floats:

@@ -12,6 +12,9 @@ from ocelad.adaptive.scales import FeatureScales
 from ocelad.metric import Metric
 from ocelad.pairs import Events, Relatives
 
+#: Share of the Euclidean distance in every COMID distance: answers of one kind would shrink a metric to zero.
+COMID_FLOOR = 1e-3
+
 
 class Kinds:
     """Which squared distances there are for a number of features; what is too expensive is left out by kind.
@@ -34,7 +37,7 @@ class Kinds:
 
     def __init__(self, n_features: int, sparse: bool, config: AdaptiveConfig) -> None:
         self.dense = n_features <= config.max_moment_features and not sparse
-        self.max_rank = n_features if n_features <= config.max_full_rank and not sparse else config.max_rank
+        self.max_rank = config.max_rank
         if self.dense:
             self.priors: tuple[str, ...] = ("Euclidean", "standardized", "whitened")
             self.windows, self.scaled_windows = (
@@ -73,7 +76,7 @@ class PlainBases:
     """
 
     def __init__(self, kinds: Kinds, n_features: int, config: AdaptiveConfig) -> None:
-        n, self._config, self._kinds = n_features, config, kinds
+        n = n_features
         self._scales = FeatureScales(n, config)
         self._moments = Discriminants(n, kinds.windows, kinds.scaled_windows, config) if kinds.dense else None
         self._comid = [LowRankComid(n, step / n**2, kinds.max_rank) for step in kinds.comid_steps]
@@ -105,9 +108,9 @@ class PlainBases:
             self._scales.update(x)
         roots = self._scales.inverse_roots
         fixed, vector, comid = self._fixed_squares(x, roots), x * self._scales.factor, []
-        shrink = self._length_limit(vector)
+        shrink, floor = self._scales.length_limit(x), COMID_FLOOR * float(vector @ vector) / len(x)
         for learner in self._comid:
-            comid.append(learner.square(shrink * vector) / shrink**2)
+            comid.append(learner.square(shrink * vector) / shrink**2 + floor)
             learner.learn_pair(shrink * vector, y, weight)
         if self._moments is not None:
             self._moments.learn(x * roots, self._scales.ratios, y, weight)
@@ -123,10 +126,11 @@ class PlainBases:
         roots, factor = self._scales.inverse_roots, self._scales.factor
         fixed = np.array([self._fixed_squares(near, roots), self._fixed_squares(far, roots)])
         comid = []
-        shrink = min(self._length_limit(near * factor), self._length_limit(far * factor))
+        shrink = min(self._scales.length_limit(near), self._scales.length_limit(far))
         a, b = shrink * factor * near, shrink * factor * far
+        floor = COMID_FLOOR * factor**2 * float(near @ near - far @ far) / len(near)
         for learner in self._comid:
-            comid.append((learner.square(a) - learner.square(b)) / shrink**2)
+            comid.append((learner.square(a) - learner.square(b)) / shrink**2 + floor)
             learner.learn_relative(a, b, weight)
         if self._moments is not None:
             self._moments.learn(near * roots, self._scales.ratios, 1.0, weight)
@@ -146,10 +150,13 @@ class PlainBases:
             squares += np.einsum("i,kij,j->k", standardized, matrices, standardized).tolist()
         return squares
 
-    def _length_limit(self, x: Floats) -> float:
-        """Return the factor that shortens a difference with a mean square above ``outlier_limit``, otherwise 1."""
-        relative = float(x @ x) / (len(x) * self._config.outlier_limit)
-        return 1.0 if relative <= 1.0 else float(1.0 / np.sqrt(relative))
+    def restart_windows(self, U: Floats, weights: Floats) -> Floats:
+        """Let all windows but the shortest begin again with these differences of similar pairs.
+
+        Returns the mean squared distance by each window.
+        """
+        assert self._moments is not None  # there are windows
+        return self._moments.restart(U * self._scales.inverse_roots, weights, self._scales.ratios)
 
     def metrics(self) -> list[Metric]:
         """Return the metric of each squared distance."""
@@ -158,8 +165,8 @@ class PlainBases:
         if self._moments is None:
             metrics = [diagonal_metric(np.ones(n)), diagonal_metric(roots**2)]
             for learner in self._comid:
-                differences = factor**2 * (learner.eigenvalues - learner.base)
-                metrics.append(Metric.low_rank(factor**2 * learner.base, learner.directions, differences, 0.0))
+                differences, base = factor**2 * (learner.eigenvalues - learner.base), learner.base + COMID_FLOOR / n
+                metrics.append(Metric.low_rank(factor**2 * base, learner.directions, differences, 0.0))
             return metrics
         matrices = [
             np.eye(n),
@@ -168,7 +175,9 @@ class PlainBases:
         ]
         for learner in self._comid:
             rows = learner.directions
-            matrix = learner.base * np.eye(n) + rows.T @ ((learner.eigenvalues - learner.base)[:, None] * rows)
+            matrix = (learner.base + COMID_FLOOR / n) * np.eye(n) + rows.T @ (
+                (learner.eigenvalues - learner.base)[:, None] * rows
+            )
             matrices.append(factor**2 * matrix)
         return [Metric.from_trusted_matrix((A + A.T) / 2.0, 0.0) for A in matrices]
 

@@ -17,7 +17,7 @@ from ocelad.ensemble.state_reader import StateReader
 
 # Rows of interval weights: one that never ends, and one for each power of two up to 2^62 rounds.
 N_ENTRIES = 64
-_SCRATCH = ("played", "slopes", "distances", "deviations", "losses", "within", "horizon_weights")
+_SCRATCH = ("played", "slopes", "distances", "deviations", "losses", "within")
 
 
 class CompiledAggregator:
@@ -31,21 +31,23 @@ class CompiledAggregator:
     """
 
     def __init__(self, counts: ExpertCounts, config: AdaptiveConfig, relative: bool) -> None:
-        n_distances, n_experts, n_horizons = counts.distances, counts.experts, len(config.horizons)
+        n_distances, n_experts = counts.distances, counts.experts
         offset, slope = config.initial_fit
-        self._first_memory = counts.priors + counts.learned
+        self._counts = counts
         self._settings = Settings(
             n_priors=counts.priors,
             n_learned=counts.learned,
-            blends=np.array(config.blends),
+            blend=config.blend,
             handicaps=counts.handicaps(config),
-            handicap_decay=1.0 - 1.0 / max(config.horizons),
-            decays=1.0 - 1.0 / np.array(config.horizons),
+            handicap_decay=1.0 - 1.0 / counts.handicap_pairs,
+            memory_start=-config.handicap,
+            pure_penalty=config.pure_penalty,
             relative=relative,
             warmup=calibration.WARMUP,
-            horizon=config.calibration_horizon,
-            pseudo_count=config.calibration_pseudo_count,
-            recalibration_horizon=max(config.horizons),
+            winsor_limit=config.winsor_limit,
+            horizon=config.horizon,
+            pseudo_count=config.ridge,
+            recalibration_horizon=config.scale_horizon,
             recalibration_pseudo_count=config.recalibration_pseudo_count,
             limit=config.outlier_limit,
             initial_offset=0.0 if relative else offset,
@@ -61,9 +63,7 @@ class CompiledAggregator:
             min_mean=calibration.MIN_MEAN_DISTANCE,
             min_spread=calibration.MIN_SPREAD,
             max_loss=weights.MAX_LOSS,
-            min_log_weight=weights.MIN_LOG_WEIGHT,
-            horizon_of_horizons=weights.HORIZON_OF_HORIZONS,
-            min_log_horizon_weight=weights.MIN_LOG_HORIZON_WEIGHT,
+            max_log_ratio=weights.MAX_LOG_RATIO,
             n_first=prior_trust.N_FIRST,
             near_horizon=prior_trust.NEAR_HORIZON,
             min_bound_step=prior_trust.MIN_BOUND_STEP,
@@ -78,8 +78,7 @@ class CompiledAggregator:
             spreads=np.full(n_experts, calibration.INITIAL_SPREAD**2),
             slopes=np.zeros(n_experts),
             fits=np.zeros((n_experts + 1, aggregation.N_FIT_COLUMNS)),
-            log_weights=np.zeros((n_horizons, n_experts)),
-            log_horizon_weights=np.zeros(n_horizons),
+            log_weights=np.zeros(n_experts),
             wealth=np.ones((N_ENTRIES, n_experts + 1)),
             entry_priors=np.zeros(N_ENTRIES),
             entry_steps=np.zeros(N_ENTRIES),
@@ -97,7 +96,6 @@ class CompiledAggregator:
             deviations=np.zeros(n_experts),
             losses=np.zeros(n_experts + 1),
             within=np.zeros(n_distances),
-            horizon_weights=np.zeros((n_horizons, n_experts)),
         )
         state = self._state
         state.numbers[aggregation.REGRET_SCALE], state.numbers[aggregation.SPREAD_COUNT] = weights.MIN_SCALE, 1.0
@@ -106,13 +104,13 @@ class CompiledAggregator:
         state.trust[aggregation.BOUND], state.trust[aggregation.SIMILAR_RATE] = 1.0, 0.5
         state.cusum[aggregation.SINCE] = 1.0
         for k in range(n_experts):
-            self._start_fit(k, self._settings.initial_offset, slope, config.calibration_pseudo_count)
+            self._start_fit(k, self._settings.initial_offset, slope, config.ridge)
         self._start_fit(n_experts, 0.0, 1.0, config.recalibration_pseudo_count)
         aggregation.prepare(state, self._settings)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         copied = type(self).__new__(type(self))
-        copied._first_memory, copied._settings = self._first_memory, self._settings
+        copied._counts, copied._settings = self._counts, self._settings
         copied._state = AggregatorState(*(array.copy() for array in self._state))
         return copied
 
@@ -172,11 +170,27 @@ class CompiledAggregator:
 
     def start_memory(self, j: int, offset: float) -> None:
         """Start the expert of a stored metric, whose log odds were ``offset - squared distance``."""
-        k = self._first_memory + j
+        k = self._counts.memory_range.start + j
         self._start_fit(k, offset, 1.0, 4.0 * self._settings.pseudo_count)
         state = self._state
         state.means[k] = state.spreads[k] = state.frozen[k] = state.usage[j] = 1.0
-        state.locations[k] = 0.0
+        state.locations[k], state.log_weights[k] = 0.0, self._settings.memory_start
+        self._update_weights()
+
+    def restart_windows(self, means: Floats) -> None:
+        """Let windows that began again continue from the fit of the shortest one and the weight of the best one."""
+        state, counts = self._state, self._counts
+        first, last = counts.priors, counts.priors + sum(counts.windows)
+        for windows in counts.window_ranges:
+            for k in range(windows.start + 1, windows.stop):
+                state.means[k] = max(means[k - first], self._settings.min_mean)
+                state.spreads[k], state.fits[k] = state.spreads[windows.start], state.fits[windows.start]
+                state.log_weights[k] = state.log_weights[first:last].max()
+        self._update_weights()
+
+    def _update_weights(self) -> None:
+        aggregation.update_discounted(self._state, self._settings)
+        aggregation.update_shares(self._state)
         aggregation.update_coefficients(self._state, self._settings)
 
     def _start_fit(self, k: int, offset: float, slope: float, curvature: float) -> None:
@@ -201,7 +215,7 @@ class CompiledAggregator:
         if (
             state.means.min() <= 0.0
             or state.spreads.min() <= 0.0
-            or state.numbers.min(initial=0.0, where=[True, True, True, False, True, True, True]) < 0.0
+            or state.numbers.min(initial=0.0, where=[True, True, True, False, True, True, True, True]) < 0.0
             or not 1.0 <= state.numbers[aggregation.PROD_ROUND] < 2.0**62
             or not 0.0 <= state.cusum[aggregation.N_CHANGES] < 2.0**53
             or abs(state.shares.sum() - 1.0) > 1e-6

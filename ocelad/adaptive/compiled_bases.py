@@ -8,14 +8,13 @@ from typing import Any, Self
 import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
-from ocelad.adaptive.bases import Kinds, diagonal_metric
+from ocelad.adaptive.bases import COMID_FLOOR, Kinds, diagonal_metric
 from ocelad.adaptive.calibration import WARMUP
 from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.kernels import moments, scales
 from ocelad.adaptive.kernels.moments import MomentState
 from ocelad.engines.blocked_bank import SparseBank
 from ocelad.engines.compiled_bank import CompiledBank
-from ocelad.engines.fullrank_bank import FullRankBank
 from ocelad.engines.lowrank_bank import LowRankBank
 from ocelad.ensemble.bank import RoundState
 from ocelad.ensemble.schedule import FixedExperts
@@ -89,7 +88,7 @@ class CompiledBases:
         config, n = self._config, self._n
         U = events.U.toarray() if events.sparse else np.ascontiguousarray(events.U)
         X, S = np.zeros((len(U), self._comid.row_width)), np.zeros((len(U), self._comid.row_width))
-        shrinks, ratios = np.empty(len(U)), np.empty((len(U) if self._moments else 0, n))
+        shrinks, lengths, ratios = np.empty(len(U)), np.empty(len(U)), np.empty((len(U) if self._moments else 0, n))
         scales.scale_pairs(
             U,
             n,
@@ -102,6 +101,7 @@ class CompiledBases:
             S,
             ratios,
             shrinks,
+            lengths,
             squares,
         )
         if self._moments is not None:
@@ -119,12 +119,12 @@ class CompiledBases:
                 n,
             )
         scales.shorten_rows(X, shrinks, n)
-        self._learn_comid(X, shrinks, events.y, weights, t, squares)
+        self._learn_comid(X, shrinks, lengths, events.y, weights, t, squares)
 
     def _relatives(self, events: Relatives, weights: Floats, t: int, squares: Floats, sizes: Floats) -> None:
         config, n, rows = self._config, self._n, len(events)
         X, S, X_far, S_far = (np.zeros((rows, self._comid.row_width)) for _ in range(4))
-        shrinks, far_squares = np.empty(rows), np.empty_like(squares)
+        shrinks, lengths, far_squares = np.empty(rows), np.empty(rows), np.empty_like(squares)
         ratios = np.empty((rows if self._moments else 0, n))
         scales.scale_relatives(
             np.ascontiguousarray(events.near),
@@ -141,6 +141,7 @@ class CompiledBases:
             S_far,
             ratios,
             shrinks,
+            lengths,
             squares,
             sizes,
         )
@@ -162,13 +163,13 @@ class CompiledBases:
             )
         scales.shorten_rows(X, shrinks, n)
         scales.shorten_rows(X_far, shrinks, n)
-        self._learn_comid((X, X_far), shrinks, np.ones(rows), weights, t, squares)
+        self._learn_comid((X, X_far), shrinks, lengths, np.ones(rows), weights, t, squares)
         first = len(self._kinds.names) - len(self._kinds.comid_steps)
         sizes[:, first:] = 1.0 + np.abs(squares[:, first:])
 
     def _sparse_pairs(self, events: Events, weights: Floats, t: int, squares: Floats) -> None:
         U = events.U
-        scaled, shrinks = np.empty(len(U.data)), np.ones(len(events))
+        scaled, shrinks, lengths = np.empty(len(U.data)), np.ones(len(events)), np.empty(len(events))
         scales.scale_sparse_pairs(
             U.indptr.astype(np.int64),
             U.indices.astype(np.int64),
@@ -181,32 +182,61 @@ class CompiledBases:
             self._scaling,
             scaled,
             shrinks,
+            lengths,
             squares,
         )
         rows = type(U)((scaled, U.indices, U.indptr), shape=U.shape)
-        self._learn_comid(rows, shrinks, events.y, weights, t, squares)
+        self._learn_comid(rows, shrinks, lengths, events.y, weights, t, squares)
 
-    def _learn_comid(self, rows: Any, shrinks: Floats, y: Floats, weights: Floats, t: int, squares: Floats) -> None:
+    def _learn_comid(
+        self, rows: Any, shrinks: Floats, lengths: Floats, y: Floats, weights: Floats, t: int, squares: Floats
+    ) -> None:
         own = np.empty((len(y), len(self._kinds.comid_steps)))
         self._comid.measure_and_learn(rows, y, t, weights, own)
-        squares[:, len(self._kinds.names) - own.shape[1] :] = own / np.square(shrinks)[:, None]
+        own = own / np.square(shrinks)[:, None] + COMID_FLOOR * lengths[:, None]
+        squares[:, len(self._kinds.names) - own.shape[1] :] = own
+
+    def restart_windows(self, U: Floats, weights: Floats) -> Floats:
+        """Let all windows but the shortest begin again; see ``PlainBases.restart_windows``."""
+        assert self._moments is not None  # there are windows
+        self._update_roots()
+        S, ratios = np.ascontiguousarray(U * self._roots), np.tile(self._ratios(), (len(U), 1))
+        means = np.empty(len(self._decays))
+        config = self._config
+        moments.restart_windows(
+            self._moments, S, ratios, weights, self._decays, config.ridge, config.outlier_limit, self._n
+        )
+        inverses, scales_ = self._window_inverses()
+        for k, (inverse, scale) in enumerate(zip(inverses, scales_.tolist(), strict=True)):
+            product = inverse @ self._moments.T
+            means[k] = scale * np.sum(product * product.T) / (self._moments.counts[-1] + config.ridge)
+        return means
+
+    def _ratios(self) -> Floats:
+        """Return the factors of half-standardized features relative to standardized ones."""
+        return np.asarray(1.0 / np.sqrt(self._roots * np.mean(1.0 / self._roots)))
+
+    def _window_inverses(self) -> tuple[Floats, Floats]:
+        """Return P of each window in standardized features, and the factors that make ``P T P`` its distance."""
+        assert self._moments is not None
+        P, n_half, factors = self._moments.P, self._moments.n_half, self._moments.counts + self._config.ridge
+        ratios = self._ratios()
+        inverses = np.concatenate([ratios[:, None] * P[:n_half] * ratios, P[n_half:-1]])
+        return inverses, factors[:-1] ** 2 / factors[-1]
 
     def combine(self, coefficients: Floats) -> Metric:
         """Return the weighted sum of the metrics of the squared distances."""
         n, factor, kinds = self._n, self._update_roots(), self._kinds
         roots, of_comid = self._roots, factor**2 * coefficients[len(coefficients) - len(kinds.comid_steps) :]
-        diagonal = coefficients[0] + coefficients[1] * roots**2
+        diagonal = coefficients[0] + coefficients[1] * roots**2 + COMID_FLOOR / n * of_comid.sum()
         if self._moments is None:
             learners = [self._comid.learner(j) for j in range(len(of_comid))]
             return Metric.weighted_sum([diagonal_metric(diagonal), *learners], np.append(1.0, of_comid), 0.0, 0)
-        P, T, counts, ridge = self._moments.P, self._moments.T, self._moments.counts, self._config.ridge
-        factors = counts + ridge
-        ratios, n_half = 1.0 / np.sqrt(roots * np.mean(1.0 / roots)), self._moments.n_half
+        P, T, count = self._moments.P, self._moments.T, self._moments.counts[-1] + self._config.ridge
         # In standardized features: the whitened distance, and S^-1 T S^-1 of each window.
-        half = ratios[:, None] * P[:n_half] * ratios
-        inverses = np.concatenate([half, P[n_half:-1]])
-        of_windows = coefficients[3 : 3 + len(inverses)] * factors[:-1] ** 2 / factors[-1]
-        matrix = coefficients[2] * factors[-1] * P[-1] + _weighted_products(inverses, T, of_windows)
+        inverses, scales_ = self._window_inverses()
+        of_windows = coefficients[3 : 3 + len(inverses)] * scales_
+        matrix = coefficients[2] * count * P[-1] + _weighted_products(inverses, T, of_windows)
         matrix = np.outer(roots, roots) * (matrix + matrix.T) / 2.0 + self._comid.weighted_matrix(of_comid)
         matrix[np.diag_indices(n)] += diagonal
         return Metric.from_trusted_matrix(matrix, 0.0)
@@ -274,12 +304,8 @@ def _comid_bank(
         "starts": "scratch",
         "events": events,
     }
-    bank: CompiledBank
-    if max_rank == n_features and not sparse:
-        bank = FullRankBank(n_features, schedule, **settings)
-    else:
-        kind = SparseBank if sparse else LowRankBank
-        bank = kind(n_features, schedule, shrinkage=0.0, max_rank=max_rank, **settings)
+    kind = SparseBank if sparse else LowRankBank
+    bank: CompiledBank = kind(n_features, schedule, shrinkage=0.0, max_rank=max_rank, **settings)
     return bank.start(_first_round(len(steps)))
 
 

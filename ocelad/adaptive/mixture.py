@@ -6,6 +6,7 @@ odds and weighs the experts. Both exist in plain NumPy (the definition) and comp
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
@@ -16,6 +17,8 @@ from ocelad.adaptive.aggregator import ExpertCounts, PlainAggregator
 from ocelad.adaptive.bases import Kinds, PlainBases
 from ocelad.adaptive.changes import CHANGE, MAX_EVIDENCE_TO_REPLACE, MIN_ROUND, WARNING, Change
 from ocelad.adaptive.config import AdaptiveConfig
+from ocelad.adaptive.own_experts import OwnExpert, play_own_expert
+from ocelad.adaptive.similar_pairs import SimilarPairs
 from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.metric import Metric
 from ocelad.pairs import Events, EventsName, Relatives
@@ -24,8 +27,12 @@ if TYPE_CHECKING:
     from ocelad.adaptive.compiled_aggregator import CompiledAggregator  # imports numba
     from ocelad.adaptive.compiled_bases import CompiledBases
 
-#: Rounds between snapshots of the metric, for the drift and the change test. No block spans a snapshot.
+#: Rounds between snapshots of the metric, for the drift, the change test and restarts. No block spans a snapshot.
 SNAPSHOT_PERIOD = 64
+# Rows of every product with an earlier metric.
+ROWS_PER_PRODUCT = 8
+# Handicaps fade over as many similar pairs as there are features, within these limits.
+MIN_HANDICAP_PAIRS, MAX_HANDICAP_PAIRS = 20, 256
 
 
 class Bases(Protocol):
@@ -34,6 +41,8 @@ class Bases(Protocol):
     def measure_and_learn(
         self, events: Events | Relatives, weights: Floats, t: int, squares: Floats, sizes: Floats
     ) -> None: ...
+
+    def restart_windows(self, U: Floats, weights: Floats) -> Floats: ...
 
     def combine(self, coefficients: Floats) -> Metric: ...
 
@@ -70,6 +79,8 @@ class Aggregator(Protocol):
     @property
     def changes(self) -> list[Change]: ...
 
+    def restart_windows(self, means: Floats) -> None: ...
+
     def least_used_memory(self) -> int: ...
 
     def start_memory(self, j: int, offset: float) -> None: ...
@@ -87,6 +98,8 @@ class Mixture:
     events : {"pairs", "relatives"}
     compiled : bool
         Whether compiled code computes the rounds.
+    experts : sequence of OwnExpert
+        Distances of the user's own, which join the learned ones.
 
     Examples
     --------
@@ -107,13 +120,20 @@ class Mixture:
         sparse: bool = False,
         events: EventsName = "pairs",
         compiled: bool = False,
+        experts: Sequence[OwnExpert] = (),
     ) -> None:
         self.config, self.round, self._n_features = config or AdaptiveConfig(), 0, n_features
-        self._relative = events == "relatives"
+        self._relative, self._sparse = events == "relatives", sparse
         self.kinds = Kinds(n_features, sparse, self.config)
-        blends, self._n_memories = self.config.blends, self.config.n_memories if self.kinds.dense else 1
+        self.own_experts, self._n_memories = list(experts), self.config.n_memories if self.kinds.dense else 1
+        own_names = tuple(expert.name for expert in self.own_experts)
         counts = ExpertCounts(
-            len(self.kinds.priors), len(self.kinds.learned), self._n_memories, len(blends), self.kinds.scaled
+            priors=len(self.kinds.priors),
+            learned=len(self.kinds.learned) + len(own_names),
+            memories=self._n_memories,
+            scaled=self.kinds.scaled,
+            windows=(len(self.kinds.windows), len(self.kinds.scaled_windows)),
+            handicap_pairs=min(max(n_features, MIN_HANDICAP_PAIRS), MAX_HANDICAP_PAIRS),
         )
         self.bases: Bases
         self.aggregator: Aggregator
@@ -128,13 +148,17 @@ class Mixture:
             self.aggregator = PlainAggregator(counts, self.config, self._relative)
         self.expert_names = (
             *self.kinds.names,
+            *own_names,
             *(f"memory {j + 1}" for j in range(self._n_memories)),
-            *(f"blend 1:{blend:g}" for blend in blends),
+            "all learned",
+            f"all learned 1:{self.config.blend:g} prior",
         )
         self.memories: list[Metric | None] = [None] * self._n_memories
         self.snapshot: Metric | None = None  # the metric at the last multiple of SNAPSHOT_PERIOD
         self.anchor: Metric | None = None  # the snapshot that the change test is about
         self.drift = 0.0
+        self._restart_from = 0  # the first round of a detected change, until the windows begin again
+        self._similar = SimilarPairs(n_features)
 
     def play(self, events: Events | Relatives, weights: Floats | None = None) -> Floats:
         """Predict each event and then learn from it; return the predicted log odds.
@@ -150,20 +174,25 @@ class Mixture:
         while done < len(events):
             last = min(len(events), done + SNAPSHOT_PERIOD - self.round % SNAPSHOT_PERIOD)
             block = events if last - done == len(events) else events[done:last]
+            if not self._sparse and isinstance(block, Events) and block.sparse:
+                block = Events(block.U.toarray(), block.y)
             self._play_block(block, weights[done:last], predictions[done:last])
             done = last
         return predictions
 
     def _play_block(self, events: Events | Relatives, weights: Floats, predictions: Floats) -> None:
-        n_own, t = len(self.kinds.names), self.round + 1
-        own = np.empty((len(events), n_own))  # contiguous, as compiled code needs it
-        own_sizes = np.empty_like(own) if self._relative else own
-        self.bases.measure_and_learn(events, weights, t, own, own_sizes)
+        n_bases, t = len(self.kinds.names), self.round + 1
+        of_bases = np.empty((len(events), n_bases))  # contiguous, as compiled code needs it
+        base_sizes = np.empty_like(of_bases) if self._relative else of_bases
+        self.bases.measure_and_learn(events, weights, t, of_bases, base_sizes)
+        n_own = n_bases + len(self.own_experts)
         squares = np.empty((len(events), n_own + self._n_memories))
         sizes = np.empty_like(squares) if self._relative else squares
-        squares[:, :n_own], sizes[:, :n_own] = own, own_sizes
-        self._measure_memories(events, squares[:, n_own:], sizes[:, n_own:], squares[:, 0], sizes[:, 0])
-        anchor = self._anchor_log_odds(events)
+        squares[:, :n_bases], sizes[:, :n_bases] = of_bases, base_sizes
+        for column, expert in enumerate(self.own_experts, start=n_bases):
+            squares[:, column] = play_own_expert(expert, events, weights)
+        self._measure_memories(events, squares[:, n_own:], sizes[:, n_own:], squares[:, 0], sizes[:, 0], t)
+        anchor = self._anchor_log_odds(events, t)
         y, done = np.ones(len(events)) if isinstance(events, Relatives) else events.y, 0
         while done < len(events):
             n_played, outcome = self.aggregator.play(
@@ -175,48 +204,58 @@ class Mixture:
                 self._store_memory()
                 if done < len(events):
                     self._measure_memories(
-                        events[rest], squares[rest, n_own:], sizes[rest, n_own:], squares[rest, 0], sizes[rest, 0]
+                        events[rest],
+                        squares[rest, n_own:],
+                        sizes[rest, n_own:],
+                        squares[rest, 0],
+                        sizes[rest, 0],
+                        t + done,
                     )
             elif outcome == CHANGE:
                 self.anchor, anchor[rest] = None, np.nan
+                self._restart_from = self.aggregator.changes[-1].round
         self.round += len(events)
+        if self.kinds.windows or self.kinds.scaled_windows:
+            self._similar.add(events, weights, t)
         if self.round % SNAPSHOT_PERIOD == 0:
             self._take_snapshot()
 
-    def _anchor_log_odds(self, events: Events | Relatives) -> Floats:
-        """Return the log odds of the anchor; NaN without one."""
+    def _anchor_log_odds(self, events: Events | Relatives, t: int) -> Floats:
+        """Return the log odds of the anchor for the events of rounds t, t + 1, ...; NaN without an anchor."""
         if self.anchor is None:
             return np.full(len(events), np.nan)
         if isinstance(events, Relatives):
-            return np.asarray(_squared_lengths(self.anchor, events.far) - _squared_lengths(self.anchor, events.near))
-        return np.asarray(self.anchor.threshold - _squared_lengths(self.anchor, events.U))
+            near, far = (_squared_lengths(self.anchor, U, t) for U in (events.near, events.far))
+            return np.asarray(far - near)
+        return np.asarray(self.anchor.threshold - _squared_lengths(self.anchor, events.U, t))
 
     def _measure_memories(
-        self, events: Events | Relatives, squares: Floats, sizes: Floats, prior: Floats, prior_sizes: Floats
+        self, events: Events | Relatives, squares: Floats, sizes: Floats, prior: Floats, prior_sizes: Floats, t: int
     ) -> None:
         """Measure the events by each memory; an empty one is the Euclidean distance."""
         for j, memory in enumerate(self.memories):
             if memory is None:
                 squares[:, j], sizes[:, j] = prior, prior_sizes
             elif isinstance(events, Relatives):
-                near, far = _squared_lengths(memory, events.near), _squared_lengths(memory, events.far)
+                near, far = _squared_lengths(memory, events.near, t), _squared_lengths(memory, events.far, t)
                 squares[:, j], sizes[:, j] = near - far, (near + far) / 2.0
             else:
-                squares[:, j] = _squared_lengths(memory, events.U)
+                squares[:, j] = _squared_lengths(memory, events.U, t)
 
     # The metric.
 
     def metric(self) -> Metric:
         """Return the metric: ``threshold - d^2`` are the predicted log odds."""
-        coefficients, n_own = self.aggregator.coefficients.copy(), len(self.kinds.names)
-        memories, weights = [], [1.0]
+        coefficients, n_bases = self.aggregator.coefficients.copy(), len(self.kinds.names)
+        n_own = n_bases + len(self.own_experts)
+        memories, weights = [expert.metric() for expert in self.own_experts], [1.0, *coefficients[n_bases:n_own]]
         for memory, coefficient in zip(self.memories, coefficients[n_own:].tolist(), strict=True):
             if memory is None:
                 coefficients[0] += coefficient  # an empty memory is the Euclidean distance
             else:
                 memories.append(memory)
                 weights.append(coefficient)
-        own = self.bases.combine(coefficients[:n_own])
+        own = self.bases.combine(coefficients[:n_bases])
         return Metric.weighted_sum([own, *memories], np.array(weights), self.aggregator.threshold, self.round)
 
     # Memories and the drift.
@@ -229,10 +268,14 @@ class Mixture:
         self.aggregator.start_memory(j, self.anchor.threshold)
 
     def _take_snapshot(self) -> None:
-        """Store the metric, also as the anchor unless there is evidence against the present one.
+        """Let windows begin again after a change; store the metric, also as the anchor unless evidence contradicts it.
 
         The drift is the relative distance of the metric from the snapshot before, per round.
         """
+        if self._restart_from and (self.kinds.windows or self.kinds.scaled_windows):
+            U, weights = self._similar.since(self._restart_from)
+            self.aggregator.restart_windows(self.bases.restart_windows(U, weights))
+        self._restart_from = 0
         metric = self.metric()
         if self.snapshot is not None:
             self.drift = metric.relative_change(self.snapshot, self.bases.mean_squares) / SNAPSHOT_PERIOD
@@ -249,12 +292,14 @@ class Mixture:
         arrays = {**add_prefix("bases", arrays), **add_prefix("aggregator", aggregator.arrays())}
         stored = {f"memory{j}": memory for j, memory in enumerate(self.memories)}
         stored |= {"snapshot": self.snapshot, "anchor": self.anchor}
+        arrays |= add_prefix("similar", self._similar.arrays())
         thresholds = {}
         for name, metric in stored.items():
             if metric is not None:
                 thresholds[name] = [metric.threshold, metric.round]
                 arrays |= add_prefix(name, {key: np.array(value) for key, value in metric.arrays().items()})
-        return arrays, {"bases": metadata, "metrics": thresholds, "drift": self.drift}
+        own = {"metrics": thresholds, "drift": self.drift, "restart_from": self._restart_from}
+        return arrays, {"bases": metadata, **own}
 
     def _compiled_parts(self) -> tuple[CompiledBases, CompiledAggregator]:
         return cast("CompiledBases", self.bases), cast("CompiledAggregator", self.aggregator)
@@ -263,6 +308,7 @@ class Mixture:
         """Continue from what ``state`` returned, after ``n_rounds`` rounds."""
         own = saved.section("mixture")
         metrics, drift = own.value("metrics"), own.value("drift")
+        restart_from = own.integer("restart_from", 0, n_rounds)
         bases, aggregator = self._compiled_parts()
         bases.restore(saved.section("bases").with_metadata(own.value("bases")))
         aggregator.restore(saved.section("aggregator"))
@@ -276,11 +322,20 @@ class Mixture:
                 raise ValueError(f"saved metric {name!r} has {loaded[name].n_features} features")
         self.memories = [loaded.get(name) for name in names]
         self.snapshot, self.anchor = loaded.get("snapshot"), loaded.get("anchor")
-        self.drift, self.round = float(drift), n_rounds
+        self._similar = SimilarPairs.restore(saved.section("similar"), self._n_features)
+        self.drift, self.round, self._restart_from = float(drift), n_rounds, restart_from
 
 
-def _squared_lengths(metric: Metric, U: Any) -> Floats:
-    """Return the squared length of each row. BLAS rounds a product of one row differently, so that one is doubled."""
-    if is_sparse(U) or len(U) > 1:
+def _squared_lengths(metric: Metric, U: Any, t: int) -> Floats:
+    """Return the squared length of each row, a difference of round t, t + 1, ...
+
+    BLAS rounds a row differently among other numbers of rows, or at another place. So every row is multiplied among
+    ROWS_PER_PRODUCT rows, at a place that depends only on its round: the result does not depend on how a stream is
+    divided into calls.
+    """
+    if is_sparse(U):
         return np.asarray(metric.squared_length(U))
-    return np.asarray(metric.squared_length(np.repeat(U, 2, axis=0))[:1])
+    first = t % ROWS_PER_PRODUCT
+    rows = np.zeros((-(-(first + len(U)) // ROWS_PER_PRODUCT), ROWS_PER_PRODUCT, U.shape[1]))
+    rows.reshape(-1, U.shape[1])[first : first + len(U)] = U
+    return np.asarray(metric.squared_length(rows).reshape(-1)[first : first + len(U)])

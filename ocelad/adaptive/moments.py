@@ -30,6 +30,18 @@ class WindowMoments:
         """The shrunk mean of each window."""
         return np.asarray(self._sums / (self._counts + self._ridge)[:, None, None])
 
+    def restart(self, rows: Floats, weights: Floats) -> None:
+        """Let all windows but the first begin again with these differences."""
+        fresh = type(self).__new__(type(self))
+        fresh.__dict__.update(self.__dict__)
+        fresh._sums = np.tile(self._ridge * np.eye(self.n), (len(self._decays), 1, 1))
+        fresh._counts, fresh._n_updates = np.zeros(len(self._decays)), 0
+        fresh.inverses = np.linalg.inv(fresh.means)
+        for x, weight in zip(rows, weights.tolist(), strict=True):
+            fresh.learn(x, weight)
+        self._sums[1:], self._counts[1:] = fresh._sums[1:], fresh._counts[1:]
+        self.inverses = np.linalg.inv(self.means)
+
     def learn(self, x: Floats, weight: float) -> None:
         """Let every window forget and include the difference x with a weight; outliers count less."""
         relative = np.einsum("i,kij,j->k", x, self.inverses, x) / self.n
@@ -69,6 +81,15 @@ class Discriminants:
         half = self._similar.inverses @ (products * T) @ self._similar.inverses
         scaled = self._scaled_similar.inverses @ T @ self._scaled_similar.inverses
         return np.concatenate([self._all.inverses, products * half, scaled])
+
+    def restart(self, standardized: Floats, weights: Floats, ratios: Floats) -> Floats:
+        """Let the longer windows begin again with these similar pairs; return the mean of each window's distance.
+
+        The mean of ``x'Ax`` over all pairs is the trace of ``AT``.
+        """
+        self._similar.restart(ratios * standardized, weights)
+        self._scaled_similar.restart(standardized, weights)
+        return np.asarray(np.einsum("kij,ij->k", self.matrices(ratios)[1:], self._all.means[0]))
 
     def learn(self, standardized: Floats, ratios: Floats, y: float, weight: float) -> None:
         """Update the moments of all pairs, and those of similar pairs if the pair is one."""

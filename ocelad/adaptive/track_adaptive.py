@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
@@ -9,10 +10,16 @@ from ocelad.pairs import EventsName
 
 if TYPE_CHECKING:
     from ocelad.adaptive.config import AdaptiveConfig
+    from ocelad.adaptive.own_experts import OwnExpert
 
 
 def track_adaptive(
-    n_features: int, *, sparse: bool = False, events: EventsName = "pairs", config: AdaptiveConfig | None = None
+    n_features: int,
+    *,
+    sparse: bool = False,
+    events: EventsName = "pairs",
+    config: AdaptiveConfig | None = None,
+    experts: Sequence[OwnExpert] = (),
 ) -> AdaptiveTracker:
     """Return a tracker that adapts to the scale of the data, the speed of change and the difficulty of the problem.
 
@@ -26,6 +33,9 @@ def track_adaptive(
         Whether it learns from labelled pairs or from relative comparisons.
     config : AdaptiveConfig or None
         The constants of the method, for ablations; None: the defaults.
+    experts : sequence of OwnExpert
+        Distances of your own that join the ensemble: objects with a ``name`` and the methods ``square(u)``, ``learn(u,
+        y, weight)`` and ``metric()``; see ``ocelad.adaptive.own_experts``. For dense pairs.
 
     Examples
     --------
@@ -37,5 +47,21 @@ def track_adaptive(
     >>> margins = tracker.replay(Events(U, np.where(abs(U[:, 0]) < 0.5, 1.0, -1.0)))
     >>> tracker.play().matrix.argmax()  # only the first feature is informative
     np.int64(0)
+
+    A distance that you know joins as an expert. Here it is fixed, and exact:
+
+    >>> from ocelad import Metric
+    >>> class FirstFeature:
+    ...     name = "first feature"
+    ...     def square(self, u):
+    ...         return u[0] ** 2
+    ...     def learn(self, u, y, weight):
+    ...         pass
+    ...     def metric(self):
+    ...         return Metric(np.diag([1.0, 0.0, 0.0]), threshold=1.0)
+    >>> tracker = track_adaptive(n_features=3, experts=[FirstFeature()])
+    >>> margins = tracker.replay(Events(U, np.where(abs(U[:, 0]) < 0.5, 1.0, -1.0)))
+    >>> "first feature" in tracker.expert_names, bool(np.mean(margins[100:] > 0.0) > 0.95)
+    (True, True)
     """
-    return AdaptiveTracker(n_features, sparse=sparse, events=events, config=config)
+    return AdaptiveTracker(n_features, sparse=sparse, events=events, config=config, experts=experts)

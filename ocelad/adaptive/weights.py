@@ -1,4 +1,4 @@
-"""Weights of the experts: discounted losses over two horizons, combined by a method with a bound on every interval."""
+"""Weights of the experts: by discounted losses, and by a method with a bound on every interval that insures them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from math import floor, log, log2, sqrt
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad.adaptive.calibration import log_loss
 from ocelad.adaptive.config import AdaptiveConfig
 
-# Losses above this one are cut, and no expert falls further behind the best, so that each can return.
-MAX_LOSS, MIN_LOG_WEIGHT = 6.0, -12.0
-# Discount and limit of the weights of the horizons.
-HORIZON_OF_HORIZONS, MIN_LOG_HORIZON_WEIGHT = 128.0, -5.0
+# Losses above this one are cut, and log weights differ by at most this from the best distance's, so that each expert
+# can return.
+MAX_LOSS, MAX_LOG_RATIO = 6.0, 12.0
 # The first scale of regrets: smaller ones are treated alike, so that rounding is not amplified.
 MIN_SCALE = 2.0**-7
 
@@ -27,35 +25,49 @@ def softmax(log_weights: Floats) -> Floats:
 class DiscountedWeights:
     """Exponential weights by discounted losses (Herbster and Warmuth 1998 bound the related fixed share).
 
-    An expert with a handicap begins behind the others: it needs evidence for its weight. The handicap fades over the
-    longest horizon. Each horizon has weights of its own, and the horizons are weighted by the losses of their
-    predictions.
+    An expert with a handicap begins behind the others: it needs evidence for its weight. Few similar pairs say little
+    about many features, so the handicap fades over ``handicap_pairs`` similar pairs. A pair with a weight counts as
+    that many pairs. Experts that are absent, such as empty memories, have no weight. The first ``n_distances`` experts
+    are distances, and the others combine them by their weights. So log weights are limited relative to the best
+    distance: otherwise a combination that is far ahead would make all distances equal.
+
+    Parameters
+    ----------
+    handicaps : array of shape (n_experts,)
+    handicap_pairs : float
+    n_distances : int
+    absent : array of bool of shape (n_experts,)
+    config : AdaptiveConfig
     """
 
-    def __init__(self, handicaps: Floats, config: AdaptiveConfig) -> None:
-        self._handicaps, self._handicap_decay = handicaps, 1.0 - 1.0 / max(config.horizons)
-        self._log_weights = np.zeros((len(config.horizons), len(handicaps)))
-        self._decays = 1.0 - 1.0 / np.array(config.horizons)[:, None]
-        self._log_horizon_weights = np.zeros(len(config.horizons))
+    def __init__(
+        self, handicaps: Floats, handicap_pairs: float, n_distances: int, absent: np.ndarray, config: AdaptiveConfig
+    ) -> None:
+        self._handicaps, self._handicap_decay = handicaps, 1.0 - 1.0 / handicap_pairs
+        self._n_distances = n_distances
+        self._log_weights, self._absent = np.zeros(len(handicaps)), absent.copy()
+        self._decay, self._start = 1.0 - 1.0 / config.horizon, -config.handicap
 
     @property
     def shares(self) -> Floats:
         """The experts' weights; they sum to 1."""
-        return np.asarray(softmax(self._log_horizon_weights) @ self._of_horizons())
+        return softmax(np.where(self._absent, -np.inf, self._log_weights - self._handicaps))
 
-    def _of_horizons(self) -> Floats:
-        return softmax(self._log_weights - self._handicaps)
+    def start(self, k: int) -> None:
+        """Let a stored metric take part, behind the best distance by a handicap."""
+        self._absent[k], self._log_weights[k] = False, self._start
 
-    def update(self, log_odds: Floats, y: float, weight: float) -> None:
-        """Update the weights by the losses of the experts' log odds."""
-        predictions = self._of_horizons() @ log_odds
-        moved = self._log_horizon_weights * (1.0 - 1.0 / HORIZON_OF_HORIZONS)
-        moved = moved - weight * np.minimum(log_loss(predictions, y), MAX_LOSS)
-        self._log_horizon_weights = np.maximum(moved - moved.max(), MIN_LOG_HORIZON_WEIGHT)
-        losses = weight * np.minimum(log_loss(log_odds, y), MAX_LOSS)
-        moved = self._decays * self._log_weights - losses
-        self._log_weights = np.maximum(moved - moved.max(axis=1, keepdims=True), MIN_LOG_WEIGHT)
-        self._handicaps = self._handicap_decay * self._handicaps
+    def restart(self, sources: slice, k: int) -> None:
+        """Give an expert the log weight of the best of others."""
+        self._log_weights[k] = self._log_weights[sources].max()
+
+    def update(self, losses: Floats, y: float, weight: float) -> None:
+        """Update the weights by the losses of a pair, which include its weight."""
+        moved = self._decay**weight * self._log_weights - np.minimum(losses, weight * MAX_LOSS)
+        best = moved[: self._n_distances].max()
+        self._log_weights = np.clip(moved - best, -MAX_LOG_RATIO, MAX_LOG_RATIO)
+        if y > 0.0:
+            self._handicaps = self._handicap_decay**weight * self._handicaps
 
 
 class IntervalProd:

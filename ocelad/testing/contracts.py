@@ -1,4 +1,4 @@
-"""The contracts of learners and banks, as checks that raise an AssertionError."""
+"""The contracts of learners, banks and experts, as checks that raise an AssertionError."""
 
 from __future__ import annotations
 
@@ -10,12 +10,20 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ocelad._typing import Floats
+from ocelad.adaptive.own_experts import OwnExpert
 from ocelad.ensemble.bank import Bank, is_finite
 from ocelad.ensemble.learner import Learner
 from ocelad.ensemble.ocelad import Ocelad
+from ocelad.metric import Metric
+from ocelad.pairs import Event as PairEvent
+from ocelad.pairs import Events, as_dense
 
 Event = TypeVar("Event")
 Play = TypeVar("Play")
+
+# Relative errors by rounding: of a squared length, and of the eigenvalues of a matrix per feature.
+LENGTH_ROUNDING, EIGENVALUE_ROUNDING = 1e-9, 1e-10
 
 
 def check_learner(make: Callable[[], Learner[Event, Play]], events: Sequence[Event]) -> None:
@@ -124,6 +132,113 @@ def _check_rejection(ocelad: Ocelad[Event, Play], event: Event, where: str) -> N
         _require(unchanged, f"an event that is rejected must change nothing; {where} it did")
     else:
         raise AssertionError(f"observe must raise an error for the invalid event; {where} it accepted it")
+
+
+def check_expert(make: Callable[[], OwnExpert], events: Events | Sequence[PairEvent]) -> None:
+    """Check that a distance of your own satisfies the contract of ``OwnExpert``.
+
+    ``name`` must be a string that is not empty. ``square`` must return the squared length by ``metric``, a finite
+    number of at least 0 that is the same for u and -u. ``square`` and ``metric`` must not change the expert. A deep
+    copy must learn independently of the original. Two experts that see the same events must have the same metric. It
+    must stay finite and positive semidefinite, also if a pair has no weight.
+
+    Parameters
+    ----------
+    make : callable () -> OwnExpert
+        Creates a new expert, the same one in every call.
+    events : Events or sequence of Event
+        At least one event that the expert accepts.
+
+    Examples
+    --------
+    >>> from ocelad import Metric, Pair
+    >>> class FirstFeature:
+    ...     name = "first feature"
+    ...
+    ...     def square(self, u):
+    ...         return u[0] ** 2
+    ...
+    ...     def learn(self, u, y, weight):
+    ...         pass
+    ...
+    ...     def metric(self):
+    ...         return Metric.from_diagonal([1.0, 0.0])
+    >>> check_expert(FirstFeature, [Pair([1.0, 2.0], [0.0, 0.0], similar=True).event()])
+    """
+    events = list(events)
+    _require(callable(make), f"make must be a function that creates an expert; got {type(make).__name__}")
+    _require(len(events) > 0, "check_expert needs at least one event")
+    expert, unread = make(), make()
+    _require(expert is not unread, "make must create a new expert in every call; it returned the same one twice")
+    named = isinstance(expert.name, str) and expert.name != ""
+    _require(named, f"name must be a string that is not empty; got {expert.name!r}")
+    for number, event in enumerate(events, start=1):
+        where, u, y = f"at event {number}", as_dense(event.u), float(event.y)
+        square, metric = _check_measures(expert, u, where)
+        learned, without_weight = (_call("deepcopy", lambda: deepcopy(expert), where) for _ in range(2))
+        _learn(learned, u, y, 1.0, where)
+        _learn(without_weight, u, y, 0.0, where)
+        _require(
+            _equal(expert.metric(), metric) and expert.square(u) == square,
+            f"a deep copy must be independent of the original; {where} learning by the copy changed the original",
+        )
+        _check_metric(without_weight.metric(), len(u), f"after event {number} with a weight of 0")
+        _learn(expert, u, y, 1.0, where)
+        _learn(unread, u, y, 1.0, where)
+        after = f"after event {number}"
+        _, metric = _check_measures(expert, u, after)
+        _require(
+            _equal(unread.metric(), metric),
+            f"two experts must learn the same, even if square is called only for one; {after} they differ",
+        )
+        _require(_equal(learned.metric(), metric), f"a deep copy must learn like the original; {after} they differ")
+
+
+def _check_measures(expert: OwnExpert, u: Floats, where: str) -> tuple[float, Metric]:
+    """Check ``square`` and ``metric`` at a difference; return what they return."""
+    metric = _call("metric", expert.metric, where)
+    _check_metric(metric, len(u), where)
+    square = _square(expert, u, where)
+    valid = _is_finite_number(square) and square >= 0.0
+    _require(valid, f"square must return one finite number of at least 0; {where} it returned {square!r}")
+    expected = metric.squared_length(u)
+    _require(
+        abs(square - expected) <= LENGTH_ROUNDING * expected,
+        f"square must return metric().squared_length(u); {where} it returned {square!r} instead of {expected!r}",
+    )
+    unchanged = _square(expert, u, where) == square and _equal(expert.metric(), metric)
+    _require(unchanged, f"square and metric must not change the expert; {where} they did")
+    opposite = _square(expert, -u, where)
+    same = opposite == square
+    _require(same, f"square must be the same for u and -u; {where} it returned {square!r} and {opposite!r}")
+    return square, metric
+
+
+def _check_metric(metric: Any, n_features: int, where: str) -> None:
+    _require(isinstance(metric, Metric), f"metric must return a Metric; {where} it returned {metric!r}")
+    n = metric.n_features
+    _require(n == n_features, f"metric must have the features of the differences, {n_features}; {where} it has {n}")
+    matrix = metric.matrix
+    _require(is_finite(matrix), f"metric must return finite numbers; {where} it did not")
+    _require(bool((matrix == matrix.T).all()), f"metric must return a symmetric matrix; {where} it did not")
+    lowest, size = np.linalg.eigvalsh(matrix)[0], np.abs(matrix).max()
+    _require(
+        lowest >= -EIGENVALUE_ROUNDING * size * n,
+        f"metric must stay positive semidefinite; {where} it has the eigenvalue {lowest:.3g}",
+    )
+
+
+def _square(expert: OwnExpert, u: Floats, where: str) -> Any:
+    given = u.copy()
+    square = _call("square", lambda: expert.square(given), where)
+    _require(_equal(given, u), f"square must not change the difference; {where} it did")
+    return square
+
+
+def _learn(expert: OwnExpert, u: Floats, y: float, weight: float, where: str) -> None:
+    given = u.copy()
+    _call("learn", lambda: expert.learn(given, y, weight), where)
+    _require(_equal(given, u), f"learn must not change the difference; {where} it did")
 
 
 def _call(name: str, function: Callable[[], Any], where: str) -> Any:

@@ -14,8 +14,9 @@ from ocelad._typing import Floats
 # Columns of ``fits``: offset, slope, and the Hessian of the loss.
 OFFSET, SLOPE, HESSIAN_OFFSET, HESSIAN_CROSS, HESSIAN_SLOPE, N_FIT_COLUMNS = 0, 1, 2, 3, 4, 5
 # Fields of ``numbers``: pairs in the running means; scale and round of the interval weights; threshold of the metric;
-# pairs in the spreads; factor of the handicaps; interval weight of the discounted weights.
-MEAN_COUNT, REGRET_SCALE, PROD_ROUND, THRESHOLD, SPREAD_COUNT, FADING, FIRST_SHARE, N_NUMBERS = 0, 1, 2, 3, 4, 5, 6, 7
+# pairs in the spreads; factor of the handicaps; interval weight of the discounted weights; last pairs in a row that
+# were too long.
+MEAN_COUNT, REGRET_SCALE, PROD_ROUND, THRESHOLD, SPREAD_COUNT, FADING, FIRST_SHARE, N_LONG, N_NUMBERS = range(9)
 # Fields of ``trust``: rounds, bound of near pairs, similar near pairs, near pairs, and the rate of similar pairs.
 TRUST_ROUND, BOUND, NEAR_SIMILAR, NEAR_COUNT, SIMILAR_RATE, N_TRUST_FIELDS = 0, 1, 2, 3, 4, 5
 # Fields of ``cusum``: log likelihood ratio, its first round, whether a warning was given, and the number of changes.
@@ -26,7 +27,7 @@ NO_CHANGE, WARNING, CHANGE = 0, 1, 2
 
 
 class AggregatorState(NamedTuple):
-    """State of K experts over B squared distances, H horizons, J memories and R rows of interval weights."""
+    """State of K experts over B squared distances, J memories and R rows of interval weights."""
 
     means: Floats  # (B,): mean sizes of the squared distances
     frozen: Floats  # (K,): 1 for experts whose mean, location and spread stay
@@ -34,8 +35,7 @@ class AggregatorState(NamedTuple):
     spreads: Floats  # (K,): mean squared deviation of its relative distances
     slopes: Floats  # (K,): decrease of its log odds with its relative distance
     fits: Floats  # (K + 1, N_FIT_COLUMNS): of each expert, and of the mean by discounted weights
-    log_weights: Floats  # (H, K): discounted log weights
-    log_horizon_weights: Floats  # (H,)
+    log_weights: Floats  # (K,): discounted log weights
     wealth: Floats  # (R, K + 1): of the entry that never ends, then of each dyadic length
     entry_priors: Floats  # (R,)
     entry_steps: Floats  # (R,)
@@ -54,7 +54,6 @@ class AggregatorState(NamedTuple):
     deviations: Floats  # (K,)
     losses: Floats  # (K + 1,)
     within: Floats  # (B,): share of each prior among the priors, and of each learned distance among those
-    horizon_weights: Floats  # (H, K)
 
 
 class Settings(NamedTuple):
@@ -62,12 +61,14 @@ class Settings(NamedTuple):
 
     n_priors: int
     n_learned: int
-    blends: Floats
+    blend: float
     handicaps: Floats  # (K,)
     handicap_decay: float
-    decays: Floats  # (H,)
+    memory_start: float
+    pure_penalty: float
     relative: bool
     warmup: int
+    winsor_limit: float
     horizon: float
     pseudo_count: float
     recalibration_horizon: float
@@ -86,9 +87,7 @@ class Settings(NamedTuple):
     min_mean: float
     min_spread: float
     max_loss: float
-    min_log_weight: float
-    horizon_of_horizons: float
-    min_log_horizon_weight: float
+    max_log_ratio: float
     n_first: int
     near_horizon: float
     min_bound_step: float
@@ -107,6 +106,12 @@ def sigmoid(log_odds: float) -> float:
 
 
 @jit
+def power(base: float, exponent: float) -> float:
+    """Return ``base ** exponent``, quickly for the usual exponent of 1."""
+    return base if exponent == 1.0 else base**exponent
+
+
+@jit
 def log_loss(log_odds: float, y: float) -> float:
     """Return the logarithmic loss of log odds for the answer y."""
     margin = log_odds * y
@@ -116,19 +121,21 @@ def log_loss(log_odds: float, y: float) -> float:
 @jit
 def update_means(state: AggregatorState, settings: Settings, sizes: Floats, row: int) -> None:
     """Include a pair in the mean sizes; leading pairs of equal points are ignored."""
-    means, count = state.means, state.numbers[MEAN_COUNT]
-    if count == 0.0:
-        different = False
-        for b in range(len(means)):
-            different = different or sizes[row, b] != 0.0
-        if not different:
-            return
-    count += 1.0
-    state.numbers[MEAN_COUNT] = count
-    share = max(1.0 / settings.horizon, 1.0 / count)
+    means, numbers = state.means, state.numbers
+    if numbers[MEAN_COUNT] == 0.0 and sizes[row, 0] == 0.0:
+        return
+    limit = inf
+    if numbers[MEAN_COUNT] >= settings.horizon:
+        if sizes[row, 0] > 0.0:
+            numbers[N_LONG] = numbers[N_LONG] + 1.0 if sizes[row, 0] > settings.winsor_limit * means[0] else 0.0
+        if numbers[N_LONG] <= settings.warmup:
+            limit = settings.winsor_limit
+    numbers[MEAN_COUNT] += 1.0
+    share = max(1.0 / settings.horizon, 1.0 / numbers[MEAN_COUNT])
     for b in range(len(means)):
         if state.frozen[b] == 0.0:
-            means[b] = max((1.0 - share) * means[b] + share * sizes[row, b], settings.min_mean)
+            size = min(sizes[row, b], limit * means[b])
+            means[b] = max((1.0 - share) * means[b] + share * size, settings.min_mean)
 
 
 @jit
@@ -136,10 +143,12 @@ def update_spreads(state: AggregatorState, settings: Settings) -> None:
     """Include the current pair in the mean squared deviations."""
     state.numbers[SPREAD_COUNT] += 1.0
     share = max(1.0 / settings.horizon, 1.0 / state.numbers[SPREAD_COUNT])
+    limit = settings.winsor_limit if state.numbers[SPREAD_COUNT] > settings.horizon else inf
     for k in range(len(state.spreads)):
         if state.frozen[k] == 0.0:
             deviation = state.distances[k] - state.locations[k]
-            moved = state.spreads[k] + share * (deviation * deviation - state.spreads[k])
+            square = min(deviation * deviation, limit * state.spreads[k])
+            moved = state.spreads[k] + share * (square - state.spreads[k])
             state.spreads[k] = max(moved, settings.min_spread * settings.min_spread)
 
 
@@ -183,23 +192,22 @@ def share_within(state: AggregatorState, first: int, last: int) -> None:
 
 
 @jit
-def measure_experts(state: AggregatorState, settings: Settings, squares: Floats, row: int) -> float:
+def measure_experts(state: AggregatorState, settings: Settings, squares: Floats, row: int, trust: float) -> float:
     """Compute each expert's relative distance of a pair; return that of the prior."""
     distances, within, means = state.distances, state.within, state.means
     n_priors, n_fixed = settings.n_priors, settings.n_priors + settings.n_learned
-    trust = 0.0 if settings.relative else trust_value(state.trust, settings)
-    prior, mean = 0.0, 0.0
+    prior, mean, pure = 0.0, 0.0, 0.0
     for b in range(n_priors):
         distances[b] = squares[row, b] / means[b]
         prior += within[b] * distances[b]
     for b in range(n_priors, len(means)):
         distances[b] = squares[row, b] / means[b]
+        pure += within[b] * distances[b]
         if b < n_fixed:
             distances[b] = (distances[b] + trust * prior) / (1.0 + trust)
         mean += within[b] * distances[b]
-    for i in range(len(settings.blends)):
-        blend = settings.blends[i]
-        distances[len(means) + i] = (mean + blend * prior) / (1.0 + blend)
+    distances[len(means)] = pure
+    distances[len(means) + 1] = (mean + settings.blend * prior) / (1.0 + settings.blend)
     return prior
 
 
@@ -215,13 +223,11 @@ def update_coefficients(state: AggregatorState, settings: Settings) -> None:
     share_within(state, 0, n_priors)
     share_within(state, n_priors, n_distances)
     trust = 0.0 if settings.relative else trust_value(state.trust, settings)
-    of_prior, of_learned, prior_in_learned = 0.0, 0.0, 0.0
     threshold = first_share * fits[last, OFFSET]
-    for i in range(len(settings.blends)):
-        k, blend = n_distances + i, settings.blends[i]
-        weight = played[k] * slopes[k] / (1.0 + blend)
-        of_prior += weight * blend
-        of_learned += weight
+    of_pure = played[n_distances] * slopes[n_distances]
+    of_blend = played[n_distances + 1] * slopes[n_distances + 1]
+    of_learned = of_blend / (1.0 + settings.blend)
+    of_prior, prior_in_learned = of_blend - of_learned, 0.0
     for k in range(n_priors, n_fixed):
         of_prior += played[k] * slopes[k] * trust / (1.0 + trust)
         prior_in_learned += within[k] * trust / (1.0 + trust)
@@ -236,6 +242,8 @@ def update_coefficients(state: AggregatorState, settings: Settings) -> None:
             weight = (weight + of_learned * within[b]) / (1.0 + trust)
         else:
             weight += of_learned * within[b]
+        if b >= n_priors:
+            weight += of_pure * within[b]
         state.coefficients[b] = weight / means[b]
     state.numbers[THRESHOLD] = threshold
 
@@ -300,50 +308,39 @@ def update_shares(state: AggregatorState) -> None:
 
 @jit
 def update_discounted(state: AggregatorState, settings: Settings) -> None:
-    """Compute the weights by discounted losses from the log weights."""
-    log_weights, weights, discounted = state.log_weights, state.horizon_weights, state.discounted
-    n_horizons, n_experts = log_weights.shape
-    total, fading = 0.0, state.numbers[FADING]
-    for h in range(n_horizons):
-        total += exp(state.log_horizon_weights[h])
-    for k in range(n_experts):
-        discounted[k] = 0.0
-    for h in range(n_horizons):
-        largest, of_horizon = -1e300, 0.0
-        for k in range(n_experts):
-            weights[h, k] = log_weights[h, k] - fading * settings.handicaps[k]
-            largest = max(largest, weights[h, k])
-        for k in range(n_experts):
-            weights[h, k] = exp(weights[h, k] - largest)
-            of_horizon += weights[h, k]
-        for k in range(n_experts):
-            weights[h, k] /= of_horizon
-            discounted[k] += exp(state.log_horizon_weights[h]) / total * weights[h, k]
+    """Compute the weights by discounted losses from the log weights; empty memories have none."""
+    discounted, first_memory = state.discounted, settings.n_priors + settings.n_learned
+    fading, largest, total = state.numbers[FADING], -inf, 0.0
+    for k in range(len(discounted)):
+        discounted[k] = state.log_weights[k] - fading * settings.handicaps[k]
+    for j in range(len(state.usage)):
+        if state.usage[j] == 0.0:
+            discounted[first_memory + j] = -inf
+    for k in range(len(discounted)):
+        largest = max(largest, discounted[k])
+    for k in range(len(discounted)):
+        discounted[k] = exp(discounted[k] - largest)
+        total += discounted[k]
+    for k in range(len(discounted)):
+        discounted[k] /= total
 
 
 @jit
-def learn_weights(state: AggregatorState, settings: Settings, y: float, weight: float) -> None:
-    """Discount the losses of experts and horizons and add those of the round; needs ``losses`` and ``log_odds``."""
-    log_weights, horizon_weights = state.log_weights, state.log_horizon_weights
-    n_horizons, n_experts = log_weights.shape
-    largest = -1e300
-    for h in range(n_horizons):
-        prediction = 0.0
-        for k in range(n_experts):
-            prediction += state.horizon_weights[h, k] * state.log_odds[k]
-        loss = weight * min(log_loss(prediction, y), settings.max_loss)
-        horizon_weights[h] = horizon_weights[h] * (1.0 - 1.0 / settings.horizon_of_horizons) - loss
-        largest = max(largest, horizon_weights[h])
-    for h in range(n_horizons):
-        horizon_weights[h] = max(horizon_weights[h] - largest, settings.min_log_horizon_weight)
-        best = -1e300
-        for k in range(n_experts):
-            loss = min(state.losses[k + 1], weight * settings.max_loss)
-            log_weights[h, k] = settings.decays[h] * log_weights[h, k] - loss
-            best = max(best, log_weights[h, k])
-        for k in range(n_experts):
-            log_weights[h, k] = max(log_weights[h, k] - best, settings.min_log_weight)
-    state.numbers[FADING] *= settings.handicap_decay
+def learn_weights(state: AggregatorState, settings: Settings, y: float, weight: float, trust: float) -> None:
+    """Discount the losses of the experts and add those of the round; the mean of learned distances has a penalty."""
+    log_weights, decay, best = state.log_weights, power(1.0 - 1.0 / settings.horizon, weight), -inf
+    for k in range(len(log_weights)):
+        loss = state.losses[k + 1]
+        if k == len(state.means):
+            loss += weight * settings.pure_penalty * trust
+        log_weights[k] = decay * log_weights[k] - min(loss, weight * settings.max_loss)
+        if k < len(state.means):
+            best = max(best, log_weights[k])
+    limit = settings.max_log_ratio
+    for k in range(len(log_weights)):
+        log_weights[k] = min(max(log_weights[k] - best, -limit), limit)
+    if y > 0.0:
+        state.numbers[FADING] *= power(settings.handicap_decay, weight)
 
 
 @jit
@@ -362,15 +359,15 @@ def learn_fit(
     limit: float,
 ) -> None:
     """Make one Newton step on a calibration."""
-    rate = 1.0 / horizon
-    ridge = rate * pseudo_count
+    decay = power(1.0 - 1.0 / horizon, weight)
+    ridge = (1.0 - decay) * pseudo_count
     one, truth = 0.0 if settings.relative else 1.0, 1.0 if y > 0.0 else 0.0
     x = -min(max(deviation, -limit), limit)
     p = sigmoid(log_odds)
     curvature = weight * max(p * (1.0 - p), settings.min_curvature)
-    a = (1.0 - rate) * fits[k, HESSIAN_OFFSET] + curvature * one + ridge
-    b = (1.0 - rate) * fits[k, HESSIAN_CROSS] + curvature * x * one
-    c = (1.0 - rate) * fits[k, HESSIAN_SLOPE] + curvature * x * x + ridge
+    a = decay * fits[k, HESSIAN_OFFSET] + curvature * one + ridge
+    b = decay * fits[k, HESSIAN_CROSS] + curvature * x * one
+    c = decay * fits[k, HESSIAN_SLOPE] + curvature * x * x + ridge
     error = weight * (p - truth)
     of_offset = error * one + ridge * (fits[k, OFFSET] - initial_offset)
     of_slope = error * x + ridge * (fits[k, SLOPE] - initial_slope)
@@ -434,7 +431,8 @@ def play(
         warming_up = state.numbers[MEAN_COUNT] < settings.warmup
         if warming_up:
             update_means(state, settings, sizes, row)
-        prior = measure_experts(state, settings, squares, row)
+        trust = 0.0 if settings.relative else trust_value(state.trust, settings)
+        prior = measure_experts(state, settings, squares, row, trust)
         if warming_up:
             update_spreads(state, settings)
         mixed, discounted, first_share = 0.0, 0.0, state.numbers[FIRST_SHARE]
@@ -454,7 +452,7 @@ def play(
         for j in range(len(state.usage)):
             if state.usage[j] > 0.0:
                 state.usage[j] = 1e-3 + 0.99 * state.usage[j] + shares[first_memory + j]
-        learn_weights(state, settings, y[row], weights[row])
+        learn_weights(state, settings, y[row], weights[row], trust)
         for k in range(n_experts):
             learn_fit(
                 fits,

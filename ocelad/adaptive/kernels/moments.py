@@ -177,6 +177,22 @@ def learn_similar(state: MomentState, decays: Floats, weight: float, ridge: floa
 
 
 @jit
+def restart_windows(
+    state: MomentState, S: Floats, ratios: Floats, weights: Floats, decays: Floats, ridge: float, limit: float, n: int
+) -> None:
+    """Let all windows but the first of each kind begin again with these similar pairs."""
+    for k in range(len(decays)):
+        if k not in (0, state.n_half):
+            reset(state.P, k, ridge, n)
+            state.counts[k] = 0.0
+    for row in range(len(S)):
+        multiply(state, S, ratios, row, n)
+        for k in range(len(decays)):
+            if k not in (0, state.n_half):
+                update_window(state, k, row % n, decays[k] ** weights[row], weights[row], ridge, limit, n)
+
+
+@jit
 def play_pairs(
     state: MomentState,
     S: Floats,

@@ -10,8 +10,9 @@ import numpy as np
 from ocelad._compile import jit, jit_reassoc
 from ocelad._typing import Floats
 
-# Fields of ``numbers``: the discounted number of differences, and the number of differences of the warm-up.
-COUNT, N_INCLUDED, N_NUMBERS = 0, 1, 2
+# Fields of ``numbers``: the discounted number of differences, that of all differences, and that of the last ones in a
+# row that were too long.
+COUNT, N_INCLUDED, N_LONG, N_NUMBERS = 0, 1, 2, 3
 
 
 class Scaling(NamedTuple):
@@ -24,16 +25,30 @@ class Scaling(NamedTuple):
 
 
 @jit
-def include(U: Floats, row: int, n: int, sums: Floats, counts: Floats, numbers: Floats, decay: float) -> None:
-    """Include a difference in the sums of squares; leading differences of zero are ignored."""
-    if numbers[COUNT] == 0.0:
-        different = False
-        for i in range(n):
-            different = different or U[row, i] != 0.0
-        if not different:
-            return
+def limit_outlier(numbers: Floats, warmup: int, shrink: float, is_zero: bool) -> float:
+    """Return the factor that shortens a difference before it is included; ``shrink`` is that of its length.
+
+    There is none during the warm-up, nor for differences that are too long many times in a row.
+    """
+    if is_zero or numbers[N_INCLUDED] < warmup:
+        return 1.0
+    numbers[N_LONG] = numbers[N_LONG] + 1.0 if shrink < 1.0 else 0.0
+    return shrink if numbers[N_LONG] <= warmup else 1.0
+
+
+@jit
+def include(
+    U: Floats, row: int, n: int, sums: Floats, counts: Floats, numbers: Floats, settings: Scaling, shrink: float
+) -> None:
+    """Include a difference, shortened by a factor, in the sums of squares; leading differences of zero are ignored."""
+    is_zero = True
     for i in range(n):
-        sums[i] = decay * sums[i] + U[row, i] * U[row, i]
+        is_zero = is_zero and U[row, i] == 0.0
+    if numbers[COUNT] == 0.0 and is_zero:
+        return
+    decay, factor = settings.decay, limit_outlier(numbers, settings.warmup, shrink, is_zero)
+    for i in range(n):
+        sums[i] = decay * sums[i] + factor * factor * U[row, i] * U[row, i]
         counts[i] = decay * counts[i] + (1.0 if U[row, i] != 0.0 else 0.0)
     numbers[COUNT] = decay * numbers[COUNT] + 1.0
     numbers[N_INCLUDED] += 1.0
@@ -50,14 +65,14 @@ def total(values: Floats, n: int) -> float:
 
 @jit
 def inverse_root(total: float, count: float, n_pairs: float, weight: float, mean: float, settings: Scaling) -> float:
-    """Return the factor that gives a feature a mean square of about 1.
+    """Return the factor that gives a feature a mean square of about 1, relative to one over the root of ``mean``.
 
     ``total`` is its sum of squares, ``count`` the number of pairs in which it differs, ``n_pairs`` that of all pairs,
     and ``weight`` that of one pair; ``mean`` is the mean square of all features.
     """
-    square = max(total * (1.0 / n_pairs + 1.0 / (settings.limit * max(count, 1e-300))), 1e-300)
+    relative = max(total / mean * (1.0 / n_pairs + 1.0 / (settings.limit * max(count, 1e-300))), 1e-300)
     share = count / (count + weight * settings.ridge)
-    return exp(-0.5 * (share * log(square) + (1.0 - share) * log(mean)))
+    return exp(-0.5 * share * log(relative))
 
 
 @jit
@@ -68,9 +83,10 @@ def update_roots(sums: Floats, counts: Floats, numbers: Floats, settings: Scalin
             roots[i] = 1.0
         return 1.0
     mean = total(sums, n) / n / numbers[COUNT]
+    root = sqrt(mean)
     for i in range(n):
-        roots[i] = inverse_root(sums[i], counts[i], numbers[COUNT], 1.0, mean, settings)
-    return 1.0 / sqrt(mean)
+        roots[i] = inverse_root(sums[i], counts[i], numbers[COUNT], 1.0, mean, settings) / root
+    return 1.0 / root
 
 
 @jit_reassoc
@@ -87,6 +103,18 @@ def length_limit(square: float, n: int, limit: float) -> float:
     """Return the factor that shortens a difference with a mean square above ``limit``, otherwise 1."""
     relative = square / (n * limit)
     return 1.0 if relative <= 1.0 else 1.0 / sqrt(relative)
+
+
+@jit
+def include_measured(
+    U: Floats, row: int, n: int, sums: Floats, counts: Floats, numbers: Floats, settings: Scaling
+) -> None:
+    """Include a difference after measuring its length by the present mean squares."""
+    shrink = 1.0
+    if numbers[COUNT] > 0.0:
+        factor = 1.0 / sqrt(total(sums, n) / n / numbers[COUNT])
+        shrink = length_limit(factor * factor * squared_length(U, row, n), n, settings.limit)
+    include(U, row, n, sums, counts, numbers, settings, shrink)
 
 
 @jit
@@ -134,21 +162,24 @@ def scale_pairs(
     S: Floats,
     ratios: Floats,
     shrinks: Floats,
+    lengths: Floats,
     squares: Floats,
 ) -> None:
     """Measure pairs by the Euclidean and the standardized distance, and update the mean squares after each.
 
-    ``shrinks`` receives the factors that limit the lengths of the rows of X, which are not applied here.
+    ``lengths`` receives the mean squares of the rows of X, and ``shrinks`` the factors that limit their lengths, which
+    are not applied here.
     """
     for row in range(len(U)):
         warming_up = numbers[N_INCLUDED] < settings.warmup
         if warming_up:
-            include(U, row, n, sums, counts, numbers, settings.decay)
+            include(U, row, n, sums, counts, numbers, settings, 1.0)
         factor, euclidean, standardized = scale_row(U, row, n, sums, counts, numbers, roots, settings, X, S, ratios)
         squares[row, 0], squares[row, 1] = euclidean, standardized
+        lengths[row] = factor * factor * euclidean / n
         shrinks[row] = length_limit(factor * factor * euclidean, n, settings.limit)
         if not warming_up:
-            include(U, row, n, sums, counts, numbers, settings.decay)
+            include(U, row, n, sums, counts, numbers, settings, shrinks[row])
 
 
 @jit
@@ -167,6 +198,7 @@ def scale_relatives(
     S_far: Floats,
     ratios: Floats,
     shrinks: Floats,
+    lengths: Floats,
     squares: Floats,
     sizes: Floats,
 ) -> None:
@@ -174,16 +206,17 @@ def scale_relatives(
     for row in range(len(near)):
         warming_up = numbers[N_INCLUDED] < settings.warmup
         if warming_up:
-            include(near, row, n, sums, counts, numbers, settings.decay)
-            include(far, row, n, sums, counts, numbers, settings.decay)
+            include(near, row, n, sums, counts, numbers, settings, 1.0)
+            include_measured(far, row, n, sums, counts, numbers, settings)
         factor, a, scaled_a = scale_row(near, row, n, sums, counts, numbers, roots, settings, X, S, ratios)
         factor, b, scaled_b = scale_row(far, row, n, sums, counts, numbers, roots, settings, X_far, S_far, ratios)
         squares[row, 0], squares[row, 1] = a - b, scaled_a - scaled_b
         sizes[row, 0], sizes[row, 1] = (a + b) / 2.0, (scaled_a + scaled_b) / 2.0
+        lengths[row] = factor * factor * (a - b) / n
         shrinks[row] = length_limit(factor * factor * max(a, b), n, settings.limit)
         if not warming_up:
-            include(near, row, n, sums, counts, numbers, settings.decay)
-            include(far, row, n, sums, counts, numbers, settings.decay)
+            include_measured(near, row, n, sums, counts, numbers, settings)
+            include_measured(far, row, n, sums, counts, numbers, settings)
 
 
 @jit
@@ -209,6 +242,7 @@ def scale_sparse_pairs(
     settings: Scaling,
     scaled: Floats,
     shrinks: Floats,
+    lengths: Floats,
     squares: Floats,
 ) -> None:
     """Measure sparse pairs as ``scale_pairs`` does, in time proportional to their non-zero entries.
@@ -220,7 +254,7 @@ def scale_sparse_pairs(
         begin, end = indptr[row], indptr[row + 1]
         warming_up = numbers[N_INCLUDED] < settings.warmup
         if warming_up:
-            include_sparse(indices, values, begin, end, sums, counts, numbers, growth, settings.decay)
+            include_sparse(indices, values, begin, end, sums, counts, numbers, growth, settings, 1.0)
         count = numbers[COUNT]
         factor = 1.0 / sqrt(growth[1] / n / count) if count > 0.0 else 1.0
         euclidean, standardized = 0.0, 0.0
@@ -228,17 +262,18 @@ def scale_sparse_pairs(
             square, i = values[p] * values[p], indices[p]
             euclidean += square
             if count > 0.0:
-                root = inverse_root(sums[i], counts[i], count, growth[0], growth[1] / n / count, settings)
+                root = factor * inverse_root(sums[i], counts[i], count, growth[0], growth[1] / n / count, settings)
                 standardized += square * root * root
             else:
                 standardized += square
             scaled[p] = factor * values[p]
         squares[row, 0], squares[row, 1] = euclidean, standardized
+        lengths[row] = factor * factor * euclidean / n
         shrinks[row] = length_limit(factor * factor * euclidean, n, settings.limit)
         for p in range(begin, end):
             scaled[p] *= shrinks[row]
         if not warming_up:
-            include_sparse(indices, values, begin, end, sums, counts, numbers, growth, settings.decay)
+            include_sparse(indices, values, begin, end, sums, counts, numbers, growth, settings, shrinks[row])
 
 
 @jit
@@ -251,18 +286,19 @@ def include_sparse(
     counts: Floats,
     numbers: Floats,
     growth: Floats,
-    decay: float,
+    settings: Scaling,
+    shrink: float,
 ) -> None:
     """Include a sparse difference, as ``include``; the sums are rescaled before the weight of new ones overflows."""
-    if numbers[COUNT] == 0.0:
-        different = False
-        for p in range(begin, end):
-            different = different or values[p] != 0.0
-        if not different:
-            return
-    growth[0] /= decay
+    is_zero = True
     for p in range(begin, end):
-        square = growth[0] * values[p] * values[p]
+        is_zero = is_zero and values[p] == 0.0
+    if numbers[COUNT] == 0.0 and is_zero:
+        return
+    growth[0] /= settings.decay
+    factor = limit_outlier(numbers, settings.warmup, shrink, is_zero)
+    for p in range(begin, end):
+        square = growth[0] * factor * factor * values[p] * values[p]
         sums[indices[p]] += square
         growth[1] += square
         if values[p] != 0.0:
@@ -287,6 +323,7 @@ def update_sparse_roots(
     if count == 0.0:
         return 1.0
     mean = growth[1] / n / count
+    root = sqrt(mean)
     for i in range(n):
-        roots[i] = inverse_root(sums[i], counts[i], count, growth[0], mean, settings)
-    return 1.0 / sqrt(mean)
+        roots[i] = inverse_root(sums[i], counts[i], count, growth[0], mean, settings) / root
+    return 1.0 / root

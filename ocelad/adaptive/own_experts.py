@@ -1,0 +1,52 @@
+"""OwnExpert: the protocol of a distance of the user's own that joins the ensemble."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from ocelad._typing import Floats
+from ocelad.metric import Metric
+from ocelad.pairs import Events, Relatives
+
+
+class OwnExpert(Protocol):
+    """A squared distance that may learn from pairs.
+
+    The ensemble calibrates it, weighs it by its losses, and adds its metric to the exported one. So it has to be a
+    squared Mahalanobis distance, in any unit. ``ocelad.testing.check_expert`` checks the protocol.
+
+    Attributes
+    ----------
+    name : str
+        Its name in ``experts_``.
+    """
+
+    name: str
+
+    def square(self, u: Floats) -> float:
+        """Return the squared length of a difference: ``metric().squared_length(u)``."""
+        ...
+
+    def learn(self, u: Floats, y: float, weight: float) -> None:
+        """Learn from a pair with the difference u and the answer y, +1 for "same" or -1."""
+        ...
+
+    def metric(self) -> Metric:
+        """Return the present metric."""
+        ...
+
+
+def play_own_expert(expert: OwnExpert, events: Events | Relatives, weights: Floats) -> Floats:
+    """Return the expert's squared distance of each pair before the expert learns from it."""
+    assert isinstance(events, Events)  # experts of one's own exclude relative comparisons
+    squares = np.empty(len(events))
+    for row, (u, y, weight) in enumerate(zip(events.U, events.y.tolist(), weights.tolist(), strict=True)):
+        squares[row] = expert.square(u)
+        if not 0.0 <= squares[row] < np.inf:
+            raise ValueError(
+                f"the squared distance of expert {expert.name!r} is {squares[row]}; accepted: finite numbers from 0"
+            )
+        expert.learn(u, y, weight)
+    return squares
