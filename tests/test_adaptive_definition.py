@@ -387,4 +387,4 @@ def test_the_kinds_of_distances_by_number_of_features():
     ]
     mixture = Mixture(3)
     assert len(mixture.expert_names) == len(mixture.aggregator.shares)
-    assert mixture.expert_names[-6:] == ("memory 1", "memory 2", "memory 3", "blend 1:1", "blend 1:3", "blend 1:10")
+    assert mixture.expert_names[-5:] == ("memory 1", "memory 2", "memory 3", "all learned", "all learned 1:3 prior")

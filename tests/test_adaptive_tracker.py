@@ -419,7 +419,6 @@ def test_a_weight_of_zero_teaches_no_answer(label):
     assert learned.n_rounds_ == 400
 
 
-@pytest.mark.xfail(strict=False, reason="weights and calibrations forget at pairs with a weight of 0, too")
 def test_pairs_with_a_weight_of_zero_make_it_forget_nothing():
     events = logistic_answers(5, 4, 400)
     pairs = as_pairs(events)
@@ -662,10 +661,7 @@ def test_one_enormous_difference_leaves_a_finite_metric(stream, largest):
     assert_valid(tracker)
 
 
-OUTLIERS = pytest.mark.xfail(strict=False, reason="the running means of distances are not robust to outliers")
-
-
-@pytest.mark.parametrize("factor", [10.0, pytest.param(1e3, marks=OUTLIERS), pytest.param(1e10, marks=OUTLIERS)])
+@pytest.mark.parametrize("factor", [10.0, 1e3, 1e10])
 def test_one_outlier_is_soon_forgotten(factor):
     events = one_informative_feature(5, 6, 3000)
     U = events.U.copy()
@@ -772,12 +768,11 @@ def blocks_of(kind, n, sparse, rounds, block=10_000):
         yield Events(U, y)
 
 
-ONE_LABEL = pytest.mark.xfail(strict=False, reason="COMID metrics can shrink until their mean distance underflows")
 LONG_STREAMS = [
     ("learnable", 3, False, 200_000),
     ("changing", 3, False, 100_000),
     ("random labels", 3, False, 100_000),
-    pytest.param("only similar", 3, False, 100_000, marks=ONE_LABEL),
+    ("only similar", 3, False, 100_000),
     ("growing", 3, False, 100_000),
     ("collinear", 3, False, 100_000),
     ("heavy tails", 3, False, 100_000),

@@ -177,7 +177,7 @@ class PlainAggregator:
         self._weights.update(penalized, y, weight)
         self._fits.learn(deviations, self.log_odds, y, weight)
         self._recalibration.learn(-discounted, recalibrated, y, weight)
-        if not warming_up:
+        if not warming_up and weight > 0.0:
             self._means.update(sizes)
             self._spreads.update(distances)
         return mixed

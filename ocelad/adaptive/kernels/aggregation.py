@@ -482,7 +482,7 @@ def play(
             settings.recalibration_pseudo_count,
             inf,
         )
-        if not warming_up:
+        if not warming_up and weights[row] > 0.0:
             update_means(state, settings, sizes, row)
             update_spreads(state, settings)
         prepare(state, settings)
