@@ -420,12 +420,15 @@ def test_a_weight_of_zero_teaches_no_answer(label):
 
 
 def test_pairs_with_a_weight_of_zero_make_it_forget_nothing():
+    """Mean squares of features and moments of all pairs follow, as they need no answers; a third of them is new."""
     events = logistic_answers(5, 4, 400)
     pairs = as_pairs(events)
     tracker = MetricTracker().fit(pairs[:300], events.y[:300])
     before = tracker.predict_proba(pairs)
     tracker.partial_fit(pairs[300:], events.y[300:], sample_weight=np.zeros(100))
-    np.testing.assert_allclose(tracker.predict_proba(pairs), before, atol=0.05)
+    changes = np.abs(tracker.predict_proba(pairs) - before)
+    assert changes.max() < 0.1
+    assert changes.mean() < 0.02
 
 
 def test_weights_of_one_change_nothing():

@@ -602,7 +602,6 @@ def test_deep_undos_and_restarts_in_few_and_many_features(
     assert_same_learning(view, log, items, ADAPTIVE)
 
 
-@pytest.mark.xfail(reason="AdaptiveTracker.restore rounds the threshold differently until the next round", strict=False)
 @pytest.mark.parametrize("n_features", [5, 25, 200, 384])
 def test_a_restart_alone_changes_no_bit(kernels: dict[str, bool], n_features: int) -> None:
     items = random_items(30, n_features)

@@ -17,7 +17,7 @@ from ocelad.ensemble.state_reader import StateReader
 
 # Rows of interval weights: one that never ends, and one for each power of two up to 2^62 rounds.
 N_ENTRIES = 64
-_SCRATCH = ("played", "slopes", "distances", "deviations", "losses", "within")
+_SCRATCH = ("distances", "deviations", "losses")
 
 
 class CompiledAggregator:
@@ -206,8 +206,6 @@ class CompiledAggregator:
             if name not in _SCRATCH:
                 array[...] = saved.floats(name, array.shape)
         self._check()
-        aggregation.update_discounted(self._state, self._settings)
-        aggregation.update_coefficients(self._state, self._settings)
 
     def _check(self) -> None:
         """Refuse values that kernels would use as indices or divisors."""

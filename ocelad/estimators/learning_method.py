@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from ocelad._typing import Arrays, Metadata
+from ocelad.adaptive.adaptive_tracker import STATE_VERSION
 from ocelad.adaptive.track_adaptive import track_adaptive
 from ocelad.engines.rice import resume_metric, track_metric
 from ocelad.engines.rice_settings import Rice
@@ -64,7 +65,7 @@ def resume_tracker(arrays: Arrays, metadata: Metadata) -> Tracker:
         return RiceTracker(resume_metric(arrays, metadata))
     if settings["method"] != "adaptive":
         raise ValueError(f"the saved method is {settings['method']!r}; accepted: 'adaptive'")
-    if "version" not in settings:
+    if settings.get("version") != STATE_VERSION:
         raise ValueError(
             "it was learned by an earlier version of the method 'adaptive', which this version has replaced and cannot "
             "continue; learn from the pairs again"

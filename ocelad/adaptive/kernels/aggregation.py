@@ -49,11 +49,11 @@ class AggregatorState(NamedTuple):
     played: Floats  # (K,): coefficients of the experts' log odds in the next prediction
     coefficients: Floats  # (B,): of the squared distances in the next prediction
     log_odds: Floats  # (K,): of each expert in the last round
+    within: Floats  # (B,): share of each prior among the priors, and of each learned distance among those
     # From here on: scratch.
     distances: Floats  # (K,)
     deviations: Floats  # (K,)
     losses: Floats  # (K + 1,)
-    within: Floats  # (B,): share of each prior among the priors, and of each learned distance among those
 
 
 class Settings(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ocelad._typing import Arrays, Floats, Metadata
-from ocelad.adaptive.adaptive_tracker import PLAIN_ROUNDS, AdaptiveTracker
+from ocelad.adaptive.adaptive_tracker import PLAIN_ROUNDS, STATE_VERSION, AdaptiveTracker
 from ocelad.adaptive.changes import Change
 from ocelad.engines.tracker import Tracker
 from ocelad.ensemble.state_reader import add_prefix
@@ -130,7 +130,7 @@ class LearningState:
         """Return a copy of this untrained state that continues from the result of ``state``, after validation."""
         state, core = self.copy(), metadata["core"]
         settings = core["settings"]
-        if settings.get("method") == "adaptive" and "version" not in settings:
+        if settings.get("method") == "adaptive" and settings.get("version") != STATE_VERSION:
             raise ValueError("it was learned by an earlier version of the method 'adaptive'")
         state.tracker.restore(strip_prefix("core", arrays), core)
         state.recorder = self.recorder.with_state(strip_prefix("timeline", arrays), metadata["timeline"])
