@@ -2,9 +2,9 @@
 
     python benchmarks/ablation.py [--seeds 8] [--jobs -1]
 
-A row is a variant of ``AdaptiveConfig``. The columns are differences to the method as it is, paired by seed, on five
+A row is a variant of ``AdaptiveConfig``. The columns are differences to the method as it is, paired by seed, on six
 benchmarks: the k-NN error of drifting streams (S1, S5), and k-NN error, ranking error and log loss after 100 and 1000
-answers (few answers). The seeds, from 5000 on, are used for nothing else. An asterisk marks a significant difference
+answers (few answers). "No restarts" reports no changes and stores no memories, either. The seeds, from 5000 on, are used for nothing else. An asterisk marks a significant difference
 (95 %); a positive one means that the variant is worse.
 """
 
@@ -33,24 +33,25 @@ from ocelad.lab.trials import map_trials
 
 FIRST_SEED = 5000
 STREAMS = ("S1", "S5")
-FEW_ANSWERS = ("digits-pca/natural", "breast-cancer/balanced", "image-segments/natural")
+FEW_ANSWERS = ("digits-pca/natural", "breast-cancer/balanced", "image-segments/natural", "isotropic/natural")
 CHECKPOINTS = (100, 1000)
 BASE = AdaptiveConfig()
 #: Parts that can be taken out, with the constants that take them out.
 PARTS: dict[str, dict[str, Any]] = {
     "no windows": {"windows": (), "scaled_windows": ()},
     "no scaled windows": {"scaled_windows": ()},
-    "one COMID learner": {"comid_steps": BASE.comid_steps[1:2]},
-    "no blends": {"blends": ()},
-    "no memories": {"n_memories": 0},
+    "one COMID learner": {"comid_steps": BASE.comid_steps[1:2], "low_rank_steps": BASE.low_rank_steps[1:2]},
+    "one memory": {"n_memories": 1},
+    "no restarts": {"detection_level": 1e9},
     "no handicap": {"handicap": 0.0},
-    "one horizon": {"horizons": BASE.horizons[1:]},
     "no trust in the prior": {"trust_exponent": 1e3},
     "full trust in the prior": {"trust_exponent": 0.0},
+    "no expert without prior": {"pure_penalty": 1e3},
     "no recalibration": {"recalibration_pseudo_count": 1e9},
+    "no limit of outliers": {"winsor_limit": 1e9},
 }
 # Their halves and doubles would be other data structures, not other constants.
-UNSCALED = ("max_moment_features", "max_full_rank", "n_memories")
+UNSCALED = ("max_moment_features", "n_memories")
 
 
 def variants() -> dict[str, AdaptiveConfig]:

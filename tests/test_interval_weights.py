@@ -198,22 +198,10 @@ def test_the_regret_on_the_streams_of_the_suites_is_below_the_bound(name, played
     assert_bounded(*played(name))
 
 
-def exceeds(value, where):
-    return pytest.mark.xfail(strict=False, reason=f"the regret is {value} nats on rounds {where}")
-
-
-PRIOR_STREAMS = [
-    pytest.param("S1", marks=exceeds(24.5, "1000 to 1208")),
-    pytest.param("S5", marks=exceeds(15.0, "1502 to 1534")),
-    pytest.param("S7", marks=exceeds(23.0, "1000 to 1176")),
-    "wine",
-    "digits-pca/natural",
-    pytest.param("breast-cancer/natural", marks=exceeds(8.3, "579 to 595")),
-    "wine/balanced",
-    "iris/natural",
-    "rare-0.2%/balanced",
-    "isotropic/natural",
-]
+SWITCH = pytest.mark.xfail(strict=True, reason="after a switch, confident predictions are wrong for a while")
+FAR_PAIR = pytest.mark.xfail(strict=True, reason="12.2 nats on rounds 579 to 582: a similar pair is very far apart")
+MARKS = {**dict.fromkeys(("S1", "S5", "S7"), SWITCH), "breast-cancer/natural": FAR_PAIR}
+PRIOR_STREAMS = [pytest.param(name, marks=MARKS.get(name, ())) for name in STREAMS]
 
 
 @only_compiled
