@@ -60,6 +60,8 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/baselines.py
 	$(BIN)/python benchmarks/adaptive.py
 	$(BIN)/python benchmarks/changes.py
+	$(BIN)/python benchmarks/regret.py
+	$(BIN)/python benchmarks/decisions.py
 	$(BIN)/python benchmarks/river_knn.py
 	$(BIN)/python benchmarks/choice.py
 	$(BIN)/python benchmarks/service.py
