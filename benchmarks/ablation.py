@@ -4,8 +4,9 @@
 
 A row is a variant of ``AdaptiveConfig``. The columns are differences to the method as it is, paired by seed, on six
 benchmarks: the k-NN error of drifting streams (S1, S5), and k-NN error, ranking error and log loss after 100 and 1000
-answers (few answers). "No restarts" reports no changes and stores no memories, either. The seeds, from 5000 on, are used for nothing else. An asterisk marks a significant difference
-(95 %); a positive one means that the variant is worse.
+answers (few answers). "No restarts" reports no changes and stores no memories, either. The seeds, from 5000 on, are
+used for nothing else. An asterisk marks a significant difference (95 %); a positive one means that the variant is
+worse.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ All detectors see the same streams, with seeds that were never used for tuning:
 
 - wine: from pair 600 on, "same" means "both or neither in class 2" instead of class 0; found within 200 pairs;
 - S1 and S5, drifting streams of the adaptivity suite whose switches are known; found within 150 rounds;
-- static pairs of several data sets, where every detection is a false alarm.
+- static pairs of several data sets, where every detection is a false alarm; with OCELAD_DATA set also product reviews
+  as sparse counts of 2369 words, compared by sentiment and by type.
 
 Page-Hinkley and ADWIN have River's default settings. Detections within 100 rounds are one.
 """
@@ -14,6 +15,7 @@ Page-Hinkley and ADWIN have River's default settings. Detections within 100 roun
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +28,8 @@ from sklearn.preprocessing import StandardScaler
 
 from ocelad import track_adaptive
 from ocelad.evaluation.streams.pair_sampling import draw_pairs
+from ocelad.evaluation.streams.reviews.load import find_review_folder, load_reviews
+from ocelad.lab.compare.datasets import PAPER_N_WORDS
 from ocelad.lab.compare.few_answers.answer_benchmarks import ANSWER_BENCHMARKS
 from ocelad.lab.compare.suite import BENCHMARKS, FIRST_TEST_SEED
 from ocelad.lab.trials import map_trials
@@ -34,13 +38,15 @@ from ocelad.pairs import Events
 SWITCH, N_AFTER, WITHIN_WINE, WITHIN_STREAM, GAP = 600, 600, 200, 150, 100
 STREAMS = ("S1", "S5")
 STATIC = ("wine", "iris", "breast-cancer", "digits-pca", "image-segments", "phishing", "rare-0.2%", "isotropic")
+REVIEWS = ("reviews, sentiment", "reviews, type")
 
 
 class Detections:
     """The rounds at which each detector reports a change of one stream."""
 
-    def __init__(self, n_features: int) -> None:
-        self._tracker, self._rivals = track_adaptive(n_features), {"Page-Hinkley": PageHinkley(), "ADWIN": ADWIN()}
+    def __init__(self, n_features: int, *, sparse: bool = False) -> None:
+        self._tracker = track_adaptive(n_features, sparse=sparse)
+        self._rivals = {"Page-Hinkley": PageHinkley(), "ADWIN": ADWIN()}
         self.rounds: dict[str, list[int]] = {"ours": [], **{name: [] for name in self._rivals}}
 
     def learn(self, events: Events) -> None:
@@ -81,10 +87,14 @@ def stream(task: tuple[str, int]) -> tuple[dict[str, list[int]], list[int]]:
 def static(task: tuple[str, int, int]) -> dict[str, list[int]]:
     """Return the detections on pairs of a data set; all are false alarms."""
     name, seed, n_pairs = task
-    points = ANSWER_BENCHMARKS[name].load(seed)
-    X = points.prepare(points.X, np.arange(len(points)))
-    left, right, y = draw_pairs(points.classes, n_pairs, seed, balanced=ANSWER_BENCHMARKS[name].balanced)
-    detections = Detections(X.shape[1])
+    if name in REVIEWS:
+        reviews = load_reviews(find_review_folder(), n_words=PAPER_N_WORDS)
+        X, classes, balanced = reviews.points(), reviews.labels(name.removeprefix("reviews, ")), False
+    else:
+        points, balanced = ANSWER_BENCHMARKS[name].load(seed), ANSWER_BENCHMARKS[name].balanced
+        X, classes = points.prepare(points.X, np.arange(len(points))), points.classes
+    left, right, y = draw_pairs(classes, n_pairs, seed, balanced=balanced)
+    detections = Detections(X.shape[1], sparse=name in REVIEWS)
     for part in _blocks(n_pairs):
         detections.learn(Events(X[left[part]] - X[right[part]], y[part]))
     return detections.rounds
@@ -133,6 +143,7 @@ def main() -> None:
         rows += summarize(name, map_trials(stream, [(name, seed) for seed in seeds]), WITHIN_STREAM)
     show(console, "Streams with switches", rows)
     names = [f"{name}/{kind}" for name in STATIC for kind in ("natural", "balanced")]
+    names += REVIEWS if os.environ.get("OCELAD_DATA") else ()
     alarms = map_trials(static, [(name, FIRST_TEST_SEED, arguments.static_pairs) for name in names])
     quiet = [
         {"pairs": name, **{detector: len(found) for detector, found in each.items()}}

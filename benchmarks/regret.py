@@ -3,8 +3,9 @@
     python benchmarks/regret.py [--seed 3000]
 
 The regret is the sum of the log losses of the predictions minus that of an expert, on an interval. The table has, per
-stream: the largest ratio of a regret to its bound, over all intervals and experts, in percent; the largest regret against the
-calibrated Euclidean distance ("doing nothing"), with its interval; and the regret against it over the whole stream.
+stream: the largest ratio of a regret to its bound, over all intervals and experts, in percent; the largest regret
+against the calibrated Euclidean distance ("doing nothing"), with its interval; and the regret against it over the whole
+stream.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from ocelad.adaptive.aggregator import ExpertCounts
 from ocelad.adaptive.bases import Kinds
 from ocelad.adaptive.calibration import (
     INITIAL_SPREAD,
+    MIN_CURVATURE,
     MIN_SLOPE,
     WARMUP,
     PlattScaling,
@@ -26,7 +27,9 @@ from ocelad.adaptive.calibration import (
 from ocelad.adaptive.changes import (
     ALTERNATIVE_SCALE,
     CHANGE,
+    CONFIDENCE_PSEUDO_COUNT,
     MAX_CHANGES,
+    MAX_GROWTH,
     MAX_LOG_ODDS,
     MIN_GAP,
     NO_CHANGE,
@@ -45,7 +48,6 @@ from ocelad.pairs import Event, Events, Relative, Relatives
 
 CONFIG = AdaptiveConfig()
 RTOL = 1e-9
-# A known fault.
 
 
 # -- Scales --
@@ -832,19 +834,39 @@ def test_without_an_anchor_nothing_is_tested():
     assert detector.evidence == before
 
 
+class Confidence:
+    """The slope of a logistic fit of the answers on an anchor's log odds, by Newton steps, at most 1 when used."""
+
+    def __init__(self):
+        self.slope, self.hessian = 1.0, CONFIDENCE_PSEUDO_COUNT
+
+    def weaken(self, log_odds):
+        return min(self.slope, 1.0) * np.clip(log_odds, -MAX_LOG_ODDS, MAX_LOG_ODDS)
+
+    def learn(self, log_odds, y, weight):
+        x, decay = np.clip(log_odds, -MAX_LOG_ODDS, MAX_LOG_ODDS), (1.0 - 1.0 / CONFIG.scale_horizon) ** weight
+        p, ridge = 1.0 / (1.0 + np.exp(-self.slope * x)), (1.0 - decay) * CONFIDENCE_PSEUDO_COUNT
+        self.hessian = decay * self.hessian + weight * max(p * (1.0 - p), MIN_CURVATURE) * x**2 + ridge
+        gradient = weight * (p - (y > 0.0)) * x + ridge * (self.slope - 1.0)
+        self.slope = max(self.slope - gradient / self.hessian, MIN_SLOPE)
+
+
 @given(st.lists(st.tuples(st.floats(-6.0, 6.0), st.sampled_from([-1.0, 1.0]), st.floats(0.0, 2.0)), max_size=60))
 def test_the_evidence_is_a_cusum_of_log_likelihood_ratios(answers):
     detector, statistic, since, warned, found = ChangeDetector(CONFIG), 0.0, 1, False, []
+    confidence, before = Confidence(), 1.0
     for t, (log_odds, y, weight) in enumerate(answers, start=1):
         outcome = detector.update(log_odds, y, weight, t)
-        statistic += weight * evidence(log_odds, y)
+        statistic += weight * evidence(confidence.weaken(log_odds), y)
+        confidence.learn(log_odds, y, weight)
         if statistic > CONFIG.detection_level:
             assert outcome == CHANGE
             found.append((since, t, pytest.approx(statistic)))
             statistic, since, warned = 0.0, t + 1, False
+            before = confidence.slope = 0.5 * (confidence.slope + before)
         elif statistic <= 1e-12:
             assert outcome == NO_CHANGE
-            statistic, since, warned = 0.0, t + 1, False
+            statistic, since, warned, before = 0.0, t + 1, False, confidence.slope
         else:
             assert outcome == (WARNING if statistic > CONFIG.warning_level and not warned else NO_CHANGE)
             warned = warned or outcome == WARNING
@@ -860,8 +882,14 @@ def test_a_change_is_reported_with_its_first_round_and_evidence():
         outcomes.append(detector.update(2.0, -1.0, 1.0, t))
         if outcomes[-1] == CHANGE:
             break
-    n_needed = int(np.ceil(CONFIG.detection_level / evidence(2.0, -1.0)))
-    assert detector.changes == [(201, 200 + n_needed, pytest.approx(n_needed * evidence(2.0, -1.0)))]
+    confidence, statistic, n_needed = Confidence(), 0.0, 0
+    for _ in range(200):
+        confidence.learn(2.0, 1.0, 1.0)
+    while statistic <= CONFIG.detection_level:
+        statistic += evidence(confidence.weaken(2.0), -1.0)
+        confidence.learn(2.0, -1.0, 1.0)
+        n_needed += 1
+    assert detector.changes == [(201, 200 + n_needed, pytest.approx(statistic))]
     assert outcomes.count(WARNING) == 1
     assert outcomes.index(WARNING) < outcomes.index(CHANGE) == 200 + n_needed - 1
     assert detector.changes[0].evidence > CONFIG.detection_level
@@ -871,16 +899,44 @@ def test_a_change_is_reported_with_its_first_round_and_evidence():
 @pytest.mark.parametrize(("gap", "n_changes"), [(MIN_GAP, 1), (MIN_GAP + 1, 2)])
 def test_detections_within_the_gap_are_one_change(gap, n_changes):
     detector = ChangeDetector(CONFIG)
-    for t in (1000, 1000 + gap):
+    for t in (10, 10 + gap):
         assert detector.update(-2.0, 1.0, 100.0, t) == CHANGE
     assert len(detector.changes) == n_changes
+
+
+def test_evidence_that_grows_for_too_long_is_no_change():
+    """Answers contradict an anchor a little, again and again: the evidence restarts, and a better anchor can come."""
+    detector, outcomes, largest = ChangeDetector(CONFIG), [], 0.0
+    for t in range(1, 3 * MAX_GROWTH):
+        outcomes.append(detector.update(0.5, 1.0 if t % 12 < 6 else -1.0, 0.3, t))
+        largest = max(largest, detector.evidence)
+    assert CHANGE not in outcomes
+    assert largest > 0.0
+    detector = ChangeDetector(CONFIG)
+    for t in range(1, MAX_GROWTH + 2):  # every step adds some
+        detector.update(1.0, -1.0, 0.01, t)
+        assert detector.evidence > 0.0 or t == MAX_GROWTH + 1
+    assert detector.evidence == 0.0
+
+
+def test_anchors_that_are_too_confident_are_weakened():
+    """The answers follow 0.4 times the log odds. Without the confidence there would be a change every 100 rounds."""
+    rng, detector = np.random.default_rng(11), ChangeDetector(CONFIG)
+    log_odds = rng.choice([-2.0, 2.0], size=20_000)
+    y = np.where(rng.random(20_000) < sigmoid(0.4 * log_odds), 1.0, -1.0)
+    for t in range(20_000):
+        detector.update(log_odds[t], y[t], 1.0, t + 1)
+    late = [change for change in detector.changes if change.detected > 2000]
+    assert len(late) <= 5
 
 
 def test_the_last_changes_are_kept():
     detector = ChangeDetector(CONFIG)
     for k in range(MAX_CHANGES + 5):
-        detector.update(-2.0, 1.0, 100.0, 1000 * (k + 1))
-    assert [change.detected for change in detector.changes] == [1000 * (k + 1) for k in range(5, MAX_CHANGES + 5)]
+        detector.update(-2.0, 1.0, 100.0, 200 * (k + 1))
+        for _ in range(50):  # the next anchor is right
+            detector.update(3.0, 1.0, 100.0, 200 * (k + 1) + 1)
+    assert [change.detected for change in detector.changes] == [200 * (k + 1) for k in range(5, MAX_CHANGES + 5)]
 
 
 def test_false_alarms_are_as_rare_as_the_level_promises():

@@ -70,6 +70,8 @@ class CompiledAggregator:
             alternative_scale=changes.ALTERNATIVE_SCALE,
             max_log_odds=changes.MAX_LOG_ODDS,
             min_gap=changes.MIN_GAP,
+            max_growth=changes.MAX_GROWTH,
+            confidence_pseudo_count=changes.CONFIDENCE_PSEUDO_COUNT,
         )
         self._state = AggregatorState(
             means=np.ones(n_distances),
@@ -103,6 +105,8 @@ class CompiledAggregator:
         state.entry_priors[0] = state.entry_steps[0] = 0.5
         state.trust[aggregation.BOUND], state.trust[aggregation.SIMILAR_RATE] = 1.0, 0.5
         state.cusum[aggregation.SINCE] = 1.0
+        state.cusum[aggregation.CONFIDENCE] = state.cusum[aggregation.CONFIDENCE_BEFORE] = 1.0
+        state.cusum[aggregation.CONFIDENCE_HESSIAN] = changes.CONFIDENCE_PSEUDO_COUNT
         for k in range(n_experts):
             self._start_fit(k, self._settings.initial_offset, slope, config.ridge)
         self._start_fit(n_experts, 0.0, 1.0, config.recalibration_pseudo_count)
@@ -216,6 +220,7 @@ class CompiledAggregator:
             or state.numbers.min(initial=0.0, where=[True, True, True, False, True, True, True, True]) < 0.0
             or not 1.0 <= state.numbers[aggregation.PROD_ROUND] < 2.0**62
             or not 0.0 <= state.cusum[aggregation.N_CHANGES] < 2.0**53
+            or state.cusum[aggregation.CONFIDENCE_HESSIAN] <= 0.0
             or abs(state.shares.sum() - 1.0) > 1e-6
         ):
             raise ValueError("the saved weights, means or changes are out of range")

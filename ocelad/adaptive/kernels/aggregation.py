@@ -19,8 +19,9 @@ OFFSET, SLOPE, HESSIAN_OFFSET, HESSIAN_CROSS, HESSIAN_SLOPE, N_FIT_COLUMNS = 0, 
 MEAN_COUNT, REGRET_SCALE, PROD_ROUND, THRESHOLD, SPREAD_COUNT, FADING, FIRST_SHARE, N_LONG, N_NUMBERS = range(9)
 # Fields of ``trust``: rounds, bound of near pairs, similar near pairs, near pairs, and the rate of similar pairs.
 TRUST_ROUND, BOUND, NEAR_SIMILAR, NEAR_COUNT, SIMILAR_RATE, N_TRUST_FIELDS = 0, 1, 2, 3, 4, 5
-# Fields of ``cusum``: log likelihood ratio, its first round, whether a warning was given, and the number of changes.
-STATISTIC, SINCE, WARNED, N_CHANGES, N_CUSUM_FIELDS = 0, 1, 2, 3, 4
+# Fields of ``cusum``: log likelihood ratio, its first round, whether a warning was given, the number of changes; the
+# confidence of anchors, the Hessian of its fit, and the confidence before the evidence.
+STATISTIC, SINCE, WARNED, N_CHANGES, CONFIDENCE, CONFIDENCE_HESSIAN, CONFIDENCE_BEFORE, N_CUSUM_FIELDS = range(8)
 # Columns of ``changes``.
 START, DETECTED, EVIDENCE, N_CHANGE_COLUMNS = 0, 1, 2, 3
 NO_CHANGE, WARNING, CHANGE = 0, 1, 2
@@ -94,6 +95,8 @@ class Settings(NamedTuple):
     alternative_scale: float
     max_log_odds: float
     min_gap: int
+    max_growth: int
+    confidence_pseudo_count: float
 
 
 @jit
@@ -378,6 +381,18 @@ def learn_fit(
 
 
 @jit
+def learn_confidence(cusum: Floats, settings: Settings, log_odds: float, y: float, weight: float) -> None:
+    """Make one Newton step on the slope of the answers on an anchor's log odds."""
+    decay = power(1.0 - 1.0 / settings.recalibration_horizon, weight)
+    ridge = (1.0 - decay) * settings.confidence_pseudo_count
+    p = sigmoid(cusum[CONFIDENCE] * log_odds)
+    curvature = weight * max(p * (1.0 - p), settings.min_curvature)
+    cusum[CONFIDENCE_HESSIAN] = decay * cusum[CONFIDENCE_HESSIAN] + curvature * log_odds * log_odds + ridge
+    gradient = weight * (p - (1.0 if y > 0.0 else 0.0)) * log_odds + ridge * (cusum[CONFIDENCE] - 1.0)
+    cusum[CONFIDENCE] = max(cusum[CONFIDENCE] - gradient / cusum[CONFIDENCE_HESSIAN], settings.min_slope)
+
+
+@jit
 def detect_change(
     cusum: Floats, changes: Floats, settings: Settings, log_odds: float, y: float, weight: float, t: int
 ) -> int:
@@ -385,17 +400,21 @@ def detect_change(
     if isnan(log_odds):
         return NO_CHANGE
     clipped = min(max(log_odds, -settings.max_log_odds), settings.max_log_odds)
-    difference = log_loss(clipped, y) - log_loss(settings.alternative_scale * clipped, y)
+    played = min(cusum[CONFIDENCE], 1.0) * clipped
+    difference = log_loss(played, y) - log_loss(settings.alternative_scale * played, y)
     cusum[STATISTIC] += weight * difference
-    outcome = NO_CHANGE
-    if cusum[STATISTIC] > settings.detection_level:
+    learn_confidence(cusum, settings, clipped, y, weight)
+    outcome, is_old = NO_CHANGE, t - cusum[SINCE] >= settings.max_growth
+    if cusum[STATISTIC] > settings.detection_level and not is_old:
         count = int(cusum[N_CHANGES])
         if count == 0 or t - changes[(count - 1) % len(changes), DETECTED] > settings.min_gap:
             last = count % len(changes)
             changes[last, START], changes[last, DETECTED], changes[last, EVIDENCE] = cusum[SINCE], t, cusum[STATISTIC]
             cusum[N_CHANGES] += 1.0
         outcome = CHANGE
-    if cusum[STATISTIC] <= 0.0 or outcome == CHANGE:
+        cusum[CONFIDENCE] = 0.5 * (cusum[CONFIDENCE] + cusum[CONFIDENCE_BEFORE])
+    if cusum[STATISTIC] <= 0.0 or is_old or outcome == CHANGE:
+        cusum[CONFIDENCE_BEFORE] = cusum[CONFIDENCE]
         cusum[STATISTIC], cusum[SINCE], cusum[WARNED] = 0.0, t + 1.0, 0.0
     elif cusum[STATISTIC] > settings.warning_level and cusum[WARNED] == 0.0:
         cusum[WARNED] = 1.0
