@@ -294,7 +294,7 @@ def stored_pairs():
 def test_restored_similar_pairs_continue_like_the_original():
     pairs, more = stored_pairs(), Events(np.ones((3, 2)), [1.0, -1.0, 1.0])
     arrays = pairs.arrays()
-    restored = SimilarPairs.restore(StateReader(arrays, {}), 2)
+    restored = SimilarPairs.restore(StateReader(arrays, {}), 2, 16)
     for array in arrays.values():
         array[...] = 7.0  # a copy
     for each in (pairs, restored):
@@ -303,7 +303,7 @@ def test_restored_similar_pairs_continue_like_the_original():
         for one, other in zip(pairs.since(first_round), restored.since(first_round), strict=True):
             np.testing.assert_array_equal(one, other)
     assert len(pairs.since(1)[0]) == 5  # only the oldest of four pairs was dropped
-    empty = SimilarPairs.restore(StateReader(SimilarPairs(2).arrays(), {}), 2)
+    empty = SimilarPairs.restore(StateReader(SimilarPairs(2).arrays(), {}), 2, 16)
     assert len(empty.since(1)[0]) == 0
 
 
@@ -319,12 +319,15 @@ def test_restored_similar_pairs_continue_like_the_original():
         ("rounds", np.ones(5), "'rounds' has shape"),
         ("rounds", np.zeros(4), "'rounds' holds 0.0"),
         ("rounds", np.ones(4, dtype=int), "'rounds' has type int64"),
+        ("rounds", np.array([11.0, 12.0, 14.0, 17.0]), "'rounds' holds 17.0"),
+        ("rounds", np.array([11.0, 12.0, 12.0, 15.0]), "'rounds' must hold ascending rounds"),
+        ("rounds", np.array([11.0, 12.5, 14.0, 15.0]), "'rounds' must hold ascending rounds"),
     ],
 )
 def test_damaged_similar_pairs_are_refused(name, damaged, sentence):
     arrays = {**stored_pairs().arrays(), name: damaged}
     with pytest.raises(ValueError, match=sentence):
-        SimilarPairs.restore(StateReader({key: array for key, array in arrays.items() if array is not None}, {}), 2)
+        SimilarPairs.restore(StateReader({key: array for key, array in arrays.items() if array is not None}, {}), 2, 16)
 
 
 # -- COMID --

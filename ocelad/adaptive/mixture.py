@@ -322,7 +322,7 @@ class Mixture:
                 raise ValueError(f"saved metric {name!r} has {loaded[name].n_features} features")
         self.memories = [loaded.get(name) for name in names]
         self.snapshot, self.anchor = loaded.get("snapshot"), loaded.get("anchor")
-        self._similar = SimilarPairs.restore(saved.section("similar"), self._n_features)
+        self._similar = SimilarPairs.restore(saved.section("similar"), self._n_features, n_rounds)
         self.drift, self.round, self._restart_from = float(drift), n_rounds, restart_from
 
 

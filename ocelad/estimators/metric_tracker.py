@@ -231,7 +231,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         >>> rng = np.random.default_rng(0)
         >>> X = rng.normal(size=(3000, 2, 3))
         >>> tracker = MetricTracker().fit(X, np.where(abs(X[:, 0, 0] - X[:, 1, 0]) < 1, 1, -1))
-        >>> tracker.decide([[[0, 0, 0], [0, 0, 0]], [[0, 0, 0], [1.1, 0, 0]], [[0, 0, 0], [4, 0, 0]]], error=0.1)
+        >>> tracker.decide([[[0, 0, 0], [0, 0, 0]], [[0, 0, 0], [1.1, 0, 0]], [[0, 0, 0], [4, 0, 0]]], error=0.02)
         array([ 1,  0, -1])
         """
         return self._adaptive_tracker("decide").decide(self.log_odds(pairs), error)
