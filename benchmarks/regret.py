@@ -54,9 +54,9 @@ def stream(name: str, seed: int) -> Events:
     return next(iter(BENCHMARKS[name].stream.blocks(seed, every=N_ROUNDS + 1))).events[:N_ROUNDS]
 
 
-def largest_share_of_the_bound(regrets: Floats, n_candidates: int, scale: float) -> float:
-    """Return the largest ratio of a regret to its bound, over all intervals and experts."""
-    of_one_round = np.array([regret_bound(1, last, n_candidates, scale) for last in range(1, len(regrets) + 1)])
+def largest_share_of_the_bound(regrets: Floats, n_candidates: int, scales: list[float]) -> float:
+    """Return the largest ratio of a regret to its bound, over all intervals and experts; ``scales`` is R per round."""
+    of_one_round = np.array([regret_bound(1, last, n_candidates, scale) for last, scale in enumerate(scales, start=1)])
     sums, worst = np.vstack([np.zeros(regrets.shape[1]), np.cumsum(regrets, axis=0)]), 0.0
     for length in range(1, len(sums)):
         largest = (sums[length:] - sums[:-length]).max(axis=1)
@@ -66,15 +66,16 @@ def largest_share_of_the_bound(regrets: Floats, n_candidates: int, scale: float)
 
 def trial(name: str, seed: int) -> dict[str, Any]:
     """Return the row of a stream."""
-    events, regrets = stream(name, seed), []
+    events, regrets, scales = stream(name, seed), [], []
     mixture = Mixture(events.n_features, compiled=True)
     for t in range(len(events)):
         prediction, y = mixture.play(events[t : t + 1]), float(events.y[t])
         regrets.append(log_loss(prediction, y) - log_loss(mixture.aggregator.log_odds, y))
+        scales.append(mixture.aggregator.regret_scale)
     table = np.array(regrets)
     worst = Regret(table[:, 0], np.zeros(len(table))).worst_intervals()
     at = int(np.argmax(worst.regret))
-    share = largest_share_of_the_bound(table, table.shape[1] + 1, mixture.aggregator.regret_scale)
+    share = largest_share_of_the_bound(table, table.shape[1] + 1, scales)
     return {
         "stream": name,
         "largest share of the bound, %": round(100.0 * share, 2),

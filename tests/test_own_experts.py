@@ -101,10 +101,38 @@ def test_the_bits_do_not_depend_on_calls_and_the_experts_given_do_not_change():
     assert pickle.loads(pickle.dumps(whole)).play() == whole.play()
 
 
-def test_a_wrong_squared_distance_is_refused():
+def test_an_expert_may_be_zero_at_first():
+    """Its distance has no mean until a pair differs by it."""
+
+    class First(Weights):
+        def square(self, u):
+            return float(u[0] ** 2)
+
+        def metric(self):
+            return Metric.from_diagonal(np.eye(3)[0], threshold=1.0)
+
+    events = one_informative_feature(9, 3, 400)
+    U = events.U.copy()
+    U[:30, 0] = 0.0
+    tracker = track_adaptive(3, experts=[First(3)])
+    margins = tracker.replay(Events(U, events.y))
+    assert np.isfinite(margins).all()
+    assert np.abs(margins).max() < 1e4
+    assert accuracy(margins[100:]) > 0.9
+    definition, compiled = (Mixture(3, compiled=compiled, experts=[First(3)]) for compiled in (False, True))
+    expected = definition.play(Events(U[:200], events.y[:200]))
+    np.testing.assert_allclose(compiled.play(Events(U[:200], events.y[:200])), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_wrong_squared_distance_is_refused_and_changes_nothing():
     tracker = track_adaptive(3, experts=[Weights(3, bad_round=70)])
-    with pytest.raises(ValueError, match="the squared distance of expert 'weights' is nan; accepted: finite numbers"):
+    tracker.replay(one_informative_feature(4, 3, 66))
+    before = tracker.play()
+    with pytest.raises(ValueError, match="the squared distance of expert 'weights' is nan; accepted: numbers from 0"):
         tracker.replay(one_informative_feature(4, 3, 100))
+    assert tracker.play() == before
+    assert tracker.n_rounds == 66
+    tracker.replay(one_informative_feature(4, 3, 3))
 
 
 @pytest.mark.parametrize("settings", [{"sparse": True}, {"events": "relatives"}])

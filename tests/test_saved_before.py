@@ -113,8 +113,8 @@ def test_trackers_of_labelled_points_load_and_continue(name):
 @pytest.mark.parametrize("name", REPLACED)
 def test_trackers_of_the_replaced_method_are_refused(name):
     sentence = (
-        "it was learned by an earlier version of the method 'adaptive', which this version has replaced and cannot "
-        "continue; learn from the pairs again"
+        "it was learned by another version of the method 'adaptive', which this version cannot continue; learn from "
+        "the pairs again"
     )
     loads = [CLASSES[EXPECTED[name]["estimator"]].load, load_metric]
     if EXPECTED[name]["estimator"] == "MetricTracker":

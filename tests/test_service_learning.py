@@ -668,7 +668,7 @@ def test_a_snapshot_of_an_earlier_version_of_the_method_is_learned_again(
     with caplog.at_level(logging.WARNING), running_learner(log, items, ADAPTIVE, path) as learner:
         assert wait_for(learner, 80).metric == replay(log, items, ADAPTIVE)
     assert "all answers are learned again, because a snapshot cannot be used" in caplog.text
-    assert "it was learned by an earlier version of the method 'adaptive'" in caplog.text
+    assert "it was learned by another version of the method 'adaptive'" in caplog.text
     with running_learner(log, items, ADAPTIVE, path) as learner:
         assert learner.view.seq == 80
 

@@ -71,7 +71,7 @@ class AdaptiveTracker:
         self.n_features = check_integer(n_features, "n_features", at_least=1)
         self._sparse = check_choice(sparse, "sparse", (False, True))
         self._events: EventsName = check_choice(events, "events", ("pairs", "relatives"))
-        self._config, self._experts = config, tuple(experts)
+        self._config, self._experts = config, deepcopy(tuple(experts))
         if self._experts and (sparse or events == "relatives"):
             raise ValueError(
                 "experts of your own accept dense pairs only, neither sparse ones nor relative comparisons"
@@ -113,6 +113,14 @@ class AdaptiveTracker:
         events = self._checked_events(events)
         checked_weights = check_weights(weights, len(events))
         weights = np.ones(len(events)) if checked_weights is None else checked_weights
+        if self._experts:  # one that raises an error must not leave a block half learned
+            other = copy(self)
+            margins = other._replay(events, weights)
+            self.__dict__.update(other.__dict__)
+            return margins
+        return self._replay(events, weights)
+
+    def _replay(self, events: Events | Relatives, weights: Floats) -> Floats:
         log_odds, done = np.empty(len(events)), 0
         while done < len(events):
             if not self._is_compiled and self.n_rounds + len(events) - done > PLAIN_ROUNDS:

@@ -154,6 +154,7 @@ class PlainAggregator:
         counts, shares = self._counts, self.shares
         combination, prior_shares = self._combination(), self._prior_shares()
         trust, warming_up = self._trust_value(), self._means.warming_up
+        self._means.start(sizes)
         if warming_up:
             self._means.update(sizes)
         distances = combination @ (squares / self._means.values)
@@ -192,7 +193,8 @@ class PlainAggregator:
     @property
     def coefficients(self) -> Floats:
         """The coefficient of each squared distance in the next round's prediction."""
-        return np.asarray((self._played_weights * self._slopes) @ self._combination() / self._means.values)
+        weights = (self._played_weights * self._slopes) @ self._combination()
+        return np.where(self._means.known, weights / self._means.values, 0.0)
 
     @property
     def threshold(self) -> float:

@@ -55,6 +55,11 @@ class Kinds:
         )
 
     @property
+    def has_windows(self) -> bool:
+        """Whether there are discriminants over windows."""
+        return bool(self.windows or self.scaled_windows)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The name of each distance."""
         return (*self.priors, *self.learned)

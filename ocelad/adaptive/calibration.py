@@ -54,6 +54,15 @@ class RunningMeans:
         """Set a mean to 1 for good, for a distance that is in log odds already."""
         self.values[k], self._frozen[k] = 1.0, True
 
+    @property
+    def known(self) -> np.ndarray:
+        """Whether each distance was positive for some pair; until then it has no mean."""
+        return np.asarray(self.values > MIN_MEAN_DISTANCE)
+
+    def start(self, sizes: Floats) -> None:
+        """Let distances that are positive for the first time begin with this pair's size as their mean."""
+        self.values = np.where(~self.known & (sizes > 0.0), np.maximum(sizes, MIN_MEAN_DISTANCE), self.values)
+
     def update(self, sizes: Floats) -> None:
         """Include a pair; leading pairs of equal points are ignored."""
         if self._count == 0 and sizes[0] == 0.0:

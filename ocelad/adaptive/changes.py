@@ -88,6 +88,7 @@ class ChangeDetector:
         ``log_odds`` are those of the anchor; NaN if there is none.
         """
         if isnan(log_odds):
+            self._since = t + 1
             return NO_CHANGE
         clipped = np.clip(np.array([log_odds]), -MAX_LOG_ODDS, MAX_LOG_ODDS)
         fitted = self._confidence.log_odds(-clipped)

@@ -217,7 +217,10 @@ class CompiledAggregator:
         if (
             state.means.min() <= 0.0
             or state.spreads.min() <= 0.0
-            or state.numbers.min(initial=0.0, where=[True, True, True, False, True, True, True, True]) < 0.0
+            or np.delete(state.numbers, aggregation.THRESHOLD).min() < 0.0
+            or state.numbers[aggregation.REGRET_SCALE] < weights.MIN_SCALE
+            or state.trust.min() < 0.0
+            or state.fits[:, [aggregation.HESSIAN_OFFSET, aggregation.HESSIAN_SLOPE]].min() <= 0.0
             or not 1.0 <= state.numbers[aggregation.PROD_ROUND] < 2.0**62
             or not 0.0 <= state.cusum[aggregation.N_CHANGES] < 2.0**53
             or state.cusum[aggregation.CONFIDENCE_HESSIAN] <= 0.0

@@ -158,7 +158,7 @@ class Mixture:
         self.anchor: Metric | None = None  # the snapshot that the change test is about
         self.drift = 0.0
         self._restart_from = 0  # the first round of a detected change, until the windows begin again
-        self._similar = SimilarPairs(n_features)
+        self._similar = SimilarPairs(n_features) if self.kinds.has_windows else None
 
     def play(self, events: Events | Relatives, weights: Floats | None = None) -> Floats:
         """Predict each event and then learn from it; return the predicted log odds.
@@ -213,9 +213,11 @@ class Mixture:
                     )
             elif outcome == CHANGE:
                 self.anchor, anchor[rest] = None, np.nan
-                self._restart_from = self.aggregator.changes[-1].round
+                change = self.aggregator.changes[-1]
+                if change.detected == t + done - 1:  # otherwise the detection is part of an earlier change
+                    self._restart_from = change.round
         self.round += len(events)
-        if self.kinds.windows or self.kinds.scaled_windows:
+        if self._similar is not None:
             self._similar.add(events, weights, t)
         if self.round % SNAPSHOT_PERIOD == 0:
             self._take_snapshot()
@@ -263,6 +265,8 @@ class Mixture:
     def _store_memory(self) -> None:
         """Store the anchor, the metric from before a possible change, in place of the least used memory."""
         assert self.anchor is not None  # only a test of an anchor has an outcome
+        if not self.memories:
+            return
         j = self.aggregator.least_used_memory()
         self.memories[j] = self.anchor if self.kinds.dense else self.anchor.truncated(self.config.max_rank)
         self.aggregator.start_memory(j, self.anchor.threshold)
@@ -272,7 +276,7 @@ class Mixture:
 
         The drift is the relative distance of the metric from the snapshot before, per round.
         """
-        if self._restart_from and (self.kinds.windows or self.kinds.scaled_windows):
+        if self._restart_from and self._similar is not None:
             U, weights = self._similar.since(self._restart_from)
             self.aggregator.restart_windows(self.bases.restart_windows(U, weights))
         self._restart_from = 0
@@ -292,7 +296,8 @@ class Mixture:
         arrays = {**add_prefix("bases", arrays), **add_prefix("aggregator", aggregator.arrays())}
         stored = {f"memory{j}": memory for j, memory in enumerate(self.memories)}
         stored |= {"snapshot": self.snapshot, "anchor": self.anchor}
-        arrays |= add_prefix("similar", self._similar.arrays())
+        if self._similar is not None:
+            arrays |= add_prefix("similar", self._similar.arrays())
         thresholds = {}
         for name, metric in stored.items():
             if metric is not None:
@@ -322,7 +327,8 @@ class Mixture:
                 raise ValueError(f"saved metric {name!r} has {loaded[name].n_features} features")
         self.memories = [loaded.get(name) for name in names]
         self.snapshot, self.anchor = loaded.get("snapshot"), loaded.get("anchor")
-        self._similar = SimilarPairs.restore(saved.section("similar"), self._n_features, n_rounds)
+        if self._similar is not None:
+            self._similar = SimilarPairs.restore(saved.section("similar"), self._n_features, n_rounds)
         self.drift, self.round, self._restart_from = float(drift), n_rounds, restart_from
 
 

@@ -10,6 +10,9 @@ from ocelad._typing import Floats
 from ocelad.metric import Metric
 from ocelad.pairs import Events, Relatives
 
+#: Squares of larger numbers could overflow.
+MAX_SQUARE = 1e150
+
 
 class OwnExpert(Protocol):
     """A squared distance that may learn from pairs.
@@ -20,7 +23,7 @@ class OwnExpert(Protocol):
     Attributes
     ----------
     name : str
-        Its name in ``experts_``.
+        Its name in ``AdaptiveTracker.expert_names``.
     """
 
     name: str
@@ -44,9 +47,10 @@ def play_own_expert(expert: OwnExpert, events: Events | Relatives, weights: Floa
     squares = np.empty(len(events))
     for row, (u, y, weight) in enumerate(zip(events.U, events.y.tolist(), weights.tolist(), strict=True)):
         squares[row] = expert.square(u)
-        if not 0.0 <= squares[row] < np.inf:
+        if not 0.0 <= squares[row] <= MAX_SQUARE:
             raise ValueError(
-                f"the squared distance of expert {expert.name!r} is {squares[row]}; accepted: finite numbers from 0"
+                f"the squared distance of expert {expert.name!r} is {squares[row]}; accepted: numbers from 0 to "
+                f"{MAX_SQUARE:g}"
             )
         expert.learn(u, y, weight)
     return squares

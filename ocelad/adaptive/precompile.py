@@ -54,6 +54,8 @@ def precompile_adaptive() -> None:
         log_odds = mixture.play(pairs)
         play_decisions(decisions.bins, decisions.levels, decisions.clock, log_odds, pairs.y, np.ones(len(pairs)))
         Mixture(n_features, compiled=True, events="relatives").play(relatives)
+        if mixture.kinds.has_windows:
+            mixture.aggregator.restart_windows(mixture.bases.restart_windows(U, np.ones(len(U))))
     sparse = Mixture(130, compiled=True, sparse=True)
     sparse.play(Events(csr_array(U), pairs.y))
     sparse.aggregator.start_memory(0, 1.0)

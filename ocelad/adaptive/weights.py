@@ -117,7 +117,9 @@ class IntervalProd:
         largest = float(np.abs(regrets).max())
         if largest > self.scale:
             self.scale = 2.0 ** float(np.ceil(np.log2(largest)))
-        self._wealth *= 1.0 + self._steps * regrets / self.scale
+        factors = 1.0 + self._steps * regrets / self.scale
+        factors[0, 1:] = 1.0  # only the first candidate has the entry that never ends
+        self._wealth *= factors
 
 
 def interval_weight(t: int) -> float:

@@ -67,8 +67,8 @@ def resume_tracker(arrays: Arrays, metadata: Metadata) -> Tracker:
         raise ValueError(f"the saved method is {settings['method']!r}; accepted: 'adaptive'")
     if settings.get("version") != STATE_VERSION:
         raise ValueError(
-            "it was learned by an earlier version of the method 'adaptive', which this version has replaced and cannot "
-            "continue; learn from the pairs again"
+            "it was learned by another version of the method 'adaptive', which this version cannot continue; learn "
+            "from the pairs again"
         )
     try:
         tracker = track_adaptive(settings["n_features"], sparse=settings["sparse"], events=settings["events"])

@@ -142,6 +142,14 @@ def update_means(state: AggregatorState, settings: Settings, sizes: Floats, row:
 
 
 @jit
+def start_means(state: AggregatorState, settings: Settings, sizes: Floats, row: int) -> None:
+    """Let distances that are positive for the first time begin with this pair's size as their mean."""
+    for b in range(len(state.means)):
+        if state.means[b] <= settings.min_mean:
+            state.means[b] = max(sizes[row, b], settings.min_mean)
+
+
+@jit
 def update_spreads(state: AggregatorState, settings: Settings) -> None:
     """Include the current pair in the mean squared deviations."""
     state.numbers[SPREAD_COUNT] += 1.0
@@ -247,7 +255,7 @@ def update_coefficients(state: AggregatorState, settings: Settings) -> None:
             weight += of_learned * within[b]
         if b >= n_priors:
             weight += of_pure * within[b]
-        state.coefficients[b] = weight / means[b]
+        state.coefficients[b] = weight / means[b] if means[b] > settings.min_mean else 0.0
     state.numbers[THRESHOLD] = threshold
 
 
@@ -261,7 +269,8 @@ def update_insurance(state: AggregatorState, combined: float) -> None:
     if largest > state.numbers[REGRET_SCALE]:
         state.numbers[REGRET_SCALE] = 2.0 ** ceil(log2(largest))
     scale = state.numbers[REGRET_SCALE]
-    for j in range(len(steps)):
+    wealth[0, 0] *= 1.0 + steps[0] * (combined - losses[0]) / scale  # only the first candidate has this entry
+    for j in range(1, len(steps)):
         if state.entry_priors[j] > 0.0:
             for k in range(len(losses)):
                 wealth[j, k] *= 1.0 + steps[j] * (combined - losses[k]) / scale
@@ -398,6 +407,7 @@ def detect_change(
 ) -> int:
     """Add the answer of round t to the CUSUM test; return its outcome. The log odds are NaN without an anchor."""
     if isnan(log_odds):
+        cusum[SINCE] = t + 1.0
         return NO_CHANGE
     clipped = min(max(log_odds, -settings.max_log_odds), settings.max_log_odds)
     played = min(cusum[CONFIDENCE], 1.0) * clipped
@@ -448,6 +458,7 @@ def play(
     n_experts, first_memory = len(shares), settings.n_priors + settings.n_learned
     for row in range(len(squares)):
         warming_up = state.numbers[MEAN_COUNT] < settings.warmup
+        start_means(state, settings, sizes, row)
         if warming_up:
             update_means(state, settings, sizes, row)
         trust = 0.0 if settings.relative else trust_value(state.trust, settings)

@@ -131,7 +131,7 @@ class LearningState:
         state, core = self.copy(), metadata["core"]
         settings = core["settings"]
         if settings.get("method") == "adaptive" and settings.get("version") != STATE_VERSION:
-            raise ValueError("it was learned by an earlier version of the method 'adaptive'")
+            raise ValueError("it was learned by another version of the method 'adaptive'")
         state.tracker.restore(strip_prefix("core", arrays), core)
         state.recorder = self.recorder.with_state(strip_prefix("timeline", arrays), metadata["timeline"])
         if state.recorder.n_answers != state.n_answers:
