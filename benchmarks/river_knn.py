@@ -1,6 +1,6 @@
 """Measure the accuracy of k nearest neighbours on River's streams, with a tracked metric and the Euclidean distance.
 
-    python benchmarks/river_knn.py
+    python benchmarks/river_knn.py [--streams Phishing,Agrawal] [--models River,tracked] [--seeds 5]
 
 Each point is predicted, then learned (prequential evaluation), after River's ``StandardScaler``, with 5 neighbours
 among the last 1000 points. "River" is River's ``KNNClassifier`` with an exact search. "Euclidean" is
@@ -9,11 +9,13 @@ learn a metric with default settings. The table has the mean, the minimum and th
 
 The defaults were chosen on other data: scikit-learn's iris, wine, breast cancer and digits, and small streams like
 "turning" with other seeds. In "turning" one of 30 features separates three classes, and another one after every 1000
-points. "iris" and "digits" are stationary streams in random order.
+points. "iris" and "digits" are stationary streams in random order. "RandomRBFDrift" (four classes, ten of twenty
+centroids move) and "Agrawal" are River's generators, 3000 points each.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable, Iterable
 from statistics import mean
@@ -23,13 +25,13 @@ from results import save, show
 from rich.console import Console
 from rich.progress import track
 from river import base, datasets, evaluate, metrics, neighbors, preprocessing
+from river.datasets import synth
 from sklearn.datasets import load_digits, load_iris
 
 from ocelad import Rice
 from ocelad.adaptive.precompile import precompile_engines
 from ocelad.river import MetricKNNClassifier
 
-SEEDS = 5
 NEIGHBORS = 5
 WINDOW = 1000
 
@@ -58,6 +60,16 @@ STREAMS: dict[str, Callable[[int], Iterable]] = {
     "Phishing": lambda seed: datasets.Phishing(),
     "ImageSegments": lambda seed: datasets.ImageSegments(),
     "turning": turning,
+    "RandomRBFDrift": lambda seed: synth.RandomRBFDrift(
+        seed_model=42,
+        seed_sample=seed,
+        n_classes=4,
+        n_features=10,
+        n_centroids=20,
+        change_speed=0.87,
+        n_drift_centroids=10,
+    ).take(3000),
+    "Agrawal": lambda seed: synth.Agrawal(seed=seed).take(3000),
     "iris": shuffle(load_iris),
     "digits": shuffle(load_digits),
 }
@@ -81,9 +93,9 @@ MODELS: dict[str, tuple[Callable[[int], base.Classifier], bool]] = {
 }
 
 
-def measure(stream: str, model: str) -> dict:
+def measure(stream: str, model: str, n_seeds: int) -> dict:
     make, random = MODELS[model]
-    seeds = range(SEEDS) if random or stream not in FIXED_STREAMS else range(1)
+    seeds = range(n_seeds) if random or stream not in FIXED_STREAMS else range(1)
     accuracies, times = [], []
     for seed in seeds:
         points = list(STREAMS[stream](seed))
@@ -105,12 +117,17 @@ def measure(stream: str, model: str) -> dict:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--streams", default=",".join(STREAMS))
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--seeds", type=int, default=5)
+    arguments = parser.parse_args()
     precompile_engines()
     console = Console()
-    cases = [(stream, model) for stream in STREAMS for model in MODELS]
-    rows = [measure(*case) for case in track(cases, "river_knn", console=console)]
+    cases = [(stream, model) for stream in arguments.streams.split(",") for model in arguments.models.split(",")]
+    rows = [measure(*case, arguments.seeds) for case in track(cases, "river_knn", console=console)]
     show(console, f"{NEIGHBORS} nearest neighbours among the last {WINDOW} points; CPU time, one thread", rows)
-    settings = {"seeds": SEEDS, "neighbors": NEIGHBORS, "window": WINDOW}
+    settings = {"seeds": arguments.seeds, "neighbors": NEIGHBORS, "window": WINDOW}
     console.print(f"Written to {save('river_knn', settings, rows)}")
 
 
