@@ -135,6 +135,21 @@ def test_a_wrong_squared_distance_is_refused_and_changes_nothing():
     tracker.replay(one_informative_feature(4, 3, 3))
 
 
+@pytest.mark.parametrize(
+    ("experts", "kind", "sentence"),
+    [
+        (Weights(3), TypeError, "experts must be a list of experts; got Weights"),
+        ([5], TypeError, "expert 0 is a int without square; accepted: objects with a name"),
+        ([Weights(3), Metric.from_diagonal(np.ones(3), threshold=1.0)], TypeError, "expert 1 is a Metric without"),
+        ([Weights(4)], ValueError, "the metric of expert 'weights' has 4 features; 3 are expected"),
+        ([Weights(3), Weights(3)], ValueError, "the name 'weights' occurs twice"),
+    ],
+)
+def test_what_is_no_expert_is_refused(experts, kind, sentence):
+    with pytest.raises(kind, match=sentence):
+        track_adaptive(3, experts=experts)
+
+
 @pytest.mark.parametrize("settings", [{"sparse": True}, {"events": "relatives"}])
 def test_sparse_pairs_and_comparisons_are_refused(settings):
     with pytest.raises(ValueError, match="experts of your own accept dense pairs only"):

@@ -14,7 +14,7 @@ from ocelad.adaptive.changes import Change
 from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.decisions import DecisionThresholds
 from ocelad.adaptive.mixture import SNAPSHOT_PERIOD, Mixture
-from ocelad.adaptive.own_experts import OwnExpert
+from ocelad.adaptive.own_experts import OwnExpert, check_own_experts
 from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.metric import Metric
 from ocelad.pairs import Event, Events, EventsName, Pair, Relative, Relatives, as_event, as_relative
@@ -71,7 +71,7 @@ class AdaptiveTracker:
         self.n_features = check_integer(n_features, "n_features", at_least=1)
         self._sparse = check_choice(sparse, "sparse", (False, True))
         self._events: EventsName = check_choice(events, "events", ("pairs", "relatives"))
-        self._config, self._experts = config, deepcopy(tuple(experts))
+        self._config, self._experts = config, check_own_experts(experts, self.n_features)
         if self._experts and (sparse or events == "relatives"):
             raise ValueError(
                 "experts of your own accept dense pairs only, neither sparse ones nor relative comparisons"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 
@@ -21,8 +22,12 @@ class WindowMoments:
     def __init__(self, n_features: int, windows: Sequence[float], config: AdaptiveConfig) -> None:
         self.n, self._ridge, self._outlier_limit = n_features, config.ridge, config.outlier_limit
         self._decays = 1.0 - 1.0 / np.array(windows, dtype=float)
-        self._sums = np.tile(self._ridge * np.eye(n_features), (len(windows), 1, 1))
-        self._counts, self._n_updates = np.zeros(len(windows)), 0
+        self._reset()
+
+    def _reset(self) -> None:
+        """Forget all pairs."""
+        self._sums = np.tile(self._ridge * np.eye(self.n), (len(self._decays), 1, 1))
+        self._counts, self._n_updates = np.zeros(len(self._decays)), 0
         self.inverses = np.linalg.inv(self.means)
 
     @property
@@ -32,11 +37,8 @@ class WindowMoments:
 
     def restart(self, rows: Floats, weights: Floats) -> None:
         """Let all windows but the first begin again with these differences."""
-        fresh = type(self).__new__(type(self))
-        fresh.__dict__.update(self.__dict__)
-        fresh._sums = np.tile(self._ridge * np.eye(self.n), (len(self._decays), 1, 1))
-        fresh._counts, fresh._n_updates = np.zeros(len(self._decays)), 0
-        fresh.inverses = np.linalg.inv(fresh.means)
+        fresh = copy(self)
+        fresh._reset()
         for x, weight in zip(rows, weights.tolist(), strict=True):
             fresh.learn(x, weight)
         self._sums[1:], self._counts[1:] = fresh._sums[1:], fresh._counts[1:]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -39,6 +41,27 @@ class OwnExpert(Protocol):
     def metric(self) -> Metric:
         """Return the present metric."""
         ...
+
+
+def check_own_experts(experts: Any, n_features: int) -> tuple[OwnExpert, ...]:
+    """Return copies of the experts; refuse objects that are none, and names that occur twice."""
+    if not isinstance(experts, Sequence):
+        raise TypeError(f"experts must be a list of experts; got {type(experts).__name__}")
+    for i, expert in enumerate(experts):
+        missing = [name for name in ("square", "learn", "metric") if not callable(getattr(expert, name, None))]
+        if missing or not isinstance(getattr(expert, "name", None), str):
+            raise TypeError(
+                f"expert {i} is a {type(expert).__name__} without {missing[0] if missing else 'name'}; accepted: "
+                "objects with a name and the methods square, learn and metric"
+            )
+        n = expert.metric().n_features
+        if n != n_features:
+            raise ValueError(f"the metric of expert {expert.name!r} has {n} features; {n_features} are expected")
+    names = [expert.name for expert in experts]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"the name {twice[0]!r} occurs twice; accepted: experts with different names")
+    return deepcopy(tuple(experts))
 
 
 def play_own_expert(expert: OwnExpert, events: Events | Relatives, weights: Floats) -> Floats:

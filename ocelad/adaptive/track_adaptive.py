@@ -47,21 +47,5 @@ def track_adaptive(
     >>> margins = tracker.replay(Events(U, np.where(abs(U[:, 0]) < 0.5, 1.0, -1.0)))
     >>> tracker.play().matrix.argmax()  # only the first feature is informative
     np.int64(0)
-
-    A distance that you know joins as an expert. Here it is fixed, and exact:
-
-    >>> from ocelad import Metric
-    >>> class FirstFeature:
-    ...     name = "first feature"
-    ...     def square(self, u):
-    ...         return u[0] ** 2
-    ...     def learn(self, u, y, weight):
-    ...         pass
-    ...     def metric(self):
-    ...         return Metric(np.diag([1.0, 0.0, 0.0]), threshold=1.0)
-    >>> tracker = track_adaptive(n_features=3, experts=[FirstFeature()])
-    >>> margins = tracker.replay(Events(U, np.where(abs(U[:, 0]) < 0.5, 1.0, -1.0)))
-    >>> "first feature" in tracker.expert_names, bool(np.mean(margins[100:] > 0.0) > 0.9)
-    (True, True)
     """
     return AdaptiveTracker(n_features, sparse=sparse, events=events, config=config, experts=experts)

@@ -28,7 +28,7 @@ class Scaling(NamedTuple):
 def limit_outlier(numbers: Floats, warmup: int, shrink: float, is_zero: bool) -> float:
     """Return the factor that shortens a difference before it is included; ``shrink`` is that of its length.
 
-    There is none during the warm-up, nor for differences that are too long many times in a row.
+    Returns 1 in the warm-up, for zero differences, and once more than ``warmup`` differences in a row were too long.
     """
     if is_zero or numbers[N_INCLUDED] < warmup:
         return 1.0
