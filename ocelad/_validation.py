@@ -56,6 +56,8 @@ def check_array(
 
 def is_sparse(value: object) -> bool:
     """Return whether ``value`` is a SciPy sparse matrix or array, without importing SciPy."""
+    if isinstance(value, np.ndarray):
+        return False
     scipy_sparse = sys.modules.get("scipy.sparse")  # a sparse value exists only if it has been imported
     return scipy_sparse is not None and bool(scipy_sparse.issparse(value))
 
@@ -133,27 +135,28 @@ def check_number(
         ...
     ValueError: step_size must be a finite number above 0; got 0
     """
+    error: type[Exception] = TypeError
+    if not isinstance(value, (bool, np.bool_, str, bytes)):
+        try:
+            result = float(value)
+        except (TypeError, ValueError, OverflowError):
+            pass
+        else:
+            error = ValueError
+            inside = (
+                isfinite(result)
+                and (above is None or result > above)
+                and (at_least is None or result >= at_least)
+                and (at_most is None or result <= at_most)
+            )
+            if inside:
+                return result
     limits = [
         words.format(limit)
         for words, limit in ((" above {:g}", above), (" of at least {:g}", at_least), (" of at most {:g}", at_most))
         if limit is not None
     ]
-    sentence = f"{name} must be a finite number{' and'.join(limits)}; got {value!r}"
-    if isinstance(value, (bool, np.bool_, str, bytes)):
-        raise TypeError(sentence)
-    try:
-        result = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(sentence) from None
-    inside = (
-        isfinite(result)
-        and (above is None or result > above)
-        and (at_least is None or result >= at_least)
-        and (at_most is None or result <= at_most)
-    )
-    if not inside:
-        raise ValueError(sentence)
-    return result
+    raise error(f"{name} must be a finite number{' and'.join(limits)}; got {value!r}")
 
 
 def check_integer(value: Any, name: str, *, at_least: int, at_most: int = 2**62) -> int:

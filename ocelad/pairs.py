@@ -324,8 +324,11 @@ def subtract(X: Any, Z: Any) -> Any:
 
 def _check_lengths(U: Any, kind: str = "pair") -> Any:
     """Return the differences; raise ValueError if the squared length of one overflows."""
-    with np.errstate(over="ignore"):
-        lengths = U.multiply(U).sum(axis=1) if is_sparse(U) else np.einsum("...i,...i->...", U, U)
+    if is_sparse(U):
+        with np.errstate(over="ignore"):
+            lengths = U.multiply(U).sum(axis=1)
+    else:
+        lengths = np.einsum("...i,...i->...", U, U)  # does not warn of overflows
     if not np.isfinite(lengths).all():
         row = int(np.flatnonzero(~np.isfinite(lengths))[0])
         raise ValueError(

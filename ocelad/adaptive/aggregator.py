@@ -14,6 +14,13 @@ from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.prior_trust import PriorTrust
 from ocelad.adaptive.weights import DiscountedWeights, IntervalProd
 
+# Handicaps of the combinations, and of distances of standardized features, relative to those of learned distances.
+COMBINATION_HANDICAP, SCALED_HANDICAP = 0.75, 1.5
+# The discounted weight of a memory, by which the least used one is replaced, grows by at least this a round.
+USAGE_DECAY, MIN_USAGE = 0.99, 1e-3
+# Weights that are normalized are at least this.
+MIN_WEIGHT = 1e-12
+
 
 class ExpertCounts(NamedTuple):
     """Numbers of distances by kind, in their order; two experts follow them."""
@@ -32,7 +39,7 @@ class ExpertCounts(NamedTuple):
 
     @property
     def experts(self) -> int:
-        """The number of experts: the distances, the mean of the learned ones, and its blend with the prior."""
+        """The number of experts: the distances, the mean of the learned ones, and its combination with the prior."""
         return self.distances + 2
 
     @property
@@ -52,9 +59,9 @@ class ExpertCounts(NamedTuple):
         Learned distances have the handicap of the configuration, their means 3/4 of it, and distances of standardized
         features 3/2 of it, because the first pairs say little about the features' scales.
         """
-        handicaps = np.full(self.experts, 0.75 * config.handicap)
+        handicaps = np.full(self.experts, COMBINATION_HANDICAP * config.handicap)
         handicaps[: self.distances] = config.handicap
-        handicaps[list(self.scaled)] = 1.5 * config.handicap
+        handicaps[list(self.scaled)] = SCALED_HANDICAP * config.handicap
         handicaps[self.memory_range] = handicaps[0] = 0.0
         return handicaps
 
@@ -64,7 +71,7 @@ class PlainAggregator:
 
     An expert is a convex combination of relative distances, that is, of squared distances divided by their means: a
     prior; a learned distance with a share of the prior; a memory; the weighted mean of the learned distances without
-    the prior; or a blend of their mean with the prior. Platt scaling turns it into log odds. The weighted mean of
+    the prior; or a combination of their mean with the prior. Platt scaling turns it into log odds. The weighted mean of
     calibrated log odds is too cautious, because experts err differently; so it is calibrated once more. The ensemble
     predicts the mean of that and of the experts' log odds that ``IntervalProd`` finds.
 
@@ -172,9 +179,9 @@ class PlainAggregator:
         if not self._relative:
             self._trust.update(float(prior_shares @ distances[: counts.priors]), y, weight)
         used = shares[counts.memory_range]
-        self._usage = np.where(self._usage > 0.0, 1e-3 + 0.99 * self._usage + used, 0.0)
+        self._usage = np.where(self._usage > 0.0, MIN_USAGE + USAGE_DECAY * self._usage + used, 0.0)
         penalized = losses[1:].copy()
-        penalized[counts.distances] += weight * self._config.pure_penalty * trust
+        penalized[counts.distances] += weight * self._config.no_prior_penalty * trust
         self._weights.update(penalized, y, weight)
         self._fits.learn(deviations, self.log_odds, y, weight)
         self._recalibration.learn(-discounted, recalibrated, y, weight)
@@ -242,9 +249,9 @@ class PlainAggregator:
         rows, learned = np.eye(n), slice(n_priors, n)
         prior, shares = self._prior_shares() @ rows[:n_priors], np.zeros(n)
         shares[learned] = _normalize(self._weights.shares[learned] * self._slopes[learned])
-        trust, blend = self._trust_value(), self._config.blend
+        trust, parts = self._trust_value(), self._config.prior_parts
         rows[n_priors:first_memory] = (rows[n_priors:first_memory] + trust * prior) / (1.0 + trust)
-        return np.vstack([rows, shares, (shares @ rows + blend * prior) / (1.0 + blend)])
+        return np.vstack([rows, shares, (shares @ rows + parts * prior) / (1.0 + parts)])
 
     # Memories and restarts.
 
@@ -275,5 +282,5 @@ class PlainAggregator:
 
 def _normalize(weights: Floats) -> Floats:
     """Return weights that sum to 1; equal ones if all are 0."""
-    weights = weights + 1e-12
+    weights = weights + MIN_WEIGHT
     return np.asarray(weights / weights.sum())

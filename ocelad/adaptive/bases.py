@@ -98,14 +98,16 @@ class PlainBases:
         t : int
             The first round.
         squares, sizes : array of shape (n_events, n_distances)
-            Receive the squared distances; of relative comparisons, the differences of near minus far, and their sizes.
+            Their first columns receive the squared distances; of relative comparisons, the differences of near minus
+            far, and their sizes.
         """
         for row in range(len(events)):
             if isinstance(events, Relatives):
                 self._relative(events.near[row], events.far[row], float(weights[row]), squares[row], sizes[row])
             else:
                 u = events.U[[row]].toarray()[0] if events.sparse else events.U[row]
-                squares[row] = sizes[row] = self._pair(u, float(events.y[row]), float(weights[row]))
+                of_pair = self._pair(u, float(events.y[row]), float(weights[row]))
+                squares[row, : len(of_pair)] = sizes[row, : len(of_pair)] = of_pair
 
     def _pair(self, x: Floats, y: float, weight: float) -> Floats:
         warming_up = self._scales.warming_up
@@ -143,8 +145,10 @@ class PlainBases:
         if not warming_up:
             self._scales.update(near)
             self._scales.update(far)
-        squares[:] = [*(fixed[0] - fixed[1]), *comid]
-        sizes[:] = [*fixed.mean(axis=0), *(1.0 + np.abs(comid))]  # COMID learners start with a mean distance of 1
+        n_distances = fixed.shape[1] + len(comid)
+        squares[:n_distances] = [*(fixed[0] - fixed[1]), *comid]
+        # COMID learners start with a mean distance of 1.
+        sizes[:n_distances] = [*fixed.mean(axis=0), *(1.0 + np.abs(comid))]
 
     def _fixed_squares(self, x: Floats, roots: Floats) -> list[float]:
         """Return the squared length of x by the priors and the windows."""

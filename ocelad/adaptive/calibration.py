@@ -15,6 +15,8 @@ INITIAL_SPREAD, MIN_SPREAD = 0.5, 1e-3
 MIN_SLOPE = 1e-3
 # The least curvature of a pair in a Newton step, and the least mean distance: both only keep divisions finite.
 MIN_CURVATURE, MIN_MEAN_DISTANCE = 1e-3, 1e-280
+# The fit of a stored metric begins with this many times the pseudo-pairs of the others: it was calibrated before.
+MEMORY_RIDGE = 4.0
 
 
 def sigmoid(log_odds: Floats) -> Floats:
@@ -142,7 +144,7 @@ class PlattScaling:
     def reset(self, k: int, offset: float) -> None:
         """Start the fit of a stored metric, whose distances are in log odds already."""
         self.parameters[k] = offset, 1.0
-        self._hessians[k] = 4.0 * self._ridge * np.eye(2)
+        self._hessians[k] = MEMORY_RIDGE * self._ridge * np.eye(2)
 
     def copy_fit(self, source: int, target: int) -> None:
         """Let an expert continue from the fit of another one."""

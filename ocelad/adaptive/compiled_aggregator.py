@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ocelad._typing import Arrays, Floats
-from ocelad.adaptive import calibration, changes, prior_trust, weights
+from ocelad.adaptive import aggregator, calibration, changes, prior_trust, weights
 from ocelad.adaptive.aggregator import ExpertCounts
 from ocelad.adaptive.changes import MAX_CHANGES, Change
 from ocelad.adaptive.config import AdaptiveConfig
@@ -37,11 +37,11 @@ class CompiledAggregator:
         self._settings = Settings(
             n_priors=counts.priors,
             n_learned=counts.learned,
-            blend=config.blend,
+            prior_parts=config.prior_parts,
             handicaps=counts.handicaps(config),
             handicap_decay=1.0 - 1.0 / counts.handicap_pairs,
             memory_start=-config.handicap,
-            pure_penalty=config.pure_penalty,
+            no_prior_penalty=config.no_prior_penalty,
             relative=relative,
             warmup=calibration.WARMUP,
             winsor_limit=config.winsor_limit,
@@ -72,6 +72,9 @@ class CompiledAggregator:
             min_gap=changes.MIN_GAP,
             max_growth=changes.MAX_GROWTH,
             confidence_pseudo_count=changes.CONFIDENCE_PSEUDO_COUNT,
+            usage_decay=aggregator.USAGE_DECAY,
+            min_usage=aggregator.MIN_USAGE,
+            min_weight=aggregator.MIN_WEIGHT,
         )
         self._state = AggregatorState(
             means=np.ones(n_distances),
@@ -175,7 +178,7 @@ class CompiledAggregator:
     def start_memory(self, j: int, offset: float) -> None:
         """Start the expert of a stored metric, whose log odds were ``offset - squared distance``."""
         k = self._counts.memory_range.start + j
-        self._start_fit(k, offset, 1.0, 4.0 * self._settings.pseudo_count)
+        self._start_fit(k, offset, 1.0, calibration.MEMORY_RIDGE * self._settings.pseudo_count)
         state = self._state
         state.means[k] = state.spreads[k] = state.frozen[k] = state.usage[j] = 1.0
         state.locations[k], state.log_weights[k] = 0.0, self._settings.memory_start

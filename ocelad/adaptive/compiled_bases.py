@@ -61,6 +61,7 @@ class CompiledBases:
                 forms=np.zeros(n_windows + 1),
                 column=np.zeros(n),
             )
+        self._comid_columns = slice(len(kinds.names) - len(kinds.comid_steps), len(kinds.names))
         self._comid = _comid_bank(n, kinds.comid_steps, kinds.max_rank, sparse, events)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -164,8 +165,7 @@ class CompiledBases:
         scales.shorten_rows(X, shrinks, n)
         scales.shorten_rows(X_far, shrinks, n)
         self._learn_comid((X, X_far), shrinks, lengths, np.ones(rows), weights, t, squares)
-        first = len(self._kinds.names) - len(self._kinds.comid_steps)
-        sizes[:, first:] = 1.0 + np.abs(squares[:, first:])
+        sizes[:, self._comid_columns] = 1.0 + np.abs(squares[:, self._comid_columns])
 
     def _sparse_pairs(self, events: Events, weights: Floats, t: int, squares: Floats) -> None:
         U = events.U
@@ -191,10 +191,9 @@ class CompiledBases:
     def _learn_comid(
         self, rows: Any, shrinks: Floats, lengths: Floats, y: Floats, weights: Floats, t: int, squares: Floats
     ) -> None:
-        own = np.empty((len(y), len(self._kinds.comid_steps)))
-        self._comid.measure_and_learn(rows, y, t, weights, own)
-        own = own / np.square(shrinks)[:, None] + COMID_FLOOR * lengths[:, None]
-        squares[:, len(self._kinds.names) - own.shape[1] :] = own
+        of_learners = np.empty((len(y), len(self._kinds.comid_steps)))
+        self._comid.measure_and_learn(rows, y, t, weights, of_learners)
+        squares[:, self._comid_columns] = of_learners / np.square(shrinks)[:, None] + COMID_FLOOR * lengths[:, None]
 
     def restart_windows(self, U: Floats, weights: Floats) -> Floats:
         """Let all windows but the shortest begin again; see ``PlainBases.restart_windows``."""

@@ -40,14 +40,14 @@ class AdaptiveConfig:
         Pairs by which the calibration of the mixture is regularized toward the mixture as it is.
     handicap : float
         Log weight by which learned experts begin behind the Euclidean distance; see ``ExpertCounts.handicaps``.
-    blend : float
+    prior_parts : float
         Parts of the prior that a further expert mixes with the mean of the learned distances.
     near_share : float
         Share of all pairs that count as near in the trust in the prior.
     trust_exponent : float
         The trust in the prior is its lift among near pairs to this power: real data have lifts of 0.65 and more, noise
         has 0.4.
-    pure_penalty : float
+    no_prior_penalty : float
         Loss per round, times the trust in the prior, of the expert without a share of the prior: exact answers gain
         more by it, and answers for which near pairs matter less do not.
     detection_level : float
@@ -71,10 +71,10 @@ class AdaptiveConfig:
     initial_fit: tuple[float, float] = (-0.5, 1.0)
     recalibration_pseudo_count: float = 20.0
     handicap: float = 5.0
-    blend: float = 3.0
+    prior_parts: float = 3.0
     near_share: float = 0.05
     trust_exponent: float = 4.0
-    pure_penalty: float = 0.05
+    no_prior_penalty: float = 0.05
     detection_level: float = 10.0
     n_memories: int = 3
 

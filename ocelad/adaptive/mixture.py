@@ -125,12 +125,12 @@ class Mixture:
         self.config, self.round, self._n_features = config or AdaptiveConfig(), 0, n_features
         self._relative, self._sparse = events == "relatives", sparse
         self.kinds = Kinds(n_features, sparse, self.config)
-        self.own_experts, self._n_memories = list(experts), self.config.n_memories if self.kinds.dense else 1
+        self.own_experts, n_memories = list(experts), self.config.n_memories if self.kinds.dense else 1
         own_names = tuple(expert.name for expert in self.own_experts)
         counts = ExpertCounts(
             priors=len(self.kinds.priors),
             learned=len(self.kinds.learned) + len(own_names),
-            memories=self._n_memories,
+            memories=n_memories,
             scaled=self.kinds.scaled,
             windows=(len(self.kinds.windows), len(self.kinds.scaled_windows)),
             handicap_pairs=min(max(n_features, MIN_HANDICAP_PAIRS), MAX_HANDICAP_PAIRS),
@@ -149,11 +149,11 @@ class Mixture:
         self.expert_names = (
             *self.kinds.names,
             *own_names,
-            *(f"memory {j + 1}" for j in range(self._n_memories)),
+            *(f"memory {j + 1}" for j in range(n_memories)),
             "all learned",
-            f"all learned 1:{self.config.blend:g} prior",
+            f"all learned 1:{self.config.prior_parts:g} prior",
         )
-        self.memories: list[Metric | None] = [None] * self._n_memories
+        self.memories: list[Metric | None] = [None] * n_memories
         self.snapshot: Metric | None = None  # the metric at the last multiple of SNAPSHOT_PERIOD
         self.anchor: Metric | None = None  # the snapshot that the change test is about
         self.drift = 0.0
@@ -182,16 +182,12 @@ class Mixture:
 
     def _play_block(self, events: Events | Relatives, weights: Floats, predictions: Floats) -> None:
         n_bases, t = len(self.kinds.names), self.round + 1
-        of_bases = np.empty((len(events), n_bases))  # contiguous, as compiled code needs it
-        base_sizes = np.empty_like(of_bases) if self._relative else of_bases
-        self.bases.measure_and_learn(events, weights, t, of_bases, base_sizes)
-        n_own = n_bases + len(self.own_experts)
-        squares = np.empty((len(events), n_own + self._n_memories))
+        squares = np.empty((len(events), n_bases + len(self.own_experts) + len(self.memories)))
         sizes = np.empty_like(squares) if self._relative else squares
-        squares[:, :n_bases], sizes[:, :n_bases] = of_bases, base_sizes
+        self.bases.measure_and_learn(events, weights, t, squares, sizes)
         for column, expert in enumerate(self.own_experts, start=n_bases):
             squares[:, column] = play_own_expert(expert, events, weights)
-        self._measure_memories(events, squares[:, n_own:], sizes[:, n_own:], squares[:, 0], sizes[:, 0], t)
+        self._measure_memories(events, squares, sizes, t)
         anchor = self._anchor_log_odds(events, t)
         y, done = np.ones(len(events)) if isinstance(events, Relatives) else events.y, 0
         while done < len(events):
@@ -203,14 +199,7 @@ class Mixture:
             if outcome == WARNING:
                 self._store_memory()
                 if done < len(events):
-                    self._measure_memories(
-                        events[rest],
-                        squares[rest, n_own:],
-                        sizes[rest, n_own:],
-                        squares[rest, 0],
-                        sizes[rest, 0],
-                        t + done,
-                    )
+                    self._measure_memories(events[rest], squares[rest], sizes[rest], t + done)
             elif outcome == CHANGE:
                 self.anchor, anchor[rest] = None, np.nan
                 change = self.aggregator.changes[-1]
@@ -231,13 +220,11 @@ class Mixture:
             return np.asarray(far - near)
         return np.asarray(self.anchor.threshold - _squared_lengths(self.anchor, events.U, t))
 
-    def _measure_memories(
-        self, events: Events | Relatives, squares: Floats, sizes: Floats, prior: Floats, prior_sizes: Floats, t: int
-    ) -> None:
-        """Measure the events by each memory; an empty one is the Euclidean distance."""
-        for j, memory in enumerate(self.memories):
+    def _measure_memories(self, events: Events | Relatives, squares: Floats, sizes: Floats, t: int) -> None:
+        """Measure the events by the memories, the last columns; an empty one is the Euclidean distance, the first."""
+        for j, memory in enumerate(self.memories, start=squares.shape[1] - len(self.memories)):
             if memory is None:
-                squares[:, j], sizes[:, j] = prior, prior_sizes
+                squares[:, j], sizes[:, j] = squares[:, 0], sizes[:, 0]
             elif isinstance(events, Relatives):
                 near, far = _squared_lengths(memory, events.near, t), _squared_lengths(memory, events.far, t)
                 squares[:, j], sizes[:, j] = near - far, (near + far) / 2.0
@@ -249,16 +236,18 @@ class Mixture:
     def metric(self) -> Metric:
         """Return the metric: ``threshold - d^2`` are the predicted log odds."""
         coefficients, n_bases = self.aggregator.coefficients.copy(), len(self.kinds.names)
-        n_own = n_bases + len(self.own_experts)
-        memories, weights = [expert.metric() for expert in self.own_experts], [1.0, *coefficients[n_bases:n_own]]
-        for memory, coefficient in zip(self.memories, coefficients[n_own:].tolist(), strict=True):
+        first_memory = n_bases + len(self.own_experts)
+        metrics, weights = [expert.metric() for expert in self.own_experts], coefficients[n_bases:first_memory].tolist()
+        for memory, coefficient in zip(self.memories, coefficients[first_memory:].tolist(), strict=True):
             if memory is None:
                 coefficients[0] += coefficient  # an empty memory is the Euclidean distance
             else:
-                memories.append(memory)
+                metrics.append(memory)
                 weights.append(coefficient)
-        own = self.bases.combine(coefficients[:n_bases])
-        return Metric.weighted_sum([own, *memories], np.array(weights), self.aggregator.threshold, self.round)
+        of_bases = self.bases.combine(coefficients[:n_bases])
+        return Metric.weighted_sum(
+            [of_bases, *metrics], np.array([1.0, *weights]), self.aggregator.threshold, self.round
+        )
 
     # Memories and the drift.
 
@@ -303,19 +292,23 @@ class Mixture:
             if metric is not None:
                 thresholds[name] = [metric.threshold, metric.round]
                 arrays |= add_prefix(name, {key: np.array(value) for key, value in metric.arrays().items()})
-        own = {"metrics": thresholds, "drift": self.drift, "restart_from": self._restart_from}
-        return arrays, {"bases": metadata, **own}
+        return arrays, {
+            "bases": metadata,
+            "metrics": thresholds,
+            "drift": self.drift,
+            "restart_from": self._restart_from,
+        }
 
     def _compiled_parts(self) -> tuple[CompiledBases, CompiledAggregator]:
         return cast("CompiledBases", self.bases), cast("CompiledAggregator", self.aggregator)
 
     def restore(self, saved: StateReader, n_rounds: int) -> None:
         """Continue from what ``state`` returned, after ``n_rounds`` rounds."""
-        own = saved.section("mixture")
-        metrics, drift = own.value("metrics"), own.value("drift")
-        restart_from = own.integer("restart_from", 0, n_rounds)
+        metadata = saved.section("mixture")
+        metrics, drift = metadata.value("metrics"), metadata.value("drift")
+        restart_from = metadata.integer("restart_from", 0, n_rounds)
         bases, aggregator = self._compiled_parts()
-        bases.restore(saved.section("bases").with_metadata(own.value("bases")))
+        bases.restore(saved.section("bases").with_metadata(metadata.value("bases")))
         aggregator.restore(saved.section("aggregator"))
         names = [f"memory{j}" for j in range(len(self.memories))]
         loaded = {}

@@ -62,11 +62,11 @@ class Settings(NamedTuple):
 
     n_priors: int
     n_learned: int
-    blend: float
+    prior_parts: float
     handicaps: Floats  # (K,)
     handicap_decay: float
     memory_start: float
-    pure_penalty: float
+    no_prior_penalty: float
     relative: bool
     warmup: int
     winsor_limit: float
@@ -97,6 +97,9 @@ class Settings(NamedTuple):
     min_gap: int
     max_growth: int
     confidence_pseudo_count: float
+    usage_decay: float
+    min_usage: float
+    min_weight: float
 
 
 @jit
@@ -192,11 +195,11 @@ def update_trust(trust: Floats, settings: Settings, distance: float, y: float, w
 
 
 @jit
-def share_within(state: AggregatorState, first: int, last: int) -> None:
+def share_within(state: AggregatorState, first: int, last: int, min_weight: float) -> None:
     """Compute the share of each distance among those from ``first`` to ``last``, by weight and slope."""
     total = 0.0
     for k in range(first, last):
-        state.within[k] = state.discounted[k] * state.slopes[k] + 1e-12
+        state.within[k] = state.discounted[k] * state.slopes[k] + min_weight
         total += state.within[k]
     for k in range(first, last):
         state.within[k] /= total
@@ -218,7 +221,7 @@ def measure_experts(state: AggregatorState, settings: Settings, squares: Floats,
             distances[b] = (distances[b] + trust * prior) / (1.0 + trust)
         mean += within[b] * distances[b]
     distances[len(means)] = pure
-    distances[len(means) + 1] = (mean + settings.blend * prior) / (1.0 + settings.blend)
+    distances[len(means) + 1] = (mean + settings.prior_parts * prior) / (1.0 + settings.prior_parts)
     return prior
 
 
@@ -231,14 +234,14 @@ def update_coefficients(state: AggregatorState, settings: Settings) -> None:
     for k in range(last):
         slopes[k] = fits[k, SLOPE] / sqrt(state.spreads[k])
         played[k] = state.shares[k] + (fits[last, SLOPE] - 1.0) * first_share * state.discounted[k]
-    share_within(state, 0, n_priors)
-    share_within(state, n_priors, n_distances)
+    share_within(state, 0, n_priors, settings.min_weight)
+    share_within(state, n_priors, n_distances, settings.min_weight)
     trust = 0.0 if settings.relative else trust_value(state.trust, settings)
     threshold = first_share * fits[last, OFFSET]
-    of_pure = played[n_distances] * slopes[n_distances]
-    of_blend = played[n_distances + 1] * slopes[n_distances + 1]
-    of_learned = of_blend / (1.0 + settings.blend)
-    of_prior, prior_in_learned = of_blend - of_learned, 0.0
+    of_mean = played[n_distances] * slopes[n_distances]
+    of_combination = played[n_distances + 1] * slopes[n_distances + 1]
+    of_learned = of_combination / (1.0 + settings.prior_parts)
+    of_prior, prior_in_learned = of_combination - of_learned, 0.0
     for k in range(n_priors, n_fixed):
         of_prior += played[k] * slopes[k] * trust / (1.0 + trust)
         prior_in_learned += within[k] * trust / (1.0 + trust)
@@ -254,7 +257,7 @@ def update_coefficients(state: AggregatorState, settings: Settings) -> None:
         else:
             weight += of_learned * within[b]
         if b >= n_priors:
-            weight += of_pure * within[b]
+            weight += of_mean * within[b]
         state.coefficients[b] = weight / means[b] if means[b] > settings.min_mean else 0.0
     state.numbers[THRESHOLD] = threshold
 
@@ -344,7 +347,7 @@ def learn_weights(state: AggregatorState, settings: Settings, y: float, weight: 
     for k in range(len(log_weights)):
         loss = state.losses[k + 1]
         if k == len(state.means):
-            loss += weight * settings.pure_penalty * trust
+            loss += weight * settings.no_prior_penalty * trust
         log_weights[k] = decay * log_weights[k] - min(loss, weight * settings.max_loss)
         if k < len(state.means):
             best = max(best, log_weights[k])
@@ -481,7 +484,7 @@ def play(
             update_trust(state.trust, settings, prior, y[row], weights[row])
         for j in range(len(state.usage)):
             if state.usage[j] > 0.0:
-                state.usage[j] = 1e-3 + 0.99 * state.usage[j] + shares[first_memory + j]
+                state.usage[j] = settings.min_usage + settings.usage_decay * state.usage[j] + shares[first_memory + j]
         learn_weights(state, settings, y[row], weights[row], trust)
         for k in range(n_experts):
             learn_fit(
