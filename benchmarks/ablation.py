@@ -35,7 +35,7 @@ from ocelad.lab.statistics import estimate_mean
 from ocelad.lab.trials import map_trials
 
 FIRST_SEED = 5000
-STREAMS = ("S1", "S5", "wine", "breast-cancer")
+STREAMS = ("S1", "S5", "S8", "wine")
 FEW_ANSWERS = (
     "digits-pca/natural",
     "digits-parity/natural",
@@ -58,6 +58,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "no trust in the prior": {"trust_exponent": 1e3},
     "full trust in the prior": {"trust_exponent": 0.0},
     "no expert without prior": {"no_prior_penalty": 1e3},
+    "no combination with the prior": {"prior_parts": 1e9},
     "no recalibration": {"recalibration_pseudo_count": 1e9},
     "no limit of outliers": {"winsor_limit": 1e9},
 }
