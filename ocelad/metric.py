@@ -204,12 +204,21 @@ class Metric:
     def truncated(self, max_rank: int) -> Metric:
         """Return a metric with at most this many directions beside the diagonal: those with the largest eigenvalues.
 
+        Of a dense matrix, they are those whose eigenvalues differ most from the median, and the diagonal is the mean of
+        the others.
+
         >>> metric = Metric.low_rank(1.0, np.eye(3)[:2], np.array([5.0, 0.1]), threshold=1.0)
         >>> metric.truncated(1).diagonal
         array([6., 1., 1.])
         """
         form = self._form
-        if not isinstance(form, _LowRankForm) or len(form.rows) <= max_rank:
+        if not isinstance(form, _LowRankForm):
+            eigenvalues, vectors = np.linalg.eigh(form)
+            order = np.argsort(-np.abs(eigenvalues - np.median(eigenvalues)), kind="stable")
+            keep, others = np.sort(order[:max_rank]), order[max_rank:]
+            base = max(float(eigenvalues[others].mean()), 0.0) if len(others) else 0.0
+            return Metric.low_rank(base, vectors.T[keep], eigenvalues[keep] - base, self.threshold, self.round)
+        if len(form.rows) <= max_rank:
             return self
         eigenvalues, vectors = self._eigenform_of_rows()
         keep = np.sort(np.argsort(-np.abs(eigenvalues), kind="stable")[:max_rank])
@@ -217,10 +226,15 @@ class Metric:
 
     def relative_change(self, before: Metric, mean_squares: Floats) -> float:
         """Return ``|M - M_before| / |M|`` in the Frobenius norm, with features scaled to a mean square of 1."""
+        change, size = self.squared_change(before, mean_squares)
+        return float(np.sqrt(change / size)) if size > 0.0 else 0.0
+
+    def squared_change(self, before: Metric, mean_squares: Floats) -> tuple[float, float]:
+        """Return ``|M - M_before|^2`` and ``|M|^2``; see ``relative_change``."""
         mine, theirs = self._scaled_by(mean_squares), before._scaled_by(mean_squares)
         size = mine._inner_product(mine)
         change = size - 2.0 * mine._inner_product(theirs) + theirs._inner_product(theirs)
-        return float(np.sqrt(max(change, 0.0) / size)) if size > 0.0 else 0.0
+        return max(change, 0.0), size
 
     def _scaled_by(self, mean_squares: Floats) -> Metric:
         """Return the metric of points whose features are divided by the roots of their mean squares."""

@@ -150,13 +150,14 @@ class Events:
         if isinstance(u, SparseVector):
             from scipy.sparse import csr_array
 
-            return cls._unchecked(
+            return cls.from_trusted(
                 csr_array((u.values, u.indices, [0, len(u.indices)]), shape=(1, u.n_features)), event.y
             )
-        return cls._unchecked(u.reshape(1, -1), event.y)
+        return cls.from_trusted(u.reshape(1, -1), event.y)
 
     @classmethod
-    def _unchecked(cls, U: Any, y: Any) -> Events:
+    def from_trusted(cls, U: Any, y: Any) -> Events:
+        """Return the events of a checked array, or CSR array, and checked labels; nothing is copied."""
         events = object.__new__(cls)
         events.U, events.y, events.sparse = U, np.atleast_1d(y), not isinstance(U, np.ndarray)
         return events
@@ -178,12 +179,63 @@ class Events:
     def __getitem__(self, at: int | slice) -> Event | Events:
         """Return one event, or the ``Events`` of a slice."""
         if isinstance(at, slice):
-            return self._unchecked(self.U[at], self.y[at])
+            return self.from_trusted(self.U[at], self.y[at])
         at = _row_index(at, len(self))
         return Event(sparse_row(self.U, at) if self.sparse else self.U[at], float(self.y[at]))
 
     def __iter__(self) -> Iterator[Event]:
         return (self[i] for i in range(len(self)))
+
+
+class PointPairs:
+    """Many pairs as arrays: the points of each pair, row by row, and labels. For learners that need the points.
+
+    Parameters
+    ----------
+    X, Z : arrays or SciPy sparse matrices of shape (n_pairs, n_features)
+    y : array-like of shape (n_pairs,)
+        +1 (or True) for similar, -1 (or False) for dissimilar.
+
+    Examples
+    --------
+    >>> PointPairs([[1.0, 2.0]], [[0.0, 3.0]], [True]).events().U
+    array([[ 1., -1.]])
+    """
+
+    __slots__ = ("X", "Z", "y")
+
+    X: Any
+    Z: Any
+    y: Floats
+
+    def __init__(self, X: Any, Z: Any, y: Any) -> None:
+        self.X, self.Z = check_same_kind(X, Z, "X", "Z", 2)
+        if self.X.shape != self.Z.shape:
+            raise ValueError(f"X has {self.X.shape[0]} rows and Z has {self.Z.shape[0]}; accepted: one pair per row")
+        self.y = check_labels(y, "y", self.X.shape[0])
+
+    @classmethod
+    def from_trusted(cls, X: Any, Z: Any, y: Floats) -> PointPairs:
+        """Return the pairs of checked arrays and labels; nothing is copied."""
+        pairs = object.__new__(cls)
+        pairs.X, pairs.Z, pairs.y = X, Z, y
+        return pairs
+
+    def events(self) -> Events:
+        """Return the differences of the pairs, with their labels."""
+        return Events.from_trusted(subtract(self.X, self.Z), self.y)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of the points."""
+        return int(self.X.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, part: slice) -> PointPairs:
+        """Return the pairs of a slice."""
+        return self.from_trusted(self.X[part], self.Z[part], self.y[part])
 
 
 class Relatives:
@@ -216,6 +268,13 @@ class Relatives:
                 "accepted: the same number of rows, one comparison per row"
             )
 
+    @classmethod
+    def from_trusted(cls, near: Floats, far: Floats) -> Relatives:
+        """Return the comparisons of checked arrays; nothing is copied."""
+        relatives = object.__new__(cls)
+        relatives.near, relatives.far = near, far
+        return relatives
+
     @property
     def n_features(self) -> int:
         """Number of features of the points."""
@@ -233,9 +292,7 @@ class Relatives:
     def __getitem__(self, at: int | slice) -> Relative | Relatives:
         """Return one comparison, or the ``Relatives`` of a slice."""
         if isinstance(at, slice):
-            part = object.__new__(Relatives)
-            part.near, part.far = self.near[at], self.far[at]
-            return part
+            return self.from_trusted(self.near[at], self.far[at])
         at = _row_index(at, len(self))
         return Relative(self.near[at], self.far[at])
 

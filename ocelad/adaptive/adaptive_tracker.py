@@ -15,6 +15,7 @@ from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.decisions import DecisionThresholds
 from ocelad.adaptive.mixture import SNAPSHOT_PERIOD, Mixture
 from ocelad.adaptive.own_experts import OwnExpert, check_own_experts
+from ocelad.adaptive.split_metric import SplitMetric
 from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.metric import Metric
 from ocelad.pairs import Event, Events, EventsName, Pair, Relative, Relatives, as_event, as_relative
@@ -44,6 +45,8 @@ class AdaptiveTracker:
         The constants of the method, for ablations.
     experts : sequence of OwnExpert
         Distances of your own that join the ensemble; for dense pairs. Each tracker uses copies of them.
+    n_curved : int
+        The number of curved features, the last of the ``n_features``; see ``CurvedTracker``.
 
     Examples
     --------
@@ -67,11 +70,13 @@ class AdaptiveTracker:
         events: EventsName = "pairs",
         config: AdaptiveConfig | None = None,
         experts: Sequence[OwnExpert] = (),
+        n_curved: int = 0,
     ) -> None:
         self.n_features = check_integer(n_features, "n_features", at_least=1)
         self._sparse = check_choice(sparse, "sparse", (False, True))
         self._events: EventsName = check_choice(events, "events", ("pairs", "relatives"))
         self._config, self._experts = config, check_own_experts(experts, self.n_features)
+        self._n_curved = check_integer(n_curved, "n_curved", at_least=0, at_most=self.n_features - 1)
         if self._experts and (sparse or events == "relatives"):
             raise ValueError(
                 "experts of your own accept dense pairs only, neither sparse ones nor relative comparisons"
@@ -88,6 +93,7 @@ class AdaptiveTracker:
             events=self._events,
             compiled=compiled,
             experts=deepcopy(self._experts),
+            n_curved=self._n_curved,
         )
 
     def __copy__(self) -> Self:
@@ -159,11 +165,22 @@ class AdaptiveTracker:
         checked = Event(u.copy() if isinstance(u, np.ndarray) else u, y)
         return float(self.replay(Events.from_event(checked), np.array([weight]))[0])
 
-    def _hand_over(self) -> None:
+    def renew_curved(self, events: Events, weights: Floats, transport: Floats) -> None:
+        """Replace the curved features by others, and let their distances learn again from the latest events.
+
+        See ``Mixture.renew_curved``. Only compiled code can do this; it may have to be compiled first.
+        """
+        if not self._is_compiled:
+            self._hand_over(wait=True)
+        self._mixture.renew_curved(events, weights, transport)
+        self._n_curved = transport.shape[1]
+        self.n_features = events.n_features
+
+    def _hand_over(self, wait: bool = False) -> None:
         """Let compiled code play all rounds again, if it is ready."""
         from ocelad.adaptive.kernel_loading import kernels_ready
 
-        if kernels_ready():
+        if wait or kernels_ready():
             compiled = copy(self)
             compiled._mixture, compiled._decisions = self._new_mixture(compiled=True), DecisionThresholds()
             compiled._is_compiled = True
@@ -194,13 +211,14 @@ class AdaptiveTracker:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings, as saved state holds them."""
-        return {
+        settings: dict[str, Any] = {
             "method": "adaptive",
             "version": STATE_VERSION,
             "n_features": self.n_features,
             "sparse": self._sparse,
             "events": self._events,
         }
+        return {**settings, "n_curved": self._n_curved} if self._n_curved else settings
 
     @property
     def n_rounds(self) -> int:
@@ -229,7 +247,15 @@ class AdaptiveTracker:
 
     def play(self) -> Metric:
         """Return the current metric; ``threshold - d^2`` are the log odds of "same"."""
-        return self._mixture.metric()
+        metric = self._mixture.metric()
+        assert isinstance(metric, Metric)  # without curved features
+        return metric
+
+    def split_metric(self) -> SplitMetric:
+        """Return the current metric of points with curved features."""
+        metric = self._mixture.metric()
+        assert isinstance(metric, SplitMetric)
+        return metric
 
     def decide(self, log_odds: Floats, error: float) -> np.ndarray:
         """Return +1 ("same") or -1 ("different") for confident log odds, and 0 ("ask a person") for the others.
@@ -240,7 +266,7 @@ class AdaptiveTracker:
 
     def log_odds(self, U: Any) -> Floats:
         """Return the log odds of "same" for each difference, a row of U."""
-        metric = self.play()
+        metric = self._mixture.metric()
         return np.asarray(metric.threshold - metric.squared_length(U))
 
     # State.

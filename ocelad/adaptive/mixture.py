@@ -17,8 +17,10 @@ from ocelad.adaptive.aggregator import ExpertCounts, PlainAggregator
 from ocelad.adaptive.bases import Kinds, PlainBases
 from ocelad.adaptive.changes import CHANGE, MAX_EVIDENCE_TO_REPLACE, MIN_ROUND, WARNING, Change
 from ocelad.adaptive.config import AdaptiveConfig
+from ocelad.adaptive.extended_bases import CURVED_RANK, CurvedKinds, ExtendedBases
 from ocelad.adaptive.own_experts import OwnExpert, play_own_expert
 from ocelad.adaptive.similar_pairs import SimilarPairs
+from ocelad.adaptive.split_metric import PointMetric, SplitMetric, relative_change, weighted_sum
 from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.metric import Metric
 from ocelad.pairs import Events, EventsName, Relatives
@@ -44,7 +46,7 @@ class Bases(Protocol):
 
     def restart_windows(self, U: Floats, weights: Floats) -> Floats: ...
 
-    def combine(self, coefficients: Floats) -> Metric: ...
+    def combine(self, coefficients: Floats) -> PointMetric: ...
 
     @property
     def mean_squares(self) -> Floats: ...
@@ -100,6 +102,8 @@ class Mixture:
         Whether compiled code computes the rounds.
     experts : sequence of OwnExpert
         Distances of the user's own, which join the learned ones.
+    n_curved : int
+        The number of curved features, the last of the ``n_features``; see ``ExtendedBases``.
 
     Examples
     --------
@@ -121,19 +125,24 @@ class Mixture:
         events: EventsName = "pairs",
         compiled: bool = False,
         experts: Sequence[OwnExpert] = (),
+        n_curved: int = 0,
     ) -> None:
         self.config, self.round, self._n_features = config or AdaptiveConfig(), 0, n_features
         self._relative, self._sparse = events == "relatives", sparse
-        self.kinds = Kinds(n_features, sparse, self.config)
+        self._n_linear = n_linear = n_features - n_curved
+        self.kinds = Kinds(n_linear, sparse, self.config)
+        curved_kinds = CurvedKinds(n_curved, self.config) if n_curved else None
+        curved_names = curved_kinds.expert_names if curved_kinds else ()
+        self._n_bases = len(self.kinds.names) + len(curved_names)
         self.own_experts, n_memories = list(experts), self.config.n_memories if self.kinds.dense else 1
         own_names = tuple(expert.name for expert in self.own_experts)
         counts = ExpertCounts(
             priors=len(self.kinds.priors),
-            learned=len(self.kinds.learned) + len(own_names),
+            learned=len(self.kinds.learned) + len(curved_names) + len(own_names),
             memories=n_memories,
             scaled=self.kinds.scaled,
             windows=(len(self.kinds.windows), len(self.kinds.scaled_windows)),
-            handicap_pairs=min(max(n_features, MIN_HANDICAP_PAIRS), MAX_HANDICAP_PAIRS),
+            handicap_pairs=min(max(n_linear, MIN_HANDICAP_PAIRS), MAX_HANDICAP_PAIRS),
         )
         self.bases: Bases
         self.aggregator: Aggregator
@@ -141,24 +150,32 @@ class Mixture:
             from ocelad.adaptive.compiled_aggregator import CompiledAggregator
             from ocelad.adaptive.compiled_bases import CompiledBases
 
-            self.bases = CompiledBases(self.kinds, n_features, self.config, sparse=sparse, events=events)
+            self.bases = CompiledBases(self.kinds, n_linear, self.config, sparse=sparse, events=events)
             self.aggregator = CompiledAggregator(counts, self.config, self._relative)
         else:
-            self.bases = PlainBases(self.kinds, n_features, self.config)
+            self.bases = PlainBases(self.kinds, n_linear, self.config)
             self.aggregator = PlainAggregator(counts, self.config, self._relative)
+        if curved_kinds:
+            curved: Bases
+            if compiled:
+                curved = CompiledBases(curved_kinds, n_curved, self.config, sparse=False, events=events)
+            else:
+                curved = PlainBases(curved_kinds, n_curved, self.config)
+            self.bases = ExtendedBases(self.bases, curved, self.kinds, curved_kinds, n_linear)
         self.expert_names = (
             *self.kinds.names,
+            *curved_names,
             *own_names,
             *(f"memory {j + 1}" for j in range(n_memories)),
             "all learned",
             f"all learned 1:{self.config.prior_parts:g} prior",
         )
-        self.memories: list[Metric | None] = [None] * n_memories
-        self.snapshot: Metric | None = None  # the metric at the last multiple of SNAPSHOT_PERIOD
-        self.anchor: Metric | None = None  # the snapshot that the change test is about
+        self.memories: list[PointMetric | None] = [None] * n_memories
+        self.snapshot: PointMetric | None = None  # the metric at the last multiple of SNAPSHOT_PERIOD
+        self.anchor: PointMetric | None = None  # the snapshot that the change test is about
         self.drift = 0.0
         self._restart_from = 0  # the first round of a detected change, until the windows begin again
-        self._similar = SimilarPairs(n_features) if self.kinds.has_windows else None
+        self._similar = SimilarPairs(n_linear) if self.kinds.has_windows else None
 
     def play(self, events: Events | Relatives, weights: Floats | None = None) -> Floats:
         """Predict each event and then learn from it; return the predicted log odds.
@@ -181,7 +198,7 @@ class Mixture:
         return predictions
 
     def _play_block(self, events: Events | Relatives, weights: Floats, predictions: Floats) -> None:
-        n_bases, t = len(self.kinds.names), self.round + 1
+        n_bases, t = self._n_bases, self.round + 1
         squares = np.empty((len(events), n_bases + len(self.own_experts) + len(self.memories)))
         sizes = np.empty_like(squares) if self._relative else squares
         self.bases.measure_and_learn(events, weights, t, squares, sizes)
@@ -233,11 +250,12 @@ class Mixture:
 
     # The metric.
 
-    def metric(self) -> Metric:
+    def metric(self) -> PointMetric:
         """Return the metric: ``threshold - d^2`` are the predicted log odds."""
-        coefficients, n_bases = self.aggregator.coefficients.copy(), len(self.kinds.names)
+        coefficients, n_bases = self.aggregator.coefficients.copy(), self._n_bases
         first_memory = n_bases + len(self.own_experts)
-        metrics, weights = [expert.metric() for expert in self.own_experts], coefficients[n_bases:first_memory].tolist()
+        metrics: list[PointMetric] = [expert.metric() for expert in self.own_experts]
+        weights = coefficients[n_bases:first_memory].tolist()
         for memory, coefficient in zip(self.memories, coefficients[first_memory:].tolist(), strict=True):
             if memory is None:
                 coefficients[0] += coefficient  # an empty memory is the Euclidean distance
@@ -245,9 +263,7 @@ class Mixture:
                 metrics.append(memory)
                 weights.append(coefficient)
         of_bases = self.bases.combine(coefficients[:n_bases])
-        return Metric.weighted_sum(
-            [of_bases, *metrics], np.array([1.0, *weights]), self.aggregator.threshold, self.round
-        )
+        return weighted_sum([of_bases, *metrics], np.array([1.0, *weights]), self.aggregator.threshold, self.round)
 
     # Memories and the drift.
 
@@ -270,11 +286,43 @@ class Mixture:
             self.aggregator.restart_windows(self.bases.restart_windows(U, weights))
         self._restart_from = 0
         metric = self.metric()
+        if isinstance(metric, SplitMetric):
+            metric = metric.with_curved_rank(CURVED_RANK)
         if self.snapshot is not None:
-            self.drift = metric.relative_change(self.snapshot, self.bases.mean_squares) / SNAPSHOT_PERIOD
+            self.drift = relative_change(metric, self.snapshot, self.bases.mean_squares) / SNAPSHOT_PERIOD
         self.snapshot = metric
         if self.round >= MIN_ROUND and (self.anchor is None or self.aggregator.evidence <= MAX_EVIDENCE_TO_REPLACE):
             self.anchor = metric
+
+    def renew_curved(self, events: Events, weights: Floats, transport: Floats) -> None:
+        """Replace the curved features by others.
+
+        Their distances begin again and learn from the events. The experts keep their weights and calibrations, which
+        depend on relative distances only. Stored metrics are carried over.
+
+        Parameters
+        ----------
+        events : Events
+            The latest events, with the new features.
+        weights : array of shape (n_events,)
+        transport : array of shape (n_curved_before, n_curved)
+            The linear map from new features to those before.
+        """
+        from ocelad.adaptive.compiled_bases import CompiledBases
+
+        assert isinstance(self.bases, ExtendedBases)
+        n_curved = transport.shape[1]
+        kinds = CurvedKinds(n_curved, self.config)
+        curved = CompiledBases(kinds, n_curved, self.config, sparse=False, events="pairs")
+        self.bases = ExtendedBases(self.bases.linear, curved, self.kinds, kinds, self._n_linear)
+        self._n_features = self._n_linear + n_curved
+        for first in range(0, len(events), SNAPSHOT_PERIOD):
+            part = slice(first, first + SNAPSHOT_PERIOD)
+            self.bases.learn_curved(events[part], weights[part], first + 1)
+        carried = [
+            metric and _carried_over(metric, transport) for metric in (*self.memories, self.snapshot, self.anchor)
+        ]
+        *self.memories, self.snapshot, self.anchor = carried
 
     # State, of compiled mixtures only.
 
@@ -311,21 +359,33 @@ class Mixture:
         bases.restore(saved.section("bases").with_metadata(metadata.value("bases")))
         aggregator.restore(saved.section("aggregator"))
         names = [f"memory{j}" for j in range(len(self.memories))]
-        loaded = {}
+        loaded: dict[str, PointMetric] = {}
         for name, (threshold, round) in metrics.items():
             if name not in (*names, "snapshot", "anchor"):
                 raise ValueError(f"saved metric {name!r} is unknown")
-            loaded[name] = Metric.from_arrays(saved.section(name).remaining_arrays(), threshold, round)
+            section = saved.section(name)
+            if self._n_linear < self._n_features:
+                loaded[name] = SplitMetric.restore(section, threshold, round)
+            else:
+                loaded[name] = Metric.from_arrays(section.remaining_arrays(), threshold, round)
             if loaded[name].n_features != self._n_features:
                 raise ValueError(f"saved metric {name!r} has {loaded[name].n_features} features")
         self.memories = [loaded.get(name) for name in names]
         self.snapshot, self.anchor = loaded.get("snapshot"), loaded.get("anchor")
         if self._similar is not None:
-            self._similar = SimilarPairs.restore(saved.section("similar"), self._n_features, n_rounds)
+            self._similar = SimilarPairs.restore(saved.section("similar"), self._n_linear, n_rounds)
         self.drift, self.round, self._restart_from = float(drift), n_rounds, restart_from
 
 
-def _squared_lengths(metric: Metric, U: Any, t: int) -> Floats:
+def _carried_over(metric: PointMetric, transport: Floats) -> PointMetric:
+    """Return the metric with its curved part in other features."""
+    assert isinstance(metric, SplitMetric)
+    matrix = transport.T @ metric.curved.matmul(transport)
+    curved = Metric.from_trusted_matrix((matrix + matrix.T) / 2.0, 0.0, metric.round).truncated(CURVED_RANK)
+    return SplitMetric(metric.linear, curved, metric.threshold, metric.round)
+
+
+def _squared_lengths(metric: PointMetric, U: Any, t: int) -> Floats:
     """Return the squared length of each row, a difference of round t, t + 1, ...
 
     BLAS rounds a row differently among other numbers of rows, or at another place. So every row is multiplied among

@@ -17,7 +17,8 @@ MAX_AGE = 128
 class SimilarPairs:
     """The differences, weights and rounds of the similar pairs of the last ``MAX_AGE`` rounds.
 
-    Of relative comparisons, the near pair is similar. The rows are a ring buffer, so that a pair costs O(n).
+    Of relative comparisons, the near pair is similar. Curved features, which follow those of the points, are left out.
+    The rows are a ring buffer, so that a pair costs O(n).
 
     Parameters
     ----------
@@ -38,7 +39,11 @@ class SimilarPairs:
             U, similar = events.U, np.flatnonzero((events.y > 0.0) & (weights > 0.0))
         if len(similar):
             places = (self._next + np.arange(len(similar))) % MAX_AGE
-            self._U[places], self._weights[places], self._rounds[places] = U[similar], weights[similar], t + similar
+            self._U[places], self._weights[places], self._rounds[places] = (
+                U[similar, : self._U.shape[1]],
+                weights[similar],
+                t + similar,
+            )
             self._next = (self._next + len(similar)) % MAX_AGE
 
     def since(self, first_round: int) -> tuple[Floats, Floats]:

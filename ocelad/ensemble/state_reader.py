@@ -46,6 +46,13 @@ class StateReader:
             raise ValueError(f"saved array {name!r} holds {wrong}; expected finite numbers")
         return _check_range(numbers, name, at_least, at_most)
 
+    def singles(self, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
+        """Return a float32 array of finite numbers; None in the shape accepts any size."""
+        numbers = self._array(name, shape, np.dtype(np.float32))
+        if not np.isfinite(numbers).all():
+            raise ValueError(f"saved array {name!r} must hold finite numbers")
+        return numbers
+
     def integers(self, name: str, shape: tuple[int | None, ...], at_least: int, at_most: int) -> np.ndarray:
         """Return an int64 array of numbers within these limits; None in the shape accepts any size."""
         return _check_range(self._array(name, shape, np.dtype(np.int64)), name, at_least, at_most)
@@ -114,6 +121,11 @@ class StateReader:
         """Remove all remaining arrays and return copies of them, unchecked."""
         arrays, self._arrays = self._arrays, {}
         return {name: np.array(array) for name, array in arrays.items()}
+
+    def remaining_values(self) -> Metadata:
+        """Remove all remaining metadata values and return them, unchecked."""
+        values, self._metadata = self._metadata, {}
+        return values
 
     def expect_end(self) -> None:
         """Check that no array or value remains, in this reader or in its sections."""

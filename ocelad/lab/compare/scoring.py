@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from ocelad._typing import Floats
+from ocelad.curved_metric import CurvedMetric
 from ocelad.evaluation.prequential import embed_points
 from ocelad.evaluation.scores import clustering_nmi, knn_error_and_nmi, knn_error_from_similarity, pair_auc
 from ocelad.lab.baselines.cosine import CosineDistance
@@ -15,7 +16,7 @@ from ocelad.lab.compare.block_streams import Block
 from ocelad.metric import Metric
 
 #: What a method plays: a metric, or a distance or similarity that is not a metric.
-Play: TypeAlias = Metric | CosineDistance | Similarity
+Play: TypeAlias = Metric | CurvedMetric | CosineDistance | Similarity
 
 #: The clusters count as found if the NMI is above this value.
 NMI_THRESHOLD = 0.8
@@ -85,6 +86,6 @@ def pair_distances(play: Play, block: Block) -> Floats:
     """Return the squared distance of each pair of a block, or minus the similarity."""
     if isinstance(play, Similarity):
         return np.asarray(-play.similarity(block.X, block.Z))
-    if isinstance(play, CosineDistance):
-        return play.squared_distance(block.X, block.Z)
+    if isinstance(play, CosineDistance | CurvedMetric):
+        return np.asarray(play.squared_distance(block.X, block.Z))
     return np.asarray(play.squared_length(block.events.U))

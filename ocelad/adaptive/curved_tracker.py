@@ -1,0 +1,292 @@
+"""CurvedTracker: the adaptive method on points and their curved features, whose map follows the points."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+
+from ocelad._typing import Arrays, Floats, Metadata
+from ocelad._validation import check_array, check_choice, check_integer, check_sparse, check_weights, is_sparse
+from ocelad.adaptive.adaptive_tracker import STATE_VERSION, AdaptiveTracker
+from ocelad.adaptive.changes import Change
+from ocelad.adaptive.config import AdaptiveConfig
+from ocelad.adaptive.recent_pairs import RecentPairs
+from ocelad.curved_metric import CurvedMetric
+from ocelad.ensemble.state_reader import StateReader, add_prefix
+from ocelad.feature_maps import LandmarkMap
+from ocelad.pairs import Events, PointPairs
+
+#: Landmarks of a map, at most.
+N_LANDMARKS = 100
+#: Rounds after which a map is drawn from the points seen so far, if no items are known. At each of them, all rounds are
+#: played again.
+MAP_ROUNDS = (32, 128, 512)
+#: Rounds between tests whether the points have moved away from the landmarks.
+TEST_PERIOD = 256
+# The map is renewed if the points' mean residual, of at most 1, has grown by this.
+MAX_RESIDUAL_GROWTH = 0.1
+# Pairs that are stored, at most, and rows of every product with landmarks: bits must not depend on how a stream is
+# divided into calls.
+MAX_PAIRS, ROWS_PER_PRODUCT = MAP_ROUNDS[-1], 8
+
+
+class CurvedTracker:
+    """Tracks a distance that is the sum of a linear and a curved part. It has no settings to tune.
+
+    The curved part is a linear metric of curved features (``LandmarkMap``). Landmarks are drawn from the items, or from
+    the points of the pairs. When the points move away from them, the map is drawn again from the latest points, and
+    what was learned is carried over. The ensemble (``AdaptiveTracker``) decides how curved the distance is.
+
+    Parameters
+    ----------
+    n_features : int
+    sparse : bool
+        Whether points are sparse.
+    items : array or sparse matrix of shape (n_items, n_features), or None
+        The points of all items, if they are known before the first pair.
+    config : AdaptiveConfig or None
+        The constants of the method, for ablations.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, Z = rng.normal(size=(2, 600, 2))
+    >>> inside = [np.square(points).sum(axis=1) < 1 for points in (X, Z)]  # a disk, and what surrounds it
+    >>> tracker = CurvedTracker(n_features=2)
+    >>> margins = tracker.replay(PointPairs(X, Z, inside[0] == inside[1]))
+    >>> bool(np.mean(margins[300:] > 0) > 0.75)
+    True
+    """
+
+    engine = "adaptive"
+    n_cuts = 0
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        sparse: bool = False,
+        items: Any = None,
+        config: AdaptiveConfig | None = None,
+    ) -> None:
+        self.n_features = check_integer(n_features, "n_features", at_least=1)
+        self._sparse = check_choice(sparse, "sparse", (False, True))
+        self._config, self._has_items, self._n_maps, self._residual = config, items is not None, 0, 0.0
+        self._recent = RecentPairs(self.n_features, MAX_PAIRS)
+        self._map: LandmarkMap | None = None
+        if items is not None:
+            self._draw_map(self._checked_points(items, "items"))
+        self._tracker = self._new_tracker()
+
+    def _new_tracker(self) -> AdaptiveTracker:
+        n_curved = self._map.n_outputs if self._map else 0
+        return AdaptiveTracker(self.n_features + n_curved, sparse=self._sparse, config=self._config, n_curved=n_curved)
+
+    def _checked_points(self, points: Any, name: str) -> Any:
+        if is_sparse(points):
+            rows: Any = check_sparse(points, name, n_features=self.n_features)
+            return rows if self._sparse else rows.toarray()
+        dense = check_array(points, name, 2, n_features=self.n_features)
+        if not self._sparse:
+            return dense
+        from scipy.sparse import csr_array
+
+        return csr_array(dense)
+
+    def __copy__(self) -> Self:
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._tracker, other._recent = copy(self._tracker), copy(self._recent)
+        return other
+
+    # Learning.
+
+    def replay(self, pairs: PointPairs, weights: Floats | None = None) -> Floats:
+        """Play one round per pair; return the margin of each pair before it was learned from.
+
+        Parameters
+        ----------
+        pairs : PointPairs
+        weights : array of shape (n_pairs,), or None
+            The weight of each pair's loss; None: 1.
+        """
+        if not isinstance(pairs, PointPairs):
+            raise TypeError(f"pairs must be PointPairs; got {type(pairs).__name__}")
+        X, Z = (self._checked_points(points, name) for points, name in ((pairs.X, "X"), (pairs.Z, "Z")))
+        pairs = PointPairs.from_trusted(X, Z, pairs.y)
+        checked = check_weights(weights, len(pairs))
+        weights = np.ones(len(pairs)) if checked is None else checked
+        margins, done = np.empty(len(pairs)), 0
+        while done < len(pairs):
+            last = min(len(pairs), done + self._next_stop() - self.n_rounds)
+            part, part_weights = pairs[done:last], weights[done:last]
+            margins[done:last] = self._tracker.replay(self._extended(part, self.n_rounds + 1), part_weights)
+            self._recent.add(part, part_weights)
+            done = last
+            self._follow_points()
+        return margins
+
+    def _next_stop(self) -> int:
+        """Return the next round after which the map may change."""
+        if not self._has_items:
+            for t in MAP_ROUNDS:
+                if t > self.n_rounds:
+                    return t
+        return self.n_rounds - self.n_rounds % TEST_PERIOD + TEST_PERIOD
+
+    def _extended(self, pairs: PointPairs, t: int) -> Events:
+        """Return the differences of the points, of rounds t, t + 1, ..., followed by those of their curved features."""
+        events = pairs.events()
+        if self._map is None:
+            return events
+        V = self._curved_features(pairs.X, t) - self._curved_features(pairs.Z, t)
+        if not self._sparse:
+            return Events.from_trusted(np.hstack([events.U, V]), pairs.y)
+        from scipy.sparse import csr_array, hstack
+
+        return Events.from_trusted(hstack([events.U, csr_array(V)], format="csr"), pairs.y)
+
+    def _curved_features(self, points: Any, t: int) -> Floats:
+        """Return the curved features of the points of rounds t, t + 1, ...; see ``ROWS_PER_PRODUCT``."""
+        assert self._map is not None
+        if self._sparse:
+            return self._map(points)
+        first, n = t % ROWS_PER_PRODUCT, self.n_features
+        rows = np.zeros((-(-(first + len(points)) // ROWS_PER_PRODUCT), ROWS_PER_PRODUCT, n))
+        rows.reshape(-1, n)[first : first + len(points)] = points
+        return self._map(rows).reshape(-1, self._map.n_outputs)[first : first + len(points)]
+
+    def _follow_points(self) -> None:
+        """Draw the map again if it is time, or if the points have moved away from the landmarks."""
+        t = self.n_rounds
+        if not self._has_items and t in MAP_ROUNDS:
+            self._renew_map()
+        elif self._map is not None and t % TEST_PERIOD == 0:
+            pairs, _ = self._recent.pairs()
+            if self._mean_residual(_points(pairs[-TEST_PERIOD:])) > self._residual + MAX_RESIDUAL_GROWTH:
+                self._renew_map()
+
+    def _renew_map(self) -> None:
+        """Draw the map from the latest points, and learn from the latest pairs again."""
+        (pairs, weights), before = self._recent.pairs(), self._map
+        points = _points(pairs)
+        self._draw_map(points)
+        if self.n_rounds <= self._recent.capacity:  # all rounds are known
+            self._tracker = self._new_tracker()
+            self._tracker.replay(self._extended(pairs, 1), weights)
+        else:
+            assert self._map is not None
+            assert before is not None
+            transport, *_ = np.linalg.lstsq(self._map(points), before(points), rcond=1e-6)
+            self._tracker.renew_curved(self._extended(pairs, 1), weights, np.ascontiguousarray(transport.T))
+
+    def _draw_map(self, points: Any) -> None:
+        self._n_maps += 1
+        self._map = LandmarkMap.from_points(points, N_LANDMARKS, np.random.default_rng([self.n_features, self._n_maps]))
+        self._residual = self._mean_residual(points)
+
+    def _mean_residual(self, points: Any) -> float:
+        """Return the mean share of the points' squared lengths in the kernel's space that the map does not see."""
+        assert self._map is not None
+        return float(1.0 - np.square(self._map(points)).sum(axis=1).mean())
+
+    # Results.
+
+    @property
+    def n_rounds(self) -> int:
+        """The number of rounds played."""
+        return self._tracker.n_rounds
+
+    @property
+    def expert_names(self) -> tuple[str, ...]:
+        """The names of the experts."""
+        return self._tracker.expert_names
+
+    @property
+    def expert_weights(self) -> Floats:
+        """The weight of each expert in the next round; they sum to 1."""
+        return self._tracker.expert_weights
+
+    @property
+    def drift(self) -> float:
+        """The relative change of the metric per round, measured every 64 rounds; 0: it does not move."""
+        return self._tracker.drift
+
+    @property
+    def changes(self) -> list[Change]:
+        """The last changes of the question that were detected, oldest first."""
+        return self._tracker.changes
+
+    def play(self) -> CurvedMetric:
+        """Return the current distance; ``threshold - d^2`` are the log odds of "same"."""
+        if self._map is None:
+            metric = self._tracker.play()
+            return CurvedMetric(metric, None, None, metric.threshold, metric.round)
+        split = self._tracker.split_metric()
+        return CurvedMetric(split.linear, self._map, split.curved, split.threshold, split.round)
+
+    def decide(self, log_odds: Floats, error: float) -> np.ndarray:
+        """Return +1 ("same") or -1 ("different") for confident log odds, and 0 ("ask a person") for the others."""
+        return self._tracker.decide(log_odds, error)
+
+    # State.
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings, as saved state holds them."""
+        return {
+            "method": "adaptive",
+            "curved": True,
+            "version": STATE_VERSION,
+            "n_features": self.n_features,
+            "sparse": self._sparse,
+        }
+
+    def state(self) -> tuple[Arrays, Metadata]:
+        """Return everything that later rounds depend on: copies of arrays, and JSON values."""
+        arrays, of_tracker = self._tracker.state()
+        arrays = {**add_prefix("tracker", arrays), **add_prefix("recent", self._recent.arrays())}
+        if self._map is not None:
+            arrays |= add_prefix("map", self._map.arrays())
+        metadata = {
+            "settings": self.settings,
+            "has_items": self._has_items,
+            "n_maps": self._n_maps,
+            "residual": self._residual,
+            "tracker": of_tracker,
+        }
+        return arrays, metadata
+
+    def restore(self, arrays: Arrays, metadata: Metadata) -> None:
+        """Continue from what ``state`` returned, with the same bits as the original.
+
+        This tracker must have the same settings and must not have played a round yet. A state that does not match
+        raises a ``ValueError`` and changes nothing.
+        """
+        if self.n_rounds > 0:
+            raise ValueError(f"this tracker has played {self.n_rounds} rounds; accepted: a new one")
+        saved, other = StateReader(arrays, metadata), copy(self)
+        saved.expect("settings", self.settings)
+        other._has_items, other._n_maps = bool(saved.value("has_items")), saved.integer("n_maps", 0, 2**31)
+        other._residual = float(saved.value("residual"))
+        of_map = saved.section("map").remaining_arrays()
+        other._map = LandmarkMap.from_arrays(of_map) if of_map else None
+        if other._map is not None and other._map.n_features != self.n_features:
+            raise ValueError(f"the saved map has {other._map.n_features} features; expected {self.n_features}")
+        other._recent = RecentPairs.restore(saved.section("recent"), self.n_features, MAX_PAIRS, self._sparse)
+        tracker = saved.section("tracker")
+        other._tracker = other._new_tracker()
+        other._tracker.restore(tracker.remaining_arrays(), tracker.remaining_values())
+        saved.expect_end()
+        self.__dict__.update(other.__dict__)
+
+
+def _points(pairs: PointPairs) -> Any:
+    """Return the points of all pairs, as rows."""
+    if not is_sparse(pairs.X):
+        return np.concatenate([pairs.X, pairs.Z])
+    from scipy.sparse import vstack
+
+    return vstack([pairs.X, pairs.Z], format="csr")

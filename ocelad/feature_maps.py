@@ -1,0 +1,129 @@
+"""Feature maps: curved features of points, in which a linear distance can follow curved classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ocelad._typing import Arrays, Floats
+from ocelad._validation import is_sparse
+
+# Eigenvalues of the landmarks' kernel matrix below this share of the largest one are noise, and dropped.
+_MIN_EIGENVALUE = 1e-3
+# Points from which the median distance is estimated.
+_MEDIAN_POINTS = 200
+
+
+class LandmarkMap:
+    """The Nystroem map of a Gaussian kernel: inner products of curved features are about ``exp(-|x - z|^2 / width)``.
+
+    A curved feature is a combination of the similarities to landmarks, which are some of the points (Williams and
+    Seeger 2001). So near points have similar features, and all points that are far from each other are equally far.
+
+    Parameters
+    ----------
+    landmarks : array of shape (n_landmarks, n_features), or ``csr_array``
+    width : float
+    projection : array of shape (n_landmarks, n_outputs)
+        ``K^(-1/2)`` of the landmarks' kernel matrix K, in its eigenvectors.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 2))
+    >>> features = LandmarkMap.from_points(X, 100, rng)(X)
+    >>> distances = np.square(features[:250] - features[250:]).sum(axis=1)
+    >>> bool(np.corrcoef(distances, np.square(X[:250] - X[250:]).sum(axis=1))[0, 1] > 0.7)
+    True
+    """
+
+    def __init__(self, landmarks: Any, width: float, projection: Floats) -> None:
+        self.landmarks, self.width, self.projection = landmarks, width, projection
+        # Distances are computed relative to a centre: points far from the origin would lose digits.
+        self._center = None if is_sparse(landmarks) else landmarks.mean(axis=0)
+        self._centered = landmarks if self._center is None else landmarks - self._center
+
+    @classmethod
+    def from_points(cls, points: Any, n_landmarks: int, rng: np.random.Generator) -> LandmarkMap:
+        """Return a map whose landmarks are drawn from the points, with the median squared distance as its width.
+
+        Parameters
+        ----------
+        points : array or ``csr_array`` of shape (n_points, n_features)
+        n_landmarks : int
+            At most; equal points are drawn once.
+        rng : Generator
+        """
+        drawn = points[np.sort(rng.permutation(points.shape[0])[:n_landmarks])]
+        centered = drawn if is_sparse(drawn) else drawn - drawn.mean(axis=0)
+        distances = _squared_distances(centered, centered)
+        first = np.array([not (distances[i, :i] <= 1e-12 * distances.max()).any() for i in range(len(distances))])
+        landmarks, distances = drawn[first], distances[np.ix_(first, first)]
+        sample = distances[:_MEDIAN_POINTS, :_MEDIAN_POINTS]
+        between = sample[np.triu_indices(len(sample), 1)]
+        width = float(np.median(between)) if len(between) else 1.0
+        eigenvalues, vectors = np.linalg.eigh(np.exp(-distances / width))
+        kept = eigenvalues > _MIN_EIGENVALUE * eigenvalues[-1]
+        # The largest eigenvalue first, in the signs that make entries of largest size positive.
+        rows = vectors.T[kept][::-1]
+        rows *= np.sign(rows[np.arange(len(rows)), np.abs(rows).argmax(axis=1)])[:, None]
+        return cls(landmarks, width, np.ascontiguousarray((rows / np.sqrt(eigenvalues[kept][::-1])[:, None]).T))
+
+    @property
+    def n_features(self) -> int:
+        """The number of features of a point."""
+        return int(self.landmarks.shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        """The number of curved features."""
+        return int(self.projection.shape[1])
+
+    def __call__(self, X: Any) -> Floats:
+        """Return the curved features of points, one per row, dense or sparse: an array of shape (n_rows, n_outputs).
+
+        A stack of arrays gives a stack of arrays.
+        """
+        distances = _squared_distances(X if self._center is None else X - self._center, self._centered)
+        return np.asarray(np.exp(-distances / self.width) @ self.projection)
+
+    def arrays(self) -> Arrays:
+        """Return the arrays that store the map."""
+        arrays = {"width": np.array(self.width), "projection": self.projection}
+        if is_sparse(self.landmarks):
+            L = self.landmarks
+            parts = {"data": L.data, "indices": L.indices.astype(np.int64), "indptr": L.indptr.astype(np.int64)}
+            return {**arrays, **parts, "n_features": np.array(L.shape[1])}
+        return {**arrays, "landmarks": self.landmarks}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> LandmarkMap:
+        """Return the map of saved ``arrays``, with the same bits, after checking them."""
+        known = {"landmarks"} if "landmarks" in arrays else {"data", "indices", "indptr", "n_features"}
+        if arrays.keys() != {"width", "projection"} | known:
+            raise ValueError(f"a map has the arrays width, projection and landmarks; got {sorted(arrays)}")
+        if any(array.dtype.kind == "f" and not np.isfinite(array).all() for array in arrays.values()):
+            raise ValueError("a map must have finite numbers")
+        if "landmarks" in arrays:
+            landmarks: Any = arrays["landmarks"]
+        else:
+            from scipy.sparse import csr_array
+
+            shape = (len(arrays["indptr"]) - 1, int(arrays["n_features"]))
+            landmarks = csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
+        width, projection = float(arrays["width"]), arrays["projection"]
+        if landmarks.ndim != 2 or projection.ndim != 2 or len(projection) != landmarks.shape[0] or width <= 0.0:
+            raise ValueError(f"a map has incompatible arrays: {landmarks.shape} landmarks, {projection.shape}, {width}")
+        return cls(landmarks, width, projection)
+
+
+def _squared_distances(X: Any, Z: Any) -> Floats:
+    """Return the squared distance of each row of X to each row of Z; X may be a stack of arrays."""
+    products = X @ Z.T
+    products = products.toarray() if is_sparse(products) else products
+    return np.asarray(np.maximum(_squared_lengths(X)[..., None] + _squared_lengths(Z) - 2.0 * products, 0.0))
+
+
+def _squared_lengths(X: Any) -> Floats:
+    return np.asarray(X.multiply(X).sum(axis=1) if is_sparse(X) else np.einsum("...i,...i->...", X, X))
