@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -209,3 +209,7 @@ class CurvedMetric:
 
     def __repr__(self) -> str:
         return f"CurvedMetric(n_features={self.n_features}, threshold={self.threshold:.6g}, round={self.round})"
+
+
+#: A distance with a threshold, linear or curved.
+AnyMetric: TypeAlias = Metric | CurvedMetric

@@ -26,7 +26,7 @@ class LandmarkMap:
     landmarks : array of shape (n_landmarks, n_features), or ``csr_array``
     width : float
     projection : array of shape (n_landmarks, n_outputs)
-        ``K^(-1/2)`` of the landmarks' kernel matrix K, in its eigenvectors.
+        ``K^(-1/2)`` of the landmarks' kernel matrix K, in its eigenvectors; in single precision, to be stored.
 
     Examples
     --------
@@ -40,12 +40,15 @@ class LandmarkMap:
 
     def __init__(self, landmarks: Any, width: float, projection: Floats) -> None:
         self.landmarks, self.width, self.projection = landmarks, width, projection
+        self._projection = projection.astype(np.float64)
         # Distances are computed relative to a centre: points far from the origin would lose digits.
         self._center = None if is_sparse(landmarks) else landmarks.mean(axis=0)
         self._centered = landmarks if self._center is None else landmarks - self._center
 
     @classmethod
-    def from_points(cls, points: Any, n_landmarks: int, rng: np.random.Generator) -> LandmarkMap:
+    def from_points(
+        cls, points: Any, n_landmarks: int, rng: np.random.Generator, *, max_outputs: int | None = None
+    ) -> LandmarkMap:
         """Return a map whose landmarks are drawn from the points, with the median squared distance as its width.
 
         Parameters
@@ -54,6 +57,8 @@ class LandmarkMap:
         n_landmarks : int
             At most; equal points are drawn once.
         rng : Generator
+        max_outputs : int or None
+            The number of curved features, at most: those with the largest eigenvalues.
         """
         drawn = points[np.sort(rng.permutation(points.shape[0])[:n_landmarks])]
         centered = drawn if is_sparse(drawn) else drawn - drawn.mean(axis=0)
@@ -66,9 +71,9 @@ class LandmarkMap:
         eigenvalues, vectors = np.linalg.eigh(np.exp(-distances / width))
         kept = eigenvalues > _MIN_EIGENVALUE * eigenvalues[-1]
         # The largest eigenvalue first, in the signs that make entries of largest size positive.
-        rows = vectors.T[kept][::-1]
-        rows *= np.sign(rows[np.arange(len(rows)), np.abs(rows).argmax(axis=1)])[:, None]
-        return cls(landmarks, width, np.ascontiguousarray((rows / np.sqrt(eigenvalues[kept][::-1])[:, None]).T))
+        rows, roots = vectors.T[kept][::-1][:max_outputs], np.sqrt(eigenvalues[kept][::-1][:max_outputs])
+        rows = rows * np.sign(rows[np.arange(len(rows)), np.abs(rows).argmax(axis=1)])[:, None]
+        return cls(landmarks, width, np.ascontiguousarray((rows / roots[:, None]).T, dtype=np.float32))
 
     @property
     def n_features(self) -> int:
@@ -86,7 +91,7 @@ class LandmarkMap:
         A stack of arrays gives a stack of arrays.
         """
         distances = _squared_distances(X if self._center is None else X - self._center, self._centered)
-        return np.asarray(np.exp(-distances / self.width) @ self.projection)
+        return np.asarray(np.exp(-distances / self.width) @ self._projection)
 
     def arrays(self) -> Arrays:
         """Return the arrays that store the map."""

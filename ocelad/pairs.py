@@ -221,6 +221,12 @@ class PointPairs:
         pairs.X, pairs.Z, pairs.y = X, Z, y
         return pairs
 
+    @classmethod
+    def from_pair(cls, pair: Pair) -> PointPairs:
+        """Return the pairs that consist of one pair."""
+        X, Z = (point if is_sparse(point) else point[None] for point in (pair.x, pair.z))
+        return cls.from_trusted(X, Z, np.array([1.0 if pair.similar else -1.0]))
+
     def events(self) -> Events:
         """Return the differences of the pairs, with their labels."""
         return Events.from_trusted(subtract(self.X, self.Z), self.y)

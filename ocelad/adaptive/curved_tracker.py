@@ -18,11 +18,11 @@ from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.feature_maps import LandmarkMap
 from ocelad.pairs import Events, PointPairs
 
-#: Landmarks of a map, at most.
-N_LANDMARKS = 100
+#: Landmarks and outputs of a map, at most.
+N_LANDMARKS, N_CURVED = 100, 64
 #: Rounds after which a map is drawn from the points seen so far, if no items are known. At each of them, all rounds are
 #: played again.
-MAP_ROUNDS = (32, 128, 512)
+MAP_ROUNDS = (32, 128, 256)
 #: Rounds between tests whether the points have moved away from the landmarks.
 TEST_PERIOD = 256
 # The map is renewed if the points' mean residual, of at most 1, has grown by this.
@@ -184,7 +184,8 @@ class CurvedTracker:
 
     def _draw_map(self, points: Any) -> None:
         self._n_maps += 1
-        self._map = LandmarkMap.from_points(points, N_LANDMARKS, np.random.default_rng([self.n_features, self._n_maps]))
+        rng = np.random.default_rng([self.n_features, self._n_maps])
+        self._map = LandmarkMap.from_points(points, N_LANDMARKS, rng, max_outputs=N_CURVED)
         self._residual = self._mean_residual(points)
 
     def _mean_residual(self, points: Any) -> float:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ocelad.adaptive.mixture import Bases
 
 #: Directions of a COMID learner of curved features.
-CURVED_RANK = 16
+CURVED_RANK = 12
 # Bases have a standardized distance, which curved features leave out: some of these are almost always zero.
 STANDARDIZED = 1
 

@@ -96,7 +96,7 @@ class FileTracker:
         else:
             self.tracker.start(len(stream.feature_names), stream.feature_names)
         n_unsaved, consistent = 0, True
-        before = self._probe(self.tracker.metric_)
+        before = self._probe(self.tracker.linear_part_)
         try:
             for chunk in stream:
                 if chunk.y is None:
@@ -130,7 +130,7 @@ class FileTracker:
 
     def _record(self, pairs: Floats, y: Floats, margins: Floats, before: Floats) -> Floats:
         """Add a chunk to the history; return the products of the current metric with the probe directions."""
-        after = self._probe(self.tracker.metric_)
+        after = self._probe(self.tracker.linear_part_)
         with np.errstate(over="ignore"):
             squares = np.square(pairs[:, 0] - pairs[:, 1]).sum(axis=1)
         losses, correct = score_margins(y, margins, method_loss(self.tracker.method))

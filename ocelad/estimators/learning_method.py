@@ -8,7 +8,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from ocelad._typing import Arrays, Metadata
-from ocelad.adaptive.adaptive_tracker import STATE_VERSION
+from ocelad._validation import check_choice
+from ocelad.adaptive.adaptive_tracker import STATE_VERSION, AdaptiveTracker
+from ocelad.adaptive.curved_tracker import CurvedTracker
 from ocelad.adaptive.track_adaptive import track_adaptive
 from ocelad.engines.rice import resume_metric, track_metric
 from ocelad.engines.rice_settings import Rice
@@ -19,6 +21,10 @@ from ocelad.pairs import EventsName
 #: What the parameter ``method`` of estimators accepts; "rice" means ``Rice()``.
 Method: TypeAlias = Rice | Literal["adaptive", "rice"]
 CheckedMethod: TypeAlias = Rice | Literal["adaptive"]
+#: What the parameter ``curved`` of estimators accepts.
+Curved: TypeAlias = bool | Literal["auto"]
+#: A tracker of differences, or of points.
+AnyTracker: TypeAlias = Tracker | CurvedTracker
 
 
 def check_method(method: Any) -> CheckedMethod:
@@ -53,7 +59,20 @@ def start_tracker(method: Method, n_features: int, *, sparse: bool = False, even
     return track_adaptive(n_features, sparse=sparse, events=events)
 
 
-def resume_tracker(arrays: Arrays, metadata: Metadata) -> Tracker:
+def is_curved(curved: Curved, method: Method) -> bool:
+    """Return whether the distance has a curved part: "auto" means that it has, if the method is "adaptive".
+
+    >>> is_curved("auto", "rice")
+    False
+    """
+    curved = check_choice(curved, "curved", (False, True, "auto"))
+    adaptive = check_method(method) == "adaptive"
+    if curved is True and not adaptive:
+        raise ValueError("curved=True needs method='adaptive'; with RICE, curved must be False or 'auto'")
+    return curved is True or (curved == "auto" and adaptive)
+
+
+def resume_tracker(arrays: Arrays, metadata: Metadata) -> AnyTracker:
     """Return the tracker, of either method, whose ``state`` was saved; it continues with the same bits.
 
     >>> tracker = start_tracker("adaptive", n_features=3)
@@ -70,8 +89,12 @@ def resume_tracker(arrays: Arrays, metadata: Metadata) -> Tracker:
             "it was learned by another version of the method 'adaptive', which this version cannot continue; learn "
             "from the pairs again"
         )
+    tracker: AdaptiveTracker | CurvedTracker
     try:
-        tracker = track_adaptive(settings["n_features"], sparse=settings["sparse"], events=settings["events"])
+        if settings.get("curved"):
+            tracker = CurvedTracker(settings["n_features"], sparse=settings["sparse"])
+        else:
+            tracker = track_adaptive(settings["n_features"], sparse=settings["sparse"], events=settings["events"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"the saved settings are not those of track_adaptive: {error}") from None
     tracker.restore(arrays, metadata)

@@ -9,14 +9,18 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
 from ocelad._typing import Arrays, Floats, Metadata
-from ocelad._validation import MAX_SAMPLE_WEIGHT, check_label, check_labels, check_number, check_weights
+from ocelad._validation import MAX_SAMPLE_WEIGHT, check_label, check_labels, check_number, check_weights, is_sparse
 from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
-from ocelad.estimators.learning_method import Method
-from ocelad.estimators.mahalanobis import MahalanobisTracker
+from ocelad.adaptive.curved_tracker import CurvedTracker
+from ocelad.curved_metric import CurvedMetric
+from ocelad.estimators.learning_method import Curved, Method, is_curved
+from ocelad.estimators.mahalanobis import MahalanobisTracker, squared_distances
 from ocelad.estimators.threshold_calibration import ThresholdCalibration
 from ocelad.estimators.tracker_state import TrackerState
-from ocelad.estimators.tuples import read_points
-from ocelad.pairs import Events, Pair, SparseVector, subtract
+from ocelad.estimators.tuples import Points, read_points
+from ocelad.io import dataframes
+from ocelad.metric import Metric
+from ocelad.pairs import Events, Pair, PointPairs, subtract
 
 if TYPE_CHECKING:
     from ocelad.adaptive.changes import Change
@@ -41,11 +45,18 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     preprocessor : array-like, sparse matrix or table of shape (n_points, n_features), or callable, or None
         The points, when pairs are given as indices. A callable receives an array of indices and returns one point per
         row.
+    curved : bool or "auto"
+        Whether the distance has a curved part beside the linear one, for classes that no linear distance separates. How
+        curved it is follows from the answers. It then has no ``components_`` and no matrix. "auto": with the method
+        "adaptive". The landmarks of the curved part are drawn from the items, if they are known (``items`` of ``fit``,
+        or a table as ``preprocessor``), otherwise from the points of the pairs.
 
     Attributes
     ----------
-    metric_ : Metric
+    metric_ : Metric or CurvedMetric
         The current metric.
+    linear_part_ : Metric
+        The linear part of the current metric; all of it, if it is not curved.
     components_ : array of shape (rank, n_features)
         Rows C with M = C'C, in descending order of weight. They can be set; the next pair learned from restores the
         learned ones.
@@ -95,9 +106,10 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     'rice'
     """
 
-    def __init__(self, *, method: Method = "adaptive", preprocessor: Any = None) -> None:
+    def __init__(self, *, method: Method = "adaptive", preprocessor: Any = None, curved: Curved = False) -> None:
         self.method = method
         self.preprocessor = preprocessor
+        self.curved = curved
 
     @property
     def classes_(self) -> Any:
@@ -105,7 +117,13 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         return np.array([-1, 1])
 
     def fit(
-        self, pairs: Any, y: Any, calibration_params: dict[str, Any] | None = None, *, sample_weight: Any = None
+        self,
+        pairs: Any,
+        y: Any,
+        calibration_params: dict[str, Any] | None = None,
+        *,
+        sample_weight: Any = None,
+        items: Any = None,
     ) -> Self:
         """Discard all that was learned, then learn from the pairs in the order given.
 
@@ -121,15 +139,42 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         sample_weight : array-like of shape (n_pairs,), or None
             Weights of the pairs from 0 to 10, for answers that count less or more than others: clicks less than
             judgements, for instance. None: 1. Method "adaptive" only.
+        items : array-like, SciPy sparse matrix or table of shape (n_items, n_features), or None
+            Points without labels, from which a curved distance draws its landmarks. None: the ``preprocessor``, if it
+            is a table.
         """
         calibration = None if calibration_params is None else _calibration(calibration_params)
         points = read_points(pairs, 2, self.preprocessor)
-        U, labels = subtract(*points.parts), check_labels(y, "y", points.n_tuples)
+        labels = check_labels(y, "y", points.n_tuples)
         weights = check_weights(sample_weight, points.n_tuples)
-        state, _ = self._start_state(points).learn(Events(U, labels), points.names, weights)
-        threshold = None if calibration is None else calibration.threshold(state.metric().length(U), labels)
+        state = self._start_state(points.n_features, points.names, sparse=is_sparse(points.parts[0]), items=items)
+        state, _ = state.learn(_events(state, points, labels), points.names, weights)
+        threshold = None
+        if calibration is not None:
+            threshold = calibration.threshold(np.sqrt(squared_distances(state.metric(), points)), labels)
         self._set_state(state)
         return self.set_threshold(threshold)
+
+    def _start_state(
+        self, n_features: int, names: tuple[str, ...] | None, *, sparse: bool, items: Any = None
+    ) -> TrackerState:
+        curved = is_curved(self.curved, self.method)
+        if items is None and not callable(self.preprocessor):
+            items = self.preprocessor
+        if curved and items is not None:
+            items, item_names = dataframes.to_rows(items, "items")
+            dataframes.check_feature_names(item_names, names, "items")
+        return TrackerState.start(
+            self.method, n_features, sparse=sparse, names=names, curved=curved, items=items if curved else None
+        )
+
+    def _state_to_continue(self) -> TrackerState | None:
+        state = super()._state_to_continue()
+        if state is not None and state.curved != is_curved(self.curved, self.method):
+            raise ValueError(
+                "curved was changed after the first pairs; call fit to start again with it, or set it back"
+            )
+        return state
 
     def partial_fit(self, pairs: Any, y: Any, *, sample_weight: Any = None) -> Self:
         """Learn from more pairs in the order given; see ``fit``. A fixed threshold stays."""
@@ -151,26 +196,24 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         """
         state = self._state_to_continue()
         points = read_points(pairs, 2, self.preprocessor, None if state is None else state.n_features)
-        events = Events(subtract(*points.parts), check_labels(y, "y", points.n_tuples))
-        weights = check_weights(sample_weight, points.n_tuples)
+        labels, weights = check_labels(y, "y", points.n_tuples), check_weights(sample_weight, points.n_tuples)
         if state is None:
-            state = self._start_state(points)
-        state, margins = state.learn(events, points.names, weights)
+            state = self._start_state(points.n_features, points.names, sparse=is_sparse(points.parts[0]))
+        state, margins = state.learn(_events(state, points, labels), points.names, weights)
         self._set_state(state)
         return np.asarray(margins)
 
     def learn_one(self, x: Any, z: Any, y: Any, weight: float = 1.0) -> Self:
         """Learn from one pair of points x and z with label y; ``weight`` is as in ``fit``."""
         weight = check_number(weight, "weight", at_least=0, at_most=MAX_SAMPLE_WEIGHT)
-        event = Pair(x, z, check_label(y, "y") > 0).event()
-        sparse = isinstance(event.u, SparseVector)
-        n_features = event.u.n_features if isinstance(event.u, SparseVector) else len(event.u)
-        state = self._state_to_continue()
+        pair = Pair(x, z, check_label(y, "y") > 0)
+        n_features, state = int(pair.x.shape[-1]), self._state_to_continue()
         if state is None:
-            state = TrackerState.start(self.method, n_features, sparse=sparse)
+            state = self._start_state(n_features, None, sparse=is_sparse(pair.x))
         if n_features != state.n_features:
             raise ValueError(f"x has {n_features} features; {state.n_features} are expected")
-        state.tracker.replay(Events.from_event(event), None if weight == 1.0 else np.array([weight]))
+        events = PointPairs.from_pair(pair) if state.curved else Events.from_event(pair.event())
+        state.replay(events, None if weight == 1.0 else np.array([weight]))
         self._set_state(state)
         return self
 
@@ -189,9 +232,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         The method "adaptive" calibrates them along the stream. With "rice" they are the margin ``mu - d^2``. The
         logistic loss treats the margin as log odds; with other losses it is only a margin.
         """
-        U = subtract(*self._read_points(pairs, 2).parts)
-        metric = self.metric_
-        return np.asarray(metric.threshold - metric.squared_length(U))
+        return np.asarray(self.metric_.threshold - squared_distances(self.metric_, self._read_points(pairs, 2)))
 
     def predict_proba(self, pairs: Any) -> Floats:
         """Return the probabilities of -1 and of +1 that follow from ``log_odds``, of shape (n_pairs, 2).
@@ -262,9 +303,14 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     def changes_(self) -> list[Change]:
         return self._adaptive_tracker("changes_").changes
 
-    def _adaptive_tracker(self, attribute: str) -> AdaptiveTracker:
+    @property
+    def linear_part_(self) -> Metric:
+        metric = self.metric_
+        return metric.linear_part if isinstance(metric, CurvedMetric) else metric
+
+    def _adaptive_tracker(self, attribute: str) -> AdaptiveTracker | CurvedTracker:
         tracker = self._fitted.tracker
-        if not isinstance(tracker, AdaptiveTracker):
+        if not isinstance(tracker, AdaptiveTracker | CurvedTracker):
             raise AttributeError(f"{attribute} needs method='adaptive'; this tracker uses {self.method_!r}")
         return tracker
 
@@ -322,6 +368,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     def from_state(cls, arrays: Arrays, metadata: Metadata) -> Self:
         """Return the tracker whose ``state`` is given, after checking it."""
         tracker = super().from_state(arrays, metadata).set_threshold(metadata["fixed_threshold"])
+        tracker.curved = tracker._fitted.curved
         learned_by = tracker._fitted.tracker.settings.get("method", "rice")
         if learned_by != tracker.method_:
             raise ValueError(f"it has learned by the method {learned_by!r}, but its settings say {tracker.method_!r}")
@@ -333,6 +380,14 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         tags.input_tags.three_d_array = True
         tags.input_tags.two_d_array = self.preprocessor is not None
         return tags
+
+
+def _events(state: TrackerState, points: Points, labels: Floats) -> Events | PointPairs:
+    """Return the pairs in the form that the state's tracker learns from."""
+    if state.curved:
+        X, Z = points.parts
+        return PointPairs.from_trusted(X, Z, labels)
+    return Events(subtract(*points.parts), labels)
 
 
 def _calibration(params: Any) -> ThresholdCalibration:

@@ -37,7 +37,7 @@ class RelativeTracker(MahalanobisTracker):
         """Discard all that was learned, then learn from the tuples in the order given; y is ignored."""
         points = read_points(tuples, self._tuple_size, self.preprocessor)
         events = self._relatives(points)
-        state, _ = self._start_state(points).learn(events, points.names)
+        state, _ = self._start_state(points.n_features, points.names, sparse=False).learn(events, points.names)
         self._set_state(state)
         return self
 
@@ -57,7 +57,7 @@ class RelativeTracker(MahalanobisTracker):
         points = read_points(tuples, self._tuple_size, self.preprocessor, n_features)
         events = self._relatives(points)
         if state is None:
-            state = self._start_state(points)
+            state = self._start_state(points.n_features, points.names, sparse=False)
         state, margins = state.learn(events, points.names)
         self._set_state(state)
         return np.asarray(margins)

@@ -6,11 +6,12 @@ from copy import copy
 from typing import Any
 
 from ocelad._typing import Floats
-from ocelad.engines.tracker import Tracker
-from ocelad.estimators.learning_method import Method, method_settings, start_tracker
+from ocelad.adaptive.curved_tracker import CurvedTracker
+from ocelad.curved_metric import AnyMetric
+from ocelad.estimators.learning_method import AnyTracker, Method, method_settings, start_tracker
 from ocelad.io import dataframes
 from ocelad.metric import Metric
-from ocelad.pairs import Events, EventsName, Relatives
+from ocelad.pairs import Events, EventsName, PointPairs, Relatives
 
 
 class TrackerState:
@@ -18,19 +19,19 @@ class TrackerState:
 
     Parameters
     ----------
-    tracker : Tracker
+    tracker : Tracker or CurvedTracker
     settings : dict
         The result of ``method_settings``.
     names : tuple of str, or None
         The names of the features, if known.
     """
 
-    def __init__(self, tracker: Tracker, settings: dict[str, Any], names: tuple[str, ...] | None) -> None:
+    def __init__(self, tracker: AnyTracker, settings: dict[str, Any], names: tuple[str, ...] | None) -> None:
         self.tracker = tracker
         self.n_features = tracker.n_features
         self.settings = settings
         self.names = names
-        self._metric: Metric | None = None
+        self._metric: AnyMetric | None = None
         self._replacement: Metric | None = None
 
     @classmethod
@@ -42,13 +43,25 @@ class TrackerState:
         sparse: bool = False,
         events: EventsName = "pairs",
         names: tuple[str, ...] | None = None,
+        curved: bool = False,
+        items: Any = None,
     ) -> TrackerState:
-        """Create the state before the first event."""
+        """Create the state before the first event; ``items`` are the points that a curved distance has landmarks of."""
         settings = method_settings(method)
+        if curved:
+            return cls(CurvedTracker(n_features, sparse=sparse, items=items), settings, names)
         return cls(start_tracker(method, n_features, sparse=sparse, events=events), settings, names)
 
+    @property
+    def curved(self) -> bool:
+        """Whether the tracker learns from points, and its distance has a curved part."""
+        return isinstance(self.tracker, CurvedTracker)
+
     def learn(
-        self, events: Events | Relatives, names: tuple[str, ...] | None = None, weights: Floats | None = None
+        self,
+        events: Events | Relatives | PointPairs,
+        names: tuple[str, ...] | None = None,
+        weights: Floats | None = None,
     ) -> tuple[TrackerState, Floats]:
         """Return the state after more events, and the margin of each event before it was learned from.
 
@@ -57,7 +70,15 @@ class TrackerState:
         """
         dataframes.check_feature_names(names, self.names, "the table")
         state = self._copy()
-        return state, state.tracker.replay(events, weights)
+        return state, state.replay(events, weights)
+
+    def replay(self, events: Events | Relatives | PointPairs, weights: Floats | None) -> Floats:
+        """Let this state's tracker learn from more events; return the margin of each before it was learned from."""
+        if isinstance(self.tracker, CurvedTracker):
+            assert isinstance(events, PointPairs)
+            return self.tracker.replay(events, weights)
+        assert not isinstance(events, PointPairs)
+        return self.tracker.replay(events, weights)
 
     def with_metric(self, metric: Metric) -> TrackerState:
         """Return a state that reports another metric until the next round."""
@@ -70,7 +91,7 @@ class TrackerState:
         """Whether ``metric`` is the learned one, not one given to ``with_metric``."""
         return self._replacement is None or self._replacement.round != self.tracker.n_rounds
 
-    def metric(self) -> Metric:
+    def metric(self) -> AnyMetric:
         """Return the current metric. It is averaged over the learners on the first call of each round."""
         if self._metric is None or self._metric.round != self.tracker.n_rounds:
             self._metric = self.tracker.play()

@@ -9,6 +9,7 @@ import numpy as np
 
 from ocelad._typing import Floats
 from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
+from ocelad.adaptive.curved_tracker import CurvedTracker
 from ocelad.ensemble.learner import Learner
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.estimators.metric_tracker import MetricTracker
@@ -19,7 +20,7 @@ from ocelad.lab.baselines.logdet_learner import LogDetLearner
 from ocelad.lab.compare.block_streams import Block
 from ocelad.lab.compare.scoring import Play
 from ocelad.metric import Metric
-from ocelad.pairs import Event, Pair
+from ocelad.pairs import Event, Pair, PointPairs
 
 
 class EnsembleAdapter:
@@ -35,6 +36,19 @@ class EnsembleAdapter:
         self._ensemble.replay(block.events)
 
 
+class CurvedAdapter:
+    """Run a ``CurvedTracker``, which needs both points of a pair."""
+
+    def __init__(self, tracker: CurvedTracker) -> None:
+        self._tracker = tracker
+
+    def play(self) -> Play:
+        return self._tracker.play()
+
+    def update(self, block: Block) -> None:
+        self._tracker.replay(PointPairs.from_trusted(block.X, block.Z, block.y))
+
+
 class TrackerAdapter:
     """Run a ``MetricTracker``, which has log odds, too."""
 
@@ -42,8 +56,7 @@ class TrackerAdapter:
         self._tracker = tracker
 
     def play(self) -> Play:
-        metric: Metric = self._tracker.metric_
-        return metric
+        return self._tracker.metric_
 
     def update(self, block: Block) -> None:
         self._tracker.partial_fit(np.stack([block.X, block.Z], axis=1), block.y)

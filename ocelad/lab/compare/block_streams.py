@@ -20,8 +20,8 @@ from ocelad.metric import Metric
 from ocelad.pairs import Events, check_same_kind, subtract
 
 #: What a stream can provide besides its pairs: the classes of their points, the rounds of concept changes, the true
-#: metric, and its length.
-SideInformation: TypeAlias = Literal["labels", "changes", "truth", "length"]
+#: metric, its length, and points without labels before the first pair.
+SideInformation: TypeAlias = Literal["labels", "changes", "truth", "length", "items"]
 
 #: The largest number of points on which a metric is evaluated.
 N_EVAL_POINTS = 600

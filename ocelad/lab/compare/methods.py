@@ -43,6 +43,8 @@ class StreamInfo(NamedTuple):
         The labelled points before the first round, for methods that require "labels".
     sparse : bool
         Whether the points are sparse.
+    items : array or None
+        Points without labels, for methods that require "items".
     """
 
     n_features: int
@@ -50,6 +52,7 @@ class StreamInfo(NamedTuple):
     seed: int
     initial_points: EvalSet | None
     sparse: bool = False
+    items: Any = None
 
 
 class LogUniform(NamedTuple):
@@ -173,6 +176,7 @@ class Method:
             "changes": "the rounds of concept changes",
             "truth": "the true metric",
             "length": "the length of the stream",
+            "items": "points without labels",
         }
         lacking = [names[requirement] for requirement in sorted(self.requires - stream.provides)]
         if lacking:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from ocelad._validation import check_integer
+from ocelad.adaptive.curved_tracker import CurvedTracker
 from ocelad.adaptive.track_adaptive import track_adaptive
 from ocelad.engines.choose import MAX_FULLRANK_FEATURES
 from ocelad.engines.rice import track_metric
@@ -38,6 +39,7 @@ from ocelad.lab.baselines.standardized import Standardized
 from ocelad.lab.baselines.whitening import Whitening
 from ocelad.lab.compare.adapters import (
     BatchAdapter,
+    CurvedAdapter,
     EnsembleAdapter,
     FixedAdapter,
     LearnerAdapter,
@@ -69,6 +71,10 @@ def _rice(info: StreamInfo, *, n_scales: int | None = None, **settings: Any) -> 
 
 def _adaptive(info: StreamInfo) -> BlockLearner:
     return EnsembleAdapter(track_adaptive(info.n_features, sparse=info.sparse))
+
+
+def _curved(info: StreamInfo) -> BlockLearner:
+    return CurvedAdapter(CurvedTracker(info.n_features, sparse=info.sparse))
 
 
 def _comid(info: StreamInfo, **settings: Any) -> BlockLearner:
@@ -183,6 +189,13 @@ _METHODS = [
         "adaptive",
         "adaptive: calibrated distances with a bound on every interval; no settings",
         _adaptive,
+        sparse=True,
+        group="ensembles",
+    ),
+    Method(
+        "curved",
+        "adaptive with a curved part beside the linear one; no settings",
+        _curved,
         sparse=True,
         group="ensembles",
     ),

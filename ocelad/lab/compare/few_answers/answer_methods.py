@@ -18,6 +18,8 @@ from ocelad.pairs import subtract
 
 #: The methods that learn nothing from the answers, and that ours must not be worse than.
 EUCLIDEAN, STANDARDIZED = "euclidean", "standardized-start"
+#: Our method with a curved part, without and with known items.
+CURVED, CURVED_ITEMS = "curved", "curved-items"
 #: The batch method whose log loss is compared with ours.
 LOGISTIC = "logistic"
 
@@ -40,6 +42,10 @@ def _adaptive(info: StreamInfo) -> TrackerAdapter:
     return TrackerAdapter(MetricTracker(method="adaptive").start(info.n_features))
 
 
+def _curved(info: StreamInfo) -> TrackerAdapter:
+    return TrackerAdapter(MetricTracker(curved=True, preprocessor=info.items).start(info.n_features))
+
+
 def _rice(info: StreamInfo, **settings: Any) -> TrackerAdapter:
     rice = Rice(**settings, **registry.engine_settings(info))
     return TrackerAdapter(MetricTracker(method=rice).start(info.n_features))
@@ -49,10 +55,18 @@ def _logistic(info: StreamInfo, **settings: Any) -> LogisticAdapter:
     return LogisticAdapter(PairLogistic(info.n_features, **settings))
 
 
-#: All methods of the suite by name. "adaptive" and "rice" run as estimators, which have log odds.
+#: All methods of the suite by name. "adaptive", "curved" and "rice" run as estimators, which have log odds.
 METHODS: dict[str, Method] = {
     **registry.METHODS,
     OURS: replace(registry.METHODS[OURS], factory=_adaptive, sparse=False),
+    CURVED: replace(registry.METHODS[CURVED], factory=_curved, sparse=False),
+    CURVED_ITEMS: Method(
+        CURVED_ITEMS,
+        "curved, with landmarks drawn from all training items before the first answer",
+        _curved,
+        requires=frozenset({"items"}),
+        group="ensembles",
+    ),
     "rice": replace(registry.METHODS["rice"], factory=_rice, sparse=False),
     LOGISTIC: Method(
         LOGISTIC,

@@ -88,7 +88,9 @@ def run_checkpoints(
 def _run_split(split: Split, method: Method, seed: int, checkpoints: Sequence[int]) -> list[CheckpointScores]:
     """Return the scores of a method on a split, one for each checkpoint."""
     points = split.training if "labels" in method.requires else None
-    learner = method.create(StreamInfo(split.training.points.shape[1], checkpoints[-1], seed, points))
+    items = split.training.points if "items" in method.requires else None
+    info = StreamInfo(split.training.points.shape[1], checkpoints[-1], seed, points, items=items)
+    learner = method.create(info)
     scores: list[CheckpointScores] = []
     last_play: Play | None = None
     for first, last in pairwise((0, *checkpoints)):

@@ -15,7 +15,7 @@ from ocelad.lab.compare.few_answers.answer_benchmarks import (
     AnswerBenchmark,
     choose_benchmarks,
 )
-from ocelad.lab.compare.few_answers.answer_methods import METHODS, RIVALS
+from ocelad.lab.compare.few_answers.answer_methods import CURVED, METHODS, RIVALS
 from ocelad.lab.compare.few_answers.checkpoint_trial import CheckpointRecord, run_checkpoints
 from ocelad.lab.compare.few_answers.few_answers_results import AnswerResult, FewAnswersResult
 from ocelad.lab.compare.few_answers.held_out_split import count_held_out
@@ -38,7 +38,7 @@ class AnswerProperties(NamedTuple):
     n_features: int
     rounds: int
     sparse: bool = False
-    provides: frozenset[SideInformation] = frozenset({"labels", "length"})
+    provides: frozenset[SideInformation] = frozenset({"labels", "length", "items"})
 
 
 def run_few_answers(
@@ -80,7 +80,7 @@ def run_few_answers(
     ((10, 20), 0.0)
     """
     chosen = choose_benchmarks(benchmarks, ANSWER_BENCHMARKS)
-    methods = tuple(merge_methods([METHODS[OURS]], RIVALS, check_methods(extra_methods, METHODS)))
+    methods = tuple(merge_methods([METHODS[OURS], METHODS[CURVED]], RIVALS, check_methods(extra_methods, METHODS)))
     check_integer(answers, "answers", at_least=CHECKPOINTS[0], at_most=CHECKPOINTS[-1])
     checkpoints = tuple(checkpoint for checkpoint in CHECKPOINTS if checkpoint <= answers)
     check_integer(seeds, "seeds", at_least=1)

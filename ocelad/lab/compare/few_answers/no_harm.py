@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ocelad.lab.compare.few_answers.answer_methods import EUCLIDEAN, STANDARDIZED
+from ocelad.lab.compare.few_answers.answer_methods import CURVED, CURVED_ITEMS, EUCLIDEAN, STANDARDIZED
 from ocelad.lab.compare.suites import OURS, Target
 from ocelad.lab.statistics import Estimate
 
@@ -32,12 +32,15 @@ def no_harm_targets(outcome: AnswerResult) -> list[Target]:
     """Return the targets of a benchmark.
 
     A target that bounds a mean difference is missed only if the difference is significantly above the limit: if its
-    one-sided 95 % lower confidence bound exceeds the limit. A single seed gives no such bound. No target is met if a
-    run of our method failed.
+    one-sided 95 % lower confidence bound exceeds the limit. A single seed gives no such bound. No target of a method is
+    met if one of its runs failed.
     """
-    targets = [*_cells(outcome), *_single_seeds(outcome)]
-    failed = bool(outcome.failures(OURS))
-    return [target._replace(met=target.met and not failed) for target in targets]
+    return [
+        target._replace(met=target.met and not outcome.failures(method))
+        for method in (OURS, CURVED, CURVED_ITEMS)
+        if method in outcome.methods
+        for target in (*_cells(outcome, method), *_single_seeds(outcome, method))
+    ]
 
 
 def better_reference(outcome: AnswerResult, measure: str, answers: int) -> str:
@@ -46,15 +49,15 @@ def better_reference(outcome: AnswerResult, measure: str, answers: int) -> str:
     return STANDARDIZED if standardized < euclidean else EUCLIDEAN
 
 
-def _cells(outcome: AnswerResult) -> Iterator[Target]:
+def _cells(outcome: AnswerResult, method: str) -> Iterator[Target]:
     for measure, limit in MAX_EXCESS.items():
         for answers in outcome.checkpoints:
             references = {EUCLIDEAN}
             if answers >= STANDARDIZED_FROM:
                 references.add(better_reference(outcome, measure, answers))
             for reference in sorted(references):
-                difference = outcome.difference(OURS, measure, answers, reference)
-                quantity = f"{NAMES[measure]} minus that of {reference} after {answers} answers"
+                difference = outcome.difference(method, measure, answers, reference)
+                quantity = f"{method}: {NAMES[measure]} minus that of {reference} after {answers} answers"
                 bound = f"at most {limit:g}"
                 yield Target(outcome.benchmark.name, quantity, bound, difference.mean, not exceeds(difference, limit))
 
@@ -68,15 +71,15 @@ def exceeds(difference: Estimate, limit: float) -> bool:
     return bool(np.isnan(difference.mean) or difference.lower_bound > limit)
 
 
-def _single_seeds(outcome: AnswerResult) -> Iterator[Target]:
+def _single_seeds(outcome: AnswerResult, method: str) -> Iterator[Target]:
     if outcome.n_held_out < MIN_HELD_OUT:
         return
     for measure, name in NAMES.items():
-        differences = outcome.values(OURS, measure) - outcome.values(EUCLIDEAN, measure)
+        differences = outcome.values(method, measure) - outcome.values(EUCLIDEAN, measure)
         worst = float(np.nanmax(differences)) if np.isfinite(differences).any() else np.nan
         yield Target(
             outcome.benchmark.name,
-            f"{name} minus that of {EUCLIDEAN}, worst seed",
+            f"{method}: {name} minus that of {EUCLIDEAN}, worst seed",
             f"at most {MAX_EXCESS_OF_A_SEED:g}",
             worst,
             worst <= MAX_EXCESS_OF_A_SEED,
