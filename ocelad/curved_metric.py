@@ -137,19 +137,22 @@ class CurvedMetric:
         ----------
         X : array-like of shape (n_rows, n_features) or (n_features,), or SciPy sparse rows
         n_components : int or None
-            Number of dimensions: those with the largest variance among the rows, the largest first; None: all.
+            Number of dimensions: those in which the landmarks vary most, the first ones most; None: all.
         """
         n = self.n_features
         rows: Any = check_sparse(X, "X", n_features=n) if is_sparse(X) else check_array(X, "X", 1, 2, n_features=n)
-        parts = [self.linear_part.embed(rows)]
-        if self.feature_map is not None and self.curved_part is not None:
-            parts.append(self.curved_part.embed(self._map(rows)))
-        points = np.concatenate(parts, axis=-1)
+        if self.feature_map is None:
+            return self.linear_part.embed(rows, n_components)
+        points = self._embed_all(rows)
         if n_components is None:
             return points
         check_integer(n_components, "n_components", at_least=1)
-        variances = np.atleast_2d(points).var(axis=0)
+        variances = self._embed_all(self.feature_map.landmarks).var(axis=0)
         return np.asarray(points[..., np.argsort(-variances, kind="stable")[:n_components]])
+
+    def _embed_all(self, rows: Any) -> Floats:
+        assert self.curved_part is not None
+        return np.concatenate([self.linear_part.embed(rows), self.curved_part.embed(self._map(rows))], axis=-1)
 
     def embed_unordered(self, X: Any) -> Floats:
         """Return ``embed(X)``; the axes of an embedding may come in any order."""
@@ -213,3 +216,8 @@ class CurvedMetric:
 
 #: A distance with a threshold, linear or curved.
 AnyMetric: TypeAlias = Metric | CurvedMetric
+
+
+def linear_part(metric: AnyMetric) -> Metric:
+    """Return the linear part of a metric; all of it, if it is not curved."""
+    return metric.linear_part if isinstance(metric, CurvedMetric) else metric

@@ -103,7 +103,7 @@ def test_groups_stand_for_the_methods_that_can_run_on_the_stream(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("saoll",), 1, "there is no method 'saoll' (did you mean 'saol'?); accepted: adaptive, rice,"),
+        (("saoll",), 1, "there is no method 'saoll' (did you mean 'saol'?); accepted: adaptive, curved, rice,"),
         (("comid:speed=1",), 1, "comid has no setting 'speed'"),
         (("rice", "lego", "--stream", "words"), 1, "lego: it does not accept sparse points"),
         (

@@ -26,7 +26,9 @@ from pyarrow import ipc, parquet
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from ocelad import LabelMetricTracker, Metric, MetricTracker, Rice, TripletTracker
+from ocelad.cli.described_items import read_points_of_pairs
 from ocelad.estimators.file_tracker import FileTracker
+from ocelad.estimators.saved_metric import load_metric
 from ocelad.evaluation.scores import knn_error
 from ocelad.io import open_comparisons, open_output
 
@@ -408,7 +410,8 @@ def test_inspect(folder, tmp_path):
     tracker = MetricTracker.load(folder / "songs.tracker")
     content = json.loads(run("inspect", "songs.tracker", "--json", cwd=folder).stdout)
     assert (content["kind"], content["rounds"], content["features"], content["rank"]) == ("tracker", 400, 3, 3)
-    assert next(iter(content["heaviest_features"])) == "tempo"
+    assert content["feature_weights"][0]["feature"] == "tempo"
+    assert (content["shares_of"], content["curved"]) == ("units", False)  # the method rice stores no spreads
     np.testing.assert_allclose(list(content["weights"].values()), tracker.weights_)
     assert list(content["weights"]) == [str(2**j) for j in range(len(tracker.weights_))]
     np.testing.assert_allclose(content["spectrum"], np.linalg.eigvalsh(tracker.get_mahalanobis_matrix())[::-1])
@@ -420,6 +423,54 @@ def test_inspect(folder, tmp_path):
     assert "no file at" in run("inspect", tmp_path / "nothing", code=1).stderr
     (tmp_path / "text").write_text("hello")
     assert "is not a valid tracker file" in run("inspect", tmp_path / "text", code=1).stderr
+
+
+def test_inspect_lists_features_by_their_share_of_the_distances_between_items(folder, tmp_path):
+    tracker, (X, _) = MetricTracker.load(folder / "songs.tracker"), some_items()
+    rows = [",".join(map(str, [*X[a], *X[b]])) for a, b in ((0, 1), (3, 2))]
+    header = ",".join(f"{side}_{name}" for side in "xz" for name in ("tempo", "loudness", "length"))
+    (folder / "named.csv").write_text("\n".join([header, *rows]) + "\n")
+    for options, points in ((["--items", "items.csv"], X), (["--pairs", "named.csv"], X[:4])):
+        content = json.loads(run("inspect", "songs.tracker", *options, "--json", cwd=folder).stdout)
+        assert content["shares_of"] == "items"
+        expected = tracker.feature_weights(items=points)
+        assert [row["feature"] for row in content["feature_weights"]] == [row.feature for row in expected]
+        np.testing.assert_allclose([row["share"] for row in content["feature_weights"]], [r.share for r in expected])
+        text = " ".join(run("inspect", "songs.tracker", *options, cwd=folder).stdout.split())
+        assert all(words in text for words in ("squared distances between items", "weight per unit", "%"))
+        output = tmp_path / "features.png"
+        run("plot", "songs.tracker", "features", *options, "-o", output, cwd=folder)
+        assert output.exists()
+    text = " ".join(run("inspect", "songs.tracker", cwd=folder).stdout.split())
+    assert "share of the weights per unit of each feature: the items are not known" in text
+    adaptive = json.loads(run("inspect", "adaptive.tracker", "--json", cwd=folder).stdout)
+    assert adaptive["shares_of"] == "stream"
+    for command in (["inspect", "songs.tracker"], ["plot", "songs.tracker", "features"]):
+        both = [*command, "--items", "items.csv", "--pairs", "named.csv"]
+        assert "both --items and --pairs are given" in run(*both, cwd=folder, code=2).stderr
+    stderr = run("inspect", "songs.tracker", "--pairs", "pairs.parquet", cwd=folder, code=1).stderr
+    assert "pairs.parquet has the unknown features" in stderr
+    tracker.metric_.save(tmp_path / "metric")
+    content = json.loads(run("inspect", tmp_path / "metric", "--pairs", folder / "pairs.parquet", "--json").stdout)
+    assert (content["feature_weights"][0]["feature"], content["shares_of"]) == ("x0", "items")
+
+
+def test_a_long_file_of_pairs_is_thinned_out(tmp_path):
+    X = np.random.default_rng(0).normal(size=(5000, 2))
+    rows = "\n".join(f"{i},{x},{i + 0.5},{z}" for i, (x, z) in enumerate(X))
+    (tmp_path / "pairs.csv").write_text(f"x_a,x_b,z_a,z_b\n{rows}\n")
+    Metric(np.eye(2)).save(tmp_path / "metric")
+    points = read_points_of_pairs(load_metric(tmp_path / "metric"), str(tmp_path / "pairs.csv"), 1000)
+    assert points[:, 0].tolist() == [i + half for i in range(0, 5000, 8) for half in (0.0, 0.5)]
+
+
+def test_inspect_shows_a_curved_distance(folder, tmp_path):
+    pairs, y = read_pairs(folder)
+    MetricTracker(curved=True).fit(pairs, y).save(tmp_path / "curved")
+    content = json.loads(run("inspect", tmp_path / "curved", "--json").stdout)
+    assert (content["curved"], content["shares_of"], len(content["spectrum"])) == (True, "stream", 3)
+    assert sum(row["share"] for row in content["feature_weights"]) == pytest.approx(1.0)
+    assert "Largest eigenvalues of the linear part" in run("inspect", tmp_path / "curved").stdout
 
 
 def test_inspect_shows_the_settings_that_differ_from_the_defaults(folder, tmp_path):

@@ -214,10 +214,10 @@ class TestTrials:
         words = STREAMS["words"]
         learner = METHODS[name].create(stream_info(words.n_features, sparse=True))
         first, *blocks = (block for block in words.blocks(0, 200) if block.round <= 600)
-        before = learner.play().squared_length(first.events.U)
+        before = learner.play().squared_distance(first.X, first.Z)
         for block in (first, *blocks):
             learner.update(block)
-        after = learner.play().squared_length(first.events.U)
+        after = learner.play().squared_distance(first.X, first.Z)
         assert np.isfinite(after).all()
         assert (after >= 0).all()
         if name == "euclidean":

@@ -46,7 +46,7 @@ from ocelad.lab.compare.suites import FIRST_TEST_SEED, OURS
 from ocelad.pairs import Events
 
 EUCLIDEAN, STANDARDIZED = "euclidean", "standardized-start"
-LABELS = [OURS, *(method.label for method in RIVALS)]
+LABELS = [OURS, "curved", *(method.label for method in RIVALS)]
 
 
 def some_points(seed=0, n=60, prepare=standardize):
@@ -66,7 +66,7 @@ class TestBenchmarks:
         by_data_set = {}
         for benchmark in BENCHMARKS.values():
             by_data_set.setdefault(benchmark.data_set, []).append(benchmark.balanced)
-        assert len(by_data_set) == 19
+        assert len(by_data_set) == 20
         assert all(kinds == [False, True] for kinds in by_data_set.values())
         assert set(accepted_names(BENCHMARKS)) == {*by_data_set, *BENCHMARKS}
 
@@ -74,7 +74,8 @@ class TestBenchmarks:
         plain, rotated = digits(), digits(n_dimensions=200)
         assert rotated.X.shape == (1797, 200)
         np.testing.assert_allclose(np.linalg.norm(rotated.X, axis=1), np.linalg.norm(plain.X, axis=1))
-        assert set(digits(parity=True).classes) == {0, 1}
+        assert set(digits(question="parity").classes) == {0, 1}
+        assert set(plain.classes[digits(question="loop").classes == 1]) == {0, 6, 8, 9}
 
     @pytest.mark.parametrize("density", [0.05, 0.002, 0.0005])
     def test_rare_columns_have_their_density_and_no_information(self, density):
@@ -299,12 +300,19 @@ class TestTrials:
         np.testing.assert_array_equal(again.scores, fine.scores)
 
 
-def fake_outcome(ours, *, euclidean=10.0, standardized=20.0, n_seeds=4, checkpoints=CHECKPOINTS, held_out=1000, **more):
-    """Return an outcome with these k-NN errors in percent; ``ours`` has the shape of (seeds, checkpoints)."""
+def fake_outcome(
+    ours, *, euclidean=10.0, standardized=20.0, curved=None, n_seeds=4, checkpoints=CHECKPOINTS, held_out=1000, **more
+):
+    """Return an outcome with these k-NN errors in percent; ``ours`` has the shape of (seeds, checkpoints).
+
+    It has a curved method only if its error is given.
+    """
     shape = n_seeds, len(checkpoints)
-    errors = {OURS: ours, EUCLIDEAN: euclidean, STANDARDIZED: standardized}
+    errors = {OURS: ours, EUCLIDEAN: euclidean, STANDARDIZED: standardized, "curved": curved}
     records = {}
     for label in LABELS:
+        if label == "curved" and curved is None:
+            continue
         table = np.broadcast_to(np.asarray(errors.get(label, 50.0), dtype=float), shape) / 100
         records[label] = [
             CheckpointRecord(label, seed, [CheckpointScores(e, 0.1, 0.1, more.get(label, 0.5), 0.0, 1.0) for e in row])
@@ -329,14 +337,22 @@ class TestTargets:
     def test_a_constant_excess_is_missed_at_every_number_of_answers(self, ours, met):
         found = missed(fake_outcome(ours))
         assert len(found) == (0 if met else len(CHECKPOINTS))
-        assert all(target.quantity.startswith("k-NN error minus that of euclidean") for target in found)
+        assert all(target.quantity.startswith("adaptive: k-NN error minus that of euclidean") for target in found)
 
     def test_one_doctored_cell_is_missed(self):
         errors = np.full((4, len(CHECKPOINTS)), 10.0)
         errors[:, 2] = 12.0
         (target,) = missed(fake_outcome(errors))
-        assert target.quantity == "k-NN error minus that of euclidean after 50 answers"
+        assert target.quantity == "adaptive: k-NN error minus that of euclidean after 50 answers"
         assert (target.bound, target.value) == ("at most 0.5", pytest.approx(2.0))
+
+    def test_curved_distances_have_the_same_targets(self):
+        met = fake_outcome(10.0, curved=9.0)
+        assert len(no_harm_targets(met)) == 2 * len(no_harm_targets(fake_outcome(10.0)))
+        assert not missed(met)
+        found = missed(fake_outcome(10.0, curved=11.0))
+        assert len(found) == len(CHECKPOINTS)
+        assert all(target.quantity.startswith("curved: k-NN error minus that of euclidean") for target in found)
 
     def test_an_excess_within_its_confidence_interval_is_not_missed(self):
         noise = np.array([-3.0, 3.0, -2.0, 4.0])[:, None]
@@ -350,13 +366,16 @@ class TestTargets:
         assert better_reference(outcome, "knn_error", 300) == STANDARDIZED
         quantities = [target.quantity for target in missed(outcome)]
         late = [n for n in CHECKPOINTS if n >= 100]
-        assert quantities == [f"k-NN error minus that of {STANDARDIZED} after {n} answers" for n in late]
+        assert quantities == [f"adaptive: k-NN error minus that of {STANDARDIZED} after {n} answers" for n in late]
 
     def test_a_single_seed_must_not_be_much_worse(self):
         errors = np.full((4, len(CHECKPOINTS)), 10.0)
         errors[1, 0] = 15.2
         (target,) = missed(fake_outcome(errors))
-        assert (target.quantity, target.bound) == ("k-NN error minus that of euclidean, worst seed", "at most 5")
+        assert (target.quantity, target.bound) == (
+            "adaptive: k-NN error minus that of euclidean, worst seed",
+            "at most 5",
+        )
         assert target.value == pytest.approx(5.2)
         assert not missed(fake_outcome(errors, held_out=400))
 

@@ -561,6 +561,23 @@ def common_length(left, right):
     return above[-1]
 
 
+def test_features_are_listed_by_their_share_of_the_distance(visit, client, wines):
+    metric = client.get(f"projects/{wines}/metric").json()
+    first, second, *others = metric["features"]
+    shares = [first, {**second, "share": -0.02}, *others]
+    page = visit(wines).page
+    page.route("**/metric*", lambda route: route.fulfill(json={**metric, "n_answers": 1, "features": shares}))
+    page.reload()
+    page.wait_for_selector(".feature-bars li")
+    assert page.inner_text("#features-title") == "What the distance looks at"
+    assert "share of the squared distance between items" in page.inner_text("#features-hint")
+    rows = page.locator(".feature-bars li")
+    assert f"{first['name']}: " in rows.nth(0).get_attribute("title")
+    assert "of the squared distance between two items" in rows.nth(0).get_attribute("title")
+    assert "-2 %" in rows.nth(1).locator(".feature-share").inner_text()
+    assert rows.nth(1).locator(".fill").evaluate("bar => bar.style.width") == "0%"  # a negative share has no bar
+
+
 def test_feature_values_that_differ_are_marked(visit, client, wines):
     person = visit(wines)
     left, right = person.pair

@@ -17,7 +17,10 @@ from hypothesis import strategies as st
 
 from ocelad import Metric, MetricTracker, Pair
 from ocelad.adaptive import kernel_loading
+from ocelad.curved_metric import CurvedMetric
+from ocelad.estimators.distance_shares import distance_shares
 from ocelad.estimators.learning_method import method_from_settings, start_tracker
+from ocelad.feature_maps import LandmarkMap
 from ocelad.io import state_files
 from ocelad.service.entries import Entry
 from ocelad.service.itemset import ItemSet, Scaling
@@ -780,6 +783,9 @@ def test_the_descriptions_of_a_view_agree(tracker_settings: dict[str, Any]) -> N
     assert [each.share for each in shares] == sorted((each.share for each in shares), reverse=True)
     weights = {each.name: each.weight for each in shares}
     np.testing.assert_allclose([weights[name] for name in items.feature_names], view.metric_of_features.diagonal)
+    shares_by_name = {each.name: each.share for each in shares}
+    expected = distance_shares(view.metric_of_features, items.features)
+    np.testing.assert_allclose([shares_by_name[name] for name in items.feature_names], expected, rtol=1e-9)
     assert view.feature_shares(2) == shares[:2]
     features, experts = view.summary
     assert features == shares
@@ -787,6 +793,21 @@ def test_the_descriptions_of_a_view_agree(tracker_settings: dict[str, Any]) -> N
     np.testing.assert_allclose(view.spectrum, eigenvalues[: len(view.spectrum)], atol=1e-12)
     assert [expert.name for expert in experts] == ["1", "2", "4", "8", "16", "32", "64"]
     assert sum(expert.share for expert in experts) == pytest.approx(1.0)
+
+
+def test_what_features_contribute_to_distances_between_items() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 1100)) * np.linspace(0.1, 1.0, 1100)
+    for n in (30, 1100):  # with a covariance matrix, and without
+        points = ItemPoints(item_set(X[:, :n], np.ones(n)))
+        rows = np.random.default_rng(1).normal(size=(3, n))
+        metric = Metric.low_rank(1.0, rows, np.ones(3), 1.0)
+        feature_map = LandmarkMap.from_points(X[:, :n], 20, np.random.default_rng(0))
+        curved = CurvedMetric(metric, feature_map, Metric.from_diagonal(np.ones(feature_map.n_outputs)))
+        for each in (metric, Metric(metric.matrix), curved):
+            parts = points.distance_parts(each)
+            np.testing.assert_allclose(parts / parts.sum(), distance_shares(each, X[:, :n]), rtol=1e-6, atol=1e-9)
+    curved = CurvedMetric(Metric(np.eye(2)), None, None)
+    assert ItemPoints(item_set([[1.0, 2.0]])).distance_parts(curved).tolist() == [0.0, 0.0]
 
 
 def test_the_metric_of_features_can_be_saved(tmp_path: Path) -> None:

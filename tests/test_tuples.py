@@ -142,7 +142,7 @@ def test_a_tracker_stores_the_names():
     assert tracker.metric_ == plain.metric_
     assert tracker.feature_names_in_.tolist() == NAMES
     assert not hasattr(plain, "feature_names_in_")
-    assert [row.feature for row in plain.feature_weights()] == [
+    assert [row.feature for row in plain.feature_weights(items=X)] == [
         f"x{NAMES.index(row.feature)}" for row in tracker.feature_weights()
     ]
     np.testing.assert_array_equal(tracker.transform(frame), plain.transform(X))

@@ -241,6 +241,11 @@ class AdaptiveTracker:
         return self._mixture.drift
 
     @property
+    def sums_of_squares(self) -> Floats:
+        """The discounted sum of the squared differences of each feature; 0 for one that never differed."""
+        return self._mixture.bases.sums_of_squares
+
+    @property
     def changes(self) -> list[Change]:
         """The last changes of the question that were detected, oldest first."""
         return self._mixture.aggregator.changes

@@ -31,6 +31,8 @@ class ExpertCounts(NamedTuple):
     scaled: tuple[int, ...]  # the distances of standardized features
     windows: tuple[int, ...]  # numbers of the first learned distances that are windows, of each kind
     handicap_pairs: float  # similar pairs over which handicaps fade
+    curved: range = range(0)  # the distances of curved features
+    curved_handicap: float = 1.0  # their handicap, relative to that of other learned distances
 
     @property
     def distances(self) -> int:
@@ -62,6 +64,7 @@ class ExpertCounts(NamedTuple):
         handicaps = np.full(self.experts, COMBINATION_HANDICAP * config.handicap)
         handicaps[: self.distances] = config.handicap
         handicaps[list(self.scaled)] = SCALED_HANDICAP * config.handicap
+        handicaps[list(self.curved)] = self.curved_handicap * config.handicap
         handicaps[self.memory_range] = handicaps[0] = 0.0
         return handicaps
 

@@ -195,6 +195,11 @@ class PlainBases:
         return Metric.weighted_sum(self.metrics(), coefficients, 0.0, 0)
 
     @property
+    def sums_of_squares(self) -> Floats:
+        """The discounted sum of the squared differences of each feature; 0 for one that never differed."""
+        return self._scales.sums_of_squares
+
+    @property
     def mean_squares(self) -> Floats:
         """The mean square of each feature."""
         return np.asarray(self._scales.inverse_roots**-2.0)

@@ -249,6 +249,11 @@ class CompiledBases:
         )
 
     @property
+    def sums_of_squares(self) -> Floats:
+        """The discounted sum of the squared differences of each feature; 0 for one that never differed."""
+        return self._sums.copy()
+
+    @property
     def mean_squares(self) -> Floats:
         """The mean square of each feature."""
         self._update_roots()

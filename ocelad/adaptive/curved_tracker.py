@@ -74,6 +74,7 @@ class CurvedTracker:
         self.n_features = check_integer(n_features, "n_features", at_least=1)
         self._sparse = check_choice(sparse, "sparse", (False, True))
         self._config, self._has_items, self._n_maps, self._residual = config, items is not None, 0, 0.0
+        self._has_moved = False
         self._recent = RecentPairs(self.n_features, MAX_PAIRS)
         self._map: LandmarkMap | None = None
         if items is not None:
@@ -165,22 +166,28 @@ class CurvedTracker:
             self._renew_map()
         elif self._map is not None and t % TEST_PERIOD == 0:
             pairs, _ = self._recent.pairs()
-            if self._mean_residual(_points(pairs[-TEST_PERIOD:])) > self._residual + MAX_RESIDUAL_GROWTH:
+            moved = self._mean_residual(_points(pairs[-TEST_PERIOD:])) > self._residual + MAX_RESIDUAL_GROWTH
+            if moved or self._has_moved:
                 self._renew_map()
+            self._has_moved = moved  # then the points came from both places, and the next map comes from one
 
     def _renew_map(self) -> None:
         """Draw the map from the latest points, and learn from the latest pairs again."""
         (pairs, weights), before = self._recent.pairs(), self._map
-        points = _points(pairs)
-        self._draw_map(points)
+        self._draw_map(_points(pairs))
         if self.n_rounds <= self._recent.capacity:  # all rounds are known
             self._tracker = self._new_tracker()
             self._tracker.replay(self._extended(pairs, 1), weights)
         else:
-            assert self._map is not None
             assert before is not None
-            transport, *_ = np.linalg.lstsq(self._map(points), before(points), rcond=1e-6)
-            self._tracker.renew_curved(self._extended(pairs, 1), weights, np.ascontiguousarray(transport.T))
+            self._carry_over(pairs, weights, before)
+
+    def _carry_over(self, pairs: PointPairs, weights: Floats, before: LandmarkMap) -> None:
+        """Let the ensemble continue with the present map instead of the one before."""
+        assert self._map is not None
+        points = _points(pairs)
+        transport, *_ = np.linalg.lstsq(self._map(points), before(points), rcond=1e-6)
+        self._tracker.renew_curved(self._extended(pairs, 1), weights, np.ascontiguousarray(transport.T))
 
     def _draw_map(self, points: Any) -> None:
         self._n_maps += 1
@@ -214,6 +221,11 @@ class CurvedTracker:
     def drift(self) -> float:
         """The relative change of the metric per round, measured every 64 rounds; 0: it does not move."""
         return self._tracker.drift
+
+    @property
+    def sums_of_squares(self) -> Floats:
+        """The discounted sum of the squared differences of each feature; 0 for one that never differed."""
+        return self._tracker.sums_of_squares
 
     @property
     def changes(self) -> list[Change]:
@@ -256,6 +268,7 @@ class CurvedTracker:
             "has_items": self._has_items,
             "n_maps": self._n_maps,
             "residual": self._residual,
+            "has_moved": self._has_moved,
             "tracker": of_tracker,
         }
         return arrays, metadata
@@ -271,7 +284,7 @@ class CurvedTracker:
         saved, other = StateReader(arrays, metadata), copy(self)
         saved.expect("settings", self.settings)
         other._has_items, other._n_maps = bool(saved.value("has_items")), saved.integer("n_maps", 0, 2**31)
-        other._residual = float(saved.value("residual"))
+        other._residual, other._has_moved = float(saved.value("residual")), bool(saved.value("has_moved"))
         of_map = saved.section("map").remaining_arrays()
         other._map = LandmarkMap.from_arrays(of_map) if of_map else None
         if other._map is not None and other._map.n_features != self.n_features:

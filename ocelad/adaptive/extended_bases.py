@@ -92,6 +92,11 @@ class ExtendedBases:
         return SplitMetric(linear, curved, 0.0, 0)
 
     @property
+    def sums_of_squares(self) -> Floats:
+        """The discounted sum of the squared differences of each feature of the points; 0 for one that never differed."""
+        return self.linear.sums_of_squares
+
+    @property
     def mean_squares(self) -> Floats:
         """The mean square of each feature."""
         return np.concatenate([self.linear.mean_squares, self.curved.mean_squares])

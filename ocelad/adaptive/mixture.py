@@ -35,6 +35,8 @@ SNAPSHOT_PERIOD = 64
 ROWS_PER_PRODUCT = 8
 # Handicaps fade over as many similar pairs as there are features, within these limits.
 MIN_HANDICAP_PAIRS, MAX_HANDICAP_PAIRS = 20, 256
+# With many features, curved ones have this many times the handicap: they seldom help there.
+CURVED_HANDICAP = 3.0
 
 
 class Bases(Protocol):
@@ -50,6 +52,9 @@ class Bases(Protocol):
 
     @property
     def mean_squares(self) -> Floats: ...
+
+    @property
+    def sums_of_squares(self) -> Floats: ...
 
 
 class Aggregator(Protocol):
@@ -143,6 +148,8 @@ class Mixture:
             scaled=self.kinds.scaled,
             windows=(len(self.kinds.windows), len(self.kinds.scaled_windows)),
             handicap_pairs=min(max(n_linear, MIN_HANDICAP_PAIRS), MAX_HANDICAP_PAIRS),
+            curved=range(len(self.kinds.names), self._n_bases),
+            curved_handicap=1.0 if self.kinds.dense else CURVED_HANDICAP,
         )
         self.bases: Bases
         self.aggregator: Aggregator

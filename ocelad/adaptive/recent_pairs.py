@@ -27,7 +27,8 @@ class _Part(NamedTuple):
 class RecentPairs:
     """The last pairs of a stream: points in single precision, answers and weights. Copies share their parts.
 
-    Points are stored relative to a power of two near the size of the first ones: the unit of the data does not matter.
+    Dense points are stored relative to the first one, and all points in units of a power of two near the first length.
+    So neither the origin nor the unit of the data matters.
 
     Parameters
     ----------
@@ -40,24 +41,33 @@ class RecentPairs:
         self._n_features = n_features
         self.capacity = min(max_pairs, max(MIN_PAIRS, MAX_NUMBERS // (2 * n_features)))
         self._parts: tuple[_Part, ...] = ()
+        self._n_stored = 0
         self._exponent: int | None = None
+        self._origin: Floats | None = None
 
     def __len__(self) -> int:
-        return min(sum(len(part.y) for part in self._parts), self.capacity)
+        return min(self._n_stored, self.capacity)
 
     def add(self, pairs: PointPairs, weights: Floats) -> None:
         """Add pairs; the oldest ones beyond the capacity are dropped."""
+        X, Z = pairs.X, pairs.Z
+        if not is_sparse(X):
+            self._origin = X[0].copy() if self._origin is None else self._origin
+            X, Z = X - self._origin, Z - self._origin
         if self._exponent is None:
-            self._exponent = _first_exponent(pairs)
-        X, Z = (_as_singles(points, -(self._exponent or 0)) for points in (pairs.X, pairs.Z))
+            self._exponent = _first_exponent(PointPairs.from_trusted(X, Z, pairs.y))
+        X, Z = (_as_singles(points, -(self._exponent or 0)) for points in (X, Z))
         self._parts = (*self._parts, _Part(X, Z, pairs.y.copy(), weights.copy()))
-        if sum(len(part.y) for part in self._parts) >= 2 * self.capacity:
-            self._parts = (self._last(),)
+        self._n_stored += len(pairs)
+        if self._n_stored >= 2 * self.capacity:
+            self._parts, self._n_stored = (self._last(),), self.capacity
 
     def pairs(self) -> tuple[PointPairs, Floats]:
         """Return the pairs, oldest first, and their weights."""
         last = self._last()
         X, Z = (_as_doubles(points, self._exponent or 0) for points in (last.X, last.Z))
+        if self._origin is not None:
+            X, Z = X + self._origin, Z + self._origin
         return PointPairs.from_trusted(X, Z, last.y), last.weights
 
     def _last(self) -> _Part:
@@ -72,6 +82,8 @@ class RecentPairs:
         part = self._last()
         exponent = np.array([self._exponent or 0], dtype=np.int64)
         arrays: dict[str, Any] = {"y": part.y, "weights": part.weights, "exponent": exponent}
+        if self._origin is not None:
+            arrays["origin"] = self._origin
         for name, points in (("X", part.X), ("Z", part.Z)):
             if is_sparse(points):
                 arrays |= {f"{name}_data": points.data, f"{name}_indices": points.indices.astype(np.int64)}
@@ -91,8 +103,9 @@ class RecentPairs:
             raise ValueError(f"saved array 'y' must hold at most {pairs.capacity} answers, +1 or -1")
         weights = saved.floats("weights", (len(y),), at_least=0.0)
         points = [_read_points(saved, name, len(y), n_features, sparse) for name in ("X", "Z")]
+        pairs._origin = None if sparse else saved.floats("origin", (n_features,))
         pairs._exponent = int(saved.integers("exponent", (1,), -1100, 1100)[0])
-        pairs._parts = (_Part(points[0], points[1], y, weights),)
+        pairs._parts, pairs._n_stored = (_Part(points[0], points[1], y, weights),), len(y)
         return pairs
 
 

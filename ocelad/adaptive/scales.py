@@ -52,6 +52,11 @@ class FeatureScales:
         return 1.0 if relative <= 1.0 else float(1.0 / np.sqrt(relative))
 
     @property
+    def sums_of_squares(self) -> Floats:
+        """The discounted sum of the squared differences of each feature; 0 for one that never differed."""
+        return self._sums.copy()
+
+    @property
     def factor(self) -> float:
         """The common factor that gives differences a mean squared length of n."""
         return float(np.sqrt(self._count / self._sums.mean())) if self._count else 1.0

@@ -152,7 +152,7 @@ def _score_pairs(
         saved.check_features(stream.feature_names, file)
         for chunk in stream:
             differences = chunk.pairs[:, 0] - chunk.pairs[:, 1]
-            learned.append(np.sqrt(saved.metric.squared_length(differences)))
+            learned.append(saved.metric.distance(chunk.pairs[:, 0], chunk.pairs[:, 1]))
             euclidean.append(np.linalg.norm(differences, axis=1))
             log_odds.append(saved.log_odds(chunk.pairs))
             is_right.append(saved.predict(chunk.pairs) == chunk.y)

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ocelad.cli.described_items import check_one_file, read_described_items
 from ocelad.cli.options import json_option, tracker_argument
 from ocelad.cli.output import make_table, print_json, print_tables
 
 if TYPE_CHECKING:
+    from ocelad.curved_metric import AnyMetric
     from ocelad.estimators import MetricTracker
+    from ocelad.estimators.feature_weights import FeatureWeights
     from ocelad.estimators.file_tracker import FileTracker
     from ocelad.metric import Metric
 
@@ -25,10 +28,18 @@ BAR_WIDTH = 20
 @click.option(
     "--features", default=10, show_default=True, type=click.IntRange(1), help="The number of features to list."
 )
+@click.option("--items", metavar="FILE", help="A table of items: features are listed by their share between them.")
+@click.option("--pairs", metavar="FILE", help="A file of pairs (x_..., z_...), whose points are the items.")
+@click.option("--id", "id_", help="The id column of the items.")
 @json_option
-def inspect(tracker: Path, features: int, as_json: bool) -> None:
+def inspect(tracker: Path, features: int, items: str | None, pairs: str | None, id_: str | None, as_json: bool) -> None:
     """Show the content of TRACKER: the number of rounds, settings, rank and eigenvalues of the metric, the features
-    with the largest weights, and the weight of each expert (method rice: of each interval length).
+    that the distance looks at most, and the weight of each expert (method rice: of each interval length).
+
+    Features are listed by their share of the squared distances between the items of --items or --pairs, averaged over
+    all pairs. Shares sum to 100 %; those of features that are correlated with others can be negative. Without a file,
+    the spreads along the stream are used. The method rice does not store them: then shares are those of the weights
+    per unit of each feature.
 
     With the method adaptive also the drift (the current relative change of the metric per pair) and the detected
     changes of the question, each with its evidence: the log likelihood ratio by which the answers contradicted the
@@ -38,18 +49,26 @@ def inspect(tracker: Path, features: int, as_json: bool) -> None:
     Examples:
       ocelad inspect pairs.tracker
       ocelad inspect pairs.tracker --features 30 --json
+      ocelad inspect pairs.tracker --items items.csv
     """
-    from ocelad.estimators import MetricTracker
-    from ocelad.estimators.file_tracker import FileTracker
-    from ocelad.estimators.saved_metric import load_estimator
-    from ocelad.io import state_files
-    from ocelad.metric import Metric
+    check_one_file(items, pairs)
 
-    if state_files.read_kind(tracker) == "metric":
-        content = {"kind": "metric", **_describe_metric(Metric.load(tracker))}
+    from ocelad.estimators import MetricTracker
+    from ocelad.estimators.feature_weights import rank_features
+    from ocelad.estimators.file_tracker import FileTracker
+    from ocelad.estimators.saved_metric import load_estimator, load_metric
+    from ocelad.io import state_files
+
+    if state_files.read_kind(tracker) != "tracker":
+        metric = load_metric(tracker).metric
+        content = {"kind": "metric", **_describe_metric(metric)}
+        points = read_described_items(tracker, items, pairs, id_)
+        content |= _describe_features(rank_features(metric, None, features, items=points))
     else:
         estimator = load_estimator(tracker)
-        content = {"kind": "tracker", **_describe_estimator(estimator, features)}
+        content = {"kind": "tracker", **_describe_estimator(estimator)}
+        points = read_described_items(tracker, items, pairs, id_)
+        content |= _describe_features(estimator.feature_weights(features, items=points))
         if isinstance(estimator, MetricTracker):
             content |= _describe_tracking(FileTracker.load(tracker))
     if as_json:
@@ -58,13 +77,18 @@ def inspect(tracker: Path, features: int, as_json: bool) -> None:
         print_tables(*_make_tables(content))
 
 
-def _describe_metric(metric: Metric) -> dict[str, Any]:
-    rank, eigenvalues = _rank_and_eigenvalues(metric)
+def _describe_metric(metric: AnyMetric) -> dict[str, Any]:
+    """Describe a metric; the eigenvalues of a curved one are those of its linear part."""
+    from ocelad.curved_metric import linear_part
+
+    linear = linear_part(metric)
+    rank, eigenvalues = _rank_and_eigenvalues(linear)
     return {
         "rounds": metric.round,
         "features": metric.n_features,
-        "rank": rank,
+        "rank": rank if linear is metric else metric.rank,
         "threshold": metric.distance_threshold,
+        "curved": linear is not metric,
         "spectrum": [float(value) for value in eigenvalues],
     }
 
@@ -82,7 +106,11 @@ def _rank_and_eigenvalues(metric: Metric) -> tuple[int | None, Any]:
         return None, eigsh(operator, N_EIGENVALUES, v0=np.ones(n), return_eigenvectors=False)[::-1]
 
 
-def _describe_estimator(estimator: Any, n_features: int) -> dict[str, Any]:
+def _describe_features(weights: FeatureWeights) -> dict[str, Any]:
+    return {"feature_weights": [row._asdict() for row in weights], "shares_of": weights.source}
+
+
+def _describe_estimator(estimator: Any) -> dict[str, Any]:
     from ocelad.engines.rice_settings import Rice
 
     defaults = type(estimator)().get_params(deep=False)
@@ -97,7 +125,6 @@ def _describe_estimator(estimator: Any, n_features: int) -> dict[str, Any]:
         "settings": {
             name: value if isinstance(value, (int, float, str)) else repr(value) for name, value in settings.items()
         },
-        "heaviest_features": {row.feature: row.weight for row in estimator.feature_weights(n_features)},
     }
 
 
@@ -131,15 +158,13 @@ def _make_tables(content: dict[str, Any]) -> list[Any]:
     spectrum = [
         [str(index), f"{value:.4g}", _make_bar(value, largest)] for index, value in enumerate(content["spectrum"], 1)
     ]
-    tables.append(make_table("Largest eigenvalues", ["", "eigenvalue", ""], spectrum))
-    for name, title, kind in (
-        ("heaviest_features", "Features with the largest weights", "feature"),
-        ("weights", "Weight of each expert", "expert"),
-    ):
-        if content.get(name):
-            largest = max(content[name].values())
-            lines = [[str(key), f"{value:.4g}", _make_bar(value, largest)] for key, value in content[name].items()]
-            tables.append(make_table(title, [kind, "weight", ""], lines))
+    title = "Largest eigenvalues of the linear part" if content["curved"] else "Largest eigenvalues"
+    tables.append(make_table(title, ["", "eigenvalue", ""], spectrum))
+    tables.append(_make_feature_table(content))
+    if content.get("weights"):
+        largest = max(content["weights"].values())
+        lines = [[str(key), f"{value:.4g}", _make_bar(value, largest)] for key, value in content["weights"].items()]
+        tables.append(make_table("Weight of each expert", ["expert", "weight", ""], lines))
     if "changes" in content:
         changes = [
             [f"{change['round']:,}", f"{change['detected']:,}", f"{change['evidence']:.1f}"]
@@ -148,6 +173,19 @@ def _make_tables(content: dict[str, Any]) -> list[Any]:
         columns = ["from about pair", "detected at pair", "evidence"]
         tables.append(make_table("Detected changes", columns, changes or [["none", "", ""]]))
     return tables
+
+
+def _make_feature_table(content: dict[str, Any]) -> Any:
+    from ocelad.estimators.feature_weights import FeatureWeights
+
+    rows = content["feature_weights"]
+    largest = max((row["share"] for row in rows), default=0.0)
+    lines = [
+        [row["feature"], f"{row['share']:.1%}", _make_bar(row["share"], largest), f"{row['weight']:.4g}"]
+        for row in rows
+    ]
+    description = FeatureWeights(source=content["shares_of"]).description
+    return make_table(f"Features by their {description}", ["feature", "share", "", "weight per unit"], lines)
 
 
 def _format(value: Any) -> str:

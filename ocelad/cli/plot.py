@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ocelad.cli.described_items import check_one_file, read_described_items
 from ocelad.cli.evaluate import read_labelled_items
 from ocelad.cli.options import tracker_argument
 from ocelad.cli.output import check_picture, find_plotting_error
@@ -19,7 +20,10 @@ N_FEATURES = 30
 @click.command(short_help="Draw a saved tracker: its history, eigenvalues, weights or an embedding.")
 @tracker_argument
 @click.argument("kind", type=click.Choice(["history", "weights", "spectrum", "features", "embedding"]))
-@click.option("--items", metavar="FILE", help="With embedding: the table of items.")
+@click.option("--items", metavar="FILE", help="With embedding and features: the table of items.")
+@click.option(
+    "--pairs", metavar="FILE", help="With features: a file of pairs (x_..., z_...), whose points are the items."
+)
 @click.option("--label", metavar="COLUMN", help="With embedding: the column that colours the points.")
 @click.option("--id", "id_", help="The id column of the items.")
 @click.option(
@@ -36,7 +40,14 @@ N_FEATURES = 30
     help="Seed of the sample of items, if they are many.",
 )
 def plot(
-    tracker: Path, kind: str, items: str | None, label: str | None, id_: str | None, output: Path | None, seed: int
+    tracker: Path,
+    kind: str,
+    items: str | None,
+    pairs: str | None,
+    label: str | None,
+    id_: str | None,
+    output: Path | None,
+    seed: int,
 ) -> None:
     """Draw what TRACKER has learned.
 
@@ -44,21 +55,24 @@ def plot(
     history    loss, accuracy and drift along the stream
     weights    the weight of each expert along the stream
     spectrum   the eigenvalues of the metric
-    features   the features with the largest weights
+    features   the features with the largest shares of the distances between items; see ocelad inspect
     embedding  items in the plane of the two largest eigenvalues
 
     \b
     Examples:
       ocelad plot pairs.tracker history
+      ocelad plot pairs.tracker features --items items.csv
       ocelad plot pairs.tracker embedding --items items.csv --label genre -o genres.svg
     """
     output = output or Path(f"{tracker.stem}-{kind}.png")
-    check_picture(output, tracker, items)
+    check_picture(output, tracker, items, pairs)
+    check_one_file(items, pairs)
     if kind == "embedding" and items is None:
         raise click.UsageError("an embedding needs items: give --items FILE")
     if plotting_error := find_plotting_error():
         raise click.ClickException(plotting_error)
 
+    from ocelad.curved_metric import linear_part
     from ocelad.estimators.file_tracker import FileTracker
     from ocelad.estimators.saved_metric import load_estimator, load_metric
     from ocelad.evaluation import plots
@@ -71,10 +85,11 @@ def plot(
         draw = plots.plot_history if kind == "history" else plots.plot_weights
         figure = draw(rows, shares, tracking.tracker.experts_)
     elif kind == "spectrum":
-        figure = plots.plot_spectrum(load_metric(tracker).metric.eigenvalues())
+        figure = plots.plot_spectrum(linear_part(load_metric(tracker).metric).eigenvalues())
     elif kind == "features":
-        weights = load_estimator(tracker).feature_weights(N_FEATURES)
-        figure = plots.plot_feature_weights([row.feature for row in weights], [row.weight for row in weights])
+        points = read_described_items(tracker, items, pairs, id_)
+        weights = load_estimator(tracker).feature_weights(N_FEATURES, items=points)
+        figure = plots.plot_feature_weights(weights, weights.description)
     else:
         saved = load_metric(tracker)
         X, labels = read_labelled_items(saved, str(items), label, seed, MAX_POINTS, id=id_)

@@ -67,6 +67,9 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".
     help="adaptive (default) needs no settings; rice is the paper's algorithm, with the settings below.",
 )
 @click.option(
+    "--curved", is_flag=True, help="adaptive: add a curved part to the distance, for classes with curved borders."
+)
+@click.option(
     "--loss", type=click.Choice(["logistic", "hinge", "squared_hinge"]), help="rice: the loss.  [default: logistic]"
 )
 @click.option(
@@ -94,6 +97,7 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
       ocelad track answers.parquet --items items.parquet --label same -o answers.tracker
       ocelad track pairs.csv --resume --on-error skip
       ocelad track clicks.csv --weight confidence
+      ocelad track pairs.csv --curved
       ocelad track pairs.csv --method rice --loss hinge --step-size 0.003
       ocelad track today.csv --from yesterday.tracker -o today.tracker
       zcat pairs.jsonl.gz | ocelad track - --format jsonl -o pairs.tracker --json
@@ -161,6 +165,7 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
         name: options[name] for name in ("method", "loss", "step_size", "shrinkage") if options[name] is not None
     }
     settings |= {"diagonal": True} if options["diagonal"] else {}
+    settings |= {"curved": True} if options["curved"] else {}
     return parse_settings(settings, options["more"])
 
 
@@ -199,7 +204,8 @@ def _check_same_settings(tracking: FileTracker, settings: dict[str, Any], file: 
     from ocelad.engines.rice_settings import Rice
     from ocelad.estimators.learning_method import method_settings
 
-    saved = Rice().get_params() | method_settings(tracking.tracker.method)
+    tracker = tracking.tracker
+    saved = Rice().get_params() | method_settings(tracker.method) | {"curved": tracker.curved}
     _make_tracker({"method": saved["method"], **settings})
     for name, value in settings.items():
         if saved[name] != value:
@@ -214,11 +220,12 @@ def _make_tracker(settings: dict[str, Any]) -> MetricTracker:
     from ocelad.estimators.learning_method import method_from_settings
 
     try:
-        method = method_from_settings({"method": "adaptive", **settings})
-        MetricTracker(method=method).start(1)
+        of_method = {name: value for name, value in settings.items() if name != "curved"}
+        method, curved = method_from_settings({"method": "adaptive", **of_method}), bool(settings.get("curved"))
+        MetricTracker(method=method, curved=curved).start(1)
     except (ValueError, TypeError) as error:
         raise click.UsageError(name_options(str(error))) from None
-    return MetricTracker(method=method)
+    return MetricTracker(method=method, curved=curved)
 
 
 def _track(tracking: FileTracker, stream: ComparisonStream, output: Path, every: int, quiet: bool) -> bool:

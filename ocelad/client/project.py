@@ -139,7 +139,7 @@ class Project:
             return Metric.load(file)
 
     def metric_info(self, *, matrix: bool = False) -> MetricInfo:
-        """Return the weights of the features and the shares of the experts."""
+        """Return the features by their share of the squared distances between items, and the shares of the experts."""
         return self._get(MetricInfo, "metric", matrix=str(matrix).lower())
 
     def distance(self, pairs: Iterable[tuple[Any, Any]]) -> Distances:

@@ -1,27 +1,43 @@
-"""rank_features: the input features by their weight in a metric."""
+"""rank_features: the input features by their share of the distances between items."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ocelad._validation import check_integer
-from ocelad.metric import Metric
+from ocelad._typing import Floats
+from ocelad._validation import check_integer, is_sparse
+from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
+from ocelad.adaptive.curved_tracker import CurvedTracker
+from ocelad.curved_metric import AnyMetric, CurvedMetric, linear_part
+from ocelad.estimators.distance_shares import check_items, distance_shares, normalize_parts
+from ocelad.io import dataframes
+
+#: What shares were computed from; see ``FeatureWeights``.
+Source: TypeAlias = Literal["items", "stream", "units"]
+
+_DESCRIPTIONS: dict[Source, str] = {
+    "items": "share of the squared distances between items",
+    "stream": "share of the squared distances between points of the stream",
+    "units": "share of the weights per unit of each feature: the items are not known",
+}
 
 
 class FeatureWeight(NamedTuple):
-    """The weight of one feature in a metric.
+    """What one feature contributes to a distance.
 
     Attributes
     ----------
     feature : str
         The name of the feature, or ``x0``, ``x1``, ... if features have no names.
     weight : float
-        Its diagonal entry of M: the squared distance of two points that differ by 1 in this feature only.
+        Its weight per unit: the diagonal entry of M, which is the squared distance of two points that differ by 1 in
+        this feature only. Of a curved distance, that of the linear part.
     share : float
-        The weight divided by the sum of all weights.
+        Its share of the squared distances between items; see ``distance_shares``. The shares of all features sum to 1.
+        A feature that is correlated with others can have a negative share: it makes items nearer, on average.
     """
 
     feature: str
@@ -29,18 +45,101 @@ class FeatureWeight(NamedTuple):
     share: float
 
 
-def rank_features(metric: Metric, names: Sequence[str] | None, n_features: int | None = None) -> list[FeatureWeight]:
-    """Return the ``n_features`` features with the largest weights (None: all), the largest first.
+class FeatureWeights(list[FeatureWeight]):
+    """A list of ``FeatureWeight``, the largest share first. ``pandas.DataFrame`` accepts it as a table.
 
-    >>> rank_features(Metric([[1.0, 0.0], [0.0, 3.0]]), ["width", "height"], 1)
-    [FeatureWeight(feature='height', weight=3.0, share=0.75)]
+    Attributes
+    ----------
+    source : "items", "stream" or "units"
+        What the shares were computed from. "items": all pairs of the items. "stream": what the tracker has seen along
+        the stream; for a linear metric the mean square of each feature's difference, as if features were uncorrelated,
+        and for a curved distance its landmarks. "units": nothing is known about the items, and the shares are the
+        weights divided by their sum, so they depend on the units of the features.
+    """
+
+    source: Source
+
+    def __init__(self, rows: Iterable[FeatureWeight] = (), source: Source = "items") -> None:
+        super().__init__(rows)
+        self.source = source
+
+    @property
+    def description(self) -> str:
+        """What a share is a share of, in words."""
+        return _DESCRIPTIONS[self.source]
+
+
+def rank_features(
+    metric: AnyMetric,
+    names: Sequence[str] | None,
+    n_features: int | None = None,
+    *,
+    items: Any = None,
+    mean_squares: Floats | None = None,
+) -> FeatureWeights:
+    """Return the ``n_features`` features with the largest shares (None: all), the largest first.
+
+    Parameters
+    ----------
+    metric : Metric or CurvedMetric
+    names : sequence of str, or None
+    n_features : int or None
+    items : array or sparse matrix of shape (n_items, n_features), or None
+        The items whose distances are shared out; None: they are not known.
+    mean_squares : array of shape (n_features,), or None
+        If items are not known: the mean squares of the features' differences, up to a common factor. A curved distance
+        uses its landmarks instead, which are some of the points.
+
+    Examples
+    --------
+    >>> from ocelad import Metric
+    >>> metric = Metric([[1.0, 0.0], [0.0, 3.0]])
+    >>> rank_features(metric, ["width", "height"], 1, items=[[0.0, 0.0], [6.0, 2.0]])
+    [FeatureWeight(feature='width', weight=1.0, share=0.75)]
+    >>> weights = rank_features(metric, ["width", "height"], 1)
+    >>> weights, weights.source
+    ([FeatureWeight(feature='height', weight=3.0, share=0.75)], 'units')
     """
     if n_features is not None:
         check_integer(n_features, "n_features", at_least=1)
-    weights = metric.diagonal
-    total = float(weights.sum()) or 1.0
-    order = np.argsort(-weights, kind="stable")[:n_features]
-    return [
-        FeatureWeight(names[i] if names else f"x{i}", float(weights[i]), float(weights[i]) / total)
-        for i in order.tolist()
-    ]
+    weights = linear_part(metric).diagonal
+    source: Source = "items"
+    if items is None and isinstance(metric, CurvedMetric) and metric.feature_map is not None:
+        landmarks = metric.feature_map.landmarks
+        if landmarks.shape[0] > 1:
+            items, source = landmarks, "stream"
+    if items is not None:
+        shares = distance_shares(metric, items)
+    else:
+        source = "units" if mean_squares is None else "stream"
+        with np.errstate(over="ignore"):
+            shares = normalize_parts(weights if mean_squares is None else weights * mean_squares)
+    order = np.argsort(-shares, kind="stable")[:n_features]
+    rows = (FeatureWeight(names[i] if names else f"x{i}", float(weights[i]), float(shares[i])) for i in order.tolist())
+    return FeatureWeights(rows, source)
+
+
+def read_items(items: Any, name: str, n_features: int, names: tuple[str, ...] | None) -> Any:
+    """Return items from an array-like, a sparse matrix or a table, after checking them; ``names`` are the expected."""
+    values, item_names = dataframes.to_rows(items, name)
+    dataframes.check_feature_names(item_names, names, name)
+    return check_items(values, name, n_features)
+
+
+def read_preprocessor(preprocessor: Any, n_features: int, names: tuple[str, ...] | None) -> Any:
+    """Return the items of a preprocessor; None if it is a callable, or has fewer than two rows."""
+    if preprocessor is None or callable(preprocessor):
+        return None
+    table = preprocessor if is_sparse(preprocessor) or hasattr(preprocessor, "shape") else np.asarray(preprocessor)
+    return None if table.shape[0] < 2 else read_items(preprocessor, "the preprocessor", n_features, names)
+
+
+def stream_mean_squares(tracker: Any) -> Floats | None:
+    """Return the mean squares of the features' differences along the stream, up to a factor; None if not known.
+
+    A feature that never differed has 0.
+    """
+    if not isinstance(tracker, AdaptiveTracker | CurvedTracker):
+        return None
+    sums = tracker.sums_of_squares
+    return sums if sums.any() else None

@@ -16,7 +16,6 @@ from ocelad.estimators.learning_method import method_loss
 from ocelad.estimators.saveable import strip_prefix
 from ocelad.estimators.stream_statistics import MAX_TERM, probe_directions, relative_change, score_margins
 from ocelad.io import dataframes, state_files
-from ocelad.metric import Metric
 
 if TYPE_CHECKING:
     from ocelad.io import ComparisonStream
@@ -96,7 +95,7 @@ class FileTracker:
         else:
             self.tracker.start(len(stream.feature_names), stream.feature_names)
         n_unsaved, consistent = 0, True
-        before = self._probe(self.tracker.linear_part_)
+        before = self._probe()
         try:
             for chunk in stream:
                 if chunk.y is None:
@@ -130,7 +129,7 @@ class FileTracker:
 
     def _record(self, pairs: Floats, y: Floats, margins: Floats, before: Floats) -> Floats:
         """Add a chunk to the history; return the products of the current metric with the probe directions."""
-        after = self._probe(self.tracker.linear_part_)
+        after = self._probe()
         with np.errstate(over="ignore"):
             squares = np.square(pairs[:, 0] - pairs[:, 1]).sum(axis=1)
         losses, correct = score_margins(y, margins, method_loss(self.tracker.method))
@@ -138,17 +137,24 @@ class FileTracker:
             len(y),
             float(losses.sum()),
             int(correct.sum()),
-            relative_change(before, after),
+            self._change(before, after, len(y)),
             float(np.minimum(squares, MAX_TERM).sum()),
             self.tracker.weights_,
         )
         return after
 
-    def _probe(self, metric: Metric) -> Floats:
-        """Return the products of a metric with the probe directions."""
+    def _probe(self) -> Floats:
+        """Return the products of the linear part of the metric with the probe directions."""
+        metric = self.tracker.linear_part_
         if self._directions is None:
             self._directions = probe_directions(metric.n_features)
         return metric.matmul(self._directions)
+
+    def _change(self, before: Floats, after: Floats, n_pairs: int) -> float:
+        """Return the relative change of the metric by a chunk; for a curved one, by the tracker's own drift."""
+        if self.tracker.metric_ is self.tracker.linear_part_:
+            return relative_change(before, after)
+        return n_pairs * self.tracker.drift_
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write tracker, history and position to one file, which is replaced atomically."""

@@ -16,7 +16,7 @@ from ocelad._typing import Arrays, Floats, Metadata
 from ocelad._validation import check_integer, check_sparse, is_sparse
 from ocelad.engines.rice_settings import Rice
 from ocelad.ensemble.state_reader import add_prefix
-from ocelad.estimators.feature_weights import FeatureWeight, rank_features
+from ocelad.estimators.feature_weights import FeatureWeights, rank_features, read_items
 from ocelad.estimators.learning_method import (
     check_method,
     method_from_settings,
@@ -151,10 +151,23 @@ class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerM
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return state.metric().embed(X)
 
-    def feature_weights(self, n_features: int | None = None) -> list[FeatureWeight]:
-        """Return the input features by their weight in the current metric; see ``MetricTracker.feature_weights``."""
-        names = self.__dict__.get("feature_names_in_")
-        return rank_features(self.metric_, None if names is None else names.tolist(), n_features)
+    def feature_weights(self, n_features: int | None = None, items: Any = None) -> FeatureWeights:
+        """Return the features by their share of the distances between items; see ``MetricTracker.feature_weights``.
+
+        Parameters
+        ----------
+        n_features : int or None
+            The number of features to return; None: all.
+        items : array-like, data frame or sparse matrix of shape (n_items, n_features), or None
+            The items, at least two. None: the points that the reservoir holds.
+        """
+        state, names = self._fitted, self.__dict__.get("feature_names_in_")
+        names = None if names is None else tuple(names.tolist())
+        if items is not None:
+            rows = read_items(items, "items", state.n_features, names)
+        else:
+            rows = stack_points(state.reservoir.points) if len(state.reservoir) > 1 else None
+        return rank_features(state.metric(), names, n_features, items=rows)
 
     @property
     def metric_(self) -> Metric:

@@ -11,8 +11,15 @@ from sklearn.exceptions import NotFittedError
 
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad._validation import check_array, check_integer, is_sparse
+from ocelad.curved_metric import AnyMetric, CurvedMetric
 from ocelad.ensemble.state_reader import add_prefix
-from ocelad.estimators.feature_weights import FeatureWeight, rank_features
+from ocelad.estimators.feature_weights import (
+    FeatureWeights,
+    rank_features,
+    read_items,
+    read_preprocessor,
+    stream_mean_squares,
+)
 from ocelad.estimators.learning_method import Method, method_from_settings, method_settings, resume_tracker
 from ocelad.estimators.saveable import Saveable, strip_prefix
 from ocelad.estimators.tracker_state import TrackerState
@@ -47,7 +54,7 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
         names = None if feature_names is None else tuple(feature_names)
         if names is not None and (len(names) != n or not all(isinstance(name, str) for name in names)):
             raise ValueError(f"feature_names must be {n} strings, one for each feature; got {len(names)}")
-        state = TrackerState.start(self.method, n, events=self._events, names=names)
+        state = self._start_state(n, names, sparse=False)
         self.__dict__.pop("_threshold", None)
         self._set_state(state)
         return self
@@ -94,15 +101,13 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
 
     def pair_distance(self, pairs: Any) -> Floats:
         """Return the tracked distance between the two points of each pair; accepts pairs as ``MetricTracker.fit``."""
-        metric = self.metric_
-        lengths: Floats = metric.length(subtract(*self._read_points(pairs, 2).parts))
-        return lengths
+        return np.sqrt(squared_distances(self.metric_, self._read_points(pairs, 2)))
 
     def pair_score(self, pairs: Any) -> Floats:
         """Return the similarity of the two points of each pair: the negative of their distance."""
         return -self.pair_distance(pairs)
 
-    def get_metric(self) -> Metric:
+    def get_metric(self) -> AnyMetric:
         """Return the current metric, a function ``d(u, v, squared=False)`` of two points.
 
         Later pairs do not change it. It can be the ``metric=`` of scikit-learn's neighbours and clusterings, and it can
@@ -112,20 +117,33 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
 
     def get_mahalanobis_matrix(self) -> Floats:
         """Return a copy of M, of shape (n_features, n_features)."""
-        return self.metric_.matrix.copy()
+        return np.array(self.metric_.matrix)
 
-    def feature_weights(self, n_features: int | None = None) -> list[FeatureWeight]:
-        """Return the input features by their weight in the current metric, the largest first.
+    def feature_weights(self, n_features: int | None = None, items: Any = None) -> FeatureWeights:
+        """Return the features by their share of the distances between items, the largest share first.
 
-        Weights are per unit of each feature, so they are comparable if the features have similar scales. The result is
-        a list of rows, which ``pandas.DataFrame`` and ``polars.DataFrame`` accept as a table.
+        The share of feature j is the mean of ``u_j (M u)_j`` over all pairs of items, which differ by u, divided by the
+        mean squared distance. Shares sum to 1 and do not depend on units. Those of features that are correlated with
+        others can be negative. A curved distance is attributed by integrated gradients; see ``distance_shares``. The
+        result is a list of rows, which ``pandas.DataFrame`` and ``polars.DataFrame`` accept as a table.
 
         Parameters
         ----------
         n_features : int or None
             The number of features to return; None: all.
+        items : array-like, SciPy sparse matrix or table of shape (n_items, n_features), or None
+            The items, at least two; ``pairs.reshape(-1, pairs.shape[2])`` are those of an array of pairs. None: the
+            ``preprocessor``, if it is a table. Otherwise what was seen along the stream; with the method "rice", which
+            does not store that, shares are those of the weights per unit. The attribute ``source`` of the result says
+            which: "items", "stream" or "units".
         """
-        return rank_features(self.metric_, self._fitted.names, n_features)
+        state = self._fitted
+        if items is not None:
+            rows = read_items(items, "items", state.n_features, state.names)
+        else:
+            rows = read_preprocessor(self.preprocessor, state.n_features, state.names)
+        mean_squares = stream_mean_squares(state.tracker)
+        return rank_features(self.metric_, state.names, n_features, items=rows, mean_squares=mean_squares)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the columns that ``transform`` currently returns."""
@@ -133,17 +151,20 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
         return np.array([f"{name}{i}" for i in range(self.metric_.rank)], dtype=object)
 
     @property
-    def metric_(self) -> Metric:
+    def metric_(self) -> AnyMetric:
         return self._fitted.metric()
 
     @property
     def components_(self) -> Floats:
-        return self.metric_.components
+        components: Floats = self.metric_.components
+        return components
 
     @components_.setter
     def components_(self, components: Any) -> None:
         # The learners do not change, so the next pair replaces these components by the learned ones.
         state = self._fitted
+        if state.curved:
+            raise AttributeError("components_ of a curved distance cannot be set; use curved=False")
         rows = check_array(components, "components_", 2, n_features=state.n_features)
         self._state = state.with_metric(Metric.from_factors(rows, self.metric_.threshold, state.tracker.n_rounds))
 
@@ -174,12 +195,9 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
         dataframes.check_feature_names(points.names, state.names, "the table")
         return points
 
-    def _start_state(self, points: Points) -> TrackerState:
-        """Return the state before these points, which are the first to be learned from."""
-        sparse = is_sparse(points.parts[0])
-        return TrackerState.start(
-            self.method, points.n_features, sparse=sparse, events=self._events, names=points.names
-        )
+    def _start_state(self, n_features: int, names: tuple[str, ...] | None, *, sparse: bool) -> TrackerState:
+        """Return the state before the first tuple."""
+        return TrackerState.start(self.method, n_features, sparse=sparse, events=self._events, names=names)
 
     def _state_to_continue(self) -> TrackerState | None:
         """Return the state that more data continue, or None before the first; refuse settings changed since then."""
@@ -205,3 +223,11 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_state" in self.__dict__
+
+
+def squared_distances(metric: AnyMetric, points: Points) -> Floats:
+    """Return the squared distance of the first two points of each tuple, which have been checked."""
+    x, z = points.parts[:2]
+    if isinstance(metric, CurvedMetric):
+        return np.asarray(metric.squared_distance(x, z))
+    return np.asarray(metric.squared_length(subtract(x, z)))

@@ -12,7 +12,7 @@ from ocelad._typing import Arrays, Floats, Metadata
 from ocelad._validation import MAX_SAMPLE_WEIGHT, check_label, check_labels, check_number, check_weights, is_sparse
 from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
 from ocelad.adaptive.curved_tracker import CurvedTracker
-from ocelad.curved_metric import CurvedMetric
+from ocelad.curved_metric import linear_part
 from ocelad.estimators.learning_method import Curved, Method, is_curved
 from ocelad.estimators.mahalanobis import MahalanobisTracker, squared_distances
 from ocelad.estimators.threshold_calibration import ThresholdCalibration
@@ -305,8 +305,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
 
     @property
     def linear_part_(self) -> Metric:
-        metric = self.metric_
-        return metric.linear_part if isinstance(metric, CurvedMetric) else metric
+        return linear_part(self.metric_)
 
     def _adaptive_tracker(self, attribute: str) -> AdaptiveTracker | CurvedTracker:
         tracker = self._fitted.tracker

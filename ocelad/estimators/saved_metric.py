@@ -9,6 +9,7 @@ import numpy as np
 
 from ocelad import estimators
 from ocelad._typing import Floats
+from ocelad.curved_metric import AnyMetric, CurvedMetric
 from ocelad.estimators import LabelMetricTracker, MetricTracker
 from ocelad.io import dataframes, state_files
 from ocelad.metric import Metric
@@ -19,7 +20,7 @@ class SavedMetric(NamedTuple):
 
     Attributes
     ----------
-    metric : Metric
+    metric : Metric or CurvedMetric
     threshold : float
         The threshold on the distance.
     feature_names : tuple of str, or None
@@ -31,7 +32,7 @@ class SavedMetric(NamedTuple):
         pairs and for labelled points.
     """
 
-    metric: Metric
+    metric: AnyMetric
     threshold: float
     feature_names: tuple[str, ...] | None
     tracker: MetricTracker | None = None
@@ -44,13 +45,13 @@ class SavedMetric(NamedTuple):
         """
         if self.tracker is not None:
             return self.tracker.log_odds(pairs)
-        return np.asarray(self.metric.threshold - self.metric.squared_length(pairs[:, 0] - pairs[:, 1]))
+        return np.asarray(self.metric.threshold - self.metric.squared_distance(pairs[:, 0], pairs[:, 1]))
 
     def predict(self, pairs: Any) -> Any:
         """Return +1 for each pair predicted similar, otherwise -1; pairs have shape (n_pairs, 2, n_features)."""
         if self.tracker is not None:
             return self.tracker.predict(pairs)
-        return np.where(self.metric.length(pairs[:, 0] - pairs[:, 1]) <= self.threshold, 1, -1)
+        return np.where(self.metric.distance(pairs[:, 0], pairs[:, 1]) <= self.threshold, 1, -1)
 
     def check_features(self, names: tuple[str, ...], file: str) -> None:
         """Refuse a file whose features differ from those of the metric."""
@@ -60,9 +61,11 @@ class SavedMetric(NamedTuple):
 
 
 def load_metric(path: str | os.PathLike[str]) -> SavedMetric:
-    """Load the metric of a file written by ``ocelad track``, by an estimator's ``save`` or by ``Metric.save``."""
-    if state_files.read_kind(path) == "metric":
-        metric = Metric.load(path)
+    """Load the metric of a file written by ``ocelad track`` or by the ``save`` of an estimator or a metric."""
+    kind = state_files.read_kind(path)
+    metric: AnyMetric
+    if kind in ("metric", "curvedmetric"):
+        metric = Metric.load(path) if kind == "metric" else CurvedMetric.load(path)
         return SavedMetric(metric, metric.distance_threshold, None)
     estimator = load_estimator(path)
     names, metric = getattr(estimator, "feature_names_in_", None), estimator.metric_

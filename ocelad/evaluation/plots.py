@@ -84,13 +84,21 @@ def plot_spectrum(eigenvalues: Floats) -> Any:
     return figure
 
 
-def plot_feature_weights(names: Sequence[str], values: Sequence[float]) -> Any:
-    """Plot the weight of each feature, the largest at the top."""
+def plot_feature_weights(rows: Sequence[Any], description: str) -> Any:
+    """Plot the share of each feature, the largest at the top.
+
+    Parameters
+    ----------
+    rows : sequence of FeatureWeight
+    description : str
+        What a share is a share of.
+    """
+    names = [row.feature for row in rows]
     figure, ax = pyplot().subplots(figsize=(7, 1 + 0.24 * len(names)), layout="constrained")
-    ax.barh(range(len(names)), values, color=PALETTE[0], height=0.7)
+    ax.barh(range(len(names)), [100 * row.share for row in rows], color=PALETTE[0], height=0.7)
     ax.set_yticks(range(len(names)), [name if len(name) <= 40 else f"{name[:19]}…{name[-20:]}" for name in names])
     ax.invert_yaxis()
-    ax.set_xlabel("weight in the metric, per unit of the feature")
+    ax.set_xlabel(f"{description} (%)")
     _tidy(ax)
     return figure
 

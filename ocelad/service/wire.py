@@ -162,7 +162,7 @@ class HistoryPage(ResponseModel):
 class FeatureShare(ResponseModel):
     name: str
     weight: float  # per unit of the feature, squared
-    share: float  # of the spread of the items under the metric; the shares of all features sum to 1
+    share: float  # of the squared distances between items; the shares of all features sum to 1, some can be negative
     initial_share: float  # the share before any answer was learned from
 
 

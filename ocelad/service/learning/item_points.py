@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ocelad._typing import Floats
+from ocelad.curved_metric import AnyMetric, CurvedMetric
+from ocelad.estimators.distance_shares import distance_shares, parts_of_differences, parts_of_moments
 from ocelad.service.itemset import ItemSet
 
 Floats32 = npt.NDArray[np.float32]
@@ -65,6 +67,17 @@ class ItemPoints:
         if self._covariance is not None:
             return np.asarray(self._covariance @ directions)
         return np.asarray(self._sample.T @ (self._sample @ directions) / len(self._sample))
+
+    def distance_parts(self, metric: AnyMetric) -> Floats:
+        """Return what each feature contributes to the squared distances between items, up to a common factor.
+
+        See ``distance_shares``; with many items or features, the covariance matrix or the points are those of a sample.
+        """
+        if isinstance(metric, CurvedMetric):
+            return distance_shares(metric, self.points) if len(self.points) > 1 else np.zeros(self.n_features)
+        if self._covariance is not None:
+            return parts_of_moments(metric, self._covariance)
+        return parts_of_differences(metric, self._sample)
 
     def digest(self, n_items: int) -> str:
         """Return the SHA-256 of the first ``n_items`` points."""

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ocelad._typing import Floats
+from ocelad.curved_metric import linear_part
 from ocelad.engines.metric_bank import MetricLearnerBank
 from ocelad.engines.tracker import RiceTracker, Tracker
 from ocelad.metric import Metric
@@ -24,7 +25,7 @@ _MAX_EIGENVALUES, _MAX_FEATURES = 20, 100
 
 
 class FeatureShare(NamedTuple):
-    """The weight of a feature in the metric.
+    """What a feature contributes to the distances between items.
 
     Attributes
     ----------
@@ -32,9 +33,10 @@ class FeatureShare(NamedTuple):
     weight : float
         The diagonal entry of the metric on features in their own units.
     share : float
-        The share of the variance of the items under the metric; the shares of all features sum to 1.
+        The share of the squared distances between items, averaged over all pairs; see ``distance_shares``. The shares
+        of all features sum to 1. That of a feature that is correlated with others can be negative.
     initial_share : float
-        The share before any answer was learned from.
+        The share of Euclidean distance between scaled items, before any answer was learned from.
     """
 
     name: str
@@ -186,10 +188,12 @@ class View:
     def feature_shares(self, limit: int | None = None) -> list[FeatureShare]:
         """Return the features with their weights and shares, the largest share first; at most ``limit``.
 
-        A feature's share is proportional to its variance times its diagonal entry of the metric.
+        If no two items differ under the metric, all shares are equal.
         """
-        weights, variances = self.metric.diagonal, self._item_points.variances
-        shares, initial_shares = _normalize(weights * variances), _normalize(variances)
+        weights = linear_part(self.metric).diagonal
+        shares, initial_shares = (
+            _normalize(parts) for parts in (self._item_points.distance_parts(self.metric), self._item_points.variances)
+        )
         unscaled_weights = weights * np.square(self.items.scaling.factors)
         return [
             FeatureShare(

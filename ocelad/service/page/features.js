@@ -1,10 +1,15 @@
-// The shares of the features in the metric, now and before learning.
+// The shares of the features in the squared distances between items, now and before learning.
 
 import { css, element, formatPercent } from "./dom.js";
 import { pixelGrid } from "./pixel-grid.js";
 import { palette } from "./palette.js";
 
 const MAX_BARS = 15;
+// Shares of features that are correlated with others can be negative; they have no bar.
+const positive = (share) => Math.max(share, 0);
+const describe = (name, share, initialShare) =>
+  `${name}: ${formatPercent(share)} of the squared distance between two items, averaged over all pairs; ` +
+  `${formatPercent(initialShare)} before learning`;
 
 export class FeaturesView {
   #frame;
@@ -21,9 +26,11 @@ export class FeaturesView {
   update({ features, n_answers: answers }) {
     this.#features = features;
     const learned = this.#grid
-      ? "Each pixel's share of the distance between items."
-      : "Shares of the distance between items; a line marks the share before learning.";
-    this.#hint.textContent = answers ? learned : "Nothing is learned yet: the shares are those of the variance.";
+      ? "Each pixel's share of the squared distance between items."
+      : "Each feature's share of the squared distance between items; a line marks the share before learning.";
+    this.#hint.textContent = answers
+      ? learned
+      : "Nothing is learned yet: these are the features' shares of the Euclidean distance between items.";
     this.draw();
   }
 
@@ -64,11 +71,11 @@ export class FeaturesView {
         element("span", { class: "fill" }),
         element("span", { class: "initial-share" }),
       );
-      bar.children[0].style.width = `${(100 * share) / top}%`;
+      bar.children[0].style.width = `${(100 * positive(share)) / top}%`;
       bar.children[1].style.left = `${(100 * initial_share) / top}%`;
       return element(
         "li",
-        { title: `${name}: ${formatPercent(share)} now, ${formatPercent(initial_share)} before learning` },
+        { title: describe(name, share, initial_share) },
         element("span", { class: "feature-name" }, name),
         bar,
         element(
@@ -84,19 +91,19 @@ export class FeaturesView {
 
   #heatMap(title, key, top) {
     const { rows, columns, cells } = this.#grid;
-    const shares = new Map(this.#features.map((feature) => [feature.name, feature[key]]));
+    const features = new Map(this.#features.map((feature) => [feature.name, feature]));
     const canvas = element("canvas", {
       width: columns,
       height: rows,
       class: "heat-map",
       role: "img",
-      "aria-label": `${title}: share of each pixel; the list below has the numbers`,
+      "aria-label": `${title}: each pixel's share of the distance between items; the list below has the numbers`,
     });
     const context = canvas.getContext("2d");
     const colours = palette();
     for (const { name, row, column } of cells) {
       // The square root makes differences of small shares visible.
-      context.fillStyle = css(colours.scale(Math.sqrt((shares.get(name) ?? 0) / top)));
+      context.fillStyle = css(colours.scale(Math.sqrt(positive(features.get(name)?.[key] ?? 0) / top)));
       context.fillRect(column, row, 1, 1);
     }
     canvas.addEventListener("pointermove", (event) => {
@@ -107,7 +114,8 @@ export class FeaturesView {
         indexOf((event.clientX - left) / width, columns),
       ];
       const { name } = cells[row * columns + column];
-      canvas.title = `${name}: ${shares.has(name) ? formatPercent(shares.get(name)) : "little"}`;
+      const feature = features.get(name);
+      canvas.title = feature ? describe(name, feature.share, feature.initial_share) : `${name}: little`;
     });
     return element("figure", {}, canvas, element("figcaption", {}, title));
   }

@@ -53,7 +53,8 @@ class AnswerBenchmark:
 
 _DATA_SETS: dict[str, Callable[[int], LabelledPoints]] = {
     "digits-pca": same_for_each_seed(digits, as_components=True),
-    "digits-parity": same_for_each_seed(digits, parity=True),
+    "digits-parity": same_for_each_seed(digits, question="parity"),
+    "digits-loop": same_for_each_seed(digits, question="loop"),
     "digits": same_for_each_seed(digits),
     "digits-rotated": same_for_each_seed(digits, n_dimensions=200),
     "breast-cancer": same_for_each_seed(scikit_learn, "breast_cancer"),

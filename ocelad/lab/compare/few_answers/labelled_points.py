@@ -77,13 +77,13 @@ def river(name: str) -> LabelledPoints:
 
 
 @cache
-def digits(*, parity: bool = False, as_components: bool = False, n_dimensions: int | None = None) -> LabelledPoints:
+def digits(*, question: str = "digit", as_components: bool = False, n_dimensions: int | None = None) -> LabelledPoints:
     """Return the 1797 digits of scikit-learn as 64 pixels.
 
     Parameters
     ----------
-    parity : bool
-        Whether the classes are even and odd instead of the ten digits.
+    question : {"digit", "parity", "loop"}
+        The classes: the ten digits, even and odd ones, or those with a closed loop (0, 6, 8, 9) and the others.
     as_components : bool
         Whether to replace the pixels by principal components.
     n_dimensions : int or None
@@ -95,7 +95,8 @@ def digits(*, parity: bool = False, as_components: bool = False, n_dimensions: i
     if n_dimensions is not None:
         columns = np.linalg.qr(np.random.default_rng(0).normal(size=(n_dimensions, X.shape[1])))[0]
         X = X @ columns.T
-    return LabelledPoints(X, classes % 2 if parity else classes, principal_components if as_components else keep)
+    answers = {"digit": classes, "parity": classes % 2, "loop": np.isin(classes, (0, 6, 8, 9)).astype(int)}
+    return LabelledPoints(X, answers[question], principal_components if as_components else keep)
 
 
 @cache
