@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ocelad._typing import Arrays, Floats
-from ocelad._validation import check_array, check_integer, check_sparse, is_sparse
+from ocelad._validation import check_array, check_integer, check_number, check_sparse, is_sparse
 from ocelad.feature_maps import LandmarkMap
 from ocelad.io import state_files
 from ocelad.metric import Metric
@@ -74,11 +74,14 @@ class CurvedMetric:
         put(self, "linear_part", linear_part)
         put(self, "feature_map", feature_map)
         put(self, "curved_part", curved_part)
-        put(self, "threshold", float(threshold))
-        put(self, "round", round)
+        put(self, "threshold", check_number(threshold, "threshold"))
+        put(self, "round", check_integer(round, "round", at_least=0))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a CurvedMetric is immutable: {name!r} cannot be set; create a new one")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a CurvedMetric is immutable: {name!r} cannot be deleted")
 
     def __getattr__(self, name: str) -> Any:
         if name in ("matrix", "components", "diagonal", "eigenvalues"):
@@ -187,7 +190,7 @@ class CurvedMetric:
                 raise ValueError(f"a curved metric has no array {name!r}")
             parts[part][key] = array
         linear = Metric.from_arrays(parts["linear"], threshold, round)
-        if not parts["map"]:
+        if not parts["map"] and not parts["curved"]:
             return cls(linear, None, None, threshold, round)
         curved = Metric.from_arrays(parts["curved"], threshold, round)
         return cls(linear, LandmarkMap.from_arrays(parts["map"]), curved, threshold, round)

@@ -8,11 +8,10 @@ import numpy as np
 
 from ocelad._typing import Arrays, Floats
 from ocelad._validation import is_sparse
+from ocelad.ensemble.state_reader import StateReader
 
 # Eigenvalues of the landmarks' kernel matrix below this share of the largest one are noise, and dropped.
 _MIN_EIGENVALUE = 1e-3
-# Points from which the median distance is estimated.
-_MEDIAN_POINTS = 200
 
 
 class LandmarkMap:
@@ -54,21 +53,21 @@ class LandmarkMap:
         Parameters
         ----------
         points : array or ``csr_array`` of shape (n_points, n_features)
+            At least two different ones.
         n_landmarks : int
-            At most; equal points are drawn once.
+            At most; equal points count once.
         rng : Generator
         max_outputs : int or None
             The number of curved features, at most: those with the largest eigenvalues.
         """
         drawn = points[np.sort(rng.permutation(points.shape[0])[:n_landmarks])]
-        origin = None if is_sparse(drawn) else drawn.mean(axis=0)
-        drawn = _in_single_precision(drawn if origin is None else drawn - origin)
-        distances = _squared_distances(drawn, drawn)
-        first = np.array([not (distances[i, :i] <= 1e-12 * distances.max()).any() for i in range(len(distances))])
-        offsets, distances = drawn[first], distances[np.ix_(first, first)]
-        sample = distances[:_MEDIAN_POINTS, :_MEDIAN_POINTS]
-        between = sample[np.triu_indices(len(sample), 1)]
-        width = float(np.median(between)) if len(between) else 1.0
+        origin = None if is_sparse(drawn) else np.median(drawn, axis=0)
+        offsets = _in_single_precision(drawn if origin is None else drawn - origin)
+        offsets = offsets[_first_of_equal_rows(offsets)]
+        if offsets.shape[0] < 2:
+            raise ValueError("all points are equal; accepted: at least two different points")
+        distances = _squared_distances(offsets, offsets)
+        width = float(np.median(distances[np.triu_indices(len(distances), 1)]))
         eigenvalues, vectors = np.linalg.eigh(np.exp(-distances / width))
         kept = eigenvalues > _MIN_EIGENVALUE * eigenvalues[-1]
         # The largest eigenvalue first, in the signs that make entries of largest size positive.
@@ -91,53 +90,56 @@ class LandmarkMap:
         """The number of curved features."""
         return int(self.projection.shape[1])
 
-    def __call__(self, X: Any) -> Floats:
-        """Return the curved features of points, one per row, dense or sparse: an array of shape (n_rows, n_outputs).
+    def similarities(self, X: Any) -> Floats:
+        """Return the similarity of points, one per row, dense or sparse, to each landmark.
 
         A stack of arrays gives a stack of arrays.
         """
         distances = _squared_distances(X if self._origin is None else X - self._origin, self._offsets)
-        return np.asarray(np.exp(-distances / self.width) @ self._projection)
+        return np.asarray(np.exp(-distances / self.width))
+
+    def __call__(self, X: Any) -> Floats:
+        """Return the curved features of points: an array of shape (n_rows, n_outputs); see ``similarities``."""
+        return np.asarray(self.similarities(X) @ self._projection)
 
     def arrays(self) -> Arrays:
-        """Return the arrays that store the map."""
+        """Return copies of the arrays that store the map."""
         L = self._offsets
         values = L.data if is_sparse(L) else L
         exponent = _exponent(values)
+        arrays: Arrays = {
+            "width": np.array([self.width]),
+            "projection": self.projection.copy(),
+            "exponent": np.array([exponent], dtype=np.int64),
+        }
         stored = np.ldexp(values, -exponent).astype(np.float32)
-        arrays: Arrays = {"width": np.array(self.width), "projection": self.projection, "exponent": np.array(exponent)}
         if self._origin is not None:
-            return {**arrays, "offsets": stored, "origin": self._origin}
+            return {**arrays, "offsets": stored, "origin": self._origin.copy()}
         parts = {"data": stored, "indices": L.indices.astype(np.int64), "indptr": L.indptr.astype(np.int64)}
-        return {**arrays, **parts, "n_features": np.array(L.shape[1])}
+        return {**arrays, **parts, "n_features": np.array([L.shape[1]], dtype=np.int64)}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> LandmarkMap:
         """Return the map of saved ``arrays``, with the same bits, after checking them."""
-        known = {"offsets", "origin"} if "offsets" in arrays else {"data", "indices", "indptr", "n_features"}
-        if arrays.keys() != {"width", "projection", "exponent"} | known:
-            raise ValueError(
-                f"a map has the arrays width, projection, exponent, offsets and origin; got {sorted(arrays)}"
-            )
-        if any(array.dtype.kind == "f" and not np.isfinite(array).all() for array in arrays.values()):
-            raise ValueError("a map must have finite numbers")
-        exponent = int(arrays["exponent"])
-        if not -1100 <= exponent <= 1100:
-            raise ValueError(f"a map has the exponent {exponent}; accepted: -1100 to 1100")
-        origin = arrays.get("origin")
-        if "offsets" in arrays:
-            offsets: Any = np.ldexp(arrays["offsets"].astype(np.float64), exponent)
+        saved = StateReader(arrays, {})
+        width, projection = (
+            float(saved.floats("width", (1,), at_least=0.0)[0]),
+            saved.singles("projection", (None, None)),
+        )
+        exponent, count = int(saved.integers("exponent", (1,), -1100, 1100)[0]), len(projection)
+        origin: Floats | None = None
+        if saved.size("offsets"):
+            offsets: Any = np.ldexp(saved.singles("offsets", (count, None)).astype(np.float64), exponent)
+            origin = saved.floats("origin", (offsets.shape[1],))
         else:
             from scipy.sparse import csr_array
 
-            shape = (len(arrays["indptr"]) - 1, int(arrays["n_features"]))
-            data = np.ldexp(arrays["data"].astype(np.float64), exponent)
-            offsets = csr_array((data, arrays["indices"], arrays["indptr"]), shape=shape)
-        width, projection = float(arrays["width"]), arrays["projection"]
-        if offsets.ndim != 2 or projection.ndim != 2 or len(projection) != offsets.shape[0] or width <= 0.0:
-            raise ValueError(f"a map has incompatible arrays: {offsets.shape} landmarks, {projection.shape}, {width}")
-        if origin is not None and origin.shape != offsets.shape[1:]:
-            raise ValueError(f"a map has {offsets.shape[1]} features and an origin of shape {origin.shape}")
+            n_features = int(saved.integers("n_features", (1,), 1, 2**53)[0])
+            data = np.ldexp(saved.singles("data", (None,)).astype(np.float64), exponent)
+            offsets = csr_array((data, *saved.csr_rows("", count, len(data), n_features)), shape=(count, n_features))
+        saved.expect_end()
+        if width <= 0.0 or 0 in projection.shape or not np.isfinite(offsets.data if origin is None else offsets).all():
+            raise ValueError(f"a map has the width {width} and a projection of shape {projection.shape}")
         return cls(offsets, width, projection, origin)
 
 
@@ -152,6 +154,16 @@ def _in_single_precision(points: Any) -> Any:
 def _exponent(values: Floats) -> int:
     """Return the exponent of the largest entry."""
     return int(np.frexp(np.abs(values).max(initial=0.0))[1])
+
+
+def _first_of_equal_rows(rows: Any) -> np.ndarray:
+    """Return the positions of the rows that equal no earlier one."""
+    if is_sparse(rows):
+        bounds = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
+        keys = [(rows.indices[a:b].tobytes(), rows.data[a:b].tobytes()) for a, b in bounds]
+    else:
+        keys = [(b"", row.tobytes()) for row in rows + 0.0]  # makes -0.0 equal to 0.0
+    return np.array([i for i, key in enumerate(keys) if keys.index(key) == i])
 
 
 def _squared_distances(X: Any, Z: Any) -> Floats:

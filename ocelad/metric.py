@@ -178,6 +178,10 @@ class Metric:
         put(self, "round", round)
         return self
 
+    def with_threshold(self, threshold: float) -> Metric:
+        """Return the same metric with another threshold."""
+        return Metric.__new__(Metric)._set_form(self._form, check_number(threshold, "threshold"), self.round)
+
     def with_round(self, round: int) -> Metric:
         """Return the same metric with another round."""
         round = check_integer(round, "round", at_least=0)
@@ -214,9 +218,10 @@ class Metric:
         form = self._form
         if not isinstance(form, _LowRankForm):
             eigenvalues, vectors = np.linalg.eigh(form)
+            eigenvalues = np.maximum(eigenvalues, 0.0)  # rounding can make them negative
             order = np.argsort(-np.abs(eigenvalues - np.median(eigenvalues)), kind="stable")
             keep, others = np.sort(order[:max_rank]), order[max_rank:]
-            base = max(float(eigenvalues[others].mean()), 0.0) if len(others) else 0.0
+            base = float(eigenvalues[others].mean()) if len(others) else 0.0
             return Metric.low_rank(base, vectors.T[keep], eigenvalues[keep] - base, self.threshold, self.round)
         if len(form.rows) <= max_rank:
             return self
@@ -244,7 +249,7 @@ class Metric:
         return Metric.from_trusted_matrix(form * np.outer(roots, roots), self.threshold)
 
     def _inner_product(self, other: Metric) -> float:
-        """Return the sum of the products of the entries of two matrices; both have the same form."""
+        """Return the sum of the products of the entries of two matrices."""
         a, b = self._form, other._form
         if not isinstance(a, _LowRankForm) or not isinstance(b, _LowRankForm):
             return float(np.vdot(self.matrix, other.matrix))

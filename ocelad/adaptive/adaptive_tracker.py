@@ -77,9 +77,9 @@ class AdaptiveTracker:
         self._events: EventsName = check_choice(events, "events", ("pairs", "relatives"))
         self._config, self._experts = config, check_own_experts(experts, self.n_features)
         self._n_curved = check_integer(n_curved, "n_curved", at_least=0, at_most=self.n_features - 1)
-        if self._experts and (sparse or events == "relatives"):
+        if self._experts and (sparse or events == "relatives" or n_curved):
             raise ValueError(
-                "experts of your own accept dense pairs only, neither sparse ones nor relative comparisons"
+                "experts of your own accept dense pairs only: no sparse ones, no comparisons, no curved features"
             )
         self._mixture, self._decisions = self._new_mixture(compiled=False), DecisionThresholds()
         self._is_compiled = False
@@ -118,7 +118,8 @@ class AdaptiveTracker:
         """
         events = self._checked_events(events)
         checked_weights = check_weights(weights, len(events))
-        weights = np.ones(len(events)) if checked_weights is None else checked_weights
+        # Pending rounds are played again, and the caller may change its array before.
+        weights = np.ones(len(events)) if checked_weights is None else checked_weights.copy()
         if self._experts:  # one that raises an error must not leave a block half learned
             other = copy(self)
             margins = other._replay(events, weights)
@@ -197,9 +198,9 @@ class AdaptiveTracker:
         if events.n_features != self.n_features:
             raise ValueError(f"the events have {events.n_features} features; {self.n_features} are expected")
         if isinstance(events, Relatives):
-            near, far = (_checked_differences(U, "comparison") for U in (events.near, events.far))
+            near, far = (checked_differences(U, "comparison") for U in (events.near, events.far))
             return events if near is events.near and far is events.far else Relatives(near, far)
-        U = _checked_differences(events.U, "pair")
+        U = checked_differences(events.U, "pair")
         if self._sparse and not events.sparse:
             from scipy.sparse import csr_array
 
@@ -253,13 +254,15 @@ class AdaptiveTracker:
     def play(self) -> Metric:
         """Return the current metric; ``threshold - d^2`` are the log odds of "same"."""
         metric = self._mixture.metric()
-        assert isinstance(metric, Metric)  # without curved features
+        if not isinstance(metric, Metric):
+            raise TypeError("a metric of curved features is not linear; split_metric returns it")
         return metric
 
     def split_metric(self) -> SplitMetric:
         """Return the current metric of points with curved features."""
         metric = self._mixture.metric()
-        assert isinstance(metric, SplitMetric)
+        if not isinstance(metric, SplitMetric):
+            raise TypeError("this tracker has no curved features; play returns its metric")
         return metric
 
     def decide(self, log_odds: Floats, error: float) -> np.ndarray:
@@ -351,14 +354,11 @@ class AdaptiveTracker:
         from scipy.sparse import csr_array
 
         data = saved.floats("data", (None,))
-        indices = saved.integers("indices", (len(data),), 0, n - 1)
-        indptr = saved.integers("indptr", (count + 1,), 0, len(data))
-        if (np.diff(indptr) < 0).any() or indptr[0] != 0 or indptr[-1] != len(data):
-            raise ValueError("saved array 'indptr' does not describe rows")
-        return Events(csr_array((data, indices, indptr), shape=(count, n)), y) if count else None, weights
+        rows = csr_array((data, *saved.csr_rows("", count, len(data), n)), shape=(count, n))
+        return Events(rows, y) if count else None, weights
 
 
-def _checked_differences(U: Any, kind: str) -> Any:
+def checked_differences(U: Any, kind: str) -> Any:
     """Return the differences with tiny entries replaced by 0; refuse enormous ones."""
     sparse = is_sparse(U)
     sizes = np.abs(U.data if sparse else U)

@@ -9,7 +9,8 @@ import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad._validation import check_array, check_choice, check_integer, check_sparse, check_weights, is_sparse
-from ocelad.adaptive.adaptive_tracker import STATE_VERSION, AdaptiveTracker
+from ocelad.adaptive.adaptive_tracker import MAX_DIFFERENCE, STATE_VERSION, AdaptiveTracker, checked_differences
+from ocelad.adaptive.aligned_rows import apply_to_rows
 from ocelad.adaptive.changes import Change
 from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.recent_pairs import RecentPairs
@@ -27,9 +28,8 @@ MAP_ROUNDS = (32, 128, 256)
 TEST_PERIOD = 256
 # The map is renewed if the points' mean residual, of at most 1, has grown by this.
 MAX_RESIDUAL_GROWTH = 0.1
-# Pairs that are stored, at most, and rows of every product with landmarks: bits must not depend on how a stream is
-# divided into calls.
-MAX_PAIRS, ROWS_PER_PRODUCT = MAP_ROUNDS[-1], 8
+# Pairs that are stored, at most.
+MAX_PAIRS = 256
 
 
 class CurvedTracker:
@@ -73,12 +73,12 @@ class CurvedTracker:
     ) -> None:
         self.n_features = check_integer(n_features, "n_features", at_least=1)
         self._sparse = check_choice(sparse, "sparse", (False, True))
-        self._config, self._has_items, self._n_maps, self._residual = config, items is not None, 0, 0.0
-        self._has_moved = False
+        self._config, self._n_maps, self._mean_residual, self._has_moved = config, 0, 0.0, False
         self._recent = RecentPairs(self.n_features, MAX_PAIRS)
         self._map: LandmarkMap | None = None
         if items is not None:
             self._draw_map(self._checked_points(items, "items"))
+        self._has_items = self._map is not None
         self._tracker = self._new_tracker()
 
     def _new_tracker(self) -> AdaptiveTracker:
@@ -86,15 +86,19 @@ class CurvedTracker:
         return AdaptiveTracker(self.n_features + n_curved, sparse=self._sparse, config=self._config, n_curved=n_curved)
 
     def _checked_points(self, points: Any, name: str) -> Any:
-        if is_sparse(points):
-            rows: Any = check_sparse(points, name, n_features=self.n_features)
-            return rows if self._sparse else rows.toarray()
-        dense = check_array(points, name, 2, n_features=self.n_features)
-        if not self._sparse:
-            return dense
+        sparse = is_sparse(points)
+        n = self.n_features
+        rows: Any = check_sparse(points, name, n_features=n) if sparse else check_array(points, name, 2, n_features=n)
+        size = float(np.abs(rows.data if sparse else rows).max(initial=0.0))
+        if size > MAX_DIFFERENCE:
+            raise ValueError(f"{name} holds a number of size {size:.3g}; accepted: up to {MAX_DIFFERENCE:g}")
+        if sparse == self._sparse:
+            return rows
+        if sparse:
+            return rows.toarray()
         from scipy.sparse import csr_array
 
-        return csr_array(dense)
+        return csr_array(rows)
 
     def __copy__(self) -> Self:
         other = type(self).__new__(type(self))
@@ -116,9 +120,11 @@ class CurvedTracker:
         if not isinstance(pairs, PointPairs):
             raise TypeError(f"pairs must be PointPairs; got {type(pairs).__name__}")
         X, Z = (self._checked_points(points, name) for points, name in ((pairs.X, "X"), (pairs.Z, "Z")))
-        pairs = PointPairs.from_trusted(X, Z, pairs.y)
+        # Pending rounds are played again, and the caller may change its arrays before.
+        pairs = PointPairs.from_trusted(X, Z, pairs.y.copy())
         checked = check_weights(weights, len(pairs))
         weights = np.ones(len(pairs)) if checked is None else checked
+        checked_differences(pairs.events().U, "pair")  # all of them, so that a refused pair changes nothing
         margins, done = np.empty(len(pairs)), 0
         while done < len(pairs):
             last = min(len(pairs), done + self._next_stop() - self.n_rounds)
@@ -150,14 +156,9 @@ class CurvedTracker:
         return Events.from_trusted(hstack([events.U, csr_array(V)], format="csr"), pairs.y)
 
     def _curved_features(self, points: Any, t: int) -> Floats:
-        """Return the curved features of the points of rounds t, t + 1, ...; see ``ROWS_PER_PRODUCT``."""
+        """Return the curved features of the points of rounds t, t + 1, ..."""
         assert self._map is not None
-        if self._sparse:
-            return self._map(points)
-        first, n = t % ROWS_PER_PRODUCT, self.n_features
-        rows = np.zeros((-(-(first + len(points)) // ROWS_PER_PRODUCT), ROWS_PER_PRODUCT, n))
-        rows.reshape(-1, n)[first : first + len(points)] = points
-        return self._map(rows).reshape(-1, self._map.n_outputs)[first : first + len(points)]
+        return self._map(points) if self._sparse else apply_to_rows(self._map, points, t)
 
     def _follow_points(self) -> None:
         """Draw the map again if it is time, or if the points have moved away from the landmarks."""
@@ -165,21 +166,25 @@ class CurvedTracker:
         if not self._has_items and t in MAP_ROUNDS:
             self._renew_map()
         elif self._map is not None and t % TEST_PERIOD == 0:
-            pairs, _ = self._recent.pairs()
-            moved = self._mean_residual(_points(pairs[-TEST_PERIOD:])) > self._residual + MAX_RESIDUAL_GROWTH
+            points = _points(self._recent.pairs()[0])
+            moved = residual(self._map, points) > self._mean_residual + MAX_RESIDUAL_GROWTH
             if moved or self._has_moved:
                 self._renew_map()
             self._has_moved = moved  # then the points came from both places, and the next map comes from one
 
     def _renew_map(self) -> None:
-        """Draw the map from the latest points, and learn from the latest pairs again."""
+        """Draw the map from the latest pairs, and learn from them again."""
         (pairs, weights), before = self._recent.pairs(), self._map
-        self._draw_map(_points(pairs))
+        rng = np.random.default_rng([self.n_features, self._n_maps])
+        # Both points of each drawn pair: which of them comes first does not matter.
+        drawn = np.sort(rng.permutation(len(pairs))[: N_LANDMARKS // 2])
+        self._draw_map(_points(PointPairs.from_trusted(pairs.X[drawn], pairs.Z[drawn], pairs.y[drawn])))
+        if self._map is before:  # all points are equal
+            return
         if self.n_rounds <= self._recent.capacity:  # all rounds are known
             self._tracker = self._new_tracker()
             self._tracker.replay(self._extended(pairs, 1), weights)
-        else:
-            assert before is not None
+        elif before is not None:
             self._carry_over(pairs, weights, before)
 
     def _carry_over(self, pairs: PointPairs, weights: Floats, before: LandmarkMap) -> None:
@@ -190,15 +195,14 @@ class CurvedTracker:
         self._tracker.renew_curved(self._extended(pairs, 1), weights, np.ascontiguousarray(transport.T))
 
     def _draw_map(self, points: Any) -> None:
+        """Draw the map from these points; keep it as it is if they are all equal."""
+        rng = np.random.default_rng([self.n_features, self._n_maps, 1])
+        try:
+            self._map = LandmarkMap.from_points(points, N_LANDMARKS, rng, max_outputs=N_CURVED)
+        except ValueError:
+            return
         self._n_maps += 1
-        rng = np.random.default_rng([self.n_features, self._n_maps])
-        self._map = LandmarkMap.from_points(points, N_LANDMARKS, rng, max_outputs=N_CURVED)
-        self._residual = self._mean_residual(points)
-
-    def _mean_residual(self, points: Any) -> float:
-        """Return the mean share of the points' squared lengths in the kernel's space that the map does not see."""
-        assert self._map is not None
-        return float(1.0 - np.square(self._map(points)).sum(axis=1).mean())
+        self._mean_residual = residual(self._map, points)
 
     # Results.
 
@@ -267,7 +271,7 @@ class CurvedTracker:
             "settings": self.settings,
             "has_items": self._has_items,
             "n_maps": self._n_maps,
-            "residual": self._residual,
+            "mean_residual": self._mean_residual,
             "has_moved": self._has_moved,
             "tracker": of_tracker,
         }
@@ -283,18 +287,28 @@ class CurvedTracker:
             raise ValueError(f"this tracker has played {self.n_rounds} rounds; accepted: a new one")
         saved, other = StateReader(arrays, metadata), copy(self)
         saved.expect("settings", self.settings)
-        other._has_items, other._n_maps = bool(saved.value("has_items")), saved.integer("n_maps", 0, 2**31)
-        other._residual, other._has_moved = float(saved.value("residual")), bool(saved.value("has_moved"))
+        other._has_items, other._has_moved = saved.boolean("has_items"), saved.boolean("has_moved")
+        other._n_maps, other._mean_residual = saved.integer("n_maps", 0, 2**31), saved.number("mean_residual")
         of_map = saved.section("map").remaining_arrays()
         other._map = LandmarkMap.from_arrays(of_map) if of_map else None
-        if other._map is not None and other._map.n_features != self.n_features:
-            raise ValueError(f"the saved map has {other._map.n_features} features; expected {self.n_features}")
+        if other._map is not None:
+            if other._map.n_features != self.n_features:
+                raise ValueError(f"the saved map has {other._map.n_features} features; expected {self.n_features}")
+            if is_sparse(other._map.landmarks) != self._sparse:
+                raise ValueError("the saved map does not fit: one of map and tracker is sparse")
         other._recent = RecentPairs.restore(saved.section("recent"), self.n_features, MAX_PAIRS, self._sparse)
         tracker = saved.section("tracker")
         other._tracker = other._new_tracker()
         other._tracker.restore(tracker.remaining_arrays(), tracker.remaining_values())
         saved.expect_end()
+        if len(other._recent) != min(other.n_rounds, other._recent.capacity):
+            raise ValueError(f"the saved state has {len(other._recent)} recent pairs after {other.n_rounds} rounds")
         self.__dict__.update(other.__dict__)
+
+
+def residual(feature_map: LandmarkMap, points: Any) -> float:
+    """Return the mean share of the points' squared lengths in the kernel's space that the map does not see."""
+    return float(1.0 - np.square(feature_map(points)).sum(axis=1).mean())
 
 
 def _points(pairs: PointPairs) -> Any:

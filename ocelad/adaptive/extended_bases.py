@@ -93,7 +93,7 @@ class ExtendedBases:
 
     @property
     def sums_of_squares(self) -> Floats:
-        """The discounted sum of the squared differences of each feature of the points; 0 for one that never differed."""
+        """The discounted sum of the squared differences of each feature of the points."""
         return self.linear.sums_of_squares
 
     @property

@@ -14,6 +14,7 @@ import numpy as np
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad._validation import is_sparse
 from ocelad.adaptive.aggregator import ExpertCounts, PlainAggregator
+from ocelad.adaptive.aligned_rows import apply_to_rows
 from ocelad.adaptive.bases import Kinds, PlainBases
 from ocelad.adaptive.changes import CHANGE, MAX_EVIDENCE_TO_REPLACE, MIN_ROUND, WARNING, Change
 from ocelad.adaptive.config import AdaptiveConfig
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 #: Rounds between snapshots of the metric, for the drift, the change test and restarts. No block spans a snapshot.
 SNAPSHOT_PERIOD = 64
-# Rows of every product with an earlier metric.
-ROWS_PER_PRODUCT = 8
 # Handicaps fade over as many similar pairs as there are features, within these limits.
 MIN_HANDICAP_PAIRS, MAX_HANDICAP_PAIRS = 20, 256
 # With many features, curved ones have this many times the handicap: they seldom help there.
@@ -393,15 +392,7 @@ def _carried_over(metric: PointMetric, transport: Floats) -> PointMetric:
 
 
 def _squared_lengths(metric: PointMetric, U: Any, t: int) -> Floats:
-    """Return the squared length of each row, a difference of round t, t + 1, ...
-
-    BLAS rounds a row differently among other numbers of rows, or at another place. So every row is multiplied among
-    ROWS_PER_PRODUCT rows, at a place that depends only on its round: the result does not depend on how a stream is
-    divided into calls.
-    """
+    """Return the squared length of each row, a difference of round t, t + 1, ..."""
     if is_sparse(U):
         return np.asarray(metric.squared_length(U))
-    first = t % ROWS_PER_PRODUCT
-    rows = np.zeros((-(-(first + len(U)) // ROWS_PER_PRODUCT), ROWS_PER_PRODUCT, U.shape[1]))
-    rows.reshape(-1, U.shape[1])[first : first + len(U)] = U
-    return np.asarray(metric.squared_length(rows).reshape(-1)[first : first + len(U)])
+    return apply_to_rows(metric.squared_length, U, t)

@@ -63,7 +63,7 @@ class RecentPairs:
             self._parts, self._n_stored = (self._last(),), self.capacity
 
     def pairs(self) -> tuple[PointPairs, Floats]:
-        """Return the pairs, oldest first, and their weights."""
+        """Return the pairs, oldest first, and their weights; there must be some."""
         last = self._last()
         X, Z = (_as_doubles(points, self._exponent or 0) for points in (last.X, last.Z))
         if self._origin is not None:
@@ -76,20 +76,20 @@ class RecentPairs:
         return _Part(*joined)
 
     def arrays(self) -> Arrays:
-        """Return the pairs as arrays."""
+        """Return the pairs as copies of arrays."""
         if not self._parts:
             return {}
         part = self._last()
         exponent = np.array([self._exponent or 0], dtype=np.int64)
-        arrays: dict[str, Any] = {"y": part.y, "weights": part.weights, "exponent": exponent}
+        arrays: dict[str, Any] = {"y": part.y.copy(), "weights": part.weights.copy(), "exponent": exponent}
         if self._origin is not None:
-            arrays["origin"] = self._origin
+            arrays["origin"] = self._origin.copy()
         for name, points in (("X", part.X), ("Z", part.Z)):
             if is_sparse(points):
-                arrays |= {f"{name}_data": points.data, f"{name}_indices": points.indices.astype(np.int64)}
+                arrays |= {f"{name}_data": points.data.copy(), f"{name}_indices": points.indices.astype(np.int64)}
                 arrays[f"{name}_indptr"] = points.indptr.astype(np.int64)
             else:
-                arrays[name] = points
+                arrays[name] = points.copy()
         return arrays
 
     @classmethod
@@ -120,7 +120,9 @@ def _first_exponent(pairs: PointPairs) -> int | None:
 
 
 def _as_singles(points: Any, exponent: int) -> Any:
-    values = np.clip(np.ldexp(points.data if is_sparse(points) else points, exponent), -MAX_SINGLE, MAX_SINGLE)
+    with np.errstate(over="ignore"):
+        values = np.ldexp(points.data if is_sparse(points) else points, exponent)
+    values = np.clip(values, -MAX_SINGLE, MAX_SINGLE)
     if not is_sparse(points):
         return values.astype(np.float32)
     return type(points)((values.astype(np.float32), points.indices, points.indptr), shape=points.shape)
@@ -148,8 +150,4 @@ def _read_points(saved: StateReader, name: str, count: int, n_features: int, spa
     from scipy.sparse import csr_array
 
     data = saved.singles(f"{name}_data", (None,))
-    indices = saved.integers(f"{name}_indices", (len(data),), 0, n_features - 1)
-    indptr = saved.integers(f"{name}_indptr", (count + 1,), 0, len(data))
-    if (np.diff(indptr) < 0).any() or indptr[0] != 0 or indptr[-1] != len(data):
-        raise ValueError(f"saved array '{name}_indptr' does not describe rows")
-    return csr_array((data, indices, indptr), shape=(count, n_features))
+    return csr_array((data, *saved.csr_rows(f"{name}_", count, len(data), n_features)), shape=(count, n_features))

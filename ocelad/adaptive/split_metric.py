@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +13,7 @@ from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.metric import Metric
 
 
+@dataclass(frozen=True, slots=True)
 class SplitMetric:
     """The squared distance ``u'M u + v'C v`` of differences (u, v): of points, and of their curved features. Immutable.
 
@@ -29,10 +31,10 @@ class SplitMetric:
     array([3.])
     """
 
-    __slots__ = ("curved", "linear", "round", "threshold")
-
-    def __init__(self, linear: Metric, curved: Metric, threshold: float, round: int) -> None:
-        self.linear, self.curved, self.threshold, self.round = linear, curved, threshold, round
+    linear: Metric
+    curved: Metric
+    threshold: float
+    round: int
 
     @property
     def n_features(self) -> int:
@@ -59,21 +61,12 @@ class SplitMetric:
     @classmethod
     def restore(cls, saved: StateReader, threshold: float, round: int) -> SplitMetric:
         """Return the metric of saved ``arrays``, after checking them."""
-        linear = Metric.from_arrays(saved.section("linear").remaining_arrays(), 0.0, round)
-        return cls(linear, Metric.from_arrays(saved.section("curved").remaining_arrays(), 0.0, round), threshold, round)
+        linear = Metric.from_arrays(saved.section("linear").remaining_arrays(), threshold, round)
+        curved = Metric.from_arrays(saved.section("curved").remaining_arrays(), threshold, round)
+        return cls(linear.with_threshold(0.0), curved.with_threshold(0.0), linear.threshold, linear.round)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SplitMetric:
         return self
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether threshold, round and the stored arrays have the same bits."""
-        if not isinstance(other, SplitMetric):
-            return NotImplemented
-        mine, theirs = ((each.linear, each.curved, each.threshold, each.round) for each in (self, other))
-        return mine == theirs
-
-    def __hash__(self) -> int:
-        return hash((self.threshold, self.round, self.n_features))
 
 
 #: The metric of points, with or without curved features.

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
-from ocelad._validation import check_integer
+from ocelad._validation import check_integer, check_number
 
 Numbers = TypeVar("Numbers", bound=np.ndarray)
 
@@ -57,6 +57,14 @@ class StateReader:
         """Return an int64 array of numbers within these limits; None in the shape accepts any size."""
         return _check_range(self._array(name, shape, np.dtype(np.int64)), name, at_least, at_most)
 
+    def csr_rows(self, prefix: str, n_rows: int, n_entries: int, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the checked arrays ``indices`` and ``indptr`` of a CSR matrix, under names with this prefix."""
+        indices = self.integers(f"{prefix}indices", (n_entries,), 0, n_columns - 1)
+        indptr = self.integers(f"{prefix}indptr", (n_rows + 1,), 0, n_entries)
+        if (np.diff(indptr) < 0).any() or indptr[0] != 0 or indptr[-1] != n_entries:
+            raise ValueError(f"saved array '{prefix}indptr' does not describe rows")
+        return indices, indptr
+
     def distinct_integers(self, name: str, at_most: int) -> np.ndarray:
         """Return an int64 array of distinct numbers from 0 to ``at_most``."""
         numbers = self.integers(name, (None,), 0, at_most)
@@ -86,6 +94,20 @@ class StateReader:
         value = self.value(name)
         try:
             return check_integer(value, f"saved value {name!r}", at_least=at_least, at_most=at_most)
+        except TypeError as error:
+            raise ValueError(str(error)) from None
+
+    def boolean(self, name: str) -> bool:
+        """Return a value that is true or false."""
+        value = self.value(name)
+        if not isinstance(value, bool):
+            raise ValueError(f"saved value {name!r} is {value!r}; expected true or false")
+        return value
+
+    def number(self, name: str) -> float:
+        """Return a finite number."""
+        try:
+            return check_number(self.value(name), f"saved value {name!r}")
         except TypeError as error:
             raise ValueError(str(error)) from None
 

@@ -157,7 +157,7 @@ def _curved_parts(metric: CurvedMetric, X: Any) -> Floats:
     if not is_sparse(X):  # relative to a centre: points far from the origin would lose digits
         center = landmarks.mean(axis=0)
         X, landmarks = X - center, landmarks - center
-    similarities = LandmarkMap(landmarks, width, np.eye(landmarks.shape[0]))
+    similarities = LandmarkMap(landmarks, width, projection).similarities
     left, right = _ordered_pairs(X.shape[0])
     nodes, node_weights = np.polynomial.legendre.leggauss(N_NODES)
     parts, size = np.zeros(metric.n_features), _block_size(max(landmarks.shape))

@@ -322,7 +322,7 @@ def comid_step_relative(
             work,
         )
         # ``rank_one_update`` zeroes a base that no direction has; a direction dropped later needs it again.
-        base = base_then if last else max(base - shift, 0.0)
+        base = base_then if last or r < n else max(base - shift, 0.0)
         buffer[slot], buffer[len(buffer) - 1] = target, source
         state.cuts[0] += n_cut
         shift, changed = 0.0, True
