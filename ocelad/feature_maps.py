@@ -64,10 +64,12 @@ class LandmarkMap:
         origin = None if is_sparse(drawn) else np.median(drawn, axis=0)
         offsets = _in_single_precision(drawn if origin is None else drawn - origin)
         offsets = offsets[_first_of_equal_rows(offsets)]
-        if offsets.shape[0] < 2:
-            raise ValueError("all points are equal; accepted: at least two different points")
         distances = _squared_distances(offsets, offsets)
-        width = float(np.median(distances[np.triu_indices(len(distances), 1)]))
+        between = distances[np.triu_indices(len(distances), 1)]
+        between = between[between > 0.0]  # others are 0 by rounding
+        if not len(between):
+            raise ValueError("all points are equal; accepted: at least two different points")
+        width = float(np.median(between))
         eigenvalues, vectors = np.linalg.eigh(np.exp(-distances / width))
         kept = eigenvalues > _MIN_EIGENVALUE * eigenvalues[-1]
         # The largest eigenvalue first, in the signs that make entries of largest size positive.

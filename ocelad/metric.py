@@ -564,9 +564,10 @@ class Metric:
             size = float(diagonal.max() + np.abs(scales) @ np.square(rows).sum(axis=1))
         if not np.isfinite(size):
             raise ValueError("the rows are too large: the squares of their entries overflow")
-        if (scales < 0).any():
-            if diagonal.ndim and n > _MAX_DENSE:
-                raise ValueError(f"negative scales with more than {_MAX_DENSE} features need a scalar diagonal")
+        if (scales < 0).any() and diagonal.ndim and n > _MAX_DENSE:
+            if not _is_positive(diagonal + _ROUNDING * size, rows, scales):
+                raise ValueError("the metric has a negative eigenvalue")
+        elif (scales < 0).any():
             lowest = np.linalg.eigvalsh(metric.matrix)[0] if diagonal.ndim else metric._along_rows()[0][0]
             if lowest < -_ROUNDING * size:
                 raise ValueError(f"the metric has the negative eigenvalue {lowest:.3g}")
@@ -654,3 +655,17 @@ def _check_threshold_and_round(threshold: Any, round: Any) -> tuple[float, int]:
 def _read_only(array: Floats) -> Floats:
     array.flags.writeable = False
     return array
+
+
+def _is_positive(diagonal: Floats, rows: Floats, scales: Floats) -> bool:
+    """Return whether ``D + R' S R`` has no negative eigenvalue, for a positive diagonal D; the matrix is not computed.
+
+    It has none if ``I + Q' S Q`` has none, where ``Q = R D^(-1/2)``; its eigenvalues other than 1 are those of the
+    small matrix ``I + T S T'``, where T is the triangle of ``Q'``.
+
+    >>> rows = np.array([[1.0, 1.0, 0.0]])
+    >>> [_is_positive(np.array([1.0, 2.0, 3.0]), rows, np.array([scale])) for scale in (-0.6, -0.7)]
+    [True, False]
+    """
+    T = np.linalg.qr((rows / np.sqrt(diagonal)).T, mode="r")
+    return bool(np.linalg.eigvalsh((T * scales) @ T.T)[0] >= -1.0)

@@ -174,6 +174,7 @@ BAD_TRACKS = [
     (["pairs.jsonl", "-o", "items.csv", "--restart"], 2, "'items.csv' is not a saved tracker"),
     (["pairs.jsonl", "--on-error", "skip", "--skipped", "items.csv"], 1, "items.csv exists and does not hold skipped"),
     (["-", "--format", "csv", "-o", "new", "--on-error", "skip"], 1, "--skipped"),
+    (["pairs.parquet", "--curved", "--method", "rice"], 2, "--curved needs the method adaptive; omit it, or --method"),
     (["pairs.parquet", "--set", "speed=3"], 2, "is not NAME=VALUE with one of"),
     (["pairs.parquet", "--weight", "w"], 1, "pairs.parquet has no column 'w' (--weight); it has 'x_a'"),
     (["pairs.parquet", "--weight", "x_a", "--method", "rice"], 2, "--weight needs the method adaptive"),
@@ -471,6 +472,46 @@ def test_inspect_shows_a_curved_distance(folder, tmp_path):
     assert (content["curved"], content["shares_of"], len(content["spectrum"])) == (True, "stream", 3)
     assert sum(row["share"] for row in content["feature_weights"]) == pytest.approx(1.0)
     assert "Largest eigenvalues of the linear part" in run("inspect", tmp_path / "curved").stdout
+
+
+def test_a_curved_distance_on_the_command_line(folder, tmp_path):
+    source = folder / "pairs.parquet"
+    run("track", source, "--curved", "-o", "curved.tracker", "--quiet", cwd=tmp_path)
+    tracker = MetricTracker.load(tmp_path / "curved.tracker")
+    assert tracker.curved is True
+    assert tracker.metric_ == MetricTracker(curved=True).fit(*read_pairs(folder)).metric_
+    content = json.loads(run("inspect", "curved.tracker", "--json", cwd=tmp_path).stdout)
+    assert (content["curved"], content["rounds"], content["method"]) == (True, 400, "adaptive")
+    assert list(content["weights"]) == list(tracker.experts_)
+    np.testing.assert_allclose(content["spectrum"], np.linalg.eigvalsh(tracker.linear_part_.matrix)[::-1])
+    run("track", source, "--curved", "-o", "curved.tracker", "--resume", "--quiet", cwd=tmp_path)
+    assert MetricTracker.load(tmp_path / "curved.tracker").metric_ == tracker.metric_
+    run("track", source, "-o", "linear.tracker", "--quiet", cwd=tmp_path)
+    other = run("track", source, "--curved", "-o", "linear.tracker", "--resume", cwd=tmp_path, code=2).stderr
+    assert "was started with curved False, not True; omit the option, or --restart" in other
+
+    options = ["--items", "items.csv", "--features", FEATURES]
+    curved = ["--curved", "-o", tmp_path / "songs.tracker", "--quiet"]
+    run("track", "answers.csv", *options, *curved, cwd=folder)
+    songs = MetricTracker.load(tmp_path / "songs.tracker")
+    printed = run("distance", tmp_path / "songs.tracker", "held_out.csv", *options, cwd=folder).stdout
+    rows, (pairs, y) = list(csv.DictReader(io.StringIO(printed))), held_out(folder)
+    np.testing.assert_allclose([float(row["distance"]) for row in rows], songs.pair_distance(pairs), rtol=1e-12)
+    probabilities = [float(row["probability"]) for row in rows]
+    np.testing.assert_allclose(probabilities, songs.predict_proba(pairs)[:, 1], rtol=1e-12)
+    assert [int(row["similar"]) for row in rows] == songs.predict(pairs).tolist()
+    options += ["--class", "genre", "--json"]
+    scores = json.loads(run("evaluate", tmp_path / "songs.tracker", "held_out.csv", *options, cwd=folder).stdout)
+    X, genre = some_items()
+    scores = scores["scores"]
+    assert scores["5-NN error"]["learned"] == knn_error(songs.transform(X), genre)
+    expected = roc_auc_score(y, songs.decision_function(pairs))
+    assert scores["ROC AUC of pairs"]["learned"] == pytest.approx(expected, rel=1e-12)
+    assert scores["accuracy of pairs"]["learned"] == np.mean(songs.predict(pairs) == y)
+    songs.metric_.save(tmp_path / "metric")
+    of_metric = run("distance", tmp_path / "metric", "held_out.csv", *options[:4], cwd=folder).stdout
+    distances = [float(row["distance"]) for row in csv.DictReader(io.StringIO(of_metric))]
+    np.testing.assert_allclose(distances, songs.pair_distance(pairs), rtol=1e-12)
 
 
 def test_inspect_shows_the_settings_that_differ_from_the_defaults(folder, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import curved_distance
 import numpy as np
 import pytest
 import regret_on_every_interval
@@ -48,3 +49,16 @@ def test_regret_on_every_interval(capsys, tmp_path):
     share = float(re.search(r"18,003,000 intervals: ([\d.]+)%", output).group(1))
     assert 0 < share < 100
     assert (tmp_path / "regret.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_curved_distance(capsys, tmp_path):
+    curved_distance.main(str(tmp_path / "curved.png"))
+    output = capsys.readouterr().out
+    rows = re.findall(
+        r"^(.+), (linear|curved): ([\d.]+) % of held-out pairs are wrong, and ([\d.]+) % of", output, re.M
+    )
+    errors = {(title, name): float(error) for title, name, error, _ in rows}
+    assert len(errors) == 4
+    for title in ("bananas", "digits with a loop"):
+        assert errors[title, "curved"] < errors[title, "linear"]
+    assert (tmp_path / "curved.png").read_bytes().startswith(b"\x89PNG")

@@ -88,11 +88,12 @@ def test_a_share_can_be_negative():
 @pytest.mark.parametrize("curved", [False, True])
 def test_constant_features_have_no_share(curved):
     X = np.random.default_rng(0).normal(size=(30, 4))
-    X[:, 1], X[:, 3] = 0.1, 1e9 / 3
     metric = Metric(np.eye(4) + 1.0)
-    landmarks, sparse_landmarks = X[:10], csr_array(X[:10])
-    for points, of_map in ((X, landmarks), (csr_array(X), sparse_landmarks)):
-        distance = curved_metric(metric, of_map) if curved else metric
+    for as_rows in (np.asarray, csr_array):
+        # Sparse landmarks are not stored relative to an origin: next to 1e9 their distances would be 0.
+        X[:, 1], X[:, 3] = 0.1, 1e3 / 3 if curved and as_rows is csr_array else 1e9 / 3
+        points = as_rows(X)
+        distance = curved_metric(metric, points[:10]) if curved else metric
         shares = distance_shares(distance, points)
         assert shares[[1, 3]].tolist() == [0.0, 0.0]
         assert shares.sum() == pytest.approx(1.0)

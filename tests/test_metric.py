@@ -616,14 +616,28 @@ def test_all_components_need_an_array_of_limited_size(monkeypatch):
 
 def test_scales_are_checked_where_the_diagonal_is_a_vector(monkeypatch):
     monkeypatch.setattr("ocelad.metric._MAX_DENSE", 4)
-    for n, scale, is_accepted in ((4, -0.25, True), (5, -0.25, False), (5, 0.0, True), (5, 1.0, True)):
-        arrays = {"diagonal": np.ones(n), "rows": np.ones((1, n)), "scales": np.array([scale])}
-        if is_accepted:
-            assert Metric.from_arrays(arrays, 1.0).n_features == n
-        else:
-            with pytest.raises(ValueError, match="negative scales with more than 4 features need a scalar diagonal"):
-                Metric.from_arrays(arrays, 1.0)
-        assert Metric.from_arrays({**arrays, "diagonal": np.array(2.0)}, 1.0).n_features == n
+    for n in (4, 5):  # with a dense matrix, and without
+        for scale, is_accepted in ((-0.9 / n, True), (-1.1 / n, False), (0.0, True), (1.0, True)):
+            arrays = {"diagonal": np.ones(n), "rows": np.ones((1, n)), "scales": np.array([scale])}
+            if is_accepted:
+                assert Metric.from_arrays(arrays, 1.0).n_features == n
+            else:
+                with pytest.raises(ValueError, match="negative eigenvalue"):
+                    Metric.from_arrays(arrays, 1.0)
+            assert Metric.from_arrays({**arrays, "diagonal": np.array(2.0)}, 1.0).n_features == n
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_negative_eigenvalues_are_found_without_the_matrix(monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    arrays = {"diagonal": rng.uniform(0.5, 2.0, 7), "rows": rng.normal(size=(3, 7)), "scales": rng.normal(size=3) / 9}
+    lowest = np.linalg.eigvalsh(Metric.low_rank(**arrays, threshold=1.0).matrix)[0]
+    monkeypatch.setattr("ocelad.metric._MAX_DENSE", 4)
+    if lowest >= 0.0:
+        assert Metric.from_arrays(arrays, 1.0).n_features == 7
+    else:
+        with pytest.raises(ValueError, match="negative eigenvalue"):
+            Metric.from_arrays(arrays, 1.0)
 
 
 def test_an_average_has_a_matrix_unless_its_rows_are_fewer_than_the_features():

@@ -77,7 +77,8 @@ class CurvedTracker:
         self._recent = RecentPairs(self.n_features, MAX_PAIRS)
         self._map: LandmarkMap | None = None
         if items is not None:
-            self._draw_map(self._checked_points(items, "items"))
+            points = self._checked_points(items, "items")
+            self._draw_map(points, points)
         self._has_items = self._map is not None
         self._tracker = self._new_tracker()
 
@@ -175,13 +176,17 @@ class CurvedTracker:
     def _renew_map(self) -> None:
         """Draw the map from the latest pairs, and learn from them again."""
         (pairs, weights), before = self._recent.pairs(), self._map
+        all_rounds_known = self.n_rounds <= self._recent.capacity
+        if before is None and not all_rounds_known:  # too late to begin again with a first map: it stays linear
+            return
         rng = np.random.default_rng([self.n_features, self._n_maps])
         # Both points of each drawn pair: which of them comes first does not matter.
         drawn = np.sort(rng.permutation(len(pairs))[: N_LANDMARKS // 2])
-        self._draw_map(_points(PointPairs.from_trusted(pairs.X[drawn], pairs.Z[drawn], pairs.y[drawn])))
+        landmarks = _points(PointPairs.from_trusted(pairs.X[drawn], pairs.Z[drawn], pairs.y[drawn]))
+        self._draw_map(landmarks, _points(pairs))
         if self._map is before:  # all points are equal
             return
-        if self.n_rounds <= self._recent.capacity:  # all rounds are known
+        if all_rounds_known:
             self._tracker = self._new_tracker()
             self._tracker.replay(self._extended(pairs, 1), weights)
         elif before is not None:
@@ -194,11 +199,14 @@ class CurvedTracker:
         transport, *_ = np.linalg.lstsq(self._map(points), before(points), rcond=1e-6)
         self._tracker.renew_curved(self._extended(pairs, 1), weights, np.ascontiguousarray(transport.T))
 
-    def _draw_map(self, points: Any) -> None:
-        """Draw the map from these points; keep it as it is if they are all equal."""
+    def _draw_map(self, candidates: Any, points: Any) -> None:
+        """Draw landmarks from the candidates, and measure on the points what the map does not see of them.
+
+        A map sees its landmarks better than other points like them. If all candidates are equal, the map stays.
+        """
         rng = np.random.default_rng([self.n_features, self._n_maps, 1])
         try:
-            self._map = LandmarkMap.from_points(points, N_LANDMARKS, rng, max_outputs=N_CURVED)
+            self._map = LandmarkMap.from_points(candidates, N_LANDMARKS, rng, max_outputs=N_CURVED)
         except ValueError:
             return
         self._n_maps += 1

@@ -366,9 +366,11 @@ class Mixture:
         aggregator.restore(saved.section("aggregator"))
         names = [f"memory{j}" for j in range(len(self.memories))]
         loaded: dict[str, PointMetric] = {}
-        for name, (threshold, round) in metrics.items():
+        for name, values in metrics.items():
             if name not in (*names, "snapshot", "anchor"):
                 raise ValueError(f"saved metric {name!r} is unknown")
+            of_metric = StateReader({}, dict(zip(("threshold", "round"), values, strict=True)))
+            threshold, round = of_metric.number("threshold"), of_metric.integer("round", 0, n_rounds)
             section = saved.section(name)
             if self._n_linear < self._n_features:
                 loaded[name] = SplitMetric.restore(section, threshold, round)

@@ -222,6 +222,8 @@ def _make_tracker(settings: dict[str, Any]) -> MetricTracker:
     try:
         of_method = {name: value for name, value in settings.items() if name != "curved"}
         method, curved = method_from_settings({"method": "adaptive", **of_method}), bool(settings.get("curved"))
+        if curved and method != "adaptive":
+            raise click.UsageError("--curved needs the method adaptive; omit it, or --method rice")
         MetricTracker(method=method, curved=curved).start(1)
     except (ValueError, TypeError) as error:
         raise click.UsageError(name_options(str(error))) from None
