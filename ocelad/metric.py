@@ -667,5 +667,5 @@ def _is_positive(diagonal: Floats, rows: Floats, scales: Floats) -> bool:
     >>> [_is_positive(np.array([1.0, 2.0, 3.0]), rows, np.array([scale])) for scale in (-0.6, -0.7)]
     [True, False]
     """
-    T = np.linalg.qr((rows / np.sqrt(diagonal)).T, mode="r")
+    T = np.asarray(np.linalg.qr((rows / np.sqrt(diagonal)).T, mode="r"))
     return bool(np.linalg.eigvalsh((T * scales) @ T.T)[0] >= -1.0)

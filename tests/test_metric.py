@@ -714,11 +714,6 @@ def test_a_truncated_metric_keeps_the_directions_with_the_largest_eigenvalues(ma
     assert np.linalg.eigvalsh(truncated.matrix)[0] >= 0.0
 
 
-def test_truncating_a_matrix_changes_nothing():
-    metric = Metric(np.diag([3.0, 2.0, 1.0]))
-    assert metric.truncated(1) is metric
-
-
 @pytest.mark.parametrize("forms", ["low rank", "mixed", "dense"])
 def test_the_relative_change_is_that_of_scaled_matrices(forms):
     mean_squares = np.array([1.0, 4.0, 0.01, 1.0, 9.0, 1.0, 100.0])
