@@ -10,7 +10,7 @@ from command import run
 
 from ocelad.lab.compare.few_answers import METHODS, RIVALS
 
-LABELS = ["adaptive", *(method.label for method in RIVALS), "lego"]
+LABELS = ["adaptive", "curved", *(method.label for method in RIVALS), "lego"]
 
 
 @pytest.fixture(autouse=True)

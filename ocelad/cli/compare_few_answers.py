@@ -73,7 +73,7 @@ def _probability_table(result: FewAnswersResult) -> Any:
         [outcome.benchmark.name, *(_probability_cell(outcome, n) for n in outcome.checkpoints)]
         for outcome in result.outcomes
     ]
-    title = f"{OURS}: log loss minus {LOGISTIC} / expected calibration error in % / recalibration slope"
+    title = f"{OURS}: log loss minus {LOGISTIC} / expected calibration error in % / median recalibration slope"
     return make_table(title, ["benchmark", *_headings(result)], rows)
 
 
@@ -82,10 +82,8 @@ def _probability_cell(outcome: AnswerResult, answers: int) -> str:
     from ocelad.lab.compare.suites import OURS
 
     loss = outcome.difference(OURS, "log_loss", answers, LOGISTIC).mean
-    error, slope = (
-        format_number(outcome.mean(OURS, measure, answers).mean, digits)
-        for measure, digits in (("calibration_error", 1), ("recalibration_slope", 2))
-    )
+    error = format_number(outcome.mean(OURS, "calibration_error", answers).mean, 1)
+    slope = format_number(outcome.median(OURS, "recalibration_slope", answers), 2)
     return f"{'-' if loss != loss else f'{loss:+.3f}'} / {error} / {slope}"
 
 

@@ -90,6 +90,11 @@ class AnswerResult:
         """Return the mean of a measure over the seeds after some answers."""
         return estimate_mean(self.values(label, measure)[:, self.checkpoints.index(answers)])
 
+    def median(self, label: str, measure: str, answers: int) -> float:
+        """Return the median of a measure over the seeds after some answers; for slopes, which can be enormous."""
+        values = self.values(label, measure)[:, self.checkpoints.index(answers)]
+        return float(np.nanmedian(values)) if np.isfinite(values).any() else float("nan")
+
     def difference(self, label: str, measure: str, answers: int, reference: str = EUCLIDEAN) -> Estimate:
         """Return a method minus another one after some answers, paired by seed."""
         at = self.checkpoints.index(answers)
@@ -116,6 +121,7 @@ class AnswerResult:
                 {
                     "answers": answers,
                     **self.mean(label, measure, answers)._asdict(),
+                    "median": self.median(label, measure, answers),
                     "difference": self.difference(label, measure, answers)._asdict(),
                 }
                 for answers in self.checkpoints
