@@ -95,7 +95,7 @@ class FileTracker:
         else:
             self.tracker.start(len(stream.feature_names), stream.feature_names)
         n_unsaved, consistent = 0, True
-        before = self._probe()
+        before = self._probe(self.tracker.linear_part_)
         try:
             for chunk in stream:
                 if chunk.y is None:
@@ -129,7 +129,7 @@ class FileTracker:
 
     def _record(self, pairs: Floats, y: Floats, margins: Floats, before: Floats) -> Floats:
         """Add a chunk to the history; return the products of the current metric with the probe directions."""
-        after = self._probe()
+        after = self._probe(self.tracker.linear_part_)
         with np.errstate(over="ignore"):
             squares = np.square(pairs[:, 0] - pairs[:, 1]).sum(axis=1)
         losses, correct = score_margins(y, margins, method_loss(self.tracker.method))
@@ -143,9 +143,8 @@ class FileTracker:
         )
         return after
 
-    def _probe(self) -> Floats:
-        """Return the products of the linear part of the metric with the probe directions."""
-        metric = self.tracker.linear_part_
+    def _probe(self, metric: Metric) -> Floats:
+        """Return the products of a metric with the probe directions."""
         if self._directions is None:
             self._directions = probe_directions(metric.n_features)
         return metric.matmul(self._directions)
