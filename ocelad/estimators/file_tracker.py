@@ -16,6 +16,7 @@ from ocelad.estimators.learning_method import method_loss
 from ocelad.estimators.saveable import strip_prefix
 from ocelad.estimators.stream_statistics import MAX_TERM, probe_directions, relative_change, score_margins
 from ocelad.io import dataframes, state_files
+from ocelad.metric import Metric
 
 if TYPE_CHECKING:
     from ocelad.io import ComparisonStream
