@@ -82,8 +82,9 @@ class _Restarting(CurvedTracker):
 class _Staying(CurvedTracker):
     """Never renews its map when points move."""
 
-    def _mean_residual(self, points: Any) -> float:
-        return 0.0
+    def _renew_map(self) -> None:
+        if self.n_rounds <= self._recent.capacity:
+            super()._renew_map()
 
 
 def moving_errors(kind: type[CurvedTracker], seed: int) -> list[float]:
