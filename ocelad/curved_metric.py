@@ -11,11 +11,11 @@ from ocelad._typing import Arrays, Floats
 from ocelad._validation import check_array, check_integer, check_number, check_sparse, is_sparse
 from ocelad.feature_maps import LandmarkMap
 from ocelad.io import state_files
-from ocelad.metric import Metric
+from ocelad.metric import Metric, PointDistance
 from ocelad.pairs import check_same_kind, subtract
 
 
-class CurvedMetric:
+class CurvedMetric(PointDistance):
     """The distance ``sqrt(|x - z|_M^2 + |f(x) - f(z)|_C^2)`` of points and of their curved features f(x). Immutable.
 
     Parameters
@@ -96,11 +96,6 @@ class CurvedMetric:
         return self.linear_part.n_features
 
     @property
-    def distance_threshold(self) -> float:
-        """Square root of the threshold, the largest distance of similar points; negative if the threshold is."""
-        return float(np.copysign(np.sqrt(abs(self.threshold)), self.threshold))
-
-    @property
     def rank(self) -> int:
         """The dimension of the embedding."""
         return self.linear_part.rank + (0 if self.curved_part is None else self.curved_part.rank)
@@ -119,19 +114,6 @@ class CurvedMetric:
         """Return the curved features of one point, or of rows."""
         assert self.feature_map is not None
         return self.feature_map(X) if len(X.shape) == 2 else self.feature_map(X[None])[0]
-
-    def distance(self, x: Any, z: Any) -> Any:
-        """Return the distance; see ``squared_distance`` for the shapes."""
-        distances = np.sqrt(self.squared_distance(x, z))
-        return distances if np.ndim(distances) else float(distances)
-
-    def __call__(self, u: Any, v: Any, squared: bool = False) -> Any:
-        """Return ``distance(u, v)`` or ``squared_distance(u, v)``, for callers that expect a function of two points."""
-        return self.squared_distance(u, v) if squared else self.distance(u, v)
-
-    def similar(self, x: Any, z: Any) -> Any:
-        """Return whether ``d^2 <= threshold``: a bool or an array of bools."""
-        return self.squared_distance(x, z) <= self.threshold
 
     def embed(self, X: Any, n_components: int | None = None) -> Floats:
         """Return points in a space where the Euclidean distance is this distance: linear part, then curved part.

@@ -31,7 +31,37 @@ class _LowRankForm(NamedTuple):
     scales: Floats  # (k,); may be negative as long as M is positive semidefinite
 
 
-class Metric:
+class PointDistance:
+    """What follows from the squared distance of two points and a threshold: the base of linear and curved metrics."""
+
+    __slots__ = ()
+
+    threshold: float
+
+    def squared_distance(self, x: Any, z: Any) -> Any:
+        """Return the squared distance: a float for two points, an array if x or z has rows."""
+        raise NotImplementedError
+
+    def distance(self, x: Any, z: Any) -> Any:
+        """Return the distance; see ``squared_distance`` for the shapes."""
+        distances = np.sqrt(self.squared_distance(x, z))
+        return distances if np.ndim(distances) else float(distances)
+
+    def __call__(self, u: Any, v: Any, squared: bool = False) -> Any:
+        """Return ``distance(u, v)`` or ``squared_distance(u, v)``, for callers that expect a function of two points."""
+        return self.squared_distance(u, v) if squared else self.distance(u, v)
+
+    def similar(self, x: Any, z: Any) -> Any:
+        """Return whether ``d^2 <= threshold``: a bool or an array of bools."""
+        return self.squared_distance(x, z) <= self.threshold
+
+    @property
+    def distance_threshold(self) -> float:
+        """Square root of the threshold, the largest distance of similar points; negative if the threshold is."""
+        return float(np.copysign(np.sqrt(abs(self.threshold)), self.threshold))
+
+
+class Metric(PointDistance):
     """A Mahalanobis distance ``d(x, z) = sqrt((x - z)' M (x - z))`` with a threshold (equation 1). Immutable.
 
     Parameters
@@ -394,11 +424,6 @@ class Metric:
             return np.square(self._nonzero_features(n)[1])
         return np.asarray(np.square(self._first_components(n)).sum(axis=1))
 
-    @property
-    def distance_threshold(self) -> float:
-        """Square root of the threshold, the largest distance of similar points; negative if the threshold is."""
-        return float(np.copysign(np.sqrt(abs(self.threshold)), self.threshold))
-
     def squared_distance(self, x: Any, z: Any) -> Any:
         """Return ``(x - z)' M (x - z)``: a float for two points, an array if x or z has rows.
 
@@ -457,19 +482,6 @@ class Metric:
             return as_relative(event, self.n_features).margin(self.squared_length, self.threshold)
         u, y = as_event(event, self.n_features)
         return Event(as_dense(u), y).margin(self.squared_length, self.threshold)
-
-    def distance(self, x: Any, z: Any) -> Any:
-        """Return ``sqrt((x - z)' M (x - z))``; see ``squared_distance`` for the shapes."""
-        distances = np.sqrt(self.squared_distance(x, z))
-        return distances if np.ndim(distances) else float(distances)
-
-    def __call__(self, u: Any, v: Any, squared: bool = False) -> Any:
-        """Return ``distance(u, v)`` or ``squared_distance(u, v)``, for callers that expect a function of two points."""
-        return self.squared_distance(u, v) if squared else self.distance(u, v)
-
-    def similar(self, x: Any, z: Any) -> Any:
-        """Return whether ``d^2 <= threshold``: a bool or an array of bools."""
-        return self.squared_distance(x, z) <= self.threshold
 
     def embed(self, X: Any, n_components: int | None = None) -> Floats:
         """Return ``X C'``, in which the Euclidean distance is this distance; the largest eigenvalue comes first.

@@ -144,9 +144,14 @@ def test_items_and_a_preprocessor_give_the_same_landmarks():
     assert MetricTracker(curved=True).fit(items[at[: MAP_ROUNDS[0] - 1]], y[:31]).metric_.feature_map is None
 
 
-def test_items_do_not_matter_to_a_linear_distance():
+def test_a_linear_distance_refuses_items():
     items, at, y = some_items(rounds=60)
-    assert state(MetricTracker().fit(items[at], y, items=items)) == state(MetricTracker().fit(items[at], y))
+    tracker = MetricTracker().fit(items[at], y)
+    before = state(tracker)
+    with pytest.raises(ValueError, match="items are used by a curved distance only: set curved=True, or omit them"):
+        tracker.fit(items[at], y, items=items)
+    assert state(tracker) == before
+    assert state(MetricTracker(preprocessor=items).fit(at, y)) == before  # a preprocessor is accepted
 
 
 def test_items_may_be_sparse_or_tables():

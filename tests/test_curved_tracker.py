@@ -878,14 +878,14 @@ def test_constant_points_are_accepted(sparse):
     metric = tracker.play()
     assert metric.distance(points[0], points[1]) == 0.0
     assert np.isfinite(metric.distance(np.zeros(3), points[0]))
-    assert metric.feature_map is None  # of equal points there is none, and the distance is linear
+    assert metric.feature_map is None  # all points are equal, so the distance is linear
     assert n_maps(tracker) == 0
 
 
 @only_compiled
 @pytest.mark.parametrize(("n", "n_equal"), [(2, MAP_ROUNDS[-1]), (5000, MAP_ROUNDS[0])])
 def test_a_first_map_that_comes_too_late_is_not_drawn(n, n_equal):
-    """All points are equal until so many rounds have passed that not all of them are stored."""
+    """The first different points come after more rounds than are stored."""
     rounds = n_equal + 200
     X, Z, y = (array.copy() for array in sparse_points(17, rounds, n))
     X[:n_equal] = Z[:n_equal] = X[0]

@@ -510,7 +510,7 @@ def test_damaged_files_are_refused(kind, tmp_path):
     for wrong in damaged:
         path.write_bytes(wrong)
         with pytest.raises(
-            ValueError, match=r"metric' (is not a valid curvedmetric file|holds|has the format)"
+            ValueError, match=r"metric' (is not a valid curved-metric file|holds|has the format)"
         ) as error:
             CurvedMetric.load(path)
         assert "\n" not in str(error.value)
@@ -519,10 +519,10 @@ def test_damaged_files_are_refused(kind, tmp_path):
 def test_files_of_other_metrics_are_refused(tmp_path):
     path = tmp_path / "metric"
     Metric(np.eye(2)).save(path)
-    with pytest.raises(ValueError, match="holds a metric, not a curvedmetric"):
+    with pytest.raises(ValueError, match="holds a metric, not a curved-metric"):
         CurvedMetric.load(path)
     curved_metric().save(path)
-    with pytest.raises(ValueError, match="holds a curvedmetric, not a metric"):
+    with pytest.raises(ValueError, match="holds a curved-metric, not a metric"):
         Metric.load(path)
     with pytest.raises(FileNotFoundError, match="no file at"):
         CurvedMetric.load(tmp_path / "missing")

@@ -140,8 +140,8 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
             Weights of the pairs from 0 to 10, for answers that count less or more than others: clicks less than
             judgements, for instance. None: 1. Method "adaptive" only.
         items : array-like, SciPy sparse matrix or table of shape (n_items, n_features), or None
-            Points without labels, from which a curved distance draws its landmarks. None: the ``preprocessor``, if it
-            is a table.
+            Points without labels, from which a curved distance draws its landmarks; refused without one. None: the
+            ``preprocessor``, if it is a table.
         """
         calibration = None if calibration_params is None else _calibration(calibration_params)
         points = read_points(pairs, 2, self.preprocessor)
@@ -159,6 +159,8 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         self, n_features: int, names: tuple[str, ...] | None, *, sparse: bool, items: Any = None
     ) -> TrackerState:
         curved = is_curved(self.curved, self.method)
+        if items is not None and not curved:
+            raise ValueError("items are used by a curved distance only: set curved=True, or omit them")
         if items is None and not callable(self.preprocessor):
             items = self.preprocessor
         if curved and items is not None:

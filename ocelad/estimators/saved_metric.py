@@ -64,7 +64,7 @@ def load_metric(path: str | os.PathLike[str]) -> SavedMetric:
     """Load the metric of a file written by ``ocelad track`` or by the ``save`` of an estimator or a metric."""
     kind = state_files.read_kind(path)
     metric: AnyMetric
-    if kind in ("metric", "curvedmetric"):
+    if kind in ("metric", "curved-metric"):
         metric = Metric.load(path) if kind == "metric" else CurvedMetric.load(path)
         return SavedMetric(metric, metric.distance_threshold, None)
     estimator = load_estimator(path)

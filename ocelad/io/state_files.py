@@ -26,11 +26,11 @@ from ocelad.io.atomic import write_atomically
 
 # Kind and version of the content. The version increases when a name within the file changes its meaning.
 METRIC = "ocelad.metric/1"
-CURVED_METRIC = "ocelad.curvedmetric/1"
+CURVED_METRIC = "ocelad.curved-metric/1"
 TRACKER = "ocelad.tracker/1"
 # The key of the safetensors metadata under which everything that is not an array is stored, as JSON.
 _KEY = "ocelad"
-_FORMAT = re.compile(r"ocelad\.([a-z]+)/([0-9]{1,9})")
+_FORMAT = re.compile(r"ocelad\.([a-z-]+)/([0-9]{1,9})")
 
 
 def write(path: str | os.PathLike[str], format: str, arrays: Arrays, metadata: Metadata) -> None:
