@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ocelad._typing import Arrays, Floats
 from ocelad._validation import check_array, check_integer, check_number, check_sparse, is_sparse
-from ocelad.feature_maps import LandmarkMap
+from ocelad.feature_maps import FeatureMap, LandmarkMap, to_unit_length
 from ocelad.io import state_files
 from ocelad.metric import Metric, PointDistance
 from ocelad.pairs import check_same_kind, subtract
@@ -22,7 +23,7 @@ class CurvedMetric(PointDistance):
     ----------
     linear_part : Metric
         M.
-    feature_map : LandmarkMap or None
+    feature_map : LandmarkMap, OwnMap or None
         f; None before the first map: then the distance is linear.
     curved_part : Metric or None
         C.
@@ -30,6 +31,8 @@ class CurvedMetric(PointDistance):
         For the squared distance: two points are similar if ``d^2 <= threshold``.
     round : int
         Number of pairs after which the metric was played.
+    unit_length : bool
+        Whether points are first divided by their lengths: then x, z and f(x) are those of points of length 1.
 
     Examples
     --------
@@ -43,21 +46,24 @@ class CurvedMetric(PointDistance):
     True
     """
 
-    __slots__ = ("curved_part", "feature_map", "linear_part", "round", "threshold")
+    __slots__ = ("curved_part", "feature_map", "linear_part", "round", "threshold", "unit_length")
 
     linear_part: Metric
-    feature_map: LandmarkMap | None
+    feature_map: FeatureMap | None
     curved_part: Metric | None
     threshold: float
     round: int
+    unit_length: bool
 
     def __init__(
         self,
         linear_part: Metric,
-        feature_map: LandmarkMap | None,
+        feature_map: FeatureMap | None,
         curved_part: Metric | None,
         threshold: float = 1.0,
         round: int = 0,
+        *,
+        unit_length: bool = False,
     ) -> None:
         if (feature_map is None) != (curved_part is None):
             raise ValueError("accepted: a feature map and a curved part, or neither")
@@ -76,6 +82,7 @@ class CurvedMetric(PointDistance):
         put(self, "curved_part", curved_part)
         put(self, "threshold", check_number(threshold, "threshold"))
         put(self, "round", check_integer(round, "round", at_least=0))
+        put(self, "unit_length", bool(unit_length))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a CurvedMetric is immutable: {name!r} cannot be set; create a new one")
@@ -102,13 +109,17 @@ class CurvedMetric(PointDistance):
 
     def squared_distance(self, x: Any, z: Any) -> Any:
         """Return the squared distance: a float for two points, an array if x or z has rows, dense or sparse."""
-        X, Z = check_same_kind(x, z, "x", "z", 1, 2, n_features=self.n_features)
+        X, Z = (self.prepare(points) for points in check_same_kind(x, z, "x", "z", 1, 2, n_features=self.n_features))
         linear = self.linear_part.squared_distance(X, Z)
         if self.feature_map is None or self.curved_part is None:
             return linear
         U = subtract(self._map(X), self._map(Z))
         squares = linear + self.curved_part.squared_length(U)
         return squares if np.ndim(squares) else float(squares)
+
+    def prepare(self, X: Any) -> Any:
+        """Return what the two parts measure: the points, or points of unit length."""
+        return to_unit_length(X) if self.unit_length else X
 
     def _map(self, X: Any) -> Floats:
         """Return the curved features of one point, or of rows."""
@@ -122,22 +133,46 @@ class CurvedMetric(PointDistance):
         ----------
         X : array-like of shape (n_rows, n_features) or (n_features,), or SciPy sparse rows
         n_components : int or None
-            Number of dimensions: those in which the landmarks vary most, the first ones most; None: all.
+            Number of dimensions: those in which the landmarks vary most (with a map of your own, the points), the
+            first ones most; None: all.
         """
         n = self.n_features
         rows: Any = check_sparse(X, "X", n_features=n) if is_sparse(X) else check_array(X, "X", 1, 2, n_features=n)
+        rows = self.prepare(rows)
         if self.feature_map is None:
             return self.linear_part.embed(rows, n_components)
         points = self._embed_all(rows)
         if n_components is None:
             return points
         check_integer(n_components, "n_components", at_least=1)
-        variances = self._embed_all(self.feature_map.landmarks).var(axis=0)
+        landmarks = self.feature_map.landmarks if isinstance(self.feature_map, LandmarkMap) else rows
+        variances = np.atleast_2d(self._embed_all(landmarks)).var(axis=0)
         return np.asarray(points[..., np.argsort(-variances, kind="stable")[:n_components]])
 
     def _embed_all(self, rows: Any) -> Floats:
         assert self.curved_part is not None
         return np.concatenate([self.linear_part.embed(rows), self.curved_part.embed(self._map(rows))], axis=-1)
+
+    def extend(self, X: Any) -> Any:
+        """Return points, dense rows, followed by their curved features; see ``extended``."""
+        rows = self.prepare(X)
+        return rows if self.feature_map is None else np.concatenate([rows, self._map(rows)], axis=-1)
+
+    @property
+    def extended(self) -> Metric:
+        """The same distance as a linear metric of extended points.
+
+        >>> X = np.random.default_rng(0).normal(size=(9, 2))
+        >>> feature_map = LandmarkMap.from_points(X, 9, np.random.default_rng(0))
+        >>> curved = Metric.from_diagonal(np.ones(feature_map.n_outputs))
+        >>> metric = CurvedMetric(Metric.from_diagonal([1.0, 2.0]), feature_map, curved)
+        >>> points = metric.extend(X)
+        >>> bool(np.isclose(metric.extended.distance(points[0], points[1]), metric.distance(X[0], X[1])))
+        True
+        """
+        if self.curved_part is None:
+            return self.linear_part.with_threshold(self.threshold)
+        return Metric.block_diagonal(self.linear_part, self.curved_part, self.threshold, self.round)
 
     def embed_unordered(self, X: Any) -> Floats:
         """Return ``embed(X)``; the axes of an embedding may come in any order."""
@@ -159,13 +194,16 @@ class CurvedMetric(PointDistance):
         """Return the arrays that store the metric."""
         parts: dict[str, Any] = {"linear": self.linear_part}
         if self.feature_map is not None:
-            parts |= {"map": self.feature_map, "curved": self.curved_part}
-        return {f"{name}.{key}": array for name, part in parts.items() for key, array in part.arrays().items()}
+            parts |= {"map": stored_map(self.feature_map), "curved": self.curved_part}
+        arrays = {f"{name}.{key}": array for name, part in parts.items() for key, array in part.arrays().items()}
+        return {**arrays, "unit_length": np.ones(1)} if self.unit_length else arrays
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, threshold: float, round: int = 0) -> CurvedMetric:
         """Return the metric of arrays from ``arrays``, with the same bits; the arrays are checked."""
         parts: dict[str, dict[str, Any]] = {"linear": {}, "map": {}, "curved": {}}
+        arrays = dict(arrays)
+        unit_length = arrays.pop("unit_length", None) is not None
         for name, array in arrays.items():
             part, _, key = name.partition(".")
             if part not in parts:
@@ -173,14 +211,21 @@ class CurvedMetric(PointDistance):
             parts[part][key] = array
         linear = Metric.from_arrays(parts["linear"], threshold, round)
         if not parts["map"] and not parts["curved"]:
-            return cls(linear, None, None, threshold, round)
-        curved = Metric.from_arrays(parts["curved"], threshold, round)
-        return cls(linear, LandmarkMap.from_arrays(parts["map"]), curved, threshold, round)
+            return cls(linear, None, None, threshold, round, unit_length=unit_length)
+        curved, feature_map = (
+            Metric.from_arrays(parts["curved"], threshold, round),
+            LandmarkMap.from_arrays(parts["map"]),
+        )
+        return cls(linear, feature_map, curved, threshold, round, unit_length=unit_length)
 
     def __eq__(self, other: object) -> bool:
         """Return whether threshold, round and the stored arrays have the same bits."""
         if not isinstance(other, CurvedMetric):
             return NotImplemented
+        if not all(
+            metric.feature_map is None or isinstance(metric.feature_map, LandmarkMap) for metric in (self, other)
+        ):
+            return self is other
         mine, theirs = self.arrays(), other.arrays()
         return ((self.threshold, self.round, mine.keys()) == (other.threshold, other.round, theirs.keys())) and all(
             np.array_equal(mine[name], theirs[name]) for name in mine
@@ -193,10 +238,18 @@ class CurvedMetric(PointDistance):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CurvedMetric, (self.linear_part, self.feature_map, self.curved_part, self.threshold, self.round)
+        parts = self.linear_part, self.feature_map, self.curved_part
+        return partial(CurvedMetric, unit_length=self.unit_length), (*parts, self.threshold, self.round)
 
     def __repr__(self) -> str:
         return f"CurvedMetric(n_features={self.n_features}, threshold={self.threshold:.6g}, round={self.round})"
+
+
+def stored_map(feature_map: FeatureMap) -> LandmarkMap:
+    """Return the map if files can store it; refuse one of the user's own."""
+    if isinstance(feature_map, LandmarkMap):
+        return feature_map
+    raise ValueError("a feature map of your own cannot be stored in this file; pickle the tracker or metric instead")
 
 
 #: A distance with a threshold, linear or curved.

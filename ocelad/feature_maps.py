@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,6 +12,43 @@ from ocelad.ensemble.state_reader import StateReader
 
 # Eigenvalues of the landmarks' kernel matrix below this share of the largest one are noise, and dropped.
 _MIN_EIGENVALUE = 1e-3
+#: Outputs of a map of the user's own, at most.
+MAX_OWN_OUTPUTS = 4096
+
+
+class FeatureMap(Protocol):
+    """A map of points to curved features; ``LandmarkMap``, or ``OwnMap`` around one of the user's."""
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def n_outputs(self) -> int: ...
+
+    def __call__(self, X: Any) -> Floats: ...
+
+
+def to_unit_length(X: Any) -> Any:
+    """Return points, one per row, dense or sparse, divided by their lengths; a zero point stays zero.
+
+    Squared Euclidean distances of the result are ``2 - 2 cos`` of the angle between two points.
+
+    >>> to_unit_length(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+    values = X.data if is_sparse(X) else X
+    # Lengths of rows whose largest entry is 1 can neither overflow nor vanish.
+    if is_sparse(X):
+        sizes = np.asarray(abs(X).max(axis=1).todense()).ravel() if X.nnz else np.zeros(X.shape[0])
+        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        values = values / np.where(sizes > 0.0, sizes, 1.0)[rows]
+        lengths = np.sqrt(np.bincount(rows, np.square(values), X.shape[0]))
+        return type(X)((values / np.where(lengths > 0.0, lengths, 1.0)[rows], X.indices, X.indptr), shape=X.shape)
+    sizes = np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
+    values = values / np.where(sizes > 0.0, sizes, 1.0)
+    lengths = np.sqrt(np.einsum("...i,...i->...", values, values))[..., None]
+    return values / np.where(lengths > 0.0, lengths, 1.0)
 
 
 class LandmarkMap:
@@ -143,6 +180,50 @@ class LandmarkMap:
         if width <= 0.0 or 0 in projection.shape or not np.isfinite(offsets.data if origin is None else offsets).all():
             raise ValueError(f"a map has the width {width} and a projection of shape {projection.shape}")
         return cls(offsets, width, projection, origin)
+
+
+class OwnMap:
+    """A map of the user's own: a fitted transformer of scikit-learn, or a function of points.
+
+    Parameters
+    ----------
+    function : transformer, or callable (X) -> array of shape (n_rows, n_outputs)
+    points : array or ``csr_array`` of shape (n_points, n_features)
+        Some points, at which the number of outputs is read.
+
+    Examples
+    --------
+    >>> own_map = OwnMap(np.square, np.ones((1, 3)))
+    >>> own_map.n_outputs, own_map(np.array([[1.0, 2.0, 3.0]]))
+    (3, array([[1., 4., 9.]]))
+    """
+
+    def __init__(self, function: Any, points: Any) -> None:
+        self.function, self.n_features = function, int(points.shape[1])
+        self._transform = function.transform if hasattr(function, "transform") else function
+        self.n_outputs = 0  # until the first call
+        self.n_outputs = int(self(points[:1]).shape[1])
+        if not 1 <= self.n_outputs <= MAX_OWN_OUTPUTS:
+            raise ValueError(f"{self._name} has {self.n_outputs} outputs; accepted: 1 to {MAX_OWN_OUTPUTS}")
+
+    @property
+    def _name(self) -> str:
+        return f"the feature map {type(self.function).__name__}"
+
+    def __call__(self, X: Any) -> Floats:
+        """Return the features of points, one per row; a stack of arrays gives a stack of arrays."""
+        rows = X.reshape(-1, self.n_features) if len(X.shape) > 2 else X
+        values = self._transform(rows)
+        values = values.toarray() if is_sparse(values) else np.asarray(values)
+        if values.ndim != 2 or len(values) != rows.shape[0] or values.shape[1] != (self.n_outputs or values.shape[1]):
+            expected = self.n_outputs or "n_outputs"
+            raise ValueError(
+                f"{self._name} returned shape {values.shape} for {rows.shape[0]} points; accepted: "
+                f"({rows.shape[0]}, {expected})"
+            )
+        if values.dtype.kind not in "fiub" or not np.isfinite(values).all():
+            raise ValueError(f"{self._name} returned values that are not finite numbers")
+        return values.astype(np.float64).reshape(*X.shape[:-1], values.shape[1])
 
 
 def _in_single_precision(points: Any) -> Any:

@@ -197,6 +197,25 @@ class Metric(PointDistance):
         matrix = sum(w * metric.matrix for w, metric in zip(weights, metrics, strict=True))
         return cls.from_trusted_matrix(np.asarray(matrix), threshold, round)
 
+    @classmethod
+    def block_diagonal(cls, first: Metric, second: Metric, threshold: float, round: int) -> Metric:
+        """Return the metric of points side by side: the squared distance is the sum of the two.
+
+        >>> Metric.block_diagonal(Metric([[2.0]]), Metric([[3.0]]), threshold=1.0, round=0).matrix
+        array([[2., 0.],
+               [0., 3.]])
+        """
+        sizes, one, other = (first.n_features, second.n_features), first._form, second._form
+        if isinstance(one, _LowRankForm) and isinstance(other, _LowRankForm):
+            diagonals = [np.broadcast_to(form.diagonal, n) for form, n in zip((one, other), sizes, strict=True)]
+            rows = np.zeros((len(one.rows) + len(other.rows), sum(sizes)))
+            rows[: len(one.rows), : sizes[0]], rows[len(one.rows) :, sizes[0] :] = one.rows, other.rows
+            scales = np.concatenate([one.scales, other.scales])
+            return cls.low_rank(np.concatenate(diagonals), rows, scales, threshold, round)
+        matrix = np.zeros((sum(sizes), sum(sizes)))
+        matrix[: sizes[0], : sizes[0]], matrix[sizes[0] :, sizes[0] :] = first.matrix, second.matrix
+        return cls.from_trusted_matrix(matrix, threshold, round)
+
     def _set_form(self, form: Floats | _LowRankForm, threshold: float, round: int) -> Metric:
         for array in form if isinstance(form, _LowRankForm) else (form,):
             _read_only(array)

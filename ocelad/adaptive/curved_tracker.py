@@ -16,7 +16,7 @@ from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.recent_pairs import RecentPairs
 from ocelad.curved_metric import CurvedMetric
 from ocelad.ensemble.state_reader import StateReader, add_prefix
-from ocelad.feature_maps import LandmarkMap
+from ocelad.feature_maps import FeatureMap, LandmarkMap, OwnMap, to_unit_length
 from ocelad.pairs import Events, PointPairs
 
 #: Landmarks and outputs of a map, at most.
@@ -39,6 +39,9 @@ class CurvedTracker:
     the points of the pairs. When the points move away from them, the map is drawn again from the latest points, and
     what was learned is carried over. The ensemble (``AdaptiveTracker``) decides how curved the distance is.
 
+    Points of many features are embeddings more often than not. They are divided by their lengths first, so that the
+    distance begins as that of cosine similarity.
+
     Parameters
     ----------
     n_features : int
@@ -46,6 +49,8 @@ class CurvedTracker:
         Whether points are sparse.
     items : array or sparse matrix of shape (n_items, n_features), or None
         The points of all items, if they are known before the first pair.
+    own_map : fitted transformer, callable or None
+        A map of the user's own (``OwnMap``) instead of landmarks. It never changes, and points keep their lengths.
     config : AdaptiveConfig or None
         The constants of the method, for ablations.
 
@@ -69,14 +74,17 @@ class CurvedTracker:
         *,
         sparse: bool = False,
         items: Any = None,
+        own_map: Any = None,
         config: AdaptiveConfig | None = None,
     ) -> None:
         self.n_features = check_integer(n_features, "n_features", at_least=1)
         self._sparse = check_choice(sparse, "sparse", (False, True))
         self._config, self._n_maps, self._mean_residual, self._has_moved = config, 0, 0.0, False
+        self._own_map, max_features = own_map, (config or AdaptiveConfig()).max_moment_features
+        self._unit_length = own_map is None and self.n_features > max_features
         self._recent = RecentPairs(self.n_features, MAX_PAIRS)
-        self._map: LandmarkMap | None = None
-        if items is not None:
+        self._map: FeatureMap | None = None
+        if items is not None and own_map is None:
             points = self._checked_points(items, "items")
             self._draw_map(points, points)
         self._has_items = self._map is not None
@@ -87,19 +95,20 @@ class CurvedTracker:
         return AdaptiveTracker(self.n_features + n_curved, sparse=self._sparse, config=self._config, n_curved=n_curved)
 
     def _checked_points(self, points: Any, name: str) -> Any:
+        """Return checked points, as this tracker learns from them: dense or sparse, of unit length or as they are."""
         sparse = is_sparse(points)
         n = self.n_features
         rows: Any = check_sparse(points, name, n_features=n) if sparse else check_array(points, name, 2, n_features=n)
         size = float(np.abs(rows.data if sparse else rows).max(initial=0.0))
         if size > MAX_DIFFERENCE:
             raise ValueError(f"{name} holds a number of size {size:.3g}; accepted: up to {MAX_DIFFERENCE:g}")
-        if sparse == self._sparse:
-            return rows
-        if sparse:
-            return rows.toarray()
-        from scipy.sparse import csr_array
+        if sparse and not self._sparse:
+            rows = rows.toarray()
+        elif self._sparse and not sparse:
+            from scipy.sparse import csr_array
 
-        return csr_array(rows)
+            rows = csr_array(rows)
+        return to_unit_length(rows) if self._unit_length else rows
 
     def __copy__(self) -> Self:
         other = type(self).__new__(type(self))
@@ -126,6 +135,8 @@ class CurvedTracker:
         checked = check_weights(weights, len(pairs))
         weights = np.ones(len(pairs)) if checked is None else checked
         checked_differences(pairs.events().U, "pair")  # all of them, so that a refused pair changes nothing
+        if self._own_map is not None:
+            return self._play_with_own_map(pairs, weights)
         margins, done = np.empty(len(pairs)), 0
         while done < len(pairs):
             last = min(len(pairs), done + self._next_stop() - self.n_rounds)
@@ -135,6 +146,13 @@ class CurvedTracker:
             done = last
             self._follow_points()
         return margins
+
+    def _play_with_own_map(self, pairs: PointPairs, weights: Floats) -> Floats:
+        """Play the rounds of pairs with the map of the user's own, which never changes."""
+        if self._map is None:
+            self._map = OwnMap(self._own_map, pairs.X)
+            self._tracker = self._new_tracker()
+        return self._tracker.replay(_side_by_side(pairs.events(), self._map(pairs.X) - self._map(pairs.Z)), weights)
 
     def _next_stop(self) -> int:
         """Return the next round after which the map may change."""
@@ -149,12 +167,7 @@ class CurvedTracker:
         events = pairs.events()
         if self._map is None:
             return events
-        V = self._curved_features(pairs.X, t) - self._curved_features(pairs.Z, t)
-        if not self._sparse:
-            return Events.from_trusted(np.hstack([events.U, V]), pairs.y)
-        from scipy.sparse import csr_array, hstack
-
-        return Events.from_trusted(hstack([events.U, csr_array(V)], format="csr"), pairs.y)
+        return _side_by_side(events, self._curved_features(pairs.X, t) - self._curved_features(pairs.Z, t))
 
     def _curved_features(self, points: Any, t: int) -> Floats:
         """Return the curved features of the points of rounds t, t + 1, ..."""
@@ -167,6 +180,7 @@ class CurvedTracker:
         if not self._has_items and t in MAP_ROUNDS:
             self._renew_map()
         elif self._map is not None and t % TEST_PERIOD == 0:
+            assert isinstance(self._map, LandmarkMap)
             points = _points(self._recent.pairs()[0])
             moved = residual(self._map, points) > self._mean_residual + MAX_RESIDUAL_GROWTH
             if moved or self._has_moved:
@@ -192,7 +206,7 @@ class CurvedTracker:
         elif before is not None:
             self._carry_over(pairs, weights, before)
 
-    def _carry_over(self, pairs: PointPairs, weights: Floats, before: LandmarkMap) -> None:
+    def _carry_over(self, pairs: PointPairs, weights: Floats, before: FeatureMap) -> None:
         """Let the ensemble continue with the present map instead of the one before."""
         assert self._map is not None
         points = _points(pairs)
@@ -248,9 +262,10 @@ class CurvedTracker:
         """Return the current distance; ``threshold - d^2`` are the log odds of "same"."""
         if self._map is None:
             metric = self._tracker.play()
-            return CurvedMetric(metric, None, None, metric.threshold, metric.round)
+            return CurvedMetric(metric, None, None, metric.threshold, metric.round, unit_length=self._unit_length)
         split = self._tracker.split_metric()
-        return CurvedMetric(split.linear, self._map, split.curved, split.threshold, split.round)
+        parts = split.linear, self._map, split.curved
+        return CurvedMetric(*parts, split.threshold, split.round, unit_length=self._unit_length)
 
     def decide(self, log_odds: Floats, error: float) -> np.ndarray:
         """Return +1 ("same") or -1 ("different") for confident log odds, and 0 ("ask a person") for the others."""
@@ -271,9 +286,11 @@ class CurvedTracker:
 
     def state(self) -> tuple[Arrays, Metadata]:
         """Return everything that later rounds depend on: copies of arrays, and JSON values."""
+        if self._own_map is not None:
+            raise ValueError("a tracker with a feature map of your own cannot be saved in a file; pickle it instead")
         arrays, of_tracker = self._tracker.state()
         arrays = {**add_prefix("tracker", arrays), **add_prefix("recent", self._recent.arrays())}
-        if self._map is not None:
+        if isinstance(self._map, LandmarkMap):
             arrays |= add_prefix("map", self._map.arrays())
         metadata = {
             "settings": self.settings,
@@ -298,11 +315,12 @@ class CurvedTracker:
         other._has_items, other._has_moved = saved.boolean("has_items"), saved.boolean("has_moved")
         other._n_maps, other._mean_residual = saved.integer("n_maps", 0, 2**31), saved.number("mean_residual")
         of_map = saved.section("map").remaining_arrays()
-        other._map = LandmarkMap.from_arrays(of_map) if of_map else None
-        if other._map is not None:
-            if other._map.n_features != self.n_features:
-                raise ValueError(f"the saved map has {other._map.n_features} features; expected {self.n_features}")
-            if is_sparse(other._map.landmarks) != self._sparse:
+        other._map = None
+        if of_map:
+            other._map = feature_map = LandmarkMap.from_arrays(of_map)
+            if feature_map.n_features != self.n_features:
+                raise ValueError(f"the saved map has {feature_map.n_features} features; expected {self.n_features}")
+            if is_sparse(feature_map.landmarks) != self._sparse:
                 raise ValueError("the saved map does not fit: one of map and tracker is sparse")
         other._recent = RecentPairs.restore(saved.section("recent"), self.n_features, MAX_PAIRS, self._sparse)
         tracker = saved.section("tracker")
@@ -317,6 +335,15 @@ class CurvedTracker:
 def residual(feature_map: LandmarkMap, points: Any) -> float:
     """Return the mean share of the points' squared lengths in the kernel's space that the map does not see."""
     return float(1.0 - np.square(feature_map(points)).sum(axis=1).mean())
+
+
+def _side_by_side(events: Events, V: Floats) -> Events:
+    """Return the differences of points, dense or sparse, followed by those of their curved features."""
+    if not events.sparse:
+        return Events.from_trusted(np.hstack([events.U, V]), events.y)
+    from scipy.sparse import csr_array, hstack
+
+    return Events.from_trusted(hstack([events.U, csr_array(V)], format="csr"), events.y)
 
 
 def _points(pairs: PointPairs) -> Any:

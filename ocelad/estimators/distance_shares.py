@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ocelad._typing import Floats
 from ocelad._validation import check_array, check_sparse, is_sparse
 from ocelad.curved_metric import AnyMetric, CurvedMetric, linear_part
-from ocelad.feature_maps import LandmarkMap
+from ocelad.feature_maps import FeatureMap, LandmarkMap
 from ocelad.metric import Metric
 from ocelad.pairs import subtract
 
@@ -18,6 +18,8 @@ from ocelad.pairs import subtract
 MAX_ITEMS = 20_000
 #: Ordered pairs of items on which a curved part is measured; of more pairs, a random sample with a fixed seed.
 MAX_CURVED_PAIRS = 2000
+# Pairs for a map without a known gradient, at most.
+MAX_REPLACED_PAIRS = 256
 # Nodes of the Gauss-Legendre quadrature on the line between two items.
 N_NODES = 8
 # Numbers in one block of rows, about: bounds the memory that products need.
@@ -60,6 +62,8 @@ def distance_shares(metric: AnyMetric, items: Any) -> Floats:
     if X.shape[0] > MAX_ITEMS:
         X = X[np.sort(np.random.default_rng(0).choice(X.shape[0], MAX_ITEMS, replace=False))]
     with np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(metric, CurvedMetric):
+            X = metric.prepare(X)
         parts = _linear_parts(linear_part(metric), X)
         if isinstance(metric, CurvedMetric) and metric.feature_map is not None:
             parts = parts + _curved_parts(metric, X)
@@ -150,6 +154,8 @@ def _curved_parts(metric: CurvedMetric, X: Any) -> Floats:
     feature_map, C = metric.feature_map, metric.curved_part
     assert feature_map is not None
     assert C is not None
+    if not isinstance(feature_map, LandmarkMap):
+        return _replaced_parts(feature_map, C, X.toarray() if is_sparse(X) else X)
     landmarks, width = feature_map.landmarks, feature_map.width
     projection = feature_map.projection.astype(np.float64)
     if is_sparse(X) != is_sparse(landmarks):
@@ -171,6 +177,25 @@ def _curved_parts(metric: CurvedMetric, X: Any) -> Floats:
             H = K * (2.0 * C.matmul((K @ projection - start).T).T @ projection.T)
             parts += weight * (_column_sums(U, landmarks, H) - _weighted_products(U, P, H.sum(axis=1)))
     return parts * (2.0 / (width * len(left)))
+
+
+def _replaced_parts(feature_map: FeatureMap, C: Metric, X: Floats) -> Floats:
+    """Return what the curved part loses on average if one feature of x is replaced by that of z, for each feature.
+
+    A map of the user's own has no known gradient. The parts are scaled so that they sum to the mean of the curved part.
+    """
+    left, right = _ordered_pairs(len(X))
+    chosen = np.random.default_rng(0).permutation(len(left))[:MAX_REPLACED_PAIRS]
+    x, z = X[right[chosen]], X[left[chosen]]
+    start = feature_map(z)
+    whole = float(C.squared_length(feature_map(x) - start).mean())
+    parts = np.empty(X.shape[1])
+    for j in range(X.shape[1]):
+        replaced = x.copy()
+        replaced[:, j] = z[:, j]
+        parts[j] = whole - float(C.squared_length(feature_map(replaced) - start).mean())
+    total = float(parts.sum())
+    return parts * (whole / total) if total > 0.0 else np.zeros(len(parts))
 
 
 def _ordered_pairs(n: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:

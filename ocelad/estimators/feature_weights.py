@@ -13,6 +13,7 @@ from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
 from ocelad.adaptive.curved_tracker import CurvedTracker
 from ocelad.curved_metric import AnyMetric, CurvedMetric, linear_part
 from ocelad.estimators.distance_shares import check_items, distance_shares, normalize_parts
+from ocelad.feature_maps import LandmarkMap
 from ocelad.io import dataframes
 
 #: What shares were computed from; see ``FeatureWeights``.
@@ -104,7 +105,7 @@ def rank_features(
         check_integer(n_features, "n_features", at_least=1)
     weights = linear_part(metric).diagonal
     source: Source = "items"
-    if items is None and isinstance(metric, CurvedMetric) and metric.feature_map is not None:
+    if items is None and isinstance(metric, CurvedMetric) and isinstance(metric.feature_map, LandmarkMap):
         landmarks = metric.feature_map.landmarks
         if landmarks.shape[0] > 1:
             items, source = landmarks, "stream"

@@ -22,7 +22,7 @@ from ocelad.pairs import EventsName
 Method: TypeAlias = Rice | Literal["adaptive", "rice"]
 CheckedMethod: TypeAlias = Rice | Literal["adaptive"]
 #: What the parameter ``curved`` of estimators accepts.
-Curved: TypeAlias = bool | Literal["auto"]
+Curved: TypeAlias = bool | Literal["auto"] | Any  # a fitted transformer, or a callable
 #: A tracker of differences, or of points.
 AnyTracker: TypeAlias = Tracker | CurvedTracker
 
@@ -59,17 +59,28 @@ def start_tracker(method: Method, n_features: int, *, sparse: bool = False, even
     return track_adaptive(n_features, sparse=sparse, events=events)
 
 
+def own_map(curved: Curved) -> Any:
+    """Return the feature map that a user has given as ``curved``; None if it is a bool or "auto".
+
+    >>> own_map("auto") is None, own_map(np.square)
+    (True, <ufunc 'square'>)
+    """
+    if hasattr(curved, "transform") or (callable(curved) and not isinstance(curved, type)):
+        return curved
+    check_choice(curved, "curved, if it is no map,", (False, True, "auto"))
+    return None
+
+
 def is_curved(curved: Curved, method: Method) -> bool:
     """Return whether the distance has a curved part: "auto" means that it has, if the method is "adaptive".
 
     >>> is_curved("auto", "rice")
     False
     """
-    curved = check_choice(curved, "curved", (False, True, "auto"))
-    adaptive = check_method(method) == "adaptive"
-    if curved is True and not adaptive:
-        raise ValueError("curved=True needs method='adaptive'; with RICE, curved must be False or 'auto'")
-    return curved is True or (curved == "auto" and adaptive)
+    adaptive, automatic = check_method(method) == "adaptive", own_map(curved) is None and curved == "auto"
+    if not adaptive and not automatic and curved is not False:
+        raise ValueError("a curved distance needs method='adaptive'; with RICE, curved must be False or 'auto'")
+    return adaptive if automatic else curved is not False
 
 
 def resume_tracker(arrays: Arrays, metadata: Metadata) -> AnyTracker:

@@ -13,7 +13,7 @@ from ocelad._validation import MAX_SAMPLE_WEIGHT, check_label, check_labels, che
 from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
 from ocelad.adaptive.curved_tracker import CurvedTracker
 from ocelad.curved_metric import linear_part
-from ocelad.estimators.learning_method import Curved, Method, is_curved
+from ocelad.estimators.learning_method import Curved, Method, is_curved, own_map
 from ocelad.estimators.mahalanobis import MahalanobisTracker, squared_distances
 from ocelad.estimators.threshold_calibration import ThresholdCalibration
 from ocelad.estimators.tracker_state import TrackerState
@@ -45,11 +45,13 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     preprocessor : array-like, sparse matrix or table of shape (n_points, n_features), or callable, or None
         The points, when pairs are given as indices. A callable receives an array of indices and returns one point per
         row.
-    curved : bool or "auto"
+    curved : bool, "auto", fitted transformer or callable
         Whether the distance has a curved part beside the linear one, for classes that no linear distance separates. How
         curved it is follows from the answers. It then has no ``components_`` and no matrix. "auto": with the method
         "adaptive". The landmarks of the curved part are drawn from the items, if they are known (``items`` of ``fit``,
-        or a table as ``preprocessor``), otherwise from the points of the pairs.
+        or a table as ``preprocessor``), otherwise from the points of the pairs. Points of more than 128 features are
+        divided by their lengths first: the distance begins as that of cosine similarity. A fitted transformer of
+        scikit-learn, or a function of an array of points, is used as the map to curved features instead.
 
     Attributes
     ----------
@@ -159,15 +161,21 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         self, n_features: int, names: tuple[str, ...] | None, *, sparse: bool, items: Any = None
     ) -> TrackerState:
         curved = is_curved(self.curved, self.method)
-        if items is not None and not curved:
-            raise ValueError("items are used by a curved distance only: set curved=True, or omit them")
+        if items is not None and (not curved or own_map(self.curved) is not None):
+            raise ValueError("items are landmarks of a curved distance: set curved=True, or omit them")
         if items is None and not callable(self.preprocessor):
             items = self.preprocessor
         if curved and items is not None:
             items, item_names = dataframes.to_rows(items, "items")
             dataframes.check_feature_names(item_names, names, "items")
         return TrackerState.start(
-            self.method, n_features, sparse=sparse, names=names, curved=curved, items=items if curved else None
+            self.method,
+            n_features,
+            sparse=sparse,
+            names=names,
+            curved=curved,
+            items=items if curved else None,
+            own_map=own_map(self.curved),
         )
 
     def _state_to_continue(self) -> TrackerState | None:

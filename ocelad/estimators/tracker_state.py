@@ -45,11 +45,13 @@ class TrackerState:
         names: tuple[str, ...] | None = None,
         curved: bool = False,
         items: Any = None,
+        own_map: Any = None,
     ) -> TrackerState:
-        """Create the state before the first event; ``items`` are the points that a curved distance has landmarks of."""
+        """Create the state before the first event; for ``items`` and ``own_map`` see ``CurvedTracker``."""
         settings = method_settings(method)
         if curved:
-            return cls(CurvedTracker(n_features, sparse=sparse, items=items), settings, names)
+            tracker = CurvedTracker(n_features, sparse=sparse, items=items, own_map=own_map)
+            return cls(tracker, settings, names)
         return cls(start_tracker(method, n_features, sparse=sparse, events=events), settings, names)
 
     @property

@@ -17,7 +17,7 @@ from ocelad.lab.compare.suites import OURS
 from ocelad.pairs import subtract
 
 #: The methods that learn nothing from the answers, and that ours must not be worse than.
-EUCLIDEAN, STANDARDIZED = "euclidean", "standardized-start"
+EUCLIDEAN, STANDARDIZED, COSINE = "euclidean", "standardized-start", "cosine"
 #: Our method with a curved part, without and with known items.
 CURVED, CURVED_ITEMS = "curved", "curved-items"
 #: The batch method whose log loss is compared with ours.
@@ -81,7 +81,7 @@ METHODS: dict[str, Method] = {
 RIVALS: tuple[Method, ...] = (
     METHODS[EUCLIDEAN],
     METHODS[STANDARDIZED],
-    METHODS["cosine"],
+    METHODS[COSINE],
     *(METHODS["kissme"].with_settings(window=window) for window in (128, 256, 512)),
     METHODS["rice"],
     METHODS[LOGISTIC],

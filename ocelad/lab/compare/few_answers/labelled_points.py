@@ -100,9 +100,9 @@ def digits(*, question: str = "digit", as_components: bool = False, n_dimensions
 
 
 @cache
-def reviews(n_components: int, question: str) -> LabelledPoints:
-    """Return the product reviews by latent semantic analysis, scaled to unit length."""
-    return LabelledPoints(*load_review_lsa(n_components, question))
+def reviews(n_components: int, question: str, *, unit_length: bool = True) -> LabelledPoints:
+    """Return the product reviews by latent semantic analysis, scaled to unit length or not."""
+    return LabelledPoints(*load_review_lsa(n_components, question, unit_length=unit_length))
 
 
 def rare(density: float, seed: int) -> LabelledPoints:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ocelad.lab.compare.few_answers.answer_methods import CURVED, CURVED_ITEMS, EUCLIDEAN, STANDARDIZED
+from ocelad.lab.compare.few_answers.answer_methods import COSINE, CURVED, CURVED_ITEMS, EUCLIDEAN, STANDARDIZED
 from ocelad.lab.compare.suites import OURS, Target
 from ocelad.lab.statistics import Estimate
 
@@ -53,6 +53,8 @@ def _cells(outcome: AnswerResult, method: str) -> Iterator[Target]:
     for measure, limit in MAX_EXCESS.items():
         for answers in outcome.checkpoints:
             references = {EUCLIDEAN}
+            if outcome.benchmark.cosine_target and method != OURS:
+                references.add(COSINE)
             if answers >= STANDARDIZED_FROM:
                 references.add(better_reference(outcome, measure, answers))
             for reference in sorted(references):

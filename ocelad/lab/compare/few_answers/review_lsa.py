@@ -14,8 +14,8 @@ from ocelad.io.atomic import open_atomically
 from ocelad.lab.compare.datasets import require_data_folder
 
 
-def load_review_lsa(n_components: int, question: str) -> tuple[Floats, np.ndarray]:
-    """Return the reviews in the folder ``OCELAD_DATA`` as points of unit length, and their classes for a question.
+def load_review_lsa(n_components: int, question: str, *, unit_length: bool = True) -> tuple[Floats, np.ndarray]:
+    """Return the reviews in the folder ``OCELAD_DATA`` as points, and their classes for a question.
 
     The components are those of all reviews; no label has an influence. Reviews whose components are all 0 are dropped.
 
@@ -24,13 +24,16 @@ def load_review_lsa(n_components: int, question: str) -> tuple[Floats, np.ndarra
     n_components : int
     question : {"type", "sentiment", "both"}
         See ``Reviews.labels``.
+    unit_length : bool
+        Whether points are scaled to unit length. Before, their lengths differ by about 10 %.
     """
     require_data_folder()
     reviews = load_reviews(source="top5000")
     points = _components(reviews, n_components)
     lengths = np.linalg.norm(points, axis=1)
     rows = lengths > 0
-    return points[rows] / lengths[rows, None], reviews.labels(question)[rows]
+    points = points / np.where(rows, lengths, 1.0)[:, None] if unit_length else points
+    return points[rows], reviews.labels(question)[rows]
 
 
 def _components(reviews: Reviews, n_components: int) -> Floats:
