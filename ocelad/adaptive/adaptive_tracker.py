@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
-from ocelad._validation import check_choice, check_integer, check_weights, is_sparse
+from ocelad._validation import check_array, check_choice, check_integer, check_sparse, check_weights, is_sparse
 from ocelad.adaptive.changes import Change
 from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.decisions import DecisionThresholds
@@ -47,6 +47,9 @@ class AdaptiveTracker:
         Distances of your own that join the ensemble; for dense pairs. Each tracker uses copies of them.
     n_curved : int
         The number of curved features, the last of the ``n_features``; see ``CurvedTracker``.
+    rehearsal : Events or None
+        Differences of items, whose answers have no meaning: the scales and moments of all pairs learn from them before
+        the first round.
 
     Examples
     --------
@@ -71,6 +74,7 @@ class AdaptiveTracker:
         config: AdaptiveConfig | None = None,
         experts: Sequence[OwnExpert] = (),
         n_curved: int = 0,
+        rehearsal: Events | None = None,
     ) -> None:
         self.n_features = check_integer(n_features, "n_features", at_least=1)
         self._sparse = check_choice(sparse, "sparse", (False, True))
@@ -81,12 +85,13 @@ class AdaptiveTracker:
             raise ValueError(
                 "experts of your own accept dense pairs only: no sparse ones, no comparisons, no curved features"
             )
+        self._rehearsal: Events | None = None if rehearsal is None else self._checked_events(rehearsal)
         self._mixture, self._decisions = self._new_mixture(compiled=False), DecisionThresholds()
         self._is_compiled = False
         self._pending: tuple[tuple[Events | Relatives, Floats], ...] = ()  # the rounds that the definition has played
 
     def _new_mixture(self, compiled: bool) -> Mixture:
-        return Mixture(
+        mixture = Mixture(
             self.n_features,
             self._config,
             sparse=self._sparse,
@@ -95,6 +100,9 @@ class AdaptiveTracker:
             experts=deepcopy(self._experts),
             n_curved=self._n_curved,
         )
+        if self._rehearsal is not None:
+            mixture.rehearse(self._rehearsal)
+        return mixture
 
     def __copy__(self) -> Self:
         other = type(self).__new__(type(self))
@@ -187,7 +195,7 @@ class AdaptiveTracker:
             compiled._is_compiled = True
             for events, weights in self._pending:
                 compiled._play(events, weights)
-            compiled._pending = ()
+            compiled._pending, compiled._rehearsal = (), None
             self.__dict__.update(compiled.__dict__)
 
     def _checked_events(self, events: Any) -> Any:
@@ -288,7 +296,8 @@ class AdaptiveTracker:
             raise ValueError("a tracker with experts of your own cannot be saved; it can be pickled if they can")
         metadata: dict[str, Any] = {"settings": self.settings, "n_rounds": self.n_rounds}
         if not self._is_compiled:
-            return self._pending_arrays(), {**metadata, "pending": True}
+            n_rehearsed = 0 if self._rehearsal is None else len(self._rehearsal)
+            return self._pending_arrays(), {**metadata, "pending": True, "n_rehearsed": n_rehearsed}
         arrays, of_mixture = self._mixture.state()
         arrays |= add_prefix("decisions", self._decisions.arrays())
         return arrays, {**metadata, "pending": False, "mixture": of_mixture}
@@ -308,9 +317,14 @@ class AdaptiveTracker:
         n_rounds, other = saved.integer("n_rounds", 0, 2**53), copy(self)
         if saved.value("pending"):
             events, weights = other._read_pending(saved)
+            n_rehearsed = saved.integer("n_rehearsed", 0, len(weights)) if saved.has_value("n_rehearsed") else 0
             saved.expect_end()
-            if events is not None:
-                other.replay(events, weights)
+            if events is not None and n_rehearsed:
+                assert isinstance(events, Events)
+                other._rehearsal = events[:n_rehearsed]
+                other._mixture = other._new_mixture(compiled=False)
+            if events is not None and n_rehearsed < len(weights):
+                other.replay(events[n_rehearsed:], weights[n_rehearsed:])
         else:
             other._mixture = other._new_mixture(compiled=True)
             other._mixture.restore(saved, n_rounds)
@@ -322,13 +336,16 @@ class AdaptiveTracker:
         self.__dict__.update(other.__dict__)
 
     def _pending_arrays(self) -> Arrays:
+        """Return the rehearsed differences, with weights of 0, then the rounds that the definition has played."""
+        rehearsed = () if self._rehearsal is None else ((self._rehearsal, np.zeros(len(self._rehearsal))),)
+        pending = (*rehearsed, *self._pending)
         if self._events == "relatives":
-            parts = [(events.near, events.far) for events, _ in self._pending if isinstance(events, Relatives)]
+            parts = [(events.near, events.far) for events, _ in pending if isinstance(events, Relatives)]
             empty = np.empty((0, self.n_features))
             near, far = (np.concatenate([empty, *(part[i] for part in parts)]) for i in (0, 1))
             arrays = {"near": near, "far": far}
         else:
-            pairs = [events for events, _ in self._pending if isinstance(events, Events)]
+            pairs = [events for events, _ in pending if isinstance(events, Events)]
             arrays = {"y": np.concatenate([np.empty(0), *(events.y for events in pairs)])}
             if self._sparse:
                 from scipy.sparse import csr_array, vstack
@@ -338,7 +355,7 @@ class AdaptiveTracker:
             else:
                 dense = [events.U.toarray() if events.sparse else events.U for events in pairs]
                 arrays["U"] = np.concatenate([np.empty((0, self.n_features)), *dense])
-        return {**arrays, "weights": np.concatenate([np.empty(0), *(weights for _, weights in self._pending)])}
+        return {**arrays, "weights": np.concatenate([np.empty(0), *(weights for _, weights in pending)])}
 
     def _read_pending(self, saved: StateReader) -> tuple[Events | Relatives | None, Floats]:
         """Return the saved rounds and their weights; no events if there are none."""
@@ -356,6 +373,24 @@ class AdaptiveTracker:
         data = saved.floats("data", (None,))
         rows = csr_array((data, *saved.csr_rows("", count, len(data), n)), shape=(count, n))
         return Events(rows, y) if count else None, weights
+
+
+def checked_points(points: Any, name: str, n_features: int, *, sparse: bool) -> Any:
+    """Return points, one per row, as an array or a ``csr_array``; refuse enormous ones."""
+    if is_sparse(points):
+        rows: Any = check_sparse(points, name, n_features=n_features)
+    else:
+        rows = check_array(points, name, 2, n_features=n_features)
+    size = float(np.abs(rows.data if is_sparse(rows) else rows).max(initial=0.0))
+    if size > MAX_DIFFERENCE:
+        raise ValueError(f"{name} holds a number of size {size:.3g}; accepted: up to {MAX_DIFFERENCE:g}")
+    if is_sparse(rows) and not sparse:
+        return rows.toarray()
+    if sparse and not is_sparse(rows):
+        from scipy.sparse import csr_array
+
+        return csr_array(rows)
+    return rows
 
 
 def checked_differences(U: Any, kind: str) -> Any:

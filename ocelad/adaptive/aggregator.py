@@ -31,8 +31,8 @@ class ExpertCounts(NamedTuple):
     scaled: tuple[int, ...]  # the distances of standardized features
     windows: tuple[int, ...]  # numbers of the first learned distances that are windows, of each kind
     handicap_pairs: float  # similar pairs over which handicaps fade
-    curved: range = range(0)  # the distances of curved features
-    curved_handicap: float = 1.0  # their handicap, relative to that of other learned distances
+    curved: range = range(0)  # the distances of curved features, the Euclidean one first
+    curved_handicaps: tuple[float, float] = (1.0, 1.0)  # of the first and of the others, relative to other learned ones
 
     @property
     def distances(self) -> int:
@@ -64,7 +64,9 @@ class ExpertCounts(NamedTuple):
         handicaps = np.full(self.experts, COMBINATION_HANDICAP * config.handicap)
         handicaps[: self.distances] = config.handicap
         handicaps[list(self.scaled)] = SCALED_HANDICAP * config.handicap
-        handicaps[list(self.curved)] = self.curved_handicap * config.handicap
+        first, others = self.curved_handicaps
+        handicaps[list(self.curved[:1])] = first * config.handicap
+        handicaps[list(self.curved[1:])] = others * config.handicap
         handicaps[self.memory_range] = handicaps[0] = 0.0
         return handicaps
 
@@ -177,8 +179,9 @@ class PlainAggregator:
         candidates = np.concatenate([recalibrated, self.log_odds])
         mixed = float(self._insurance_shares @ candidates)
         losses = weight * log_loss(candidates, y)
-        self.insurance.update(weight * float(log_loss(np.array(mixed), y)), losses)
-        self._insurance_shares = self.insurance.shares()
+        if weight > 0.0:
+            self.insurance.update(weight * float(log_loss(np.array(mixed), y)), losses)
+            self._insurance_shares = self.insurance.shares()
         if not self._relative:
             self._trust.update(float(prior_shares @ distances[: counts.priors]), y, weight)
         used = shares[counts.memory_range]

@@ -113,6 +113,7 @@ class CompiledAggregator:
         for k in range(n_experts):
             self._start_fit(k, self._settings.initial_offset, slope, config.ridge)
         self._start_fit(n_experts, 0.0, 1.0, config.recalibration_pseudo_count)
+        aggregation.start_entries(state)
         aggregation.prepare(state, self._settings)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

@@ -8,12 +8,13 @@ from typing import Any, Self
 import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
-from ocelad._validation import check_array, check_choice, check_integer, check_sparse, check_weights, is_sparse
-from ocelad.adaptive.adaptive_tracker import MAX_DIFFERENCE, STATE_VERSION, AdaptiveTracker, checked_differences
+from ocelad._validation import check_choice, check_integer, check_weights, is_sparse
+from ocelad.adaptive.adaptive_tracker import STATE_VERSION, AdaptiveTracker, checked_differences, checked_points
 from ocelad.adaptive.aligned_rows import apply_to_rows
 from ocelad.adaptive.changes import Change
 from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.recent_pairs import RecentPairs
+from ocelad.adaptive.rehearsal import draw_item_pairs
 from ocelad.curved_metric import CurvedMetric
 from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.feature_maps import FeatureMap, LandmarkMap, OwnMap, to_unit_length
@@ -84,30 +85,31 @@ class CurvedTracker:
         self._unit_length = own_map is None and self.n_features > max_features
         self._recent = RecentPairs(self.n_features, MAX_PAIRS)
         self._map: FeatureMap | None = None
-        if items is not None and own_map is None:
+        rehearsal: Events | None = None
+        if items is not None:
             points = self._checked_points(items, "items")
-            self._draw_map(points, points)
+            if own_map is None:
+                self._draw_map(points, points)
+            else:
+                self._map = OwnMap(own_map, points)
+            pairs = draw_item_pairs(points)
+            rehearsal = None if pairs is None else self._extended(pairs, 1)
         self._has_items = self._map is not None
-        self._tracker = self._new_tracker()
+        self._tracker = self._new_tracker(rehearsal)
 
-    def _new_tracker(self) -> AdaptiveTracker:
+    def _new_tracker(self, rehearsal: Events | None = None) -> AdaptiveTracker:
         n_curved = self._map.n_outputs if self._map else 0
-        return AdaptiveTracker(self.n_features + n_curved, sparse=self._sparse, config=self._config, n_curved=n_curved)
+        return AdaptiveTracker(
+            self.n_features + n_curved,
+            sparse=self._sparse,
+            config=self._config,
+            n_curved=n_curved,
+            rehearsal=rehearsal,
+        )
 
     def _checked_points(self, points: Any, name: str) -> Any:
         """Return checked points, as this tracker learns from them: dense or sparse, of unit length or as they are."""
-        sparse = is_sparse(points)
-        n = self.n_features
-        rows: Any = check_sparse(points, name, n_features=n) if sparse else check_array(points, name, 2, n_features=n)
-        size = float(np.abs(rows.data if sparse else rows).max(initial=0.0))
-        if size > MAX_DIFFERENCE:
-            raise ValueError(f"{name} holds a number of size {size:.3g}; accepted: up to {MAX_DIFFERENCE:g}")
-        if sparse and not self._sparse:
-            rows = rows.toarray()
-        elif self._sparse and not sparse:
-            from scipy.sparse import csr_array
-
-            rows = csr_array(rows)
+        rows = checked_points(points, name, self.n_features, sparse=self._sparse)
         return to_unit_length(rows) if self._unit_length else rows
 
     def __copy__(self) -> Self:

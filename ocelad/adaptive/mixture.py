@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 SNAPSHOT_PERIOD = 64
 # Handicaps fade over as many similar pairs as there are features, within these limits.
 MIN_HANDICAP_PAIRS, MAX_HANDICAP_PAIRS = 20, 256
+# The Euclidean distance of curved features has this share of the handicap: it has little to learn.
+CURVED_PRIOR_HANDICAP = 0.4
 # With many features, curved ones have this many times the handicap: they seldom help there.
 CURVED_HANDICAP = 3.0
 
@@ -148,7 +150,7 @@ class Mixture:
             windows=(len(self.kinds.windows), len(self.kinds.scaled_windows)),
             handicap_pairs=min(max(n_linear, MIN_HANDICAP_PAIRS), MAX_HANDICAP_PAIRS),
             curved=range(len(self.kinds.names), self._n_bases),
-            curved_handicap=1.0 if self.kinds.dense else CURVED_HANDICAP,
+            curved_handicaps=(CURVED_PRIOR_HANDICAP, 1.0) if self.kinds.dense else (CURVED_HANDICAP, CURVED_HANDICAP),
         )
         self.bases: Bases
         self.aggregator: Aggregator
@@ -202,6 +204,11 @@ class Mixture:
             self._play_block(block, weights[done:last], predictions[done:last])
             done = last
         return predictions
+
+    def rehearse(self, events: Events) -> None:
+        """Let scales, moments and mean distances learn from differences without answers, before the first round."""
+        self.play(events, np.zeros(len(events)))
+        self.round, self.drift, self.snapshot, self.anchor = 0, 0.0, None, None
 
     def _play_block(self, events: Events | Relatives, weights: Floats, predictions: Floats) -> None:
         n_bases, t = self._n_bases, self.round + 1

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
+from ocelad.adaptive.adaptive_tracker import AdaptiveTracker, checked_points
+from ocelad.adaptive.rehearsal import draw_item_pairs
 from ocelad.pairs import EventsName
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ def track_adaptive(
     *,
     sparse: bool = False,
     events: EventsName = "pairs",
+    items: Any = None,
     config: AdaptiveConfig | None = None,
     experts: Sequence[OwnExpert] = (),
 ) -> AdaptiveTracker:
@@ -31,6 +33,9 @@ def track_adaptive(
         Whether differences are sparse.
     events : {"pairs", "relatives"}
         Whether it learns from labelled pairs or from relative comparisons.
+    items : array-like or SciPy sparse matrix of shape (n_items, n_features), or None
+        Points without labels, if they are known: the scales of the features, and the moments of all pairs, learn from
+        random pairs of them before the first round. For pairs.
     config : AdaptiveConfig or None
         The constants of the method, for ablations; None: the defaults.
     experts : sequence of OwnExpert
@@ -48,4 +53,12 @@ def track_adaptive(
     >>> tracker.play().matrix.argmax()  # only the first feature is informative
     np.int64(0)
     """
-    return AdaptiveTracker(n_features, sparse=sparse, events=events, config=config, experts=experts)
+    rehearsal = None
+    if items is not None:
+        if events == "relatives":
+            raise ValueError("items are used for pairs only; omit them, or events='relatives'")
+        pairs = draw_item_pairs(checked_points(items, "items", n_features, sparse=sparse))
+        rehearsal = None if pairs is None else pairs.events()
+    return AdaptiveTracker(
+        n_features, sparse=sparse, events=events, config=config, experts=experts, rehearsal=rehearsal
+    )

@@ -44,15 +44,17 @@ def add_options(command: Command, *options: Callable[[Command], Command]) -> Com
     return command
 
 
-def parse_settings(settings: Mapping[str, Any], more: Iterable[str]) -> dict[str, Any]:
+def parse_settings(settings: Mapping[str, Any], more: Iterable[str], *names: str) -> dict[str, Any]:
     """Add the values of ``--set`` to the settings of a tracker; a value that is not JSON is a string.
+
+    ``names`` are accepted beside the method and the settings of Rice.
 
     >>> parse_settings({"loss": "hinge"}, ["max_rank=20", "engine=lowrank"])
     {'loss': 'hinge', 'max_rank': 20, 'engine': 'lowrank'}
     """
     from ocelad.engines.rice_settings import RICE_SETTINGS
 
-    accepted = sorted({"method", *RICE_SETTINGS})
+    accepted = sorted({"method", *RICE_SETTINGS, *names})
     settings = dict(settings)
     for entry in more:
         name, equals, value = entry.partition("=")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ocelad.cli.exit_codes import INTERRUPTED
-from ocelad.cli.options import format_option, parse_settings, setting_option
+from ocelad.cli.options import format_option, parse_settings
 
 if TYPE_CHECKING:
     from ocelad.service.itemset import ItemSet
@@ -45,7 +45,13 @@ _MAX_NAMES = 8
 )
 @click.option("--features", metavar="COLUMNS", help="The columns of features: names or patterns, separated by commas.")
 @format_option
-@setting_option
+@click.option(
+    "--set",
+    "more",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="curved=false (a linear distance), the method, or any setting of Rice, such as max_rank=20. Repeatable.",
+)
 @click.option(
     "--data-folder",
     type=click.Path(file_okay=False, path_type=Path),
@@ -196,7 +202,7 @@ def _create_project(service: Service, name: str, file: Path | None, options: dic
         columns["format"] = options["format_"]
     digest = f"built-in {options['demo']}" if file is None else reading.source_digest(file, **columns)
     if name not in service:
-        settings = parse_settings({}, options["more"])
+        settings = parse_settings({}, options["more"], "curved")
         items = reading.load_built_in(options["demo"]) if file is None else _read_items(file, columns)
         service.create(name, options["title"] or name, items, settings, digest)
         return items

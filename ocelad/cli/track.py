@@ -67,7 +67,9 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".
     help="adaptive (default) needs no settings; rice is the paper's algorithm, with the settings below.",
 )
 @click.option(
-    "--curved", is_flag=True, help="adaptive: add a curved part to the distance, for classes with curved borders."
+    "--curved/--linear",
+    default=None,
+    help="adaptive: whether the distance has a curved part, for classes with curved borders.  [default: curved]",
 )
 @click.option(
     "--loss", type=click.Choice(["logistic", "hinge", "squared_hinge"]), help="rice: the loss.  [default: logistic]"
@@ -97,7 +99,7 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
       ocelad track answers.parquet --items items.parquet --label same -o answers.tracker
       ocelad track pairs.csv --resume --on-error skip
       ocelad track clicks.csv --weight confidence
-      ocelad track pairs.csv --curved
+      ocelad track pairs.csv --linear
       ocelad track pairs.csv --method rice --loss hinge --step-size 0.003
       ocelad track today.csv --from yesterday.tracker -o today.tracker
       zcat pairs.jsonl.gz | ocelad track - --format jsonl -o pairs.tracker --json
@@ -165,7 +167,7 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
         name: options[name] for name in ("method", "loss", "step_size", "shrinkage") if options[name] is not None
     }
     settings |= {"diagonal": True} if options["diagonal"] else {}
-    settings |= {"curved": True} if options["curved"] else {}
+    settings |= {} if options["curved"] is None else {"curved": options["curved"]}
     return parse_settings(settings, options["more"])
 
 
@@ -221,7 +223,8 @@ def _make_tracker(settings: dict[str, Any]) -> MetricTracker:
 
     try:
         of_method = {name: value for name, value in settings.items() if name != "curved"}
-        method, curved = method_from_settings({"method": "adaptive", **of_method}), bool(settings.get("curved"))
+        method = method_from_settings({"method": "adaptive", **of_method})
+        curved = settings.get("curved", method == "adaptive")
         if curved and method != "adaptive":
             raise click.UsageError("--curved needs the method adaptive; omit it, or --method rice")
         MetricTracker(method=method, curved=curved).start(1)

@@ -26,7 +26,7 @@ N_NODES = 8
 _BLOCK_NUMBERS = 2_000_000
 
 
-def distance_shares(metric: AnyMetric, items: Any) -> Floats:
+def distance_shares(metric: AnyMetric, items: Any, *, max_pairs: int = MAX_CURVED_PAIRS) -> Floats:
     """Return each feature's share of the squared distances between items, averaged over all pairs of items.
 
     The squared distance of two items that differ by u is ``u'Mu``, the sum of ``u_j (M u)_j`` over the features j. The
@@ -39,13 +39,15 @@ def distance_shares(metric: AnyMetric, items: Any) -> Floats:
     A curved distance is attributed by integrated gradients (Sundararajan, Taly and Yan 2017): ``u_j`` times the mean of
     the derivative of the squared distance by feature j, on the line from one item to the other. For a linear metric
     this is the same ``u_j (M u)_j``, and for every distance the sum over the features is the squared distance. The
-    curved part is measured on at most 2000 pairs of items.
+    curved part is measured on a sample of the pairs of items.
 
     Parameters
     ----------
     metric : Metric or CurvedMetric
     items : array or sparse matrix of shape (n_items, n_features)
         At least two; of more than 20,000, a random sample with a fixed seed is used.
+    max_pairs : int
+        The number of pairs on which a curved part is measured, at most.
 
     Returns
     -------
@@ -66,7 +68,7 @@ def distance_shares(metric: AnyMetric, items: Any) -> Floats:
             X = metric.prepare(X)
         parts = _linear_parts(linear_part(metric), X)
         if isinstance(metric, CurvedMetric) and metric.feature_map is not None:
-            parts = parts + _curved_parts(metric, X)
+            parts = parts + _curved_parts(metric, X, max_pairs)
     return normalize_parts(parts)
 
 
@@ -144,7 +146,7 @@ def _sparse_parts(metric: Metric, X: Any) -> Floats:
     return np.where(is_constant, 0.0, sums)  # without rounding
 
 
-def _curved_parts(metric: CurvedMetric, X: Any) -> Floats:
+def _curved_parts(metric: CurvedMetric, X: Any, max_pairs: int) -> Floats:
     """Return the integrated gradients of the curved part, averaged over ordered pairs of rows.
 
     On the line ``p = z + a u`` from z to x, the curved part is ``|f(p) - f(z)|_C^2``, with ``f(p) = k(p) P`` for the
@@ -164,7 +166,7 @@ def _curved_parts(metric: CurvedMetric, X: Any) -> Floats:
         center = landmarks.mean(axis=0)
         X, landmarks = X - center, landmarks - center
     similarities = LandmarkMap(landmarks, width, projection).similarities
-    left, right = _ordered_pairs(X.shape[0])
+    left, right = _ordered_pairs(X.shape[0], max_pairs)
     nodes, node_weights = np.polynomial.legendre.leggauss(N_NODES)
     parts, size = np.zeros(metric.n_features), _block_size(max(landmarks.shape))
     for first in range(0, len(left), size):
@@ -184,7 +186,7 @@ def _replaced_parts(feature_map: FeatureMap, C: Metric, X: Floats) -> Floats:
 
     A map of the user's own has no known gradient. The parts are scaled so that they sum to the mean of the curved part.
     """
-    left, right = _ordered_pairs(len(X))
+    left, right = _ordered_pairs(len(X), MAX_CURVED_PAIRS)
     chosen = np.random.default_rng(0).permutation(len(left))[:MAX_REPLACED_PAIRS]
     x, z = X[right[chosen]], X[left[chosen]]
     start = feature_map(z)
@@ -198,14 +200,14 @@ def _replaced_parts(feature_map: FeatureMap, C: Metric, X: Floats) -> Floats:
     return parts * (whole / total) if total > 0.0 else np.zeros(len(parts))
 
 
-def _ordered_pairs(n: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return all ordered pairs of different positions below n, or a sample of ``MAX_CURVED_PAIRS`` of them."""
-    if n * (n - 1) <= MAX_CURVED_PAIRS:
+def _ordered_pairs(n: int, max_pairs: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return all ordered pairs of different positions below n, or a sample of ``max_pairs`` of them."""
+    if n * (n - 1) <= max_pairs:
         left, right = np.nonzero(~np.eye(n, dtype=bool))
         return left, right
     rng = np.random.default_rng(0)
-    left = rng.integers(n, size=MAX_CURVED_PAIRS)
-    return left, (left + rng.integers(1, n, size=MAX_CURVED_PAIRS)) % n
+    left = rng.integers(n, size=max_pairs)
+    return left, (left + rng.integers(1, n, size=max_pairs)) % n
 
 
 def _column_sums(U: Any, landmarks: Any, H: Floats) -> Floats:

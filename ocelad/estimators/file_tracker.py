@@ -12,7 +12,7 @@ from ocelad._typing import Floats
 from ocelad.ensemble.state_reader import add_prefix
 from ocelad.estimators import MetricTracker
 from ocelad.estimators.history import History
-from ocelad.estimators.learning_method import method_loss
+from ocelad.estimators.learning_method import check_method, method_loss
 from ocelad.estimators.saveable import strip_prefix
 from ocelad.estimators.stream_statistics import MAX_TERM, probe_directions, relative_change, score_margins
 from ocelad.io import dataframes, state_files
@@ -94,7 +94,8 @@ class FileTracker:
         if self.tracker.__sklearn_is_fitted__():
             self._check_features(stream.feature_names)
         else:
-            self.tracker.start(len(stream.feature_names), stream.feature_names)
+            items = stream.item_points if check_method(self.tracker.method) == "adaptive" else None
+            self.tracker.start(len(stream.feature_names), stream.feature_names, items=items)
         n_unsaved, consistent = 0, True
         before = self._probe(self.tracker.linear_part_)
         try:

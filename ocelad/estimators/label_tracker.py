@@ -14,21 +14,21 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad._validation import check_integer, check_sparse, is_sparse
+from ocelad.curved_metric import AnyMetric, CurvedMetric
 from ocelad.engines.rice_settings import Rice
 from ocelad.ensemble.state_reader import add_prefix
 from ocelad.estimators.feature_weights import FeatureWeights, rank_features, read_items
 from ocelad.estimators.learning_method import (
     check_method,
+    is_curved,
     method_from_settings,
     method_settings,
     python_value,
-    start_tracker,
 )
 from ocelad.estimators.metric_tracker import MetricTracker
 from ocelad.estimators.reservoir import MAX_COORDINATE, Reservoir, stack_points
 from ocelad.estimators.saveable import Saveable, strip_prefix
 from ocelad.estimators.scaling import DistanceScaler, ScaleSetting
-from ocelad.metric import Metric
 from ocelad.pairs import SparseVector, sparse_row, subtract
 
 # The number of points whose pairs are in memory at a time.
@@ -50,7 +50,8 @@ class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerM
     Parameters
     ----------
     tracker : MetricTracker or None
-        An unfitted tracker with the settings to use; None: ``MetricTracker()``, the method "adaptive". With
+        An unfitted tracker with the settings to use; None: ``MetricTracker(curved="auto")``, whose distance has a
+        curved part. ``MetricTracker()`` is linear, and then there are ``components_``. With
         ``MetricTracker(method=Rice())`` a search can set ``tracker__method__step_size``.
     reservoir_size : int
         The number of past points that are kept as partners; see ``Reservoir``.
@@ -59,7 +60,7 @@ class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerM
     scale : "auto" or float
         The length by which points are divided. "auto": with the method "rice" estimated from the first 100 pairs, so
         that the default step size suits (see ``DistanceScaler``); with "adaptive", which does not depend on the unit,
-        1.0: no scaling.
+        1.0: no scaling. A curved distance is never scaled.
     random_state : int, RandomState or None
         Controls the draws of partners.
 
@@ -67,10 +68,10 @@ class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerM
     ----------
     classes_ : array of shape (n_classes,)
         The classes seen so far, or given by ``classes``; sorted.
-    metric_ : Metric
+    metric_ : CurvedMetric or Metric
         The current metric of the unscaled points.
     components_ : array of shape (rank, n_features)
-        Rows C with M = C'C, in descending order of weight.
+        Rows C with M = C'C, in descending order of weight; of a linear metric only.
     threshold_ : float
         The threshold on the distance: points at most this far apart are predicted to have one class.
     scale_ : float
@@ -170,7 +171,7 @@ class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerM
         return rank_features(state.metric(), names, n_features, items=rows)
 
     @property
-    def metric_(self) -> Metric:
+    def metric_(self) -> AnyMetric:
         return self._fitted.metric()
 
     @property
@@ -243,6 +244,7 @@ class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerM
             "pairs_per_point": python_value(self.pairs_per_point),
             "tracker_settings": None if self.tracker is None else state.tracker_settings,
             "default_method": _DEFAULT_METHOD,
+            "curved": state.curved,
             "n_features": state.n_features,
             "feature_names": None if names is None else list(names),
             "classes": self.classes_.tolist(),
@@ -262,7 +264,10 @@ class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerM
         settings = metadata["tracker_settings"]
         if settings is None and metadata.get("default_method", "rice") != _DEFAULT_METHOD:
             settings = {"method": "rice"}  # the default of files that do not name one
-        tracker = None if settings is None else MetricTracker(method=method_from_settings(settings))
+        curved = bool(metadata.get("curved", False))
+        if settings is None and not curved:
+            settings = {"method": _DEFAULT_METHOD}  # the default was linear before
+        tracker = None if settings is None else MetricTracker(method=method_from_settings(settings), curved=curved)
         estimator = cls(tracker, pairs_per_point=metadata["pairs_per_point"], **metadata["settings"])
         n_features = check_integer(metadata["n_features"], "its number of features", at_least=1)
         state = _LabelState(estimator, n_features)
@@ -307,13 +312,15 @@ class _LabelState:
         self.n_features = n_features
         seed = int(check_random_state(estimator.random_state).randint(2**31 - 1))
         self.reservoir = Reservoir(estimator.reservoir_size, seed)
+        self.curved = is_curved(tracker.curved, tracker.method)
+        self.scaler = DistanceScaler(estimator.scale)
         # The adaptive method does not depend on the unit.
-        unit_free = estimator.scale == "auto" and check_method(tracker.method) == "adaptive"
-        self.scaler = DistanceScaler(1.0 if unit_free else estimator.scale)
+        if self.curved or (estimator.scale == "auto" and check_method(tracker.method) == "adaptive"):
+            self.scaler = DistanceScaler(1.0)
         self.settings = _settings(estimator)
         self.tracker_settings = _tracker_settings(tracker)
         self.n_rounds = 0
-        self._metric: Metric | None = None
+        self._metric: AnyMetric | None = None
         self._initial_metric()  # refuses invalid settings before the first pair
 
     def learn(self, X: Any, y: Any, per_point: int) -> _LabelState:
@@ -346,21 +353,24 @@ class _LabelState:
             self.reservoir.add(sparse_row(X, i) if sparse else X[i].copy(), label)
         if not at:
             return
-        U = self.scaler.rescale(subtract(X[at], stack_points(partners)))
-        pairs = (U, 0.0 * U) if sparse else np.stack([U, np.zeros_like(U)], axis=1)
-        self.tracker.partial_fit(pairs, similar)
+        left, right = X[at], stack_points(partners)
+        if not self.curved:
+            left = self.scaler.rescale(subtract(left, right))
+            right = 0.0 * left
+        self.tracker.partial_fit((left, right) if sparse else np.stack([left, right], axis=1), similar)
         self.n_rounds += len(at)
 
-    def metric(self) -> Metric:
+    def metric(self) -> AnyMetric:
         """Return the metric of the unscaled points; it is computed once."""
         if self._metric is None:
             metric = self.tracker.metric_ if self.n_rounds else self._initial_metric()
-            self._metric = metric.scaled(self.scaler.length**-2)
+            self._metric = metric if isinstance(metric, CurvedMetric) else metric.scaled(self.scaler.length**-2)
         return self._metric
 
-    def _initial_metric(self) -> Metric:
+    def _initial_metric(self) -> AnyMetric:
         """Return the metric before the first pair."""
-        return start_tracker(self.tracker.method, self.n_features).play()
+        started: MetricTracker = clone(self.tracker).start(self.n_features)
+        return started.metric_
 
     def check_settings(self, estimator: LabelMetricTracker) -> None:
         """Refuse settings that were changed after the first points."""
@@ -394,13 +404,15 @@ def _check_class_labels(y: Any) -> None:
 
 
 def _tracker_or_default(estimator: LabelMetricTracker) -> MetricTracker:
-    return MetricTracker(method=_DEFAULT_METHOD) if estimator.tracker is None else estimator.tracker
+    default = MetricTracker(method=_DEFAULT_METHOD, curved="auto")
+    return default if estimator.tracker is None else estimator.tracker
 
 
 def _settings(estimator: LabelMetricTracker) -> dict[str, Any]:
     """Return the parameters that must not change between points: all but ``pairs_per_point`` and ``random_state``."""
-    method = method_settings(_tracker_or_default(estimator).method)
-    of_tracker = {"tracker__method": method.pop("method")} | {
+    tracker = _tracker_or_default(estimator)
+    method = method_settings(tracker.method)
+    of_tracker = {"tracker__method": method.pop("method"), "tracker__curved": tracker.curved} | {
         f"tracker__method__{name}": value for name, value in method.items()
     }
     return {"reservoir_size": estimator.reservoir_size, "scale": estimator.scale} | of_tracker

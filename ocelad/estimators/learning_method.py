@@ -42,7 +42,9 @@ def check_method(method: Any) -> CheckedMethod:
     raise ValueError(f"method must be 'adaptive', 'rice' or a Rice; got {method!r}")
 
 
-def start_tracker(method: Method, n_features: int, *, sparse: bool = False, events: EventsName = "pairs") -> Tracker:
+def start_tracker(
+    method: Method, n_features: int, *, sparse: bool = False, events: EventsName = "pairs", items: Any = None
+) -> Tracker:
     """Create a tracker that has learned nothing yet.
 
     Parameters
@@ -52,11 +54,13 @@ def start_tracker(method: Method, n_features: int, *, sparse: bool = False, even
     sparse : bool
         Whether the differences of pairs are sparse.
     events : {"pairs", "relatives"}
+    items : array, sparse matrix or None
+        Points without labels, which the method "adaptive" learns the scales of features from.
     """
     checked = check_method(method)
     if isinstance(checked, Rice):
         return RiceTracker(track_metric(n_features, checked, sparse=sparse, events=events))
-    return track_adaptive(n_features, sparse=sparse, events=events)
+    return track_adaptive(n_features, sparse=sparse, events=events, items=items)
 
 
 def own_map(curved: Curved) -> Any:

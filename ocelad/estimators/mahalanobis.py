@@ -50,11 +50,11 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
 
         Distances are then available before the first pair, and the names of the features are known without a table.
         """
-        n = check_integer(n_features, "n_features", at_least=1)
-        names = None if feature_names is None else tuple(feature_names)
-        if names is not None and (len(names) != n or not all(isinstance(name, str) for name in names)):
-            raise ValueError(f"feature_names must be {n} strings, one for each feature; got {len(names)}")
-        state = self._start_state(n, names, sparse=False)
+        n, names = check_feature_count(n_features, feature_names)
+        return self._set_started(self._start_state(n, names, sparse=False))
+
+    def _set_started(self, state: TrackerState) -> Self:
+        """Take a state without tuples, and let the threshold be tracked."""
         self.__dict__.pop("_threshold", None)
         self._set_state(state)
         return self
@@ -223,6 +223,15 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_state" in self.__dict__
+
+
+def check_feature_count(n_features: Any, feature_names: Sequence[str] | None) -> tuple[int, tuple[str, ...] | None]:
+    """Return the number of features and their names, if any, after checking both."""
+    n = check_integer(n_features, "n_features", at_least=1)
+    names = None if feature_names is None else tuple(feature_names)
+    if names is not None and (len(names) != n or not all(isinstance(name, str) for name in names)):
+        raise ValueError(f"feature_names must be {n} strings, one for each feature; got {len(names)}")
+    return n, names
 
 
 def squared_distances(metric: AnyMetric, points: Points) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -13,8 +14,8 @@ from ocelad._validation import MAX_SAMPLE_WEIGHT, check_label, check_labels, che
 from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
 from ocelad.adaptive.curved_tracker import CurvedTracker
 from ocelad.curved_metric import linear_part
-from ocelad.estimators.learning_method import Curved, Method, is_curved, own_map
-from ocelad.estimators.mahalanobis import MahalanobisTracker, squared_distances
+from ocelad.estimators.learning_method import Curved, Method, check_method, is_curved, own_map
+from ocelad.estimators.mahalanobis import MahalanobisTracker, check_feature_count, squared_distances
 from ocelad.estimators.threshold_calibration import ThresholdCalibration
 from ocelad.estimators.tracker_state import TrackerState
 from ocelad.estimators.tuples import Points, read_points
@@ -24,6 +25,9 @@ from ocelad.pairs import Events, Pair, PointPairs, subtract
 
 if TYPE_CHECKING:
     from ocelad.adaptive.changes import Change
+
+# Of more items than this, a random sample is used for spreads, moments and landmarks.
+MAX_ITEMS = 4096
 
 
 class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
@@ -142,8 +146,9 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
             Weights of the pairs from 0 to 10, for answers that count less or more than others: clicks less than
             judgements, for instance. None: 1. Method "adaptive" only.
         items : array-like, SciPy sparse matrix or table of shape (n_items, n_features), or None
-            Points without labels, from which a curved distance draws its landmarks; refused without one. None: the
-            ``preprocessor``, if it is a table.
+            Points without labels, if they are known: the spreads of the features, the moments of all pairs, and the
+            landmarks of a curved distance come from them before the first answer. None: the ``preprocessor``, if it is
+            a table. Method "adaptive" only.
         """
         calibration = None if calibration_params is None else _calibration(calibration_params)
         points = read_points(pairs, 2, self.preprocessor)
@@ -157,24 +162,32 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         self._set_state(state)
         return self.set_threshold(threshold)
 
+    def start(self, n_features: int, feature_names: Sequence[str] | None = None, *, items: Any = None) -> Self:
+        """Discard all that was learned and start without any pair; ``items`` are as in ``fit``.
+
+        Distances are then available before the first pair, and the names of the features are known without a table.
+        """
+        n, names = check_feature_count(n_features, feature_names)
+        return self._set_started(self._start_state(n, names, sparse=False, items=items))
+
     def _start_state(
         self, n_features: int, names: tuple[str, ...] | None, *, sparse: bool, items: Any = None
     ) -> TrackerState:
-        curved = is_curved(self.curved, self.method)
-        if items is not None and (not curved or own_map(self.curved) is not None):
-            raise ValueError("items are landmarks of a curved distance: set curved=True, or omit them")
-        if items is None and not callable(self.preprocessor):
+        adaptive = check_method(self.method) == "adaptive"
+        if items is not None and not adaptive:
+            raise ValueError("items are used by method='adaptive' only: set it, or omit them")
+        if items is None and adaptive and not callable(self.preprocessor):
             items = self.preprocessor
-        if curved and items is not None:
-            items, item_names = dataframes.to_rows(items, "items")
+        if items is not None:
+            items, item_names = dataframes.to_rows(_sample_rows(items), "items")
             dataframes.check_feature_names(item_names, names, "items")
         return TrackerState.start(
             self.method,
             n_features,
             sparse=sparse,
             names=names,
-            curved=curved,
-            items=items if curved else None,
+            curved=is_curved(self.curved, self.method),
+            items=items,
             own_map=own_map(self.curved),
         )
 
@@ -397,6 +410,16 @@ def _events(state: TrackerState, points: Points, labels: Floats) -> Events | Poi
         X, Z = points.parts
         return PointPairs.from_trusted(X, Z, labels)
     return Events(subtract(*points.parts), labels)
+
+
+def _sample_rows(items: Any) -> Any:
+    """Return the items, an array or a table, or a random sample of many: a tracker needs no more."""
+    table: Any = items if is_sparse(items) or dataframes.is_dataframe(items) else np.asarray(items)
+    table = table.tocsr() if is_sparse(table) else table
+    if len(table.shape) != 2 or table.shape[0] <= MAX_ITEMS:
+        return table
+    rows = np.random.default_rng(table.shape[0]).choice(table.shape[0], MAX_ITEMS, replace=False)
+    return dataframes.take_rows(table, np.sort(rows))
 
 
 def _calibration(params: Any) -> ThresholdCalibration:

@@ -47,12 +47,15 @@ class TrackerState:
         items: Any = None,
         own_map: Any = None,
     ) -> TrackerState:
-        """Create the state before the first event; for ``items`` and ``own_map`` see ``CurvedTracker``."""
+        """Create the state before the first event.
+
+        ``items`` are points without labels, if they are known; see ``CurvedTracker`` for ``own_map``.
+        """
         settings = method_settings(method)
         if curved:
             tracker = CurvedTracker(n_features, sparse=sparse, items=items, own_map=own_map)
             return cls(tracker, settings, names)
-        return cls(start_tracker(method, n_features, sparse=sparse, events=events), settings, names)
+        return cls(start_tracker(method, n_features, sparse=sparse, events=events, items=items), settings, names)
 
     @property
     def curved(self) -> bool:

@@ -154,6 +154,12 @@ class ComparisonStream(FileStream[ComparisonChunk]):
     n_out_of_order: int = 0
     _last_time: Any = None
 
+    @property
+    def item_points(self) -> Floats | None:
+        """The points of all items, if rows hold their ids; None if rows hold points."""
+        schema = self._schema
+        return schema.x.items.X if isinstance(schema, ComparisonSchema) and isinstance(schema.x, IdColumn) else None
+
     def _current_position(self) -> dict[str, Any]:
         return {**super()._current_position(), "out_of_order": self.n_out_of_order, "last_time": self._last_time}
 

@@ -438,7 +438,6 @@ def detect_change(
 @jit
 def prepare(state: AggregatorState, settings: Settings) -> None:
     """Compute everything that the next round needs from the weights; after the first call, ``play`` does this."""
-    start_entries(state)
     update_discounted(state, settings)
     update_shares(state)
     update_coefficients(state, settings)
@@ -518,6 +517,8 @@ def play(
         if not warming_up and weights[row] > 0.0:
             update_means(state, settings, sizes, row)
             update_spreads(state, settings)
+        if weights[row] > 0.0:
+            start_entries(state)
         prepare(state, settings)
         outcome = detect_change(state.cusum, state.changes, settings, anchor[row], y[row], weights[row], t + row)
         if outcome != NO_CHANGE:
