@@ -66,6 +66,11 @@ FILE_OPTIONS = (
     help="With --suite few-answers: the largest number of answers, by default 1000.",
 )
 @click.option(
+    "--no-rivals",
+    is_flag=True,
+    help="With --suite few-answers: only METHODS, ours and the fixed distances that targets refer to; much faster.",
+)
+@click.option(
     "--seeds",
     type=click.IntRange(1, 100_000),
     help="The number of streams: by default 10, with --suite 20 per benchmark. A file is one stream.",
@@ -158,8 +163,9 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
         return
     if options["benchmarks"]:
         raise click.UsageError("--benchmarks names benchmarks of a suite: give --suite, too")
-    if options["answers"]:
-        raise click.UsageError("--answers belongs to --suite few-answers: give that, too")
+    for option in ("answers", "no_rivals"):
+        if options[option]:
+            raise click.UsageError(f"{_option_name(option)} belongs to --suite few-answers: give that, too")
     stream, n_skipped = _open_stream(options)
     chosen = _choose_methods(methods or FIGURE, stream)
     output: Path = options["output"]
@@ -189,8 +195,9 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
 
 def _check_suite_usage(suite: str) -> None:
     """Raise ``UsageError`` for options that a suite sets itself, or that belong to another suite."""
-    if suite != "few-answers" and _is_given("answers"):
-        raise click.UsageError(f"--answers belongs to --suite few-answers; {suite} has streams of its own length")
+    for option in ("answers", "no_rivals"):
+        if suite != "few-answers" and _is_given(option):
+            raise click.UsageError(f"{_option_name(option)} belongs to --suite few-answers; omit it for {suite}")
     for option in ("stream", "tune", "tune_seeds", "every", "reference", *FILE_OPTIONS):
         if _is_given(option):
             raise click.UsageError(f"{_option_name(option)} cannot be used with --suite")

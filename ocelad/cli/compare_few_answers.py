@@ -20,23 +20,25 @@ _MAIN_MEASURES = ("knn_error", "ranking_error")
 
 def make_tables(result: FewAnswersResult) -> list[Any]:
     """Build the tables of our differences from Euclidean distance, of all methods, and of the probabilities."""
+    from ocelad.lab.compare.few_answers.answer_methods import CURVED, CURVED_ITEMS
     from ocelad.lab.compare.few_answers.no_harm import NAMES
+    from ocelad.lab.compare.suites import OURS
 
-    tables = [_difference_table(result, measure, name) for measure, name in NAMES.items()]
+    ours = [method.label for method in result.methods if method.label in (OURS, CURVED, CURVED_ITEMS)]
+    tables = [_difference_table(result, label, measure, name) for label in ours for measure, name in NAMES.items()]
     return [*tables, _method_table(result), _probability_table(result), _missed_table(result)]
 
 
-def _difference_table(result: FewAnswersResult, measure: str, name: str) -> Any:
+def _difference_table(result: FewAnswersResult, label: str, measure: str, name: str) -> Any:
     from ocelad.lab.compare.few_answers.answer_methods import EUCLIDEAN
-    from ocelad.lab.compare.suites import OURS
 
     rows = []
     for outcome in result.outcomes:
         first = outcome.checkpoints[0]
         reference = format_number(outcome.mean(EUCLIDEAN, measure, first).mean)
-        cells = [format_estimate(outcome.difference(OURS, measure, n), sign=True) for n in outcome.checkpoints]
+        cells = [format_estimate(outcome.difference(label, measure, n), sign=True) for n in outcome.checkpoints]
         rows.append([outcome.benchmark.name, reference, *cells])
-    title = f"{name}, {OURS} minus {EUCLIDEAN} in percentage points, by the number of answers"
+    title = f"{name}, {label} minus {EUCLIDEAN} in percentage points, by the number of answers"
     return make_table(title, ["benchmark", EUCLIDEAN, *_headings(result)], rows)
 
 
@@ -121,7 +123,8 @@ def make_notes(result: FewAnswersResult) -> Iterator[str]:
         yield f"Skipped {name}: {reason}."
     yield ""
     cells = result.log_loss_cells
-    yield f"In {cells.holding} of {cells.total} cells the log loss of {OURS} is no worse than that of {LOGISTIC}."
+    if cells.total:
+        yield f"In {cells.holding} of {cells.total} cells the log loss of {OURS} is no worse than that of {LOGISTIC}."
     missed = Counter(target.benchmark for target in result.targets if not target.met)
     yield f"{sum(missed.values())} of {len(result.targets)} targets are missed."
     yield from (f"  {name}: {count}" for name, count in missed.items())

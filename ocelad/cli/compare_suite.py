@@ -90,6 +90,7 @@ def compare_suite(extra_methods: Sequence[str], options: dict[str, Any], as_json
     suite = load_suite(options["suite"])
     output: Path = options["output"]
     more = {} if options["answers"] is None else {"answers": options["answers"]}
+    more |= {"rivals": False} if options["no_rivals"] else {}
     with show_trials() as progress:
         try:
             result = suite.run(

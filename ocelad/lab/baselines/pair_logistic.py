@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad._validation import check_array, check_integer
+from ocelad._validation import check_array, check_choice, check_integer
 from ocelad.pairs import Events
 
 # The inverse strengths of the penalty that cross-validation chooses from.
@@ -28,6 +28,8 @@ class PairLogistic:
     n_features : int
     n_folds : int
         The largest number of folds; there are at most as many as pairs of the rarer label.
+    products : bool
+        Whether all products ``|u_i| |u_j|`` of two features are used, too.
 
     Examples
     --------
@@ -38,9 +40,10 @@ class PairLogistic:
     [True, False]
     """
 
-    def __init__(self, n_features: int, *, n_folds: int = 5) -> None:
+    def __init__(self, n_features: int, *, n_folds: int = 5, products: bool = False) -> None:
         self._n_features = check_integer(n_features, "n_features", at_least=1)
         self._n_folds = check_integer(n_folds, "n_folds", at_least=2)
+        self._products = check_choice(products, "products", (False, True))
         self._pairs: list[Events] = []
         self._model: Any = None  # the last fit; None after new pairs
 
@@ -58,15 +61,19 @@ class PairLogistic:
         if n_folds < 2:
             return np.full(len(U), np.log((n_similar + 0.5) / (len(y) - n_similar + 0.5)))
         if self._model is None:
-            self._model = _fit(np.concatenate([events.U for events in self._pairs]), y, n_folds)
-        return np.asarray(self._model.decision_function(_features(U)))
+            seen = np.concatenate([events.U for events in self._pairs])
+            self._model = _fit(self._features(seen), y, n_folds)
+        return np.asarray(self._model.decision_function(self._features(U)))
+
+    def _features(self, U: Floats) -> Floats:
+        sizes = np.abs(U)
+        if not self._products:
+            return np.hstack([sizes, np.square(U)])
+        rows, columns = np.triu_indices(U.shape[1])
+        return np.hstack([sizes, sizes[:, rows] * sizes[:, columns]])
 
 
-def _features(U: Floats) -> Floats:
-    return np.hstack([np.abs(U), np.square(U)])
-
-
-def _fit(U: Floats, y: Floats, n_folds: int) -> Any:
+def _fit(features: Floats, y: Floats, n_folds: int) -> Any:
     """Return the pipeline with the penalty of the lowest cross-validated log loss."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -82,4 +89,4 @@ def _fit(U: Floats, y: Floats, n_folds: int) -> Any:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # weak penalties of separable pairs have no optimum
-        return search.fit(_features(U), y > 0).best_estimator_
+        return search.fit(features, y > 0).best_estimator_

@@ -72,16 +72,16 @@ METHODS: dict[str, Method] = {
         LOGISTIC,
         "logistic regression on |u| and u^2, refitted to all answers; log odds only",
         _logistic,
-        {"n_folds": 5},
+        {"n_folds": 5, "products": False},
         group="batch",
     ),
 }
 
-#: The methods that ours is compared with.
+#: The methods that targets compare ours with.
+REFERENCES: tuple[Method, ...] = (METHODS[EUCLIDEAN], METHODS[STANDARDIZED], METHODS[COSINE])
+#: All methods that ours is compared with.
 RIVALS: tuple[Method, ...] = (
-    METHODS[EUCLIDEAN],
-    METHODS[STANDARDIZED],
-    METHODS[COSINE],
+    *REFERENCES,
     *(METHODS["kissme"].with_settings(window=window) for window in (128, 256, 512)),
     METHODS["rice"],
     METHODS[LOGISTIC],

@@ -79,8 +79,12 @@ class AnswerResult:
         }
 
     def values(self, label: str, measure: str) -> Floats:
-        """Return a measure of shape (n_seeds, n_checkpoints), errors in percent; NaN for failed runs."""
-        return self._values[label, measure]
+        """Return a measure of shape (n_seeds, n_checkpoints), errors in percent.
+
+        NaN for failed runs, and for a method that did not take part.
+        """
+        missing = np.full((len(self.seeds), len(self.checkpoints)), np.nan)
+        return self._values.get((label, measure), missing)
 
     def has(self, label: str, measure: str) -> bool:
         """Whether a method has a measure at any checkpoint."""

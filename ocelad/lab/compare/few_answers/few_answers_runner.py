@@ -15,7 +15,7 @@ from ocelad.lab.compare.few_answers.answer_benchmarks import (
     AnswerBenchmark,
     choose_benchmarks,
 )
-from ocelad.lab.compare.few_answers.answer_methods import CURVED, METHODS, RIVALS
+from ocelad.lab.compare.few_answers.answer_methods import CURVED, METHODS, REFERENCES, RIVALS
 from ocelad.lab.compare.few_answers.checkpoint_trial import CheckpointRecord, run_checkpoints
 from ocelad.lab.compare.few_answers.few_answers_results import AnswerResult, FewAnswersResult
 from ocelad.lab.compare.few_answers.held_out_split import count_held_out
@@ -45,6 +45,7 @@ def run_few_answers(
     benchmarks: Iterable[str] = tuple(ANSWER_BENCHMARKS),
     *,
     extra_methods: Iterable[str | Method] = (),
+    rivals: bool = True,
     answers: int = N_ANSWERS,
     seeds: int = N_SEEDS,
     first_seed: int = FIRST_TEST_SEED,
@@ -63,6 +64,8 @@ def run_few_answers(
     extra_methods : iterable of str or Method
         Further methods: names of ``METHODS``, with settings if desired, or user-defined ones. A learner with
         ``log_odds(X, Z)`` is scored by its probabilities, too (``OddsLearner``).
+    rivals : bool
+        Whether all ``RIVALS`` take part; False: only the fixed distances that targets refer to, which is much faster.
     answers : int
         The largest number of answers; the methods are evaluated at the ``CHECKPOINTS`` up to it.
     seeds, first_seed : int
@@ -80,7 +83,8 @@ def run_few_answers(
     ((10, 20), 0.0)
     """
     chosen = choose_benchmarks(benchmarks, ANSWER_BENCHMARKS)
-    methods = tuple(merge_methods([METHODS[OURS], METHODS[CURVED]], RIVALS, check_methods(extra_methods, METHODS)))
+    others = RIVALS if rivals else REFERENCES
+    methods = tuple(merge_methods([METHODS[OURS], METHODS[CURVED]], others, check_methods(extra_methods, METHODS)))
     check_integer(answers, "answers", at_least=CHECKPOINTS[0], at_most=CHECKPOINTS[-1])
     checkpoints = tuple(checkpoint for checkpoint in CHECKPOINTS if checkpoint <= answers)
     check_integer(seeds, "seeds", at_least=1)
