@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 import numpy as np
@@ -24,8 +24,7 @@ from sklearn.datasets import load_digits, load_wine
 
 from ocelad import Metric, MetricTracker
 from ocelad._typing import Floats
-from ocelad.ensemble.ocelad import Ocelad
-from ocelad.estimators.learning_method import method_from_settings
+from ocelad.curved_metric import AnyMetric
 from ocelad.evaluation.plots import GREY, PALETTE, pyplot, save_figure
 from ocelad.evaluation.scores import knn_error
 from ocelad.evaluation.streams import DriftingClusters
@@ -70,7 +69,7 @@ class Task(NamedTuple):
         first, second = np.array_split(rng.permutation(len(points)), 2)
         return cls(points[first], classes[first], points[second], classes[second])
 
-    def error(self, metric: Metric) -> float:
+    def error(self, metric: AnyMetric) -> float:
         """Return the error on the held-out items in percent."""
         train, test = metric.embed(self.points), metric.embed(self.held_out)
         return 100 * knn_error(train, self.classes, N_NEIGHBORS, test_points=test, test_labels=self.held_out_classes)
@@ -79,18 +78,14 @@ class Task(NamedTuple):
 class CurrentView:
     """The current state of a tracker with the interface that the chooser needs."""
 
-    def __init__(self, points: Floats, ocelad: Ocelad[Any, Metric]) -> None:
-        self.points, self._ocelad = points, ocelad
-        self.metric, self.shares = ocelad.play(), ocelad.round_state.probabilities
+    method = "adaptive"
 
-    @property
-    def scale_metrics(self) -> list[Metric]:
-        bank: Any = self._ocelad.bank
-        return [bank.learner(j) for j in range(len(self.shares))]
+    def __init__(self, points: Floats, tracker: MetricTracker) -> None:
+        self.points, self.metric, self.shares = points, tracker.metric_, tracker.weights_
+        self.scale_metrics: list[Metric] = []  # the experts of the method "adaptive" share squared distances
 
     def margins(self, left: np.ndarray, right: np.ndarray) -> Floats:
-        differences = self.points[left] - self.points[right]
-        return np.asarray(self.metric.threshold - self.metric.squared_length(differences))
+        return np.asarray(self.metric.threshold - self.metric.squared_distance(self.points[left], self.points[right]))
 
 
 def errors(trial: tuple[str, str, int], checkpoints: tuple[int, ...]) -> list[float]:
@@ -98,14 +93,11 @@ def errors(trial: tuple[str, str, int], checkpoints: tuple[int, ...]) -> list[fl
     name, strategy, seed = trial
     task = Task.create(name, seed)
     n_items, n_features = task.points.shape
-    # The engine of the first rounds stores its learners differently; the results are the same.
-    tracker = MetricTracker(method=method_from_settings({"engine": "fullrank", **default_settings(n_features)})).start(
-        n_features
-    )
+    tracker = MetricTracker(curved=True).start(n_features, items=task.points)
     chooser = PairChooser(n_items, random_share=STRATEGIES[strategy], seed=seed)
     result = []
     for n_answers in range(max(checkpoints) + 1):
-        view = CurrentView(task.points, tracker._fitted.ocelad)
+        view = CurrentView(task.points, tracker)
         if n_answers in checkpoints:
             result.append(task.error(view.metric))
         choice = chooser.next(view)
@@ -179,7 +171,7 @@ def main(seeds: int, first: int, quick: bool, picture: Path | None) -> None:
     printed = [row for row in rows if row["answers"] in (20, REPORTED, 100, 200)]
     show(console, f"Held-out {N_NEIGHBORS}-NN error in %, mean over {seeds} seeds", printed)
     if not quick:
-        settings = {"seeds": [first, first + seeds - 1], "tracker": default_settings(25)}
+        settings = {"seeds": [first, first + seeds - 1], "tracker": default_settings()}
         console.print(f"Written to {save('choice', settings, rows)}")
     if picture is not None:
         draw_errors(results, checkpoints, picture)

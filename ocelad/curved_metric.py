@@ -33,6 +33,8 @@ class CurvedMetric(PointDistance):
         Number of pairs after which the metric was played.
     unit_length : bool
         Whether points are first divided by their lengths: then x, z and f(x) are those of points of length 1.
+    factors : array of shape (n_features,), or None
+        What features are multiplied by before all else, for points in their own units. None: 1.
 
     Examples
     --------
@@ -46,7 +48,7 @@ class CurvedMetric(PointDistance):
     True
     """
 
-    __slots__ = ("curved_part", "feature_map", "linear_part", "round", "threshold", "unit_length")
+    __slots__ = ("curved_part", "factors", "feature_map", "linear_part", "round", "threshold", "unit_length")
 
     linear_part: Metric
     feature_map: FeatureMap | None
@@ -54,6 +56,7 @@ class CurvedMetric(PointDistance):
     threshold: float
     round: int
     unit_length: bool
+    factors: Floats | None
 
     def __init__(
         self,
@@ -64,6 +67,7 @@ class CurvedMetric(PointDistance):
         round: int = 0,
         *,
         unit_length: bool = False,
+        factors: Any = None,
     ) -> None:
         if (feature_map is None) != (curved_part is None):
             raise ValueError("accepted: a feature map and a curved part, or neither")
@@ -83,6 +87,10 @@ class CurvedMetric(PointDistance):
         put(self, "threshold", check_number(threshold, "threshold"))
         put(self, "round", check_integer(round, "round", at_least=0))
         put(self, "unit_length", bool(unit_length))
+        if factors is not None:
+            factors = check_array(factors, "factors", 1, n_features=linear_part.n_features).copy()
+            factors.flags.writeable = False
+        put(self, "factors", factors)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a CurvedMetric is immutable: {name!r} cannot be set; create a new one")
@@ -118,8 +126,26 @@ class CurvedMetric(PointDistance):
         return squares if np.ndim(squares) else float(squares)
 
     def prepare(self, X: Any) -> Any:
-        """Return what the two parts measure: the points, or points of unit length."""
+        """Return what the two parts measure: the points, multiplied by the factors, or of unit length."""
+        if self.factors is not None and is_sparse(X):
+            X = type(X)((X.data * self.factors[X.indices], X.indices, X.indptr), shape=X.shape)
+        elif self.factors is not None:
+            X = X * self.factors
         return to_unit_length(X) if self.unit_length else X
+
+    def with_factors(self, factors: Any) -> CurvedMetric:
+        """Return the same distance of points that are multiplied by these factors before all else.
+
+        >>> X = np.random.default_rng(0).normal(size=(9, 2))
+        >>> feature_map = LandmarkMap.from_points(X, 9, np.random.default_rng(0))
+        >>> curved = Metric.from_diagonal(np.ones(feature_map.n_outputs))
+        >>> metric = CurvedMetric(Metric.from_diagonal([1.0, 2.0]), feature_map, curved)
+        >>> in_own_units = metric.with_factors([4.0, 0.5])
+        >>> in_own_units.distance(X[0] / [4.0, 0.5], X[1] / [4.0, 0.5]) == metric.distance(X[0], X[1])
+        True
+        """
+        parts = self.linear_part, self.feature_map, self.curved_part
+        return CurvedMetric(*parts, self.threshold, self.round, unit_length=self.unit_length, factors=factors)
 
     def _map(self, X: Any) -> Floats:
         """Return the curved features of one point, or of rows."""
@@ -133,8 +159,8 @@ class CurvedMetric(PointDistance):
         ----------
         X : array-like of shape (n_rows, n_features) or (n_features,), or SciPy sparse rows
         n_components : int or None
-            Number of dimensions: those in which the landmarks vary most (with a map of your own, the points), the
-            first ones most; None: all.
+            Number of dimensions: the principal directions of the landmarks (with a map of your own, of the points),
+            in which the distance is approximate; None: all.
         """
         n = self.n_features
         rows: Any = check_sparse(X, "X", n_features=n) if is_sparse(X) else check_array(X, "X", 1, 2, n_features=n)
@@ -146,8 +172,10 @@ class CurvedMetric(PointDistance):
             return points
         check_integer(n_components, "n_components", at_least=1)
         landmarks = self.feature_map.landmarks if isinstance(self.feature_map, LandmarkMap) else rows
-        variances = np.atleast_2d(self._embed_all(landmarks)).var(axis=0)
-        return np.asarray(points[..., np.argsort(-variances, kind="stable")[:n_components]])
+        embedded = np.atleast_2d(self._embed_all(landmarks))
+        _, directions = np.linalg.eigh(np.cov(embedded, rowvar=False, bias=True).reshape(2 * [embedded.shape[1]]))
+        directions = directions[:, ::-1][:, :n_components]  # the largest variance first
+        return np.asarray(points @ (directions * _signs(directions)))
 
     def _embed_all(self, rows: Any) -> Floats:
         assert self.curved_part is not None
@@ -196,14 +224,15 @@ class CurvedMetric(PointDistance):
         if self.feature_map is not None:
             parts |= {"map": stored_map(self.feature_map), "curved": self.curved_part}
         arrays = {f"{name}.{key}": array for name, part in parts.items() for key, array in part.arrays().items()}
-        return {**arrays, "unit_length": np.ones(1)} if self.unit_length else arrays
+        arrays = {**arrays, "unit_length": np.ones(1)} if self.unit_length else arrays
+        return arrays if self.factors is None else {**arrays, "factors": self.factors}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, threshold: float, round: int = 0) -> CurvedMetric:
         """Return the metric of arrays from ``arrays``, with the same bits; the arrays are checked."""
         parts: dict[str, dict[str, Any]] = {"linear": {}, "map": {}, "curved": {}}
         arrays = dict(arrays)
-        unit_length = arrays.pop("unit_length", None) is not None
+        unit_length, factors = arrays.pop("unit_length", None) is not None, arrays.pop("factors", None)
         for name, array in arrays.items():
             part, _, key = name.partition(".")
             if part not in parts:
@@ -211,12 +240,12 @@ class CurvedMetric(PointDistance):
             parts[part][key] = array
         linear = Metric.from_arrays(parts["linear"], threshold, round)
         if not parts["map"] and not parts["curved"]:
-            return cls(linear, None, None, threshold, round, unit_length=unit_length)
+            return cls(linear, None, None, threshold, round, unit_length=unit_length, factors=factors)
         curved, feature_map = (
             Metric.from_arrays(parts["curved"], threshold, round),
             LandmarkMap.from_arrays(parts["map"]),
         )
-        return cls(linear, feature_map, curved, threshold, round, unit_length=unit_length)
+        return cls(linear, feature_map, curved, threshold, round, unit_length=unit_length, factors=factors)
 
     def __eq__(self, other: object) -> bool:
         """Return whether threshold, round and the stored arrays have the same bits."""
@@ -239,7 +268,8 @@ class CurvedMetric(PointDistance):
 
     def __reduce__(self) -> tuple[Any, ...]:
         parts = self.linear_part, self.feature_map, self.curved_part
-        return partial(CurvedMetric, unit_length=self.unit_length), (*parts, self.threshold, self.round)
+        make = partial(CurvedMetric, unit_length=self.unit_length, factors=self.factors)
+        return make, (*parts, self.threshold, self.round)
 
     def __repr__(self) -> str:
         return f"CurvedMetric(n_features={self.n_features}, threshold={self.threshold:.6g}, round={self.round})"
@@ -250,6 +280,11 @@ def stored_map(feature_map: FeatureMap) -> LandmarkMap:
     if isinstance(feature_map, LandmarkMap):
         return feature_map
     raise ValueError("a feature map of your own cannot be stored in this file; pickle the tracker or metric instead")
+
+
+def _signs(directions: Floats) -> Floats:
+    """Return the signs that make the entry of largest size of each column positive."""
+    return np.asarray(np.sign(directions[np.abs(directions).argmax(axis=0), np.arange(directions.shape[1])]))
 
 
 #: A distance with a threshold, linear or curved.

@@ -272,7 +272,7 @@ def test_probabilities_of_other_estimators(folder, tmp_path):
     LabelMetricTracker().fit(X[:1], genre[:1]).save(tmp_path / "no_pair")
     TripletTracker().fit(X.reshape(50, 3, 3)).save(tmp_path / "triplets")
     rows = list(csv.DictReader(io.StringIO(run("distance", tmp_path / "labels", folder / "pairs.parquet").stdout)))
-    odds = labels.metric_.threshold - labels.metric_.squared_length(pairs[:, 0] - pairs[:, 1])
+    odds = labels.metric_.threshold - labels.metric_.squared_distance(pairs[:, 0], pairs[:, 1])
     np.testing.assert_allclose([float(row["probability"]) for row in rows], 1 / (1 + np.exp(-odds)), rtol=1e-9)
     for name in ("rice_labels", "no_pair", "triplets"):
         assert run("distance", tmp_path / name, folder / "pairs.parquet").stdout.startswith(
@@ -285,9 +285,10 @@ def test_weights_of_a_column(folder, tmp_path):
     weights = np.random.default_rng(0).choice([0.1, 1.0, 5.0], size=400)
     table = parquet.read_table(folder / "pairs.parquet").append_column("w", pa.array(weights))
     parquet.write_table(table, tmp_path / "weighted.parquet")
-    run("track", "weighted.parquet", "--weight", "w", "--quiet", cwd=tmp_path)
-    tracker = MetricTracker.load(tmp_path / "weighted.tracker")
-    assert tracker.metric_ == MetricTracker().fit(pairs, y, sample_weight=weights).metric_
+    for options, curved in ((["--linear", "-o", "linear.tracker"], False), ([], True)):
+        run("track", "weighted.parquet", "--weight", "w", "--quiet", *options, cwd=tmp_path)
+        tracker = MetricTracker.load(tmp_path / ("weighted.tracker" if curved else "linear.tracker"))
+        assert tracker.metric_ == MetricTracker(curved=curved).fit(pairs, y, sample_weight=weights).metric_
     assert tracker.feature_names_in_.tolist() == ["a", "b", "c"]
     other = run("track", "weighted.parquet", "--resume", cwd=tmp_path, code=1).stderr
     assert "was read with the columns" in other
@@ -358,7 +359,7 @@ def test_evaluate_reports_the_reliability_of_probabilities(folder, tmp_path, nam
     tracker.metric_.save(tmp_path / "metric")
     alone = json.loads(run("evaluate", tmp_path / "metric", *options, "--json", cwd=folder).stdout)["reliability"]
     assert not alone["calibrated"]
-    odds = tracker.metric_.threshold - tracker.metric_.squared_length(pairs[:, 0] - pairs[:, 1])
+    odds = tracker.metric_.threshold - tracker.metric_.squared_distance(pairs[:, 0], pairs[:, 1])
     assert alone["log_loss"] == pytest.approx(np.mean(np.log1p(np.exp(-y * odds))))
     for wrong, sentence in (("a.gif", "for --plot: 'a.gif' does not end in"), ("no/a.png", "the folder 'no'")):
         assert sentence in run("evaluate", name, *options, "--plot", wrong, cwd=folder, code=2).stderr
@@ -370,7 +371,7 @@ def test_the_adaptive_method_on_the_command_line(folder, tmp_path):
     tracker = MetricTracker.load(folder / "adaptive.tracker")
     assert tracker.method_ == "adaptive"
     content = json.loads(run("inspect", "adaptive.tracker", "--json", cwd=folder).stdout)
-    assert (content["method"], content["engine"], content["settings"]) == ("adaptive", "adaptive", {})
+    assert (content["method"], content["engine"], content["settings"]) == ("adaptive", "adaptive", {"curved": True})
     assert content["drift"] == tracker.drift_
     assert content["changes"] == [change._asdict() for change in tracker.changes_]
     assert list(content["weights"]) == list(tracker.experts_)
@@ -381,11 +382,14 @@ def test_the_adaptive_method_on_the_command_line(folder, tmp_path):
         run("plot", "adaptive.tracker", kind, "-o", tmp_path / f"{kind}.png", cwd=folder)
 
     source = folder / "pairs.parquet"
-    report = json.loads(run("track", source, "--json", cwd=tmp_path).stdout)
-    assert report["method"] == "adaptive"
-    assert {row["leading"] for row in report["rows"]} <= set(tracker.experts_)
-    saved = MetricTracker.load(tmp_path / "pairs.tracker")
-    assert saved.metric_ == MetricTracker().fit(*read_pairs(folder)).metric_
+    for option, curved in (("--linear", False), ("--curved", True), ("--restart", True)):
+        report = json.loads(run("track", source, option, "--restart", "--json", cwd=tmp_path).stdout)
+        assert report["method"] == "adaptive"
+        assert {row["leading"] for row in report["rows"]} <= set(tracker.experts_)
+        saved = MetricTracker.load(tmp_path / "pairs.tracker")
+        assert saved.metric_ == MetricTracker(curved=curved).fit(*read_pairs(folder)).metric_
+        content = json.loads(run("inspect", "pairs.tracker", "--json", cwd=tmp_path).stdout)
+        assert (content["curved"], content["settings"]) == (curved, {"curved": True} if curved else {})
     other = run("track", source, "--resume", "--method", "rice", cwd=tmp_path, code=2).stderr
     assert "was started with method 'adaptive', not 'rice'" in other
     refused = run("track", source, "--resume", "--step-size", "0.5", cwd=tmp_path, code=2).stderr
@@ -486,7 +490,12 @@ def test_a_curved_distance_on_the_command_line(folder, tmp_path):
     np.testing.assert_allclose(content["spectrum"], np.linalg.eigvalsh(tracker.linear_part_.matrix)[::-1])
     run("track", source, "--curved", "-o", "curved.tracker", "--resume", "--quiet", cwd=tmp_path)
     assert MetricTracker.load(tmp_path / "curved.tracker").metric_ == tracker.metric_
-    run("track", source, "-o", "linear.tracker", "--quiet", cwd=tmp_path)
+    run("track", source, "--linear", "-o", "linear.tracker", "--quiet", cwd=tmp_path)
+    assert MetricTracker.load(tmp_path / "linear.tracker").metric_ == MetricTracker().fit(*read_pairs(folder)).metric_
+    other = run("track", source, "--linear", "-o", "curved.tracker", "--resume", cwd=tmp_path, code=2).stderr
+    assert "was started with curved True, not False; omit the option, or --restart" in other
+    run("track", source, "-o", "linear.tracker", "--resume", "--quiet", cwd=tmp_path)  # keeps what it was started with
+    assert not MetricTracker.load(tmp_path / "linear.tracker").curved
     other = run("track", source, "--curved", "-o", "linear.tracker", "--resume", cwd=tmp_path, code=2).stderr
     assert "was started with curved False, not True; omit the option, or --restart" in other
 

@@ -47,13 +47,19 @@ class TestErrors:
         assert "there is no file none.csv; accepted: a table of items" in fail_to_start(tmp_path, "none.csv")
 
     def test_settings_of_the_tracker_leave_no_project_behind(self, tmp_path, items):
-        assert "'step=1' is not NAME=VALUE with one of diagonal" in fail_to_start(tmp_path, items, "--set", "step=1")
+        assert "'step=1' is not NAME=VALUE with one of curved, diagonal" in fail_to_start(
+            tmp_path, items, "--set", "step=1"
+        )
         assert "step_size must be a finite number above 0" in fail_to_start(
             tmp_path, items, "--set", "method=rice", "--set", "step_size=-1"
         )
         assert "a replay of the log is not exact" in fail_to_start(
             tmp_path, items, "--set", "method=rice", "--set", "engine=sparse"
         )
+        assert "the method rice learns a linear distance" in fail_to_start(
+            tmp_path, items, "--set", "method=rice", "--set", "curved=true"
+        )
+        assert "curved is 'yes'; accepted: true or false" in fail_to_start(tmp_path, items, "--set", "curved=yes")
         assert "is not NAME=VALUE" in fail_to_start(tmp_path, items, "--set", "step_size")
         assert "has no projects yet" in fail_to_start(tmp_path)
 

@@ -20,6 +20,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from ocelad import Metric
 from ocelad.client import Client, ServiceError
 from ocelad.client import connection as connections
 
@@ -146,7 +147,9 @@ def test_a_project_is_created_from_a_file(service, tmp_path):
         assert (error.value.code, error.value.status) == ("project_exists", 409)
         with pytest.raises(ValueError, match="format"):
             client.create_project("more", b"id,x\n")
-        assert client.create_project("fewer", path, fields=["f0"]).info().feature_names == ["f1"]
+        fewer = client.create_project("fewer", path, fields=["f0"], curved=False)
+        assert (fewer.info().feature_names, fewer.info().curved, wines.info().curved) == (["f1"], False, True)
+        assert isinstance(fewer.metric(), Metric)
         assert client.health().status == "ok"
 
 
@@ -211,13 +214,14 @@ def test_queries_agree_with_the_metric(project):
     assert response.seq == len(rows)
     expected = metric.distance(features[left], features[right])
     assert np.allclose(response.distances, expected, rtol=1e-9)
-    coordinates = np.array(project.embed([left, features[right]], n_components=3).coordinates)
+    coordinates = np.array(project.embed([left, features[right]], n_components=99).coordinates)
     assert np.isclose(np.linalg.norm(coordinates[0] - coordinates[1]), expected, rtol=1e-6)
     nearest = project.neighbors(left, k=3).neighbors
     order = sorted((metric.distance(features[left], features[other]), other) for other in ITEMS.ids[1:])
     assert [each.item.id for each in nearest] == [id for _, id in order[:3]]
     info = project.metric_info(matrix=True)
-    assert np.allclose(info.matrix, metric.matrix)
+    assert info.curved
+    assert np.allclose(info.matrix, np.outer(metric.factors, metric.factors) * metric.linear_part.matrix)
     assert project.metric_info().matrix is None
     assert project.next_pair().source in ("active", "random")
     assert project.timeline().n_answers[-1] == len(rows) == info.n_answers

@@ -12,8 +12,12 @@ from curved_streams import disk, in_disk, sparse_points
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.kernel_approximation import Nystroem
+from sklearn.model_selection import cross_val_score
+from sklearn.preprocessing import StandardScaler
 
-from ocelad import Metric, MetricTracker, Rice
+from ocelad import LabelMetricTracker, Metric, MetricTracker, Rice
 from ocelad.adaptive.curved_tracker import MAP_ROUNDS, CurvedTracker
 from ocelad.adaptive.kernel_loading import mark_kernels_ready
 from ocelad.adaptive.precompile import precompile_adaptive
@@ -99,13 +103,15 @@ def test_auto_is_curved_with_the_adaptive_method_only():
 @pytest.mark.parametrize("method", ["rice", Rice()])
 def test_rice_is_refused(method):
     pairs, y = some_pairs(20)
-    with pytest.raises(ValueError, match="curved=True needs method='adaptive'; with RICE, curved must be False or"):
+    with pytest.raises(
+        ValueError, match="a curved distance needs method='adaptive'; with RICE, curved must be False or"
+    ):
         MetricTracker(method=method, curved=True).fit(pairs, y)
 
 
 @pytest.mark.parametrize("curved", ["yes", None, 2])
 def test_other_values_are_refused(curved):
-    with pytest.raises((ValueError, TypeError), match="curved must be one of False, True, 'auto'"):
+    with pytest.raises((ValueError, TypeError), match="curved must be False, True, 'auto', a fitted transformer"):
         MetricTracker(curved=curved).fit(*some_pairs(20))
 
 
@@ -144,14 +150,12 @@ def test_items_and_a_preprocessor_give_the_same_landmarks():
     assert MetricTracker(curved=True).fit(items[at[: MAP_ROUNDS[0] - 1]], y[:31]).metric_.feature_map is None
 
 
-def test_a_linear_distance_refuses_items():
+def test_a_linear_distance_uses_items_too():
     items, at, y = some_items(rounds=60)
-    tracker = MetricTracker().fit(items[at], y)
-    before = state(tracker)
-    with pytest.raises(ValueError, match="items are used by a curved distance only: set curved=True, or omit them"):
-        tracker.fit(items[at], y, items=items)
-    assert state(tracker) == before
-    assert state(MetricTracker(preprocessor=items).fit(at, y)) == before  # a preprocessor is accepted
+    tracker = MetricTracker().fit(items[at], y, items=items)
+    assert isinstance(tracker.metric_, Metric)
+    assert state(MetricTracker(preprocessor=items).fit(at, y)) == state(tracker)
+    assert MetricTracker().fit(items[at], y).metric_ != tracker.metric_
 
 
 def test_items_may_be_sparse_or_tables():
@@ -347,3 +351,234 @@ def test_a_refused_call_changes_nothing(trained):
         with pytest.raises(ValueError, match=r"\w+ \w+"):
             tracker.partial_fit(wrong, y)
     assert state(tracker) == expected
+
+
+# -- Points of many features --
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_embeddings_of_other_lengths_are_the_same(known):
+    """Of more than 128 features, only directions count: in learning and in every output."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 130))
+    X[:, 0] += np.where(np.arange(60) % 2, 8.0, -8.0)
+    at = rng.integers(60, size=(80, 2))
+    y = np.where((at[:, 0] - at[:, 1]) % 2 == 0, 1, -1)
+    longer = X * 2.0 ** rng.integers(-9, 9, size=(60, 1))
+    one, other = (
+        MetricTracker(curved=True, preprocessor=points if known else points.__getitem__).fit(at, y)
+        for points in (X, longer)
+    )
+    assert state(one) == state(other)
+    assert (one.predict_proba(at) == other.predict_proba(at)).all()
+    np.testing.assert_allclose(one.transform(X), one.transform(3.7 * X), rtol=1e-9, atol=1e-9)
+    rows = one.feature_weights(items=X)
+    assert sum(row.share for row in rows) == pytest.approx(1.0)
+    assert rows[0].feature == "x0"
+    of_longer = {row.feature: row.share for row in one.feature_weights(items=5.0 * longer)}
+    np.testing.assert_allclose([of_longer[row.feature] for row in rows], [row.share for row in rows], atol=1e-9)
+
+
+def test_files_keep_the_unit_length(tmp_path):
+    rng = np.random.default_rng(0)
+    pairs, y = rng.normal(size=(60, 2, 130)), rng.choice([-1, 1], size=60)
+    tracker = MetricTracker(curved=True).fit(pairs[:40], y[:40])
+    tracker.save(tmp_path / "tracker")
+    loaded = MetricTracker.load(tmp_path / "tracker")
+    assert loaded.metric_.unit_length
+    assert state(loaded.partial_fit(pairs[40:], y[40:])) == state(tracker.partial_fit(pairs[40:], y[40:]))
+
+
+# -- Maps of one's own --
+
+
+def radius(X):
+    """Return nearly -1 in the disk and nearly 1 outside, and the first feature, which does not matter."""
+    return np.column_stack([np.tanh(4.0 * (np.square(X).mean(axis=1) - 0.69)), np.sin(X[:, 0])])
+
+
+def fitted_map(seed=0):
+    return Nystroem(n_components=40, gamma=0.5, random_state=0).fit(disk(seed, 200).X)
+
+
+def seen(tracker, pairs):
+    """Return all that a user can see; metrics with a map of one's own are not compared."""
+    weights, rows = tracker.weights_.tolist(), tracker.pair_distance(pairs).tolist()
+    return tracker.n_rounds_, tracker.experts_, weights, tracker.drift_, tracker.changes_, rows
+
+
+@pytest.mark.parametrize("curved", [radius, fitted_map(), fitted_map().transform])
+def test_a_map_of_ones_own(curved):
+    pairs, y = some_pairs(400)
+    tracker = MetricTracker(curved=curved).fit(pairs, y)
+    held_out, labels = some_pairs(300, seed=1)
+    assert tracker.score(held_out, labels) > MetricTracker().fit(pairs, y).score(held_out, labels) + 0.2
+    X, Z = held_out[:, 0], held_out[:, 1]
+    distances = tracker.pair_distance(held_out)
+    np.testing.assert_allclose(np.linalg.norm(tracker.transform(X) - tracker.transform(Z), axis=1), distances)
+    np.testing.assert_allclose(tracker.log_odds(held_out), tracker.metric_.threshold - distances**2)
+    assert len(tracker.get_feature_names_out()) == tracker.metric_.rank
+    parts = MetricTracker(curved=curved)
+    for first in range(0, 400, 90):
+        parts.partial_fit(pairs[first : first + 90], y[first : first + 90])
+    np.testing.assert_allclose(parts.pair_distance(held_out), distances, rtol=1e-6)
+    single = MetricTracker(curved=curved)
+    for (x, z), label in zip(pairs[:70], y[:70], strict=True):
+        single.learn_one(x, z, label)
+    expected = MetricTracker(curved=curved).fit(pairs[:70], y[:70])
+    np.testing.assert_allclose(single.pair_distance(held_out), expected.pair_distance(held_out), rtol=1e-6)
+
+
+def test_a_map_of_ones_own_with_items():
+    items, at, y = some_items(rounds=60)
+    by_items = MetricTracker(curved=radius).fit(items[at], y, items=items)
+    by_index = MetricTracker(curved=radius, preprocessor=items).fit(at, y)
+    started = MetricTracker(curved=radius).start(2, items=items)
+    assert started.metric_.feature_map.function is radius
+    assert seen(by_items, items[at]) == seen(by_index, at) == seen(started.partial_fit(items[at], y), items[at])
+    assert seen(by_items, items[at]) != seen(MetricTracker(curved=radius).fit(items[at], y), items[at])
+
+
+@pytest.mark.parametrize("count", [0, 20, 100])
+def test_pickles_of_a_map_of_ones_own_continue_with_the_same_bits(count, tmp_path):
+    pairs, y = some_pairs(count + 60)
+    tracker = MetricTracker(curved=fitted_map()).start(2)
+    if count:
+        tracker.partial_fit(pairs[:count], y[:count])
+    with pytest.raises(
+        ValueError, match="feature map of your own cannot be saved in a file; pickle it instead"
+    ) as error:
+        tracker.save(tmp_path / "tracker")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "tracker").exists()
+    copied, before = pickle.loads(pickle.dumps(tracker)), seen(tracker, pairs)
+    assert seen(copied, pairs) == before
+    copied.partial_fit(pairs[count:], y[count:])
+    assert seen(tracker, pairs) == before
+    assert seen(tracker.partial_fit(pairs[count:], y[count:]), pairs) == seen(copied, pairs)
+
+
+def test_a_frozen_map_survives_clones():
+    """scikit-learn's clone would otherwise forget what a transformer has learned."""
+    pairs, y = some_pairs(60)
+    plain, frozen = MetricTracker(curved=fitted_map()), MetricTracker(curved=FrozenEstimator(fitted_map()))
+    expected = plain.fit(pairs, y).pair_distance(pairs)
+    np.testing.assert_array_equal(clone(frozen).fit(pairs, y).pair_distance(pairs), expected)
+    with pytest.raises(NotFittedError, match="Nystroem instance is not fitted yet"):
+        clone(plain).fit(pairs, y)
+    assert cross_val_score(frozen, pairs, y, cv=2, error_score="raise").shape == (2,)
+    labelled = LabelMetricTracker(frozen, random_state=0).fit(pairs[:, 0], in_disk(pairs[:, 0]))
+    assert labelled.metric_.feature_map.n_outputs == 40
+
+
+@pytest.mark.parametrize("how", ["fit", "partial_fit", "learn_one", "items", "start"])
+def test_a_map_that_is_not_fitted_is_refused(how):
+    pairs, y = some_pairs(20)
+    tracker = MetricTracker(curved=StandardScaler())
+    calls = {
+        "fit": lambda: tracker.fit(pairs, y),
+        "partial_fit": lambda: tracker.partial_fit(pairs, y),
+        "learn_one": lambda: tracker.learn_one(*pairs[0], y[0]),
+        "items": lambda: tracker.fit(pairs, y, items=pairs[:, 0]),
+        "start": lambda: tracker.start(2, items=pairs[:, 0]),
+    }
+    with pytest.raises(NotFittedError, match="StandardScaler instance is not fitted yet"):
+        calls[how]()
+    assert not tracker.__sklearn_is_fitted__()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda X: X * np.nan,
+        lambda X: X[:, 0],
+        lambda X: X[:1],
+        lambda X: np.full(X.shape, "a"),
+        lambda X: X[:, :0],
+        lambda X: np.zeros((len(X), 4097)),
+        lambda X: np.where(np.arange(len(X))[:, None] == len(X) - 1, np.inf, X),
+        lambda X: 1e200 * X,
+    ],
+)
+def test_wrong_outputs_are_refused_and_change_nothing(wrong):
+    pairs, y = some_pairs(40)
+    with pytest.raises(ValueError, match=r"feature map function|are too far apart") as error:
+        MetricTracker(curved=wrong).fit(pairs, y)
+    assert "\n" not in str(error.value)
+
+    use_wrong = [False]
+
+    def sometimes_wrong(X):
+        return wrong(X) if use_wrong[0] else np.sin(X)
+
+    tracker = MetricTracker(curved=sometimes_wrong).fit(pairs, y)
+    expected = seen(tracker, pairs)
+    use_wrong[0] = True
+    for call in (
+        lambda: tracker.fit(pairs, y),
+        lambda: tracker.partial_fit(pairs, y),
+        lambda: tracker.fit(pairs, y, items=pairs[:, 0]),
+        lambda: tracker.test_then_train(pairs, y),
+    ):
+        with pytest.raises(ValueError, match=r"feature map function|are too far apart"):
+            call()
+    use_wrong[0] = False
+    assert seen(tracker, pairs) == expected
+
+
+@pytest.mark.parametrize("method", ["rice", Rice()])
+def test_rice_refuses_a_map_of_ones_own(method):
+    with pytest.raises(ValueError, match="a curved distance needs method='adaptive'"):
+        MetricTracker(method=method, curved=radius).fit(*some_pairs(20))
+
+
+def test_a_class_is_no_map():
+    with pytest.raises((ValueError, TypeError), match="curved must be False, True, 'auto', a fitted transformer"):
+        MetricTracker(curved=StandardScaler).fit(*some_pairs(20))
+
+
+@pytest.mark.parametrize("other", [np.sin, True, "auto", False])
+def test_a_map_cannot_change_after_the_first_pairs(other):
+    pairs, y = some_pairs(40)
+    for before, after in ((radius, other), (other, radius)):
+        tracker = MetricTracker(curved=before).fit(pairs, y)
+        expected = seen(tracker, pairs)
+        tracker.set_params(curved=after)
+        for call in (lambda: tracker.partial_fit(pairs, y), lambda: tracker.learn_one(*pairs[0], y[0])):  # noqa: B023
+            with pytest.raises(ValueError, match="curved was changed after the first pairs; call fit to start again"):
+                call()
+        assert seen(tracker, pairs) == expected
+        assert tracker.set_params(curved=before).partial_fit(pairs, y).n_rounds_ == 80
+        assert tracker.set_params(curved=after).fit(pairs, y).n_rounds_ == 40
+
+
+def test_feature_weights_with_a_map_of_ones_own():
+    """By replacing one feature after the other: the third one is not used by the map, and differs in no pair."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(300, 2)), np.zeros(300)])
+    inside = in_disk(X)
+    at = rng.integers(300, size=(500, 2))
+    tracker = MetricTracker(curved=lambda X: radius(X[:, :2])).fit(X[at], inside[at[:, 0]] == inside[at[:, 1]])
+    rows = tracker.feature_weights(items=X)
+    shares = {row.feature: row.share for row in rows}
+    assert rows.source == "items"
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert shares["x2"] == 0.0
+    assert min(shares["x0"], shares["x1"]) > 0.2
+    assert [row.share for row in rows] == sorted(shares.values(), reverse=True)
+    assert tracker.feature_weights(1, items=X) == rows[:1]
+    assert {row.feature for row in tracker.feature_weights()} == {"x0", "x1", "x2"}
+
+
+def test_feature_weights_of_a_map_of_one_feature():
+    """What the map does not use has no share in the curved part."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 3))
+    at = rng.integers(300, size=(600, 2))
+    far = np.abs(X[:, 1]) > 0.7
+    tracker = MetricTracker(curved=lambda X: np.tanh(4.0 * (np.abs(X[:, 1:2]) - 0.7)))
+    tracker.fit(X[at], far[at[:, 0]] == far[at[:, 1]])
+    rows = tracker.feature_weights(items=X)
+    assert (rows[0].feature, rows[0].share > 0.8) == ("x1", True)
+    sparse = tracker.feature_weights(items=csr_array(X))
+    assert [row.share for row in sparse] == pytest.approx([row.share for row in rows], rel=1e-6)

@@ -33,7 +33,7 @@ from ocelad.adaptive.precompile import precompile_adaptive
 from ocelad.adaptive.recent_pairs import MAX_NUMBERS, MAX_SINGLE, MIN_PAIRS, RecentPairs
 from ocelad.adaptive.split_metric import SplitMetric, relative_change, weighted_sum
 from ocelad.ensemble.state_reader import StateReader, add_prefix
-from ocelad.feature_maps import LandmarkMap
+from ocelad.feature_maps import LandmarkMap, to_unit_length
 from ocelad.metric import Metric
 from ocelad.pairs import Events, PointPairs, Relatives
 
@@ -891,7 +891,8 @@ def test_a_first_map_that_comes_too_late_is_not_drawn(n, n_equal):
     X[:n_equal] = Z[:n_equal] = X[0]
     tracker, linear = CurvedTracker(n, sparse=True), AdaptiveTracker(n, sparse=True)
     pairs = PointPairs(csr_array(X), csr_array(Z), y)
-    expected = linear.replay(pairs.events())
+    as_measured = PointPairs(*(to_unit_length(P) if n > 128 else P for P in (pairs.X, pairs.Z)), y)
+    expected = linear.replay(as_measured.events())
     np.testing.assert_allclose(tracker.replay(pairs), expected, rtol=HANDED_OVER, atol=HANDED_OVER)
     assert (n_maps(tracker), tracker.n_rounds) == (0, rounds)
     assert tracker.play().feature_map is None
@@ -1216,3 +1217,274 @@ def test_a_tracker_that_has_played_is_not_restored(saved_states):
         CurvedTracker(4).restore(*saved_states[0])
     with pytest.raises(ValueError, match="settings"):
         CurvedTracker(3, sparse=True).restore(*saved_states[0])
+
+
+# -- Points of many features: cosine --
+
+# Few features suffice with this configuration: more than four are many.
+FEW_MOMENTS = AdaptiveConfig(max_moment_features=4)
+
+
+def directions(seed, rounds, n):
+    """Return pairs that are similar if their first two features are on the same side; lengths of points differ."""
+    rng = np.random.default_rng(seed)
+    X, Z = rng.normal(size=(2, rounds, n))
+    y = np.where((X[:, 0] > X[:, 1]) == (Z[:, 0] > Z[:, 1]), 1.0, -1.0)
+    X, Z = (points * rng.uniform(0.1, 10.0, size=(rounds, 1)) for points in (X, Z))
+    X[3] = Z[7] = 0.0
+    return PointPairs(X, Z, y)
+
+
+def stretched(pairs, factors):
+    """Return the pairs with each point multiplied by its factor."""
+    return PointPairs(factors[0][:, None] * pairs.X, factors[1][:, None] * pairs.Z, pairs.y)
+
+
+def cosine_distances(X, Z):
+    """Return 1 - cos, for zero points 1/2: half the squared distance of points of unit length."""
+    X, Z = (P / np.maximum(np.linalg.norm(P, axis=1, keepdims=True), 1e-300) for P in (X, Z))
+    return np.square(X - Z).sum(axis=1) / 2.0
+
+
+@pytest.mark.parametrize(
+    ("n", "config", "expected"),
+    [(128, None, False), (129, None, True), (4, FEW_MOMENTS, False), (5, FEW_MOMENTS, True)],
+)
+def test_points_of_many_features_are_divided_by_their_lengths(n, config, expected):
+    assert CurvedTracker(n, config=config).play().unit_length is expected
+    assert CurvedTracker(n, config=config, items=np.eye(3, n)).play().unit_length is expected
+    assert not CurvedTracker(n, config=config, own_map=np.square).play().unit_length
+
+
+@pytest.mark.parametrize(("n", "config"), [(5, FEW_MOMENTS), (140, None)])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_distance_begins_as_cosine(n, config, sparse):
+    pairs = directions(50, 60, n)
+    expected = cosine_distances(pairs.X, pairs.Z)
+    metric = CurvedTracker(n, sparse=sparse, config=config).play()
+    squares = metric.squared_distance(pairs.X, pairs.Z)
+    np.testing.assert_allclose(squares / squares.max(), expected / expected.max(), rtol=RTOL)
+    others = expected > 0.0
+    order = np.argsort(expected[others])
+    assert (np.diff(squares[others][order]) >= -1e-12).all()
+    # If items are known, there are some curved experts, too.
+    metric = CurvedTracker(n, sparse=sparse, config=config, items=pairs.X).play()
+    assert np.corrcoef(metric.squared_distance(pairs.X, pairs.Z), expected)[0, 1] > 0.99
+
+
+@pytest.mark.parametrize(("n", "config"), [(6, FEW_MOMENTS), *([(140, None)] if COMPILED else [])])
+@pytest.mark.parametrize("known", [False, True])
+def test_lengths_of_points_do_not_matter(n, config, known):
+    """Powers of two change no bit, other positive numbers only the last ones."""
+    rounds = 150 if COMPILED else 40
+    pairs, rng = directions(51, rounds, n), np.random.default_rng(0)
+    items = directions(52, 40, n).X if known else None
+    tracker = CurvedTracker(n, config=config, items=items)
+    margins = tracker.replay(pairs)
+    powers = 2.0 ** rng.integers(-180, 180, size=(2, rounds))
+    of_items = items * 2.0 ** rng.integers(-180, 180, size=(40, 1)) if known else None
+    exact = CurvedTracker(n, config=config, items=of_items)
+    assert (exact.replay(stretched(pairs, powers)) == margins).all()
+    assert_same(exact, tracker)
+    factors = rng.uniform(0.3, 3.0, size=(2, rounds)) * 10.0 ** rng.choice([-60, 0, 60], size=(2, rounds))
+    other = CurvedTracker(n, config=config, items=None if items is None else 1e60 * items)
+    # Stored points are rounded to single precision.
+    np.testing.assert_allclose(other.replay(stretched(pairs, factors)), margins, rtol=1e-4, atol=1e-4)
+    metric = tracker.play()
+    distances = metric.distance(pairs.X, pairs.Z)
+    assert np.isfinite(distances).all()
+    changed = stretched(pairs, factors)
+    np.testing.assert_allclose(metric.distance(changed.X, changed.Z), distances, rtol=1e-7, atol=1e-7)
+
+
+def test_lengths_of_few_features_matter():
+    """Otherwise the tests above would hold for nothing."""
+    pairs = directions(51, 40, 4)
+    factors = np.random.default_rng(0).uniform(0.3, 3.0, size=(2, 40))
+    one, other = (CurvedTracker(4, config=FEW_MOMENTS).replay(each) for each in (pairs, stretched(pairs, factors)))
+    assert np.abs(one - other).max() > 0.1
+
+
+@pytest.mark.parametrize(("n", "config"), [(6, FEW_MOMENTS), *([(140, None)] if COMPILED else [])])
+@pytest.mark.parametrize("known", [False, True])
+def test_sparse_points_of_many_features_agree_with_dense_ones(n, config, known):
+    pairs, items = directions(53, 100 if COMPILED else 40, n), directions(54, 30, n).X if known else None
+    for points in (pairs.X, pairs.Z):
+        points[np.abs(points) < 0.5] = 0.0
+    dense, sparse = (CurvedTracker(n, sparse=sparse, config=config, items=items) for sparse in (False, True))
+    rows = PointPairs(csr_array(pairs.X), csr_array(pairs.Z), pairs.y)
+    np.testing.assert_allclose(sparse.replay(rows), dense.replay(pairs), rtol=1e-6, atol=1e-6)
+    expected = dense.play().distance(pairs.X, pairs.Z)
+    for metric in (sparse.play(), dense.play()):
+        np.testing.assert_allclose(metric.distance(rows.X, rows.Z), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_zero_points_of_many_features():
+    """They are equal to each other, and equally far from all others at first."""
+    tracker = CurvedTracker(6, config=FEW_MOMENTS)
+    zeros, points = np.zeros((20, 6)), directions(55, 40, 6).X[10:30]
+    distances = tracker.play().distance(zeros, points)
+    np.testing.assert_allclose(distances, distances[0], rtol=RTOL)
+    assert distances[0] > 0.0
+    assert np.isfinite(tracker.replay(PointPairs(zeros, points, np.ones(20)))).all()
+    assert np.isfinite(tracker.replay(PointPairs(zeros, zeros, np.ones(20)))).all()
+    assert (tracker.play().distance(zeros, zeros) == 0.0).all()
+    assert np.isfinite(tracker.play().distance(zeros, points)).all()
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_unit_length_is_resumed(known):
+    pairs, items = directions(56, 80 if COMPILED else 45, 140), directions(57, 30, 140).X if known else None
+    tracker, resumed = CurvedTracker(140, items=items), CurvedTracker(140)
+    tracker.replay(pairs[:40])
+    resumed.restore(*tracker.state())
+    assert resumed.play().unit_length
+    assert (resumed.replay(pairs[40:]) == tracker.replay(pairs[40:])).all()
+    assert_same(resumed, tracker)
+
+
+# -- Maps of one's own --
+
+
+def products(X):
+    """Return all products of two features."""
+    rows = X.toarray() if hasattr(X, "toarray") else X
+    return np.einsum("ij,ik->ijk", rows, rows).reshape(len(rows), -1)
+
+
+def test_an_own_map_is_known_from_the_first_pair_on():
+    pairs, tracker = disk(60, 40), CurvedTracker(2, own_map=products)
+    assert tracker.play().feature_map is None
+    tracker.replay(pairs[:1])
+    assert tracker.play().feature_map.function is products
+    assert tracker.play().curved_part.n_features == 4
+    assert "curved Euclidean" in tracker.expert_names
+    tracker.replay(pairs[1:])
+    of_items = CurvedTracker(2, own_map=products, items=pairs.X)
+    assert of_items.play().feature_map.function is products
+    assert (of_items.sums_of_squares > 0.0).all()
+    assert of_items.n_rounds == 0
+    assert np.isfinite(of_items.replay(pairs)).all()
+
+
+def soft_disk(X):
+    """Return nearly -1 in the disk and nearly 1 outside."""
+    return np.tanh(4.0 * (np.square(X[:, :2]).mean(axis=1, keepdims=True) - 0.69))
+
+
+@only_compiled
+def test_an_own_map_learns_what_it_can_express():
+    pairs = disk(61, 500)
+    own, linear = CurvedTracker(2, own_map=soft_disk), AdaptiveTracker(2)
+    margins = own.replay(pairs)
+    assert accuracy(margins[200:]) > 0.85
+    assert accuracy(margins[200:]) > accuracy(linear.replay(pairs.events())[200:]) + 0.2
+    new = disk(62, 400)
+    assert np.mean(own.play().similar(new.X, new.Z) == (new.y > 0)) > 0.85
+
+
+@only_compiled
+def test_landmarks_as_an_own_map():
+    """The map that items give, given by hand, learns the same."""
+    pairs, items = disk(63, 250), disk(64, 100).X
+    known = CurvedTracker(2, items=items)
+    own = CurvedTracker(2, items=items, own_map=known.play().feature_map)
+    np.testing.assert_allclose(own.replay(pairs), known.replay(pairs), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        own.play().distance(pairs.X, pairs.Z), known.play().distance(pairs.X, pairs.Z), rtol=1e-6, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_an_own_map_in_any_division(sparse):
+    """Up to rounding: the function is free to compute in blocks."""
+    X, Z, y = sparse_points(65, 150 if COMPILED else 40, 5)
+    pairs = PointPairs(csr_array(X), csr_array(Z), y) if sparse else PointPairs(X, Z, y)
+    whole, parts = (CurvedTracker(5, sparse=sparse, own_map=products) for _ in range(2))
+    margins = whole.replay(pairs)
+    np.testing.assert_allclose(replay_in_chunks(parts, pairs, [1, 30]), margins, rtol=HANDED_OVER, atol=HANDED_OVER)
+    metric = whole.play()
+    np.testing.assert_allclose(parts.play().distance(X, Z), metric.distance(X, Z), rtol=HANDED_OVER, atol=HANDED_OVER)
+    assert (whole.play().round, parts.n_rounds) == (len(y), len(y))
+
+
+@only_compiled
+def test_an_own_map_stays_when_points_move():
+    pairs, tracker = disk(66, 2 * TEST_PERIOD + 50, moved_from=100), CurvedTracker(2, own_map=np.tanh)
+    assert np.isfinite(tracker.replay(pairs)).all()
+    assert tracker.play().feature_map.function is np.tanh
+    assert tracker.n_rounds == len(pairs)
+
+
+@pytest.mark.parametrize("duplicate", [copy, deepcopy, lambda tracker: pickle.loads(pickle.dumps(tracker))])
+@pytest.mark.parametrize("rounds", [0, 20, *([100] if COMPILED else [])])
+@pytest.mark.parametrize("known", [False, True])
+def test_copies_with_an_own_map_continue_with_the_same_bits(duplicate, rounds, known):
+    pairs = disk(67, rounds + 30)
+    tracker = CurvedTracker(2, own_map=products, items=disk(68, 20).X if known else None)
+    if rounds:
+        tracker.replay(pairs[:rounds])
+    twin, names = duplicate(tracker), tracker.expert_names
+    margins = twin.replay(pairs[rounds:])
+    assert (tracker.n_rounds, tracker.expert_names) == (rounds, names)
+    assert (tracker.replay(pairs[rounds:]) == margins).all()
+    assert (tracker.expert_weights == twin.expert_weights).all()
+    assert (tracker.play().distance(pairs.X, pairs.Z) == twin.play().distance(pairs.X, pairs.Z)).all()
+
+
+@pytest.mark.parametrize("rounds", [0, 10])
+def test_a_tracker_with_an_own_map_cannot_be_saved(rounds):
+    tracker = CurvedTracker(2, own_map=products)
+    if rounds:
+        tracker.replay(disk(69, rounds))
+    with pytest.raises(ValueError, match="a feature map of your own cannot be saved in a file; pickle it") as error:
+        tracker.state()
+    assert "\n" not in str(error.value)
+
+
+class Failing:
+    """A map whose outputs are wrong from some call on."""
+
+    def __init__(self, wrong, good_calls):
+        self.wrong, self.left = wrong, good_calls
+
+    def __call__(self, X):
+        self.left -= 1
+        return self.wrong(X) if self.left < 0 else np.square(X)
+
+
+WRONG = {
+    "NaN": lambda X: X * np.nan,
+    "shape": lambda X: X[:, :1],
+    "rows": lambda X: X[:-1],
+    "strings": lambda X: X.astype(str),
+    "far": lambda X: np.cumsum(np.full(X.shape, 1e75), axis=0) * np.sign(X),
+    "error": lambda X: [][0],
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("good_calls", [1, 2])
+@pytest.mark.parametrize("rounds", [0, 20])
+def test_wrong_outputs_change_nothing(wrong, good_calls, rounds):
+    """Also in the first call, after the number of outputs is known."""
+    pairs, own_map = disk(70, 40), Failing(WRONG[wrong], 10**9)
+    tracker, expected = CurvedTracker(2, own_map=own_map), CurvedTracker(2, own_map=np.square)
+    for each in (tracker, expected) if rounds else ():
+        each.replay(pairs[:rounds])
+    own_map.left = good_calls if rounds == 0 else good_calls - 1
+    with pytest.raises((ValueError, IndexError), match=r"\w+ \w+ \w+") as error:
+        tracker.replay(pairs[rounds:])
+    assert "\n" not in str(error.value)
+    assert (tracker.n_rounds, tracker.expert_names) == (rounds, expected.expert_names)
+    assert (tracker.play().feature_map is None) == (rounds == 0)
+    own_map.left = 10**9
+    assert (tracker.replay(pairs[rounds:]) == expected.replay(pairs[rounds:])).all()
+
+
+def test_an_own_map_with_wrong_items_is_refused():
+    for items, sentence in (([[np.nan, 1.0]], "only finite numbers"), (np.zeros((3, 5)), "items has 5 features")):
+        with pytest.raises(ValueError, match=sentence):
+            CurvedTracker(2, own_map=products, items=items)
+    with pytest.raises(ValueError, match="returned values that are not finite numbers"):
+        CurvedTracker(2, own_map=lambda X: X * np.nan, items=np.eye(2))

@@ -191,12 +191,15 @@ def test_given_classes_are_saved(tmp_path):
 
 def test_pairs_per_point_and_the_scale_are_saved(tmp_path):
     X, y = some_points("number")
-    tracker = LabelMetricTracker(pairs_per_point=3, scale=2.0, reservoir_size=7, random_state=0).fit(X[:40], y[:40])
-    tracker.save(tmp_path / "tracker")
-    loaded = LabelMetricTracker.load(tmp_path / "tracker")
-    assert (loaded.pairs_per_point, loaded.scale, loaded.reservoir_size, loaded.tracker) == (3, 2.0, 7, None)
-    assert loaded.scale_ == 2.0
-    assert loaded.partial_fit(X[40:], y[40:]).metric_ == tracker.partial_fit(X[40:], y[40:]).metric_
+    settings = {"pairs_per_point": 3, "scale": 2.0, "reservoir_size": 7}
+    for of_pairs, scale in ((None, 1.0), (MetricTracker(), 2.0)):  # a curved distance is of points in their own unit
+        tracker = LabelMetricTracker(of_pairs, random_state=0, **settings).fit(X[:40], y[:40])
+        tracker.save(tmp_path / "tracker")
+        loaded = LabelMetricTracker.load(tmp_path / "tracker")
+        assert {name: getattr(loaded, name) for name in settings} == settings
+        assert (loaded.tracker is None) == (of_pairs is None)
+        assert loaded.scale_ == tracker.scale_ == scale
+        assert loaded.partial_fit(X[40:], y[40:]).metric_ == tracker.partial_fit(X[40:], y[40:]).metric_
 
 
 def test_a_full_history_is_saved(tmp_path):

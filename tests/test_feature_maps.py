@@ -12,10 +12,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist, pdist
-from sklearn.kernel_approximation import Nystroem
+from sklearn.exceptions import NotFittedError
+from sklearn.kernel_approximation import Nystroem, RBFSampler
 
 from ocelad.curved_metric import CurvedMetric
-from ocelad.feature_maps import LandmarkMap
+from ocelad.feature_maps import MAX_OWN_OUTPUTS, LandmarkMap, OwnMap, to_unit_length
 from ocelad.metric import Metric
 
 MIN_EIGENVALUE = 1e-3  # directions of the kernel matrix below this share of the largest one are dropped
@@ -480,6 +481,29 @@ def test_threshold_and_round_are_checked(arguments):
         curved_metric(**arguments)
 
 
+@pytest.mark.parametrize("unit_length", [False, True])
+def test_factors_turn_a_metric_of_scaled_points_into_one_of_points_in_their_own_units(unit_length, tmp_path):
+    rng = np.random.default_rng(3)
+    X, factors = rng.normal(size=(20, 6)), rng.uniform(0.1, 10.0, size=6)
+    feature_map = LandmarkMap.from_points(X, 15, rng)
+    parts = Metric(np.eye(6)), feature_map, Metric(np.eye(feature_map.n_outputs))
+    metric = CurvedMetric(*parts, 2.0, 5, unit_length=unit_length)
+    own, features = metric.with_factors(factors), X / factors
+    expected = metric.distance(X[0], X[1:])
+    np.testing.assert_allclose(own.distance(features[0], features[1:]), expected, rtol=1e-9)
+    np.testing.assert_allclose(own.distance(csr_array(features[:1]), csr_array(features[1:])), expected, rtol=1e-9)
+    np.testing.assert_allclose(own.embed(features, 4), metric.embed(X, 4), rtol=1e-9, atol=1e-12)
+    extended = own.extend(features)
+    np.testing.assert_allclose(own.extended.distance(extended[0], extended[1:]), expected, rtol=1e-9)
+    own.save(tmp_path / "metric")
+    for same in (CurvedMetric.load(tmp_path / "metric"), pickle.loads(pickle.dumps(own))):
+        assert same == own != metric
+        assert same.distance(features[0], features[1]) == own.distance(features[0], features[1])
+    assert not own.factors.flags.writeable
+    with pytest.raises(ValueError, match="factors"):
+        metric.with_factors(factors[:3])
+
+
 # -- CurvedMetric in files --
 
 
@@ -625,3 +649,230 @@ def test_the_squared_change_is_that_of_the_matrices(n, i, j):
     assert metric.relative_change(before, mean_squares) == pytest.approx(np.sqrt(change / size), rel=1e-9)
     itself, _ = metric.squared_change(metric, mean_squares)
     assert 0.0 <= itself <= 1e-12 * size
+
+
+# -- Points of unit length --
+
+
+@given(st.integers(0, 1000), st.integers(1, 8), st.integers(1, 9), st.integers(-290, 290))
+def test_points_of_unit_length_keep_their_directions(seed, rows, n, exponent):
+    """Whatever their lengths; a zero point stays zero."""
+    X = sparse_rows(seed, rows, n) * 10.0**exponent
+    unit = to_unit_length(X)
+    zero = ~X.any(axis=1)
+    np.testing.assert_allclose(np.linalg.norm(unit, axis=1), np.where(zero, 0.0, 1.0), rtol=1e-14)
+    scale = np.abs(X).max(axis=1, keepdims=True)
+    scale[zero] = 1.0
+    lengths = np.linalg.norm(X / scale, axis=1, keepdims=True)
+    np.testing.assert_allclose(unit * lengths, X / scale, rtol=1e-14)
+    sparse = to_unit_length(csr_array(X))
+    assert sparse.shape == X.shape
+    np.testing.assert_allclose(sparse.toarray(), unit, rtol=1e-14)
+    np.testing.assert_allclose(to_unit_length(unit), unit, rtol=1e-14)
+
+
+def test_unit_length_of_one_point_of_a_stack_and_of_nothing():
+    X = points(1, 24, 4)
+    unit = to_unit_length(X)
+    assert (to_unit_length(X[3]) == unit[3]).all()
+    assert (to_unit_length(X.reshape(2, 3, 4, 4)) == unit.reshape(2, 3, 4, 4)).all()
+    assert (to_unit_length(csr_array((3, 4))).toarray() == 0.0).all()
+    before = X.copy()
+    to_unit_length(X)
+    np.testing.assert_array_equal(X, before)
+
+
+@given(st.integers(0, 1000), st.integers(-60, 60))
+def test_powers_of_two_change_no_bit_of_unit_length(seed, power):
+    X = sparse_rows(seed, 5, 7)
+    factors = 2.0 ** (power * np.array([1, -1, 2, 0, 1]))[:, None]
+    assert (to_unit_length(X * factors) == to_unit_length(X)).all()
+    assert (to_unit_length(csr_array(X * factors)).toarray() == to_unit_length(csr_array(X)).toarray()).all()
+
+
+def cosine_metric(kind="dense"):
+    """Return a metric of points that are divided by their lengths first."""
+    metric = curved_metric(kind)
+    parts = metric.linear_part, metric.feature_map, metric.curved_part
+    return CurvedMetric(*parts, metric.threshold, metric.round, unit_length=True)
+
+
+@kinds
+def test_a_metric_of_unit_length_is_that_of_the_directions(kind):
+    metric, plain, (X, Z) = cosine_metric(kind), curved_metric(kind), sparse_rows(31, 40, 6).reshape(2, 20, 6)
+    X[3] = Z[4] = 0.0
+    lengths = np.random.default_rng(0).uniform(0.1, 9.0, size=(2, 20, 1)) * 10.0 ** np.array([[[-60.0]], [[60.0]]])
+    expected = plain.distance(to_unit_length(X), to_unit_length(Z))
+    for x, z in ((X, Z), (lengths[0] * X, lengths[1] * Z), (csr_array(X), csr_array(Z))):
+        np.testing.assert_allclose(metric.distance(x, z), expected, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(
+            np.linalg.norm(metric.embed(x) - metric.embed(z), axis=1), expected, rtol=1e-9, atol=1e-9
+        )
+    np.testing.assert_allclose([metric.distance(x, z) for x, z in zip(X, Z, strict=True)], expected, atol=1e-9)
+    np.testing.assert_allclose(metric.embed(X, 2), plain.embed(to_unit_length(X), 2), rtol=1e-9, atol=1e-9)
+    assert (metric.prepare(X) == to_unit_length(X)).all()
+    assert plain.prepare(X) is X
+    assert metric.rank == plain.rank
+
+
+@kinds
+def test_unit_length_is_saved_pickled_and_compared(kind, tmp_path):
+    metric, (X, Z) = cosine_metric(kind), sparse_rows(32, 40, 6).reshape(2, 20, 6)
+    metric.save(tmp_path / "metric")
+    for twin in (CurvedMetric.load(tmp_path / "metric"), pickle.loads(pickle.dumps(metric)), deepcopy(metric)):
+        assert twin.unit_length is True
+        assert twin == metric
+        assert hash(twin) == hash(metric)
+        assert (twin.distance(X, Z) == metric.distance(X, Z)).all()
+    plain = curved_metric(kind)
+    assert plain.unit_length is False
+    assert metric != plain
+    assert plain != metric
+    plain.save(tmp_path / "plain")
+    assert CurvedMetric.load(tmp_path / "plain").unit_length is False
+    with pytest.raises(AttributeError, match="a CurvedMetric is immutable: 'unit_length' cannot be set"):
+        metric.unit_length = False
+
+
+# -- Extended points --
+
+
+@kinds
+@pytest.mark.parametrize("make", [curved_metric, cosine_metric])
+def test_the_distance_is_linear_in_extended_points(kind, make):
+    metric, (X, Z) = make(kind), sparse_rows(33, 40, 6).reshape(2, 20, 6)
+    extended, (x, z) = metric.extended, (metric.extend(points) for points in (X, Z))
+    assert x.shape == (20, extended.n_features)
+    np.testing.assert_allclose(extended.distance(x, z), metric.distance(X, Z), rtol=1e-9, atol=1e-12)
+    assert isinstance(extended, Metric)
+    assert (extended.threshold, extended.n_features) == (metric.threshold, x.shape[1])
+    if kind != "linear":
+        assert extended.round == metric.round
+        assert x.shape[1] == 6 + metric.feature_map.n_outputs
+    assert (x[:, :6] == metric.prepare(X)).all()
+    np.testing.assert_allclose(metric.extend(X[0]), x[0], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("first", range(4))
+@pytest.mark.parametrize("second", range(4))
+def test_a_block_diagonal_metric_has_both_matrices(first, second):
+    one, other = forms(1, 3)[first], forms(2, 5)[second]
+    both = Metric.block_diagonal(one, other, threshold=0.3, round=7)
+    expected = np.zeros((8, 8))
+    expected[:3, :3], expected[3:, 3:] = one.matrix, other.matrix
+    np.testing.assert_allclose(both.matrix, expected, rtol=1e-12, atol=1e-12)
+    assert (both.threshold, both.round, both.n_features) == (0.3, 7, 8)
+    U = np.random.default_rng(0).normal(size=(9, 8))
+    parts = one.squared_length(U[:, :3]) + other.squared_length(U[:, 3:])
+    np.testing.assert_allclose(both.squared_length(U), parts, rtol=1e-9)
+    assert Metric.from_arrays(both.arrays(), both.threshold, both.round) == both
+    assert ("matrix" in both.arrays()) == ("matrix" in one.arrays() or "matrix" in other.arrays())
+
+
+def test_a_block_diagonal_of_scalar_diagonals():
+    both = Metric.block_diagonal(
+        Metric.low_rank(2.0, np.eye(1, 3), np.ones(1), 0.0), Metric.low_rank(5.0, np.eye(1, 2), np.ones(1), 0.0), 0.0, 0
+    )
+    np.testing.assert_allclose(both.matrix, np.diag([3.0, 2.0, 2.0, 6.0, 5.0]))
+
+
+# -- Maps of one's own --
+
+
+def squares_and_products(X):
+    return np.hstack([np.square(X), X[:, :1] * X])
+
+
+def test_an_own_map_is_the_function_or_the_transformer():
+    X = points(40, 30, 4)
+    fitted = RBFSampler(n_components=7, random_state=0).fit(X)
+    for function, expected in (
+        (squares_and_products, squares_and_products(X)),
+        (fitted, fitted.transform(X)),
+        (fitted.transform, fitted.transform(X)),
+        (lambda X: csr_array(np.square(X)), np.square(X)),
+        (lambda X: (X > 0).astype(bool), (X > 0).astype(float)),
+        (lambda X: np.square(X).astype(np.float32).tolist(), np.square(X).astype(np.float32)),
+        (lambda X: X.astype(int), X.astype(int)),
+    ):
+        own_map = OwnMap(function, X)
+        assert (own_map.n_features, own_map.n_outputs) == (4, expected.shape[1])
+        assert own_map(X).dtype == np.float64
+        np.testing.assert_allclose(own_map(X), expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(own_map(X.reshape(5, 6, 4)), expected.reshape(5, 6, -1), rtol=1e-12, atol=1e-12)
+
+
+WRONG_OUTPUTS = {
+    "one dimension": (lambda X: X[:, 0], r"returned shape \(1,\) for 1 points; accepted: \(1, n_outputs\)"),
+    "three dimensions": (lambda X: X[None], r"returned shape \(1, 1, 3\) for 1 points"),
+    "rows": (lambda X: X[:0], r"returned shape \(0, 3\) for 1 points"),
+    "nothing": (lambda X: None, r"returned shape \(\) for 1 points"),
+    "NaN": (lambda X: X * np.nan, "returned values that are not finite numbers"),
+    "infinite": (lambda X: X + np.inf, "returned values that are not finite numbers"),
+    "strings": (lambda X: X.astype(str), "returned values that are not finite numbers"),
+    "objects": (lambda X: X.astype(object), "returned values that are not finite numbers"),
+    "complex": (lambda X: X * 1j, "returned values that are not finite numbers"),
+    "no outputs": (lambda X: X[:, :0], f"has 0 outputs; accepted: 1 to {MAX_OWN_OUTPUTS}"),
+    "many outputs": (lambda X: np.zeros((len(X), MAX_OWN_OUTPUTS + 1)), f"has {MAX_OWN_OUTPUTS + 1} outputs"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_OUTPUTS)
+def test_wrong_outputs_are_refused(wrong):
+    function, sentence = WRONG_OUTPUTS[wrong]
+    with pytest.raises(ValueError, match=f"the feature map function {sentence}") as error:
+        OwnMap(function, points(41))
+    assert "\n" not in str(error.value)
+
+
+def test_as_many_outputs_as_accepted_are_accepted():
+    assert OwnMap(lambda X: np.zeros((len(X), MAX_OWN_OUTPUTS)), points(41)).n_outputs == MAX_OWN_OUTPUTS
+
+
+def test_outputs_of_another_number_are_refused_later():
+    own_map = OwnMap(lambda X: X[:, : min(len(X), 2)], points(41))  # one output for one point
+    with pytest.raises(ValueError, match=r"returned shape \(5, 2\) for 5 points; accepted: \(5, 1\)"):
+        own_map(points(41)[:5])
+
+
+def test_a_transformer_that_is_not_fitted_is_refused():
+    with pytest.raises(NotFittedError, match="RBFSampler instance is not fitted yet"):
+        OwnMap(RBFSampler(), points(41))
+
+
+def own_metric():
+    X = points(42, 30, 4)
+    own_map = OwnMap(squares_and_products, X)
+    linear, curved = Metric.from_factors(X[:2]), Metric(random_matrix(0, own_map.n_outputs))
+    return CurvedMetric(linear, own_map, curved, 0.7, 5), X
+
+
+def test_a_metric_with_an_own_map_is_a_distance():
+    metric, X = own_metric()
+    Z = points(43, 30, 4)
+    distances = metric.distance(X, Z)
+    f = squares_and_products(X) - squares_and_products(Z)
+    expected = np.einsum("ij,jk,ik->i", f, metric.curved_part.matrix, f) + metric.linear_part.squared_distance(X, Z)
+    np.testing.assert_allclose(distances, np.sqrt(expected), rtol=1e-9)
+    np.testing.assert_allclose(np.linalg.norm(metric.embed(X) - metric.embed(Z), axis=1), distances, rtol=1e-9)
+    np.testing.assert_allclose(metric.extended.distance(metric.extend(X), metric.extend(Z)), distances, rtol=1e-9)
+    np.testing.assert_allclose([metric.distance(x, z) for x, z in zip(X, Z, strict=True)], distances, rtol=1e-9)
+    first = metric.embed(X, 2)
+    variances = metric.embed(X).var(axis=0)
+    np.testing.assert_allclose(first.var(axis=0), np.sort(variances)[::-1][:2], rtol=1e-9)
+    assert metric.embed(X[0]).shape == (metric.rank,)
+
+
+def test_a_metric_with_an_own_map_can_be_pickled_but_not_saved(tmp_path):
+    metric, X = own_metric()
+    twin = pickle.loads(pickle.dumps(metric))
+    assert (twin.distance(X, X[::-1]) == metric.distance(X, X[::-1])).all()
+    assert (twin.threshold, twin.round) == (metric.threshold, metric.round)
+    assert deepcopy(metric) == metric
+    assert copy(metric).feature_map is metric.feature_map
+    assert hash(metric) == hash(twin)
+    assert metric != curved_metric()
+    with pytest.raises(ValueError, match="a feature map of your own cannot be stored in this file; pickle") as error:
+        metric.save(tmp_path / "metric")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "metric").exists()

@@ -211,10 +211,11 @@ def digits():
 
 
 def test_a_rare_pixel_does_not_come_first(digits):
+    """Its weight per unit is the largest if the items were not known before the first answer."""
     X, at, same = digits
     often = (X > 0).mean(axis=0)
-    tracker = MetricTracker(preprocessor=X).fit(at, same)
-    weights = tracker.feature_weights()
+    tracker = MetricTracker().fit(X[at], same)
+    weights = tracker.feature_weights(items=X)
     heaviest = max(weights, key=lambda row: row.weight)
     assert often[int(heaviest.feature[1:])] < 0.02
     assert all(often[int(row.feature[1:])] > 0.3 for row in weights[:10])

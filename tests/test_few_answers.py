@@ -66,7 +66,7 @@ class TestBenchmarks:
         by_data_set = {}
         for benchmark in BENCHMARKS.values():
             by_data_set.setdefault(benchmark.data_set, []).append(benchmark.balanced)
-        assert len(by_data_set) == 20
+        assert len(by_data_set) == 23
         assert all(kinds == [False, True] for kinds in by_data_set.values())
         assert set(accepted_names(BENCHMARKS)) == {*by_data_set, *BENCHMARKS}
 

@@ -189,9 +189,10 @@ def test_label_tracker_works_with_both_methods(method):
     assert LabelMetricTracker(random_state=0).fit(X, kind).tracker_.method_ == "adaptive"
 
 
+@pytest.mark.parametrize("curved", [False, True])
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=5))
-def test_a_project_of_the_adaptive_method_is_restored_bit_for_bit(sizes):
-    settings = check_settings(4, {"method": "adaptive"})
+def test_a_project_of_the_adaptive_method_is_restored_bit_for_bit(curved, sizes):
+    settings = check_settings(4, {"method": "adaptive", "curved": curved})
     rng = np.random.default_rng(0)
     points, n = rng.normal(size=(20, 4)), sum(sizes)
     left, right = rng.integers(20, size=(2, n))
@@ -205,11 +206,11 @@ def test_a_project_of_the_adaptive_method_is_restored_bit_for_bit(sizes):
         done += size
     assert state.tracker.play() == whole.tracker.play()
     pairs = np.stack([points[left], points[right]], axis=1)
-    assert whole.tracker.play() == MetricTracker().fit(pairs, answers.y).metric_
+    assert whole.tracker.play() == MetricTracker(curved=curved).fit(pairs, answers.y).metric_
 
 
 def test_stored_settings_of_a_project_without_a_method_mean_rice():
-    assert check_settings(4, {}) == {"method": "adaptive"}
+    assert check_settings(4, {}) == {"method": "adaptive", "curved": True}
     assert check_settings(4, {"method": "rice"})["method"] == "rice"
     assert LearningState(4, {"step_size": 0.5}).tracker.settings == track_metric(4, step_size=0.5).settings
     with pytest.raises(ValueError, match="step_size is a setting of method='rice'"):

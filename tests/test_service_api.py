@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from serving import served, some_items
 
-from ocelad import Metric, MetricTracker
-from ocelad.estimators.learning_method import method_from_settings
+from ocelad import MetricTracker
+from ocelad.curved_metric import CurvedMetric
 from ocelad.service import store as store_errors
 from ocelad.service.app import ERRORS
 from ocelad.service.notifier import Notifier
@@ -79,7 +79,8 @@ class TestAnswers:
         points = client.project.items.points
         settings = client.service.store.project(client.name).settings
         pairs = np.stack([points[[0, 2, 2]], points[[1, 3, 4]]], axis=1)
-        oracle = MetricTracker(method=method_from_settings(settings)).fit(pairs, [1, -1, -1])
+        assert settings == {"method": "adaptive", "curved": True, "known_items": len(points)}
+        oracle = MetricTracker(curved=True).fit(pairs, [1, -1, -1], items=points)
         assert client.project.view.metric == oracle.metric_
 
     def test_an_idempotency_key_stores_an_answer_once(self, client):
@@ -228,7 +229,7 @@ class TestQueries:
         answer = client.get(f"{client.P}/metric", params={"format": "safetensors"})
         path = client.service.settings.folder / "metric"
         path.write_bytes(answer.content)
-        metric = Metric.load(path)
+        metric = CurvedMetric.load(path)
         pairs = [{"left": "item 0", "right": items.features[5].tolist()}, {"left": "item 3", "right": "item 4"}]
         reply = client.post(f"{client.P}/distance", json={"pairs": pairs}).json()
         expected = metric.distance(items.features[[0, 3]], items.features[[5, 4]])
@@ -238,11 +239,12 @@ class TestQueries:
         order = np.argsort(metric.distance(items.features[1:], items.features[0]))[:3] + 1
         assert [each["item"]["position"] for each in nearest] == order.tolist()
         coordinates = np.array(
-            client.post(f"{client.P}/embed", json={"points": list(items.ids), "n_components": 3}).json()["coordinates"]
+            client.post(f"{client.P}/embed", json={"points": list(items.ids), "n_components": 99}).json()["coordinates"]
         )
         assert np.allclose(np.linalg.norm(coordinates[0] - coordinates[5]), expected[0], rtol=1e-6)
         info = client.get(f"{client.P}/metric", params={"matrix": True}).json()
-        assert np.allclose(info["matrix"], metric.matrix, rtol=1e-9)
+        factors = metric.factors  # the linear part measures scaled features, the matrix those in their own units
+        assert np.allclose(info["matrix"], np.outer(factors, factors) * metric.linear_part.matrix, rtol=1e-9)
         assert info["n_answers"] == 7
         assert sum(each["share"] for each in info["features"]) == pytest.approx(1)
 

@@ -19,8 +19,7 @@ from forked import Forked
 from postgres import running
 from serving import Server
 
-from ocelad import Pair
-from ocelad.estimators.learning_method import start_tracker
+from ocelad import MetricTracker
 from ocelad.service.entries import NewEntry
 from ocelad.service.itemset import ItemSet, Scaling
 from ocelad.service.store import Store
@@ -36,6 +35,8 @@ ITEMS = ItemSet(
     tuple(f"f{i}" for i in range(N_FEATURES)),
     Scaling("none", np.ones(N_FEATURES)),
 )
+LINEAR = {"method": "adaptive"}
+CURVED = {"method": "adaptive", "curved": True, "known_items": N_ITEMS}
 
 
 class Address:
@@ -134,8 +135,8 @@ class Client(threading.Thread):
 class LogChecker:
     """Reads the log and checks it against the acknowledged requests."""
 
-    def __init__(self, method):
-        self.method = method
+    def __init__(self, settings):
+        self.settings = settings
         self.url = None
         self.log = []
         self.by_person = {}  # numbers and contents of entries
@@ -189,22 +190,24 @@ class LogChecker:
         assert reply["n_answers"] == len(standing)
         if standing:
             point = dict(zip(ITEMS.ids, ITEMS.points, strict=True))
-            tracker = start_tracker(self.method, N_FEATURES)
+            method, curved = self.settings["method"], self.settings.get("curved", False)
+            known = ITEMS.points if curved else None
+            tracker = MetricTracker(method=method, curved=curved, preprocessor=known)
             for entry in standing:
-                tracker.step(Pair(point[entry["left"]], point[entry["right"]], similar=entry["kind"] == "same"))
-            assert np.array(reply["matrix"]).tobytes() == tracker.play().matrix.tobytes()
-            assert reply["threshold"] == tracker.play().distance_threshold
+                tracker.learn_one(point[entry["left"]], point[entry["right"]], entry["kind"] == "same")
+            assert np.array(reply["matrix"]).tobytes() == tracker.linear_part_.matrix.tobytes()
+            assert reply["threshold"] == tracker.metric_.distance_threshold
         return reply["seq"]
 
 
-def run_under_load(folder, url, start, kill, stop, n_kills, cut=None, seed=0, method="adaptive"):
+def run_under_load(folder, url, start, kill, stop, n_kills, cut=None, seed=0, settings=LINEAR):
     """Kill a server repeatedly while clients answer; check the log at each start and at the end."""
     chance = random.Random(seed)
     address = Address()
     clients = [Client(f"client{i}", address, f"{seed} {i}") for i in range(N_CLIENTS)]
-    checker = LogChecker(method)
+    checker = LogChecker(settings)
     with Store.open(folder, url) as store:
-        store.create_project("it", "It", ITEMS, {"method": method}, "")
+        store.create_project("it", "It", ITEMS, settings, "")
         store.append("it", [NewEntry(0, 1, "skip")], "before").result()
     address.set(start())
     for client in clients:
@@ -274,10 +277,10 @@ class ForkedServer:
         self._forked.close()
 
 
-@pytest.mark.parametrize("method", ["adaptive", "rice"])
-def test_kills_on_sqlite(tmp_path, method):
+@pytest.mark.parametrize("settings", [LINEAR, CURVED, {"method": "rice"}], ids=["linear", "curved", "rice"])
+def test_kills_on_sqlite(tmp_path, settings):
     with closing(ForkedServer(tmp_path / "data", None)) as server:
-        run_under_load(tmp_path / "data", None, server.start, server.kill, server.stop, N_KILLS, method=method)
+        run_under_load(tmp_path / "data", None, server.start, server.kill, server.stop, N_KILLS, settings=settings)
         server.stop()
 
 

@@ -28,7 +28,7 @@ from ocelad.service.learning import Learner, View, rice_settings
 from ocelad.service.learning import learner_thread as learner_module
 from ocelad.service.learning.checkpoints import Checkpoints
 from ocelad.service.learning.clusters import StableKMeans
-from ocelad.service.learning.item_points import ItemPoints
+from ocelad.service.learning.item_points import MAX_SHARE_PAIRS, ItemPoints, MeasuredPoints
 from ocelad.service.learning.learning_state import Answers, LearningState
 from ocelad.service.learning.log_reader import NO_ENTRY, LogReader
 from ocelad.service.learning.map_projection import MAX_ROTATION, MapProjection, _rotate_towards_first_axes
@@ -717,9 +717,9 @@ def test_neighbors_are_those_of_brute_force(
     features += 1e6 * far_away
     rows = rng.normal(size=(2, n_features))
     metric = Metric.low_rank(0.1, rows, np.ones(2), 1.0) if low_rank else Metric.from_factors(rows)
-    item_points, position = ItemPoints(item_set(features)), int(rng.integers(n_items))
-    found, distances = NeighborSearch(item_points, metric).neighbors(position, k)
-    brute = metric.distance(item_points.points, item_points.points[position])
+    measured, position = ItemPoints(item_set(features)).measured_by(metric), int(rng.integers(n_items))
+    found, distances = NeighborSearch(measured, metric).neighbors(position, k)
+    brute = metric.distance(measured.points, measured.points[position])
     others = np.delete(np.arange(n_items), position)
     assert len(found) == min(k, n_items - 1) == len(set(found.tolist()) - {position})
     np.testing.assert_allclose(distances, brute[found], rtol=1e-9, atol=1e-9 * brute.max())
@@ -744,21 +744,21 @@ def test_neighbors_that_are_equal_in_float32_are_ordered_exactly() -> None:
     directions = rng.normal(size=(300, 5))
     order = rng.permutation(300)
     away = directions / np.linalg.norm(directions, axis=1)[:, None] * (1 + 1e-9 * order)[:, None]
-    item_points = ItemPoints(item_set(np.vstack([np.zeros(5), away]), np.ones(5)))
-    found, _ = NeighborSearch(item_points, Metric(np.eye(5))).neighbors(0, 10)
+    metric = Metric(np.eye(5))
+    found, _ = NeighborSearch(MeasuredPoints(np.vstack([np.zeros(5), away]), metric), metric).neighbors(0, 10)
     np.testing.assert_array_equal(found, 1 + np.argsort(order)[:10])
 
 
 def test_a_search_computes_few_exact_distances(monkeypatch: pytest.MonkeyPatch) -> None:
     view = view_of(random_items(3000, 10))
     n_exact: list[int] = []
-    original = Metric.length
+    original = Metric.squared_length
 
     def counting(self: Metric, u: Any) -> Any:
         n_exact.append(len(u))
         return original(self, u)
 
-    monkeypatch.setattr(Metric, "length", counting)
+    monkeypatch.setattr(Metric, "squared_length", counting)
     for position in range(20):
         view.neighbors(position, 10)
     assert max(n_exact) < 60
@@ -798,16 +798,16 @@ def test_the_descriptions_of_a_view_agree(tracker_settings: dict[str, Any]) -> N
 def test_what_features_contribute_to_distances_between_items() -> None:
     X = np.random.default_rng(0).normal(size=(60, 1100)) * np.linspace(0.1, 1.0, 1100)
     for n in (30, 1100):  # with a covariance matrix, and without
-        points = ItemPoints(item_set(X[:, :n], np.ones(n)))
         rows = np.random.default_rng(1).normal(size=(3, n))
         metric = Metric.low_rank(1.0, rows, np.ones(3), 1.0)
         feature_map = LandmarkMap.from_points(X[:, :n], 20, np.random.default_rng(0))
         curved = CurvedMetric(metric, feature_map, Metric.from_diagonal(np.ones(feature_map.n_outputs)))
         for each in (metric, Metric(metric.matrix), curved):
-            parts = points.distance_parts(each)
-            np.testing.assert_allclose(parts / parts.sum(), distance_shares(each, X[:, :n]), rtol=1e-6, atol=1e-9)
+            parts = MeasuredPoints(X[:, :n], each).distance_parts(each)
+            expected = distance_shares(each, X[:, :n], max_pairs=MAX_SHARE_PAIRS)
+            np.testing.assert_allclose(parts / parts.sum(), expected, rtol=1e-6, atol=1e-9)
     curved = CurvedMetric(Metric(np.eye(2)), None, None)
-    assert ItemPoints(item_set([[1.0, 2.0]])).distance_parts(curved).tolist() == [0.0, 0.0]
+    assert MeasuredPoints(np.array([[1.0, 2.0]]), curved).distance_parts(curved).tolist() == [0.0, 0.0]
 
 
 def test_the_metric_of_features_can_be_saved(tmp_path: Path) -> None:
@@ -833,9 +833,9 @@ def test_a_view_does_not_change_while_learning_continues() -> None:
 # The map.
 
 
-def principal_components(item_points: ItemPoints, metric: Metric) -> np.ndarray:
+def principal_components(points: np.ndarray, metric: Metric) -> np.ndarray:
     """Reference: the first two principal components of the embedded points, by a singular value decomposition."""
-    embedded = metric.embed(item_points.points - item_points.points.mean(axis=0))
+    embedded = metric.embed(points - points.mean(axis=0))
     _, _, directions = np.linalg.svd(embedded, full_matrices=False)
     return np.asarray(embedded @ directions[:2].T)
 
@@ -843,10 +843,10 @@ def principal_components(item_points: ItemPoints, metric: Metric) -> np.ndarray:
 @pytest.mark.parametrize("n_features", [2, 5, 40])
 def test_the_map_shows_the_principal_components(n_features: int) -> None:
     rng = np.random.default_rng(1)
-    item_points = ItemPoints(item_set(rng.normal(size=(200, n_features)) * np.linspace(3, 0.1, n_features)))
+    points = rng.normal(size=(200, n_features)) * np.linspace(3, 0.1, n_features)
     metric = Metric.from_factors(rng.normal(size=(n_features, n_features)))
-    coordinates, xy = MapProjection().update(item_points, metric)
-    expected = principal_components(item_points, metric)
+    coordinates, xy = MapProjection().update(MeasuredPoints(points, metric), metric)
+    expected = principal_components(points, metric)
     assert xy.dtype == np.float32
     assert np.abs(xy).max() == pytest.approx(0.95, rel=1e-5)
     zoom = np.linalg.norm(xy) / np.linalg.norm(expected)
@@ -859,14 +859,15 @@ def test_the_map_shows_the_principal_components(n_features: int) -> None:
 def test_the_map_moves_little_per_answer_and_never_flips() -> None:
     items = random_items(60, 8)
     rng = np.random.default_rng(3)
-    item_points, projection, state = ItemPoints(items), MapProjection(), LearningState(8, {})
-    maps = [projection.update(item_points, state.tracker.play())[1]]
+    projection, state = MapProjection(), LearningState(8, {})
+    measured = MeasuredPoints(items.points, state.tracker.play())
+    maps = [projection.update(measured, state.tracker.play())[1]]
     for seq in range(1, 200):
         left, right = rng.choice(60, 2, replace=False).tolist()
         same = np.abs(items.points[left] - items.points[right])[[2, 5]].sum() < 1.2
         entry = answer(seq, left, right, "same" if same else "different")
-        state = state.learn(Answers.from_entries([entry], ()), item_points.points)
-        maps.append(projection.update(item_points, state.tracker.play())[1])
+        state = state.learn(Answers.from_entries([entry], ()), items.points)
+        maps.append(projection.update(measured, state.tracker.play())[1])
     sizes = np.array([np.linalg.norm(xy) for xy in maps])
     steps = np.array([np.linalg.norm(after - before) for before, after in pairwise(maps)]) / sizes[1:]
     cosines = np.array([(after * before).sum() for before, after in pairwise(maps)]) / (sizes[1:] * sizes[:-1])
@@ -876,18 +877,18 @@ def test_the_map_moves_little_per_answer_and_never_flips() -> None:
 
 
 def test_the_map_rotates_in_small_steps_to_a_direction_that_has_become_more_important() -> None:
-    item_points = ItemPoints(item_set(np.random.default_rng(0).normal(size=(300, 3)), np.ones(3)))
-    projection = MapProjection()
-    _, before = projection.update(item_points, Metric.from_diagonal([9.0, 4.0, 1.0]))
-    metric = Metric.from_diagonal([9.0, 1.0, 4.0])
+    points = np.random.default_rng(0).normal(size=(300, 3))
+    projection, metric = MapProjection(), Metric.from_diagonal([9.0, 1.0, 4.0])
+    measured = MeasuredPoints(points, metric)
+    _, before = projection.update(measured, Metric.from_diagonal([9.0, 4.0, 1.0]))
     steps = []
     for _ in range(8):
-        _, after = projection.update(item_points, metric)
+        _, after = projection.update(measured, metric)
         steps.append(np.linalg.norm(after - before) / np.linalg.norm(before))
         before = after
     assert max(steps) < 0.8
     assert steps[-1] < 1e-3
-    shown, expected = after.astype(float), principal_components(item_points, metric)
+    shown, expected = after.astype(float), principal_components(points, metric)
     fitted = shown @ np.linalg.lstsq(shown, expected, rcond=None)[0]
     assert np.linalg.norm(fitted - expected) < 1e-2 * np.linalg.norm(expected)
 
@@ -909,14 +910,14 @@ def test_a_rotation_is_orthonormal_and_within_the_limit(seed: int, n: int) -> No
     "features", [[[1.0, 2.0]], [[1.0], [2.0], [4.0]], [[0.0, 0.0]] * 3, [[1.0, 0.0], [2.0, 0.0], [5.0, 0.0]]]
 )
 def test_a_map_of_degenerate_items(features: list[list[float]]) -> None:
-    item_points, projection = ItemPoints(item_set(features)), MapProjection()
-    n = item_points.n_features
+    projection, n = MapProjection(), len(features[0])
+    measured = MeasuredPoints(np.array(features), Metric(np.eye(n)))
     for metric in (Metric(np.eye(n)), Metric(np.zeros((n, n))), Metric(np.eye(n))):
-        coordinates, xy = projection.update(item_points, metric)
+        coordinates, xy = projection.update(measured, metric)
         assert xy.shape == (len(features), 2)
         assert np.isfinite(xy).all()
         assert np.isfinite(coordinates).all()
-        assert len(NeighborSearch(item_points, metric).neighbors(0, 5)[0]) == len(features) - 1
+        assert len(NeighborSearch(measured, metric).neighbors(0, 5)[0]) == len(features) - 1
         assert StableKMeans().labels(coordinates, 3).shape == (len(features),)
 
 

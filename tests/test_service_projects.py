@@ -59,7 +59,12 @@ def check_consistent(service, project):
 
 
 def test_new_projects_learn_by_the_adaptive_method(service, project):
-    assert (project.view.method, service.store.project("some").settings) == ("adaptive", {"method": "adaptive"})
+    assert service.store.project("some").settings == {"method": "adaptive", "curved": True, "known_items": M}
+    info, metric = (
+        serialize.project_info(project, "admin"),
+        serialize.metric_info(project.view, matrix=True, spectrum=True),
+    )
+    assert (info.method, info.curved, metric.method, metric.curved) == ("adaptive", True, "adaptive", True)
 
 
 @pytest.mark.parametrize("stored", [{"step_size": 0.5}, {"method": "rice", "step_size": 0.5}, {"method": "adaptive"}])
@@ -77,6 +82,7 @@ def test_a_stored_project_keeps_its_method_and_settings(tmp_path, stored):
             timeline, metric = serialize.timeline(project.view), serialize.project_info(project, "admin")
             expected = stored.get("method", "rice")
             assert timeline.method == metric.method == expected
+            assert not metric.curved  # settings without "curved" predate it and mean a linear distance
             assert (timeline.experts[:2] == ["1", "2"]) == (expected == "rice")
         finally:
             service.close()

@@ -315,14 +315,16 @@ class AdaptiveTracker:
         if settings != self.settings:
             raise ValueError(f"the saved tracker has the settings {settings}; expected {self.settings}")
         n_rounds, other = saved.integer("n_rounds", 0, 2**53), copy(self)
+        other._rehearsal = None
         if saved.value("pending"):
             events, weights = other._read_pending(saved)
-            n_rehearsed = saved.integer("n_rehearsed", 0, len(weights)) if saved.has_value("n_rehearsed") else 0
+            most = 0 if self._events == "relatives" else len(weights)
+            n_rehearsed = saved.integer("n_rehearsed", 0, most) if saved.has_value("n_rehearsed") else 0
             saved.expect_end()
             if events is not None and n_rehearsed:
                 assert isinstance(events, Events)
                 other._rehearsal = events[:n_rehearsed]
-                other._mixture = other._new_mixture(compiled=False)
+            other._mixture = other._new_mixture(compiled=False)
             if events is not None and n_rehearsed < len(weights):
                 other.replay(events[n_rehearsed:], weights[n_rehearsed:])
         else:

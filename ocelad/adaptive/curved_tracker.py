@@ -81,7 +81,7 @@ class CurvedTracker:
         self.n_features = check_integer(n_features, "n_features", at_least=1)
         self._sparse = check_choice(sparse, "sparse", (False, True))
         self._config, self._n_maps, self._mean_residual, self._has_moved = config, 0, 0.0, False
-        self._own_map, max_features = own_map, (config or AdaptiveConfig()).max_moment_features
+        self.own_map, max_features = own_map, (config or AdaptiveConfig()).max_moment_features
         self._unit_length = own_map is None and self.n_features > max_features
         self._recent = RecentPairs(self.n_features, MAX_PAIRS)
         self._map: FeatureMap | None = None
@@ -137,7 +137,7 @@ class CurvedTracker:
         checked = check_weights(weights, len(pairs))
         weights = np.ones(len(pairs)) if checked is None else checked
         checked_differences(pairs.events().U, "pair")  # all of them, so that a refused pair changes nothing
-        if self._own_map is not None:
+        if self.own_map is not None:
             return self._play_with_own_map(pairs, weights)
         margins, done = np.empty(len(pairs)), 0
         while done < len(pairs):
@@ -151,10 +151,13 @@ class CurvedTracker:
 
     def _play_with_own_map(self, pairs: PointPairs, weights: Floats) -> Floats:
         """Play the rounds of pairs with the map of the user's own, which never changes."""
+        feature_map = self._map or OwnMap(self.own_map, pairs.X)
+        events = _side_by_side(pairs.events(), feature_map(pairs.X) - feature_map(pairs.Z))
+        checked_differences(events.U, "pair")  # before the first change, so that refused outputs change nothing
         if self._map is None:
-            self._map = OwnMap(self._own_map, pairs.X)
+            self._map = feature_map
             self._tracker = self._new_tracker()
-        return self._tracker.replay(_side_by_side(pairs.events(), self._map(pairs.X) - self._map(pairs.Z)), weights)
+        return self._tracker.replay(events, weights)
 
     def _next_stop(self) -> int:
         """Return the next round after which the map may change."""
@@ -288,7 +291,7 @@ class CurvedTracker:
 
     def state(self) -> tuple[Arrays, Metadata]:
         """Return everything that later rounds depend on: copies of arrays, and JSON values."""
-        if self._own_map is not None:
+        if self.own_map is not None:
             raise ValueError("a tracker with a feature map of your own cannot be saved in a file; pickle it instead")
         arrays, of_tracker = self._tracker.state()
         arrays = {**add_prefix("tracker", arrays), **add_prefix("recent", self._recent.arrays())}

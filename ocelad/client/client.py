@@ -80,6 +80,7 @@ class Client:
         text: str | None = None,
         features: str | None = None,
         fields: Sequence[str] = (),
+        curved: bool = True,
     ) -> Project:
         """Create a project from a file of items.
 
@@ -99,6 +100,8 @@ class Client:
             The columns of features: names or patterns, comma-separated.
         fields : sequence of str
             Columns that are displayed but not learned from.
+        curved : bool
+            Whether to learn a curved distance; False: a linear one.
         """
         if not isinstance(items, bytes):
             format = format or _FORMATS.get(Path(items).suffix.lower())
@@ -108,5 +111,8 @@ class Client:
                 f"format is required for these items; accepted: {', '.join(dict.fromkeys(_FORMATS.values()))}"
             )
         columns = {"item_id": item_id, "text": text, "features": features, "fields": list(fields)}
-        self._connection.upload(ProjectInfo, "/v1/projects", items, id=id, format=format, title=title, **columns)
+        # Services of earlier versions do not know the parameter.
+        kind = {} if curved else {"curved": "false"}
+        path = "/v1/projects"
+        self._connection.upload(ProjectInfo, path, items, id=id, format=format, title=title, **columns, **kind)
         return self.project(id)

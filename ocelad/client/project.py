@@ -17,6 +17,8 @@ from pydantic import BaseModel
 from ocelad.client.connection import Connection, Model
 from ocelad.client.errors import validate
 from ocelad.client.events import Event, follow
+from ocelad.curved_metric import AnyMetric, CurvedMetric
+from ocelad.io import state_files
 from ocelad.metric import Metric
 from ocelad.service.entries import Answer, PairSource
 from ocelad.service.wire import (
@@ -131,12 +133,12 @@ class Project:
 
     # Queries
 
-    def metric(self) -> Metric:
-        """Return the current metric on features in their own units."""
+    def metric(self) -> AnyMetric:
+        """Return the current metric on features in their own units: a ``CurvedMetric``, if the project learns one."""
         with TemporaryDirectory() as folder:
             file = Path(folder, "metric")
             self._connection.download(f"{self._path}/metric", file, format="safetensors")
-            return Metric.load(file)
+            return CurvedMetric.load(file) if state_files.read_kind(file) == "curved-metric" else Metric.load(file)
 
     def metric_info(self, *, matrix: bool = False) -> MetricInfo:
         """Return the features by their share of the squared distances between items, and the shares of the experts."""

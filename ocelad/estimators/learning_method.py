@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from ocelad._typing import Arrays, Metadata
-from ocelad._validation import check_choice
 from ocelad.adaptive.adaptive_tracker import STATE_VERSION, AdaptiveTracker
 from ocelad.adaptive.curved_tracker import CurvedTracker
 from ocelad.adaptive.track_adaptive import track_adaptive
@@ -71,8 +70,9 @@ def own_map(curved: Curved) -> Any:
     """
     if hasattr(curved, "transform") or (callable(curved) and not isinstance(curved, type)):
         return curved
-    check_choice(curved, "curved, if it is no map,", (False, True, "auto"))
-    return None
+    if isinstance(curved, bool | np.bool_) or (isinstance(curved, str) and curved == "auto"):
+        return None
+    raise ValueError(f"curved must be False, True, 'auto', a fitted transformer or a callable; got {curved!r}")
 
 
 def is_curved(curved: Curved, method: Method) -> bool:
@@ -81,10 +81,13 @@ def is_curved(curved: Curved, method: Method) -> bool:
     >>> is_curved("auto", "rice")
     False
     """
-    adaptive, automatic = check_method(method) == "adaptive", own_map(curved) is None and curved == "auto"
-    if not adaptive and not automatic and curved is not False:
+    adaptive, is_map = check_method(method) == "adaptive", own_map(curved) is not None
+    if isinstance(curved, str) and not is_map:
+        return adaptive
+    wanted = is_map or bool(curved)
+    if wanted and not adaptive:
         raise ValueError("a curved distance needs method='adaptive'; with RICE, curved must be False or 'auto'")
-    return adaptive if automatic else curved is not False
+    return wanted
 
 
 def resume_tracker(arrays: Arrays, metadata: Metadata) -> AnyTracker:

@@ -193,7 +193,9 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
 
     def _state_to_continue(self) -> TrackerState | None:
         state = super()._state_to_continue()
-        if state is not None and state.curved != is_curved(self.curved, self.method):
+        if state is None:
+            return None
+        if state.curved != is_curved(self.curved, self.method) or state.own_map is not own_map(self.curved):
             raise ValueError(
                 "curved was changed after the first pairs; call fit to start again with it, or set it back"
             )

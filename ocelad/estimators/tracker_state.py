@@ -62,6 +62,11 @@ class TrackerState:
         """Whether the tracker learns from points, and its distance has a curved part."""
         return isinstance(self.tracker, CurvedTracker)
 
+    @property
+    def own_map(self) -> Any:
+        """The feature map of the user's own; None if there is none."""
+        return self.tracker.own_map if isinstance(self.tracker, CurvedTracker) else None
+
     def learn(
         self,
         events: Events | Relatives | PointPairs,

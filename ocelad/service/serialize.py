@@ -33,6 +33,7 @@ def project_info(project: ServedProject, permission: wire.Permission) -> wire.Pr
         display=items.display,
         columns=[wire.Column(**column._asdict()) for column in project.columns],
         method=view.method,
+        curved=view.curved,
         seq=project.seq,
         learned_seq=view.seq,
         n_answers=view.n_answers,
@@ -91,8 +92,9 @@ def metric_info(view: View, *, matrix: bool, spectrum: bool) -> wire.MetricInfo:
         threshold=metric.distance_threshold,
         features=[wire.FeatureShare(**share._asdict()) for share in view.summary.features],
         method=view.method,
+        curved=view.curved,
         experts=[wire.ExpertShare(**share._asdict()) for share in view.summary.experts],
-        matrix=view.metric_of_features.matrix.tolist() if matrix else None,
+        matrix=view.linear_part_of_features.matrix.tolist() if matrix else None,
         spectrum=view.spectrum.tolist() if spectrum else None,
     )
 

@@ -11,7 +11,7 @@ from ocelad.service import items as item_sets
 from ocelad.service.api_error import ApiError
 from ocelad.service.entries import Entry
 from ocelad.service.itemset import ItemSet
-from ocelad.service.learning import check_settings, prepare_kernels
+from ocelad.service.learning import check_settings, prepare_kernels, with_known_items
 from ocelad.service.log_setup import get_logger
 from ocelad.service.served_project import ServedProject
 from ocelad.service.settings import Settings
@@ -104,6 +104,7 @@ class Service:
             Identifies the source of the items if they are read again; None: the digest of the items.
         """
         tracker_settings = check_settings(items.features.shape[1], settings or {})
+        tracker_settings = with_known_items(tracker_settings, len(items))
         digest = digest or item_sets.items_digest(items)
         with self._changing:
             try:

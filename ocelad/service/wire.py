@@ -60,6 +60,7 @@ class ProjectInfo(ResponseModel):
     display: Literal["picture", "text", "features"]  # how an item is displayed
     columns: list[Column]
     method: MethodName  # of learning
+    curved: bool  # whether the distance has a curved part beside the linear one
     seq: int  # the last entry in the log
     learned_seq: int  # the last entry that the metric has learned from
     n_answers: int  # answers "same" or "different" that are not undone
@@ -172,7 +173,8 @@ class ExpertShare(ResponseModel):
 
 
 class MetricInfo(ResponseModel):
-    """The current metric on the features in their own units."""
+    """The current metric on the features in their own units. Of a curved one: the shares are those of the whole
+    distance; weights, spectrum and matrix those of its linear part."""
 
     seq: int  # the last entry that the metric has learned from
     n_answers: int
@@ -181,6 +183,7 @@ class MetricInfo(ResponseModel):
     spectrum: list[float] | None  # the largest eigenvalues, at most 20; on request
     features: list[FeatureShare]  # the largest shares first, at most 100
     method: MethodName
+    curved: bool  # whether the distance has a curved part
     experts: list[ExpertShare]  # with the method "rice": the scales, the shortest first
     matrix: list[list[float]] | None  # on request
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ocelad._typing import Floats
+from ocelad.curved_metric import AnyMetric
 from ocelad.metric import Metric
 
 Positions = npt.NDArray[np.int64]
@@ -38,7 +39,7 @@ class MetricView(Protocol):
     @property
     def points(self) -> Floats: ...
     @property
-    def metric(self) -> Metric: ...
+    def metric(self) -> AnyMetric: ...
     @property
     def scale_metrics(self) -> Sequence[Metric]: ...
     @property

@@ -7,4 +7,5 @@ from ocelad.service.learning.timeline import Timeline as Timeline
 from ocelad.service.learning.tracker_settings import check_settings as check_settings
 from ocelad.service.learning.tracker_settings import default_settings as default_settings
 from ocelad.service.learning.tracker_settings import rice_settings as rice_settings
+from ocelad.service.learning.tracker_settings import with_known_items as with_known_items
 from ocelad.service.learning.view import View as View

@@ -51,7 +51,8 @@ class Learner:
     """Learns from a project's log in a background thread; readers use ``view`` and never wait.
 
     After entry L the metric is that of a ``MetricTracker`` with these settings that has learned, in order, from the
-    answers among the entries 1 to L that none of these entries undoes. It is identical bit by bit, independently of
+    answers among the entries 1 to L that none of these entries undoes; with a curved distance, that of one that knows
+    the items that the project was created with. It is identical bit by bit, independently of
     restarts, undos and the division into batches. (While kernels are being compiled, plain NumPy learns, with other
     rounding. Once they are ready, all answers are learned again.)
 
@@ -59,7 +60,7 @@ class Learner:
     ----------
     items : ItemSet
     settings : dict
-        Parameters of ``MetricTracker``, with an engine whose results do not depend on the division into calls.
+        Those of ``TrackerSettings``, with an engine whose results do not depend on the division into calls.
     snapshot : path or None
         A file for snapshots, from which the next start continues. It is only a cache.
     read : callable (after, limit) -> list of Entry
@@ -95,7 +96,7 @@ class Learner:
 
         self._item_points, self._projection, self._k_means = ItemPoints(items), MapProjection(), StableKMeans()
         self._log = LogReader(read)
-        self._state = LearningState(self._item_points.n_features, settings)
+        self._state = LearningState(self._item_points.n_features, settings, self._item_points.points)
         self._checkpoints = Checkpoints(self._state)
         self._seq = 0  # the number of the last entry in the state
         self._resume()
@@ -254,7 +255,8 @@ class Learner:
     def _make_view(self) -> View:
         state, item_points = self._state, self._item_points
         metric = state.tracker.play()
-        coordinates, xy = self._projection.update(item_points, metric)
+        measured = item_points.measured_by(metric)
+        coordinates, xy = self._projection.update(measured, metric)
         return View(
             seq=self._seq,
             metric=metric,
@@ -262,8 +264,9 @@ class Learner:
             timeline=state.timeline(metric),
             xy=xy,
             _item_points=item_points,
+            _measured=measured,
             _coordinates=coordinates,
-            _neighbor_search=NeighborSearch(item_points, metric),
+            _neighbor_search=NeighborSearch(measured, metric),
             _k_means=self._k_means,
             _tracker=state.tracker,
         )

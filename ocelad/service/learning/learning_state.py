@@ -12,14 +12,16 @@ import numpy.typing as npt
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad.adaptive.adaptive_tracker import PLAIN_ROUNDS, STATE_VERSION, AdaptiveTracker
 from ocelad.adaptive.changes import Change
-from ocelad.engines.tracker import Tracker
+from ocelad.adaptive.curved_tracker import CurvedTracker
+from ocelad.curved_metric import AnyMetric
 from ocelad.ensemble.state_reader import add_prefix
-from ocelad.estimators.learning_method import method_from_settings, method_loss, start_tracker
+from ocelad.estimators.learning_method import AnyTracker, method_loss, start_tracker
 from ocelad.estimators.saveable import strip_prefix
-from ocelad.metric import Metric
-from ocelad.pairs import Events, subtract
+from ocelad.feature_maps import FeatureMap
+from ocelad.pairs import Events, PointPairs, subtract
 from ocelad.service.entries import Entry
 from ocelad.service.learning.timeline import Timeline, TimelineRecorder, next_row_end
+from ocelad.service.learning.tracker_settings import TrackerSettings
 
 
 class Answers(NamedTuple):
@@ -50,20 +52,26 @@ class LearningState:
     n_features : int
     settings : dict
         Parameters of ``MetricTracker``, flat.
+    points : array of shape (n_items, n_features), or None
+        The points of the items, from the first of which a curved distance draws its landmarks. None: from the answers.
 
     Attributes
     ----------
-    tracker : Tracker
+    tracker : Tracker or CurvedTracker
     recorder : TimelineRecorder
     is_provisional : bool
         Whether plain NumPy has played rounds that compiled code will play again, with other rounding. This happens only
         while kernels are being compiled; the state must not be saved.
     """
 
-    def __init__(self, n_features: int, settings: Mapping[str, Any]) -> None:
-        method = method_from_settings(settings)
-        self.tracker: Tracker = start_tracker(method, n_features)
-        self.recorder = TimelineRecorder.start(self.tracker.play(), method_loss(method))
+    def __init__(self, n_features: int, settings: Mapping[str, Any], points: Floats | None = None) -> None:
+        chosen = TrackerSettings.read(settings)
+        self.tracker: AnyTracker
+        if chosen.curved:
+            self.tracker = CurvedTracker(n_features, items=chosen.known_points(points))
+        else:
+            self.tracker = start_tracker(chosen.method, n_features)
+        self.recorder = TimelineRecorder.start(self.tracker.play(), method_loss(chosen.method))
         self.is_provisional = False
 
     def copy(self) -> Self:
@@ -80,11 +88,16 @@ class LearningState:
             end = next_row_end(recorder.n_answers)
             # The adaptive method measures its memories by matrix products, whose rounding depends on the number of
             # rows. With one answer per call, the result does not depend on the division into batches.
-            n = 1 if isinstance(state.tracker, AdaptiveTracker) else end - recorder.n_answers
+            n = 1 if isinstance(state.tracker, AdaptiveTracker | CurvedTracker) else end - recorder.n_answers
             part = slice(done, done + n)
             y = answers.y[part]
-            differences = subtract(points[answers.left[part]], points[answers.right[part]])
-            margins = state.tracker.replay(Events(differences, y))
+            X, Z, feature_map = points[answers.left[part]], points[answers.right[part]], state.feature_map
+            if isinstance(state.tracker, CurvedTracker):
+                margins = state.tracker.replay(PointPairs.from_trusted(X, Z, y))
+            else:
+                margins = state.tracker.replay(Events(subtract(X, Z), y))
+            if state.feature_map is not feature_map:
+                recorder.forget_curved()
             recorder.add(y, margins, answers.random[part])
             done += len(y)
             if recorder.n_answers == end:
@@ -106,6 +119,11 @@ class LearningState:
         return self.tracker.n_rounds
 
     @property
+    def feature_map(self) -> FeatureMap | None:
+        """The map to curved features; None before the first one, and if the distance is linear."""
+        return self.tracker._map if isinstance(self.tracker, CurvedTracker) else None
+
+    @property
     def shares(self) -> Floats:
         """The weight of each expert in the metric; they sum to 1."""
         return self.tracker.expert_weights
@@ -113,9 +131,9 @@ class LearningState:
     @property
     def changes(self) -> tuple[Change, ...]:
         """The detected changes of the question, the oldest first; none with the method "rice", which does not test."""
-        return tuple(self.tracker.changes) if isinstance(self.tracker, AdaptiveTracker) else ()
+        return tuple(self.tracker.changes) if isinstance(self.tracker, AdaptiveTracker | CurvedTracker) else ()
 
-    def timeline(self, metric: Metric) -> Timeline:
+    def timeline(self, metric: AnyMetric) -> Timeline:
         """Return the timeline up to now; ``metric`` is the current metric."""
         return self.recorder.timeline(metric, self.shares, self.tracker.expert_names, self.changes)
 
@@ -133,12 +151,15 @@ class LearningState:
         if settings.get("method") == "adaptive" and settings.get("version") != STATE_VERSION:
             raise ValueError("it was learned by another version of the method 'adaptive'")
         state.tracker.restore(strip_prefix("core", arrays), core)
-        state.recorder = self.recorder.with_state(strip_prefix("timeline", arrays), metadata["timeline"])
+        n_curved = 0 if state.feature_map is None else state.feature_map.n_outputs
+        state.recorder = self.recorder.with_state(strip_prefix("timeline", arrays), metadata["timeline"], n_curved)
         if state.recorder.n_answers != state.n_answers:
             raise ValueError(f"the timeline has {state.recorder.n_answers} answers, the tracker {state.n_answers}")
         return state
 
 
-def _waits_for_kernels(tracker: Tracker) -> bool:
+def _waits_for_kernels(tracker: AnyTracker) -> bool:
     """Return whether plain NumPy plays rounds only because compiled code is not ready yet."""
+    if isinstance(tracker, CurvedTracker):
+        tracker = tracker._tracker
     return isinstance(tracker, AdaptiveTracker) and tracker.n_rounds > PLAIN_ROUNDS and not tracker._is_compiled

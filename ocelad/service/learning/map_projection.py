@@ -8,8 +8,9 @@ from typing import TypeAlias
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad.metric import Metric
-from ocelad.service.learning.item_points import Floats32, ItemPoints
+from ocelad.curved_metric import AnyMetric, CurvedMetric
+from ocelad.feature_maps import FeatureMap
+from ocelad.service.learning.item_points import Floats32, MeasuredPoints, as_linear
 
 # The number of principal directions for which coordinates are computed.
 N_DIRECTIONS = 10
@@ -31,15 +32,16 @@ class MapProjection:
 
     The two are the directions of largest variance, rotated and reflected to be as close as possible to the previous
     two. If another direction becomes the second largest, the plane rotates towards it in steps of at most
-    ``MAX_ROTATION``.
+    ``MAX_ROTATION``. This also holds from one feature map of a curved metric to the next.
     """
 
     def __init__(self) -> None:
+        self._feature_map: FeatureMap | None = None
         self._directions: Floats | None = None
-        self._plane: Floats | None = None
+        self._in_plane: Floats32 | None = None  # of the items, before they are scaled
         self._zoom = np.inf
 
-    def update(self, item_points: ItemPoints, metric: Metric) -> tuple[Floats32, Floats32]:
+    def update(self, measured: MeasuredPoints, metric: AnyMetric) -> tuple[Floats32, Floats32]:
         """Project all points under a new metric.
 
         Returns
@@ -49,38 +51,42 @@ class MapProjection:
         xy : float32 array of shape (n_items, 2)
             In the plane, within -1 and 1.
         """
-        n = item_points.n_features
+        feature_map = metric.feature_map if isinstance(metric, CurvedMetric) else None
+        if feature_map is not self._feature_map:  # directions in the features of another map mean nothing
+            self._feature_map, self._directions = feature_map, None
+        n = measured.n_measured
         old = np.empty((n, 0)) if self._directions is None else self._directions
         # Random directions beside the previous ones let the iteration find directions that were unimportant before.
         new = np.random.default_rng(0).normal(size=(n, N_DIRECTIONS + 2 - old.shape[1]))
         n_iterations = _FIRST_ITERATIONS if self._directions is None else _ITERATIONS
         variances, directions = _principal_directions(
-            item_points.covariance_product, metric.matmul, np.hstack([old, new]), n_iterations
+            measured.covariance_product, as_linear(metric).matmul, np.hstack([old, new]), n_iterations
         )
         self._directions = directions[:, :N_DIRECTIONS]
         variances, directions = _pad_to_two(variances[:N_DIRECTIONS], self._directions)
         frame = np.eye(directions.shape[1], 2)
-        if self._plane is not None:
-            frame = _rotate_towards_first_axes(self._previous_frame(item_points, variances, directions))
-        self._plane = directions @ frame
-        coordinates = item_points.centered @ directions.astype(np.float32)
-        xy = coordinates @ frame.astype(np.float32)
+        coordinates = measured.centered @ directions.astype(np.float32)
+        if self._in_plane is not None:
+            frame = _rotate_towards_first_axes(_previous_frame(self._in_plane, coordinates, variances))
+        self._in_plane = xy = coordinates @ frame.astype(np.float32)
         size = float(np.sqrt(np.square(xy).mean()))
         if size > 0:  # a multiple of the same metric gives the same map
-            xy /= np.float32(size)
+            xy = xy / np.float32(size)
             self._zoom = min(_MAX_COORDINATE / float(np.abs(xy).max()), _MAX_ENLARGEMENT * self._zoom)
             xy *= np.float32(self._zoom)
         return coordinates, xy
 
-    def _previous_frame(self, item_points: ItemPoints, variances: Floats, directions: Floats) -> Floats:
-        """Return the previous plane as two orthonormal columns of coefficients of the new directions."""
-        assert self._plane is not None
-        covariances = directions.T @ item_points.covariance_product(self._plane)
-        fitted = np.divide(
-            covariances, variances[:, None], out=np.zeros_like(covariances), where=variances[:, None] > 0
-        )
-        left, _, right = np.linalg.svd(fitted, full_matrices=False)
-        return np.asarray(left @ right)
+
+def _previous_frame(in_plane: Floats32, coordinates: Floats32, variances: Floats) -> Floats:
+    """Return the previous plane as two orthonormal columns of coefficients of the new directions.
+
+    They fit the previous coordinates of the items; items that were added later have none.
+    """
+    n = len(in_plane)
+    covariances = (coordinates[:n].T @ in_plane).astype(np.float64) / n
+    fitted = np.divide(covariances, variances[:, None], out=np.zeros_like(covariances), where=variances[:, None] > 0)
+    left, _, right = np.linalg.svd(fitted, full_matrices=False)
+    return np.asarray(left @ right)
 
 
 def _rotate_towards_first_axes(previous: Floats) -> Floats:
@@ -116,7 +122,7 @@ def _principal_directions(
         MY = metric_product(Y)
         H = Y.T @ MY
         X = _generalized_eigenvectors(Z.T @ Y, H)
-        variances = np.einsum("ij,ij->j", X, H @ X)
+        variances = np.maximum(np.einsum("ij,ij->j", X, H @ X), 0.0)  # rounding can make them negative
         directions = (Z @ X) * np.sqrt(variances)
         largest = np.pad(variances[:2], (0, max(0, 2 - len(variances))))
         if Z.shape[1] == len(Z) or not len(variances) or np.abs(largest - last).max() <= _TOLERANCE * largest[0]:

@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ocelad._typing import Floats
+from ocelad.curved_metric import AnyMetric, CurvedMetric, linear_part
 from ocelad.estimators.stream_statistics import probe_directions
 from ocelad.metric import Metric
-from ocelad.service.learning.item_points import Floats32, ItemPoints
+from ocelad.service.learning.item_points import Floats32, MeasuredPoints, as_linear
 
 # Rounding errors of sums of n terms grow as sqrt(n); the error bound is this multiple of eps * sqrt(n).
 _ERROR_FACTOR = 8.0
@@ -20,24 +21,28 @@ _BLOCK_SIZE = 1000
 class NeighborSearch:
     """Prepares a metric so that a search costs one product of a matrix and a vector. Immutable.
 
-    For centered points ``x`` and ``q``, ``d^2 = x'Mx - 2 x'Mq + q'Mq``; the first term is computed here, once.
+    For centered points ``x`` and ``q``, in the features that the metric is linear in,
+    ``d^2 = x'Mx - 2 x'Mq + q'Mq``; the first term is computed here, once.
     """
 
-    def __init__(self, item_points: ItemPoints, metric: Metric) -> None:
-        self._item_points, self._metric = item_points, metric
+    def __init__(self, measured: MeasuredPoints, metric: AnyMetric) -> None:
+        self._measured, self._metric, self._linear = measured, metric, as_linear(metric)
         # Slightly more than the norm of the metric, estimated from a few products.
-        self._size = 1.5 * float(np.linalg.norm(metric.matmul(probe_directions(item_points.n_features)))) or 1.0
-        self._squares: Floats32 = _squares(item_points.centered, metric, self._size)
+        self._size = 1.5 * float(np.linalg.norm(self._linear.matmul(probe_directions(measured.n_measured)))) or 1.0
+        n = metric.n_features
+        self._squares: Floats32 = _squares(measured.centered[:, :n], linear_part(metric), self._size)
+        if isinstance(metric, CurvedMetric) and metric.curved_part is not None:
+            self._squares += _squares(measured.centered[:, n:], metric.curved_part, self._size)
 
     def neighbors(self, position: int, k: int) -> tuple[npt.NDArray[np.intp], Floats]:
         """Return the positions of the k items nearest to an item, the nearest first, and their distances."""
-        item_points = self._item_points
-        query = item_points.centered[position].astype(np.float64)
-        product = (self._metric.matmul(query[:, None])[:, 0] / self._size).astype(np.float32)
+        measured = self._measured
+        query = measured.centered[position].astype(np.float64)
+        product = (self._linear.matmul(query[:, None])[:, 0] / self._size).astype(np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
-            squares = self._squares - 2.0 * (item_points.centered @ product)  # without q'Mq, which is constant
-            error = np.float32(_ERROR_FACTOR * _EPS * np.sqrt(item_points.n_features)) * np.square(
-                item_points.norms + item_points.norms[position]
+            squares = self._squares - 2.0 * (measured.centered @ product)  # without q'Mq, which is constant
+            error = np.float32(_ERROR_FACTOR * _EPS * np.sqrt(measured.n_measured)) * np.square(
+                measured.norms + measured.norms[position]
             )
             upper = squares + error
             upper[position] = np.inf
@@ -47,7 +52,7 @@ class NeighborSearch:
             bound = np.partition(np.nan_to_num(upper, nan=np.inf), k - 1)[k - 1]
             candidates = np.flatnonzero(~(squares - error > bound))
         candidates = candidates[candidates != position]
-        distances = self._metric.length(item_points.points[candidates] - item_points.points[position])
+        distances = self._metric.distance(measured.points[candidates], measured.points[position])
         order = np.argsort(distances, kind="stable")[:k]
         return candidates[order], distances[order]
 

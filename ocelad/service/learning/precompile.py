@@ -9,8 +9,9 @@ import numpy as np
 
 from ocelad.adaptive.kernel_loading import kernels_ready
 from ocelad.engines.rice_settings import Rice
-from ocelad.estimators.learning_method import method_from_settings, start_tracker
+from ocelad.estimators.learning_method import start_tracker
 from ocelad.pairs import Events
+from ocelad.service.learning.tracker_settings import TrackerSettings
 
 # More rounds than RICE plays without compiled code.
 _N_ROUNDS = 10
@@ -22,7 +23,7 @@ def prepare_kernels(settings: Mapping[str, Any], n_features: int) -> None:
     Those of the method "adaptive" are compiled in a process in the background; until they are ready, plain NumPy
     learns. The method "rice" cannot learn without its kernels, which are compiled before this returns.
     """
-    method = method_from_settings(settings)
+    method = TrackerSettings.read(settings).method
     if isinstance(method, Rice):
         labels = np.where(np.arange(_N_ROUNDS) % 2, 1.0, -1.0)
         start_tracker(method, n_features).replay(Events(np.eye(_N_ROUNDS, n_features), labels))

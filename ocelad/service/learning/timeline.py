@@ -14,10 +14,10 @@ import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad.adaptive.changes import Change
+from ocelad.curved_metric import AnyMetric, CurvedMetric, linear_part
 from ocelad.ensemble.schedule import MAX_SCALES
 from ocelad.estimators import stream_statistics
 from ocelad.learners.comid import LossName
-from ocelad.metric import Metric
 
 # The first answers have one row each; after them, every doubling of the number of answers has half as many rows.
 N_SINGLE_ROWS = 512
@@ -99,9 +99,12 @@ class TimelineRecorder:
     ----------
     loss : str
     directions : array of shape (n_features, n_directions)
-        Fixed directions; the drift is the change of their products with the metric.
+        Fixed directions; the drift is the change of their products with the metric, or with its linear part.
     last_products : array of shape (n_features, n_directions)
         The products at the end of the last complete row.
+    last_curved : array of shape (n_curved, n_curved), or None
+        The matrix of the curved part at the end of the last complete row. None: there was none, or the feature map has
+        been drawn again since.
     rows : list of arrays
     n_answers : int
     n_in_row, loss_in_row, n_correct_in_row : int, float and int
@@ -113,6 +116,7 @@ class TimelineRecorder:
     loss: LossName
     directions: Floats
     last_products: Floats
+    last_curved: Floats | None
     rows: list[Floats]
     n_answers: int = 0
     n_in_row: int = 0
@@ -122,10 +126,10 @@ class TimelineRecorder:
     n_random_correct: int = 0
 
     @classmethod
-    def start(cls, metric: Metric, loss: LossName) -> Self:
+    def start(cls, metric: AnyMetric, loss: LossName) -> Self:
         """Create a recorder before the first answer; ``metric`` is the initial metric."""
         directions = stream_statistics.probe_directions(metric.n_features)
-        return cls(loss, directions, metric.matmul(directions), [])
+        return cls(loss, directions, linear_part(metric).matmul(directions), _curved_matrix(metric), [])
 
     def copy(self) -> Self:
         """Return an independent copy; it shares the complete rows, which never change."""
@@ -142,50 +146,85 @@ class TimelineRecorder:
         self.n_random_pairs += int(random.sum())
         self.n_random_correct += int((random & correct).sum())
 
-    def end_row(self, metric: Metric, shares: Floats) -> None:
+    def forget_curved(self) -> None:
+        """Forget the curved part at the end of the last row, because the feature map was drawn again.
+
+        The matrices of a curved part before and after refer to other features, so that their difference means nothing.
+        The drift of this row is then that of the linear part.
+        """
+        self.last_curved = None
+
+    def end_row(self, metric: AnyMetric, shares: Floats) -> None:
         """Complete the row; ``metric`` and ``shares`` are those after its last answer."""
-        products = metric.matmul(self.directions)
-        self.rows.append(self._row(products, shares))
-        self.last_products = products
+        self.rows.append(self._row(metric, shares))
+        self.last_products, self.last_curved = linear_part(metric).matmul(self.directions), _curved_matrix(metric)
         self.n_in_row, self.loss_in_row, self.n_correct_in_row = 0, 0.0, 0
 
     def timeline(
-        self, metric: Metric, shares: Floats, expert_names: tuple[str, ...], changes: tuple[Change, ...] = ()
+        self, metric: AnyMetric, shares: Floats, expert_names: tuple[str, ...], changes: tuple[Change, ...] = ()
     ) -> Timeline:
         """Return the timeline up to now, including the incomplete row."""
-        incomplete = [self._row(metric.matmul(self.directions), shares)] if self.n_in_row else []
+        incomplete = [self._row(metric, shares)] if self.n_in_row else []
         rows = (*self.rows, *incomplete)
         return Timeline(rows, expert_names, self.n_random_pairs, self.n_random_correct, changes)
 
-    def _row(self, products: Floats, shares: Floats) -> Floats:
+    def _row(self, metric: AnyMetric, shares: Floats) -> Floats:
         row = np.zeros(_N_STATISTICS + MAX_SCALES)
         n = self.n_in_row
         row[:_N_STATISTICS] = (
             self.n_answers,
             self.loss_in_row / n,
             self.n_correct_in_row / n,
-            stream_statistics.relative_change(self.last_products, products) / n,
+            self._relative_change(metric) / n,
         )
         row[_N_STATISTICS : _N_STATISTICS + len(shares)] = shares
         return row
+
+    def _relative_change(self, metric: AnyMetric) -> float:
+        """Return how far the metric has moved since the last row, relative to its norm."""
+        before, after = self.last_products, linear_part(metric).matmul(self.directions)
+        curved = _curved_matrix(metric)
+        if self.last_curved is not None and curved is not None:
+            before, after = (
+                np.concatenate([one.ravel(), other.ravel()])
+                for one, other in ((before, self.last_curved), (after, curved))
+            )
+        return stream_statistics.relative_change(before, after)
 
     def state(self) -> tuple[Arrays, Metadata]:
         """Return everything as arrays and JSON values."""
         rows = np.array(self.rows).reshape(len(self.rows), _N_STATISTICS + MAX_SCALES)
         metadata = {key: getattr(self, name) for key, name in _COUNTS.items()}
-        return {"rows": rows, "before": self.last_products}, {**metadata, "loss_in_row": self.loss_in_row}
+        curved: Arrays = {} if self.last_curved is None else {"curved_before": self.last_curved}
+        arrays = {"rows": rows, "before": self.last_products, **curved}
+        return arrays, {**metadata, "loss_in_row": self.loss_in_row}
 
-    def with_state(self, arrays: Mapping[str, Any], metadata: Mapping[str, Any]) -> Self:
-        """Return a recorder that continues from the result of ``state``, after validation."""
-        rows, products = arrays["rows"], arrays["before"]
+    def with_state(self, arrays: Mapping[str, Any], metadata: Mapping[str, Any], n_curved: int = 0) -> Self:
+        """Return a recorder that continues from the result of ``state``, after validation.
+
+        ``n_curved`` is the number of curved features at present.
+        """
+        rows, products, curved = arrays["rows"], arrays["before"], arrays.get("curved_before")
         counts: dict[str, Any] = {name: int(metadata[key]) for key, name in _COUNTS.items()}
         if rows.ndim != 2 or rows.shape[1] != _N_STATISTICS + MAX_SCALES or products.shape != self.last_products.shape:
             raise ValueError(f"the timeline has arrays of shapes {rows.shape} and {products.shape}")
         if not np.isfinite(rows).all() or not np.isfinite(products).all() or min(counts.values()) < 0:
             raise ValueError("the timeline contains numbers that are not finite, or negative counts")
+        if curved is not None and (curved.shape != (n_curved, n_curved) or not np.isfinite(curved).all()):
+            raise ValueError(f"the timeline has a curved part of shape {curved.shape}, or numbers that are not finite")
         return replace(
-            self, last_products=products, rows=list(rows), loss_in_row=float(metadata["loss_in_row"]), **counts
+            self,
+            last_products=products,
+            last_curved=curved,
+            rows=list(rows),
+            loss_in_row=float(metadata["loss_in_row"]),
+            **counts,
         )
+
+
+def _curved_matrix(metric: AnyMetric) -> Floats | None:
+    """Return the matrix of the curved part, if there is one."""
+    return metric.curved_part.matrix if isinstance(metric, CurvedMetric) and metric.curved_part is not None else None
 
 
 # Keys in snapshots, and the attributes that they store.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
+from ocelad._typing import Floats
 from ocelad.engines.rice_settings import Rice
 from ocelad.estimators import MetricTracker
-from ocelad.estimators.learning_method import method_from_settings, method_settings
+from ocelad.estimators.learning_method import CheckedMethod, method_from_settings, method_settings
 
 # Settings of the method "rice". Up to this many features the metric has full rank; above, a pair would take many
 # milliseconds.
@@ -20,15 +22,64 @@ _CALL_DEPENDENT_ENGINES = ("blocked", "sparse")
 # (docs/active.md).
 INITIAL_SCALE = 0.1
 STEP_SIZE = 0.02
+# Settings of a curved distance.
+_CURVED, _KNOWN_ITEMS = "curved", "known_items"
+
+
+@dataclass(frozen=True)
+class TrackerSettings:
+    """The stored settings of a project.
+
+    Attributes
+    ----------
+    method : "adaptive" or Rice
+    curved : bool
+        Whether the distance has a curved part. Projects that do not store it predate the choice and are linear.
+    known_items : int
+        The number of items that the tracker knows before the first answer: those that the project was created with. A
+        curved distance draws its landmarks from them. Items that are added later do not change it: the log does not say
+        when they were added, and what was learned must remain a function of the log. 0: the landmarks come from the
+        answers.
+    """
+
+    method: CheckedMethod
+    curved: bool = False
+    known_items: int = 0
+
+    @classmethod
+    def read(cls, settings: Mapping[str, Any]) -> Self:
+        """Read the settings that the database stores.
+
+        >>> TrackerSettings.read({"method": "adaptive"}).curved
+        False
+        """
+        of_method = {name: value for name, value in settings.items() if name not in (_CURVED, _KNOWN_ITEMS)}
+        curved, known_items = bool(settings.get(_CURVED, False)), int(settings.get(_KNOWN_ITEMS, 0))
+        return cls(method_from_settings(of_method), curved, known_items)
+
+    def known_points(self, points: Floats | None) -> Floats | None:
+        """Return those of the points that the tracker knows before the first answer; None: it knows none."""
+        return points[: self.known_items] if points is not None and self.known_items else None
 
 
 def default_settings() -> dict[str, Any]:
     """Return the settings of new projects.
 
     >>> default_settings()
-    {'method': 'adaptive'}
+    {'method': 'adaptive', 'curved': True}
     """
-    return method_settings("adaptive")
+    return {**method_settings("adaptive"), _CURVED: True}
+
+
+def with_known_items(settings: Mapping[str, Any], n_items: int) -> dict[str, Any]:
+    """Return the settings of a new project with this many items.
+
+    >>> with_known_items(default_settings(), 500)
+    {'method': 'adaptive', 'curved': True, 'known_items': 500}
+    >>> with_known_items({"method": "adaptive", "curved": False}, 500)
+    {'method': 'adaptive', 'curved': False}
+    """
+    return {**settings, _KNOWN_ITEMS: n_items} if settings.get(_CURVED) else dict(settings)
 
 
 def rice_settings(n_features: int) -> dict[str, Any]:
@@ -49,23 +100,33 @@ def check_settings(n_features: int, given: Mapping[str, Any]) -> dict[str, Any]:
     The result is complete, so that a project keeps its settings when the defaults change.
 
     >>> check_settings(25, {})
-    {'method': 'adaptive'}
+    {'method': 'adaptive', 'curved': True}
+    >>> check_settings(25, {"curved": False})
+    {'method': 'adaptive', 'curved': False}
     >>> check_settings(25, {"method": "rice", "step_size": 0.1})["loss"]
     'logistic'
     """
     defaults = dict(sorted(method_settings("rice").items()))
     for name in given:
-        if name not in defaults:
-            raise ValueError(f"the tracker has no setting {name!r}; accepted: {', '.join(sorted(defaults))}")
+        if name not in (*defaults, _CURVED):
+            raise ValueError(
+                f"the tracker has no setting {name!r}; accepted: {', '.join(sorted([*defaults, _CURVED]))}"
+            )
     is_rice = given.get("method") == "rice"
-    settings = {**(defaults | rice_settings(n_features) if is_rice else default_settings()), **given}
+    curved = given.get(_CURVED, not is_rice)
+    if not isinstance(curved, bool):
+        raise ValueError(f"curved is {curved!r}; accepted: true or false")
+    if is_rice and curved:
+        raise ValueError("the method rice learns a linear distance; accepted: curved=false, or the method adaptive")
+    of_method = {name: value for name, value in given.items() if name != _CURVED}
+    settings = {**(defaults | rice_settings(n_features) if is_rice else method_settings("adaptive")), **of_method}
     try:
         method = method_from_settings(settings)
         engine = MetricTracker(method=method).start(n_features).engine_
     except TypeError as error:
         raise ValueError(str(error)) from None
     if not isinstance(method, Rice):
-        return default_settings()
+        return {**method_settings(method), _CURVED: curved}
     if engine in _CALL_DEPENDENT_ENGINES:
         raise ValueError(
             f"these settings select the engine {engine!r}, with which a replay of the log is not exact; accepted: the "

@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ocelad._typing import Floats
-from ocelad.curved_metric import linear_part
+from ocelad.curved_metric import AnyMetric, CurvedMetric, linear_part
 from ocelad.engines.metric_bank import MetricLearnerBank
-from ocelad.engines.tracker import RiceTracker, Tracker
+from ocelad.engines.tracker import RiceTracker
+from ocelad.estimators.learning_method import AnyTracker
 from ocelad.metric import Metric
 from ocelad.service.itemset import ItemSet
 from ocelad.service.learning.clusters import Labels, StableKMeans
-from ocelad.service.learning.item_points import Floats32, ItemPoints
+from ocelad.service.learning.item_points import Floats32, ItemPoints, MeasuredPoints
 from ocelad.service.learning.neighbor_search import NeighborSearch
 from ocelad.service.learning.timeline import Timeline
 
@@ -31,12 +32,14 @@ class FeatureShare(NamedTuple):
     ----------
     name : str
     weight : float
-        The diagonal entry of the metric on features in their own units.
+        The diagonal entry of the metric, or of its linear part, on features in their own units; see
+        ``linear_part_of_features``.
     share : float
         The share of the squared distances between items, averaged over all pairs; see ``distance_shares``. The shares
         of all features sum to 1. That of a feature that is correlated with others can be negative.
     initial_share : float
-        The share of Euclidean distance between scaled items, before any answer was learned from.
+        The share of Euclidean distance between scaled items, before any answer was learned from. If the metric divides
+        points by their lengths, between items of unit length.
     """
 
     name: str
@@ -69,7 +72,7 @@ class View:
     ----------
     seq : int
         The number of the last entry that was learned from.
-    metric : Metric
+    metric : Metric or CurvedMetric
         The metric on scaled points.
     shares : array of shape (n_experts,)
         The share of each expert in the metric; they sum to 1.
@@ -79,20 +82,26 @@ class View:
     """
 
     seq: int
-    metric: Metric
+    metric: AnyMetric
     shares: Floats
     timeline: Timeline
     xy: Floats32
     _item_points: ItemPoints
+    _measured: MeasuredPoints
     _coordinates: Floats32
     _neighbor_search: NeighborSearch
     _k_means: StableKMeans
-    _tracker: Tracker
+    _tracker: AnyTracker
 
     @property
     def method(self) -> Literal["adaptive", "rice"]:
         """The method of learning."""
         return "rice" if isinstance(self._tracker, RiceTracker) else "adaptive"
+
+    @property
+    def curved(self) -> bool:
+        """Whether the distance has a curved part."""
+        return isinstance(self.metric, CurvedMetric)
 
     @property
     def expert_names(self) -> tuple[str, ...]:
@@ -114,9 +123,20 @@ class View:
         return self._item_points.points
 
     @cached_property
-    def metric_of_features(self) -> Metric:
-        """The metric on features in their own units: ``S M S`` with the diagonal matrix S of the scaling factors."""
-        factors, arrays = self.items.scaling.factors, self.metric.arrays()
+    def metric_of_features(self) -> AnyMetric:
+        """The metric on features in their own units."""
+        if isinstance(self.metric, CurvedMetric):
+            return self.metric.with_factors(self.items.scaling.factors)
+        return self.linear_part_of_features
+
+    @cached_property
+    def linear_part_of_features(self) -> Metric:
+        """The linear part on features in their own units: ``S M S`` with the diagonal matrix S of the scaling factors.
+
+        If the metric divides points by their lengths (a curved one of more than 128 features), M is the linear part of
+        points of unit length: the distances are those of ``S x / |S x|``.
+        """
+        factors, arrays = self.items.scaling.factors, linear_part(self.metric).arrays()
         threshold, round = self.metric.threshold, self.metric.round
         if "matrix" in arrays:
             return Metric.from_trusted_matrix(np.outer(factors, factors) * arrays["matrix"], threshold, round)
@@ -128,8 +148,8 @@ class View:
 
     @cached_property
     def spectrum(self) -> Floats:
-        """The largest eigenvalues of ``metric_of_features``, at most 20. Slow with many features."""
-        return self.metric_of_features.eigenvalues(_MAX_EIGENVALUES)
+        """The largest eigenvalues of ``linear_part_of_features``, at most 20. Slow with many features."""
+        return self.linear_part_of_features.eigenvalues(_MAX_EIGENVALUES)
 
     @cached_property
     def summary(self) -> Summary:
@@ -170,8 +190,8 @@ class View:
 
         With the method "adaptive" these are calibrated log odds.
         """
-        differences = self.points[np.asarray(left)] - self.points[np.asarray(right)]
-        return np.asarray(self.metric.threshold - self.metric.squared_length(differences))
+        squares = self.metric.squared_distance(self.points[np.asarray(left)], self.points[np.asarray(right)])
+        return np.asarray(self.metric.threshold - squares)
 
     def neighbors(self, position: int, k: int) -> tuple[npt.NDArray[np.intp], Floats]:
         """Return the positions of the k items nearest to an item, the nearest first, and their distances."""
@@ -191,9 +211,8 @@ class View:
         If no two items differ under the metric, all shares are equal.
         """
         weights = linear_part(self.metric).diagonal
-        shares, initial_shares = (
-            _normalize(parts) for parts in (self._item_points.distance_parts(self.metric), self._item_points.variances)
-        )
+        shares = _normalize(self._measured.distance_parts(self.metric))
+        initial_shares = _normalize(self._measured.variances[: self.metric.n_features])
         unscaled_weights = weights * np.square(self.items.scaling.factors)
         return [
             FeatureShare(

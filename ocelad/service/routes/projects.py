@@ -66,6 +66,7 @@ async def create_project(
     text: Annotated[str | None, Query(max_length=200, description="The column of texts to display")] = None,
     features: Annotated[str | None, Query(max_length=2000, description="Columns or patterns, comma-separated")] = None,
     fields: Annotated[tuple[str, ...], Query(max_length=100, description="Columns that are not learned from")] = (),
+    curved: Annotated[bool, Query(description="Learn a curved distance; false: a linear one")] = True,
 ) -> Response:
     """Create a project from a file of items, which is the body."""
     service, caller = get_service(request), current_caller(request)
@@ -78,7 +79,7 @@ async def create_project(
             items = item_sets.read_upload(data, format, id=item_id, text=text, features=features, fields=fields)
         except ValueError as error:
             raise ApiError(422, str(error), code="bad_items", where="body") from None
-        return service.create(id, title or id, items)
+        return service.create(id, title or id, items, {"curved": curved})
 
     return json_response(serialize.project_info(await run_in_threadpool(create), "admin"), 201)
 

@@ -50,7 +50,10 @@ async def metric(
     spectrum: Annotated[bool, Query(description="Include the largest eigenvalues")] = False,
     format: Annotated[Literal["json", "safetensors"], Query()] = "json",
 ) -> Response:
-    """Return the current metric on features in their own units; ``Metric.load`` reads the format safetensors."""
+    """Return the current metric on features in their own units.
+
+    ``Metric.load`` reads the format safetensors; of a curved distance, ``CurvedMetric.load``.
+    """
     view = access.project.view
     if format == "safetensors":
         return Response(await run_in_threadpool(_metric_file, view), media_type=_METRIC_FILE)
