@@ -94,13 +94,17 @@ def check_sparse(value: Any, name: str, *, n_features: int | None = None) -> csr
     return rows
 
 
+#: What labels may be, in words.
+ACCEPTED_LABELS = "+1 (or True) for similar, -1 (or 0 or False) for dissimilar"
+
+
 def check_labels(value: Any, name: str, count: int) -> Floats:
-    """Return ``count`` labels as +1.0 (similar) and -1.0 (dissimilar), from +1/-1 or booleans.
+    """Return ``count`` labels as +1.0 (similar) and -1.0 (dissimilar), from +1/-1, 1/0 or booleans.
 
     >>> check_labels([True, False], "y", 2)
     array([ 1., -1.])
     """
-    accepted = "+1 (or True) for similar, -1 (or False) for dissimilar"
+    accepted = ACCEPTED_LABELS
     raw = _numbers(value, name, accepted)
     if raw.ndim != 1:
         raise ValueError(f"{name} has shape {raw.shape}; accepted: one label per pair, shape (n_pairs,)")
@@ -109,20 +113,34 @@ def check_labels(value: Any, name: str, count: int) -> Floats:
     if raw.dtype == np.bool_ or (raw.dtype.kind == "O" and all(isinstance(entry, (bool, np.bool_)) for entry in raw)):
         return np.where(raw.astype(bool), 1.0, -1.0)
     floats = _as_float64(raw, name)
-    wrong = np.flatnonzero((floats != 1.0) & (floats != -1.0))
+    wrong = np.flatnonzero((floats != 1.0) & (floats != -1.0) & (floats != 0.0))
     if wrong.size:
         raise ValueError(f"{name} holds {floats[wrong[0]]:g} at position {wrong[0]}; accepted: {accepted}")
-    return floats
+    if (floats == 0.0).any() and (floats == -1.0).any():
+        raise ValueError(f"{name} holds 0 and -1; accepted: {accepted}, but only one of them")
+    return np.where(floats > 0.0, 1.0, -1.0)
+
+
+def dissimilar_label(labels: Any) -> float | None:
+    """Return the number that stands for dissimilar in valid labels, one or many: 0 or -1; None if none of them occurs.
+
+    >>> dissimilar_label([1, 0]), dissimilar_label([1, -1]), dissimilar_label([True, False])
+    (0.0, -1.0, None)
+    """
+    raw = np.asarray(labels)
+    if raw.dtype == np.bool_ or (raw.dtype.kind == "O" and all(isinstance(entry, bool) for entry in raw.ravel())):
+        return None
+    smallest = float(raw.astype(float).min(initial=1.0))
+    return smallest if smallest < 1.0 else None
 
 
 def check_label(value: Any, name: str) -> float:
     """Return one label as +1.0 or -1.0."""
-    accepted = "+1 (or True) for similar, -1 (or False) for dissimilar"
     if isinstance(value, (bool, np.bool_)):
         return 1.0 if value else -1.0
-    if isinstance(value, (Real, np.number)) and value in (1, -1):
-        return float(value)
-    raise (ValueError if isinstance(value, Real) else TypeError)(f"{name} is {value!r}; accepted: {accepted}")
+    if isinstance(value, (Real, np.number)) and value in (1, 0, -1):
+        return 1.0 if value == 1 else -1.0
+    raise (ValueError if isinstance(value, Real) else TypeError)(f"{name} is {value!r}; accepted: {ACCEPTED_LABELS}")
 
 
 def check_number(

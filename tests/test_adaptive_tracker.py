@@ -613,7 +613,7 @@ def test_a_refused_call_of_an_estimator_leaves_no_trace(n, rounds):
         (pairs[:20, 0], y[:20], "pairs has shape"),
         (pairs[:0], y[:0], "pairs is empty"),
         (pairs[:20], y[:19], "y has 19 labels for 20 pairs"),
-        (pairs[:20], np.zeros(20), "y holds 0 at position 0"),
+        (pairs[:20], np.full(20, 0.5), "y holds 0.5 at position 0"),
         (pairs[:20], np.full(20, np.nan), "y holds nan at position 0"),
         (pairs[:20], ["same"] * 20, "y holds text"),
     ):

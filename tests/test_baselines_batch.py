@@ -174,7 +174,7 @@ BAD_PAIRS = [
     (GOOD, GOOD[:3], [1, 1, -1, -1], "X has 4 rows and Z has 3"),
     (GOOD, [[0.0]] * 4, [1, 1, -1, -1], "Z has 1 features; 2 are expected"),
     (GOOD, GOOD[::-1], [1, 1, -1], "y has 3 labels for 4 pairs"),
-    (GOOD, GOOD[::-1], [1, 1, 0, -1], "y holds 0 at position 2"),
+    (GOOD, GOOD[::-1], [1, 1, 0, -1], "y holds 0 and -1"),
     (GOOD, GOOD[::-1], [1, 1, np.nan, -1], "y holds nan at position 2"),
     (GOOD, GOOD[::-1], ["s", "s", "d", "d"], "y holds text"),
 ]

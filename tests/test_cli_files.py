@@ -112,6 +112,19 @@ def test_items_and_answers(folder):
     assert tracker.feature_names_in_.tolist() == ["tempo", "loudness", "length"]
 
 
+@pytest.mark.parametrize(("option", "curved"), [([], True), (["--curved"], True), (["--linear"], False)])
+def test_items_are_known_before_the_first_pair(folder, tmp_path, option, curved):
+    """The default is curved; --items gives the tracker all items, not only those of the answers."""
+    options = ["--items", "items.csv", "--features", FEATURES, "--quiet", *option]
+    run("track", "answers.csv", *options, "-o", tmp_path / "tracker", cwd=folder)
+    tracker, (pairs, y), (X, _) = MetricTracker.load(tmp_path / "tracker"), read_pairs(folder), some_items()
+    assert tracker.curved is curved
+    assert tracker.metric_ == MetricTracker(curved=curved).fit(pairs, y, items=X).metric_
+    assert tracker.metric_ != MetricTracker(curved=curved).fit(pairs, y).metric_
+    run("track", "answers.csv", *options, "-o", tmp_path / "tracker", "--resume", cwd=folder)
+    assert MetricTracker.load(tmp_path / "tracker").metric_ == tracker.metric_
+
+
 def test_the_report_of_track(folder, tmp_path):
     result = run("track", folder / "pairs.parquet", "--method", "rice", "--step-size", "0.01", cwd=tmp_path)
     assert "pairs up to" in result.stdout
@@ -521,6 +534,17 @@ def test_a_curved_distance_on_the_command_line(folder, tmp_path):
     of_metric = run("distance", tmp_path / "metric", "held_out.csv", *options[:4], cwd=folder).stdout
     distances = [float(row["distance"]) for row in csv.DictReader(io.StringIO(of_metric))]
     np.testing.assert_allclose(distances, songs.pair_distance(pairs), rtol=1e-12)
+
+
+def test_rice_is_linear_on_the_command_line(folder, tmp_path):
+    source = folder / "pairs.parquet"
+    refused = run("track", source, "--method", "rice", "--curved", cwd=tmp_path, code=2).stderr
+    assert "--curved needs the method adaptive; omit it, or --method rice" in refused
+    for option in ([], ["--linear"]):
+        run("track", source, "--method", "rice", "--restart", "--quiet", *option, cwd=tmp_path)
+        saved = MetricTracker.load(tmp_path / "pairs.tracker")
+        assert (saved.method_, saved.curved) == ("rice", False)
+    assert "--curved / --linear" in run("track", "--help").stdout
 
 
 def test_inspect_shows_the_settings_that_differ_from_the_defaults(folder, tmp_path):

@@ -22,6 +22,8 @@ from ocelad.adaptive.curved_tracker import MAP_ROUNDS, CurvedTracker
 from ocelad.adaptive.kernel_loading import mark_kernels_ready
 from ocelad.adaptive.precompile import precompile_adaptive
 from ocelad.curved_metric import CurvedMetric
+from ocelad.estimators.distance_shares import distance_shares
+from ocelad.feature_maps import OwnMap
 from ocelad.pairs import PointPairs
 
 
@@ -582,3 +584,16 @@ def test_feature_weights_of_a_map_of_one_feature():
     assert (rows[0].feature, rows[0].share > 0.8) == ("x1", True)
     sparse = tracker.feature_weights(items=csr_array(X))
     assert [row.share for row in sparse] == pytest.approx([row.share for row in rows], rel=1e-6)
+
+
+def test_shares_of_a_map_of_ones_own_sum_to_what_its_part_contributes():
+    """Also if features only count together, so that what each of them adds does not sum to the whole."""
+    X = np.random.default_rng(2).normal(size=(15, 3))
+    own_map = OwnMap(lambda X: np.tanh(X[:, 1:2] * X[:, 2:3]), X)
+    metric = CurvedMetric(Metric.from_diagonal([0.3, 0.0, 0.0]), own_map, Metric([[2.0]]))
+    left, right = np.nonzero(~np.eye(15, dtype=bool))
+    linear = metric.linear_part.squared_distance(X[left], X[right]).mean()
+    shares = distance_shares(metric, X)
+    assert shares[0] == pytest.approx(linear / metric.squared_distance(X[left], X[right]).mean(), rel=1e-9)
+    assert shares.sum() == pytest.approx(1.0)
+    assert shares.min() > 0.0

@@ -265,7 +265,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"^log_odds has shape \(1,\); accepted: one number$"):
             decisions.update([1.0], 1.0)
 
-    @pytest.mark.parametrize(("y", "weight"), [(0.0, 1.0), (nan, 1.0), (2.0, 1.0), (1.0, -1.0), (1.0, nan), (1.0, inf)])
+    @pytest.mark.parametrize(("y", "weight"), [(0.5, 1.0), (nan, 1.0), (2.0, 1.0), (1.0, -1.0), (1.0, nan), (1.0, inf)])
     def test_a_refused_answer_changes_nothing(self, y, weight):
         decisions = DecisionThresholds()
         before = decisions.arrays()

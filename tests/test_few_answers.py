@@ -70,6 +70,10 @@ class TestBenchmarks:
         assert all(kinds == [False, True] for kinds in by_data_set.values())
         assert set(accepted_names(BENCHMARKS)) == {*by_data_set, *BENCHMARKS}
 
+    def test_cosine_is_a_target_of_embeddings_whose_lengths_differ(self):
+        names = {benchmark.data_set for benchmark in BENCHMARKS.values() if benchmark.cosine_target}
+        assert names == {"lsa-300-type", "lsa-300-sentiment", "lsa-300-four"}
+
     def test_rotated_digits_keep_their_distances(self):
         plain, rotated = digits(), digits(n_dimensions=200)
         assert rotated.X.shape == (1797, 200)
@@ -117,6 +121,15 @@ class TestReviews:
         again, types = review_lsa.load_review_lsa(5, "type")
         assert np.array_equal(points, again)
         assert set(types) == {"books", "electronics"}
+
+    def test_components_can_keep_their_lengths(self, folders):
+        plain, classes = review_lsa.load_review_lsa(5, "both", unit_length=False)
+        points, same_classes = review_lsa.load_review_lsa(5, "both")
+        lengths = np.linalg.norm(plain, axis=1)
+        assert lengths.min() > 0.0
+        assert lengths.max() > 1.05 * lengths.min()
+        np.testing.assert_allclose(plain / lengths[:, None], points)
+        assert np.array_equal(classes, same_classes)
 
     def test_a_damaged_cache_is_computed_again(self, folders):
         points, _ = review_lsa.load_review_lsa(5, "type")
@@ -301,14 +314,24 @@ class TestTrials:
 
 
 def fake_outcome(
-    ours, *, euclidean=10.0, standardized=20.0, curved=None, n_seeds=4, checkpoints=CHECKPOINTS, held_out=1000, **more
+    ours,
+    *,
+    euclidean=10.0,
+    standardized=20.0,
+    cosine=50.0,
+    curved=None,
+    n_seeds=4,
+    checkpoints=CHECKPOINTS,
+    held_out=1000,
+    benchmark="digits/natural",
+    **more,
 ):
     """Return an outcome with these k-NN errors in percent; ``ours`` has the shape of (seeds, checkpoints).
 
     It has a curved method only if its error is given.
     """
     shape = n_seeds, len(checkpoints)
-    errors = {OURS: ours, EUCLIDEAN: euclidean, STANDARDIZED: standardized, "curved": curved}
+    errors = {OURS: ours, EUCLIDEAN: euclidean, STANDARDIZED: standardized, "curved": curved, "cosine": cosine}
     records = {}
     for label in LABELS:
         if label == "curved" and curved is None:
@@ -318,7 +341,7 @@ def fake_outcome(
             CheckpointRecord(label, seed, [CheckpointScores(e, 0.1, 0.1, more.get(label, 0.5), 0.0, 1.0) for e in row])
             for seed, row in enumerate(table)
         ]
-    return AnswerResult(BENCHMARKS["digits/natural"], checkpoints, records, held_out)
+    return AnswerResult(BENCHMARKS[benchmark], checkpoints, records, held_out)
 
 
 def missed(outcome):
@@ -353,6 +376,19 @@ class TestTargets:
         found = missed(fake_outcome(10.0, curved=11.0))
         assert len(found) == len(CHECKPOINTS)
         assert all(target.quantity.startswith("curved: k-NN error minus that of euclidean") for target in found)
+
+    @pytest.mark.parametrize("benchmark", ["lsa-300-four/natural", "lsa-300-type/balanced", "digits/natural"])
+    def test_curved_distances_of_embeddings_must_not_be_worse_than_cosine(self, benchmark):
+        """Linear distances cannot be like cosine; and points of other data sets are no embeddings."""
+        settings = {"benchmark": benchmark, "curved": 9.0}
+        without = len(no_harm_targets(fake_outcome(10.0, **settings | {"benchmark": "digits/natural"})))
+        is_target = benchmark.startswith("lsa")
+        targets = no_harm_targets(fake_outcome(10.0, cosine=8.6, **settings))
+        assert len(targets) == without + (3 * len(CHECKPOINTS) if is_target else 0)
+        assert all(target.met for target in targets)
+        found = missed(fake_outcome(10.0, cosine=8.0, **settings))
+        assert len(found) == (len(CHECKPOINTS) if is_target else 0)
+        assert all(target.quantity.startswith("curved: k-NN error minus that of cosine after") for target in found)
 
     def test_an_excess_within_its_confidence_interval_is_not_missed(self):
         noise = np.array([-3.0, 3.0, -2.0, 4.0])[:, None]

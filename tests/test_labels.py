@@ -16,15 +16,17 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from ocelad import LabelMetricTracker, LearnerError, MetricTracker, Rice, track_metric
+from ocelad import LabelMetricTracker, LearnerError, Metric, MetricTracker, Rice, track_metric
 from ocelad.adaptive.curved_tracker import CurvedTracker
 from ocelad.adaptive.track_adaptive import track_adaptive
+from ocelad.curved_metric import CurvedMetric
 from ocelad.estimators.reservoir import Reservoir
 from ocelad.estimators.scaling import DistanceScaler
 from ocelad.pairs import SparseVector
@@ -424,3 +426,106 @@ def test_sparse_and_dense_points_may_take_turns():
         assert tracker.partial_fit(second(X[30:]), y[30:]).n_rounds_ > 50
     with pytest.raises((TypeError, ValueError), match="y"):
         LabelMetricTracker().fit(X[:2], np.array(["a", None], dtype=object))
+
+
+# -- Curved by default --
+
+
+def in_ring(seed, count):
+    """Return points, and whether they are inside a disk: no linear distance separates these classes."""
+    X = np.random.default_rng(seed).normal(size=(count, 2))
+    return X, np.where(np.square(X).mean(axis=1) < 0.69, "in", "out")
+
+
+def test_the_default_is_curved():
+    X, y = in_ring(0, 250)
+    tracker, given = (LabelMetricTracker(t, random_state=0) for t in (None, MetricTracker(curved="auto")))
+    assert isinstance(tracker.fit(X, y).metric_, CurvedMetric)
+    assert state(tracker) == state(given.fit(X, y)) == state(clone(tracker).set_params(tracker=None).fit(X, y))
+    assert not hasattr(tracker, "components_")
+    with pytest.raises(AttributeError, match="a curved metric has no components"):
+        _ = tracker.components_
+    assert tracker.scale_ == 1.0
+    linear = LabelMetricTracker(MetricTracker(), random_state=0).fit(X, y)
+    assert isinstance(linear.metric_, Metric)
+    assert linear.components_.shape == (2, 2)
+    held_out, classes = in_ring(1, 400)
+    same = classes[:200] == classes[200:]
+    curved_score, linear_score = (
+        roc_auc_score(same, -each.metric_.distance(held_out[:200], held_out[200:])) for each in (tracker, linear)
+    )
+    assert curved_score > linear_score + 0.2
+    neighbours = make_pipeline(LabelMetricTracker(random_state=0), KNeighborsClassifier(5)).fit(X, y)
+    assert neighbours.score(held_out, classes) > 0.85
+    rice = LabelMetricTracker(MetricTracker(method="rice", curved="auto"), random_state=0).fit(X, y)
+    assert state(rice) == state(LabelMetricTracker(RICE, random_state=0).fit(X, y))
+
+
+def test_a_curved_tracker_learns_from_the_points_that_the_reservoir_draws():
+    X, y = some_points(80)
+    estimator = LabelMetricTracker(reservoir_size=30, pairs_per_point=3, random_state=7).fit(X, y)
+    seed = int(np.random.RandomState(7).randint(2**31 - 1))
+    reservoir, tracker = Reservoir(30, seed), MetricTracker(curved=True)
+    pairs, labels = [], []
+    for x, label in zip(X, y.tolist(), strict=True):
+        for partner, similar in reservoir.draw_partners(label, 3):
+            pairs.append((x, partner))
+            labels.append(1 if similar else -1)
+        reservoir.add(x, label)
+    tracker.fit(np.array(pairs), labels)
+    assert estimator.n_rounds_ == tracker.n_rounds_
+    assert estimator.metric_ == estimator.tracker_.metric_ == tracker.metric_
+
+
+@pytest.mark.parametrize("count", [1, 20, 60])
+@pytest.mark.parametrize("tracker", [None, MetricTracker(), MetricTracker(curved=True), RICE])
+def test_files_are_curved_or_linear_as_saved(count, tracker, tmp_path):
+    X, y = some_points(100)
+    before = LabelMetricTracker(tracker, random_state=0).fit(X[:count], y[:count])
+    before.save(tmp_path / "labels")
+    loaded = LabelMetricTracker.load(tmp_path / "labels")
+    assert type(loaded.metric_) is type(before.metric_)
+    assert state(loaded) == state(before)
+    for each in (before, loaded):
+        each.partial_fit(X[count:], y[count:])
+    assert state(loaded) == state(before)
+    assert type(clone(loaded).fit(X, y).metric_) is type(before.metric_)
+
+
+@pytest.mark.parametrize("count", [1, 60])
+@pytest.mark.parametrize("default", [False, True])
+def test_files_that_do_not_say_curved_are_linear(count, default):
+    """Files of versions before: the default was linear."""
+    X, y = some_points(100)
+    before = LabelMetricTracker(MetricTracker(), random_state=0).fit(X[:count], y[:count])
+    arrays, metadata = before.state()
+    assert metadata.pop("curved") is False
+    if default:
+        metadata["tracker_settings"] = None
+    loaded = LabelMetricTracker.from_state(arrays, metadata)
+    assert isinstance(loaded.metric_, Metric)
+    assert loaded.partial_fit(X[count:], y[count:]).metric_ == before.partial_fit(X[count:], y[count:]).metric_
+    again = LabelMetricTracker.from_state(*loaded.state())
+    assert again.metric_ == loaded.metric_
+    assert isinstance(clone(again).fit(X, y).metric_, Metric)
+
+
+def test_curved_cannot_change_after_the_first_points():
+    X, y = some_points(40)
+    tracker = LabelMetricTracker(MetricTracker(), random_state=0).fit(X, y)
+    before = state(tracker)
+    tracker.set_params(tracker__curved=True)
+    with pytest.raises(ValueError, match="tracker__curved was changed from False to True after the first points"):
+        tracker.partial_fit(X, y)
+    assert state(tracker) == before
+    assert isinstance(tracker.fit(X, y).metric_, CurvedMetric)
+
+
+def test_many_features_are_compared_by_their_directions():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 130)), np.arange(60) % 2
+    X[:, 0] += 12.0 * y
+    longer = X * 2.0 ** rng.integers(-9, 9, size=(60, 1))
+    one, other = (LabelMetricTracker(random_state=0).fit(points, y) for points in (X, longer))
+    assert state(one) == state(other)
+    np.testing.assert_allclose(one.transform(longer), one.transform(X), rtol=1e-9, atol=1e-9)

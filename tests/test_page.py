@@ -337,6 +337,31 @@ def test_an_answer_whose_acknowledgement_is_lost_counts_once(visit, client, text
     assert [entry["kind"] for entry in log(client, texts, first_seq)] == ["same"]
 
 
+@pytest.mark.parametrize("reload", [False, True])
+def test_the_undo_of_a_refused_answer_undoes_nothing(visit, client, texts, reload):
+    person, first_seq = visit(texts), seq(client, texts)
+    person.press("s")
+    person.saved()
+    refusal = {"error": {"code": "invalid", "message": "refused by the test", "where": None}}
+    waiting = []
+
+    def refuse(route):
+        waiting.append(route)
+
+    person.expected_status = 422
+    person.page.route("**/comparisons", refuse)
+    person.press("d")
+    person.page.wait_for_function("() => document.body.textContent.includes('not saved yet')")
+    person.press("z")  # the answer is on its way, and the undo waits behind it
+    waiting[0].fulfill(status=422, json=refusal)
+    if reload:
+        person.page.unroute("**/comparisons")
+        person.page.reload()
+        person.ready()
+    person.saved()
+    assert [entry["kind"] for entry in log(client, texts, first_seq)] == ["same"]
+
+
 def test_unsent_answers_survive_a_reload(visit, client, texts):
     person, first_seq = visit(texts), seq(client, texts)
     person.page.route("**/comparisons", lambda route: route.abort())

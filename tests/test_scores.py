@@ -466,7 +466,7 @@ TWO = [[1.0], [2.0]]
         (lambda: clustering_nmi(TWO, [0, 1], seed=-1), "seed must be a whole number"),
         (lambda: clustering_nmi(TWO, [[0, 1]]), "one label for each of the 2 points"),
         (lambda: pair_auc([1.0, np.nan], [1, -1]), "distances holds nan"),
-        (lambda: pair_auc([1.0, 2.0], [1, 0]), "y holds 0 at position 1"),
+        (lambda: pair_auc([1.0, 2.0], [1, 2]), "y holds 2 at position 1"),
         (lambda: pair_auc([1.0, 2.0], [1]), "y has 1 labels for 2 pairs"),
         (lambda: pair_auc([], []), "distances is empty"),
         (lambda: pair_auc([[1.0]], [1]), "distances has shape"),

@@ -305,3 +305,60 @@ def test_skipped_rows_at_the_end_are_saved_and_nothing_is_saved_twice(tmp_path, 
     saved = FileTracker.load(tmp_path / "tracker")
     assert saved.position == tracking.position
     assert (saved.position["skipped"], saved.tracker.n_rounds_, len(saves)) == (n_bad, 200, n_saves)
+
+
+# -- Known items --
+
+
+def write_items(folder, count=80, n_features=N, seed=0):
+    """Write items, and answers about their ids; return the points, the positions of the pairs, and the labels."""
+    rng = np.random.default_rng(seed)
+    X, at = rng.normal(size=(count, n_features)).round(3), rng.integers(count, size=(330, 2))
+    y = np.where(np.abs(X[at[:, 0], 0] - X[at[:, 1], 0]) < 1, 1, -1)
+    with open(folder / "items.csv", "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["id", *(f"f{j}" for j in range(n_features))])
+        rows.writerows([f"item {i}", *x] for i, x in enumerate(X.tolist()))
+    with open(folder / "answers.csv", "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["id_a", "id_b", "similar"])
+        rows.writerows([f"item {a}", f"item {b}", label] for (a, b), label in zip(at.tolist(), y.tolist(), strict=True))
+    return X, at, y
+
+
+def test_a_stream_of_ids_knows_the_points_of_all_items(tmp_path):
+    X, _, _ = write_items(tmp_path)
+    with open_comparisons(tmp_path / "answers.csv", items=tmp_path / "items.csv") as stream:
+        np.testing.assert_array_equal(stream.item_points, X)
+        list(stream)
+        np.testing.assert_array_equal(stream.item_points, X)
+    path = write_csv(tmp_path / "pairs.csv", *some_pairs(20))
+    with open_comparisons(path) as stream:
+        assert stream.item_points is None
+
+
+@pytest.mark.parametrize("curved", [False, True])
+@pytest.mark.parametrize("stops", [(), (1,), (1, 2)])
+def test_items_are_known_before_the_first_pair(tmp_path, curved, stops):
+    """Also if the run is stopped and resumed within the first rounds, which the definition plays."""
+    X, at, y = write_items(tmp_path)
+    options = {"items": tmp_path / "items.csv", "chunk_size": 30, "every": 30}
+    tracking = FileTracker(MetricTracker(curved=curved))
+    for stop in (*stops, None):
+        track_file(tmp_path / "answers.csv", tmp_path / "tracker", stop_after=stop, tracking=tracking, **options)
+        tracking = FileTracker.load(tmp_path / "tracker")
+    expected = MetricTracker(curved=curved).start(N, items=X)
+    for first in range(0, len(y), 30):
+        expected.partial_fit(X[at[first : first + 30]], y[first : first + 30])
+    assert tracking.tracker.metric_ == expected.metric_
+    assert tracking.tracker.metric_ == MetricTracker(curved=curved).fit(X[at], y, items=X).metric_
+    assert tracking.tracker.metric_ != MetricTracker(curved=curved).fit(X[at], y).metric_
+    assert tracking.tracker.n_rounds_ == len(y)
+
+
+def test_rice_learns_without_the_items(tmp_path):
+    X, at, y = write_items(tmp_path)
+    method = Rice(step_size=0.05)
+    options = {"items": tmp_path / "items.csv", "tracking": FileTracker(MetricTracker(method=method))}
+    tracking = track_file(tmp_path / "answers.csv", tmp_path / "tracker", **options)
+    assert tracking.tracker.metric_ == MetricTracker(method=method).fit(X[at], y).metric_

@@ -8,11 +8,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad._validation import check_integer, is_sparse
+from ocelad._validation import check_integer
 from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
 from ocelad.adaptive.curved_tracker import CurvedTracker
 from ocelad.curved_metric import AnyMetric, CurvedMetric, linear_part
 from ocelad.estimators.distance_shares import check_items, distance_shares, normalize_parts
+from ocelad.estimators.item_lookup import ItemLookup
 from ocelad.feature_maps import LandmarkMap
 from ocelad.io import dataframes
 
@@ -127,12 +128,10 @@ def read_items(items: Any, name: str, n_features: int, names: tuple[str, ...] | 
     return check_items(values, name, n_features)
 
 
-def read_preprocessor(preprocessor: Any, n_features: int, names: tuple[str, ...] | None) -> Any:
-    """Return the items of a preprocessor; None if it is a callable, or has fewer than two rows."""
-    if preprocessor is None or callable(preprocessor):
-        return None
-    table = preprocessor if is_sparse(preprocessor) or hasattr(preprocessor, "shape") else np.asarray(preprocessor)
-    return None if table.shape[0] < 2 else read_items(preprocessor, "the preprocessor", n_features, names)
+def read_known_items(items: ItemLookup | None, n_features: int, names: tuple[str, ...] | None) -> Any:
+    """Return the points of a preprocessor's items; None if they are not known, or fewer than two."""
+    table = None if items is None else items.table()
+    return None if table is None or table.shape[0] < 2 else read_items(table, "the preprocessor", n_features, names)
 
 
 def stream_mean_squares(tracker: Any) -> Floats | None:

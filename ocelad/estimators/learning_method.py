@@ -68,7 +68,7 @@ def own_map(curved: Curved) -> Any:
     >>> own_map("auto") is None, own_map(np.square)
     (True, <ufunc 'square'>)
     """
-    if hasattr(curved, "transform") or (callable(curved) and not isinstance(curved, type)):
+    if not isinstance(curved, type) and (hasattr(curved, "transform") or callable(curved)):
         return curved
     if isinstance(curved, bool | np.bool_) or (isinstance(curved, str) and curved == "auto"):
         return None

@@ -17,9 +17,10 @@ from ocelad.estimators.feature_weights import (
     FeatureWeights,
     rank_features,
     read_items,
-    read_preprocessor,
+    read_known_items,
     stream_mean_squares,
 )
+from ocelad.estimators.item_lookup import ItemLookup, find_items
 from ocelad.estimators.learning_method import Method, method_from_settings, method_settings, resume_tracker
 from ocelad.estimators.saveable import Saveable, strip_prefix
 from ocelad.estimators.tracker_state import TrackerState
@@ -35,7 +36,7 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     method : "adaptive", "rice" or Rice
-    preprocessor : array-like, sparse matrix or table of shape (n_points, n_features), or callable, or None
+    preprocessor : array-like, sparse matrix or table of shape (n_points, n_features), mapping, callable or None
     """
 
     #: The number of points of a tuple, and the kind of event that a tuple becomes.
@@ -141,7 +142,7 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
         if items is not None:
             rows = read_items(items, "items", state.n_features, state.names)
         else:
-            rows = read_preprocessor(self.preprocessor, state.n_features, state.names)
+            rows = read_known_items(self._items(), state.n_features, state.names)
         mean_squares = stream_mean_squares(state.tracker)
         return rank_features(self.metric_, state.names, n_features, items=rows, mean_squares=mean_squares)
 
@@ -188,10 +189,21 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
     def n_cuts_(self) -> int:
         return self._fitted.tracker.n_cuts
 
+    def _items(self) -> ItemLookup | None:
+        """Return the items of the preprocessor, which are read once."""
+        if self.preprocessor is None:
+            return None
+        if self.__dict__.get("_read_items", (None,))[0] is not self.preprocessor:
+            self._read_items = self.preprocessor, find_items(self.preprocessor)
+        return self._read_items[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_read_items"}
+
     def _read_points(self, tuples: Any, size: int) -> Points:
         """Return the points of tuples that are predicted, not learned from."""
         state = self._fitted
-        points = read_points(tuples, size, self.preprocessor, state.n_features)
+        points = read_points(tuples, size, self._items(), state.n_features)
         dataframes.check_feature_names(points.names, state.names, "the table")
         return points
 

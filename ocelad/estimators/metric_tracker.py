@@ -46,9 +46,10 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         calibrated probabilities, weights of pairs, the drift of the metric and detected changes. A ``Rice`` holds the
         settings of RICE-OCELAD, the paper's algorithm; the paper's regret bound is a theorem about this method only.
         "rice" means ``Rice()``.
-    preprocessor : array-like, sparse matrix or table of shape (n_points, n_features), or callable, or None
-        The points, when pairs are given as indices. A callable receives an array of indices and returns one point per
-        row.
+    preprocessor : array-like, sparse matrix or table of shape (n_points, n_features), mapping, callable or None
+        The items, when pairs are given by id or by index. By id: a mapping from ids to points, a table with a column
+        ``id`` of strings, or a pandas table whose index holds strings. By index: any other table. A callable receives
+        an array of ids or indices and returns one point per row.
     curved : bool, "auto", fitted transformer or callable
         Whether the distance has a curved part beside the linear one, for classes that no linear distance separates. How
         curved it is follows from the answers. It then has no ``components_`` and no matrix. "auto": with the method
@@ -139,7 +140,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
             X and Z are SciPy sparse matrices or tables (pandas, polars, Arrow) of shape (n_pairs, n_features); row i of
             both is pair i. Indices require a ``preprocessor``.
         y : array-like of shape (n_pairs,)
-            +1 (or True) for similar, -1 (or False) for dissimilar.
+            +1 (or True) for similar, -1 (or 0 or False) for dissimilar. One stream has either -1 or 0.
         calibration_params : dict or None
             Fix the threshold afterwards by ``calibrate_threshold(pairs, y, **calibration_params)``; None: track it.
         sample_weight : array-like of shape (n_pairs,), or None
@@ -151,11 +152,12 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
             a table. Method "adaptive" only.
         """
         calibration = None if calibration_params is None else _calibration(calibration_params)
-        points = read_points(pairs, 2, self.preprocessor)
+        points = read_points(pairs, 2, self._items())
         labels = check_labels(y, "y", points.n_tuples)
         weights = check_weights(sample_weight, points.n_tuples)
         state = self._start_state(points.n_features, points.names, sparse=is_sparse(points.parts[0]), items=items)
         state, _ = state.learn(_events(state, points, labels), points.names, weights)
+        state.dissimilar = state.checked_label_code(y)
         threshold = None
         if calibration is not None:
             threshold = calibration.threshold(np.sqrt(squared_distances(state.metric(), points)), labels)
@@ -176,8 +178,9 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         adaptive = check_method(self.method) == "adaptive"
         if items is not None and not adaptive:
             raise ValueError("items are used by method='adaptive' only: set it, or omit them")
-        if items is None and adaptive and not callable(self.preprocessor):
-            items = self.preprocessor
+        known = self._items()
+        if items is None and adaptive and known is not None:
+            items = known.table()
         if items is not None:
             items, item_names = dataframes.to_rows(_sample_rows(items), "items")
             dataframes.check_feature_names(item_names, names, "items")
@@ -220,17 +223,26 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         array([0.75, 7.99])
         """
         state = self._state_to_continue()
-        points = read_points(pairs, 2, self.preprocessor, None if state is None else state.n_features)
+        points = read_points(pairs, 2, self._items(), None if state is None else state.n_features)
         labels, weights = check_labels(y, "y", points.n_tuples), check_weights(sample_weight, points.n_tuples)
         if state is None:
             state = self._start_state(points.n_features, points.names, sparse=is_sparse(points.parts[0]))
+        code = state.checked_label_code(y)
         state, margins = state.learn(_events(state, points, labels), points.names, weights)
+        state.dissimilar = code
         self._set_state(state)
         return np.asarray(margins)
 
     def learn_one(self, x: Any, z: Any, y: Any, weight: float = 1.0) -> Self:
-        """Learn from one pair of points x and z with label y; ``weight`` is as in ``fit``."""
+        """Learn from one pair of points x and z, or of ids or indices, with label y; ``weight`` is as in ``fit``.
+
+        >>> tracker = MetricTracker(preprocessor={"cat": [0.0, 1.0], "tiger": [0.5, 1.0], "pear": [7.0, 0.0]})
+        >>> tracker.learn_one("cat", "tiger", True).learn_one("cat", "pear", False).n_rounds_
+        2
+        """
         weight = check_number(weight, "weight", at_least=0, at_most=MAX_SAMPLE_WEIGHT)
+        if self.preprocessor is not None and np.ndim(x) == 0 and np.ndim(z) == 0 and not is_sparse(x):
+            x, z = (part[:1] if is_sparse(part) else part[0] for part in self._points_by_key(x, z))
         pair = Pair(x, z, check_label(y, "y") > 0)
         n_features, state = int(pair.x.shape[-1]), self._state_to_continue()
         if state is None:
@@ -238,9 +250,18 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         if n_features != state.n_features:
             raise ValueError(f"x has {n_features} features; {state.n_features} are expected")
         events = PointPairs.from_pair(pair) if state.curved else Events.from_event(pair.event())
+        code = state.checked_label_code(y)
         state.replay(events, None if weight == 1.0 else np.array([weight]))
+        state.dissimilar = code
         self._set_state(state)
         return self
+
+    def _points_by_key(self, x: Any, z: Any) -> tuple[Any, ...]:
+        """Return the points of two items, each as one row."""
+        keys = np.empty((1, 2), dtype=object)
+        keys[0] = x, z
+        kinds = {np.asarray(key).dtype.kind for key in (x, z)}
+        return read_points(keys.astype(np.int64) if kinds <= set("iu") else keys, 2, self._items()).parts
 
     def decision_function(self, pairs: Any) -> Floats:
         """Return the score by which ``predict`` decides; larger means more similar.
@@ -386,13 +407,15 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     def state(self) -> tuple[Arrays, Metadata]:
         """Return everything learned, as arrays and as values that JSON can store."""
         arrays, metadata = super().state()
-        return arrays, {**metadata, "fixed_threshold": self.__dict__.get("_threshold")}
+        more = {"fixed_threshold": self.__dict__.get("_threshold"), "dissimilar_label": self._fitted.dissimilar}
+        return arrays, {**metadata, **more}
 
     @classmethod
     def from_state(cls, arrays: Arrays, metadata: Metadata) -> Self:
         """Return the tracker whose ``state`` is given, after checking it."""
         tracker = super().from_state(arrays, metadata).set_threshold(metadata["fixed_threshold"])
         tracker.curved = tracker._fitted.curved
+        tracker._fitted.dissimilar = metadata.get("dissimilar_label")
         learned_by = tracker._fitted.tracker.settings.get("method", "rice")
         if learned_by != tracker.method_:
             raise ValueError(f"it has learned by the method {learned_by!r}, but its settings say {tracker.method_!r}")

@@ -35,7 +35,7 @@ class RelativeTracker(MahalanobisTracker):
 
     def fit(self, tuples: Any, y: Any = None) -> Self:
         """Discard all that was learned, then learn from the tuples in the order given; y is ignored."""
-        points = read_points(tuples, self._tuple_size, self.preprocessor)
+        points = read_points(tuples, self._tuple_size, self._items())
         events = self._relatives(points)
         state, _ = self._start_state(points.n_features, points.names, sparse=False).learn(events, points.names)
         self._set_state(state)
@@ -54,7 +54,7 @@ class RelativeTracker(MahalanobisTracker):
         """
         state = self._state_to_continue()
         n_features = None if state is None else state.n_features
-        points = read_points(tuples, self._tuple_size, self.preprocessor, n_features)
+        points = read_points(tuples, self._tuple_size, self._items(), n_features)
         events = self._relatives(points)
         if state is None:
             state = self._start_state(points.n_features, points.names, sparse=False)

@@ -6,6 +6,7 @@ from copy import copy
 from typing import Any
 
 from ocelad._typing import Floats
+from ocelad._validation import dissimilar_label
 from ocelad.adaptive.curved_tracker import CurvedTracker
 from ocelad.curved_metric import AnyMetric
 from ocelad.estimators.learning_method import AnyTracker, Method, method_settings, start_tracker
@@ -31,6 +32,8 @@ class TrackerState:
         self.n_features = tracker.n_features
         self.settings = settings
         self.names = names
+        #: The number that has stood for "dissimilar" so far, 0 or -1; None: neither.
+        self.dissimilar: float | None = None
         self._metric: AnyMetric | None = None
         self._replacement: Metric | None = None
 
@@ -116,5 +119,17 @@ class TrackerState:
                     "call fit to start again with it, or set it back"
                 )
 
+    def checked_label_code(self, labels: Any) -> float | None:
+        """Return what stands for "dissimilar" after these labels; refuse 0 after -1, and the reverse."""
+        code = dissimilar_label(labels)
+        if code is not None and self.dissimilar not in (None, code):
+            raise ValueError(
+                f"y holds {code:g} for dissimilar pairs, but earlier labels held {self.dissimilar:g}; accepted: one of "
+                "the two, or booleans"
+            )
+        return self.dissimilar if code is None else code
+
     def _copy(self) -> TrackerState:
-        return TrackerState(copy(self.tracker), self.settings, self.names)
+        state = TrackerState(copy(self.tracker), self.settings, self.names)
+        state.dissimilar = self.dissimilar
+        return state

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ocelad._validation import check_array, check_sparse, is_sparse
+from ocelad.estimators.item_lookup import ItemLookup, find_items
 from ocelad.io import dataframes
 
 TUPLE_NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
@@ -44,12 +45,12 @@ def read_points(tuples: Any, size: int, preprocessor: Any = None, n_features: in
     Parameters
     ----------
     tuples : array-like of shape (n_tuples, size, n_features), or (X, Z, ...), or indices of shape (n_tuples, size)
-        X, Z, ... are ``size`` SciPy sparse matrices or tables; row i of all of them is tuple i. Indices require a
-        preprocessor.
+        X, Z, ... are ``size`` SciPy sparse matrices or tables; row i of all of them is tuple i. Indices, or ids,
+        require a preprocessor.
     size : int
         2, 3 or 4.
-    preprocessor : array-like, sparse matrix or table of shape (n_points, n_features), or callable, or None
-        The points that indices refer to. A callable receives an array of indices and returns one row per index.
+    preprocessor : ItemLookup, or array-like, sparse matrix, table, mapping or callable, or None
+        The points that indices or ids refer to; see ``find_items``.
     n_features : int or None
         The required number of features; None: any.
 
@@ -73,7 +74,7 @@ def read_points(tuples: Any, size: int, preprocessor: Any = None, n_features: in
     if dataframes.is_dataframe(tuples):
         tuples = np.column_stack(dataframes.column_arrays(tuples))
     if preprocessor is not None and np.ndim(tuples) == 2:
-        return _read_indices(np.asarray(tuples), size, preprocessor, n_features)
+        return _read_keys(np.asarray(tuples), size, preprocessor, n_features)
     rows = check_array(tuples, name, 3, n_features=n_features, shapes={3: accepted})
     if rows.shape[1] != size:
         raise ValueError(f"{name} has shape {rows.shape}; accepted: {accepted}")
@@ -83,7 +84,7 @@ def read_points(tuples: Any, size: int, preprocessor: Any = None, n_features: in
 def _accepted(size: int, preprocessor: Any) -> str:
     name = TUPLE_NAMES[size]
     more = "" if preprocessor is not None else " with a preprocessor"
-    return f"numbers of shape (n_{name}, {size}, n_features), or indices of shape (n_{name}, {size}){more}"
+    return f"numbers of shape (n_{name}, {size}, n_features), or indices or ids of shape (n_{name}, {size}){more}"
 
 
 def _has_rows(part: Any) -> bool:
@@ -110,45 +111,12 @@ def _check_parts(parts: list[Any], letters: Sequence[str], n_features: int | Non
     return tuple(checked)
 
 
-def _read_indices(indices: Any, size: int, preprocessor: Any, n_features: int | None) -> Points:
-    """Return the points that the preprocessor has at the indices."""
+def _read_keys(keys: Any, size: int, preprocessor: Any, n_features: int | None) -> Points:
+    """Return the points that the preprocessor has for indices or ids."""
     name = TUPLE_NAMES[size]
-    if indices.shape[1] != size or len(indices) == 0:
-        raise ValueError(f"{name} has shape {indices.shape}; accepted: {_accepted(size, preprocessor)}")
-    if callable(preprocessor):
-        parts = [_call_preprocessor(preprocessor, indices[:, k]) for k in range(size)]
-    else:
-        table: Any = preprocessor if _has_rows(preprocessor) else np.asarray(preprocessor)
-        table = table.tocsr() if is_sparse(table) else table
-        if len(table.shape) != 2:
-            raise ValueError(
-                f"the preprocessor has shape {table.shape}; accepted: one point per row, shape (n_points, n_features), "
-                "or a callable"
-            )
-        _check_indices(indices, name, table.shape[0])
-        parts = [dataframes.take_rows(table, indices[:, k].astype(np.int64)) for k in range(size)]
-    named = [dataframes.to_rows(part, "the preprocessor") for part in parts]
+    if keys.shape[1] != size or len(keys) == 0:
+        raise ValueError(f"{name} has shape {keys.shape}; accepted: {_accepted(size, preprocessor)}")
+    items = preprocessor if isinstance(preprocessor, ItemLookup) else find_items(preprocessor)
+    named = [dataframes.to_rows(items.rows(keys[:, k], name, k), "the preprocessor") for k in range(size)]
     values = _check_parts([part.values for part in named], ["the preprocessor"] * size, n_features)
     return Points(values, named[0].names)
-
-
-def _call_preprocessor(preprocessor: Callable[[Any], Any], indices: Any) -> Any:
-    points = preprocessor(indices)
-    points = points if _has_rows(points) else np.asarray(points)
-    if len(points.shape) != 2 or points.shape[0] != len(indices):
-        raise ValueError(
-            f"the preprocessor returned shape {tuple(points.shape)} for {len(indices)} indices; accepted: one point "
-            "per index, shape (n_indices, n_features)"
-        )
-    return points
-
-
-def _check_indices(indices: Any, name: str, count: int) -> None:
-    if indices.dtype.kind not in "iu":
-        raise TypeError(f"{name} holds indices of type {indices.dtype}; accepted: integers from 0 to {count - 1}")
-    wrong = np.argwhere((indices < 0) | (indices >= count))
-    if len(wrong):
-        at = tuple(map(int, wrong[0]))
-        raise ValueError(
-            f"{name} holds the index {indices[at]} at {at}; the preprocessor has {count} points, from 0 to {count - 1}"
-        )

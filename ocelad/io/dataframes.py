@@ -55,6 +55,27 @@ def take_rows(value: Any, indices: Any) -> Any:
     return value[indices] if frame is None else frame[indices.tolist()].to_native()
 
 
+def split_ids(table: Any, column: str) -> tuple[list[Any], Any] | None:
+    """Return the ids of a dataframe and the rest of it; None if it has none.
+
+    Ids are the strings in a column of this name, or in the index of a pandas table.
+
+    >>> import polars as pl
+    >>> ids, rest = split_ids(pl.DataFrame({"id": ["a", "b"], "height": [1.5, 2.0]}), "id")
+    >>> ids, rest.columns
+    (['a', 'b'], ['height'])
+    """
+    frame = _to_narwhals(table)
+    if frame is None:
+        return None
+    if column in frame.columns and str(frame[column].dtype) in ("String", "Categorical", "Enum", "Object"):
+        return frame[column].to_list(), frame.drop(column).to_native()
+    index = getattr(table, "index", None)
+    if index is not None and hasattr(index, "tolist") and all(isinstance(entry, str) for entry in index):
+        return index.tolist(), table
+    return None
+
+
 def _to_narwhals(value: Any) -> Any:
     """Return a narwhals DataFrame, or None for other values; narwhals is imported only if the value may be one."""
     if type(value).__module__.partition(".")[0] in ("builtins", "numpy", "scipy", "ocelad"):

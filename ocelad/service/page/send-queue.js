@@ -13,7 +13,7 @@ export class SendQueue {
   #rejected;
   #unsent = [];
   #nAdded = 0;
-  #seqByKey = new Map();
+  #seqByKey = new Map(); // null for an answer that was rejected
   #sending = false;
   #wake = () => {};
 
@@ -70,15 +70,16 @@ export class SendQueue {
     let pause = FIRST_PAUSE;
     while (this.#unsent.length) {
       const message = this.#unsent[0];
-      // The undone answer has its number by now, which is stored so that a repetition sends the same request.
-      if (this.#seqByKey.has(message.undoes)) {
-        message.body = { seq: this.#seqByKey.get(message.undoes) };
-        message.undoes = null;
-        this.#store(message);
+      this.#nameUndone(message);
+      if (message.undoes !== null && this.#seqByKey.get(message.undoes) === null) {
+        // The answer was rejected: there is nothing to undo, and "undo the last" would undo an older answer.
+        message.resolve?.(null);
+        this.#remove(message);
+        continue;
       }
       try {
         const response = await this.#api.post(message.path, message.body, message.key, message.person);
-        this.#seqByKey.set(message.key, response.last);
+        this.#settle(message.key, response.last);
         message.resolve?.(response);
       } catch (error) {
         if (error instanceof Unreachable || (error instanceof RequestError && error.isTemporary)) {
@@ -87,14 +88,37 @@ export class SendQueue {
           continue;
         }
         this.#rejected(error, message);
+        this.#settle(message.key, null);
         message.resolve?.(null);
       }
       pause = FIRST_PAUSE;
-      localStorage.removeItem(message.name);
-      this.#unsent.shift();
-      this.#changed(this.size);
+      this.#remove(message);
     }
     this.#sending = false;
+  }
+
+  /** Remembers the number of an answer, or that it was rejected, also for undos that a later page will send. */
+  #settle(key, seq) {
+    this.#seqByKey.set(key, seq);
+    for (const message of this.#unsent.filter(({ undoes }) => undoes === key)) {
+      if (seq === null) localStorage.removeItem(message.name);
+      else this.#nameUndone(message);
+    }
+  }
+
+  /** Lets an undo name the number of its answer; it is stored, so that a repetition sends the same request. */
+  #nameUndone(message) {
+    const seq = this.#seqByKey.get(message.undoes) ?? null;
+    if (seq === null) return;
+    message.body = { seq };
+    message.undoes = null;
+    this.#store(message);
+  }
+
+  #remove(message) {
+    localStorage.removeItem(message.name);
+    this.#unsent.shift();
+    this.#changed(this.size);
   }
 
   #sleep(pause) {

@@ -1,0 +1,157 @@
+"""The items behind a ``preprocessor``: their points by position, by id, or by a function."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ocelad._validation import is_sparse
+from ocelad.io import dataframes
+
+#: The column of a table that holds ids, if it holds strings.
+ID_COLUMN = "id"
+
+
+class ItemLookup(ABC):
+    """Items whose points can be looked up."""
+
+    @abstractmethod
+    def rows(self, keys: np.ndarray, name: str, column: int = 0) -> Any:
+        """Return the points of the items with these keys, one per row.
+
+        The keys are a column of an array of this name; errors say so.
+        """
+
+    @abstractmethod
+    def table(self) -> Any:
+        """Return all items as an array, a sparse matrix or a table; None if they are not known."""
+
+
+def find_items(preprocessor: Any) -> ItemLookup:
+    """Return the items of a preprocessor.
+
+    - A callable receives an array of indices or ids, and returns one point per row.
+    - A mapping has the points by id. It may grow.
+    - A table with a column ``id`` of strings, or a pandas table whose index holds strings, has its points by id.
+    - Any other table, array or sparse matrix has its points by position.
+
+    >>> find_items({"a": [0.0, 1.0], "b": [2.0, 3.0]}).rows(np.array(["b", "a"]), "pairs")
+    array([[2., 3.],
+           [0., 1.]])
+    """
+    if isinstance(preprocessor, Mapping):
+        return MappedItems(preprocessor)
+    if callable(preprocessor):
+        return CalledItems(preprocessor)
+    table: Any = preprocessor
+    if not is_sparse(table) and not dataframes.is_dataframe(table):
+        table = np.asarray(table)
+    table = table.tocsr() if is_sparse(table) else table
+    if len(table.shape) != 2:
+        raise ValueError(
+            f"the preprocessor has shape {table.shape}; accepted: one point per row, shape (n_points, n_features), a "
+            "mapping from ids to points, or a callable"
+        )
+    named = dataframes.split_ids(table, ID_COLUMN)
+    return PositionedItems(table) if named is None else NamedItems(*named)
+
+
+class PositionedItems(ItemLookup):
+    """Items by their positions in a table."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def rows(self, keys: np.ndarray, name: str, column: int = 0) -> Any:
+        count = self._table.shape[0]
+        if keys.dtype.kind not in "iu":
+            raise TypeError(f"{name} holds indices of type {keys.dtype}; accepted: integers from 0 to {count - 1}")
+        wrong = np.flatnonzero((keys < 0) | (keys >= count))
+        if len(wrong):
+            raise ValueError(
+                f"{name} holds the index {keys[wrong[0]]} at ({wrong[0]}, {column}); the preprocessor has {count} "
+                f"points, from 0 to {count - 1}"
+            )
+        return dataframes.take_rows(self._table, keys.astype(np.int64))
+
+    def table(self) -> Any:
+        return self._table
+
+
+class NamedItems(ItemLookup):
+    """Items of a table by their ids."""
+
+    def __init__(self, ids: list[Any], table: Any) -> None:
+        self._positions = {entry: position for position, entry in enumerate(ids)}
+        self._table = table
+        if len(self._positions) != len(ids):
+            seen: set[Any] = set()
+            twice = next(entry for entry in ids if entry in seen or seen.add(entry))  # type: ignore[func-returns-value]
+            raise ValueError(f"the preprocessor has the id {twice!r} twice; accepted: different ids")
+
+    def rows(self, keys: np.ndarray, name: str, column: int = 0) -> Any:
+        positions = _find_all(self._positions, keys, name, column)
+        return dataframes.take_rows(self._table, np.array(positions, dtype=np.int64))
+
+    def table(self) -> Any:
+        return self._table
+
+
+class MappedItems(ItemLookup):
+    """Items of a mapping from ids to points."""
+
+    def __init__(self, points: Mapping[Any, Any]) -> None:
+        self._points = points
+
+    def rows(self, keys: np.ndarray, name: str, column: int = 0) -> Any:
+        return _stack(_find_all(self._points, keys, name, column), keys.tolist())
+
+    def table(self) -> Any:
+        return _stack(list(self._points.values()), list(self._points)) if self._points else None
+
+
+class CalledItems(ItemLookup):
+    """Items whose points a function returns."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    def rows(self, keys: np.ndarray, name: str, column: int = 0) -> Any:
+        points = self._function(keys)
+        points = points if is_sparse(points) or dataframes.is_dataframe(points) else np.asarray(points)
+        if len(points.shape) != 2 or points.shape[0] != len(keys):
+            raise ValueError(
+                f"the preprocessor returned shape {tuple(points.shape)} for {len(keys)} indices; accepted: one point "
+                "per index, shape (n_indices, n_features)"
+            )
+        return points
+
+    def table(self) -> Any:
+        return None
+
+
+def _find_all(known: Mapping[Any, Any], keys: np.ndarray, name: str, column: int) -> list[Any]:
+    found = []
+    for row, key in enumerate(keys.tolist()):
+        if not isinstance(key, Hashable) or key not in known:
+            raise ValueError(f"{name} holds {key!r} at ({row}, {column}); the preprocessor has no item with this id")
+        found.append(known[key])
+    return found
+
+
+def _stack(points: list[Any], keys: list[Any]) -> Any:
+    """Return the points of a mapping as rows; refuse those that are not vectors of one length."""
+    if all(is_sparse(point) for point in points):
+        from scipy.sparse import vstack
+
+        return vstack(points, format="csr")
+    rows = [np.asarray(point) for point in points]
+    for row, key in zip(rows, keys, strict=True):
+        if row.ndim != 1 or len(row) != len(rows[0]):
+            raise ValueError(
+                f"the preprocessor has a point of shape {row.shape} for the id {key!r}; accepted: points of one length"
+            )
+    return np.stack(rows)

@@ -1,0 +1,135 @@
+"""Pairs by id: every kind of preprocessor gives the same tracker, and wrong ids and labels are refused."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy.sparse import csr_array
+
+from ocelad import MetricTracker, TripletTracker
+from ocelad.estimators.item_lookup import find_items
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 3))
+IDS = [f"item {i}" for i in range(len(X))]
+PAIRS = RNG.integers(len(X), size=(120, 2))
+SAME = np.abs(X[PAIRS[:, 0], 0] - X[PAIRS[:, 1], 0]) < 1.0
+COLUMNS = dict(zip("abc", X.T, strict=True))
+BY_ID = {
+    "mapping": dict(zip(IDS, X, strict=True)),
+    "mapping of lists": {entry: point.tolist() for entry, point in zip(IDS, X, strict=True)},
+    "pandas index": pd.DataFrame(COLUMNS, index=IDS),
+    "pandas column": pd.DataFrame({"id": IDS, **COLUMNS}),
+    "polars": pl.DataFrame({"id": IDS, **COLUMNS}),
+    "arrow": pa.table({"id": IDS, **COLUMNS}),
+}
+
+
+@pytest.mark.parametrize("curved", [False, True])
+@pytest.mark.parametrize("items", BY_ID.values(), ids=BY_ID.keys())
+def test_ids_and_indices_give_the_same_tracker(items, curved):
+    by_id, by_index = MetricTracker(preprocessor=items, curved=curved), MetricTracker(preprocessor=X, curved=curved)
+    named = np.array(IDS)[PAIRS]
+    by_id.fit(named[:100], SAME[:100])
+    by_index.fit(PAIRS[:100], SAME[:100])
+    for (left, right), (i, j), same in zip(named[100:], PAIRS[100:], SAME[100:], strict=True):
+        by_id.learn_one(left, right, same)
+        by_index.learn_one(i, j, same)
+    assert by_id.metric_ == by_index.metric_
+    assert (by_id.predict_proba(named) == by_index.predict_proba(PAIRS)).all()
+    assert [w.share for w in by_id.feature_weights()] == [w.share for w in by_index.feature_weights()]
+    assert (pickle.loads(pickle.dumps(by_id)).predict(named) == by_index.predict(PAIRS)).all()
+
+
+def test_a_mapping_may_grow_and_have_any_ids_and_sparse_points():
+    items = {7: X[0], "a": X[1]}
+    tracker = MetricTracker(preprocessor=items).learn_one(7, "a", True)
+    items[8] = X[2]
+    assert tracker.learn_one(7, 8, False).n_rounds_ == 2
+    sparse = {entry: csr_array(point[None]) for entry, point in zip(IDS, X, strict=True)}
+    by_id = MetricTracker(preprocessor=sparse).fit(np.array(IDS)[PAIRS], SAME)
+    assert by_id.metric_ == MetricTracker(preprocessor=csr_array(X)).fit(PAIRS, SAME).metric_
+
+
+def test_triplets_by_id():
+    triplets = RNG.integers(len(X), size=(50, 3))
+    by_id = TripletTracker(preprocessor=BY_ID["mapping"]).fit(np.array(IDS)[triplets])
+    assert by_id.metric_ == TripletTracker(preprocessor=X).fit(triplets).metric_
+
+
+def test_a_column_of_numbers_named_id_is_a_feature():
+    table = pl.DataFrame({"id": [1.0, 2.0, 4.0], "a": [0.0, 1.0, 0.0]})
+    assert MetricTracker(preprocessor=table).fit([[0, 1], [1, 2]], [1, -1]).n_features_in_ == 2
+
+
+@pytest.mark.parametrize(
+    ("items", "pairs", "sentence"),
+    [
+        (BY_ID["mapping"], [["item 1", "item 99"]], r"pairs holds 'item 99' at \(0, 1\); the preprocessor has no item"),
+        (BY_ID["polars"], [["item 1", "item 2"], ["x", "item 2"]], r"pairs holds 'x' at \(1, 0\)"),
+        ({"a": [1.0, 2.0], "b": [[1.0]]}, [["a", "b"]], r"a point of shape \(1, 1\) for the id 'b'"),
+        ({"a": [1.0, 2.0], "b": [1.0]}, [["a", "b"]], "points of one length|1 features; 2 are expected"),
+        (pl.DataFrame({"id": ["a", "a"], "x": [1.0, 2.0]}), [["a", "a"]], "has the id 'a' twice"),
+        ({}, [["a", "b"]], "holds 'a' at"),
+        (X, [["item 1", "item 2"]], "accepted: integers from 0 to 39"),
+        (X, [[0, 40]], r"holds the index 40 at \(0, 1\)"),
+        (None, [["item 1", "item 2"]], "indices or ids of shape"),
+        (lambda keys: X[:1], [["a", "b"], ["c", "d"]], r"returned shape \(1, 3\) for 2 indices"),
+        ({"a": [np.nan], "b": [1.0]}, [["a", "b"]], "nan|finite"),
+    ],
+)
+def test_wrong_ids_and_items_are_refused(items, pairs, sentence):
+    tracker = MetricTracker(preprocessor=items)
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        tracker.fit(pairs, [1] * len(pairs))
+    assert not tracker.__sklearn_is_fitted__()
+
+
+def test_items_are_not_pickled_twice():
+    tracker = MetricTracker(preprocessor=BY_ID["polars"]).fit(np.array(IDS)[PAIRS], SAME)
+    assert "_read_items" not in pickle.loads(pickle.dumps(tracker)).__dict__
+
+
+def test_another_preprocessor_is_read_anew():
+    tracker = MetricTracker(preprocessor=X).fit(PAIRS, SAME)
+    tracker.set_params(preprocessor=2.0 * X)
+    assert (
+        tracker.pair_distance(PAIRS) == 2.0 * MetricTracker(preprocessor=X).fit(PAIRS, SAME).pair_distance(PAIRS)
+    ).all()
+    assert find_items(X).table() is X
+
+
+# -- Labels --
+
+
+def test_zero_and_one_are_labels():
+    y = np.where(SAME, 1, -1)
+    expected = MetricTracker(preprocessor=X).fit(PAIRS, y).metric_
+    for labels in (SAME, SAME.astype(int), SAME.astype(float), SAME.tolist(), (y + 1) // 2):
+        assert MetricTracker(preprocessor=X).fit(PAIRS, labels).metric_ == expected
+    tracker = MetricTracker(preprocessor=X).fit(PAIRS, SAME.astype(int))
+    assert set(tracker.predict(PAIRS)) <= {-1, 1}
+    assert tracker.score(PAIRS, SAME.astype(int)) == tracker.score(PAIRS, y)
+
+
+@pytest.mark.parametrize(("first", "then"), [(0, -1), (-1, 0)])
+def test_a_stream_with_0_and_with_minus_1_is_refused(first, then, tmp_path):
+    with pytest.raises(ValueError, match="y holds 0 and -1"):
+        MetricTracker(preprocessor=X).fit(PAIRS[:2], [first, then])
+    tracker = MetricTracker(preprocessor=X).fit(PAIRS[:2], [1, first])
+    tracker.save(tmp_path / "tracker")
+    for each in (tracker, MetricTracker.load(tmp_path / "tracker").set_params(preprocessor=X)):
+        each.partial_fit(PAIRS[:2], [1, 1]).partial_fit(PAIRS[:2], [True, False]).learn_one(0, 1, first)
+        n_rounds, metric = each.n_rounds_, each.metric_
+        sentence = f"y holds {then} for dissimilar pairs, but earlier labels held {first}"
+        with pytest.raises(ValueError, match=sentence):
+            each.partial_fit(PAIRS[:2], [1, then])
+        with pytest.raises(ValueError, match=sentence):
+            each.learn_one(0, 1, then)
+        assert (each.n_rounds_, each.metric_) == (n_rounds, metric)
+    assert tracker.fit(PAIRS[:2], [1, then]).n_rounds_ == 2  # fit begins again
