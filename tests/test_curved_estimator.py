@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import Nystroem
 from sklearn.model_selection import cross_val_score
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import Normalizer, StandardScaler
 
 from ocelad import LabelMetricTracker, Metric, MetricTracker, Rice
 from ocelad.adaptive.curved_tracker import MAP_ROUNDS, CurvedTracker
@@ -23,6 +23,7 @@ from ocelad.adaptive.kernel_loading import mark_kernels_ready
 from ocelad.adaptive.precompile import precompile_adaptive
 from ocelad.curved_metric import CurvedMetric
 from ocelad.estimators.distance_shares import distance_shares
+from ocelad.estimators.feature_weights import rank_features
 from ocelad.feature_maps import OwnMap
 from ocelad.pairs import PointPairs
 
@@ -587,9 +588,9 @@ def test_feature_weights_of_a_map_of_one_feature():
 
 
 def test_shares_of_a_map_of_ones_own_sum_to_what_its_part_contributes():
-    """Also if features only count together, so that what each of them adds does not sum to the whole."""
+    """Although what each feature adds does not sum to the whole."""
     X = np.random.default_rng(2).normal(size=(15, 3))
-    own_map = OwnMap(lambda X: np.tanh(X[:, 1:2] * X[:, 2:3]), X)
+    own_map = OwnMap(lambda X: np.tanh(X[:, 1:2] + 2.0 * X[:, 2:3]), X)
     metric = CurvedMetric(Metric.from_diagonal([0.3, 0.0, 0.0]), own_map, Metric([[2.0]]))
     left, right = np.nonzero(~np.eye(15, dtype=bool))
     linear = metric.linear_part.squared_distance(X[left], X[right]).mean()
@@ -597,3 +598,45 @@ def test_shares_of_a_map_of_ones_own_sum_to_what_its_part_contributes():
     assert shares[0] == pytest.approx(linear / metric.squared_distance(X[left], X[right]).mean(), rel=1e-9)
     assert shares.sum() == pytest.approx(1.0)
     assert shares.min() > 0.0
+
+
+# -- What a map or items of the user's own must not break --
+
+
+def test_the_share_of_a_feature_that_matters_only_together_with_another():
+    rng = np.random.default_rng(0)
+    X, pairs = rng.normal(size=(200, 3)), rng.integers(200, size=(600, 2))
+    positive = X[:, 0] * X[:, 1] > 0
+    same = positive[pairs[:, 0]] == positive[pairs[:, 1]]
+    tracker = MetricTracker(preprocessor=X, curved=lambda points: np.tanh(4.0 * points[:, :1] * points[:, 1:2]))
+    shares = {weight.feature: weight.share for weight in tracker.fit(pairs, same).feature_weights()}
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert min(shares["x0"], shares["x1"]) > 3 * shares["x2"]
+
+
+def test_shares_do_not_depend_on_the_units_of_a_metric_with_factors():
+    rng = np.random.default_rng(0)
+    pairs, factors = rng.normal(size=(300, 2, 3)), np.array([4.0, 1.0, 0.25])
+    metric = MetricTracker(curved=True).fit(pairs, np.abs(pairs[:, 0, 0] - pairs[:, 1, 0]) < 1).metric_
+    expected, found = rank_features(metric, None), rank_features(metric.with_factors(factors), None)
+    assert [row.feature for row in found] == [row.feature for row in expected]
+    np.testing.assert_allclose([row.share for row in found], [row.share for row in expected], rtol=1e-9)
+    for row, other in zip(found, expected, strict=True):
+        assert row.weight == pytest.approx(other.weight * factors[int(row.feature[1])] ** 2)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e80])
+def test_rows_of_the_preprocessor_that_no_pair_uses_may_be_unusable(wrong):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    X[7, 1] = wrong
+    for items in (X, csr_array(X), pd.DataFrame(X, columns=["a", "b"])):
+        for curved in (False, True):
+            assert MetricTracker(preprocessor=items, curved=curved).fit([[0, 1], [2, 3]], [1, -1]).n_rounds_ == 2
+    with pytest.raises(ValueError, match="items holds"):
+        MetricTracker().fit([[X[0], X[1]]], [1], items=X)
+
+
+def test_labels_with_a_fitted_map():
+    X, y = np.random.default_rng(0).normal(size=(80, 3)), np.arange(80) % 2
+    tracker = LabelMetricTracker(MetricTracker(curved=Normalizer().fit(X)), random_state=0).fit(X, y)
+    assert tracker.metric_.feature_map.n_outputs == 3

@@ -182,20 +182,20 @@ def _curved_parts(metric: CurvedMetric, X: Any, max_pairs: int) -> Floats:
 
 
 def _replaced_parts(feature_map: FeatureMap, C: Metric, X: Floats) -> Floats:
-    """Return what the curved part loses on average if one feature of x is replaced by that of z, for each feature.
+    """Return how far the curved part moves x on average if one feature is replaced by that of z, for each feature.
 
     A map of the user's own has no known gradient. The parts are scaled so that they sum to the mean of the curved part.
     """
     left, right = _ordered_pairs(len(X), MAX_CURVED_PAIRS)
     chosen = np.random.default_rng(0).permutation(len(left))[:MAX_REPLACED_PAIRS]
     x, z = X[right[chosen]], X[left[chosen]]
-    start = feature_map(z)
-    whole = float(C.squared_length(feature_map(x) - start).mean())
+    outputs = feature_map(x)
+    whole = float(C.squared_length(outputs - feature_map(z)).mean())
     parts = np.empty(X.shape[1])
     for j in range(X.shape[1]):
         replaced = x.copy()
         replaced[:, j] = z[:, j]
-        parts[j] = whole - float(C.squared_length(feature_map(replaced) - start).mean())
+        parts[j] = C.squared_length(outputs - feature_map(replaced)).mean()
     total = float(parts.sum())
     return parts * (whole / total) if total > 0.0 else np.zeros(len(parts))
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad._validation import check_integer
+from ocelad._validation import check_integer, is_sparse
 from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
 from ocelad.adaptive.curved_tracker import CurvedTracker
 from ocelad.curved_metric import AnyMetric, CurvedMetric, linear_part
@@ -105,11 +105,14 @@ def rank_features(
     if n_features is not None:
         check_integer(n_features, "n_features", at_least=1)
     weights = linear_part(metric).diagonal
+    if isinstance(metric, CurvedMetric) and metric.factors is not None:
+        weights = weights * np.square(metric.factors)
     source: Source = "items"
     if items is None and isinstance(metric, CurvedMetric) and isinstance(metric.feature_map, LandmarkMap):
-        landmarks = metric.feature_map.landmarks
+        landmarks = metric.feature_map.landmarks  # as the parts measure them, after the factors
         if landmarks.shape[0] > 1:
-            items, source = landmarks, "stream"
+            items = landmarks if metric.factors is None else _divide_columns(landmarks, metric.factors)
+            source = "stream"
     if items is not None:
         shares = distance_shares(metric, items)
     else:
@@ -119,6 +122,12 @@ def rank_features(
     order = np.argsort(-shares, kind="stable")[:n_features]
     rows = (FeatureWeight(names[i] if names else f"x{i}", float(weights[i]), float(shares[i])) for i in order.tolist())
     return FeatureWeights(rows, source)
+
+
+def _divide_columns(rows: Any, factors: Floats) -> Any:
+    if not is_sparse(rows):
+        return rows / factors
+    return type(rows)((rows.data / factors[rows.indices], rows.indices, rows.indptr), shape=rows.shape)
 
 
 def read_items(items: Any, name: str, n_features: int, names: tuple[str, ...] | None) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import column_or_1d, validate_data
@@ -308,7 +308,7 @@ class _LabelState:
             raise TypeError(f"tracker must be a MetricTracker or None; got {tracker!r}")
         if tracker.preprocessor is not None:
             raise ValueError("tracker has a preprocessor; accepted: one without, because X holds points, not indices")
-        self.tracker: MetricTracker = clone(tracker)
+        self.tracker = _unfitted(tracker)
         self.n_features = n_features
         seed = int(check_random_state(estimator.random_state).randint(2**31 - 1))
         self.reservoir = Reservoir(estimator.reservoir_size, seed)
@@ -369,8 +369,7 @@ class _LabelState:
 
     def _initial_metric(self) -> AnyMetric:
         """Return the metric before the first pair."""
-        started: MetricTracker = clone(self.tracker).start(self.n_features)
-        return started.metric_
+        return _unfitted(self.tracker).start(self.n_features).metric_
 
     def check_settings(self, estimator: LabelMetricTracker) -> None:
         """Refuse settings that were changed after the first points."""
@@ -406,6 +405,11 @@ def _check_class_labels(y: Any) -> None:
 def _tracker_or_default(estimator: LabelMetricTracker) -> MetricTracker:
     default = MetricTracker(method=_DEFAULT_METHOD, curved="auto")
     return default if estimator.tracker is None else estimator.tracker
+
+
+def _unfitted(tracker: MetricTracker) -> MetricTracker:
+    """Return a tracker with the same parameters. (scikit-learn's clone would also clear a feature map's fit.)"""
+    return MetricTracker(**tracker.get_params(deep=False))
 
 
 def _settings(estimator: LabelMetricTracker) -> dict[str, Any]:

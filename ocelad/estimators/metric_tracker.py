@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin
 
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad._validation import MAX_SAMPLE_WEIGHT, check_label, check_labels, check_number, check_weights, is_sparse
-from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
+from ocelad.adaptive.adaptive_tracker import MAX_DIFFERENCE, AdaptiveTracker
 from ocelad.adaptive.curved_tracker import CurvedTracker
 from ocelad.curved_metric import linear_part
 from ocelad.estimators.learning_method import Curved, Method, check_method, is_curved, own_map
@@ -178,12 +178,11 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         adaptive = check_method(self.method) == "adaptive"
         if items is not None and not adaptive:
             raise ValueError("items are used by method='adaptive' only: set it, or omit them")
-        known = self._items()
-        if items is None and adaptive and known is not None:
-            items = known.table()
         if items is not None:
             items, item_names = dataframes.to_rows(_sample_rows(items), "items")
             dataframes.check_feature_names(item_names, names, "items")
+        elif adaptive:
+            items = self._usable_items()
         return TrackerState.start(
             self.method,
             n_features,
@@ -193,6 +192,23 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
             items=items,
             own_map=own_map(self.curved),
         )
+
+    def _usable_items(self) -> Any:
+        """Return the items of the preprocessor, without rows that no pair could use; None if there are none."""
+        known = self._items()
+        table = None if known is None else known.table()
+        if table is None:
+            return None
+        try:
+            rows = dataframes.to_rows(_sample_rows(table), "the preprocessor").values
+        except (TypeError, ValueError):  # a table with missing cells
+            return None
+        if is_sparse(rows):
+            return (
+                rows if np.isfinite(rows.data).all() and np.abs(rows.data).max(initial=0.0) <= MAX_DIFFERENCE else None
+            )
+        rows = rows[(np.abs(rows) <= MAX_DIFFERENCE).all(axis=1)]  # neither NaN nor enormous
+        return rows if len(rows) else None
 
     def _state_to_continue(self) -> TrackerState | None:
         state = super()._state_to_continue()
