@@ -239,6 +239,11 @@ class CurvedTracker:
         return self._tracker.n_rounds
 
     @property
+    def feature_map(self) -> FeatureMap | None:
+        """The map to curved features; None before the first one."""
+        return self._map
+
+    @property
     def expert_names(self) -> tuple[str, ...]:
         """The names of the experts."""
         return self._tracker.expert_names

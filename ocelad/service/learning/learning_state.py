@@ -121,7 +121,7 @@ class LearningState:
     @property
     def feature_map(self) -> FeatureMap | None:
         """The map to curved features; None before the first one, and if the distance is linear."""
-        return self.tracker._map if isinstance(self.tracker, CurvedTracker) else None
+        return self.tracker.feature_map if isinstance(self.tracker, CurvedTracker) else None
 
     @property
     def shares(self) -> Floats:
