@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ocelad import lab as lab
     from ocelad import testing as testing
     from ocelad.adaptive.track_adaptive import track_adaptive as track_adaptive
+    from ocelad.comparison_graph import ComparisonGraph as ComparisonGraph
     from ocelad.curved_metric import CurvedMetric as CurvedMetric
     from ocelad.engines.rice import track_metric as track_metric
     from ocelad.engines.rice_settings import Rice as Rice
@@ -43,6 +44,7 @@ __version__ = "0.1.0"
 _MODULE_OF = {
     "Bank": "ocelad.ensemble.bank",
     "Comid": "ocelad.learners.comid",
+    "ComparisonGraph": "ocelad.comparison_graph",
     "CurvedMetric": "ocelad.curved_metric",
     "LabelMetricTracker": "ocelad.estimators",
     "Learner": "ocelad.ensemble.learner",
