@@ -299,7 +299,7 @@ def test_a_stream_can_be_cut_anywhere(kind, sizes):
         assert_same(parts, whole)
 
 
-SAVED_AT = [0, 1, 10, PLAIN_ROUNDS - 1, PLAIN_ROUNDS, PLAIN_ROUNDS + 1, 100] if COMPILED else [0, 10]
+SAVED_AT = [0, 10, PLAIN_ROUNDS, 100] if COMPILED else [0, 10]
 
 
 @kinds
@@ -351,7 +351,7 @@ def test_items_may_be_changed_afterwards(kind):
 
 
 @kinds
-@pytest.mark.parametrize("rounds", [0, 10, 100] if COMPILED else [0, 10])
+@pytest.mark.parametrize("rounds", [0, 100] if COMPILED else [0, 10])
 @pytest.mark.parametrize("duplicate", [copy, deepcopy, lambda tracker: pickle.loads(pickle.dumps(tracker))])
 def test_copies_are_equal_and_independent(kind, rounds, duplicate):
     pairs, tracker = some_pairs(kind, rounds + 20), make(kind, some_items(kind))
