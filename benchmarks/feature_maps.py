@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.kernel_approximation import Nystroem, RBFSampler
+from sklearn.metrics.pairwise import euclidean_distances
 
 from ocelad import MetricTracker
 from ocelad.feature_maps import to_unit_length
@@ -62,9 +63,7 @@ class ArcCosineMap:
 
 def median_square(points: np.ndarray) -> float:
     """Return the median squared distance of points."""
-    squares = np.square(points).sum(axis=1)
-    distances = squares[:, None] + squares - 2.0 * points @ points.T
-    return float(np.median(distances[np.triu_indices(len(points), 1)]))
+    return float(np.median(euclidean_distances(points, squared=True)[np.triu_indices(len(points), 1)]))
 
 
 def sampled(kind: type, width: float, n_components: int) -> Callable[[np.ndarray], Any]:
@@ -108,8 +107,7 @@ def ranking_errors(row: str, seed: int) -> np.ndarray:
 
 def neighbour_skewness(points: np.ndarray) -> float:
     """Return the skewness of how often a point is one of another's five nearest."""
-    squares = np.square(points).sum(axis=1)
-    distances = squares[:, None] + squares - 2.0 * points @ points.T
+    distances = euclidean_distances(points, squared=True)
     np.fill_diagonal(distances, np.inf)
     counts = np.bincount(np.argsort(distances, axis=1)[:, :5].ravel(), minlength=len(points))
     return float(np.mean((counts - counts.mean()) ** 3) / counts.std() ** 3)

@@ -276,7 +276,7 @@ class CurvedMetric(PointDistance):
 
 
 def stored_map(feature_map: FeatureMap) -> LandmarkMap:
-    """Return the map if files can store it; refuse one of the user's own."""
+    """Return the map if files can store it; refuse one that the user gave."""
     if isinstance(feature_map, LandmarkMap):
         return feature_map
     raise ValueError("a feature map of your own cannot be stored in this file; pickle the tracker or metric instead")

@@ -12,12 +12,12 @@ from ocelad.ensemble.state_reader import StateReader
 
 # Eigenvalues of the landmarks' kernel matrix below this share of the largest one are noise, and dropped.
 _MIN_EIGENVALUE = 1e-3
-#: Outputs of a map of the user's own, at most.
+#: Outputs of a map that the user gave, at most.
 MAX_OWN_OUTPUTS = 4096
 
 
 class FeatureMap(Protocol):
-    """A map of points to curved features; ``LandmarkMap``, or ``OwnMap`` around one of the user's."""
+    """A map of points to curved features; ``LandmarkMap``, or ``OwnMap`` around a map that the user gave."""
 
     @property
     def n_features(self) -> int: ...
@@ -183,7 +183,7 @@ class LandmarkMap:
 
 
 class OwnMap:
-    """A map of the user's own: a fitted transformer of scikit-learn, or a function of points.
+    """A map that the user gave: a fitted transformer of scikit-learn, or a function of points.
 
     Parameters
     ----------

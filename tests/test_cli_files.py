@@ -187,7 +187,11 @@ BAD_TRACKS = [
     (["pairs.jsonl", "-o", "items.csv", "--restart"], 2, "'items.csv' is not a saved tracker"),
     (["pairs.jsonl", "--on-error", "skip", "--skipped", "items.csv"], 1, "items.csv exists and does not hold skipped"),
     (["-", "--format", "csv", "-o", "new", "--on-error", "skip"], 1, "--skipped"),
-    (["pairs.parquet", "--curved", "--method", "rice"], 2, "--curved needs the method adaptive; omit it, or --method"),
+    (
+        ["pairs.parquet", "--curved", "--method", "rice"],
+        2,
+        "--curved needs the method adaptive; omit --curved, or omit --method",
+    ),
     (["pairs.parquet", "--set", "speed=3"], 2, "is not NAME=VALUE with one of"),
     (["pairs.parquet", "--weight", "w"], 1, "pairs.parquet has no column 'w' (--weight); it has 'x_a'"),
     (["pairs.parquet", "--weight", "x_a", "--method", "rice"], 2, "--weight needs the method adaptive"),
@@ -539,7 +543,7 @@ def test_a_curved_distance_on_the_command_line(folder, tmp_path):
 def test_rice_is_linear_on_the_command_line(folder, tmp_path):
     source = folder / "pairs.parquet"
     refused = run("track", source, "--method", "rice", "--curved", cwd=tmp_path, code=2).stderr
-    assert "--curved needs the method adaptive; omit it, or --method rice" in refused
+    assert "--curved needs the method adaptive; omit --curved, or omit --method rice" in refused
     for option in ([], ["--linear"]):
         run("track", source, "--method", "rice", "--restart", "--quiet", *option, cwd=tmp_path)
         saved = MetricTracker.load(tmp_path / "pairs.tracker")

@@ -251,6 +251,21 @@ def test_an_item_that_joined_a_wrong_group_leaves_by_one_answer():
         check_invariants(graph)
 
 
+@pytest.mark.parametrize(("n_same", "expected"), [(5, 0), (6, 1)])
+def test_an_item_with_two_contradictions_implies_something_by_four_net_votes(n_same, expected):
+    graph = ComparisonGraph()
+    for k in range(9):
+        graph.add("hub", f"member {k}", True, 4.0)
+    for k in range(n_same):
+        graph.add("item", f"member {k}", True)
+    for k in (6, 7):
+        graph.add("item", f"member {k}", False)
+    assert graph.n_groups == 1
+    assert graph.implied("item", "member 8") == expected
+    assert graph.implied("item", "member 6") == 0  # its own answer says otherwise
+    assert graph.implied("member 6", "member 8") == 1
+
+
 def test_two_answers_join_large_groups_and_two_separate_them():
     graph = ComparisonGraph()
     link(graph, "a", "b", "c")

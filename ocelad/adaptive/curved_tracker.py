@@ -51,7 +51,7 @@ class CurvedTracker:
     items : array or sparse matrix of shape (n_items, n_features), or None
         The points of all items, if they are known before the first pair.
     own_map : fitted transformer, callable or None
-        A map of the user's own (``OwnMap``) instead of landmarks. It never changes, and points keep their lengths.
+        A map to use instead of landmarks (``OwnMap``). It never changes, and points keep their lengths.
     config : AdaptiveConfig or None
         The constants of the method, for ablations.
 
@@ -150,7 +150,7 @@ class CurvedTracker:
         return margins
 
     def _play_with_own_map(self, pairs: PointPairs, weights: Floats) -> Floats:
-        """Play the rounds of pairs with the map of the user's own, which never changes."""
+        """Play the rounds of pairs with the map that the user gave, which never changes."""
         feature_map = self._map or OwnMap(self.own_map, pairs.X)
         events = _side_by_side(pairs.events(), feature_map(pairs.X) - feature_map(pairs.Z))
         checked_differences(events.U, "pair")  # before the first change, so that refused outputs change nothing

@@ -226,7 +226,7 @@ def _make_tracker(settings: dict[str, Any]) -> MetricTracker:
         method = method_from_settings({"method": "adaptive", **of_method})
         curved = settings.get("curved", method == "adaptive")
         if curved and method != "adaptive":
-            raise click.UsageError("--curved needs the method adaptive; omit it, or --method rice")
+            raise click.UsageError("--curved needs the method adaptive; omit --curved, or omit --method rice")
         MetricTracker(method=method, curved=curved).start(1)
     except (ValueError, TypeError) as error:
         raise click.UsageError(name_options(str(error))) from None

@@ -184,7 +184,7 @@ def _curved_parts(metric: CurvedMetric, X: Any, max_pairs: int) -> Floats:
 def _replaced_parts(feature_map: FeatureMap, C: Metric, X: Floats) -> Floats:
     """Return how far the curved part moves x on average if one feature is replaced by that of z, for each feature.
 
-    A map of the user's own has no known gradient. The parts are scaled so that they sum to the mean of the curved part.
+    A map that the user gave has no known gradient. The parts are scaled so that they sum to the mean curved part.
     """
     left, right = _ordered_pairs(len(X), MAX_CURVED_PAIRS)
     chosen = np.random.default_rng(0).permutation(len(left))[:MAX_REPLACED_PAIRS]

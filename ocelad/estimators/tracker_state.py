@@ -67,7 +67,7 @@ class TrackerState:
 
     @property
     def own_map(self) -> Any:
-        """The feature map of the user's own; None if there is none."""
+        """The feature map that the user gave; None if landmarks are drawn."""
         return self.tracker.own_map if isinstance(self.tracker, CurvedTracker) else None
 
     def learn(

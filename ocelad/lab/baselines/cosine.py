@@ -9,6 +9,7 @@ import numpy as np
 
 from ocelad._typing import Floats
 from ocelad._validation import check_array, check_integer
+from ocelad.feature_maps import to_unit_length
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,7 @@ class CosineDistance:
 
     def embed(self, points: Any) -> Floats:
         """Return the points scaled to unit length."""
-        X = check_array(points, "points", 2, n_features=self.n_features)
-        largest = np.abs(X).max(axis=1, keepdims=True)  # divides first, because squares of large numbers overflow
-        shrunk = X / np.where(largest > 0.0, largest, 1.0)
-        lengths = np.linalg.norm(shrunk, axis=1, keepdims=True)
-        return np.asarray(shrunk / np.where(lengths > 0.0, lengths, 1.0))
+        return np.asarray(to_unit_length(check_array(points, "points", 2, n_features=self.n_features)))
 
     def squared_distance(self, X: Any, Z: Any) -> Floats:
         """Return the squared distances of the rows of X and Z."""
