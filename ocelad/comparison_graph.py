@@ -543,6 +543,10 @@ class ComparisonGraph:
     @classmethod
     def from_state(cls, arrays: Arrays, metadata: Metadata) -> Self:
         """Return the graph whose ``state`` is given, after checking it."""
+        missing = [name for name in ("left", "right", "votes") if name not in arrays]
+        missing += [name for name in ("ids", "n_answers", "max_answers") if name not in metadata]
+        if missing:
+            raise ValueError(f"the state of a graph lacks {', '.join(missing)}")
         graph, ids = cls(metadata["max_answers"]), list(metadata["ids"])
         left, right, votes = (np.asarray(arrays[name]) for name in ("left", "right", "votes"))
         if not left.shape == right.shape == votes.shape == (votes.size,) or votes.size > graph.max_answers:

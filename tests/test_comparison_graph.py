@@ -251,6 +251,11 @@ def test_an_item_that_joined_a_wrong_group_leaves_by_one_answer():
         check_invariants(graph)
 
 
+def test_a_state_without_its_parts_is_refused():
+    with pytest.raises(ValueError, match="the state of a graph lacks left, right, votes, ids, n_answers, max_answers"):
+        ComparisonGraph.from_state({}, {})
+
+
 @pytest.mark.parametrize(("n_same", "expected"), [(5, 0), (6, 1)])
 def test_an_item_with_two_contradictions_implies_something_by_four_net_votes(n_same, expected):
     graph = ComparisonGraph()

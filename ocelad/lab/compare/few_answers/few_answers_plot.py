@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ocelad.evaluation.plots import GREY, PALETTE, pyplot
-from ocelad.lab.compare.few_answers.answer_methods import EUCLIDEAN
+from ocelad.lab.compare.few_answers.answer_methods import CURVED, EUCLIDEAN
 from ocelad.lab.compare.few_answers.few_answers_results import AnswerResult, FewAnswersResult
 from ocelad.lab.compare.few_answers.no_harm import MAX_EXCESS, NAMES
 from ocelad.lab.compare.suites import OURS
@@ -44,7 +44,7 @@ def draw_few_answers(result: FewAnswersResult, path: str | Path) -> None:
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper right", frameon=False, fontsize=9, ncols=len(labels))
     figure.supxlabel("answers", fontsize=10)
-    figure.supylabel(f"{OURS} minus {EUCLIDEAN}, points", fontsize=10)
+    figure.supylabel(f"minus {EUCLIDEAN}, points", fontsize=10)
     figure.savefig(path, dpi=130)
     plt.close(figure)
 
@@ -55,8 +55,18 @@ def _draw_panel(ax: Axes, outcome: AnswerResult) -> None:
         estimates = [outcome.difference(OURS, measure, answers) for answers in outcome.checkpoints]
         means = np.array([estimate.mean for estimate in estimates])
         errors = np.nan_to_num([estimate.standard_error for estimate in estimates])
-        ax.plot(outcome.checkpoints, means, "o-", color=color, markersize=3, linewidth=1.6, label=NAMES[measure])
+        ax.plot(
+            outcome.checkpoints,
+            means,
+            "o-",
+            color=color,
+            markersize=3,
+            linewidth=1.6,
+            label=f"{OURS}: {NAMES[measure]}",
+        )
         ax.fill_between(outcome.checkpoints, means - errors, means + errors, color=color, alpha=0.18, linewidth=0)
+        curved = [outcome.difference(CURVED, measure, answers).mean for answers in outcome.checkpoints]
+        ax.plot(outcome.checkpoints, curved, "--", color=color, linewidth=1.2, label=f"{CURVED}: {NAMES[measure]}")
         ax.axhline(MAX_EXCESS[measure], color=color, linewidth=0.8, linestyle=":", zorder=0, label="limit")
     ax.set_title(outcome.benchmark.name, fontsize=9, loc="left")
     ax.set_xscale("log")
