@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
+from copy import copy
 from heapq import heappop, heappush
 from math import inf
+from sys import maxsize
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -130,12 +132,7 @@ class ComparisonGraph:
         """
         units = round(check_number(weight, "weight", above=0, at_most=MAX_WEIGHT) / _UNIT)
         vote = check_label(same, "same") * max(units, 1) * _UNIT
-        try:
-            n_items = len({left, right})
-        except TypeError:
-            raise TypeError(f"ids must be hashable, such as numbers or texts; got {left!r} and {right!r}") from None
-        if n_items < 2:
-            raise ValueError(f"both items are {left!r}; accepted: two different items")
+        _check_pair(left, right)
         i, j = self._position(left), self._position(right)
         for values, value in ((self._left, i), (self._right, j), (self._signed, vote)):
             values.append(value)  # type: ignore[arg-type]
@@ -159,6 +156,21 @@ class ComparisonGraph:
         for values in (self._left, self._right, self._signed):
             del values[:]
         self._rebuild()
+
+    def copy(self) -> Self:
+        """Return an independent copy."""
+        graph = copy(self)
+        for name in ("_left", "_right", "_signed", "_ids", "_support", "_doubts", "_group", "_place"):
+            setattr(graph, name, getattr(self, name)[:])
+        graph._positions, graph._tension = self._positions.copy(), self._tension.copy()
+        graph._votes = [votes.copy() for votes in self._votes]
+        graph._members = {g: members[:] for g, members in self._members.items()}
+        graph._between = {g: {} for g in self._between}
+        for g, others in self._between.items():
+            for h, between in others.items():  # both groups share one object
+                graph._between[g][h] = graph._between[h].get(g) or copy(between)
+        graph._unsupported, graph._adjacent = [], []  # empty between two answers
+        return graph
 
     @property
     def _first(self) -> int:
@@ -529,6 +541,110 @@ class ComparisonGraph:
         members = self._members[g]
         return members[number % len(members)]
 
+    # Answers that edit groups.
+
+    def answers_to_merge(self, left: Hashable, right: Hashable) -> list[tuple[Any, Any, bool]]:
+        """Return answers (left, right, same) that join the groups of two items when they are added in this order.
+
+        They are as many as the rules need: one for an item without a group, two for two groups, and one more for each
+        answer "different" between them. Pairs with such answers come first. In one group no answers are needed.
+        """
+        _check_pair(left, right)
+        trial = self._trial()
+        items = [i for item in (left, right) for i in trial._members[trial._group[trial._position(item)]]]
+        items.sort(key=lambda i: (-trial._support[i], i))  # the items that are in their groups most certainly
+        return [(*pair, True) for pair in trial._gather(list(dict.fromkeys(items)))]
+
+    def answers_to_split(self, items: Iterable[Hashable]) -> list[tuple[Any, Any, bool]]:
+        """Return answers (left, right, same) that make some items of a group a group of their own when they are added.
+
+        The rest of the group stays together, and the two parts are known to be different. Answers "same" come first:
+        they link the items of a part that are linked only through the other part. Then come answers "different": one
+        for each vote "same" between the parts, and one more.
+        """
+        chosen = dict.fromkeys(items)
+        if not chosen:
+            raise ValueError("there are no items to split off; accepted: at least one")
+        groups = {}
+        for item in chosen:
+            if item not in self._positions:
+                raise ValueError(f"there is no answer about {item!r}")
+            groups[self._group[self._positions[item]]] = item
+        if len(groups) > 1:
+            first, second, *_ = groups.values()
+            raise ValueError(f"{first!r} and {second!r} are in different groups; accepted: items of one group")
+        members = sorted(self._members[next(iter(groups))])
+        if len(chosen) == len(members):
+            raise ValueError("these items are a whole group; accepted: items that leave others of their group behind")
+        left, right = ([i for i in members if (self._ids[i] in chosen) == inside] for inside in (True, False))
+        trial = self._trial()
+        answers = [(*pair, True) for part in (left, right) for pair in trial._link(part)]
+        while True:
+            answers += [(*pair, False) for pair in trial._set_apart(left, right)]
+            linking = [(*pair, True) for part in (left, right) for pair in trial._gather(part)]
+            answers += linking
+            if not linking:
+                return answers
+
+    def _trial(self) -> Self:
+        """Return a copy that answers can be tried on; it does not forget any."""
+        trial = self.copy()
+        trial.max_answers = maxsize
+        return trial
+
+    def _vote(self, i: int, j: int, same: bool) -> tuple[Any, Any]:
+        self.add(self._ids[i], self._ids[j], same)
+        return self._ids[i], self._ids[j]
+
+    def _gather(self, items: list[int]) -> Iterator[tuple[Any, Any]]:
+        """Add answers "same" until the items are in one group, and yield their pairs."""
+        while True:
+            parts: dict[int, list[int]] = {}
+            for item in items:
+                parts.setdefault(self._group[item], []).append(item)
+            if len(parts) == 1:
+                return
+            large, small = sorted(parts.values(), key=len, reverse=True)[:2]
+            inside = set(large)
+            against = [(votes, i, j) for i in small for j, votes in self._votes[i].items() if votes < 0 and j in inside]
+            yield self._vote(*(min(against)[1:] if against else self._new_pair(small, large)), True)
+
+    def _link(self, part: list[int]) -> Iterator[tuple[Any, Any]]:
+        """Add answers "same" until such answers link all items of a part of a group, and yield their pairs."""
+        inside, linked = set(part), set[int]()
+        for first in part:
+            if first in linked:
+                continue
+            while linked and not any(votes > 0.0 and j in linked for j, votes in self._votes[first].items()):
+                partners = (j for j in part if j in linked and not self._votes[first].get(j))
+                yield self._vote(first, next(partners, part[0]), True)
+            waiting = [first]
+            while waiting:
+                item = waiting.pop()
+                if item not in linked:
+                    linked.add(item)
+                    waiting += [j for j, votes in self._votes[item].items() if votes > 0.0 and j in inside]
+
+    def _set_apart(self, left: list[int], right: list[int]) -> Iterator[tuple[Any, Any]]:
+        """Add answers "different" until two parts are in groups that are known to be different; yield their pairs."""
+        inside = set(right)
+        while not self._are_split(left, right):
+            linked = [(i, j) for i in left for j, votes in self._votes[i].items() if votes > 0.0 and j in inside]
+            for i, j in linked or [self._new_pair(left, right)]:
+                yield self._vote(i, j, False)
+                if self._group[i] != self._group[j] and self._are_split(left, right):
+                    return
+
+    def _are_split(self, left: list[int], right: list[int]) -> bool:
+        """Whether no group has items of both parts, and the groups of their first items are known to be different."""
+        g, h = self._group[left[0]], self._group[right[0]]
+        is_apart = {self._group[i] for i in left}.isdisjoint(self._group[i] for i in right)
+        return is_apart and self._are_apart(self._between.get(g, {}).get(h))
+
+    def _new_pair(self, left: list[int], right: list[int]) -> tuple[int, int]:
+        """Return the first pair of two parts without votes; if there is none, the first pair."""
+        return next(((i, j) for i in left for j in right if not self._votes[i].get(j)), (left[0], right[0]))
+
     # State.
 
     def state(self) -> tuple[Arrays, Metadata]:
@@ -573,3 +689,13 @@ class ComparisonGraph:
         graph._signed = array("d", votes.tobytes())
         graph._rebuild()
         return graph
+
+
+def _check_pair(left: Hashable, right: Hashable) -> None:
+    """Check that two ids are those of two different items."""
+    try:
+        n_items = len({left, right})
+    except TypeError:
+        raise TypeError(f"ids must be hashable, such as numbers or texts; got {left!r} and {right!r}") from None
+    if n_items < 2:
+        raise ValueError(f"both items are {left!r}; accepted: two different items")

@@ -617,3 +617,118 @@ def test_a_contradicted_leaf_of_a_large_star_costs_little():
     for item in range(1, n):
         graph.add(item, 0, True)
     assert graph.n_groups == 1
+
+
+@given(ANSWERS, ANSWERS)
+def test_a_copy_is_the_same_and_independent(answers, more):
+    graph = make_graph(answers)
+    copied, before = graph.copy(), description(graph)
+    assert description(copied) == before
+    check_invariants(copied)
+    for (left, right), same, weight in more:
+        copied.add(left, right, same, weight)
+    assert description(graph) == before
+    assert description(copied) == description(make_graph(answers + more))
+    check_invariants(graph)
+    check_invariants(copied)
+
+
+def add_all(graph, answers):
+    for left, right, same in answers:
+        graph.add(left, right, same)
+    check_invariants(graph)
+
+
+@settings(max_examples=200)
+@given(st.one_of(ANSWERS, MANY_ANSWERS), PAIRS)
+def test_answers_to_merge_join_two_groups(answers, pair):
+    graph = make_graph(answers)
+    before = description(graph)
+    merging = graph.answers_to_merge(*pair)
+    assert description(graph) == before
+    assert all(same for _, _, same in merging)
+    known = {item for group in graph.groups() for item in group}
+    items = {item for each in pair for item in (graph.group(each) if each in known else [each])}
+    together = len({*pair} & known) == 2 and pair[0] in graph.group(pair[1])
+    assert bool(merging) != together
+    add_all(graph, merging)
+    assert items <= {*graph.group(pair[0])}
+
+
+@settings(max_examples=200)
+@given(st.one_of(ANSWERS, MANY_ANSWERS), st.data())
+def test_answers_to_split_make_two_groups_that_are_known_to_be_different(answers, data):
+    graph = make_graph([(pair, True, 1.0) for pair in ("ab", "bc", "cd", "de")] + answers)
+    group = data.draw(st.sampled_from([group for group in graph.groups() if len(group) > 1] or [None]))
+    if group is None:
+        return
+    part = data.draw(st.lists(st.sampled_from(group), min_size=1, max_size=len(group) - 1, unique=True))
+    rest, before = {*group} - {*part}, description(graph)
+    splitting = graph.answers_to_split(part)
+    assert description(graph) == before
+    add_all(graph, splitting)
+    assert {*part} <= {*graph.group(part[0])}
+    one_of_rest = min(rest)
+    assert rest <= {*graph.group(one_of_rest)}
+    assert one_of_rest not in graph.group(part[0])
+    between = graph._between[graph._group[graph._positions[part[0]]]][graph._group[graph._positions[one_of_rest]]]
+    assert graph._are_apart(between)
+
+
+def test_few_answers_merge_and_split():
+    graph = ComparisonGraph()
+    link(graph, "a", "b", "c")
+    link(graph, "d", "e")
+    assert graph.answers_to_merge("b", "c") == []
+    assert graph.answers_to_merge("x", "y") == [("y", "x", True)]  # items without answers
+    assert len(graph.answers_to_merge("c", "x")) == 1
+    merging = graph.answers_to_merge("c", "e")
+    assert len(merging) == len({frozenset(pair) for *pair, _ in merging}) == 2
+    graph.add("b", "d", False)
+    merging = graph.answers_to_merge("c", "e")
+    assert len(merging) == 3
+    assert {*merging[0]} == {"b", "d", True}  # the pair that contradicts it comes first
+    add_all(graph, merging)
+    assert graph.groups() == [[*"abcde"]]
+    assert list(graph.contradictions()) == []
+
+    star = ComparisonGraph()
+    link(star, *ITEMS)
+    # One answer against that of the star, and one so that the two are known to be different.
+    assert [same for *_, same in star.answers_to_split("b")] == [False, False]
+    # Two leaves are linked with each other first.
+    splitting = star.answers_to_split("bc")
+    assert splitting[0] in (("b", "c", True), ("c", "b", True))
+    assert [same for *_, same in splitting[1:]] == [False] * 3
+    # Without its centre, the leaves of the star are linked anew.
+    splitting = star.answers_to_split("a")
+    assert [same for *_, same in splitting] == [True] * 6 + [False] * 8
+    add_all(star, splitting)
+    assert star.groups() == [[*"bcdefgh"], ["a"]]
+    assert star.implied("a", "h") == -1
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([], "there are no items to split off; accepted: at least one"),
+        (["x"], "there is no answer about 'x'"),
+        (["a", "d"], "'a' and 'd' are in different groups; accepted: items of one group"),
+        (["a", "c", "b"], "these items are a whole group; accepted: items that leave others of their group behind"),
+        (["d"], "these items are a whole group; accepted: items that leave others of their group behind"),
+    ],
+)
+def test_a_split_that_is_impossible_is_refused(items, message):
+    graph = ComparisonGraph()
+    link(graph, "a", "b", "c")
+    graph.add("a", "d", False)
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        graph.answers_to_split(items)
+    with pytest.raises(ValueError, match="^both items are 'a'; accepted: two different items$"):
+        graph.answers_to_merge("a", "a")
+
+
+def test_half_of_a_large_star_is_split_off():
+    graph = ComparisonGraph()
+    link(graph, *range(3000))
+    assert len(graph.answers_to_split(range(1, 1501))) == 1499 + 1500 + 1
