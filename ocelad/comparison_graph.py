@@ -630,7 +630,10 @@ class ComparisonGraph:
         inside = set(right)
         while not self._are_split(left, right):
             linked = [(i, j) for i in left for j, votes in self._votes[i].items() if votes > 0.0 and j in inside]
-            for i, j in linked or [self._new_pair(left, right)]:
+            if not linked:  # then the parts are only not known to be different, or a third item holds two together
+                together = ((i, j) for i in left for j in right if self._group[i] == self._group[j])
+                linked = [next(together, None) or self._new_pair(left, right)]
+            for i, j in linked:
                 yield self._vote(i, j, False)
                 if self._group[i] != self._group[j] and self._are_split(left, right):
                     return

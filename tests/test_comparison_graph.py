@@ -724,7 +724,7 @@ def test_a_split_that_is_impossible_is_refused(items, message):
     graph.add("a", "d", False)
     with pytest.raises(ValueError, match=f"^{message}$"):
         graph.answers_to_split(items)
-    with pytest.raises(ValueError, match="^both items are 'a'; accepted: two different items$"):
+    with pytest.raises(ValueError, match=r"^both items are 'a'; accepted: two different items$"):
         graph.answers_to_merge("a", "a")
 
 
