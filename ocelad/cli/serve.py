@@ -50,7 +50,8 @@ _MAX_NAMES = 8
     "more",
     multiple=True,
     metavar="NAME=VALUE",
-    help="curved=false (a linear distance), the method, or any setting of Rice, such as max_rank=20. Repeatable.",
+    help="curved=false (a linear distance), transitive=false (answers imply no others), the method, or any setting of "
+    "Rice, such as max_rank=20. Repeatable.",
 )
 @click.option(
     "--data-folder",
@@ -202,7 +203,7 @@ def _create_project(service: Service, name: str, file: Path | None, options: dic
         columns["format"] = options["format_"]
     digest = f"built-in {options['demo']}" if file is None else reading.source_digest(file, **columns)
     if name not in service:
-        settings = parse_settings({}, options["more"], "curved")
+        settings = parse_settings({}, options["more"], "curved", "transitive")
         items = reading.load_built_in(options["demo"]) if file is None else _read_items(file, columns)
         service.create(name, options["title"] or name, items, settings, digest)
         return items

@@ -81,6 +81,7 @@ class Client:
         features: str | None = None,
         fields: Sequence[str] = (),
         curved: bool = True,
+        transitive: bool = True,
     ) -> Project:
         """Create a project from a file of items.
 
@@ -102,6 +103,8 @@ class Client:
             Columns that are displayed but not learned from.
         curved : bool
             Whether to learn a curved distance; False: a linear one.
+        transitive : bool
+            Whether answers imply others, and make groups of items.
         """
         if not isinstance(items, bytes):
             format = format or _FORMATS.get(Path(items).suffix.lower())
@@ -111,8 +114,9 @@ class Client:
                 f"format is required for these items; accepted: {', '.join(dict.fromkeys(_FORMATS.values()))}"
             )
         columns = {"item_id": item_id, "text": text, "features": features, "fields": list(fields)}
-        # Services of earlier versions do not know the parameter.
-        kind = {} if curved else {"curved": "false"}
+        # Services of earlier versions do not know these parameters.
+        given = {"curved": curved, "transitive": transitive}
+        kind = {name: "false" for name, value in given.items() if not value}
         path = "/v1/projects"
         self._connection.upload(ProjectInfo, path, items, id=id, format=format, title=title, **columns, **kind)
         return self.project(id)

@@ -24,16 +24,23 @@ from ocelad.service.entries import Answer, PairSource
 from ocelad.service.wire import (
     Acknowledgement,
     ColumnValues,
+    Contradiction,
+    ContradictionPage,
     DistanceQuery,
     Distances,
     Embedding,
     EmbedQuery,
+    Group,
+    GroupItems,
+    GroupName,
+    GroupPage,
     HistoryPage,
     Item,
     ItemMap,
     ItemPage,
     ItemsAdded,
     LogEntry,
+    Merge,
     MetricInfo,
     Neighbors,
     NewComparison,
@@ -43,10 +50,13 @@ from ocelad.service.wire import (
     NextPair,
     PointPair,
     ProjectInfo,
+    Split,
     Timeline,
     Undo,
     UndoResult,
 )
+
+_EXPORT_FORMATS: dict[str, Literal["jsonl", "csv"]] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 
 
 class Project:
@@ -105,7 +115,10 @@ class Project:
         return count
 
     def undo(self, seq: int | None = None) -> UndoResult:
-        """Undo an answer: entry ``seq``, or the person's last answer that is not undone."""
+        """Undo an answer: entry ``seq``, or the person's last one that is not undone.
+
+        The answers of a merge or a split are undone together.
+        """
         return self._post_once(UndoResult, "undo", validate(Undo, seq=seq), uuid4().hex)
 
     def history(self, after: int = 0) -> Iterator[LogEntry]:
@@ -170,6 +183,48 @@ class Project:
         """Return the coordinates of all items on the map, on request with ``clusters`` clusters."""
         return self._get(ItemMap, "map", clusters=clusters)
 
+    # Groups
+
+    def groups(self) -> Iterator[Group]:
+        """Yield the groups that the answers imply, the largest first, each with its first items."""
+        after: int | None = 0
+        while after is not None:
+            page = self._get(GroupPage, "groups", after=after, limit=200)
+            yield from page.groups
+            after = page.next
+
+    def group_items(self, item: str | int) -> Iterator[Item]:
+        """Yield all items of an item's group."""
+        after: int | None = 0
+        while after is not None:
+            page = self._get(GroupItems, "groups/items", item=str(item), after=after, limit=200)
+            yield from page.items
+            after = page.next
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield the pairs whose answers contradict the groups."""
+        after: int | None = 0
+        while after is not None:
+            page = self._get(ContradictionPage, "contradictions", after=after, limit=200)
+            yield from page.contradictions
+            after = page.next
+
+    def merge_groups(self, left: str | int, right: str | int) -> Acknowledgement:
+        """Join the groups of two items by answers "same", which ``undo`` takes back together."""
+        new = validate(Merge, left=_id(left), right=_id(right))
+        return self._post_once(Acknowledgement, "groups/merge", new, uuid4().hex)
+
+    def split_group(self, items: Iterable[str | int]) -> Acknowledgement:
+        """Make items of a group a group of their own by answers, which ``undo`` takes back together."""
+        new = validate(Split, items=[_id(item) for item in items])
+        return self._post_once(Acknowledgement, "groups/split", new, uuid4().hex)
+
+    def name_group(self, item: str | int, name: str) -> Acknowledgement:
+        """Name the group of an item; a group has the last name that was given to one of its items."""
+        return self._post_once(
+            Acknowledgement, "groups/name", validate(GroupName, item=_id(item), name=name), uuid4().hex
+        )
+
     # Items
 
     def items(self) -> Iterator[Item]:
@@ -196,11 +251,14 @@ class Project:
     def export(
         self,
         path: str | PathLike[str],
-        content: Literal["comparisons", "log", "items"] = "comparisons",
-        format: Literal["parquet", "jsonl"] | None = None,
+        content: Literal["comparisons", "log", "items", "groups"] = "comparisons",
+        format: Literal["parquet", "jsonl", "csv"] | None = None,
     ) -> None:
-        """Write the answers that are not undone, the whole log, or the items to a file, atomically."""
-        format = format or ("jsonl" if Path(path).suffix in (".jsonl", ".ndjson") else "parquet")
+        """Write the answers that are not undone, the whole log, the items, or the items' groups to a file, atomically.
+
+        The default of the format follows from the suffix of the path: .jsonl, .csv, or Parquet.
+        """
+        format = format or _EXPORT_FORMATS.get(Path(path).suffix, "parquet")
         self._connection.download(f"{self._path}/export", Path(path), content=content, format=format)
 
     def _get(self, model: type[Model], part: str, **params: Any) -> Model:

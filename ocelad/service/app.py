@@ -18,7 +18,7 @@ from ocelad.service.fast_path import FastPath
 from ocelad.service.items import ItemsError
 from ocelad.service.log_setup import get_logger
 from ocelad.service.request_logging import PrometheusMetrics, RequestLogging
-from ocelad.service.routes import answers, operations, projects, queries
+from ocelad.service.routes import answers, groups, operations, projects, queries
 from ocelad.service.routes.access import reject_unknown_parameters
 from ocelad.service.security import Authentication, Authenticator, Guard, RequestLimits, requires_token
 from ocelad.service.service import Service
@@ -72,7 +72,7 @@ def create_app(service: Service) -> FastAPI:
     authenticate = Authenticator(service.store, token_required, unavailable=store_errors.StoreUnavailable)
     app.state.authenticate = authenticate
     install_error_handlers(app, ERRORS)
-    for router in (projects.router, answers.router, queries.router, operations.router):
+    for router in (projects.router, answers.router, groups.router, queries.router, operations.router):
         app.include_router(router, prefix="/v1", dependencies=[Depends(reject_unknown_parameters)])
     app.include_router(operations.metrics_router)
 

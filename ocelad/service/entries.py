@@ -7,7 +7,8 @@ from typing import Literal, TypeAlias
 
 #: The answer about two items. A skipped pair is not learned from and not asked again.
 Answer: TypeAlias = Literal["same", "different", "skip"]
-Kind: TypeAlias = Literal["same", "different", "skip", "undo"]
+#: A "name" names the group of an item.
+Kind: TypeAlias = Literal["same", "different", "skip", "undo", "name"]
 #: How the pair was selected: by the active choice, at random, or by the client.
 PairSource: TypeAlias = Literal["active", "random", "given"]
 
@@ -31,6 +32,21 @@ class NewEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class NewName:
+    """A name for the group of an item that is not in the log yet.
+
+    Attributes
+    ----------
+    item : int
+        The position of the item.
+    name : str
+    """
+
+    item: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """An entry of a project's log; never changed or removed.
 
@@ -40,15 +56,20 @@ class Entry:
         The number of the entry in the project: 1, 2, 3, ... without gaps, in the order of the commits.
     at : int
         The time in milliseconds since 1970, UTC.
-    kind : {"same", "different", "skip", "undo"}
+    kind : {"same", "different", "skip", "undo", "name"}
     left, right : int
-        Positions of the items; those of the undone entry for an undo.
+        Positions of the items; those of the undone entry for an undo. Both are the same item for a name.
     source : {"active", "random", "given"}
         That of the undone entry for an undo.
     person : str
         Who answered; may be empty.
     undoes : int or None
         The number of the undone entry for an undo; None for other kinds.
+    name : str or None
+        The name that is given to the group of the item; None for other kinds.
+    bundle : int or None
+        The number of the first of the entries that were stored together and are undone together, such as the answers
+        that merge two groups. None: the entry is undone by itself.
     """
 
     seq: int
@@ -59,3 +80,5 @@ class Entry:
     source: PairSource
     person: str
     undoes: int | None = None
+    name: str | None = None
+    bundle: int | None = None

@@ -1,4 +1,4 @@
-"""Exports of answers, of the log and of items as files that ``ocelad track`` reads."""
+"""Exports of answers, of the log and of items as files that ``ocelad track`` reads, and of groups."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, Literal
@@ -16,9 +16,13 @@ from ocelad.service import serialize
 from ocelad.service.entries import Entry
 from ocelad.service.served_project import ServedProject
 
-ExportContent = Literal["comparisons", "log", "items"]
-ExportFormat = Literal["parquet", "jsonl"]
-MEDIA_TYPES: dict[str, str] = {"parquet": "application/vnd.apache.parquet", "jsonl": "application/x-ndjson"}
+ExportContent = Literal["comparisons", "log", "items", "groups"]
+ExportFormat = Literal["parquet", "jsonl", "csv"]
+MEDIA_TYPES: dict[str, str] = {
+    "parquet": "application/vnd.apache.parquet",
+    "jsonl": "application/x-ndjson",
+    "csv": "text/csv",
+}
 _PAGE, _CHUNK_BYTES = 5000, 2**18
 
 
@@ -26,8 +30,8 @@ def export_chunks(project: ServedProject, content: ExportContent, format: Export
     """Yield the bytes of an export of the project's present state."""
     if content == "items":
         return _export_items(project, format)
-    tables = _entry_tables(project, content)
-    return _to_parquet(tables) if format == "parquet" else _to_json_lines(tables)
+    tables = _group_tables(project) if content == "groups" else _entry_tables(project, content)
+    return _WRITERS[format](tables)
 
 
 def _export_items(project: ServedProject, format: ExportFormat) -> Iterator[bytes]:
@@ -53,6 +57,7 @@ def _entry_tables(project: ServedProject, content: ExportContent) -> Iterator[An
             ("seq", pa.int64()),
         ]
         + ([("undoes", pa.int64()), ("undone", pa.bool_())] if content == "log" else [])
+        + ([("name", pa.string()), ("bundle", pa.int64())] if content == "log" else [])
     )
     position, last = 0, project.seq
     yield pa.Table.from_pylist([], schema=schema)  # an export without rows has columns, too
@@ -76,7 +81,24 @@ def _row(project: ServedProject, entry: Entry, last: int) -> dict[str, Any]:
         "seq": serialized.seq,
         "undoes": serialized.undoes,
         "undone": serialized.undone,
+        "name": serialized.name,
+        "bundle": serialized.bundle,
     }
+
+
+def _group_tables(project: ServedProject) -> Iterator[Any]:
+    """Yield tables of all items with the id and the name of their group."""
+    import pyarrow as pa
+
+    ids, groups = project.items.ids, project.view.groups
+    assert groups is not None
+    schema = pa.schema([("id", pa.string()), ("group", pa.string()), ("name", pa.string())])
+    rows = (
+        {"id": id, "group": ids[first], "name": name}
+        for id, (first, name) in zip(ids, groups.entities(len(ids)), strict=True)
+    )
+    while page := list(islice(rows, _PAGE)):
+        yield pa.Table.from_pylist(page, schema=schema)
 
 
 def _to_parquet(tables: Iterator[Any]) -> Iterator[bytes]:
@@ -95,3 +117,19 @@ def _to_json_lines(tables: Iterator[Any]) -> Iterator[bytes]:
     for table in tables:
         rows = table.to_pylist()
         yield "".join(json.dumps(row, default=datetime.isoformat, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def _to_csv(tables: Iterator[Any]) -> Iterator[bytes]:
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+
+    options = pa_csv.WriteOptions(include_header=False)
+    first = next(tables)
+    yield (",".join(first.schema.names) + "\n").encode()
+    for table in chain([first], tables):
+        with pa.BufferOutputStream() as out:
+            pa_csv.write_csv(table, out, options)
+            yield out.getvalue().to_pybytes()
+
+
+_WRITERS = {"parquet": _to_parquet, "jsonl": _to_json_lines, "csv": _to_csv}

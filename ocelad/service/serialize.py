@@ -11,7 +11,7 @@ from ocelad.service import items as item_sets
 from ocelad.service import wire
 from ocelad.service.entries import Entry
 from ocelad.service.itemset import ItemSet
-from ocelad.service.learning import View
+from ocelad.service.learning import Group, View
 from ocelad.service.served_project import ServedProject
 from ocelad.service.service import Service
 
@@ -34,9 +34,13 @@ def project_info(project: ServedProject, permission: wire.Permission) -> wire.Pr
         columns=[wire.Column(**column._asdict()) for column in project.columns],
         method=view.method,
         curved=view.curved,
+        transitive=view.groups is not None,
         seq=project.seq,
         learned_seq=view.seq,
         n_answers=view.n_answers,
+        n_implied=0 if view.groups is None else view.groups.n_implied,
+        n_groups=0 if view.groups is None else len(view.groups.all),
+        n_contradictions=0 if view.groups is None else len(view.groups.contradictions),
         permission=permission,
     )
 
@@ -54,6 +58,8 @@ def log_entry(project: ServedProject, entry: Entry, last: int | None = None) -> 
         person=entry.person,
         undoes=entry.undoes,
         undone=project.is_undone(entry, last),
+        name=entry.name,
+        bundle=entry.bundle,
     )
 
 
@@ -69,6 +75,16 @@ def item(project: ServedProject, position: int, *, with_features: bool = False) 
         picture=None if items.pictures is None else f"/v1/projects/{project.id}/pictures/{position}",
         features=dict(features),
         fields={name: values[position] for name, values in items.fields.items()},
+    )
+
+
+def group(project: ServedProject, group: Group, n_items: int = 0) -> wire.Group:
+    """Return a group of a project with its first items."""
+    return wire.Group(
+        id=project.items.ids[group.items[0]],
+        name=group.name,
+        size=len(group.items),
+        items=[item(project, position) for position in group.items[:n_items]],
     )
 
 

@@ -48,7 +48,7 @@ class Submission:
     async def store(self, store: Store) -> Response:
         """Append the entries to the log and return the acknowledgement once they are durable."""
         result = await asyncio.wrap_future(store.append(self.project_id, self.entries, self.person, self.key))
-        return _acknowledge(result)
+        return acknowledge(result)
 
 
 def _new_entry(project: ServedProject, new: NewComparison, where: str) -> NewEntry:
@@ -60,7 +60,8 @@ def _new_entry(project: ServedProject, new: NewComparison, where: str) -> NewEnt
     return NewEntry(left, right, new.answer, new.source)
 
 
-def _acknowledge(result: AppendResult) -> Response:
+def acknowledge(result: AppendResult) -> Response:
+    """Return the response to a request whose entries are durable."""
     first, last = result.entries[0].seq, result.entries[-1].seq
     acknowledgement = Acknowledgement(first=first, last=last, repeated=result.repeated)
     return json_response(acknowledgement, 200 if result.repeated else 201)

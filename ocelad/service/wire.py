@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
+from unicodedata import category
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic_core import PydanticCustomError
 
 from ocelad.service.entries import Answer, Kind, PairSource
 
@@ -61,9 +63,13 @@ class ProjectInfo(ResponseModel):
     columns: list[Column]
     method: MethodName  # of learning
     curved: bool  # whether the distance has a curved part beside the linear one
+    transitive: bool  # whether answers imply others; if not, there are no groups
     seq: int  # the last entry in the log
     learned_seq: int  # the last entry that the metric has learned from
     n_answers: int  # answers "same" or "different" that are not undone
+    n_implied: int  # pairs whose answer the answers imply, those that were asked included
+    n_groups: int  # of items with answers
+    n_contradictions: int  # pairs whose answers contradict the groups
     permission: Permission  # of the caller
 
 
@@ -147,11 +153,14 @@ class LogEntry(ResponseModel):
     person: str
     undoes: int | None
     undone: bool  # by a later entry
+    name: str | None  # of the group of the item; only of the kind "name", whose left and right are the same item
+    bundle: int | None  # the first of the entries that are undone together; None: the entry is undone by itself
 
 
 class UndoResult(ResponseModel):
-    seq: int  # the number of the undo
-    entry: LogEntry  # the entry that was undone
+    seq: int  # the number of the undo; of a bundle, the number of its last undo
+    entry: LogEntry  # the entry that was undone; of a bundle, the last one
+    n_undone: int  # the number of entries that were undone: all entries of a bundle
     repeated: bool
 
 
@@ -253,6 +262,68 @@ class NextPair(ResponseModel):
     distance: float
     threshold: float
     differences: list[Difference]  # the largest first, at most 12
+
+
+class Group(ResponseModel):
+    """Items that the answers imply to be the same."""
+
+    id: str  # the id of the item that answers named first
+    name: str | None  # the last name that was given to one of the items
+    size: int
+    items: list[Item]  # the first ones
+
+
+class GroupPage(ResponseModel):
+    seq: int
+    n_answers: int
+    n_implied: int  # pairs whose answer the answers imply, those that were asked included
+    n_groups: int
+    n_contradictions: int
+    groups: list[Group]  # the largest first
+    next: int | None  # the value of after= for the next page; None: this is the last page
+
+
+class GroupItems(ResponseModel):
+    seq: int
+    group: Group
+    items: list[Item]  # in the order in which answers named them
+    next: int | None  # the value of after= for the next page; None: this is the last page
+
+
+class Contradiction(ResponseModel):
+    """A pair whose answers contradict the groups."""
+
+    left: Item
+    right: Item
+    votes: float  # answers "same" minus answers "different"; negative: the two are in one group nevertheless
+
+
+class ContradictionPage(ResponseModel):
+    seq: int
+    contradictions: list[Contradiction]  # in the order in which they were first asked
+    next: int | None  # the value of after= for the next page; None: this is the last page
+
+
+def _check_name(name: str) -> str:
+    """Return a name without spaces around it; raise an error if nothing is left, or if it has control characters."""
+    if not name.strip() or any(category(character) in ("Cc", "Cs", "Zl", "Zp") for character in name):
+        message = "the name is empty or contains control characters; accepted: 1 to 100 characters in one line"
+        raise PydanticCustomError("name", message)
+    return name.strip()
+
+
+class Merge(RequestModel):
+    left: Id  # an item of one group
+    right: Id  # an item of another one
+
+
+class Split(RequestModel):
+    items: Annotated[list[Id], Field(min_length=1, max_length=MAX_BATCH_SIZE)]  # they leave their group together
+
+
+class GroupName(RequestModel):
+    item: Id  # any item of the group
+    name: Annotated[str, Field(max_length=100), AfterValidator(_check_name)]
 
 
 class ItemMap(ResponseModel):

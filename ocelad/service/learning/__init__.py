@@ -1,5 +1,7 @@
 """Learning from a project's log in a background thread, and immutable views of the result."""
 
+from ocelad.service.learning.groups import Group as Group
+from ocelad.service.learning.groups import Groups as Groups
 from ocelad.service.learning.learner_thread import Learner as Learner
 from ocelad.service.learning.precompile import precompile_learning as precompile_learning
 from ocelad.service.learning.precompile import prepare_kernels as prepare_kernels

@@ -263,6 +263,8 @@ class Learner:
             shares=state.shares,
             timeline=state.timeline(metric),
             xy=xy,
+            graph=state.graph,
+            _names=state.names,
             _item_points=item_points,
             _measured=measured,
             _coordinates=coordinates,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, NamedTuple, Self
 
@@ -13,6 +13,7 @@ from ocelad._typing import Arrays, Floats, Metadata
 from ocelad.adaptive.adaptive_tracker import PLAIN_ROUNDS, STATE_VERSION, AdaptiveTracker
 from ocelad.adaptive.changes import Change
 from ocelad.adaptive.curved_tracker import CurvedTracker
+from ocelad.comparison_graph import ComparisonGraph
 from ocelad.curved_metric import AnyMetric
 from ocelad.ensemble.state_reader import add_prefix
 from ocelad.estimators.learning_method import AnyTracker, method_loss, start_tracker
@@ -25,22 +26,28 @@ from ocelad.service.learning.tracker_settings import TrackerSettings
 
 
 class Answers(NamedTuple):
-    """Answers in the order of the log: positions of items, +1 (same) or -1, and whether the pair was random."""
+    """Answers in the order of the log: positions of items, +1 (same) or -1, and whether the pair was random.
+
+    ``names`` are the names of groups among them: positions of items, and the name that the group of each was given.
+    """
 
     left: npt.NDArray[np.intp]
     right: npt.NDArray[np.intp]
     y: Floats
     random: npt.NDArray[np.bool_]
+    names: Sequence[tuple[int, str]] = ()
 
     @classmethod
     def from_entries(cls, entries: Iterable[Entry], undone: Collection[int]) -> Self:
-        """Select the answers "same" and "different" that are not undone."""
-        answers = [entry for entry in entries if entry.kind in ("same", "different") and entry.seq not in undone]
+        """Select the answers "same" and "different", and the names, that are not undone."""
+        standing = [entry for entry in entries if entry.seq not in undone]
+        answers = [entry for entry in standing if entry.kind in ("same", "different")]
         return cls(
             np.array([entry.left for entry in answers], dtype=np.intp),
             np.array([entry.right for entry in answers], dtype=np.intp),
             np.array([1.0 if entry.kind == "same" else -1.0 for entry in answers]),
             np.array([entry.source == "random" for entry in answers], dtype=np.bool_),
+            [(entry.left, entry.name) for entry in standing if entry.name is not None],
         )
 
 
@@ -59,6 +66,10 @@ class LearningState:
     ----------
     tracker : Tracker or CurvedTracker
     recorder : TimelineRecorder
+    graph : ComparisonGraph or None
+        The answers by positions of items, and the groups that they imply; None if "same" is not taken as transitive.
+    names : dict of int to str
+        The last name that was given to the group of each item, the earliest first.
     is_provisional : bool
         Whether plain NumPy has played rounds that compiled code will play again, with other rounding. This happens only
         while kernels are being compiled; the state must not be saved.
@@ -72,12 +83,15 @@ class LearningState:
         else:
             self.tracker = start_tracker(chosen.method, n_features)
         self.recorder = TimelineRecorder.start(self.tracker.play(), method_loss(chosen.method))
+        self.graph = ComparisonGraph() if chosen.transitive else None
+        self.names: dict[int, str] = {}
         self.is_provisional = False
 
     def copy(self) -> Self:
         """Return an independent copy."""
         state = copy(self)
         state.tracker, state.recorder = copy(self.tracker), self.recorder.copy()
+        state.graph, state.names = None if self.graph is None else self.graph.copy(), self.names.copy()
         return state
 
     def learn(self, answers: Answers, points: Floats) -> Self:
@@ -99,10 +113,18 @@ class LearningState:
             if state.feature_map is not feature_map:
                 recorder.forget_curved()
             recorder.add(y, margins, answers.random[part])
+            if state.graph is not None:
+                for left, right, label in zip(
+                    answers.left[part].tolist(), answers.right[part].tolist(), y, strict=True
+                ):
+                    state.graph.add(left, right, label)
             done += len(y)
             if recorder.n_answers == end:
                 recorder.end_row(state.tracker.play(), state.shares)
             state.is_provisional |= _waits_for_kernels(state.tracker)
+        for item, name in answers.names:
+            state.names.pop(item, None)  # the last name comes last
+            state.names[item] = name
         return state
 
     @property
@@ -142,7 +164,11 @@ class LearningState:
         tracker_arrays, tracker_metadata = self.tracker.state()
         timeline_arrays, timeline_metadata = self.recorder.state()
         arrays = add_prefix("core", tracker_arrays) | add_prefix("timeline", timeline_arrays)
-        return arrays, {"core": tracker_metadata, "timeline": timeline_metadata}
+        metadata = {"core": tracker_metadata, "timeline": timeline_metadata, "names": list(self.names.items())}
+        if self.graph is not None:
+            graph_arrays, metadata["graph"] = self.graph.state()
+            arrays |= add_prefix("graph", graph_arrays)
+        return arrays, metadata
 
     def with_state(self, arrays: Arrays, metadata: Metadata) -> Self:
         """Return a copy of this untrained state that continues from the result of ``state``, after validation."""
@@ -155,6 +181,10 @@ class LearningState:
         state.recorder = self.recorder.with_state(strip_prefix("timeline", arrays), metadata["timeline"], n_curved)
         if state.recorder.n_answers != state.n_answers:
             raise ValueError(f"the timeline has {state.recorder.n_answers} answers, the tracker {state.n_answers}")
+        if state.graph is not None:
+            state.graph = ComparisonGraph.from_state(strip_prefix("graph", arrays), metadata["graph"])
+        # Snapshots of earlier versions have no names.
+        state.names = {int(item): str(name) for item, name in metadata.get("names", ())}
         return state
 
 

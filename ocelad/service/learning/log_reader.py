@@ -113,7 +113,8 @@ def _digest_text(entry: Entry) -> str:
     >>> _digest_text(Entry(1, 1700000000000, "same", 3, 5, "given", "anna"))
     "Entry(seq=1, at=1700000000000, kind='same', left=3, right=5, asked='given', who='anna', undoes=None)"
     """
+    name = "" if entry.name is None else f", name={entry.name!r}"
     return (
         f"Entry(seq={entry.seq!r}, at={entry.at!r}, kind={entry.kind!r}, left={entry.left!r}, right={entry.right!r}, "
-        f"asked={entry.source!r}, who={entry.person!r}, undoes={entry.undoes!r})"
+        f"asked={entry.source!r}, who={entry.person!r}, undoes={entry.undoes!r}{name})"
     )

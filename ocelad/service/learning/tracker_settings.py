@@ -22,8 +22,8 @@ _CALL_DEPENDENT_ENGINES = ("blocked", "sparse")
 # (docs/active.md).
 INITIAL_SCALE = 0.1
 STEP_SIZE = 0.02
-# Settings of a curved distance.
-_CURVED, _KNOWN_ITEMS = "curved", "known_items"
+# Settings of a curved distance, and of groups.
+_CURVED, _KNOWN_ITEMS, _TRANSITIVE = "curved", "known_items", "transitive"
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,15 @@ class TrackerSettings:
         curved distance draws its landmarks from them. Items that are added later do not change it: the log does not say
         when they were added, and what was learned must remain a function of the log. 0: the landmarks come from the
         answers.
+    transitive : bool
+        Whether answers imply others and make groups: if A is the same as B, and B as C, then A is the same as C.
+        Projects that do not store it predate the choice and have no groups.
     """
 
     method: CheckedMethod
     curved: bool = False
     known_items: int = 0
+    transitive: bool = False
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Self:
@@ -53,9 +57,10 @@ class TrackerSettings:
         >>> TrackerSettings.read({"method": "adaptive"}).curved
         False
         """
-        of_method = {name: value for name, value in settings.items() if name not in (_CURVED, _KNOWN_ITEMS)}
+        others = (_CURVED, _KNOWN_ITEMS, _TRANSITIVE)
+        of_method = {name: value for name, value in settings.items() if name not in others}
         curved, known_items = bool(settings.get(_CURVED, False)), int(settings.get(_KNOWN_ITEMS, 0))
-        return cls(method_from_settings(of_method), curved, known_items)
+        return cls(method_from_settings(of_method), curved, known_items, bool(settings.get(_TRANSITIVE, False)))
 
     def known_points(self, points: Floats | None) -> Floats | None:
         """Return those of the points that the tracker knows before the first answer; None: it knows none."""
@@ -66,16 +71,16 @@ def default_settings() -> dict[str, Any]:
     """Return the settings of new projects.
 
     >>> default_settings()
-    {'method': 'adaptive', 'curved': True}
+    {'method': 'adaptive', 'curved': True, 'transitive': True}
     """
-    return {**method_settings("adaptive"), _CURVED: True}
+    return {**method_settings("adaptive"), _CURVED: True, _TRANSITIVE: True}
 
 
 def with_known_items(settings: Mapping[str, Any], n_items: int) -> dict[str, Any]:
     """Return the settings of a new project with this many items.
 
     >>> with_known_items(default_settings(), 500)
-    {'method': 'adaptive', 'curved': True, 'known_items': 500}
+    {'method': 'adaptive', 'curved': True, 'transitive': True, 'known_items': 500}
     >>> with_known_items({"method": "adaptive", "curved": False}, 500)
     {'method': 'adaptive', 'curved': False}
     """
@@ -100,25 +105,25 @@ def check_settings(n_features: int, given: Mapping[str, Any]) -> dict[str, Any]:
     The result is complete, so that a project keeps its settings when the defaults change.
 
     >>> check_settings(25, {})
-    {'method': 'adaptive', 'curved': True}
-    >>> check_settings(25, {"curved": False})
-    {'method': 'adaptive', 'curved': False}
+    {'method': 'adaptive', 'curved': True, 'transitive': True}
+    >>> check_settings(25, {"curved": False, "transitive": False})
+    {'method': 'adaptive', 'curved': False, 'transitive': False}
     >>> check_settings(25, {"method": "rice", "step_size": 0.1})["loss"]
     'logistic'
     """
     defaults = dict(sorted(method_settings("rice").items()))
     for name in given:
-        if name not in (*defaults, _CURVED):
-            raise ValueError(
-                f"the tracker has no setting {name!r}; accepted: {', '.join(sorted([*defaults, _CURVED]))}"
-            )
+        if name not in (*defaults, _CURVED, _TRANSITIVE):
+            accepted = ", ".join(sorted([*defaults, _CURVED, _TRANSITIVE]))
+            raise ValueError(f"the tracker has no setting {name!r}; accepted: {accepted}")
     is_rice = given.get("method") == "rice"
-    curved = given.get(_CURVED, not is_rice)
-    if not isinstance(curved, bool):
-        raise ValueError(f"curved is {curved!r}; accepted: true or false")
+    curved, transitive = given.get(_CURVED, not is_rice), given.get(_TRANSITIVE, True)
+    for name, value in ((_CURVED, curved), (_TRANSITIVE, transitive)):
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} is {value!r}; accepted: true or false")
     if is_rice and curved:
         raise ValueError("the method rice learns a linear distance; accepted: curved=false, or the method adaptive")
-    of_method = {name: value for name, value in given.items() if name != _CURVED}
+    of_method = {name: value for name, value in given.items() if name not in (_CURVED, _TRANSITIVE)}
     settings = {**(defaults | rice_settings(n_features) if is_rice else method_settings("adaptive")), **of_method}
     try:
         method = method_from_settings(settings)
@@ -126,10 +131,10 @@ def check_settings(n_features: int, given: Mapping[str, Any]) -> dict[str, Any]:
     except TypeError as error:
         raise ValueError(str(error)) from None
     if not isinstance(method, Rice):
-        return {**method_settings(method), _CURVED: curved}
+        return {**method_settings(method), _CURVED: curved, _TRANSITIVE: transitive}
     if engine in _CALL_DEPENDENT_ENGINES:
         raise ValueError(
             f"these settings select the engine {engine!r}, with which a replay of the log is not exact; accepted: the "
             "method rice with the engine dense, fullrank or lowrank"
         )
-    return settings
+    return {**settings, _TRANSITIVE: transitive}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, cast
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ocelad._typing import Floats
+from ocelad.comparison_graph import ComparisonGraph
 from ocelad.curved_metric import AnyMetric, CurvedMetric, linear_part
 from ocelad.engines.metric_bank import MetricLearnerBank
 from ocelad.engines.tracker import RiceTracker
@@ -17,6 +19,7 @@ from ocelad.estimators.learning_method import AnyTracker
 from ocelad.metric import Metric
 from ocelad.service.itemset import ItemSet
 from ocelad.service.learning.clusters import Labels, StableKMeans
+from ocelad.service.learning.groups import Groups
 from ocelad.service.learning.item_points import Floats32, ItemPoints, MeasuredPoints
 from ocelad.service.learning.neighbor_search import NeighborSearch
 from ocelad.service.learning.timeline import Timeline
@@ -79,6 +82,8 @@ class View:
     timeline : Timeline
     xy : float32 array of shape (n_items, 2)
         The coordinates of the items on the map, within -1 and 1.
+    graph : ComparisonGraph or None
+        The answers by positions of items, and what they imply; must not be changed. None: "same" is not transitive.
     """
 
     seq: int
@@ -86,6 +91,8 @@ class View:
     shares: Floats
     timeline: Timeline
     xy: Floats32
+    graph: ComparisonGraph | None
+    _names: Mapping[int, str]
     _item_points: ItemPoints
     _measured: MeasuredPoints
     _coordinates: Floats32
@@ -121,6 +128,11 @@ class View:
     def points(self) -> Floats:
         """The scaled features of all items, of shape (n_items, n_features): ``items.points``, computed once."""
         return self._item_points.points
+
+    @cached_property
+    def groups(self) -> Groups | None:
+        """The groups of items that the answers imply; None if "same" is not taken as transitive."""
+        return None if self.graph is None else Groups(self.graph, self._names)
 
     @cached_property
     def metric_of_features(self) -> AnyMetric:

@@ -15,6 +15,7 @@ from ocelad.service.events import event_stream
 from ocelad.service.exports import MEDIA_TYPES, ExportContent, ExportFormat, export_chunks
 from ocelad.service.responses import json_response
 from ocelad.service.routes.access import ERROR_RESPONSES, Answerer, Key, Reader, json_response_in_thread
+from ocelad.service.routes.groups import require_groups
 from ocelad.service.served_project import ServedProject
 from ocelad.service.submission import Submission
 from ocelad.service.wire import Acknowledgement, HistoryPage, OneOrMany, Seq, Undo, UndoResult
@@ -31,9 +32,9 @@ async def compare(access: Answerer, new: OneOrMany, key: Key = None) -> Response
 
 @router.post("/projects/{project}/undo", status_code=201, response_model=UndoResult)
 async def undo(access: Answerer, which: Undo, key: Key = None) -> Response:
-    """Undo the answer with a given number, or the person's last answer that is not undone.
+    """Undo the entry with a given number, or the person's last entry that is not undone.
 
-    Nothing is deleted: the undo is an entry of the log itself.
+    The answers of a merge or a split are undone together. Nothing is deleted: the undo is an entry of the log itself.
     """
     project, store = access.project, access.service.store
     if which.seq is not None and access.permission != "admin":
@@ -41,10 +42,11 @@ async def undo(access: Answerer, which: Undo, key: Key = None) -> Response:
         if not access.caller.has_stored(given.person):
             raise ApiError(403, f"entry {which.seq} is of another token; undoing it requires the permission 'admin'")
     result = await asyncio.wrap_future(store.undo(project.id, which.seq, access.caller.stored_name(access.person), key))
-    (undo_entry,) = result.entries
+    undo_entry = result.entries[-1]
     assert undo_entry.undoes is not None
     entry = serialize.log_entry(project, await run_in_threadpool(store.entry, project.id, undo_entry.undoes))
-    undone = UndoResult(seq=undo_entry.seq, entry=entry, repeated=result.repeated)
+    n_undone = len(result.entries)
+    undone = UndoResult(seq=undo_entry.seq, entry=entry, n_undone=n_undone, repeated=result.repeated)
     return json_response(undone, 200 if result.repeated else 201)
 
 
@@ -91,11 +93,14 @@ async def export(
     content: Annotated[ExportContent, Query()] = "comparisons",
     format: Annotated[ExportFormat, Query()] = "parquet",
 ) -> Response:
-    """Export the answers that are not undone, the whole log, or the items as a file.
+    """Export the answers that are not undone, the whole log, the items, or the groups as a file.
 
+    The groups are all items with the id and the name of their group; an item without answers is its own group.
     ``ocelad track comparisons.parquet --items items.parquet`` learns from the answers and the items.
     """
     project = access.project
+    if content == "groups":
+        require_groups(project)
     name = f"{project.id}-{content}.{format}"
     return StreamingResponse(
         export_chunks(project, content, format),

@@ -52,8 +52,10 @@ async def projects(request: Request) -> Response:
     """List the projects that the caller may read."""
     caller = current_caller(request)
     held = [(project, caller.permission_on(project.id)) for project in get_service(request)]
-    infos = [serialize.project_info(project, permission) for project, permission in held if permission is not None]
-    return json_response(ProjectList(projects=infos))
+    readable = [(project, permission) for project, permission in held if permission is not None]
+    return await json_response_in_thread(
+        lambda: ProjectList(projects=[serialize.project_info(project, permission) for project, permission in readable])
+    )
 
 
 @router.post("/projects", status_code=201, response_model=ProjectInfo, openapi_extra=_FILE_BODY)
@@ -67,6 +69,7 @@ async def create_project(
     features: Annotated[str | None, Query(max_length=2000, description="Columns or patterns, comma-separated")] = None,
     fields: Annotated[tuple[str, ...], Query(max_length=100, description="Columns that are not learned from")] = (),
     curved: Annotated[bool, Query(description="Learn a curved distance; false: a linear one")] = True,
+    transitive: Annotated[bool, Query(description="Let answers imply others, and make groups of items")] = True,
 ) -> Response:
     """Create a project from a file of items, which is the body."""
     service, caller = get_service(request), current_caller(request)
@@ -79,7 +82,7 @@ async def create_project(
             items = item_sets.read_upload(data, format, id=item_id, text=text, features=features, fields=fields)
         except ValueError as error:
             raise ApiError(422, str(error), code="bad_items", where="body") from None
-        return service.create(id, title or id, items, {"curved": curved})
+        return service.create(id, title or id, items, {"curved": curved, "transitive": transitive})
 
     return json_response(serialize.project_info(await run_in_threadpool(create), "admin"), 201)
 
@@ -87,7 +90,7 @@ async def create_project(
 @router.get("/projects/{project}", response_model=ProjectInfo)
 async def project(access: Reader) -> Response:
     """Return a project: its numbers of items and answers, and the caller's permission."""
-    return json_response(serialize.project_info(access.project, access.permission))
+    return await json_response_in_thread(serialize.project_info, access.project, access.permission)
 
 
 @router.get("/projects/{project}/items", response_model=ItemPage)

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from ocelad.service.entries import Entry, NewEntry
+from ocelad.service.entries import Entry, NewEntry, NewName
 from ocelad.service.store.bulk_insert import bulk_insert
 from ocelad.service.store.errors import (
     AlreadyUndone,
@@ -28,6 +28,8 @@ from ocelad.service.store.tables import keys
 # The columns after the project's number are the attributes of Entry, in the same order.
 _SELECT_ENTRY = select(*list(table.c)[1:])
 _entry_values = attrgetter(*Entry.__slots__)
+#: The largest number of entries that are undone together.
+MAX_BUNDLE_SIZE = 10_000
 # The largest number of keys in one statement.
 _MAX_KEYS = 500
 
@@ -44,14 +46,17 @@ class AppendResult:
 class AppendRequest:
     """A request to append entries or, if ``new`` is empty, to undo one.
 
-    An undo is of the entry ``undoes`` or, if that is None, of the last answer of ``person``.
+    An undo is of the entry ``undoes`` or, if that is None, of the last answer of ``person``; if the entry is of a
+    bundle, of all entries of the bundle. If ``origin`` is given, the new entries are a bundle, and the JSON value
+    ``origin`` identifies the request in their place: they may differ when it is repeated.
     """
 
     project: str
-    new: Sequence[NewEntry]
+    new: Sequence[NewEntry | NewName]
     person: str
     key: str | None = None
     undoes: int | None = None
+    origin: Any = None
     future: Future[AppendResult] = field(default_factory=Future)
     digest: bytes = field(init=False)
 
@@ -60,9 +65,14 @@ class AppendRequest:
 
     def _compute_digest(self) -> bytes:
         """Hash the content and the person: two people who use the same key by chance have given two answers."""
-        entries = [[entry.left, entry.right, entry.answer, entry.source] for entry in self.new]
-        content: list[Any] = entries or ["undo", self.undoes]
+        content: Any = self.origin or [_content(entry) for entry in self.new] or ["undo", self.undoes]
         return hashlib.sha256(json.dumps([self.person, content]).encode()).digest()
+
+
+def _content(entry: NewEntry | NewName) -> list[Any]:
+    if isinstance(entry, NewName):
+        return ["name", entry.item, entry.name]
+    return [entry.left, entry.right, entry.answer, entry.source]
 
 
 class WriteBatch:
@@ -109,21 +119,18 @@ class WriteBatch:
         project = self._projects[request.project]
         if request.key is not None and (known := self._known_keys.get((request.project, request.key))) is not None:
             digest, first, last = known
-            if digest != request.digest:
-                raise KeyConflict(
-                    f"the idempotency key {request.key!r} was used for another request; accepted: a new key per request"
-                )
+            _check_digest(request, digest)
             return AppendResult(tuple(self._entries_between(project, first, last)), True)
         written = self.written.setdefault(request.project, [])
         seq = project.seq + len(written)
         if request.new:
-            entries = [
-                Entry(seq + i, self._at, entry.answer, entry.left, entry.right, entry.source, request.person)
-                for i, entry in enumerate(request.new, 1)
-            ]
+            bundle = None if request.origin is None else seq + 1
+            entries = [self._entry(seq + i, entry, request.person, bundle) for i, entry in enumerate(request.new, 1)]
         else:
-            old = self._entry_to_undo(project, request)
-            entries = [Entry(seq + 1, self._at, "undo", old.left, old.right, old.source, request.person, old.seq)]
+            entries = [
+                Entry(seq + i, self._at, "undo", old.left, old.right, old.source, request.person, old.seq)
+                for i, old in enumerate(self._entries_to_undo(project, request), 1)
+            ]
         written += entries
         self._entry_rows += [(project.number, *_entry_values(entry)) for entry in entries]
         if request.key is not None:
@@ -131,6 +138,11 @@ class WriteBatch:
             self._known_keys[request.project, request.key] = request.digest, first, last
             self._key_rows.append((project.number, request.key, request.digest, first, last))
         return AppendResult(tuple(entries), False)
+
+    def _entry(self, seq: int, new: NewEntry | NewName, person: str, bundle: int | None) -> Entry:
+        if isinstance(new, NewName):
+            return Entry(seq, self._at, "name", new.item, new.item, "given", person, name=new.name)
+        return Entry(seq, self._at, new.answer, new.left, new.right, new.source, person, bundle=bundle)
 
     def _load_keys(self, requests: Sequence[AppendRequest]) -> None:
         """Look up which keys of the requests are in the database, many per statement."""
@@ -147,8 +159,18 @@ class WriteBatch:
                 for row in self._connection.execute(query):
                     self._known_keys[project, row.key] = bytes(row.digest), row.first_seq, row.last_seq
 
+    def _entries_to_undo(self, project: ProjectRecord, request: AppendRequest) -> list[Entry]:
+        """Return the entry that an undo request refers to, or all entries of its bundle."""
+        entry = self._entry_to_undo(project, request)
+        if entry.bundle is None:
+            return [entry]
+        first, end = entry.bundle, entry.bundle + MAX_BUNDLE_SIZE
+        query = _SELECT_ENTRY.where(table.c.project == project.number, table.c.seq >= first, table.c.seq < end)
+        rows = self._connection.execute(query.where(table.c.bundle == first).order_by(table.c.seq))
+        return [Entry(*row) for row in rows]
+
     def _entry_to_undo(self, project: ProjectRecord, request: AppendRequest) -> Entry:
-        """Return the entry that an undo request refers to."""
+        """Return the entry that an undo request names."""
         self._flush()  # the query must see the earlier requests of this batch
         in_project = _SELECT_ENTRY.where(table.c.project == project.number)
         later = table.alias()
@@ -180,6 +202,23 @@ class WriteBatch:
         bulk_insert(self._connection, table, self._entry_rows)
         bulk_insert(self._connection, keys, self._key_rows)
         self._entry_rows, self._key_rows = [], []
+
+
+def _check_digest(request: AppendRequest, digest: bytes) -> None:
+    """Check that a key was used for this request before, and not for another one."""
+    if digest != request.digest:
+        raise KeyConflict(
+            f"the idempotency key {request.key!r} was used for another request; accepted: a new key per request"
+        )
+
+
+def load_repeated(connection: Connection, number: int, request: AppendRequest) -> AppendResult | None:
+    """Return the entries that an earlier request with the same key has written; None if there was none."""
+    known = connection.execute(select(keys).where(keys.c.project == number, keys.c.key == request.key)).first()
+    if known is None:
+        return None
+    _check_digest(request, bytes(known.digest))
+    return AppendResult(tuple(load_entries(connection, number, known.first_seq - 1, known.last_seq)), True)
 
 
 def load_entries(connection: Connection, number: int, after: int, last: int) -> list[Entry]:

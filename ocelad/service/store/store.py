@@ -12,11 +12,11 @@ from typing import Any, Self, get_args
 
 from sqlalchemy import Connection, insert, select
 
-from ocelad.service.entries import Answer, Entry, NewEntry, PairSource
+from ocelad.service.entries import Answer, Entry, NewEntry, NewName, PairSource
 from ocelad.service.itemset import ItemSet
 from ocelad.service.store.database import Database
 from ocelad.service.store.durable_files import make_folder
-from ocelad.service.store.entry_log import AppendRequest, AppendResult, load_entries
+from ocelad.service.store.entry_log import MAX_BUNDLE_SIZE, AppendRequest, AppendResult, load_entries, load_repeated
 from ocelad.service.store.errors import (
     InvalidRequest,
     ProjectExists,
@@ -199,7 +199,12 @@ class Store:
             return load_picture(connection, project.number, position) if position < project.n_items else None
 
     def append(
-        self, project_id: str, entries: Sequence[NewEntry], person: str = "", key: str | None = None
+        self,
+        project_id: str,
+        entries: Sequence[NewEntry],
+        person: str = "",
+        key: str | None = None,
+        origin: Any = None,
     ) -> Future[AppendResult]:
         """Append entries to a log in order, all or none; the future is done when they are on the disk.
 
@@ -211,6 +216,9 @@ class Store:
             Who answered; may be empty.
         key : str or None
             An idempotency key: a request that is repeated with the same key is written once.
+        origin : JSON value or None
+            If it is given, the entries are a bundle: they are undone together. The value identifies the request for
+            the key, because the entries may differ when it is repeated.
 
         Raises
         ------
@@ -220,6 +228,8 @@ class Store:
         n_items = self.project(project_id).n_items
         if not entries:
             raise InvalidRequest("there are no entries; accepted: at least one")
+        if origin is not None and len(entries) > MAX_BUNDLE_SIZE:
+            raise InvalidRequest(f"the bundle has {len(entries):,} entries; accepted: up to {MAX_BUNDLE_SIZE:,}")
         for i, entry in enumerate(entries):
             if entry.left == entry.right or not (_is_below(entry.left, n_items) and _is_below(entry.right, n_items)):
                 raise UnknownItem(
@@ -231,11 +241,29 @@ class Store:
                     f"entry {i} has the answer {entry.answer!r} and the source {entry.source!r}; "
                     f"accepted: the answers {sorted(_ANSWERS)} and the sources {sorted(_SOURCES)}"
                 )
-        return self._submit(AppendRequest(project_id, entries, *_check_person_and_key(person, key)))
+        return self._submit(AppendRequest(project_id, entries, *_check_person_and_key(person, key), origin=origin))
+
+    def find_repeated(self, project_id: str, person: str, key: str, origin: Any) -> AppendResult | None:
+        """Return what an earlier ``append`` with this key and origin has written; None if there was none."""
+        request = AppendRequest(project_id, (), *_check_person_and_key(person, key), origin=origin)
+        number = self.project(project_id).number
+        with self._database.read_connection() as connection:
+            return load_repeated(connection, number, request)
+
+    def name_group(
+        self, project_id: str, item: int, name: str, person: str = "", key: str | None = None
+    ) -> Future[AppendResult]:
+        """Append a name for the group of an item; the future is done when it is on the disk."""
+        n_items = self.project(project_id).n_items
+        if not _is_below(item, n_items):
+            raise UnknownItem(f"{project_id!r} has no item {item}; accepted: 0 to {n_items - 1}")
+        check_text(name, "the name", min_length=1)
+        return self._submit(AppendRequest(project_id, [NewName(item, name)], *_check_person_and_key(person, key)))
 
     def undo(self, project_id: str, seq: int | None, person: str = "", key: str | None = None) -> Future[AppendResult]:
         """Append an undo of entry ``seq``, or of the last answer by ``person`` that is not undone if ``seq`` is None.
 
+        If the entry is of a bundle, all of its entries are undone, in order, by one entry each.
         The future may raise ``NothingToUndo``, ``UnknownEntry`` or ``AlreadyUndone``; an undo cannot be undone.
         """
         if seq is not None and not _is_below(seq - 1, _MAX_SEQ):
