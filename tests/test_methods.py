@@ -195,7 +195,8 @@ def test_a_project_of_the_adaptive_method_is_restored_bit_for_bit(curved, sizes)
     settings = check_settings(4, {"method": "adaptive", "curved": curved})
     rng = np.random.default_rng(0)
     points, n = rng.normal(size=(20, 4)), sum(sizes)
-    left, right = rng.integers(20, size=(2, n))
+    left = rng.integers(20, size=n)
+    right = (left + rng.integers(1, 20, size=n)) % 20
     same = np.abs(points[left, 0] - points[right, 0]) < 1
     answers = Answers(left, right, np.where(same, 1.0, -1.0), np.zeros(n, dtype=bool))
     whole = LearningState(4, settings).learn(answers, points)
@@ -210,7 +211,7 @@ def test_a_project_of_the_adaptive_method_is_restored_bit_for_bit(curved, sizes)
 
 
 def test_stored_settings_of_a_project_without_a_method_mean_rice():
-    assert check_settings(4, {}) == {"method": "adaptive", "curved": True}
+    assert check_settings(4, {}) == {"method": "adaptive", "curved": True, "transitive": True}
     assert check_settings(4, {"method": "rice"})["method"] == "rice"
     assert LearningState(4, {"step_size": 0.5}).tracker.settings == track_metric(4, step_size=0.5).settings
     with pytest.raises(ValueError, match="step_size is a setting of method='rice'"):

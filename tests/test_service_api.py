@@ -79,7 +79,7 @@ class TestAnswers:
         points = client.project.items.points
         settings = client.service.store.project(client.name).settings
         pairs = np.stack([points[[0, 2, 2]], points[[1, 3, 4]]], axis=1)
-        assert settings == {"method": "adaptive", "curved": True, "known_items": len(points)}
+        assert settings == {"method": "adaptive", "curved": True, "transitive": True, "known_items": len(points)}
         oracle = MetricTracker(curved=True).fit(pairs, [1, -1, -1], items=points)
         assert client.project.view.metric == oracle.metric_
 

@@ -411,9 +411,10 @@ def test_a_saved_timeline_of_a_curved_metric_continues_and_damage_is_refused() -
 
 
 def test_settings_of_new_projects_are_curved_unless_refused() -> None:
-    assert check_settings(4, {}) == {"method": "adaptive", "curved": True}
-    assert check_settings(4, {"method": "adaptive", "curved": True}) == {"method": "adaptive", "curved": True}
-    assert check_settings(4, {"curved": False}) == {"method": "adaptive", "curved": False}
+    curved = {"method": "adaptive", "curved": True, "transitive": True}
+    assert check_settings(4, {}) == curved
+    assert check_settings(4, {"method": "adaptive", "curved": True}) == curved
+    assert check_settings(4, {"curved": False}) == {**curved, "curved": False}
     assert "curved" not in check_settings(4, {"method": "rice", "curved": False})
     assert "curved" not in check_settings(4, {"method": "rice"})
     with pytest.raises(ValueError, match=r"^the method rice learns a linear distance; accepted: curved=false"):

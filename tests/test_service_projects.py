@@ -59,7 +59,8 @@ def check_consistent(service, project):
 
 
 def test_new_projects_learn_by_the_adaptive_method(service, project):
-    assert service.store.project("some").settings == {"method": "adaptive", "curved": True, "known_items": M}
+    stored = service.store.project("some").settings
+    assert stored == {"method": "adaptive", "curved": True, "transitive": True, "known_items": M}
     info, metric = (
         serialize.project_info(project, "admin"),
         serialize.metric_info(project.view, matrix=True, spectrum=True),

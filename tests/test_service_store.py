@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sqlite3
 import subprocess
@@ -17,7 +18,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from click.testing import CliRunner
 from hypothesis import settings
@@ -28,7 +31,7 @@ from sqlalchemy import Engine, event, text
 
 from ocelad.cli.backup import backup as backup_command
 from ocelad.cli.backup import restore as restore_command
-from ocelad.service.entries import Entry, NewEntry
+from ocelad.service.entries import Entry, NewEntry, NewName
 from ocelad.service.itemset import ItemSet, Scaling
 from ocelad.service.store import (
     AlreadyUndone,
@@ -56,6 +59,7 @@ from ocelad.service.store.database import Database
 from ocelad.service.store.durable_files import make_folder
 from ocelad.service.store.entry_log import AppendRequest
 from ocelad.service.store.project_table import check_text
+from ocelad.service.store.schema import MIGRATIONS, VERSION_TABLE
 from ocelad.service.store.tables import metadata
 from ocelad.service.token_secret import hash_secret
 
@@ -120,18 +124,23 @@ class Model:
     """A simple model of a log."""
 
     def __init__(self):
-        self.log = []  # (kind, left, right, source, person, undoes)
+        self.log = []  # (kind, left, right, source, person, undoes, name, bundle)
         self.keys = {}
 
-    def submit(self, new, seq, person, key):
+    def submit(self, new, seq, person, key, origin):
         """Return the class of the error, or the numbers of the entries and whether they are repeated."""
-        content = (tuple(new), seq, person)
+        content = origin or (new if isinstance(new, NewName) else tuple(new), seq), person
         if key in self.keys:
             known, numbers = self.keys[key]
             return (numbers, True) if known == content else KeyConflict
         before = len(self.log)
-        if new:
-            self.log += [(entry.answer, entry.left, entry.right, entry.source, person, None) for entry in new]
+        bundle = before + 1 if origin else None
+        if isinstance(new, NewName):
+            self.log.append(("name", new.item, new.item, "given", person, None, new.name, None))
+        elif new:
+            self.log += [
+                (entry.answer, entry.left, entry.right, entry.source, person, None, None, bundle) for entry in new
+            ]
         else:
             if seq is None:
                 standing = [n for n in range(1, before + 1) if self.log[n - 1][4] == person and self.stands(n)]
@@ -142,8 +151,11 @@ class Model:
                 return UnknownEntry
             if not self.stands(seq):
                 return AlreadyUndone
-            _, left, right, source, _, _ = self.log[seq - 1]
-            self.log.append(("undo", left, right, source, person, seq))
+            bundle = self.log[seq - 1][-1]
+            for n in range(1, before + 1):
+                _, left, right, source, *_, of = self.log[n - 1]
+                if n == seq or (of is not None and of == bundle):
+                    self.log.append(("undo", left, right, source, person, n, None, None))
         made = range(before + 1, len(self.log) + 1)
         if key is not None:
             self.keys[key] = content, made
@@ -165,8 +177,15 @@ new_entries = st.builds(
 )
 people = st.sampled_from(["", "ann", "böb/violet otter"])
 keys = st.none() | st.sampled_from(["k1", "k2", "k3", "k4"])
-appends = st.tuples(st.lists(new_entries, min_size=1, max_size=3), st.none(), people, keys)
-undos = st.tuples(st.just([]), st.none() | st.integers(1, 12), people, keys)
+several = st.lists(new_entries, min_size=1, max_size=3)
+names = st.builds(NewName, st.integers(0, N_ITEMS - 1), st.sampled_from(["red", "größer"]))
+origins = st.sampled_from([("merge", 0, 1), ("split", 2)])
+requests = st.one_of(
+    st.tuples(several, st.none(), people, keys, st.none()),
+    st.tuples(st.just([]), st.none() | st.integers(1, 12), people, keys, st.none()),
+    st.tuples(several, st.none(), people, keys, origins),
+    st.tuples(names, st.none(), people, keys, st.none()),
+)
 
 
 def machine(folder, url):
@@ -194,14 +213,18 @@ def machine(folder, url):
                 assert [content_of(entry) for entry in entries] == [self.model.log[entry.seq - 1] for entry in entries]
 
         def submit(self, request):
-            new, seq, person, key = request
-            return opened[0].append(self.id, new, person, key) if new else opened[0].undo(self.id, seq, person, key)
+            new, seq, person, key, origin = request
+            if isinstance(new, NewName):
+                return opened[0].name_group(self.id, new.item, new.name, person, key)
+            if new:
+                return opened[0].append(self.id, new, person, key, origin)
+            return opened[0].undo(self.id, seq, person, key)
 
-        @rule(request=appends | undos)
+        @rule(request=requests)
         def one(self, request):
             self.check(request, self.submit(request))
 
-        @rule(requests=st.lists(appends | undos, min_size=2, max_size=6))
+        @rule(requests=st.lists(requests, min_size=2, max_size=6))
         def several_at_once(self, requests):
             with one_batch(opened[0]):
                 futures = [self.submit(request) for request in requests]
@@ -227,7 +250,7 @@ def machine(folder, url):
 
 
 def content_of(entry: Entry):
-    return entry.kind, entry.left, entry.right, entry.source, entry.person, entry.undoes
+    return entry.kind, entry.left, entry.right, entry.source, entry.person, entry.undoes, entry.name, entry.bundle
 
 
 # Both databases share all code but the SQL dialect, so that many long runs on SQLite and fewer on PostgreSQL suffice.
@@ -391,6 +414,29 @@ def test_the_digest_of_a_request_is_the_one_in_existing_databases():
     assert undo.digest == hashlib.sha256(b'["ann", ["undo", 3]]').digest()
 
 
+def test_a_repeated_bundle_is_found_by_its_origin_whatever_its_entries(store, project):
+    assert store.find_repeated(project, "ann", "key", ["merge", 0, 1]) is None
+    first = store.append(project, some_entries(2), "ann", "key", ["merge", 0, 1]).result()
+    again = store.append(project, some_entries(3), "ann", "key", ["merge", 0, 1]).result()
+    found = store.find_repeated(project, "ann", "key", ["merge", 0, 1])
+    assert first.entries == again.entries == found.entries
+    assert [first.repeated, again.repeated, found.repeated] == [False, True, True]
+    for person, origin in (("bob", ["merge", 0, 1]), ("ann", ["merge", 0, 2])):
+        with pytest.raises(KeyConflict):
+            store.find_repeated(project, person, "key", origin)
+    with pytest.raises(InvalidRequest, match=r"^the bundle has 10,001 entries; accepted: up to 10,000$"):
+        store.append(project, some_entries(10_001), "ann", None, ["split"])
+
+
+@pytest.mark.parametrize("wrong", ["", "x" * 201, "a\0b", 7])
+def test_a_name_that_cannot_be_stored_is_rejected(store, project, wrong):
+    with pytest.raises(InvalidRequest, match=r"^the name .* accepted: 1 to 200 characters$"):
+        store.name_group(project, 0, wrong)
+    with pytest.raises(UnknownItem, match=rf"^'it' has no item {N_ITEMS}; accepted: 0 to {N_ITEMS - 1}$"):
+        store.name_group(project, N_ITEMS, "name")
+    assert store.project(project).seq == 0
+
+
 def test_undo_skips_undos_and_undone_answers(store, project):
     store.append(project, some_entries(2), "ann").result()
     store.append(project, some_entries(1), "bob").result()
@@ -512,6 +558,48 @@ def test_the_migrations_create_the_tables_of_the_queries(tmp_path, store, url):
         context = MigrationContext.configure(connection, opts={"version_table": "ocelad_schema"})
         assert compare_metadata(context, metadata) == []
     database.dispose()
+
+
+def test_a_database_of_the_first_schema_is_migrated_with_all_entries(tmp_path, url):
+    make_folder(tmp_path)
+    database = Database(tmp_path, url)
+    scripts = ScriptDirectory(MIGRATIONS, version_locations=[MIGRATIONS])
+    with database.write_transaction() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+        with Operations.context(context):
+            scripts.get_revision("0001").module.upgrade()
+            context.stamp(scripts, "0001")
+        connection.execute(
+            text("INSERT INTO projects VALUES (1, 'it', 'It', 1, '{}', :about, '', 2)"),
+            {"about": json.dumps(some_items(2).metadata())},
+        )
+        for position in range(2):
+            row = {"position": position, "id": f"item {position}", "features": np.zeros(3).tobytes()}
+            connection.execute(text("INSERT INTO items VALUES (1, :position, :id, :features, '[null]')"), row)
+        for values in ("1, 5, 'same', 0, 1, 'given', 'ann', NULL", "2, 6, 'undo', 0, 1, 'given', 'bob', 1"):
+            connection.execute(text(f"INSERT INTO entries VALUES (1, {values})"))
+    database.dispose()
+    with Store.open(tmp_path, url) as store:
+        before = [Entry(1, 5, "same", 0, 1, "given", "ann"), Entry(2, 6, "undo", 0, 1, "given", "bob", 1)]
+        assert store.entries("it") == before
+        store.name_group("it", 1, "one", "ann").result()
+        store.append("it", [NewEntry(0, 1, "same")], "ann", None, ["merge"]).result()
+    with Store.open(tmp_path, url) as store:
+        entries = store.entries("it")
+        assert entries[:2] == before
+        assert [(entry.kind, entry.name, entry.bundle) for entry in entries[2:]] == [
+            ("name", "one", None),
+            ("same", None, 4),
+        ]
+        assert outcome(store.undo("it", 1, "ann")) is AlreadyUndone
+        database = Database(tmp_path, url)
+        with database.read_connection() as connection:
+            context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+            assert compare_metadata(context, metadata) == []
+        for wrong in ("'maybe', 0, 1, 'given', '', NULL, NULL, NULL", "'name', 0, 0, 'given', '', NULL, NULL, NULL"):
+            with pytest.raises(StoreUnavailable), database.write_transaction() as connection:
+                connection.execute(text(f"INSERT INTO entries VALUES (1, 99, 5, {wrong})"))
+        database.dispose()
 
 
 def test_a_newer_schema_is_rejected_and_not_changed(tmp_path, url):
