@@ -6,7 +6,7 @@ import { personName, savePersonName } from "./person-name.js";
 const THEMES = { auto: "system", light: "light", dark: "dark" };
 
 /** Closes a dialog by a click on its backdrop or on [data-close]. */
-function prepare(dialog) {
+export function prepareDialog(dialog) {
   dialog.addEventListener("click", (event) => {
     if (event.target === dialog || event.target.closest("[data-close]")) dialog.close();
   });
@@ -14,14 +14,14 @@ function prepare(dialog) {
 }
 
 export function setUpHelp() {
-  const dialog = prepare(byId("help-dialog"));
+  const dialog = prepareDialog(byId("help-dialog"));
   const open = () => dialog.open || dialog.showModal();
   byId("help").addEventListener("click", open);
   return open;
 }
 
 export function setUpPerson() {
-  const dialog = prepare(byId("person-dialog"));
+  const dialog = prepareDialog(byId("person-dialog"));
   const input = byId("person-input");
   const show = () => (byId("person-name").textContent = personName());
   show();

@@ -8,6 +8,13 @@ const MAX_ATTEMPTS = 4;
 const RETRY_PAUSE = 1500;
 const LABELS = { same: "same", different: "different", skip: "skipped" };
 
+/** Describes what an undo has undone, from its response. */
+function describeUndone({ entry, n_undone: n }) {
+  if (entry.kind === "name") return `Undone: the name of the pile of ${entry.left}.`;
+  if (n > 1) return `Undone: ${n} answers that were given together.`;
+  return `Undone: ${LABELS[entry.kind]}, for ${entry.left} and ${entry.right}.`;
+}
+
 const pairKey = (pair) => [pair.left.id, pair.right.id].sort().join("\n");
 
 export class PairQueue {
@@ -18,7 +25,7 @@ export class PairQueue {
   #page;
   #current = null;
   #next = null;
-  #answered = [];
+  #answered = []; // with a pair, or a change of the piles without one
   #nAnswered = 0;
   #beginning = false;
 
@@ -58,20 +65,46 @@ export class PairQueue {
       answer,
       source: pair.source,
     });
-    const answered = { ...this.#current, key, response, stored: false };
-    response.then(() => (answered.stored = true));
-    this.#answered.push(answered);
-    if (this.#answered.length > MAX_ANSWERED) this.#answered.shift();
+    this.#remember({ ...this.#current, key, response, stored: false });
     this.#current = null;
     this.#nAnswered += 1;
     this.#page.announce(`Answer ${this.#nAnswered}: ${LABELS[answer]}. Next pair.`);
     this.begin();
   }
 
-  /** Undoes the last answer of this person, and shows its pair again. */
+  /** Sends a change of the piles, which can be undone like an answer; returns a promise of the response. */
+  edit(part, body, label) {
+    const { key, response } = this.#sendQueue.add(`${this.#path}/groups/${part}`, body);
+    const edit = { label, key, response, stored: false };
+    this.#remember(edit);
+    response.then((acknowledgement) => {
+      if (acknowledgement === null) this.#answered = this.#answered.filter((each) => each !== edit); // it was rejected
+    });
+    return response;
+  }
+
+  /** Asks about a given pair now; the current one comes next. */
+  async ask(left, right) {
+    const pair = await this.#api.get(`${this.#path}/pair`, { left, right });
+    const elements = await pairElements(pair, this.#project, this.#path, this.#api);
+    if (this.#current && pairKey(this.#current.pair) !== pairKey(pair)) this.#next = Promise.resolve(this.#current);
+    this.#show({ pair, elements });
+  }
+
+  #remember(done) {
+    done.response.then(() => (done.stored = true));
+    this.#answered.push(done);
+    if (this.#answered.length > MAX_ANSWERED) this.#answered.shift();
+  }
+
+  /** Undoes the last answer of this person, and shows its pair again; or the last change of the piles. */
   async undo() {
     const again = this.#answered.pop();
     const undone = this.#sendQueue.add(`${this.#path}/undo`, { seq: null }, again?.key).response;
+    if (again && !again.pair) {
+      this.#page.announce(`Undone: ${again.label}.`);
+      return;
+    }
     if (again) {
       this.#nAnswered -= 1;
       if (this.#current) this.#next = Promise.resolve(this.#current);
@@ -80,10 +113,7 @@ export class PairQueue {
       return;
     }
     const response = await undone;
-    if (response) {
-      const { kind, left, right } = response.entry;
-      this.#page.announce(`Undone: ${LABELS[kind]}, for ${left} and ${right}.`);
-    }
+    if (response) this.#page.announce(describeUndone(response));
     this.begin();
   }
 
@@ -96,8 +126,8 @@ export class PairQueue {
 
   /** Whether the pair is shown, was shown last, or has an answer that may not be stored yet. */
   #repeats(pair) {
-    const unstored = this.#answered.filter(({ stored }) => !stored);
-    return [this.#current, this.#answered.at(-1), ...unstored].some(
+    const answered = this.#answered.filter((done) => done.pair);
+    return [this.#current, answered.at(-1), ...answered.filter(({ stored }) => !stored)].some(
       (shown) => shown && pairKey(shown.pair) === pairKey(pair),
     );
   }

@@ -11,6 +11,7 @@ import { NeighborsPanel } from "./neighbors.js";
 import { announce, sentence, showError } from "./messages.js";
 import { personName } from "./person-name.js";
 import { PairQueue } from "./pair-queue.js";
+import { PilesPanel } from "./piles.js";
 import { TimelineView } from "./timeline.js";
 
 // The shortest time between two updates of the panels, in milliseconds.
@@ -39,6 +40,7 @@ export class ProjectPage {
   #answering = new Map();
   #connection = "starting";
   #pairQueue;
+  #piles = null;
   #focused = null;
 
   constructor(api, project, sendQueue) {
@@ -60,6 +62,13 @@ export class ProjectPage {
       noPair: (error) => this.#showNoPair(error),
       announce,
     });
+    if (project.transitive) {
+      this.#piles = new PilesPanel(api, project, path, this.mayAnswer, {
+        edit: (part, body, label) => this.#edit(part, body, label),
+        ask: (left, right) => this.#ask(left, right).catch(showError),
+        failed: showError,
+      });
+    }
     byId("zoom-in").addEventListener("click", () => this.#map.zoomAt(1.6));
     byId("zoom-out").addEventListener("click", () => this.#map.zoomAt(1 / 1.6));
     byId("zoom-all").addEventListener("click", () => this.#map.showAll());
@@ -108,6 +117,19 @@ export class ProjectPage {
     if (this.mayAnswer) this.#pairQueue.undo();
   }
 
+  async #edit(part, body, label) {
+    const response = await this.#pairQueue.edit(part, body, label);
+    if (response) announce(`Saved: ${label}.`);
+  }
+
+  /** Asks about a given pair, and moves the focus to the question. */
+  async #ask(left, right) {
+    await this.#pairQueue.ask(left, right);
+    byId("question").scrollIntoView({ block: "nearest" });
+    byId("question").focus({ preventScroll: true });
+    announce("The pair is shown as the question.");
+  }
+
   repaint() {
     this.#colouring.paint();
     this.#timeline.draw();
@@ -117,10 +139,11 @@ export class ProjectPage {
   refresh = coalesce(() => this.#refresh().catch(showError), REFRESH_PAUSE);
 
   async #refresh() {
-    const [map, timeline, metric] = await Promise.all([
+    const [map, timeline, metric, pilesSeq] = await Promise.all([
       this.#api.get(`${this.#path}/map`, { clusters: this.#colouring.clustersWanted }),
       this.#api.get(`${this.#path}/timeline`),
       this.#api.get(`${this.#path}/metric`),
+      this.#piles?.refresh(),
     ]);
     this.#colouring.update(map.n_items, map.clusters && bytesOf(map.clusters));
     const moved = this.#map.move(new Float32Array(bytesOf(map.xy).buffer));
@@ -134,8 +157,8 @@ export class ProjectPage {
     this.#features.update(metric);
     this.#showAccuracy(metric, timeline);
     await this.#neighbors.refresh();
-    // The three responses may differ in seq; the page is up to date only with the oldest of them.
-    document.body.dataset.learned = String(Math.min(map.seq, timeline.seq, metric.seq));
+    // The responses may differ in seq; the page is up to date only with the oldest of them.
+    document.body.dataset.learned = String(Math.min(map.seq, timeline.seq, metric.seq, pilesSeq ?? map.seq));
   }
 
   #showAccuracy({ n_answers }, { n_answers: answers, accuracy, random_pairs: random }) {
