@@ -126,6 +126,9 @@ def test_an_invalid_request_raises_a_service_error(project, service):
         (lambda: project.compare_many([("item 0", None, True)]), "body.right"),
         (lambda: project.undo(0), "body.seq"),
         (lambda: project.embed([]), "body.points"),
+        (lambda: project.merge_groups("item 0", None), "body.right"),
+        (lambda: project.split_group([]), "body.items"),
+        (lambda: project.name_group("item 0", "a\nb"), "body.name"),
         (lambda: project.add_items([{"id": "a"}]), "body.items.0.features"),
     ):
         with pytest.raises(ServiceError) as error:
@@ -147,9 +150,10 @@ def test_a_project_is_created_from_a_file(service, tmp_path):
         assert (error.value.code, error.value.status) == ("project_exists", 409)
         with pytest.raises(ValueError, match="format"):
             client.create_project("more", b"id,x\n")
-        fewer = client.create_project("fewer", path, fields=["f0"], curved=False)
+        fewer = client.create_project("fewer", path, fields=["f0"], curved=False, transitive=False)
         assert (fewer.info().feature_names, fewer.info().curved, wines.info().curved) == (["f1"], False, True)
         assert isinstance(fewer.metric(), Metric)
+        assert (fewer.info().transitive, wines.info().transitive) == (False, True)
         assert client.health().status == "ok"
 
 
@@ -226,6 +230,44 @@ def test_queries_agree_with_the_metric(project):
     assert project.next_pair().source in ("active", "random")
     assert project.timeline().n_answers[-1] == len(rows) == info.n_answers
     assert project.map(clusters=3).n_items == len(ITEMS.ids)
+
+
+def wait_until_learned(project):
+    last = project.info().seq
+    for event in project.events(after=last):
+        if event.kind in ("hello", "learned") and event.data.get("learned_seq", event.data["seq"]) == last:
+            return
+
+
+def test_groups_are_listed_merged_split_named_and_undone(project, tmp_path):
+    def groups():
+        wait_until_learned(project)
+        return {tuple(item.id for item in project.group_items(each.id)): each.name for each in project.groups()}
+
+    a, b, c, d, e = ITEMS.ids[:5]
+    project.compare_many([(a, b, True), (c, d, True), (d, e, True)])
+    assert groups() == {(c, d, e): None, (a, b): None}
+    merged = project.merge_groups(a, d)
+    assert (merged.first, merged.last) == (4, 5)
+    assert groups() == {(a, b, c, d, e): None}
+    project.split_group([b, c])
+    project.name_group(b, "two")
+    assert groups() == {(a, d, e): None, (b, c): "two"}
+    project.export(tmp_path / "groups.csv", "groups")
+    rows = (tmp_path / "groups.csv").read_text().splitlines()
+    assert rows[:4] == ["id,group,name", f'"{a}","{a}",', f'"{b}","{b}","two"', f'"{c}","{b}","two"']
+    assert len(rows) == 1 + len(ITEMS.ids)
+    assert project.undo().entry.name == "two"
+    assert project.undo().n_undone > 1
+    assert groups() == {(a, b, c, d, e): None}
+    project.compare_many([(d, e, True), (a, e, False)])
+    wait_until_learned(project)
+    assert [(each.left.id, each.right.id, each.votes) for each in project.contradictions()] == [(a, e, -1.0)]
+    info = project.info()
+    assert (info.n_groups, info.n_contradictions) == (1, 1)
+    assert 0 < info.n_implied < 10
+    with pytest.raises(ServiceError, match="these items are a whole group"):
+        project.split_group([a, b, c, d, e])
 
 
 def test_exports_are_files(project, tmp_path):
