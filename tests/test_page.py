@@ -385,7 +385,7 @@ def test_the_page_fits_on_a_phone(visit, client, texts, wines):
         width = person.page.evaluate("() => document.documentElement.scrollWidth")
         assert width == 390
         for name in ("Same", "Different", "Skip", "Undo"):
-            box = person.page.get_by_role("button", name=name).bounding_box()
+            box = person.page.locator("#answers").get_by_role("button", name=name).bounding_box()
             assert box["height"] >= 44
             assert box["y"] + box["height"] <= 844
         person.page.tap("[data-answer=different]")
@@ -673,7 +673,7 @@ def test_an_unknown_project_leaves_a_selection_of_the_others(browser, server, te
     page = context.new_page()
     page.goto(f"{server.url}/?project=unknown")
     page.get_by_text('There is no project "unknown" that you may read.').wait_for()
-    assert page.get_by_role("button", name="Same").count() == 0
+    assert page.get_by_role("group", name="Your answer").count() == 0
     page.select_option("#project-choice", texts)
     page.wait_for_selector("#pair:not([aria-busy]) [data-item]")
     assert page.input_value("#project-choice") == texts

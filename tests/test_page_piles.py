@@ -245,6 +245,44 @@ def test_a_project_without_groups_has_no_piles(visit, client):  # noqa: F811
     assert person.page.locator("#piles-panel").is_hidden()
 
 
+def test_a_reader_sees_the_piles_and_cannot_change_them(browser, server, client, letters):  # noqa: F811
+    answer(client, letters, (1, 2, True), (3, 4, True), (1, 3, False))
+    with browser.new_context() as context:
+        page = context.new_page()
+
+        def only_read(route):
+            body = route.fetch().json()
+            route.fulfill(json={"projects": [{**each, "permission": "read"} for each in body["projects"]]})
+
+        page.route("**/v1/projects", only_read)
+        page.goto(f"{server.url}/?project={letters}")
+        page.locator("#contradiction-list li").wait_for()
+        assert page.locator("#piles .pile").count() == 3
+        panel = page.locator("#piles-panel")
+        assert panel.get_by_role("checkbox").count() == panel.get_by_role("button", name="Merge").count() == 0
+        assert page.locator("#contradiction-list button").count() == 0
+        assert not page.get_by_label("Name of the pile of t0").is_editable()
+        page.get_by_role("button", name="Open pile of t0: 5 items").click()
+        page.locator("#pile-items li").nth(4).wait_for()
+        assert page.locator("#pile-dialog").get_by_role("button").all_inner_texts() == ["Close"]
+
+
+def test_the_piles_are_accessible(visit, client, letters):  # noqa: F811
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    answer(client, letters, (1, 2, True), (3, 4, True), (1, 3, False))
+    person = visit(letters)
+    person.sees(seq(client, letters))
+    person.page.get_by_label("Select pile of t0").check()
+    for theme in ("light", "dark"):
+        person.page.emulate_media(color_scheme=theme)
+        assert axe.run(person.page).response["violations"] == []
+        person.page.get_by_role("button", name="Open pile of t0: 5 items").click()
+        person.page.locator("#pile-dialog [data-item=t4]").check()
+        assert axe.run(person.page).response["violations"] == []
+        person.page.keyboard.press("Escape")
+        assert person.page.evaluate("document.activeElement.className") == "pile-open"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
 def test_nothing_of_the_piles_is_cut_off(visit, client, letters, width, scheme):  # noqa: F811

@@ -184,15 +184,15 @@ export class PilesPanel {
   async #contradiction({ left, right, votes }) {
     const [one, other] = await Promise.all([left, right].map((item) => itemSummary(item, this.#api)));
     const verdict = votes < 0 ? "different, but in one pile" : "the same, but in two piles";
-    const button = element(
-      "button",
-      { type: "button", class: "neighbor", disabled: !this.#mayAnswer },
+    const shown = [
       element("span", { class: "summary" }, one),
       element("span", { class: "summary" }, other),
       element("span", { class: `verdict ${votes < 0 ? "is-different" : "is-same"}` }, verdict),
-    );
-    button.addEventListener("click", () => this.#actions.ask(left.id, right.id));
-    return element("li", { "data-pair": `${left.id}\n${right.id}` }, button);
+    ];
+    const button = { type: "button", class: "ask-pair contradiction" };
+    const row = this.#mayAnswer ? element("button", button, shown) : element("div", { class: "contradiction" }, shown);
+    if (this.#mayAnswer) row.addEventListener("click", () => this.#actions.ask(left.id, right.id));
+    return element("li", { "data-pair": `${left.id}\n${right.id}` }, row);
   }
 
   /** The file is fetched, not linked, because the request needs headers. */
