@@ -21,9 +21,10 @@ _TIMELINE_DIGITS = 6
 _MAX_ITEM_FEATURES = 100
 
 
-def project_info(project: ServedProject, permission: wire.Permission) -> wire.ProjectInfo:
-    """Return the description of a project for a caller with this permission."""
+def project_info(project: ServedProject, permission: wire.Permission, *, with_groups: bool = False) -> wire.ProjectInfo:
+    """Return the description of a project for a caller with this permission, on request with numbers of groups."""
     view, items = project.view, project.items
+    groups = view.groups if with_groups else None
     return wire.ProjectInfo(
         id=project.id,
         title=project.title,
@@ -34,13 +35,13 @@ def project_info(project: ServedProject, permission: wire.Permission) -> wire.Pr
         columns=[wire.Column(**column._asdict()) for column in project.columns],
         method=view.method,
         curved=view.curved,
-        transitive=view.groups is not None,
+        transitive=view.transitive,
         seq=project.seq,
         learned_seq=view.seq,
         n_answers=view.n_answers,
-        n_implied=0 if view.groups is None else view.groups.n_implied,
-        n_groups=0 if view.groups is None else len(view.groups.all),
-        n_contradictions=0 if view.groups is None else len(view.groups.contradictions),
+        n_implied=None if groups is None else groups.n_implied,
+        n_groups=None if groups is None else len(groups.all),
+        n_contradictions=None if groups is None else len(groups.contradictions),
         permission=permission,
     )
 

@@ -67,9 +67,9 @@ class ProjectInfo(ResponseModel):
     seq: int  # the last entry in the log
     learned_seq: int  # the last entry that the metric has learned from
     n_answers: int  # answers "same" or "different" that are not undone
-    n_implied: int  # pairs whose answer the answers imply, those that were asked included
-    n_groups: int  # of items with answers
-    n_contradictions: int  # pairs whose answers contradict the groups
+    n_implied: int | None  # pairs whose answer the answers imply, those that were asked included
+    n_groups: int | None  # of items with answers
+    n_contradictions: int | None  # pairs whose answers contradict the groups; these three are None in lists of projects
     permission: Permission  # of the caller
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +51,10 @@ class Answers(NamedTuple):
         )
 
 
+#: The arrays and the JSON values of ``ComparisonGraph.state``.
+GraphState: TypeAlias = tuple[Arrays, Metadata]
+
+
 class LearningState:
     """A tracker and its timeline. Methods return new states and leave this one unchanged.
 
@@ -66,8 +70,6 @@ class LearningState:
     ----------
     tracker : Tracker or CurvedTracker
     recorder : TimelineRecorder
-    graph : ComparisonGraph or None
-        The answers by positions of items, and the groups that they imply; None if "same" is not taken as transitive.
     names : dict of int to str
         The last name that was given to the group of each item, the earliest first.
     is_provisional : bool
@@ -83,16 +85,33 @@ class LearningState:
         else:
             self.tracker = start_tracker(chosen.method, n_features)
         self.recorder = TimelineRecorder.start(self.tracker.play(), method_loss(chosen.method))
-        self.graph = ComparisonGraph() if chosen.transitive else None
         self.names: dict[int, str] = {}
+        # The answers by positions of items, and the groups that they imply, if "same" is taken as transitive. A large
+        # graph is slow to copy: ``learn`` moves it to the next state, and the state of the graph remains.
+        self._graph = ComparisonGraph() if chosen.transitive else None
+        self._graph_state: GraphState | None = None
         self.is_provisional = False
 
     def copy(self) -> Self:
         """Return an independent copy."""
         state = copy(self)
         state.tracker, state.recorder = copy(self.tracker), self.recorder.copy()
-        state.graph, state.names = None if self.graph is None else self.graph.copy(), self.names.copy()
+        state.names = self.names.copy()
+        state._graph, state._graph_state = self._take_graph(), None
         return state
+
+    @property
+    def graph_state(self) -> GraphState | None:
+        """The state of the graph of all answers; None if "same" is not taken as transitive."""
+        if self._graph_state is None and self._graph is not None:
+            self._graph_state = self._graph.state()
+        return self._graph_state
+
+    def _take_graph(self) -> ComparisonGraph | None:
+        """Return the graph for a state that may change it."""
+        saved, graph = self.graph_state, self._graph
+        self._graph = None
+        return ComparisonGraph.from_state(*saved) if graph is None and saved is not None else graph
 
     def learn(self, answers: Answers, points: Floats) -> Self:
         """Return the state after these answers about pairs of these points."""
@@ -113,11 +132,11 @@ class LearningState:
             if state.feature_map is not feature_map:
                 recorder.forget_curved()
             recorder.add(y, margins, answers.random[part])
-            if state.graph is not None:
+            if state._graph is not None:
                 for left, right, label in zip(
                     answers.left[part].tolist(), answers.right[part].tolist(), y, strict=True
                 ):
-                    state.graph.add(left, right, label)
+                    state._graph.add(left, right, label)
             done += len(y)
             if recorder.n_answers == end:
                 recorder.end_row(state.tracker.play(), state.shares)
@@ -165,8 +184,8 @@ class LearningState:
         timeline_arrays, timeline_metadata = self.recorder.state()
         arrays = add_prefix("core", tracker_arrays) | add_prefix("timeline", timeline_arrays)
         metadata = {"core": tracker_metadata, "timeline": timeline_metadata, "names": list(self.names.items())}
-        if self.graph is not None:
-            graph_arrays, metadata["graph"] = self.graph.state()
+        if self.graph_state is not None:
+            graph_arrays, metadata["graph"] = self.graph_state
             arrays |= add_prefix("graph", graph_arrays)
         return arrays, metadata
 
@@ -181,8 +200,8 @@ class LearningState:
         state.recorder = self.recorder.with_state(strip_prefix("timeline", arrays), metadata["timeline"], n_curved)
         if state.recorder.n_answers != state.n_answers:
             raise ValueError(f"the timeline has {state.recorder.n_answers} answers, the tracker {state.n_answers}")
-        if state.graph is not None:
-            state.graph = ComparisonGraph.from_state(strip_prefix("graph", arrays), metadata["graph"])
+        if state._graph is not None:
+            state._graph = ComparisonGraph.from_state(strip_prefix("graph", arrays), metadata["graph"])
         # Snapshots of earlier versions have no names.
         state.names = {int(item): str(name) for item, name in metadata.get("names", ())}
         return state

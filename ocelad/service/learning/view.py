@@ -21,6 +21,7 @@ from ocelad.service.itemset import ItemSet
 from ocelad.service.learning.clusters import Labels, StableKMeans
 from ocelad.service.learning.groups import Groups
 from ocelad.service.learning.item_points import Floats32, ItemPoints, MeasuredPoints
+from ocelad.service.learning.learning_state import GraphState
 from ocelad.service.learning.neighbor_search import NeighborSearch
 from ocelad.service.learning.timeline import Timeline
 
@@ -82,8 +83,6 @@ class View:
     timeline : Timeline
     xy : float32 array of shape (n_items, 2)
         The coordinates of the items on the map, within -1 and 1.
-    graph : ComparisonGraph or None
-        The answers by positions of items, and what they imply; must not be changed. None: "same" is not transitive.
     """
 
     seq: int
@@ -91,8 +90,8 @@ class View:
     shares: Floats
     timeline: Timeline
     xy: Floats32
-    graph: ComparisonGraph | None
     _names: Mapping[int, str]
+    _graph_state: GraphState | None
     _item_points: ItemPoints
     _measured: MeasuredPoints
     _coordinates: Floats32
@@ -128,6 +127,19 @@ class View:
     def points(self) -> Floats:
         """The scaled features of all items, of shape (n_items, n_features): ``items.points``, computed once."""
         return self._item_points.points
+
+    @cached_property
+    def graph(self) -> ComparisonGraph | None:
+        """The answers by positions of items, and what they imply; must not be changed. Built on first use.
+
+        None if "same" is not taken as transitive.
+        """
+        return None if self._graph_state is None else ComparisonGraph.from_state(*self._graph_state)
+
+    @property
+    def transitive(self) -> bool:
+        """Whether answers imply others and make groups."""
+        return self._graph_state is not None
 
     @cached_property
     def groups(self) -> Groups | None:

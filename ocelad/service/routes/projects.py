@@ -52,10 +52,8 @@ async def projects(request: Request) -> Response:
     """List the projects that the caller may read."""
     caller = current_caller(request)
     held = [(project, caller.permission_on(project.id)) for project in get_service(request)]
-    readable = [(project, permission) for project, permission in held if permission is not None]
-    return await json_response_in_thread(
-        lambda: ProjectList(projects=[serialize.project_info(project, permission) for project, permission in readable])
-    )
+    infos = [serialize.project_info(project, permission) for project, permission in held if permission is not None]
+    return json_response(ProjectList(projects=infos))
 
 
 @router.post("/projects", status_code=201, response_model=ProjectInfo, openapi_extra=_FILE_BODY)
@@ -90,7 +88,7 @@ async def create_project(
 @router.get("/projects/{project}", response_model=ProjectInfo)
 async def project(access: Reader) -> Response:
     """Return a project: its numbers of items and answers, and the caller's permission."""
-    return await json_response_in_thread(serialize.project_info, access.project, access.permission)
+    return await json_response_in_thread(serialize.project_info, access.project, access.permission, with_groups=True)
 
 
 @router.get("/projects/{project}/items", response_model=ItemPage)
