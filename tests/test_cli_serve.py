@@ -60,6 +60,7 @@ class TestErrors:
             tmp_path, items, "--set", "method=rice", "--set", "curved=true"
         )
         assert "curved is 'yes'; accepted: true or false" in fail_to_start(tmp_path, items, "--set", "curved=yes")
+        assert "transitive is 1; accepted: true or false" in fail_to_start(tmp_path, items, "--set", "transitive=1")
         assert "is not NAME=VALUE" in fail_to_start(tmp_path, items, "--set", "step_size")
         assert "has no projects yet" in fail_to_start(tmp_path)
 

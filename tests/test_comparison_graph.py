@@ -708,6 +708,19 @@ def test_few_answers_merge_and_split():
     assert star.implied("a", "h") == -1
 
 
+def test_a_third_item_does_not_hold_two_parts_together():
+    votes = {"eb": 2, "ec": 1, "ed": -1, "ea": -2, "ba": -2, "bd": 2, "bc": 3, "ac": 2, "ad": 2}
+    graph = ComparisonGraph()
+    for (left, right), vote in votes.items():
+        graph.add(left, right, vote > 0, abs(vote))
+    assert graph.groups() == [[*"ebcd"], ["a"]]
+    # "a" is the same as one item of each part, and joins them again when they are taken out of the group.
+    add_all(graph, graph.answers_to_split("db"))
+    assert {*"db"} <= {*graph.group("d")}
+    assert {*"ec"} <= {*graph.group("e")}
+    assert "e" not in graph.group("d")
+
+
 @pytest.mark.parametrize(
     ("items", "message"),
     [

@@ -27,7 +27,8 @@ export class PilesPanel {
   #selected = new Set();
   #dragged = null;
 
-  /** actions: {edit(part, body, label), ask(left, right), failed(error)}; edit sends a change that can be undone. */
+  /** actions: {edit(part, body, label), ask(left, right), failed(error)}; edit sends a change that can be undone, and
+   *  returns a promise of the response, or of null if it was rejected. */
   constructor(api, project, path, mayAnswer, actions) {
     [this.#api, this.#path, this.#mayAnswer, this.#actions] = [api, path, mayAnswer, actions];
     this.#dialog = new PileDialog(api, path, mayAnswer, actions);
@@ -84,7 +85,11 @@ export class PilesPanel {
     const title = titleOf(group);
     const open = element(
       "button",
-      { type: "button", class: "pile-open", "aria-label": `Open ${title}: ${count(group.size, "item")}` },
+      {
+        type: "button",
+        class: group.items[0].picture ? "pile-open pictures" : "pile-open",
+        "aria-label": `Open ${title}: ${count(group.size, "item")}`,
+      },
       await this.#examples(group),
     );
     open.addEventListener("click", () => this.#dialog.open(group).catch(this.#actions.failed));
@@ -135,10 +140,11 @@ export class PilesPanel {
       if (event.key === "Escape") input.value = name ?? "";
       if (event.key === "Enter" || event.key === "Escape") input.blur();
     });
-    input.addEventListener("change", () => {
+    input.addEventListener("change", async () => {
       const wanted = input.value.trim();
-      if (wanted && wanted !== name) this.#actions.edit("name", { item: id, name: wanted }, "the name of a pile");
-      else input.value = name ?? "";
+      const changed = wanted && wanted !== name;
+      const saved = changed && (await this.#actions.edit("name", { item: id, name: wanted }, "the name of a pile"));
+      if (!saved) input.value = name ?? "";
     });
     return input;
   }

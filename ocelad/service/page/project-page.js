@@ -120,6 +120,7 @@ export class ProjectPage {
   async #edit(part, body, label) {
     const response = await this.#pairQueue.edit(part, body, label);
     if (response) announce(`Saved: ${label}.`);
+    return response;
   }
 
   /** Asks about a given pair, and moves the focus to the question. */
