@@ -81,7 +81,7 @@ class ServedProject:
                 if entry.undoes is not None:
                     self._undone_by[entry.undoes] = entry.seq
                 if entry.left != entry.right:  # neither a name nor the undo of one
-                    self.chooser.record(entry.left, entry.right, entry.kind)
+                    self.chooser.record(entry.left, entry.right, entry.kind)  # type: ignore[arg-type]
                 self._seq = entry.seq
 
     def on_commit(self, entries: Sequence[Entry]) -> None:
