@@ -87,7 +87,7 @@ def test_every_view_has_the_groups_of_its_log_however_entries_arrive(data):
     for view in views:  # also the earlier ones: no view has changed since it was published
         graph, names = graph_of(log[: view.seq])
         assert described(view.graph) == described(graph)
-        assert list(view._names.items()) == list(names.items())
+        assert list(view.groups._names.items()) == list(names.items())
 
 
 def test_projects_of_earlier_versions_have_no_groups():
@@ -103,7 +103,7 @@ def test_a_group_has_the_last_name_of_its_items():
     graph = ComparisonGraph()
     for left, right, same in [(3, 1, True), (1, 5, True), (2, 4, True), (2, 3, False)]:
         graph.add(left, right, same)
-    groups = Groups(graph, {1: "first", 2: "others", 5: "last", 7: "alone"})
+    groups = Groups(graph.state(), {1: "first", 2: "others", 5: "last", 7: "alone"})
     assert groups.all == [Group([3, 1, 5], "last"), Group([2, 4], "others")]
     assert groups.of_item(5) == groups.all[0]
     assert groups.of_item(7) == Group([7], "alone")
