@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ocelad.estimators import MetricTracker as MetricTracker
     from ocelad.estimators import QuadrupletTracker as QuadrupletTracker
     from ocelad.estimators import TripletTracker as TripletTracker
+    from ocelad.implied_answers import ImpliedAnswers as ImpliedAnswers
     from ocelad.learners.comid import Comid as Comid
     from ocelad.metric import Metric as Metric
     from ocelad.pairs import Events as Events
@@ -46,6 +47,7 @@ _MODULE_OF = {
     "Comid": "ocelad.learners.comid",
     "ComparisonGraph": "ocelad.comparison_graph",
     "CurvedMetric": "ocelad.curved_metric",
+    "ImpliedAnswers": "ocelad.implied_answers",
     "LabelMetricTracker": "ocelad.estimators",
     "Learner": "ocelad.ensemble.learner",
     "LearnerBank": "ocelad.ensemble.bank",

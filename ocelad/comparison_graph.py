@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from heapq import heappop, heappush
 from math import inf
@@ -82,8 +82,6 @@ class ComparisonGraph:
     ----------
     n_answers : int
         The number of answers given so far; the next answer has this number.
-    n_confirmed, n_contradicted : int
-        Answers about pairs that earlier answers had implied: those that agree, and those that do not.
 
     Examples
     --------
@@ -121,7 +119,7 @@ class ComparisonGraph:
         self._tension: dict[int, tuple[int, int]] = {}  # contradictions within a group; how many lead to a cut
         self._unsupported: list[tuple[float, int]] = []  # a heap of items that may have to leave their groups
         self._adjacent: list[tuple[int, int]] = []  # groups that may have to be joined
-        self.n_confirmed = self.n_contradicted = 0
+        self._checks = {1: [0, 0], -1: [0, 0]}  # answers about implied pairs, by what was implied: agreeing, others
 
     # Answers.
 
@@ -151,10 +149,11 @@ class ComparisonGraph:
         self._signed[at] = 0.0
         self._rebuild()
 
-    def forget(self) -> None:
-        """Forget all answers and their items, because the question has changed. Numbers of answers continue."""
+    def forget(self, before: int | None = None) -> None:
+        """Forget the answers before a number, because the question has changed; None: all. Numbers continue."""
+        last = self.n_answers if before is None else check_integer(before, "before", at_least=0)
         for values in (self._left, self._right, self._signed):
-            del values[:]
+            del values[: max(0, last - self.n_answers + len(values))]
         self._rebuild()
 
     def copy(self) -> Self:
@@ -163,6 +162,7 @@ class ComparisonGraph:
         for name in ("_left", "_right", "_signed", "_ids", "_support", "_doubts", "_group", "_place"):
             setattr(graph, name, getattr(self, name)[:])
         graph._positions, graph._tension = self._positions.copy(), self._tension.copy()
+        graph._checks = {implied: counts[:] for implied, counts in self._checks.items()}
         graph._votes = [votes.copy() for votes in self._votes]
         graph._members = {g: members[:] for g, members in self._members.items()}
         graph._between = {g: {} for g in self._between}
@@ -213,8 +213,7 @@ class ComparisonGraph:
         """Count a vote about two items, and let groups join or items leave."""
         implied = self._implied(i, j)
         if implied != 0:
-            agrees = (implied > 0) == (vote > 0.0)
-            self.n_confirmed, self.n_contradicted = self.n_confirmed + agrees, self.n_contradicted + (not agrees)
+            self._checks[implied][(implied > 0) != (vote > 0.0)] += 1
         before = self._votes[i].get(j, 0.0)
         after = self._votes[i][j] = self._votes[j][i] = before + vote
         g, h = self._group[i], self._group[j]
@@ -456,6 +455,25 @@ class ComparisonGraph:
             return False
         return between.different - between.same > (0.0 if between.same <= 0.0 else 1.0)
 
+    def __contains__(self, entry: Hashable) -> bool:
+        """Whether an answer is about an item."""
+        return entry in self._positions
+
+    def agreement(self, implied: int) -> tuple[int, int]:
+        """Return the numbers of answers that agree and disagree with what was implied: 1, the same; -1, different."""
+        agreeing, disagreeing = self._checks[implied]
+        return agreeing, disagreeing
+
+    @property
+    def n_confirmed(self) -> int:
+        """The number of answers that agree with what earlier answers had implied."""
+        return sum(agreeing for agreeing, _ in self._checks.values())
+
+    @property
+    def n_contradicted(self) -> int:
+        """The number of answers that disagree with what earlier answers had implied."""
+        return sum(disagreeing for _, disagreeing in self._checks.values())
+
     @property
     def n_items(self) -> int:
         """The number of items that answers are about."""
@@ -489,6 +507,40 @@ class ComparisonGraph:
             for j, votes in self._votes[i].items()
             if j > i and self._is_certain(j)
         )
+
+    def partition(self, entries: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the groups of items, and which groups are known to be different.
+
+        Parameters
+        ----------
+        entries : sequence of ids
+
+        Returns
+        -------
+        groups : array of int of shape (n_entries,)
+            The group of each item, numbers from 0 on; -1 for an item that implies nothing.
+        apart : array of bool of shape (n_groups, n_groups)
+
+        Examples
+        --------
+        >>> graph = ComparisonGraph()
+        >>> numbers = [graph.add("a", "b", True), graph.add("b", "c", False)]
+        >>> graph.partition(["a", "b", "c", "d"])
+        (array([ 0,  0,  1, -1]), array([[False,  True],
+               [ True, False]]))
+        """
+        numbers: dict[int, int] = {}
+        groups = np.full(len(entries), -1)
+        for at, entry in enumerate(entries):
+            i = self._positions.get(entry)
+            if i is not None and self._is_certain(i):
+                groups[at] = numbers.setdefault(self._group[i], len(numbers))
+        apart = np.zeros((len(numbers), len(numbers)), dtype=bool)
+        for g, number in numbers.items():
+            for h, between in self._between.get(g, {}).items():
+                if h in numbers and self._are_apart(between):
+                    apart[number, numbers[h]] = True
+        return groups, apart
 
     def group(self, entry: Hashable) -> list[Any]:
         """Return the items of an item's group, that item included, in the order in which they were first named."""

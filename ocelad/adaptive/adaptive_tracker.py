@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy, deepcopy
-from typing import Any, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -13,12 +13,13 @@ from ocelad._validation import check_array, check_choice, check_integer, check_s
 from ocelad.adaptive.changes import Change
 from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.decisions import DecisionThresholds
+from ocelad.adaptive.group_discriminant import Grouping, linear_discriminant
 from ocelad.adaptive.mixture import SNAPSHOT_PERIOD, Mixture
 from ocelad.adaptive.own_experts import OwnExpert, check_own_experts
-from ocelad.adaptive.split_metric import SplitMetric
+from ocelad.adaptive.split_metric import PointMetric, SplitMetric
 from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.metric import Metric
-from ocelad.pairs import Event, Events, EventsName, Pair, Relative, Relatives, as_event, as_relative
+from ocelad.pairs import Event, Events, EventsName, Pair, PointPairs, Relative, Relatives, as_event, as_relative
 
 #: Rounds that the definition computes even if compiled code is ready: loading that takes longer.
 PLAIN_ROUNDS = 64
@@ -26,6 +27,17 @@ PLAIN_ROUNDS = 64
 MAX_DIFFERENCE, MIN_DIFFERENCE = 1e75, 1e-140
 #: Version of the saved state.
 STATE_VERSION = 3
+#: The experts of groups of items, by points and by curved features.
+DISCRIMINANTS = ("groups", "curved groups")
+
+
+class _PlayedPart(NamedTuple):
+    """Events that the definition has learned from, with their weights, and the discriminants that measured them."""
+
+    events: Events | Relatives
+    weights: Floats
+    discriminants: tuple[PointMetric | None, ...] = ()
+    role: Literal["answers", "learn implied", "weigh implied"] = "answers"
 
 
 class AdaptiveTracker:
@@ -50,6 +62,8 @@ class AdaptiveTracker:
     rehearsal : Events or None
         Differences of items, whose answers have no meaning: the scales and moments of all pairs learn from them before
         the first round.
+    grouped : bool
+        Whether discriminants of groups of items join the ensemble; ``set_discriminants`` sets them.
 
     Examples
     --------
@@ -75,20 +89,23 @@ class AdaptiveTracker:
         experts: Sequence[OwnExpert] = (),
         n_curved: int = 0,
         rehearsal: Events | None = None,
+        grouped: bool = False,
     ) -> None:
         self.n_features = check_integer(n_features, "n_features", at_least=1)
         self._sparse = check_choice(sparse, "sparse", (False, True))
         self._events: EventsName = check_choice(events, "events", ("pairs", "relatives"))
         self._config, self._experts = config, check_own_experts(experts, self.n_features)
+        self._grouped = check_choice(grouped, "grouped", (False, True))
         self._n_curved = check_integer(n_curved, "n_curved", at_least=0, at_most=self.n_features - 1)
-        if self._experts and (sparse or events == "relatives" or n_curved):
+        if self._experts and (sparse or events == "relatives" or n_curved or grouped):
             raise ValueError(
-                "experts of your own accept dense pairs only: no sparse ones, no comparisons, no curved features"
+                "experts of your own accept dense pairs only: no sparse ones, no comparisons, no curved features, no "
+                "groups"
             )
         self._rehearsal: Events | None = None if rehearsal is None else self._checked_events(rehearsal)
         self._mixture, self._decisions = self._new_mixture(compiled=False), DecisionThresholds()
         self._is_compiled = False
-        self._pending: tuple[tuple[Events | Relatives, Floats], ...] = ()  # the rounds that the definition has played
+        self._pending: tuple[_PlayedPart, ...] = ()  # the rounds that the definition has played
 
     def _new_mixture(self, compiled: bool) -> Mixture:
         mixture = Mixture(
@@ -99,6 +116,7 @@ class AdaptiveTracker:
             compiled=compiled,
             experts=deepcopy(self._experts),
             n_curved=self._n_curved,
+            discriminants=DISCRIMINANTS[: 2 if self._n_curved else 1] if self._grouped else (),
         )
         if self._rehearsal is not None:
             mixture.rehearse(self._rehearsal)
@@ -143,14 +161,28 @@ class AdaptiveTracker:
             last = len(events) if self._is_compiled else min(len(events), done + SNAPSHOT_PERIOD)
             part = events if last - done == len(events) else events[done:last]
             part_weights = weights[done:last]
-            log_odds[done:last] = self._play(part, part_weights)
-            if not self._is_compiled:
-                self._pending = (*self._pending, (part, part_weights))
+            log_odds[done:last] = self._play_and_record(
+                _PlayedPart(part, part_weights, tuple(self._mixture.discriminants))
+            )
             done = last
         return log_odds * events.y if isinstance(events, Events) else log_odds
 
-    def _play(self, events: Events | Relatives, weights: Floats) -> Floats:
-        """Learn from events, and let the decisions learn from the predictions; return the predictions."""
+    def _play_and_record(self, part: _PlayedPart) -> Floats:
+        """Learn from a part of the stream, and record it while it must be played again; return the predictions."""
+        log_odds = self._play(part)
+        if not self._is_compiled:
+            self._pending = (*self._pending, part)
+        return log_odds
+
+    def _play(self, part: _PlayedPart) -> Floats:
+        """Learn from events, and let the decisions learn from the predictions of answers; return the predictions."""
+        events, weights = part.events, part.weights
+        self._mixture.discriminants = list(part.discriminants)
+        if part.role != "answers":
+            assert isinstance(events, Events)
+            learn = self._mixture.learn_implied if part.role == "learn implied" else self._mixture.weigh_implied
+            learn(events, weights)
+            return np.empty(0)
         log_odds = self._mixture.play(events, weights)
         if isinstance(events, Relatives):
             return log_odds
@@ -174,6 +206,31 @@ class AdaptiveTracker:
         checked = Event(u.copy() if isinstance(u, np.ndarray) else u, y)
         return float(self.replay(Events.from_event(checked), np.array([weight]))[0])
 
+    def find_discriminants(
+        self, points: Floats, grouping: Grouping, reference: Floats
+    ) -> tuple[PointMetric | None, ...]:
+        """Return the discriminants of groups of points, for ``set_discriminants``."""
+        return (linear_discriminant(points, grouping, reference),) if self._grouped else ()
+
+    def set_discriminants(self, metrics: Sequence[PointMetric | None]) -> None:
+        """Replace the discriminants, the distances that joined the ensemble by name; None: the Euclidean distance."""
+        self._mixture.discriminants = list(metrics)
+
+    def learn_implied(self, pairs: Events | PointPairs, weights: Floats) -> None:
+        """Let the distances learn from pairs whose answers are implied by others; see ``Mixture.learn_implied``."""
+        self._use_implied(pairs, weights, "learn implied")
+
+    def weigh_implied(self, pairs: Events | PointPairs, weights: Floats) -> None:
+        """Let the weights of the experts learn from such pairs; see ``Mixture.weigh_implied``."""
+        self._use_implied(pairs, weights, "weigh implied")
+
+    def _use_implied(
+        self, pairs: Events | PointPairs, weights: Floats, role: Literal["learn implied", "weigh implied"]
+    ) -> None:
+        events = pairs.events() if isinstance(pairs, PointPairs) else pairs
+        discriminants = tuple(self._mixture.discriminants)
+        self._play_and_record(_PlayedPart(self._checked_events(events), weights, discriminants, role))
+
     def renew_curved(self, events: Events, weights: Floats, transport: Floats) -> None:
         """Replace the curved features by others, and let their distances learn again from the latest events.
 
@@ -193,8 +250,9 @@ class AdaptiveTracker:
             compiled = copy(self)
             compiled._mixture, compiled._decisions = self._new_mixture(compiled=True), DecisionThresholds()
             compiled._is_compiled = True
-            for events, weights in self._pending:
-                compiled._play(events, weights)
+            for part in self._pending:
+                compiled._play(part)
+            compiled._mixture.discriminants = self._mixture.discriminants
             compiled._pending, compiled._rehearsal = (), None
             self.__dict__.update(compiled.__dict__)
 
@@ -227,7 +285,8 @@ class AdaptiveTracker:
             "sparse": self._sparse,
             "events": self._events,
         }
-        return {**settings, "n_curved": self._n_curved} if self._n_curved else settings
+        settings |= {"n_curved": self._n_curved} if self._n_curved else {}
+        return settings | {"grouped": True} if self._grouped else settings
 
     @property
     def n_rounds(self) -> int:
@@ -248,6 +307,16 @@ class AdaptiveTracker:
     def drift(self) -> float:
         """The relative change of the metric per round, measured every 64 rounds; 0: it does not move."""
         return self._mixture.drift
+
+    @property
+    def n_discriminants(self) -> int:
+        """The number of discriminants of groups among the experts."""
+        return len(self._mixture.discriminants)
+
+    @property
+    def detected_change(self) -> int:
+        """The first round of a change that the last round has detected; 0 if it has detected none."""
+        return self._mixture.detected_change
 
     @property
     def sums_of_squares(self) -> Floats:
@@ -295,6 +364,8 @@ class AdaptiveTracker:
         if self._experts:
             raise ValueError("a tracker with experts of your own cannot be saved; it can be pickled if they can")
         metadata: dict[str, Any] = {"settings": self.settings, "n_rounds": self.n_rounds}
+        if not self._is_compiled and self._grouped:
+            self._hand_over(wait=True)  # saved answers would lack the implied ones
         if not self._is_compiled:
             n_rehearsed = 0 if self._rehearsal is None else len(self._rehearsal)
             return self._pending_arrays(), {**metadata, "pending": True, "n_rehearsed": n_rehearsed}
@@ -339,15 +410,16 @@ class AdaptiveTracker:
 
     def _pending_arrays(self) -> Arrays:
         """Return the rehearsed differences, with weights of 0, then the rounds that the definition has played."""
-        rehearsed = () if self._rehearsal is None else ((self._rehearsal, np.zeros(len(self._rehearsal))),)
-        pending = (*rehearsed, *self._pending)
+        pending = list(self._pending)
+        if self._rehearsal is not None:
+            pending.insert(0, _PlayedPart(self._rehearsal, np.zeros(len(self._rehearsal))))
         if self._events == "relatives":
-            parts = [(events.near, events.far) for events, _ in pending if isinstance(events, Relatives)]
+            parts = [(events.near, events.far) for events, *_ in pending if isinstance(events, Relatives)]
             empty = np.empty((0, self.n_features))
             near, far = (np.concatenate([empty, *(part[i] for part in parts)]) for i in (0, 1))
             arrays = {"near": near, "far": far}
         else:
-            pairs = [events for events, _ in pending if isinstance(events, Events)]
+            pairs = [events for events, *_ in pending if isinstance(events, Events)]
             arrays = {"y": np.concatenate([np.empty(0), *(events.y for events in pairs)])}
             if self._sparse:
                 from scipy.sparse import csr_array, vstack
@@ -357,7 +429,7 @@ class AdaptiveTracker:
             else:
                 dense = [events.U.toarray() if events.sparse else events.U for events in pairs]
                 arrays["U"] = np.concatenate([np.empty((0, self.n_features)), *dense])
-        return {**arrays, "weights": np.concatenate([np.empty(0), *(weights for _, weights in pending)])}
+        return {**arrays, "weights": np.concatenate([np.empty(0), *(part.weights for part in pending)])}
 
     def _read_pending(self, saved: StateReader) -> tuple[Events | Relatives | None, Floats]:
         """Return the saved rounds and their weights; no events if there are none."""

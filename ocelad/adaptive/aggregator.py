@@ -16,6 +16,8 @@ from ocelad.adaptive.weights import DiscountedWeights, IntervalProd
 
 # Handicaps of the combinations, and of distances of standardized features, relative to those of learned distances.
 COMBINATION_HANDICAP, SCALED_HANDICAP = 0.75, 1.5
+# Discriminants of groups have a smaller one: they have learned from all pairs that the answers imply.
+DISCRIMINANT_HANDICAP = 0.2
 # The discounted weight of a memory, by which the least used one is replaced, grows by at least this a round.
 USAGE_DECAY, MIN_USAGE = 0.99, 1e-3
 # Weights that are normalized are at least this.
@@ -33,6 +35,7 @@ class ExpertCounts(NamedTuple):
     handicap_pairs: float  # similar pairs over which handicaps fade
     curved: range = range(0)  # the distances of curved features, the Euclidean one first
     curved_handicaps: tuple[float, float] = (1.0, 1.0)  # of the first and of the others, relative to other learned ones
+    discriminants: range = range(0)  # the distances of groups of items
 
     @property
     def distances(self) -> int:
@@ -67,6 +70,7 @@ class ExpertCounts(NamedTuple):
         first, others = self.curved_handicaps
         handicaps[list(self.curved[:1])] = first * config.handicap
         handicaps[list(self.curved[1:])] = others * config.handicap
+        handicaps[list(self.discriminants)] = DISCRIMINANT_HANDICAP * config.handicap
         handicaps[self.memory_range] = handicaps[0] = 0.0
         return handicaps
 

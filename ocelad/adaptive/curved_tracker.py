@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from typing import Any, Self
 
@@ -9,12 +10,19 @@ import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad._validation import check_choice, check_integer, check_weights, is_sparse
-from ocelad.adaptive.adaptive_tracker import STATE_VERSION, AdaptiveTracker, checked_differences, checked_points
+from ocelad.adaptive.adaptive_tracker import (
+    STATE_VERSION,
+    AdaptiveTracker,
+    checked_differences,
+    checked_points,
+)
 from ocelad.adaptive.aligned_rows import apply_to_rows
 from ocelad.adaptive.changes import Change
 from ocelad.adaptive.config import AdaptiveConfig
+from ocelad.adaptive.group_discriminant import Grouping, linear_discriminant, split_discriminants
 from ocelad.adaptive.recent_pairs import RecentPairs
 from ocelad.adaptive.rehearsal import draw_item_pairs
+from ocelad.adaptive.split_metric import PointMetric
 from ocelad.curved_metric import CurvedMetric
 from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.feature_maps import FeatureMap, LandmarkMap, OwnMap, to_unit_length
@@ -54,6 +62,8 @@ class CurvedTracker:
         A map to use instead of landmarks (``OwnMap``). It never changes, and points keep their lengths.
     config : AdaptiveConfig or None
         The constants of the method, for ablations.
+    grouped : bool
+        Whether discriminants of groups of items join the ensemble; ``set_discriminants`` sets them.
 
     Examples
     --------
@@ -77,9 +87,11 @@ class CurvedTracker:
         items: Any = None,
         own_map: Any = None,
         config: AdaptiveConfig | None = None,
+        grouped: bool = False,
     ) -> None:
         self.n_features = check_integer(n_features, "n_features", at_least=1)
         self._sparse = check_choice(sparse, "sparse", (False, True))
+        self._grouped = check_choice(grouped, "grouped", (False, True))
         self._config, self._n_maps, self._mean_residual, self._has_moved = config, 0, 0.0, False
         self.own_map, max_features = own_map, (config or AdaptiveConfig()).max_moment_features
         self._unit_length = own_map is None and self.n_features > max_features
@@ -105,6 +117,7 @@ class CurvedTracker:
             config=self._config,
             n_curved=n_curved,
             rehearsal=rehearsal,
+            grouped=self._grouped,
         )
 
     def _checked_points(self, points: Any, name: str) -> Any:
@@ -148,6 +161,36 @@ class CurvedTracker:
             done = last
             self._follow_points()
         return margins
+
+    def find_discriminants(
+        self, points: Floats, grouping: Grouping, reference: Floats
+    ) -> tuple[PointMetric | None, ...]:
+        """Return the discriminants of groups of points, for ``set_discriminants``."""
+        if not self._grouped:
+            return ()
+        points, reference = self._checked_points(points, "items"), self._checked_points(reference, "items")
+        if self._map is None:
+            return (linear_discriminant(points, grouping, reference),)
+        return split_discriminants(points, self._map(points), grouping, reference, self._map(reference))
+
+    def set_discriminants(self, metrics: Sequence[PointMetric | None]) -> None:
+        """Replace the discriminants; see ``AdaptiveTracker.set_discriminants``."""
+        self._tracker.set_discriminants(metrics)
+
+    def learn_implied(self, pairs: PointPairs, weights: Floats) -> None:
+        """Let the distances learn from pairs whose answers are implied by others; see ``Mixture.learn_implied``."""
+        self._tracker.learn_implied(self._implied_events(pairs), weights)
+
+    def weigh_implied(self, pairs: PointPairs, weights: Floats) -> None:
+        """Let the weights of the experts learn from such pairs; see ``Mixture.weigh_implied``."""
+        self._tracker.weigh_implied(self._implied_events(pairs), weights)
+
+    def _implied_events(self, pairs: PointPairs) -> Events:
+        X, Z = (self._checked_points(points, name) for points, name in ((pairs.X, "X"), (pairs.Z, "Z")))
+        pairs = PointPairs.from_trusted(X, Z, pairs.y)
+        if isinstance(self._map, OwnMap):
+            return _side_by_side(pairs.events(), self._map(X) - self._map(Z))
+        return self._extended(pairs, self.n_rounds + 1)
 
     def _play_with_own_map(self, pairs: PointPairs, weights: Floats) -> Floats:
         """Play the rounds of pairs with the map that the user gave, which never changes."""
@@ -259,6 +302,16 @@ class CurvedTracker:
         return self._tracker.drift
 
     @property
+    def n_discriminants(self) -> int:
+        """The number of discriminants of groups among the experts."""
+        return self._tracker.n_discriminants
+
+    @property
+    def detected_change(self) -> int:
+        """The first round of a change that the last round has detected; 0 if it has detected none."""
+        return self._tracker.detected_change
+
+    @property
     def sums_of_squares(self) -> Floats:
         """The discounted sum of the squared differences of each feature; 0 for one that never differed."""
         return self._tracker.sums_of_squares
@@ -292,6 +345,7 @@ class CurvedTracker:
             "version": STATE_VERSION,
             "n_features": self.n_features,
             "sparse": self._sparse,
+            **({"grouped": True} if self._grouped else {}),
         }
 
     def state(self) -> tuple[Arrays, Metadata]:

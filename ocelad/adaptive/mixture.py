@@ -110,6 +110,8 @@ class Mixture:
         Distances of the user's own, which join the learned ones.
     n_curved : int
         The number of curved features, the last of the ``n_features``; see ``ExtendedBases``.
+    discriminants : sequence of str
+        Names of distances that are set from outside, in the attribute of the same name; they join the learned ones.
 
     Examples
     --------
@@ -132,6 +134,7 @@ class Mixture:
         compiled: bool = False,
         experts: Sequence[OwnExpert] = (),
         n_curved: int = 0,
+        discriminants: Sequence[str] = (),
     ) -> None:
         self.config, self.round, self._n_features = config or AdaptiveConfig(), 0, n_features
         self._relative, self._sparse = events == "relatives", sparse
@@ -142,15 +145,18 @@ class Mixture:
         self._n_bases = len(self.kinds.names) + len(curved_names)
         self.own_experts, n_memories = list(experts), self.config.n_memories if self.kinds.dense else 1
         own_names = tuple(expert.name for expert in self.own_experts)
+        self._first_discriminant = self._n_bases + len(own_names)
+        self._first_memory = self._first_discriminant + len(discriminants)
         counts = ExpertCounts(
             priors=len(self.kinds.priors),
-            learned=len(self.kinds.learned) + len(curved_names) + len(own_names),
+            learned=self._first_memory - len(self.kinds.priors),
             memories=n_memories,
             scaled=self.kinds.scaled,
             windows=(len(self.kinds.windows), len(self.kinds.scaled_windows)),
             handicap_pairs=min(max(n_linear, MIN_HANDICAP_PAIRS), MAX_HANDICAP_PAIRS),
             curved=range(len(self.kinds.names), self._n_bases),
             curved_handicaps=(CURVED_PRIOR_HANDICAP, 1.0) if self.kinds.dense else (CURVED_HANDICAP, CURVED_HANDICAP),
+            discriminants=range(self._first_discriminant, self._first_memory),
         )
         self.bases: Bases
         self.aggregator: Aggregator
@@ -174,15 +180,18 @@ class Mixture:
             *self.kinds.names,
             *curved_names,
             *own_names,
+            *discriminants,
             *(f"memory {j + 1}" for j in range(n_memories)),
             "all learned",
             f"all learned 1:{self.config.prior_parts:g} prior",
         )
+        self.discriminants: list[PointMetric | None] = [None] * len(discriminants)
         self.memories: list[PointMetric | None] = [None] * n_memories
         self.snapshot: PointMetric | None = None  # the metric at the last multiple of SNAPSHOT_PERIOD
         self.anchor: PointMetric | None = None  # the snapshot that the change test is about
         self.drift = 0.0
         self._restart_from = 0  # the first round of a detected change, until the windows begin again
+        self.detected_change = 0  # the first round of a change that the last block has detected
         self._similar = SimilarPairs(n_linear) if self.kinds.has_windows else None
 
     def play(self, events: Events | Relatives, weights: Floats | None = None) -> Floats:
@@ -210,13 +219,32 @@ class Mixture:
         self.play(events, np.zeros(len(events)))
         self.round, self.drift, self.snapshot, self.anchor = 0, 0.0, None, None
 
+    def learn_implied(self, events: Events, weights: Floats) -> None:
+        """Let the distances learn from pairs whose answers are implied; weights and calibrations do not change."""
+        squares = np.empty((len(events), self._first_memory + len(self.memories)))
+        self.bases.measure_and_learn(events, weights, self.round + 1, squares, squares)
+
+    def weigh_implied(self, events: Events, weights: Floats) -> None:
+        """Let weights and calibrations learn from pairs whose answers are implied; the change test does not see them.
+
+        The distances only measure these pairs. There are no experts of the user's own.
+        """
+        t = self.round + 1
+        squares = np.empty((len(events), self._first_memory + len(self.memories)))
+        self.bases.measure_and_learn(events, np.zeros(len(events)), t, squares, squares)
+        self._measure_stored(self.discriminants, self._first_discriminant, events, squares, squares, t)
+        self._measure_memories(events, squares, squares, t)
+        no_anchor, predictions = np.full(len(events), np.nan), np.empty(len(events))
+        self.aggregator.play(squares, squares, no_anchor, events.y, weights, t, predictions)
+
     def _play_block(self, events: Events | Relatives, weights: Floats, predictions: Floats) -> None:
-        n_bases, t = self._n_bases, self.round + 1
-        squares = np.empty((len(events), n_bases + len(self.own_experts) + len(self.memories)))
+        n_bases, t, self.detected_change = self._n_bases, self.round + 1, 0
+        squares = np.empty((len(events), self._first_memory + len(self.memories)))
         sizes = np.empty_like(squares) if self._relative else squares
         self.bases.measure_and_learn(events, weights, t, squares, sizes)
         for column, expert in enumerate(self.own_experts, start=n_bases):
             squares[:, column] = play_own_expert(expert, events, weights)
+        self._measure_stored(self.discriminants, self._first_discriminant, events, squares, sizes, t)
         self._measure_memories(events, squares, sizes, t)
         anchor = self._anchor_log_odds(events, t)
         y, done = np.ones(len(events)) if isinstance(events, Relatives) else events.y, 0
@@ -234,7 +262,7 @@ class Mixture:
                 self.anchor, anchor[rest] = None, np.nan
                 change = self.aggregator.changes[-1]
                 if change.detected == t + done - 1:  # otherwise the detection is part of an earlier change
-                    self._restart_from = change.round
+                    self._restart_from = self.detected_change = change.round
         self.round += len(events)
         if self._similar is not None:
             self._similar.add(events, weights, t)
@@ -251,29 +279,42 @@ class Mixture:
         return np.asarray(self.anchor.threshold - _squared_lengths(self.anchor, events.U, t))
 
     def _measure_memories(self, events: Events | Relatives, squares: Floats, sizes: Floats, t: int) -> None:
-        """Measure the events by the memories, the last columns; an empty one is the Euclidean distance, the first."""
-        for j, memory in enumerate(self.memories, start=squares.shape[1] - len(self.memories)):
-            if memory is None:
+        """Measure the events by the memories, the last columns."""
+        self._measure_stored(self.memories, self._first_memory, events, squares, sizes, t)
+
+    @staticmethod
+    def _measure_stored(
+        metrics: Sequence[PointMetric | None],
+        first: int,
+        events: Events | Relatives,
+        squares: Floats,
+        sizes: Floats,
+        t: int,
+    ) -> None:
+        """Measure the events by metrics, from a column on; None is the Euclidean distance, the first column."""
+        for j, metric in enumerate(metrics, start=first):
+            if metric is None:
                 squares[:, j], sizes[:, j] = squares[:, 0], sizes[:, 0]
             elif isinstance(events, Relatives):
-                near, far = _squared_lengths(memory, events.near, t), _squared_lengths(memory, events.far, t)
+                near, far = _squared_lengths(metric, events.near, t), _squared_lengths(metric, events.far, t)
                 squares[:, j], sizes[:, j] = near - far, (near + far) / 2.0
             else:
-                squares[:, j] = _squared_lengths(memory, events.U, t)
+                squares[:, j] = _squared_lengths(metric, events.U, t)
 
     # The metric.
 
     def metric(self) -> PointMetric:
         """Return the metric: ``threshold - d^2`` are the predicted log odds."""
         coefficients, n_bases = self.aggregator.coefficients.copy(), self._n_bases
-        first_memory = n_bases + len(self.own_experts)
+        first_stored = self._first_discriminant
         metrics: list[PointMetric] = [expert.metric() for expert in self.own_experts]
-        weights = coefficients[n_bases:first_memory].tolist()
-        for memory, coefficient in zip(self.memories, coefficients[first_memory:].tolist(), strict=True):
-            if memory is None:
-                coefficients[0] += coefficient  # an empty memory is the Euclidean distance
+        weights = coefficients[n_bases:first_stored].tolist()
+        stored = (*self.discriminants, *self.memories)
+        for metric, coefficient in zip(stored, coefficients[first_stored:].tolist(), strict=True):
+            if metric is None:
+                coefficients[0] += coefficient  # the Euclidean distance
             else:
-                metrics.append(memory)
+                metrics.append(metric)
                 weights.append(coefficient)
         of_bases = self.bases.combine(coefficients[:n_bases])
         return weighted_sum([of_bases, *metrics], np.array([1.0, *weights]), self.aggregator.threshold, self.round)
@@ -332,6 +373,7 @@ class Mixture:
         for first in range(0, len(events), SNAPSHOT_PERIOD):
             part = slice(first, first + SNAPSHOT_PERIOD)
             self.bases.learn_curved(events[part], weights[part], first + 1)
+        self.discriminants = [metric and _carried_over(metric, transport) for metric in self.discriminants]
         carried = [
             metric and _carried_over(metric, transport) for metric in (*self.memories, self.snapshot, self.anchor)
         ]
@@ -345,6 +387,7 @@ class Mixture:
         arrays, metadata = bases.state()
         arrays = {**add_prefix("bases", arrays), **add_prefix("aggregator", aggregator.arrays())}
         stored = {f"memory{j}": memory for j, memory in enumerate(self.memories)}
+        stored |= {f"discriminant{j}": metric for j, metric in enumerate(self.discriminants)}
         stored |= {"snapshot": self.snapshot, "anchor": self.anchor}
         if self._similar is not None:
             arrays |= add_prefix("similar", self._similar.arrays())
@@ -372,9 +415,10 @@ class Mixture:
         bases.restore(saved.section("bases").with_metadata(metadata.value("bases")))
         aggregator.restore(saved.section("aggregator"))
         names = [f"memory{j}" for j in range(len(self.memories))]
+        discriminants = [f"discriminant{j}" for j in range(len(self.discriminants))]
         loaded: dict[str, PointMetric] = {}
         for name, values in metrics.items():
-            if name not in (*names, "snapshot", "anchor"):
+            if name not in (*names, *discriminants, "snapshot", "anchor"):
                 raise ValueError(f"saved metric {name!r} is unknown")
             of_metric = StateReader({}, dict(zip(("threshold", "round"), values, strict=True)))
             threshold, round = of_metric.number("threshold"), of_metric.integer("round", 0, n_rounds)
@@ -386,6 +430,7 @@ class Mixture:
             if loaded[name].n_features != self._n_features:
                 raise ValueError(f"saved metric {name!r} has {loaded[name].n_features} features")
         self.memories = [loaded.get(name) for name in names]
+        self.discriminants = [loaded.get(name) for name in discriminants]
         self.snapshot, self.anchor = loaded.get("snapshot"), loaded.get("anchor")
         if self._similar is not None:
             self._similar = SimilarPairs.restore(saved.section("similar"), self._n_linear, n_rounds)

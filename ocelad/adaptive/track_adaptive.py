@@ -22,6 +22,7 @@ def track_adaptive(
     items: Any = None,
     config: AdaptiveConfig | None = None,
     experts: Sequence[OwnExpert] = (),
+    grouped: bool = False,
 ) -> AdaptiveTracker:
     """Return a tracker that adapts to the scale of the data, the speed of change and the difficulty of the problem.
 
@@ -41,6 +42,8 @@ def track_adaptive(
     experts : sequence of OwnExpert
         Distances of your own that join the ensemble: objects with a ``name`` and the methods ``square(u)``, ``learn(u,
         y, weight)`` and ``metric()``; see ``ocelad.adaptive.own_experts``. For dense pairs.
+    grouped : bool
+        Whether discriminants of groups of items join the ensemble; see ``ocelad.ImpliedAnswers``.
 
     Examples
     --------
@@ -60,5 +63,11 @@ def track_adaptive(
         pairs = draw_item_pairs(checked_points(items, "items", n_features, sparse=sparse))
         rehearsal = None if pairs is None else pairs.events()
     return AdaptiveTracker(
-        n_features, sparse=sparse, events=events, config=config, experts=experts, rehearsal=rehearsal
+        n_features,
+        sparse=sparse,
+        events=events,
+        config=config,
+        experts=experts,
+        rehearsal=rehearsal,
+        grouped=grouped,
     )

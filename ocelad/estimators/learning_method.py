@@ -42,7 +42,13 @@ def check_method(method: Any) -> CheckedMethod:
 
 
 def start_tracker(
-    method: Method, n_features: int, *, sparse: bool = False, events: EventsName = "pairs", items: Any = None
+    method: Method,
+    n_features: int,
+    *,
+    sparse: bool = False,
+    events: EventsName = "pairs",
+    items: Any = None,
+    grouped: bool = False,
 ) -> Tracker:
     """Create a tracker that has learned nothing yet.
 
@@ -55,11 +61,13 @@ def start_tracker(
     events : {"pairs", "relatives"}
     items : array, sparse matrix or None
         Points without labels, which the method "adaptive" learns the scales of features from.
+    grouped : bool
+        Whether the method "adaptive" has discriminants of groups of items.
     """
     checked = check_method(method)
     if isinstance(checked, Rice):
         return RiceTracker(track_metric(n_features, checked, sparse=sparse, events=events))
-    return track_adaptive(n_features, sparse=sparse, events=events, items=items)
+    return track_adaptive(n_features, sparse=sparse, events=events, items=items, grouped=grouped)
 
 
 def own_map(curved: Curved) -> Any:
@@ -108,11 +116,14 @@ def resume_tracker(arrays: Arrays, metadata: Metadata) -> AnyTracker:
             "from the pairs again"
         )
     tracker: AdaptiveTracker | CurvedTracker
+    grouped = settings.get("grouped", False)
     try:
         if settings.get("curved"):
-            tracker = CurvedTracker(settings["n_features"], sparse=settings["sparse"])
+            tracker = CurvedTracker(settings["n_features"], sparse=settings["sparse"], grouped=grouped)
         else:
-            tracker = track_adaptive(settings["n_features"], sparse=settings["sparse"], events=settings["events"])
+            tracker = track_adaptive(
+                settings["n_features"], sparse=settings["sparse"], events=settings["events"], grouped=grouped
+            )
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"the saved settings are not those of track_adaptive: {error}") from None
     tracker.restore(arrays, metadata)

@@ -1,0 +1,272 @@
+"""ImpliedAnswers: answers about items by id, and what a tracker learns from the answers that they imply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+
+import numpy as np
+
+from ocelad._typing import Arrays, Floats, Metadata
+from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
+from ocelad.adaptive.curved_tracker import CurvedTracker
+from ocelad.adaptive.group_discriminant import Grouping
+from ocelad.comparison_graph import ComparisonGraph
+from ocelad.ensemble.state_reader import StateReader, add_prefix
+from ocelad.pairs import PointPairs
+
+#: Only the items that answers were about last imply anything, as many as this: older answers fade.
+MAX_ITEMS = 256
+#: After each answer, the distances learn from this many implied pairs, each with this weight; an answer has weight 1.
+N_LEARNED, LEARNED_WEIGHT = 8, 0.5
+#: When an item joins a group, the weights of the experts learn from this many pairs of it and others, with this weight.
+N_WEIGHED, WEIGHED_WEIGHT = 8, 0.25
+#: Answers by which the first agreement of answers with implied ones is regularized toward full agreement.
+PSEUDO_CHECKS = 4.0
+#: Points of all items by which distances are scaled, if they are known.
+N_REFERENCE = 128
+# Attempts to draw a pair of items of different groups.
+_MAX_ATTEMPTS = 8
+
+#: A tracker whose ensemble has discriminants of groups.
+GroupedTracker: TypeAlias = AdaptiveTracker | CurvedTracker
+
+
+class ItemPoints(Protocol):
+    """The points of items, which a tracker learns from by id."""
+
+    def points(self, ids: Sequence[Any]) -> Floats:
+        """Return the points of items, one per row."""
+
+    def reference(self) -> Floats | None:
+        """Return the points of some items, drawn at random from all of them; None if they are not known."""
+
+
+class TableItems:
+    """Items whose ids are their positions in an array of points.
+
+    Parameters
+    ----------
+    table : array of shape (n_items, n_features)
+    """
+
+    def __init__(self, table: Floats) -> None:
+        self._table = table
+
+    def points(self, ids: Sequence[Any]) -> Floats:
+        return np.asarray(self._table[np.asarray(ids, dtype=np.intp)])
+
+    def reference(self) -> Floats:
+        return np.asarray(self._table[draw_reference(len(self._table))])
+
+
+def draw_reference(n_items: int) -> np.ndarray:
+    """Return the positions of some of the items, the same for the same number of items.
+
+    >>> draw_reference(3)
+    array([0, 1, 2])
+    """
+    if n_items <= N_REFERENCE:
+        return np.arange(n_items)
+    return np.sort(np.random.default_rng(n_items).permutation(n_items)[:N_REFERENCE])
+
+
+class Answer(NamedTuple):
+    """An answer to "are these two the same?" about two items: +1 or -1."""
+
+    left: Any
+    right: Any
+    y: float
+    weight: float = 1.0
+
+
+class ImpliedAnswers:
+    """Lets a tracker learn from answers about items, and from the answers that they imply.
+
+    Answers imply others by transitivity (``ComparisonGraph``). A tracker uses them in three ways:
+
+    - **Discriminants** of the groups join its experts (``discriminant_rows``): distances that have learned from all
+      implied pairs at once. A pair is measured by the discriminants of the other items, so that the experts' weights
+      follow from predictions, not from what was learned already.
+    - **The distances learn** from a few implied pairs after each answer, as many of the same as of different groups.
+    - **The weights and calibrations learn** from pairs of an item that has just joined a group, and earlier items drawn
+      at random. The pairs that people are asked about are chosen; these pairs are like those that will be measured.
+      Together they weigh as much as two answers.
+
+    Change detection and decisions see answers only. The last two ways have less weight where answers about implied
+    pairs contradict them (``trust``). After a detected change of the question, earlier answers imply nothing.
+
+    What was learned is a function of the answers in their order.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> items = rng.normal(size=(60, 5)) + 3.0 * (np.arange(60) % 2)[:, None] * np.eye(5)[0]
+    >>> tracker, implied = CurvedTracker(5, items=items, grouped=True), ImpliedAnswers()
+    >>> for i in range(1, 40):
+    ...     margin = implied.learn(tracker, Answer(0, i, 1.0 if i % 2 == 0 else -1.0), TableItems(items))
+    >>> implied.graph.n_answers, implied.graph.n_implied  # the even items are the same, and different from the odd ones
+    (39, 590)
+    """
+
+    def __init__(self) -> None:
+        self.graph = ComparisonGraph()
+        self._recent: dict[Any, bool] = {}  # the latest items, the newest last, and whether each was weighed
+        self._is_current = True  # whether the tracker's discriminants are those of all recent items
+
+    def copy(self) -> Self:
+        """Return an independent copy."""
+        other = copy(self)
+        other.graph, other._recent = self.graph.copy(), self._recent.copy()
+        return other
+
+    @property
+    def trust(self) -> float:
+        """How far answers about implied pairs agree with them: 1 always, 0 if not more often than by chance.
+
+        Agreement is that of pairs implied to be the same, or of those implied to be different, whichever is less.
+        """
+        shares = []
+        for implied in (1, -1):
+            agreeing, disagreeing = self.graph.agreement(implied)
+            shares.append((agreeing + PSEUDO_CHECKS) / (agreeing + disagreeing + PSEUDO_CHECKS))
+        return max(0.0, 2.0 * min(shares) - 1.0)
+
+    def learn(self, tracker: GroupedTracker, answer: Answer, items: ItemPoints) -> float:
+        """Let a tracker learn from an answer and from what it implies; return the margin of the answer before.
+
+        Call ``update`` before the tracker's metric is used.
+        """
+        left, right, y, weight = answer
+        if left in self._recent and right in self._recent:
+            others = [entry for entry in self._recent if entry not in (left, right)]
+            tracker.set_discriminants(self._discriminants(tracker, others, items))
+            self._is_current = False
+        else:
+            self.update(tracker, items)
+        points = items.points([left, right])
+        margin = _replay(tracker, PointPairs.from_trusted(points[:1], points[1:], np.array([y])), weight)
+        if tracker.detected_change:
+            self._forget(before=self.graph.n_answers - (tracker.n_rounds - tracker.detected_change))
+        if weight > 0.0 and left != right:
+            self.graph.add(left, right, y > 0.0, weight)
+            self._learn_implied(tracker, (left, right), items)
+            self._is_current = False
+        return margin
+
+    def update(self, tracker: GroupedTracker, items: ItemPoints) -> None:
+        """Bring the tracker's discriminants up to date."""
+        if not self._is_current:
+            tracker.set_discriminants(self._discriminants(tracker, list(self._recent), items))
+            self._is_current = True
+
+    def _forget(self, before: int) -> None:
+        """Forget the answers before a number, and the items that no other answers are about."""
+        self.graph.forget(before)
+        self._recent = {entry: weighed for entry, weighed in self._recent.items() if entry in self.graph}
+
+    def _discriminants(self, tracker: GroupedTracker, entries: Sequence[Any], items: ItemPoints) -> Any:
+        """Return the discriminants of the groups of some items."""
+        groups, apart = self.graph.partition(entries)
+        used = np.flatnonzero(groups >= 0)
+        points = items.points([entries[at] for at in used.tolist()]) if len(used) and self.trust > 0.0 else None
+        if points is None:
+            return [None] * tracker.n_discriminants
+        reference = items.reference()
+        return tracker.find_discriminants(
+            points, Grouping(groups[used], apart), points if reference is None else reference
+        )
+
+    def _learn_implied(self, tracker: GroupedTracker, pair: tuple[Any, Any], items: ItemPoints) -> None:
+        """Let the tracker learn from pairs that are implied after an answer about a pair."""
+        rng, trust = np.random.default_rng(self.graph.n_answers), self.trust
+        for entry in pair:
+            self._recent[entry] = self._recent.pop(entry, False)
+        while len(self._recent) > MAX_ITEMS:
+            del self._recent[next(iter(self._recent))]
+        groups = self._groups()
+        others = [entry for group in groups for entry in group if entry not in pair]
+        for entry in pair:
+            if not self._recent[entry] and any(entry in group for group in groups):
+                drawn = self._draw_partners(entry, others, rng)
+                if len(drawn) >= N_WEIGHED // 2:
+                    self._recent[entry] = True
+                    _use(tracker.weigh_implied, drawn, trust * WEIGHED_WEIGHT, items)
+        _use(tracker.learn_implied, self._draw_balanced(groups, rng), trust * LEARNED_WEIGHT, items)
+
+    def _groups(self) -> list[list[Any]]:
+        """Return the groups of two or more of the latest items."""
+        entries = list(self._recent)
+        groups, apart = self.graph.partition(entries)
+        members: list[list[Any]] = [[] for _ in apart]
+        for entry, group in zip(entries, groups.tolist(), strict=True):
+            if group >= 0:
+                members[group].append(entry)
+        return [group for group in members if len(group) > 1]
+
+    def _draw_partners(self, entry: Any, others: Sequence[Any], rng: np.random.Generator) -> list[Answer]:
+        """Draw pairs of an item and others, as they come, whose answer is implied."""
+        drawn = []
+        for at in rng.permutation(len(others)).tolist():
+            implied = self.graph.implied(entry, others[at])
+            if implied:
+                drawn.append(Answer(entry, others[at], float(implied)))
+            if len(drawn) == N_WEIGHED:
+                break
+        return drawn
+
+    def _draw_balanced(self, groups: Sequence[Sequence[Any]], rng: np.random.Generator) -> list[Answer]:
+        """Draw pairs whose answer is implied, as many of the same as of different groups, as far as there are both."""
+        drawn: list[Answer] = []
+        places = [(group, at) for group in groups for at in range(len(group))]
+        for k in range(N_LEARNED if places else 0):
+            same = k % 2 == 0
+            for i, j in rng.integers(len(places), size=(_MAX_ATTEMPTS, 2)).tolist():
+                (group, at), (other, place) = places[i], places[j]
+                left = group[at]
+                right = group[(at + 1 + j % (len(group) - 1)) % len(group)] if same else other[place]
+                if left != right and self.graph.implied(left, right) == (1 if same else -1):
+                    drawn.append(Answer(left, right, 1.0 if same else -1.0))
+                    break
+        return drawn
+
+    # State.
+
+    def state(self) -> tuple[Arrays, Metadata]:
+        """Return everything as arrays and JSON values; ids must be such values. Call ``update`` before."""
+        arrays, metadata = self.graph.state()
+        recent = [[entry, weighed] for entry, weighed in self._recent.items()]
+        return add_prefix("graph", arrays), {"graph": metadata, "recent": recent}
+
+    @classmethod
+    def from_state(cls, arrays: Arrays, metadata: Metadata) -> Self:
+        """Return what ``state`` returned, after checking it."""
+        saved, implied = StateReader(arrays, metadata), cls()
+        implied.graph = ComparisonGraph.from_state(saved.section("graph").remaining_arrays(), saved.value("graph"))
+        try:
+            implied._recent = {entry: bool(weighed) for entry, weighed in saved.value("recent")}
+        except (TypeError, ValueError):
+            raise ValueError("saved value 'recent' must be a list of items, each with a flag") from None
+        unknown = [entry for entry in implied._recent if entry not in implied.graph]
+        if unknown or len(implied._recent) > MAX_ITEMS:
+            raise ValueError(f"saved value 'recent' must hold at most {MAX_ITEMS} items that answers are about")
+        saved.expect_end()
+        return implied
+
+
+def _replay(tracker: GroupedTracker, pairs: PointPairs, weight: float) -> float:
+    weights = np.array([weight])
+    if isinstance(tracker, CurvedTracker):
+        return float(tracker.replay(pairs, weights)[0])
+    return float(tracker.replay(pairs.events(), weights)[0])
+
+
+def _use(
+    learn: Callable[[PointPairs, Floats], None], drawn: Sequence[Answer], weight: float, items: ItemPoints
+) -> None:
+    """Let a tracker learn from drawn pairs, each with the same weight."""
+    if drawn and weight > 0.0:
+        points = items.points([entry for answer in drawn for entry in (answer.left, answer.right)])
+        pairs = PointPairs.from_trusted(points[::2], points[1::2], np.array([answer.y for answer in drawn]))
+        learn(pairs, np.full(len(drawn), weight))
