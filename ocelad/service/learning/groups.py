@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ocelad.comparison_graph import ComparisonGraph, Contradiction
-from ocelad.service.learning.learning_state import GraphState
+from ocelad.service.learning.learning_state import SavedState
 
 
 class Group(NamedTuple):
@@ -36,7 +36,7 @@ class Groups:
         The last name that was given to the group of each item, the earliest first.
     """
 
-    def __init__(self, graph_state: GraphState, names: Mapping[int, str]) -> None:
+    def __init__(self, graph_state: SavedState, names: Mapping[int, str]) -> None:
         self._graph_state, self._names = graph_state, names
 
     @cached_property

@@ -277,7 +277,7 @@ class Learner:
         """Return the time at which the next snapshot is due."""
         if self._snapshot_path is None or self._seq <= self._saved_seq or self._seq < self._log.digest_seq:
             return _NEVER
-        if not self._is_consistent() or self._state.is_provisional:
+        if not self._is_consistent() or not self._state.can_be_saved:
             return _NEVER
         if self._seq - self._saved_seq >= _SNAPSHOT_ENTRIES:
             return 0.0
