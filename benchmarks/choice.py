@@ -24,12 +24,12 @@ from sklearn.datasets import load_digits, load_wine
 
 from ocelad import Metric, MetricTracker
 from ocelad._typing import Floats
+from ocelad.choice import PairChooser
 from ocelad.curved_metric import AnyMetric
 from ocelad.evaluation.plots import GREY, PALETTE, pyplot, save_figure
 from ocelad.evaluation.scores import knn_error
 from ocelad.evaluation.streams import DriftingClusters
 from ocelad.lab.trials import map_trials
-from ocelad.service.choice import PairChooser
 from ocelad.service.items import fit_scaling
 from ocelad.service.learning import default_settings
 

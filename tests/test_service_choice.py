@@ -15,10 +15,10 @@ from scipy.stats import chisquare
 
 from ocelad import Metric, MetricTracker, Rice
 from ocelad._typing import Floats
-from ocelad.service.choice import Choice, NoPairsLeft, PairChooser, pair_ranking
-from ocelad.service.choice.chooser import RESERVATION_SECONDS
-from ocelad.service.choice.pair_codes import decode_pair, draw_codes, encode_pair, n_pairs
-from ocelad.service.choice.pair_ranking import PairRanking, rank_pairs
+from ocelad.choice import Choice, NoPairsLeft, PairChooser, pair_ranking
+from ocelad.choice.chooser import RESERVATION_SECONDS
+from ocelad.choice.pair_codes import decode_pair, draw_codes, encode_pair, n_pairs
+from ocelad.choice.pair_ranking import PairRanking, rank_pairs
 
 
 class StubView:
@@ -195,7 +195,7 @@ def test_recent_pairs_are_those_that_were_answered_or_reserved(monkeypatch: pyte
         assert len(recent) == len(ranked[-1])
         return rank_pairs(view, pairs, recent, counts)
 
-    monkeypatch.setattr("ocelad.service.choice.chooser.rank_pairs", rank)
+    monkeypatch.setattr("ocelad.choice.chooser.rank_pairs", rank)
     view, chooser = euclidean(random_points(9)), PairChooser(9, random_share=0.0, seed=0)
     chooser.record(0, 1, "same")
     chooser.record(0, 1, "undo")
@@ -214,7 +214,7 @@ def test_there_are_fewer_candidates_with_many_features(
         n_ranked.append(len(pairs))
         return rank_pairs(view, pairs, recent, counts)
 
-    monkeypatch.setattr("ocelad.service.choice.chooser.rank_pairs", rank)
+    monkeypatch.setattr("ocelad.choice.chooser.rank_pairs", rank)
     PairChooser(25, random_share=0.0, seed=0).next(euclidean(random_points(25, n_features)))  # 300 pairs
     assert n_ranked == [n_candidates]
 

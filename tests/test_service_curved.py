@@ -25,10 +25,10 @@ from test_service_learning import (
 
 from ocelad import Metric, MetricTracker
 from ocelad.adaptive import curved_tracker, kernel_loading
+from ocelad.choice import PairChooser
 from ocelad.curved_metric import CurvedMetric
 from ocelad.estimators.distance_shares import distance_shares
 from ocelad.feature_maps import LandmarkMap
-from ocelad.service.choice import PairChooser
 from ocelad.service.entries import Entry
 from ocelad.service.itemset import ItemSet
 from ocelad.service.learning import View, check_settings, with_known_items

@@ -104,8 +104,8 @@ def discriminant_rows(features: Floats, grouping: Grouping, reference: Floats) -
     means = sums / sizes[:, None]
     within = (features - means[groups]) / np.sqrt(n_items - n_groups)
     rows = _solve(within, ridge, _between(means, sizes, apart))
-    mean_square = mean_square(reference @ rows.T)
-    return np.asarray(rows / np.sqrt(mean_square)) if mean_square > 0.0 else None
+    size = mean_square(reference @ rows.T)
+    return np.asarray(rows / np.sqrt(size)) if size > 0.0 else None
 
 
 def _between(means: Floats, sizes: np.ndarray, apart: np.ndarray) -> Floats:

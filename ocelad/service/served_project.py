@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 
+from ocelad.choice import PairChooser
 from ocelad.service import items as item_sets
 from ocelad.service.api_error import ApiError
-from ocelad.service.choice import PairChooser
 from ocelad.service.entries import Entry
 from ocelad.service.itemset import ItemSet
 from ocelad.service.learning import Learner, View

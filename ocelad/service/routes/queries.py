@@ -12,9 +12,9 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from ocelad._typing import Floats
+from ocelad.choice import NoPairsLeft
 from ocelad.service import serialize
 from ocelad.service.api_error import ApiError
-from ocelad.service.choice import NoPairsLeft
 from ocelad.service.learning import View
 from ocelad.service.routes.access import ERROR_RESPONSES, Answerer, Reader, json_response_in_thread
 from ocelad.service.served_project import ServedProject

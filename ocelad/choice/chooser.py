@@ -7,15 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from time import monotonic
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from scipy.special import expit
 
 from ocelad._validation import check_integer, check_number
-from ocelad.service.choice.pair_codes import decode_pair, draw_codes, encode_pair, n_pairs
-from ocelad.service.choice.pair_ranking import MetricView, PairRanking, Positions, rank_pairs
-from ocelad.service.entries import Kind
+from ocelad.choice.pair_codes import decode_pair, draw_codes, encode_pair, n_pairs
+from ocelad.choice.pair_ranking import MetricView, PairRanking, Positions, rank_pairs
 
 # The number of candidate pairs, drawn from all pairs that were not asked yet. More do not help (docs/active.md).
 N_CANDIDATES = 300
@@ -25,6 +24,9 @@ MANY_FEATURES = 128
 N_RECENT = 100
 # A proposed pair is reserved for this many seconds.
 RESERVATION_SECONDS = 60.0
+
+#: What is recorded about a pair: an answer, that it was skipped, or that such an entry was undone.
+Kind: TypeAlias = Literal["same", "different", "skip", "undo"]
 
 RANDOM_REASON = "Drawn at random, for an unbiased estimate of how often the metric is correct."
 

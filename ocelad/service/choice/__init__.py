@@ -1,5 +1,0 @@
-"""The choice of the next pair of items to ask about, with a reason."""
-
-from ocelad.service.choice.chooser import Choice as Choice
-from ocelad.service.choice.chooser import NoPairsLeft as NoPairsLeft
-from ocelad.service.choice.chooser import PairChooser as PairChooser
