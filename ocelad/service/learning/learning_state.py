@@ -98,9 +98,11 @@ class LearningState:
         chosen = TrackerSettings.read(settings)
         self.tracker: AnyTracker
         if chosen.curved:
-            self.tracker = CurvedTracker(n_features, items=chosen.known_points(points), grouped=chosen.transitive)
+            self.tracker = CurvedTracker(n_features, items=chosen.known_points(points))
         else:
-            self.tracker = start_tracker(chosen.method, n_features, grouped=chosen.transitive)
+            self.tracker = start_tracker(chosen.method, n_features)
+        if chosen.transitive and isinstance(self.tracker, AdaptiveTracker | CurvedTracker):
+            self.tracker = self.tracker.with_groups()
         self.recorder = TimelineRecorder.start(self.tracker.play(), method_loss(chosen.method))
         self.names: dict[int, str] = {}
         # The answers by positions of items and what they imply, if "same" is taken as transitive. A large graph is slow
