@@ -198,7 +198,8 @@ class LearningState:
 
         Until compiled code plays, a tracker with groups cannot save the implied answers that it has learned from.
         """
-        return not self.is_provisional and (self.implied_state is None or self.n_answers > PLAIN_ROUNDS)
+        has_groups = self.implied_state is not None and isinstance(self.tracker, AdaptiveTracker | CurvedTracker)
+        return not self.is_provisional and not (has_groups and self.n_answers <= PLAIN_ROUNDS)
 
     @property
     def n_bytes(self) -> int:
