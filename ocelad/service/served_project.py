@@ -80,8 +80,8 @@ class ServedProject:
                 self._recent.append(entry)
                 if entry.undoes is not None:
                     self._undone_by[entry.undoes] = entry.seq
-                if entry.left != entry.right:  # neither a name nor the undo of one
-                    self.chooser.record(entry.left, entry.right, entry.kind)  # type: ignore[arg-type]
+                if entry.kind != "name" and entry.left != entry.right:  # the undo of a name has one item, too
+                    self.chooser.record(entry.left, entry.right, entry.kind)
                 self._seq = entry.seq
 
     def on_commit(self, entries: Sequence[Entry]) -> None:
