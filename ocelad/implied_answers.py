@@ -243,7 +243,8 @@ class ImpliedAnswers:
     def from_state(cls, arrays: Arrays, metadata: Metadata) -> Self:
         """Return what ``state`` returned, after checking it."""
         saved, implied = StateReader(arrays, metadata), cls()
-        implied.graph = ComparisonGraph.from_state(saved.section("graph").remaining_arrays(), saved.value("graph"))
+        graph = saved.section("graph")
+        implied.graph = ComparisonGraph.from_state(graph.remaining_arrays(), graph.remaining_values())
         try:
             implied._recent = {entry: bool(weighed) for entry, weighed in saved.value("recent")}
         except (TypeError, ValueError):

@@ -19,7 +19,18 @@ from ocelad.adaptive.own_experts import OwnExpert, check_own_experts
 from ocelad.adaptive.split_metric import PointMetric, SplitMetric
 from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.metric import Metric
-from ocelad.pairs import Event, Events, EventsName, Pair, PointPairs, Relative, Relatives, as_event, as_relative
+from ocelad.pairs import (
+    Event,
+    Events,
+    EventsName,
+    Pair,
+    PointPairs,
+    Relative,
+    Relatives,
+    as_event,
+    as_relative,
+    subtract,
+)
 
 #: Rounds that the definition computes even if compiled code is ready: loading that takes longer.
 PLAIN_ROUNDS = 64
@@ -126,6 +137,15 @@ class AdaptiveTracker:
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._mixture, other._decisions = deepcopy(self._mixture), deepcopy(self._decisions)
+        return other
+
+    def with_groups(self) -> Self:
+        """Return a tracker with discriminants of groups among its experts; this one must not have played a round."""
+        if self.n_rounds > 0 or self._experts or self._sparse or self._events == "relatives":
+            raise ValueError("groups are for dense pairs without experts of your own, before the first round")
+        other = copy(self)
+        other._grouped, other._is_compiled = True, False
+        other._mixture = other._new_mixture(compiled=False)
         return other
 
     # Learning.
@@ -465,6 +485,13 @@ def checked_points(points: Any, name: str, n_features: int, *, sparse: bool) -> 
 
         return csr_array(rows)
     return rows
+
+
+def check_pairs(X: Any, Z: Any) -> None:
+    """Refuse pairs of points, row by row, that are enormous or too far apart."""
+    for points, name in ((X, "X"), (Z, "Z")):
+        checked_points(points, name, points.shape[1], sparse=is_sparse(points))
+    checked_differences(subtract(X, Z), "pair")
 
 
 def checked_differences(U: Any, kind: str) -> Any:

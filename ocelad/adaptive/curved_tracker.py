@@ -131,6 +131,12 @@ class CurvedTracker:
         other._tracker, other._recent = copy(self._tracker), copy(self._recent)
         return other
 
+    def with_groups(self) -> Self:
+        """Return a tracker with discriminants of groups among its experts; this one must not have played a round."""
+        other = copy(self)
+        other._grouped, other._tracker = True, self._tracker.with_groups()
+        return other
+
     # Learning.
 
     def replay(self, pairs: PointPairs, weights: Floats | None = None) -> Floats:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ocelad._validation import is_sparse
+from ocelad.implied_answers import draw_reference
 from ocelad.io import dataframes
 
 #: The column of a table that holds ids, if it holds strings.
@@ -28,6 +29,31 @@ class ItemLookup(ABC):
     @abstractmethod
     def table(self) -> Any:
         """Return all items as an array, a sparse matrix or a table; None if they are not known."""
+
+
+class LookedUpItems:
+    """The points of items by id, as ``ImpliedAnswers`` uses them.
+
+    Parameters
+    ----------
+    items : ItemLookup
+    known : array of shape (n_items, n_features), or None
+        All items, or a sample of them; None if they are not known.
+    """
+
+    def __init__(self, items: ItemLookup, known: Any) -> None:
+        self._items, self._known = items, known
+
+    def points(self, ids: Sequence[Any]) -> Any:
+        keys = np.empty(len(ids), dtype=object)
+        keys[:] = ids
+        if all(isinstance(key, int) for key in ids):
+            keys = keys.astype(np.int64)
+        rows = dataframes.to_rows(self._items.rows(keys, "pairs"), "the preprocessor").values
+        return np.asarray(rows, dtype=np.float64)
+
+    def reference(self) -> Any:
+        return None if self._known is None else self._known[draw_reference(len(self._known))]
 
 
 def find_items(preprocessor: Any) -> ItemLookup:

@@ -48,7 +48,6 @@ def start_tracker(
     sparse: bool = False,
     events: EventsName = "pairs",
     items: Any = None,
-    grouped: bool = False,
 ) -> Tracker:
     """Create a tracker that has learned nothing yet.
 
@@ -61,13 +60,11 @@ def start_tracker(
     events : {"pairs", "relatives"}
     items : array, sparse matrix or None
         Points without labels, which the method "adaptive" learns the scales of features from.
-    grouped : bool
-        Whether the method "adaptive" has discriminants of groups of items.
     """
     checked = check_method(method)
     if isinstance(checked, Rice):
         return RiceTracker(track_metric(n_features, checked, sparse=sparse, events=events))
-    return track_adaptive(n_features, sparse=sparse, events=events, items=items, grouped=grouped)
+    return track_adaptive(n_features, sparse=sparse, events=events, items=items)
 
 
 def own_map(curved: Curved) -> Any:

@@ -198,7 +198,11 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
         return self._read_items[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_read_items"}
+        return {
+            name: value
+            for name, value in super().__getstate__().items()
+            if name not in ("_read_items", "_read_points_of")
+        }
 
     def _read_points(self, tuples: Any, size: int) -> Points:
         """Return the points of tuples that are predicted, not learned from."""

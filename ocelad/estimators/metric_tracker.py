@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from copy import copy
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
 from ocelad._typing import Arrays, Floats, Metadata
-from ocelad._validation import MAX_SAMPLE_WEIGHT, check_label, check_labels, check_number, check_weights, is_sparse
-from ocelad.adaptive.adaptive_tracker import MAX_DIFFERENCE, AdaptiveTracker
+from ocelad._validation import (
+    MAX_SAMPLE_WEIGHT,
+    check_choice,
+    check_label,
+    check_labels,
+    check_number,
+    check_weights,
+    is_sparse,
+)
+from ocelad.adaptive.adaptive_tracker import MAX_DIFFERENCE, AdaptiveTracker, check_pairs
 from ocelad.adaptive.curved_tracker import CurvedTracker
+from ocelad.comparison_graph import Contradiction
 from ocelad.curved_metric import linear_part
+from ocelad.ensemble.state_reader import add_prefix
+from ocelad.estimators.item_lookup import LookedUpItems
 from ocelad.estimators.learning_method import Curved, Method, check_method, is_curved, own_map
 from ocelad.estimators.mahalanobis import MahalanobisTracker, check_feature_count, squared_distances
+from ocelad.estimators.saveable import strip_prefix
 from ocelad.estimators.threshold_calibration import ThresholdCalibration
 from ocelad.estimators.tracker_state import TrackerState
 from ocelad.estimators.tuples import Points, read_points
+from ocelad.implied_answers import Answer, ImpliedAnswers
 from ocelad.io import dataframes
 from ocelad.metric import Metric
 from ocelad.pairs import Events, Pair, PointPairs, subtract
@@ -26,6 +40,8 @@ from ocelad.pairs import Events, Pair, PointPairs, subtract
 if TYPE_CHECKING:
     from ocelad.adaptive.changes import Change
 
+#: What the parameter ``transitive`` of ``MetricTracker`` accepts.
+Transitive: TypeAlias = bool | Literal["auto"]
 # Of more items than this, a random sample is used for spreads, moments and landmarks.
 MAX_ITEMS = 4096
 
@@ -57,6 +73,11 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         or a table as ``preprocessor``), otherwise from the points of the pairs. Points of more than 128 features are
         divided by their lengths first: the distance begins as that of cosine similarity. A fitted transformer of
         scikit-learn, or a function of an array of points, is used as the map to curved features instead.
+    transitive : bool or "auto"
+        Whether answers imply others: if A is the same as B, and B as C, then A and C are the same. The tracker learns
+        from implied answers, too, as far as further answers confirm them. "auto": if the first pairs are given by id or
+        by index, with the method "adaptive" and dense points; each pair then takes milliseconds instead of
+        microseconds. Switch it off if "same" only means "near", so that chains of the same end at different things.
 
     Attributes
     ----------
@@ -91,6 +112,15 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     changes_ : list of Change
         Method "adaptive" only: the latest 100 detected changes of the meaning of "similar", each with the pair at
         which it probably happened, the pair at which it was detected, and the evidence, a log likelihood ratio.
+    groups_ : list of list of ids
+        If ``transitive``: the groups of two or more items that the answers imply, the largest first.
+    contradictions_ : list of Contradiction
+        If ``transitive``: the pairs whose answers contradict the groups.
+    n_implied_ : int
+        If ``transitive``: the number of pairs whose answer is implied, those that were asked included.
+    transitivity_ : float
+        If ``transitive``: how far answers about implied pairs agree with them, from 0 to 1, which is the weight of
+        implied answers.
     n_cuts_ : int
         The number of directions that ``max_rank`` has cut; 0 without it.
     classes_ : array
@@ -113,10 +143,18 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     'rice'
     """
 
-    def __init__(self, *, method: Method = "adaptive", preprocessor: Any = None, curved: Curved = False) -> None:
+    def __init__(
+        self,
+        *,
+        method: Method = "adaptive",
+        preprocessor: Any = None,
+        curved: Curved = False,
+        transitive: Transitive = "auto",
+    ) -> None:
         self.method = method
         self.preprocessor = preprocessor
         self.curved = curved
+        self.transitive = transitive
 
     @property
     def classes_(self) -> Any:
@@ -155,8 +193,9 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         points = read_points(pairs, 2, self._items())
         labels = check_labels(y, "y", points.n_tuples)
         weights = check_weights(sample_weight, points.n_tuples)
-        state = self._start_state(points.n_features, points.names, sparse=is_sparse(points.parts[0]), items=items)
-        state, _ = state.learn(_events(state, points, labels), points.names, weights)
+        sparse = is_sparse(points.parts[0])
+        state = self._start_state(points.n_features, points.names, sparse=sparse, items=items)
+        state, _ = self._learn(state, points, labels, weights)
         state.dissimilar = state.checked_label_code(y)
         threshold = None
         if calibration is not None:
@@ -183,7 +222,8 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
             dataframes.check_feature_names(item_names, names, "items")
         elif adaptive:
             items = self._usable_items()
-        return TrackerState.start(
+        is_transitive = self._may_be_transitive(sparse=sparse) and self.transitive is True
+        state = TrackerState.start(
             self.method,
             n_features,
             sparse=sparse,
@@ -192,6 +232,26 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
             items=items,
             own_map=own_map(self.curved),
         )
+        return state.with_implied_answers() if is_transitive else state
+
+    def _may_be_transitive(self, *, sparse: bool) -> bool:
+        """Return whether answers may imply others; "auto": if the first pairs are given by id or by index."""
+        check_choice(self.transitive, "transitive", ("auto", False, True))
+        needs = {
+            "method='adaptive'": check_method(self.method) == "adaptive",
+            "a preprocessor, which has the items": self.preprocessor is not None,
+            "dense points": not sparse,
+        }
+        missing = [need for need, is_met in needs.items() if not is_met]
+        if self.transitive is True and missing:
+            raise ValueError(f"transitive=True needs {missing[0]}; set it, or transitive=False")
+        return bool(self.transitive) and not missing
+
+    def _ready_for_ids(self, state: TrackerState, *, sparse: bool) -> TrackerState:
+        """Return the state with which pairs that are given by id are learned: the first ones may make it transitive."""
+        if state.implied is None and state.tracker.n_rounds == 0 and self._may_be_transitive(sparse=sparse):
+            return state.with_implied_answers()
+        return state
 
     def _usable_items(self) -> Any:
         """Return the items of the preprocessor, without rows that no pair could use; None if there are none."""
@@ -214,6 +274,8 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         state = super()._state_to_continue()
         if state is None:
             return None
+        if self.transitive is True and state.implied is None:
+            raise ValueError("transitive was changed after the first pairs; call fit to start again with it")
         if state.curved != is_curved(self.curved, self.method) or state.own_map is not own_map(self.curved):
             raise ValueError(
                 "curved was changed after the first pairs; call fit to start again with it, or set it back"
@@ -244,10 +306,29 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         if state is None:
             state = self._start_state(points.n_features, points.names, sparse=is_sparse(points.parts[0]))
         code = state.checked_label_code(y)
-        state, margins = state.learn(_events(state, points, labels), points.names, weights)
+        state, margins = self._learn(state, points, labels, weights)
         state.dissimilar = code
         self._set_state(state)
         return np.asarray(margins)
+
+    def _learn(
+        self, state: TrackerState, points: Points, labels: Floats, weights: Floats | None
+    ) -> tuple[TrackerState, Floats]:
+        """Return the state after more pairs, and the margin of each pair before it was learned from."""
+        if points.keys is not None:
+            state = self._ready_for_ids(state, sparse=is_sparse(points.parts[0]))
+        if state.implied is None or points.keys is None:
+            return state.learn(_events(state, points, labels), points.names, weights)
+        dataframes.check_feature_names(points.names, state.names, "the table")
+        check_pairs(*points.parts)  # all of them, so that a refused pair changes nothing
+        counts = np.ones(len(labels)) if weights is None else weights
+        keys: list[tuple[Any, Any]] = points.keys.tolist()
+        answers = [
+            Answer(left, right, y, weight)
+            for (left, right), y, weight in zip(keys, labels.tolist(), counts.tolist(), strict=True)
+        ]
+        state = copy(state)
+        return state, state.learn_by_id(answers, self._item_points())
 
     def learn_one(self, x: Any, z: Any, y: Any, weight: float = 1.0) -> Self:
         """Learn from one pair of points x and z, or of ids or indices, with label y; ``weight`` is as in ``fit``.
@@ -257,27 +338,47 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         2
         """
         weight = check_number(weight, "weight", at_least=0, at_most=MAX_SAMPLE_WEIGHT)
+        keys = None
         if self.preprocessor is not None and np.ndim(x) == 0 and np.ndim(z) == 0 and not is_sparse(x):
-            x, z = (part[:1] if is_sparse(part) else part[0] for part in self._points_by_key(x, z))
+            points = self._points_by_key(x, z)
+            assert points.keys is not None
+            keys = points.keys[0].tolist()
+            x, z = (part[:1] if is_sparse(part) else part[0] for part in points.parts)
         pair = Pair(x, z, check_label(y, "y") > 0)
         n_features, state = int(pair.x.shape[-1]), self._state_to_continue()
         if state is None:
             state = self._start_state(n_features, None, sparse=is_sparse(pair.x))
+        if keys is not None:
+            state = self._ready_for_ids(state, sparse=is_sparse(pair.x))
         if n_features != state.n_features:
             raise ValueError(f"x has {n_features} features; {state.n_features} are expected")
-        events = PointPairs.from_pair(pair) if state.curved else Events.from_event(pair.event())
         code = state.checked_label_code(y)
-        state.replay(events, None if weight == 1.0 else np.array([weight]))
+        if state.implied is not None and keys is not None:
+            check_pairs(pair.x[None], pair.z[None])
+            answer = Answer(keys[0], keys[1], 1.0 if pair.similar else -1.0, weight)
+            state.learn_by_id([answer], self._item_points())
+        else:
+            events = PointPairs.from_pair(pair) if state.curved else Events.from_event(pair.event())
+            state.replay(events, None if weight == 1.0 else np.array([weight]))
         state.dissimilar = code
         self._set_state(state)
         return self
 
-    def _points_by_key(self, x: Any, z: Any) -> tuple[Any, ...]:
+    def _item_points(self) -> LookedUpItems:
+        """Return the points of the items of the preprocessor; those of all items are read once."""
+        items = self._items()
+        assert items is not None
+        if self.__dict__.get("_read_points_of", (None,))[0] is not items:
+            known = self._usable_items()
+            self._read_points_of = items, LookedUpItems(items, known)
+        return self._read_points_of[1]
+
+    def _points_by_key(self, x: Any, z: Any) -> Points:
         """Return the points of two items, each as one row."""
         keys = np.empty((1, 2), dtype=object)
         keys[0] = x, z
         kinds = {np.asarray(key).dtype.kind for key in (x, z)}
-        return read_points(keys.astype(np.int64) if kinds <= set("iu") else keys, 2, self._items()).parts
+        return read_points(keys.astype(np.int64) if kinds <= set("iu") else keys, 2, self._items())
 
     def decision_function(self, pairs: Any) -> Floats:
         """Return the score by which ``predict`` decides; larger means more similar.
@@ -366,6 +467,28 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         return self._adaptive_tracker("changes_").changes
 
     @property
+    def groups_(self) -> list[list[Any]]:
+        return [group for group in self._implied("groups_").graph.groups() if len(group) > 1]
+
+    @property
+    def contradictions_(self) -> list[Contradiction]:
+        return list(self._implied("contradictions_").graph.contradictions())
+
+    @property
+    def n_implied_(self) -> int:
+        return self._implied("n_implied_").graph.n_implied
+
+    @property
+    def transitivity_(self) -> float:
+        return self._implied("transitivity_").trust
+
+    def _implied(self, attribute: str) -> ImpliedAnswers:
+        implied = self._fitted.implied
+        if implied is None:
+            raise AttributeError(f"{attribute} needs pairs by id, a preprocessor, and transitive='auto' or True")
+        return implied
+
+    @property
     def linear_part_(self) -> Metric:
         return linear_part(self.metric_)
 
@@ -424,6 +547,9 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         """Return everything learned, as arrays and as values that JSON can store."""
         arrays, metadata = super().state()
         more = {"fixed_threshold": self.__dict__.get("_threshold"), "dissimilar_label": self._fitted.dissimilar}
+        if self._fitted.implied is not None:
+            implied_arrays, more["implied"] = self._fitted.implied.state()
+            arrays |= add_prefix("implied", implied_arrays)
         return arrays, {**metadata, **more}
 
     @classmethod
@@ -432,6 +558,10 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         tracker = super().from_state(arrays, metadata).set_threshold(metadata["fixed_threshold"])
         tracker.curved = tracker._fitted.curved
         tracker._fitted.dissimilar = metadata.get("dissimilar_label")
+        tracker.transitive = "implied" in metadata
+        if tracker.transitive:
+            implied = ImpliedAnswers.from_state(strip_prefix("implied", arrays), metadata["implied"])
+            tracker._fitted.implied = implied
         learned_by = tracker._fitted.tracker.settings.get("method", "rice")
         if learned_by != tracker.method_:
             raise ValueError(f"it has learned by the method {learned_by!r}, but its settings say {tracker.method_!r}")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
+import numpy as np
+
 from ocelad._typing import Floats
 from ocelad._validation import dissimilar_label
+from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
 from ocelad.adaptive.curved_tracker import CurvedTracker
 from ocelad.curved_metric import AnyMetric
 from ocelad.estimators.learning_method import AnyTracker, Method, method_settings, start_tracker
+from ocelad.implied_answers import Answer, ImpliedAnswers, ItemPoints
 from ocelad.io import dataframes
 from ocelad.metric import Metric
 from ocelad.pairs import Events, EventsName, PointPairs, Relatives
@@ -34,6 +39,8 @@ class TrackerState:
         self.names = names
         #: The number that has stood for "dissimilar" so far, 0 or -1; None: neither.
         self.dissimilar: float | None = None
+        #: What answers about items by id imply; None: nothing.
+        self.implied: ImpliedAnswers | None = None
         self._metric: AnyMetric | None = None
         self._replacement: Metric | None = None
 
@@ -60,6 +67,13 @@ class TrackerState:
             return cls(tracker, settings, names)
         return cls(start_tracker(method, n_features, sparse=sparse, events=events, items=items), settings, names)
 
+    def with_implied_answers(self) -> TrackerState:
+        """Return the state, before the first event, of a tracker for which answers about items imply others."""
+        assert isinstance(self.tracker, AdaptiveTracker | CurvedTracker)
+        state = copy(self)
+        state.tracker, state.implied = self.tracker.with_groups(), ImpliedAnswers()
+        return state
+
     @property
     def curved(self) -> bool:
         """Whether the tracker learns from points, and its distance has a curved part."""
@@ -82,7 +96,7 @@ class TrackerState:
         ``weights`` the weights of the events.
         """
         dataframes.check_feature_names(names, self.names, "the table")
-        state = self._copy()
+        state = copy(self)
         return state, state.replay(events, weights)
 
     def replay(self, events: Events | Relatives | PointPairs, weights: Floats | None) -> Floats:
@@ -93,9 +107,20 @@ class TrackerState:
         assert not isinstance(events, PointPairs)
         return self.tracker.replay(events, weights)
 
+    def learn_by_id(self, answers: Sequence[Answer], items: ItemPoints) -> Floats:
+        """Let this state's tracker learn from answers about items, which have been checked, and from what they imply.
+
+        Returns the margin of each answer before it was learned from.
+        """
+        assert self.implied is not None
+        assert isinstance(self.tracker, AdaptiveTracker | CurvedTracker)
+        margins = [self.implied.learn(self.tracker, answer, items) for answer in answers]
+        self.implied.update(self.tracker, items)
+        return np.array(margins)
+
     def with_metric(self, metric: Metric) -> TrackerState:
         """Return a state that reports another metric until the next round."""
-        state = self._copy()
+        state = copy(self)
         state._metric = state._replacement = metric
         return state
 
@@ -129,7 +154,8 @@ class TrackerState:
             )
         return self.dissimilar if code is None else code
 
-    def _copy(self) -> TrackerState:
+    def __copy__(self) -> TrackerState:
         state = TrackerState(copy(self.tracker), self.settings, self.names)
         state.dissimilar = self.dissimilar
+        state.implied = None if self.implied is None else self.implied.copy()
         return state

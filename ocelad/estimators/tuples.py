@@ -23,10 +23,13 @@ class Points(NamedTuple):
         The first points of all tuples, the second points, and so on; one point per row.
     names : tuple of str, or None
         The names of the features, if the points came in tables.
+    keys : array of shape (n_tuples, size), or None
+        The ids or indices by which the points were given.
     """
 
     parts: tuple[Any, ...]
     names: tuple[str, ...] | None
+    keys: np.ndarray | None = None
 
     @property
     def n_tuples(self) -> int:
@@ -119,4 +122,4 @@ def _read_keys(keys: Any, size: int, preprocessor: Any, n_features: int | None) 
     items = preprocessor if isinstance(preprocessor, ItemLookup) else find_items(preprocessor)
     named = [dataframes.to_rows(items.rows(keys[:, k], name, k), "the preprocessor") for k in range(size)]
     values = _check_parts([part.values for part in named], ["the preprocessor"] * size, n_features)
-    return Points(values, named[0].names)
+    return Points(values, named[0].names, keys)
