@@ -37,6 +37,17 @@ class Link(NamedTuple):
     group_size: int
 
 
+class Partition(NamedTuple):
+    """Items with their groups, and which groups are known to be different: ``ComparisonGraph.partition`` of the items.
+
+    It does not change when answers are added to the graph.
+    """
+
+    items: Sequence[Any]
+    groups: np.ndarray
+    apart: np.ndarray
+
+
 def find_link(
     graph: ComparisonGraph,
     known: Sequence[Any],
@@ -69,7 +80,18 @@ def find_link(
     Link or None
         None if every question has a probability below ``MIN_PROBABILITY``.
     """
-    groups, apart = graph.partition(known)
+    return link_partition(Partition(known, *graph.partition(known)), fresh, log_odds, rng, may_ask)
+
+
+def link_partition(
+    partition: Partition,
+    fresh: Sequence[Any],
+    log_odds: Callable[[Sequence[Any], Sequence[Any]], Floats],
+    rng: np.random.Generator,
+    may_ask: Callable[[Any, Any], bool],
+) -> Link | None:
+    """Return the question of ``find_link`` for items whose groups are given."""
+    known, groups, apart = partition
     members: list[list[Any]] = [[] for _ in apart]
     for entry, group in zip(known, groups.tolist(), strict=True):
         if group >= 0:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ocelad._typing import Floats
+from ocelad.adaptive.changes import Change
 from ocelad.comparison_graph import ComparisonGraph
 from ocelad.curved_metric import AnyMetric, CurvedMetric, linear_part
 from ocelad.engines.metric_bank import MetricLearnerBank
@@ -118,6 +119,11 @@ class View:
     def n_answers(self) -> int:
         """The number of answers learned from."""
         return self.metric.round
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """The detected changes of the question, the oldest first; their rounds count the answers."""
+        return self.timeline.changes
 
     @property
     def items(self) -> ItemSet:

@@ -15,6 +15,7 @@ from scipy.stats import chisquare
 
 from ocelad import Metric, MetricTracker, Rice
 from ocelad._typing import Floats
+from ocelad.adaptive.changes import Change
 from ocelad.choice import Choice, NoPairsLeft, PairChooser, pair_ranking
 from ocelad.choice.chooser import RESERVATION_SECONDS
 from ocelad.choice.pair_codes import decode_pair, draw_codes, encode_pair, n_pairs
@@ -25,6 +26,7 @@ class StubView:
     """A view of the method "rice" with given metrics of the scales."""
 
     method = "rice"
+    changes: tuple[Change, ...] = ()
 
     def __init__(self, points: Floats, scale_metrics: list[Metric], shares: Floats) -> None:
         self.points, self.scale_metrics, self.shares = points, scale_metrics, shares
@@ -106,7 +108,7 @@ def test_the_first_draw_is_uniform_over_what_is_left(max_codes: int) -> None:
 @pytest.mark.parametrize("n_items", [2, 3, 9])
 @pytest.mark.parametrize("random_share", [0.0, 0.2, 1.0])
 def test_every_pair_is_asked_once(n_items: int, random_share: float, kind: str) -> None:
-    chooser = PairChooser(n_items, random_share=random_share, seed=3)
+    chooser = PairChooser(n_items, transitive=False, random_share=random_share, seed=3)
     pairs = ask_all(chooser, euclidean(random_points(n_items)), kind)
     assert sorted(map(sorted, pairs)) == sorted(map(list, combinations(range(n_items), 2)))
     with pytest.raises(NoPairsLeft, match=f"all {n_pairs(n_items)} pairs of the {n_items} items have been answered"):
@@ -116,11 +118,11 @@ def test_every_pair_is_asked_once(n_items: int, random_share: float, kind: str) 
 @pytest.mark.parametrize("n_items", [0, 1])
 def test_fewer_than_two_items_have_no_pairs(n_items: int) -> None:
     with pytest.raises(NoPairsLeft, match=f"too few items to ask about: {n_items}; at least 2"):
-        PairChooser(n_items).next(euclidean(np.zeros((n_items, 2))))
+        PairChooser(n_items, transitive=False).next(euclidean(np.zeros((n_items, 2))))
 
 
 def test_an_undone_pair_is_asked_again_unless_it_was_answered_twice() -> None:
-    view, chooser = euclidean(random_points(3)), PairChooser(3, seed=0)
+    view, chooser = euclidean(random_points(3)), PairChooser(3, transitive=False, seed=0)
     for left, right, kind in [(0, 1, "same"), (1, 2, "skip"), (2, 0, "same"), (0, 2, "different")]:
         chooser.record(left, right, kind)
     chooser.record(2, 0, "undo")
@@ -131,7 +133,7 @@ def test_an_undone_pair_is_asked_again_unless_it_was_answered_twice() -> None:
 
 
 def test_new_items_are_asked_about_when_the_view_has_them() -> None:
-    chooser = PairChooser(3, seed=0)
+    chooser = PairChooser(3, transitive=False, seed=0)
     ask_all(chooser, euclidean(random_points(3)))
     chooser.grow(5)
     with pytest.raises(NoPairsLeft):
@@ -141,7 +143,7 @@ def test_new_items_are_asked_about_when_the_view_has_them() -> None:
 
 
 def test_answers_about_items_that_the_view_does_not_have_yet_are_accepted() -> None:
-    chooser = PairChooser(4, random_share=0.0, seed=0)
+    chooser = PairChooser(4, transitive=False, random_share=0.0, seed=0)
     chooser.grow(6)
     chooser.record(5, 0, "same")
     assert max(pair_of(chooser.next(euclidean(random_points(4))))) < 4
@@ -149,7 +151,7 @@ def test_answers_about_items_that_the_view_does_not_have_yet_are_accepted() -> N
 
 def test_a_reserved_pair_is_proposed_again_when_no_other_is_left() -> None:
     clock = Clock()
-    chooser, view = PairChooser(3, seed=0, clock=clock), euclidean(random_points(3))
+    chooser, view = PairChooser(3, transitive=False, seed=0, clock=clock), euclidean(random_points(3))
     assert len({pair_of(chooser.next(view)) for _ in range(3)}) == 3
     again = pair_of(chooser.next(view))
     clock.now += RESERVATION_SECONDS / 2
@@ -158,7 +160,7 @@ def test_a_reserved_pair_is_proposed_again_when_no_other_is_left() -> None:
 
 def test_a_reservation_expires() -> None:
     clock = Clock()
-    chooser, view = PairChooser(9, random_share=0.0, seed=0, clock=clock), euclidean(random_points(9))
+    chooser, view = PairChooser(9, transitive=False, random_share=0.0, seed=0, clock=clock), euclidean(random_points(9))
     best = pair_of(chooser.next(view))
     clock.now += RESERVATION_SECONDS - 1
     assert pair_of(chooser.next(view)) != best
@@ -168,7 +170,7 @@ def test_a_reservation_expires() -> None:
 
 def test_a_reservation_lasts_exactly_its_time() -> None:
     clock = Clock()
-    chooser, view = PairChooser(9, random_share=0.0, seed=0, clock=clock), euclidean(random_points(9))
+    chooser, view = PairChooser(9, transitive=False, random_share=0.0, seed=0, clock=clock), euclidean(random_points(9))
     best = pair_of(chooser.next(view))
     clock.now += RESERVATION_SECONDS
     assert pair_of(chooser.next(view)) == best
@@ -177,7 +179,7 @@ def test_a_reservation_lasts_exactly_its_time() -> None:
 def test_an_undone_pair_is_not_reserved() -> None:
     view, proposed = euclidean(random_points(3)), set()
     for seed in range(30):
-        chooser = PairChooser(3, random_share=1.0, seed=seed)
+        chooser = PairChooser(3, transitive=False, random_share=1.0, seed=seed)
         first = chooser.next(view)
         (other,) = {0, 1, 2} - pair_of(first)
         chooser.record(first.left, first.right, "same")
@@ -196,7 +198,7 @@ def test_recent_pairs_are_those_that_were_answered_or_reserved(monkeypatch: pyte
         return rank_pairs(view, pairs, recent, counts)
 
     monkeypatch.setattr("ocelad.choice.chooser.rank_pairs", rank)
-    view, chooser = euclidean(random_points(9)), PairChooser(9, random_share=0.0, seed=0)
+    view, chooser = euclidean(random_points(9)), PairChooser(9, transitive=False, random_share=0.0, seed=0)
     chooser.record(0, 1, "same")
     chooser.record(0, 1, "undo")
     first = pair_of(chooser.next(view))
@@ -215,7 +217,9 @@ def test_there_are_fewer_candidates_with_many_features(
         return rank_pairs(view, pairs, recent, counts)
 
     monkeypatch.setattr("ocelad.choice.chooser.rank_pairs", rank)
-    PairChooser(25, random_share=0.0, seed=0).next(euclidean(random_points(25, n_features)))  # 300 pairs
+    PairChooser(25, transitive=False, random_share=0.0, seed=0).next(
+        euclidean(random_points(25, n_features))
+    )  # 300 pairs
     assert n_ranked == [n_candidates]
 
 
@@ -227,7 +231,7 @@ def test_random_pairs_are_uniform_over_what_is_left_for_any_metric() -> None:
     for seed in range(600):
         pairs = []
         for weight in (1e-3, 30.0):
-            chooser = PairChooser(n_items, random_share=0.9, seed=seed)
+            chooser = PairChooser(n_items, transitive=False, random_share=0.9, seed=seed)
             for pair in answered:
                 chooser.record(*pair, "same")
             choice = chooser.next(StubView(points, [Metric(weight * np.eye(3))], np.ones(1)))
@@ -245,20 +249,23 @@ def test_random_pairs_are_uniform_over_what_is_left_for_any_metric() -> None:
 def test_the_share_of_random_pairs_is_as_configured() -> None:
     view = euclidean(random_points(60))
     for share, count, tolerance in ((0.0, 20, 0), (0.3, 200, 15), (1.0, 20, 0)):
-        chooser = PairChooser(60, random_share=share, seed=2)
+        chooser = PairChooser(60, transitive=False, random_share=share, seed=2)
         kinds = Counter(chooser.next(view).source for _ in range(count))
         assert abs(kinds["random"] - share * count) <= tolerance
     with pytest.raises(ValueError, match="random_share must be a finite number of at least 0 and of at most 1"):
-        PairChooser(3, random_share=1.5)
+        PairChooser(3, transitive=False, random_share=1.5)
 
 
 def test_the_same_seed_and_log_give_the_same_pairs_after_a_restart() -> None:
     view = euclidean(random_points(30))
-    one, other = PairChooser(30, seed=7), PairChooser(30, seed=7)
+    one, other = PairChooser(30, transitive=False, seed=7), PairChooser(30, transitive=False, seed=7)
     first = [one.next(view) for _ in range(20)]
     assert [other.next(view) for _ in range(20)] == first
     log = [(choice.left, choice.right, "same") for choice in first] + [(first[3].left, first[3].right, "undo")]
-    again = [PairChooser(30, random_share=0.0, seed=1), PairChooser(30, random_share=0.0, seed=1)]
+    again = [
+        PairChooser(30, transitive=False, random_share=0.0, seed=1),
+        PairChooser(30, transitive=False, random_share=0.0, seed=1),
+    ]
     for chooser in again:
         for entry in log:
             chooser.record(*entry)
@@ -267,17 +274,17 @@ def test_the_same_seed_and_log_give_the_same_pairs_after_a_restart() -> None:
 
 def test_an_uncertain_pair_is_preferred_and_the_reason_gives_its_distance() -> None:
     line = np.array([[0.0], [0.1], [5.0], [5.9]])  # the last two are 0.9 of the threshold apart
-    choice = PairChooser(4, random_share=0.0, seed=0).next(euclidean(line))
+    choice = PairChooser(4, transitive=False, random_share=0.0, seed=0).next(euclidean(line))
     assert pair_of(choice) == {2, 3}
     assert choice.distance == pytest.approx(0.9)
     assert choice.reason.startswith("The metric is unsure about these two: their distance is 0.90 of the threshold")
-    assert "random" in PairChooser(4, random_share=1.0, seed=0).next(euclidean(line)).reason
+    assert "random" in PairChooser(4, transitive=False, random_share=1.0, seed=0).next(euclidean(line)).reason
 
 
 def test_the_reason_lists_disagreement_and_novelty() -> None:
     corner = np.array([[0.0, 0.0], [0.9, -0.5], [0.0, -0.9]])
     scale_metrics = [Metric(np.diag([1.0, 0.8])), Metric(np.diag([1.0, 1.2]))]  # they disagree about the second feature
-    chooser = PairChooser(3, random_share=0.0, seed=0)
+    chooser = PairChooser(3, transitive=False, random_share=0.0, seed=0)
     chooser.record(0, 1, "same")
     assert chooser.next(StubView(corner, scale_metrics, np.array([0.5, 0.5]))).reason == (
         "The metric is unsure about these two: their distance is 0.90 of the threshold, its scales disagree more "
@@ -291,7 +298,9 @@ def test_with_calibrated_log_odds_the_pair_nearest_to_even_odds_is_preferred(
 ) -> None:
     """If no pair is predicted to be the same, because the threshold is negative, this is the closest pair."""
     line = np.array([[0.0], [0.1], [5.0], [5.9], [20.0]])
-    choice = PairChooser(5, random_share=0.0, seed=0).next(CalibratedView(line, Metric([[1.0]], threshold)))
+    choice = PairChooser(5, transitive=False, random_share=0.0, seed=0).next(
+        CalibratedView(line, Metric([[1.0]], threshold))
+    )
     assert pair_of(choice) == pair
     assert choice.distance == pytest.approx(0.9 if threshold > 0 else 0.1)
     assert choice.reason.startswith(
@@ -336,11 +345,11 @@ def test_equal_items_and_zero_metrics_are_accepted(n_features, make_points, weig
     view = StubView(
         points, [Metric(weight * np.eye(n_features)), Metric(np.zeros((n_features,) * 2))], np.array([0.3, 0.7])
     )
-    assert len(ask_all(PairChooser(6, random_share=0.1, seed=0), view)) == n_pairs(6)
+    assert len(ask_all(PairChooser(6, transitive=False, random_share=0.1, seed=0), view)) == n_pairs(6)
 
 
 def test_threads_never_receive_the_same_pair() -> None:
-    view, chooser = euclidean(random_points(40)), PairChooser(40, seed=0)
+    view, chooser = euclidean(random_points(40)), PairChooser(40, transitive=False, seed=0)
     received: list[list[frozenset[int]]] = [[] for _ in range(8)]
 
     def ask(pairs: list[frozenset[int]]) -> None:
@@ -364,7 +373,7 @@ def test_threads_never_receive_the_same_pair() -> None:
 def test_a_chooser_works_with_a_tracker(method: Any) -> None:
     points = random_points(50, 4)
     tracker = MetricTracker(method=method).start(4)
-    chooser = PairChooser(50, seed=5)
+    chooser = PairChooser(50, transitive=False, seed=5)
     kinds = set()
     for _ in range(30):
         view: StubView = CalibratedView(points, tracker.metric_)
