@@ -3,16 +3,19 @@
     python benchmarks/entities.py [--seeds 10] [--quick]
 
 The records are those of ``EntityRecords``: about 730 records of 300 entities. Questions are answered by the known
-entities; then 10 % of the answers are wrong. Questions are
+entities, all correctly or 10 % wrongly. The distance is updated after every 10 answers. Questions are
 
 - random pairs, which are almost never the same,
 - near pairs: a record and one of its 5 nearest neighbours by Euclidean distance, drawn at random,
-- probable pairs: the pair that is most probably the same, of those whose answer is not known (Wang et al. 2013).
+- chosen by ``PairChooser``, with ``transitive`` where implied answers are used,
+- probable pairs: half of them are near pairs, and half are most probably the same, of the pairs whose answer is not
+  known (Wang et al. 2013, Leveraging transitive relations for crowdsourced joins).
 
 Implied answers are not used; or used to choose questions and to form groups; or the distance learns from them, too
 (``MetricTracker(transitive=True)``). Groups are formed by average linkage of the probabilities that pairs are the same,
-down to a mean probability of 1/2; answers, and implied answers where they are used, replace probabilities. The table
-shows precision, recall and F1 of the pairs of records that are in one group, in %. Nothing was tuned on these seeds.
+down to a mean probability of 1/2; answers, and implied answers where they are used, replace probabilities by 0 and 1.
+The table shows precision, recall and F1 of the pairs of records that are in one group, in %, and the mean number of
+questions whose true answer is "same". The questions and the rule of groups were chosen on seeds 0 and 1.
 """
 
 from __future__ import annotations
@@ -32,11 +35,12 @@ from sklearn.metrics.cluster import pair_confusion_matrix
 
 from ocelad import ComparisonGraph, MetricTracker
 from ocelad._typing import Floats
+from ocelad.choice import PairChooser, TrackerView
 from ocelad.evaluation.streams import EntityRecords
 from ocelad.lab.statistics import Estimate, estimate_mean, paired_difference
 from ocelad.lab.trials import map_trials
 
-QUESTIONS = ("random", "near", "probable")
+QUESTIONS = ("random", "near", "chooser", "probable")
 USES = ("none", "groups", "groups and learning")
 WRONG_SHARES = (0.0, 0.1)
 CHECKPOINTS = (100, 300, 1000)
@@ -44,8 +48,8 @@ FIRST_SEED = 3000
 N_NEIGHBORS = 5
 #: Answers between two updates of the distance.
 BATCH = 10
-#: Two records that are known to be different are this far apart, so that no mean with it is below 1/2.
-APART = 1e6
+#: Of the pairs that are most probably the same, this many are considered in each batch.
+N_CANDIDATES = 4000
 
 
 class Setup(NamedTuple):
@@ -97,7 +101,7 @@ def probabilities(tracker: MetricTracker, points: Floats) -> Floats:
 
 def form_groups(same: Floats, known: np.ndarray) -> np.ndarray:
     """Return the group of each record, by average linkage; what is known replaces probabilities."""
-    distances = np.where(known > 0, 0.0, np.where(known < 0, APART, np.maximum(1.0 - same, 1e-9)))
+    distances = np.where(known == 0, 1.0 - same, np.where(known > 0, 0.0, 1.0))
     np.fill_diagonal(distances, 0.0)
     return np.asarray(fcluster(average(squareform(distances, checks=False)), 0.5, "distance"))
 
@@ -130,49 +134,155 @@ def draw_random_pairs(n_records: int, count: int, rng: np.random.Generator) -> l
     return list(pairs)
 
 
-def probable_pairs(same: Floats, known: np.ndarray, knowledge: Knowledge) -> list[tuple[int, int]]:
+def probable_pairs(same: Floats, known: np.ndarray, knowledge: Knowledge, count: int) -> list[tuple[int, int]]:
     """Return the pairs that are most probably the same, of those whose answer is not known; no record twice."""
     left, right = np.triu_indices(len(same), 1)
-    is_open = known[left, right] == 0
-    left, right = left[is_open], right[is_open]
-    order = np.argsort(-same[left, right], kind="stable")
+    odds = np.where(known[left, right] == 0, same[left, right], 0.0)
+    best = np.argpartition(-odds, N_CANDIDATES)[:N_CANDIDATES]
+    best = best[np.argsort(-odds[best], kind="stable")]
     pairs: list[tuple[int, int]] = []
     used: set[int] = set()
-    for i, j in zip(left[order].tolist(), right[order].tolist(), strict=True):
+    for i, j in zip(left[best].tolist(), right[best].tolist(), strict=True):
         if used.isdisjoint((i, j)) and not knowledge.is_asked(i, j):
             pairs.append((i, j))
             used |= {i, j}
-        if len(pairs) == BATCH:
+        if len(pairs) == count:
             break
     return pairs
+
+
+class Questions:
+    """Chooses the next pairs to ask about."""
+
+    def __init__(self, setup: Setup, table: EntityRecords, knowledge: Knowledge) -> None:
+        rng = np.random.default_rng([setup.seed, QUESTIONS.index(setup.questions)])
+        self._kind, self._points, self._knowledge = setup.questions, table.points, knowledge
+        self._waiting: list[tuple[int, int]] = []
+        if self._kind == "random":
+            self._waiting = draw_random_pairs(len(table), max(CHECKPOINTS), rng)
+        elif self._kind != "chooser":
+            self._waiting = draw_near_pairs(table.points, rng)
+        self._chooser = PairChooser(len(table), transitive=setup.use != USES[0], seed=setup.seed)
+
+    def next(self, tracker: MetricTracker) -> list[tuple[int, int]]:
+        """Return the next pairs."""
+        if self._kind == "chooser":
+            view = TrackerView(tracker, self._points)
+            choices = [self._chooser.next(view) for _ in range(BATCH)]
+            return [(choice.left, choice.right) for choice in choices]
+        probable: list[tuple[int, int]] = []
+        if self._kind == "probable":
+            known = self._knowledge.known()
+            probable = probable_pairs(probabilities(tracker, self._points), known, self._knowledge, BATCH // 2)
+            self._waiting = [pair for pair in self._waiting if not known[pair] and not self._knowledge.is_asked(*pair)]
+        others = [pair for pair in self._waiting if pair not in probable][: BATCH - len(probable)]
+        self._waiting = [pair for pair in self._waiting if pair not in others]
+        return probable + others
+
+    def record(self, left: int, right: int, same: bool) -> None:
+        """Record an answer."""
+        self._knowledge.add(left, right, same)
+        self._chooser.record(left, right, "same" if same else "different")
 
 
 def run(setup: Setup, checkpoints: tuple[int, ...]) -> list[dict[str, float]]:
     """Return the scores of one run at each number of answers."""
     table = EntityRecords(seed=setup.seed)
-    points, entities = table.points, table.entities
-    rng = np.random.default_rng([setup.seed, QUESTIONS.index(setup.questions)])
-    wrong = np.random.default_rng([setup.seed, 17]).random(max(checkpoints)) < setup.wrong_share
-    waiting = {
-        "random": lambda: draw_random_pairs(len(table), max(checkpoints), rng),
-        "near": lambda: draw_near_pairs(points, rng),
-        "probable": list,
-    }[setup.questions]()
-    tracker = MetricTracker(preprocessor=points, transitive=setup.use == USES[2]).start(points.shape[1])
+    wrong = np.random.default_rng([setup.seed, len(QUESTIONS)]).random(max(checkpoints)) < setup.wrong_share
     knowledge = Knowledge(len(table), implied=setup.use != USES[0])
+    questions = Questions(setup, table, knowledge)
+    tracker = MetricTracker(preprocessor=table.points, transitive=setup.use == USES[2]).start(table.points.shape[1])
     scores, n_same = [], 0
     for n_answers in range(BATCH, max(checkpoints) + 1, BATCH):
-        if setup.questions == "probable":
-            waiting = probable_pairs(probabilities(tracker, points), knowledge.known(), knowledge)
-        pairs, waiting = waiting[:BATCH], waiting[BATCH:]
-        truth = np.array([entities[left] == entities[right] for left, right in pairs])
-        answers = truth != wrong[n_answers - BATCH : n_answers][: len(pairs)]
-        for (left, right), same in zip(pairs, answers.tolist(), strict=True):
-            knowledge.add(left, right, same)
-        tracker.partial_fit(np.array(pairs), answers)
+        pairs = np.array(questions.next(tracker))
+        truth = table.entities[pairs[:, 0]] == table.entities[pairs[:, 1]]
+        answers = truth != wrong[n_answers - BATCH : n_answers]
+        for (left, right), same in zip(pairs.tolist(), answers.tolist(), strict=True):
+            questions.record(left, right, same)
+        tracker.partial_fit(pairs, answers)
         n_same += int(truth.sum())
         if n_answers in checkpoints:
-            groups = form_groups(probabilities(tracker, points), knowledge.known())
-            precision, recall, f1 = score(entities, groups)
+            groups = form_groups(probabilities(tracker, table.points), knowledge.known())
+            precision, recall, f1 = score(table.entities, groups)
             scores.append({"precision": precision, "recall": recall, "F1": f1, "same": n_same})
     return scores
+
+
+def best_euclidean(seed: int) -> list[float]:
+    """Return precision, recall and F1 by Euclidean distance, with the threshold that is best for the true entities."""
+    table = EntityRecords(seed=seed)
+    linkage = average(pdist(table.points))
+    cuts = np.quantile(linkage[:, 2], np.linspace(0.02, 0.98, 49))
+    return list(max((score(table.entities, fcluster(linkage, cut, "distance")) for cut in cuts), key=lambda s: s[2]))
+
+
+def describe(estimate: Estimate) -> str:
+    return f"{estimate.mean:.1f} ± {estimate.standard_error:.1f}"
+
+
+def make_rows(setups: list[Setup], results: list[list[dict[str, float]]], checkpoints: tuple[int, ...]) -> list[Any]:
+    """Return one row for each way to ask, use of implied answers, share of wrong answers and number of answers."""
+    values = {
+        (setup, n_answers): scores
+        for setup, of_run in zip(setups, results, strict=True)
+        for n_answers, scores in zip(checkpoints, of_run, strict=True)
+    }
+    seeds = sorted({setup.seed for setup in setups})
+    rows = []
+    for first in [setup for setup in setups if setup.seed == seeds[0]]:
+        for n_answers in checkpoints:
+            runs = [values[first._replace(seed=seed), n_answers] for seed in seeds]
+            baseline = [values[first._replace(seed=seed, use=USES[0]), n_answers]["F1"] for seed in seeds]
+            f1 = np.array([scores["F1"] for scores in runs])
+            rows.append(
+                {
+                    "wrong": f"{100 * first.wrong_share:.0f} %",
+                    "questions": first.questions,
+                    "implied": first.use,
+                    "answers": n_answers,
+                    "same": float(np.mean([scores["same"] for scores in runs])),
+                    "precision": float(np.mean([scores["precision"] for scores in runs])),
+                    "recall": float(np.mean([scores["recall"] for scores in runs])),
+                    "F1": describe(estimate_mean(f1)),
+                    "F1 - none": describe(paired_difference(f1, np.array(baseline))),
+                }
+            )
+    return rows
+
+
+@click.command()
+@click.option("--seeds", default=10, show_default=True, type=click.IntRange(2), help="The number of seeds.")
+@click.option("--first", default=FIRST_SEED, show_default=True, type=click.IntRange(0), help="The first seed.")
+@click.option("--quick", is_flag=True, help="Stop after 100 answers, and save nothing.")
+def main(seeds: int, first: int, quick: bool) -> None:
+    """Measure all ways to ask and to use implied answers, and print the table."""
+    console = Console(width=120)
+    checkpoints = CHECKPOINTS[:1] if quick else CHECKPOINTS
+    setups = [
+        Setup(questions, use, wrong_share, seed)
+        for wrong_share in WRONG_SHARES
+        for questions in QUESTIONS
+        for use in USES
+        for seed in range(first, first + seeds)
+        if questions != "random" or wrong_share == 0.0  # they find hardly any records to group
+    ]
+    with Progress(console=console) as bar:
+        job = bar.add_task("runs", total=len(setups))
+        results = map_trials(
+            partial(run, checkpoints=checkpoints),
+            setups,
+            backend="processes",
+            progress=lambda done: bar.update(job, completed=done),
+        )
+    rows = make_rows(setups, results, checkpoints)
+    show(console, f"Pairs of records in one group: precision, recall and F1 in %, means over {seeds} seeds", rows)
+    reference = [best_euclidean(seed) for seed in range(first, first + seeds)]
+    precision, recall, f1 = (describe(estimate_mean(column)) for column in np.array(reference).T)
+    console.print(f"Euclidean distance with the best threshold: precision {precision}, recall {recall}, F1 {f1}")
+    if not quick:
+        settings = {"seeds": [first, first + seeds - 1], "best Euclidean": [precision, recall, f1]}
+        console.print(f"Written to {save('entities', settings, rows)}")
+
+
+if __name__ == "__main__":
+    main()
