@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
+from random import Random
 from threading import Thread
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from ocelad import Metric, MetricTracker, Rice
 from ocelad._typing import Floats
 from ocelad.adaptive.changes import Change
-from ocelad.choice import Choice, NoPairsLeft, PairChooser, pair_ranking
+from ocelad.choice import Choice, NoPairsLeft, PairChooser, TrackerView, pair_ranking
 from ocelad.choice.chooser import RESERVATION_SECONDS
 from ocelad.choice.pair_codes import decode_pair, draw_codes, encode_pair, n_pairs
 from ocelad.choice.pair_ranking import PairRanking, rank_pairs
+from ocelad.comparison_graph import ComparisonGraph
+from ocelad.implied_answers import MAX_ITEMS
 
 
 class StubView:
@@ -428,3 +433,419 @@ def test_the_ranking_agrees_with_its_definition(method: str) -> None:
     assert ranking.novel.tolist() == [explained[i] < np.quantile(explained, 0.25) for i in ranking.rows]
     limit = np.quantile([disagreement[i] for i in shortlist], 0.75)
     assert ranking.disputed.tolist() == [disagreement[i] > limit for i in ranking.rows]
+
+
+# Questions that link items with groups.
+
+
+def similar_view(labels: Sequence[int], seed: int = 0) -> CalibratedView:
+    """Return a view of items with classes, whose metric knows roughly which ones are the same."""
+    points = np.eye(max(labels) + 1)[list(labels)] + 0.3 * random_points(len(labels), max(labels) + 1, seed)
+    return CalibratedView(points, Metric(2.0 * np.eye(max(labels) + 1), 2.0))
+
+
+def truth(labels: Sequence[int]) -> Callable[[int, int], str]:
+    return lambda left, right: "same" if labels[left] == labels[right] else "different"
+
+
+def choices_until_the_end(chooser: PairChooser, view: StubView) -> Iterator[Choice]:
+    """Yield choices until no pair is left, and check the message."""
+    n_items = len(view.points)
+    for _ in range(20 * n_pairs(n_items)):
+        try:
+            yield chooser.next(view)
+        except NoPairsLeft:
+            break
+    message = f"^all {n_pairs(n_items)} pairs of the {n_items} items have been answered or skipped, or other answers im"
+    with pytest.raises(NoPairsLeft, match=message):
+        chooser.next(view)
+
+
+def implied_by(log: Iterable[tuple[int, int, str]]) -> ComparisonGraph:
+    """Return the graph of the answers of a log without undo."""
+    graph = ComparisonGraph()
+    for left, right, kind in log:
+        if kind != "skip":
+            graph.add(left, right, kind == "same")
+    return graph
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=14), st.integers(0, 99), st.randoms(use_true_random=False))
+def test_only_checks_and_contradictions_are_implied_and_every_pair_is_asked_or_implied_in_the_end(
+    labels: list[int], seed: int, random: Random
+) -> None:
+    """Also with wrong answers and skips."""
+    view, chooser, log = similar_view(labels, seed), PairChooser(len(labels), seed=seed), []
+    for choice in choices_until_the_end(chooser, view):
+        implied = implied_by(log).implied(choice.left, choice.right)
+        asked = pair_of(choice) in {frozenset(entry[:2]) for entry in log}
+        if choice.source in ("link", "active", "random"):
+            assert implied == 0
+            assert not asked
+        elif choice.source == "check":
+            assert implied != 0
+            assert not asked
+        kind = random.choices([truth(labels)(choice.left, choice.right), "same", "different", "skip"], [8, 1, 1, 1])[0]
+        log.append((choice.left, choice.right, kind))
+        chooser.record(*log[-1])
+    graph, asked_pairs = implied_by(log), {frozenset(entry[:2]) for entry in log}
+    for pair in combinations(range(len(labels)), 2):
+        assert frozenset(pair) in asked_pairs or graph.implied(*pair) != 0
+
+
+def test_a_few_groups_need_hardly_more_answers_than_items() -> None:
+    labels = [i % 3 for i in range(60)]
+    view, chooser, n_asked = similar_view(labels), PairChooser(60, seed=0), 0
+    for choice in choices_until_the_end(chooser, view):
+        chooser.record(choice.left, choice.right, truth(labels)(choice.left, choice.right))
+        n_asked += 1
+    assert n_asked < 120
+    assert chooser._asked.graph.n_implied == n_pairs(60)
+
+
+def test_the_shares_of_random_pairs_and_checks_are_as_configured() -> None:
+    labels = [i % 4 for i in range(3000)]
+    view, chooser = similar_view(labels), PairChooser(3000, seed=1)
+    sources, checks, one_sided = Counter(), Counter(), PairChooser(3000, random_share=0.0, check_share=1.0, seed=1)
+    for _ in range(1000):
+        choice = chooser.next(view)
+        kind = truth(labels)(choice.left, choice.right)
+        sources[choice.source] += 1
+        checks[kind] += choice.source == "check"
+        chooser.record(choice.left, choice.right, kind)
+        one_sided.record(choice.left, choice.right, kind)
+    assert 90 <= sources["random"] <= 150
+    assert 75 <= sources["check"] <= 125
+    assert sources["link"] > 650
+    assert min(checks.values()) > 0.35 * checks.total()
+    assert {one_sided.next(view).source for _ in range(50)} == {"check"}
+    with pytest.raises(ValueError, match="check_share must be a finite number of at least 0 and of at most 1"):
+        PairChooser(3, check_share=-0.1)
+
+
+def test_without_checks_and_random_pairs_there_are_none() -> None:
+    labels = [i % 4 for i in range(300)]
+    view, chooser = similar_view(labels), PairChooser(300, random_share=0.0, check_share=0.0, seed=1)
+    for _ in range(100):
+        choice = chooser.next(view)
+        assert choice.source in ("link", "active")
+        chooser.record(choice.left, choice.right, truth(labels)(choice.left, choice.right))
+
+
+def test_random_pairs_are_uniform_over_what_is_neither_asked_nor_implied() -> None:
+    log = [(0, 1, "same"), (1, 2, "same"), (3, 4, "skip")]  # implied: 0, 2
+    view, firsts = similar_view([0] * 6), Counter()
+    for seed in range(1200):
+        chooser = PairChooser(6, random_share=1.0, seed=seed)
+        for entry in log:
+            chooser.record(*entry)
+        choice = chooser.next(view)
+        assert choice.source == "random"
+        firsts[pair_of(choice)] += 1
+    excluded = {frozenset(pair) for pair in ((0, 1), (1, 2), (0, 2), (3, 4))}
+    assert set(firsts) == {frozenset(pair) for pair in combinations(range(6), 2)} - excluded
+    assert chisquare(list(firsts.values())).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("n_items", [40, 120, 1600])
+def test_the_last_pairs_are_found_among_many_that_are_implied(n_items: int) -> None:
+    chooser = PairChooser(n_items, random_share=1.0, seed=0)
+    for i in range(1, n_items - 1):
+        chooser.record(0, i, "same")
+    choice = chooser.next(similar_view([0] * n_items))
+    assert choice.source == "random"
+    assert n_items - 1 in pair_of(choice)
+
+
+def test_pairs_of_two_groups_that_were_not_compared_are_found() -> None:
+    """Nearly all pairs are implied: only those of the two small groups are not."""
+    chooser, labels = PairChooser(400, random_share=1.0, seed=0), [0] * 396 + [1, 1, 2, 2]
+    for i in range(1, 396):
+        chooser.record(0, i, "same")
+    for left, right, kind in ((396, 397, "same"), (398, 399, "same"), (0, 396, "different"), (0, 398, "different")):
+        chooser.record(left, right, kind)
+    assert {min(pair_of(chooser.next(similar_view(labels)))) for _ in range(4)} == {396, 397}
+
+
+def test_a_fresh_item_is_compared_with_its_most_probable_group() -> None:
+    labels = [0, 0, 0, 1, 1, 1, 1]
+    chooser = PairChooser(7, random_share=0.0, check_share=0.0, seed=0)
+    for left, right, kind in ((0, 1, "same"), (1, 2, "same"), (3, 4, "same"), (4, 5, "same"), (0, 3, "different")):
+        chooser.record(left, right, kind)
+    choice = chooser.next(similar_view(labels))
+    assert choice.source == "link"
+    assert 6 in pair_of(choice)
+    assert pair_of(choice) < {3, 4, 5, 6}
+    assert re.fullmatch(
+        r"One of these two most probably belongs to the group of 3 items of the other \(\d\d %\)\.", choice.reason
+    )
+
+
+def test_two_groups_that_may_be_the_same_are_compared() -> None:
+    chooser, labels = PairChooser(5, random_share=0.0, check_share=0.0, seed=0), [0] * 5
+    for left, right in ((0, 1), (1, 2), (3, 4)):
+        chooser.record(left, right, "same")
+    choice = chooser.next(similar_view(labels))
+    assert choice.source == "link"
+    assert len(pair_of(choice) & {3, 4}) == 1
+    assert choice.reason.startswith("These two are of groups of 2 and 3 items, which may be the same group (")
+
+
+def test_if_no_group_is_probable_the_most_informative_pair_is_asked() -> None:
+    view = CalibratedView(random_points(50), Metric(np.eye(3), -5.0))  # all probabilities are below 1 %
+    chooser = PairChooser(50, random_share=0.0, check_share=0.0, seed=0)
+    chooser.record(0, 1, "different")
+    choice = chooser.next(view)
+    assert choice.source == "active"
+    assert choice.reason.startswith("The metric is unsure about these two")
+
+
+def test_a_link_with_the_method_rice_gives_no_probability() -> None:
+    """Its margins are not calibrated."""
+    view, chooser = euclidean(0.1 * random_points(5)), PairChooser(5, random_share=0.0, check_share=0.0, seed=0)
+    chooser.record(0, 1, "same")
+    assert chooser.next(view).reason == "One of these two most probably belongs to the group of 2 items of the other."
+
+
+def test_a_check_does_not_say_which_answer_is_implied() -> None:
+    view, texts = similar_view([0, 0, 0, 0, 1, 1, 1]), set()
+    for seed in range(20):
+        chooser = PairChooser(7, random_share=0.0, check_share=1.0, seed=seed)
+        for left, right, kind in ((0, 1, "same"), (1, 2, "same"), (4, 5, "same"), (1, 4, "different")):
+            chooser.record(left, right, kind)
+        choice = chooser.next(view)
+        assert choice.source == "check"
+        texts.add((choice.reason, chooser._asked.graph.implied(choice.left, choice.right)))
+    reason = "Other answers imply the answer about these two; asking shows whether answers agree."
+    assert texts == {(reason, 1), (reason, -1)}
+
+
+@pytest.mark.parametrize("answer_was_wrong", [True, False])
+def test_a_contradiction_is_asked_again_until_it_is_settled(answer_was_wrong: bool) -> None:
+    """Either the answer "different" was wrong, or an earlier answer "same" had joined two groups."""
+    labels = [0] * 6 if answer_was_wrong else [0, 0, 0, 1, 1, 1]
+    chooser = PairChooser(6, random_share=0.0, check_share=0.0, seed=0)
+    log = [(0, 1, "same"), (1, 2, "same"), (2, 3, "same"), (3, 4, "same"), (4, 5, "same"), (0, 5, "different")]
+    for entry in log:
+        chooser.record(*entry)
+    view, sources = similar_view(labels), []
+    for choice in choices_until_the_end(chooser, view):
+        sources.append(choice.source)
+        if choice.source == "settle" and pair_of(choice) == {0, 5}:
+            assert choice.reason.startswith("The answer about these two contradicts others")
+        chooser.record(choice.left, choice.right, truth(labels)(choice.left, choice.right))
+    assert "settle" in sources
+    graph = chooser._asked.graph
+    for left, right in combinations(range(6), 2):
+        assert graph.implied(left, right) == (1 if labels[left] == labels[right] else -1)
+
+
+def test_contradictions_are_a_tenth_of_the_questions() -> None:
+    labels = [i % 4 for i in range(3000)]
+    view, chooser, rng = similar_view(labels), PairChooser(3000, seed=1), np.random.default_rng(0)
+    sources = Counter()
+    for _ in range(1000):
+        choice = chooser.next(view)
+        sources[choice.source] += 1
+        right = truth(labels)(choice.left, choice.right)
+        wrong = "same" if right == "different" else "different"
+        chooser.record(choice.left, choice.right, wrong if rng.random() < 0.1 else right)
+    assert 30 <= sources["settle"] <= 130
+    assert sources["link"] > 500
+
+
+def test_a_skipped_contradiction_is_not_asked_again() -> None:
+    chooser, view = PairChooser(4, random_share=0.0, check_share=0.0, seed=0), similar_view([0] * 4)
+    for left, right in ((0, 1), (1, 2), (0, 3), (3, 2)):
+        chooser.record(left, right, "same")
+    chooser.record(0, 2, "different")
+    choice = chooser.next(view)
+    assert (choice.source, pair_of(choice)) == ("settle", {0, 2})
+    chooser.record(0, 2, "skip")
+    with pytest.raises(NoPairsLeft):
+        chooser.next(view)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 7), st.integers(0, 7), st.sampled_from(["same", "different", "skip"]), st.booleans()
+        ).filter(lambda entry: entry[0] != entry[1]),
+        max_size=25,
+    ),
+    st.sets(st.integers(0, 24)),
+    st.integers(0, 9),
+)
+def test_undo_restores(entries: list[tuple[int, int, str, bool]], undone: set[int], seed: int) -> None:
+    """A chooser that has seen entries and their undo is like one that has never seen them."""
+    view = similar_view([i % 3 for i in range(8)])
+    one, other = PairChooser(8, seed=seed), PairChooser(8, seed=seed)
+    waiting = []
+    for number, (left, right, kind, at_once) in enumerate(entries):
+        one.record(left, right, kind, number=number)
+        if number % 5 == 0:
+            one._asked.update(0)
+        if number in undone:
+            if at_once:
+                one.record(right, left, "undo")
+            else:
+                waiting.append((left, right, number))
+        else:
+            other.record(left, right, kind)
+    for left, right, number in waiting:
+        one.record(left, right, "undo", undoes=number)
+    for chooser in (one, other):
+        chooser._asked.recent.clear()  # also of pairs that were undone
+    assert outcome(one, view) == outcome(other, view)
+    assert one._asked.graph.groups() == other._asked.graph.groups()
+    assert list(one._asked.known) == list(other._asked.known)
+    assert one._asked.item_counts.tolist() == other._asked.item_counts.tolist()
+
+
+def outcome(chooser: PairChooser, view: StubView) -> list[Choice | str]:
+    """Return the next three choices, or why there are none."""
+    try:
+        return [chooser.next(view) for _ in range(3)]
+    except NoPairsLeft as error:
+        return [str(error)]
+
+
+def test_an_undo_without_an_entry_is_refused() -> None:
+    chooser = PairChooser(3, seed=0)
+    chooser.record(0, 1, "same", number=4)
+    for pair, undoes in (((0, 2), None), ((0, 1), 5)):
+        with pytest.raises(ValueError, match="there is nothing to undo"):
+            chooser.record(*pair, "undo", undoes=undoes)
+    chooser.record(0, 1, "undo", undoes=4)
+    assert chooser._asked.item_counts.tolist() == [0, 0, 0]
+
+
+def test_after_a_change_of_the_question_earlier_answers_imply_nothing() -> None:
+    chooser, view = PairChooser(5, random_share=0.0, check_share=1.0, seed=0), similar_view([0, 0, 0, 1, 1])
+    for left, right, kind in ((0, 1, "same"), (1, 2, "same"), (3, 4, "same"), (3, 0, "same")):
+        chooser.record(left, right, kind)
+    chooser.next(view)
+    assert chooser._asked.graph.implied(0, 2) == 1
+    view.changes = (Change(round=3, detected=4, evidence=9.0),)  # with the third answer
+    chooser.next(view)
+    assert chooser._asked.graph.implied(0, 2) == 0
+    assert chooser._asked.graph.groups() == [[3, 4, 0]]
+    chooser.record(1, 2, "undo")  # the change is then one answer earlier
+    view.changes = (Change(round=2, detected=3, evidence=9.0),)
+    chooser.next(view)
+    assert chooser._asked.graph.groups() == [[3, 4, 0]]
+    view.changes = ()  # an undo may also undo the change
+    chooser.next(view)
+    assert chooser._asked.graph.groups() == [[0, 1], [3, 4]]  # one answer "same" does not join two groups
+
+
+def test_only_the_last_items_are_linked_with() -> None:
+    n = MAX_ITEMS + 10
+    chooser = PairChooser(n + 50, random_share=0.0, check_share=0.0, seed=0)
+    for i in range(1, n):
+        chooser.record(i - 1, i, "same")
+    view = similar_view([0] * (n + 50))
+    partners = set()
+    for _ in range(40):
+        choice = chooser.next(view)
+        assert choice.source == "link"
+        partners.add(min(pair_of(choice)))
+    assert len(chooser._asked.known) == MAX_ITEMS
+    assert min(partners) >= n - MAX_ITEMS
+
+
+def test_the_same_seed_and_entries_give_the_same_questions() -> None:
+    labels = [i % 3 for i in range(200)]
+    view, results = similar_view(labels), []
+    for _ in range(2):
+        chooser = PairChooser(200, seed=3)
+        results.append([])
+        for _ in range(60):
+            choice = chooser.next(view)
+            results[-1].append(choice)
+            chooser.record(choice.left, choice.right, truth(labels)(choice.left, choice.right))
+    assert results[0] == results[1]
+    assert {choice.source for choice in results[0]} >= {"random", "check", "link"}
+
+
+def test_new_items_are_linked_when_the_view_has_them() -> None:
+    chooser = PairChooser(3, random_share=0.0, check_share=0.0, seed=0)
+    chooser.record(0, 1, "same")
+    chooser.record(0, 2, "same")
+    with pytest.raises(NoPairsLeft):
+        chooser.next(similar_view([0] * 3))
+    chooser.grow(5)
+    with pytest.raises(NoPairsLeft):
+        chooser.next(similar_view([0] * 3))
+    chooser.record(0, 4, "same")  # before a view has it
+    with pytest.raises(NoPairsLeft):
+        chooser.next(similar_view([0] * 3))
+    assert 3 in pair_of(chooser.next(similar_view([0] * 5)))
+
+
+def test_an_item_that_is_being_linked_is_not_proposed_to_another_person() -> None:
+    clock, labels = Clock(), [0] * 10
+    chooser = PairChooser(10, random_share=0.0, check_share=0.0, seed=0, clock=clock)
+    chooser.record(0, 1, "same")
+    view = similar_view(labels)
+    choices = [chooser.next(view) for _ in range(8)]  # one for each fresh item
+    assert {choice.source for choice in choices} == {"link"}
+    assert {max(pair_of(choice)) for choice in choices} == set(range(2, 10))
+    assert chooser.next(view).source == "active"  # then pairs that link nothing more
+    clock.now += RESERVATION_SECONDS
+    assert chooser.next(view).source == "link"
+
+
+def test_threads_receive_different_pairs_and_link_different_items() -> None:
+    labels = [i % 4 for i in range(400)]
+    view, chooser = similar_view(labels), PairChooser(400, seed=0)
+    received: list[list[Choice]] = [[] for _ in range(8)]
+    errors = []
+
+    def ask(choices: list[Choice]) -> None:
+        try:
+            for _ in range(40):
+                choice = chooser.next(view)
+                choices.append(choice)
+                chooser.record(choice.left, choice.right, truth(labels)(choice.left, choice.right))
+                if len(choices) % 9 == 0:
+                    chooser.record(choice.left, choice.right, "undo")
+        except Exception as error:
+            errors.append(error)
+
+    threads = [Thread(target=ask, args=(choices,)) for choices in received]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    undone = [choice for choices in received for choice in choices[8::9]]
+    standing = [choice for choices in received for i, choice in enumerate(choices) if i % 9 != 8]
+    assert len({pair_of(choice) for choice in standing}) == len(standing) == 8 * 36
+    assert len(undone) == 8 * 4
+    chooser.next(view)
+    graph = chooser._asked.graph
+    assert graph.n_contradicted == 0
+    assert all(
+        graph.implied(choice.left, choice.right) == (1 if labels[choice.left] == labels[choice.right] else -1)
+        for choice in standing
+    )
+
+
+def test_a_view_of_a_tracker() -> None:
+    points = random_points(30, 4)
+    tracker = MetricTracker(preprocessor=points).start(4, items=points)
+    chooser = PairChooser(30, seed=0)
+    for _ in range(20):
+        choice = chooser.next(TrackerView(tracker, points))
+        assert choice.distance == pytest.approx(tracker.metric_.distance(points[choice.left], points[choice.right]))
+        same = (points[choice.left, 0] > 0) == (points[choice.right, 0] > 0)
+        chooser.record(choice.left, choice.right, "same" if same else "different")
+        tracker.partial_fit([[choice.left, choice.right]], [same])
+    rice = TrackerView(MetricTracker(method="rice").start(4), points)
+    assert (rice.method, list(rice.changes)) == ("rice", [])
+    assert PairChooser(30, transitive=False, random_share=0.0).next(rice).source == "active"
+    with pytest.raises(ValueError, match="points"):
+        TrackerView(tracker, points[:, :3])

@@ -123,19 +123,20 @@ class PairChooser:
 
     Examples
     --------
-    A person answers by the first feature, and the metric learns it.
+    A person answers by the sign of the first feature. 40 answers imply hundreds of comparisons.
 
     >>> from ocelad import MetricTracker, PairChooser
     >>> from ocelad.choice import TrackerView
-    >>> items = np.random.default_rng(0).normal(size=(200, 3)) * [1.0, 3.0, 3.0]
-    >>> tracker, chooser = MetricTracker().start(3), PairChooser(200, seed=0)
-    >>> for _ in range(60):
+    >>> items = np.random.default_rng(0).normal(size=(200, 3))
+    >>> items[:, 0] += np.where(items[:, 0] > 0, 1.0, -1.0)
+    >>> tracker, chooser = MetricTracker(preprocessor=items).start(3, items=items), PairChooser(200, seed=0)
+    >>> for _ in range(40):
     ...     choice = chooser.next(TrackerView(tracker, items))
     ...     same = (items[choice.left, 0] > 0) == (items[choice.right, 0] > 0)
     ...     chooser.record(choice.left, choice.right, "same" if same else "different")
-    ...     tracker = tracker.learn_one(items[choice.left], items[choice.right], same)
-    >>> tracker.feature_weights(1)[0].feature
-    'x0'
+    ...     tracker = tracker.partial_fit([[choice.left, choice.right]], [same])
+    >>> len(tracker.groups_), tracker.n_implied_ > 400, tracker.feature_weights(1)[0].feature
+    (2, True, 'x0')
     """
 
     def __init__(

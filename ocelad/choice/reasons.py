@@ -43,5 +43,5 @@ def link_reason(view: MetricView, link: Link, left_size: int, right_size: int) -
         )
     size = max(left_size, right_size)
     if size > 1:
-        return f"Of all groups, one of these two most probably belongs to the {size} items of the other{probability}."
+        return f"One of these two most probably belongs to the group of {size} items of the other{probability}."
     return f"Of all items compared so far, one of these two is most probably the same as the other{probability}."

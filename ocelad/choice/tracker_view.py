@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad._validation import check_array
 from ocelad.adaptive.changes import Change
 from ocelad.choice.pair_ranking import Positions
 from ocelad.estimators.metric_tracker import MetricTracker
@@ -32,7 +31,10 @@ class TrackerView:
 
     def __init__(self, tracker: MetricTracker, points: Any) -> None:
         self.metric = tracker.metric_
-        self.points = check_array(points, "points", 2, n_features=self.metric.n_features)
+        self.points: Floats = np.asarray(points, dtype=np.float64)
+        if self.points.ndim != 2 or self.points.shape[1] != self.metric.n_features:
+            expected = f"(n_items, {self.metric.n_features})"
+            raise ValueError(f"points have the shape {self.points.shape}; accepted: {expected}, as the tracker's")
         self.method: Literal["adaptive", "rice"] = "rice" if tracker.method_ == "rice" else "adaptive"
         self.changes: Sequence[Change] = tracker.changes_ if self.method == "adaptive" else ()
 
