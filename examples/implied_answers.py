@@ -71,14 +71,14 @@ def draw_groups(axes: Axes, tracker: MetricTracker, answers: list[tuple[int, int
     points = PCA(2).fit_transform(tracker.transform(items[:N_TRAINING]))
     axes.scatter(*points.T, s=8, color="#dddddd", label="items without answers")
     for left, right, same in answers:
-        style = {"color": "#333333", "linewidth": 1.2} if same else {"color": "#999999", "linewidth": 0.8, "ls": ":"}
+        style = {"color": "#333333", "linewidth": 1.2} if same else {"color": "#666666", "linewidth": 1.0, "ls": ":"}
         axes.plot(*points[[left, right]].T, zorder=1, **style)
     grouped = {item: number for number, group in enumerate(tracker.groups_, start=1) for item in group}
     for item in {item for left, right, _ in answers for item in (left, right)}:
         color = COLORS[min(grouped.get(item, 0), len(COLORS) - 1)]
         axes.scatter(*points[item], s=36, color=color, edgecolor="white", linewidth=0.6, zorder=2)
     axes.plot([], [], color="#333333", linewidth=1.2, label="same")
-    axes.plot([], [], color="#999999", linewidth=0.8, ls=":", label="different")
+    axes.plot([], [], color="#666666", linewidth=1.0, ls=":", label="different")
     axes.set(title=f"{len(answers)} answers imply {tracker.n_implied_} comparisons", xticks=[], yticks=[])
     axes.legend(frameon=False, fontsize=8)
 

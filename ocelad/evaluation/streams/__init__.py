@@ -1,5 +1,4 @@
-"""Seeded streams of pairs: drifting clusters, sparse documents, product reviews, records of
-entities; random pairs of labelled points."""
+"""Seeded streams of pairs: drifting clusters, sparse documents, reviews; records of entities; random pairs of points."""
 
 from ocelad.evaluation.streams.drifting_clusters import PAPER_PHASES, DriftingClusters, Phase, StreamStep
 from ocelad.evaluation.streams.entity_records import EntityRecords
