@@ -1,4 +1,4 @@
-"""Seeded streams of pairs: drifting clusters, sparse documents, reviews, records of entities; pairs of labelled points."""
+"""Seeded streams of pairs: drifting clusters, documents, reviews; records of entities; pairs of labelled points."""
 
 from ocelad.evaluation.streams.drifting_clusters import PAPER_PHASES, DriftingClusters, Phase, StreamStep
 from ocelad.evaluation.streams.entity_records import EntityRecords
