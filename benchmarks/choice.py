@@ -94,7 +94,7 @@ def errors(trial: tuple[str, str, int], checkpoints: tuple[int, ...]) -> list[fl
     task = Task.create(name, seed)
     n_items, n_features = task.points.shape
     tracker = MetricTracker(curved=True).start(n_features, items=task.points)
-    chooser = PairChooser(n_items, random_share=STRATEGIES[strategy], seed=seed)
+    chooser = PairChooser(n_items, transitive=False, random_share=STRATEGIES[strategy], seed=seed)
     result = []
     for n_answers in range(max(checkpoints) + 1):
         view = CurrentView(task.points, tracker)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ocelad import lab as lab
     from ocelad import testing as testing
     from ocelad.adaptive.track_adaptive import track_adaptive as track_adaptive
+    from ocelad.choice import PairChooser as PairChooser
     from ocelad.comparison_graph import ComparisonGraph as ComparisonGraph
     from ocelad.curved_metric import CurvedMetric as CurvedMetric
     from ocelad.engines.rice import track_metric as track_metric
@@ -57,6 +58,7 @@ _MODULE_OF = {
     "MetricTracker": "ocelad.estimators",
     "Ocelad": "ocelad.ensemble.ocelad",
     "Pair": "ocelad.pairs",
+    "PairChooser": "ocelad.choice",
     "QuadrupletTracker": "ocelad.estimators",
     "Relative": "ocelad.pairs",
     "Relatives": "ocelad.pairs",

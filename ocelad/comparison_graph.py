@@ -548,6 +548,11 @@ class ComparisonGraph:
             raise ValueError(f"there is no answer about {entry!r}")
         return [self._ids[i] for i in sorted(self._members[self._group[self._positions[entry]]])]
 
+    def group_size(self, entry: Hashable) -> int:
+        """Return the number of items in an item's group, that item included; 1 if no answer is about it."""
+        i = self._positions.get(entry)
+        return 1 if i is None else len(self._members[self._group[i]])
+
     def groups(self) -> list[list[Any]]:
         """Return all groups, the largest first; among groups of one size, that of the item named first."""
         members = sorted((sorted(group) for group in self._members.values()), key=lambda group: (-len(group), group[0]))

@@ -28,6 +28,8 @@ N_WEIGHED, WEIGHED_WEIGHT = 8, 0.25
 PSEUDO_CHECKS = 4.0
 #: Points of all items by which distances are scaled, if they are known.
 N_REFERENCE = 128
+#: From this many answers on, only every sixteenth is used to bring the discriminants up to date and for implied pairs.
+FULL_RATE_ANSWERS, THINNING = 1024, 16
 # Attempts to draw a pair of items of different groups.
 _MAX_ATTEMPTS = 8
 
@@ -96,8 +98,9 @@ class ImpliedAnswers:
       at random. The pairs that people are asked about are chosen; these pairs are like those that will be measured.
       Together they weigh as much as two answers.
 
-    Change detection and decisions see answers only. The last two ways have less weight where answers about implied
-    pairs contradict them (``trust``). After a detected change of the question, earlier answers imply nothing.
+    Decisions see answers only, and the change test only those that other answers have not led to. The last two ways
+    have less weight where answers about implied pairs contradict them (``trust``). After a detected change of the
+    question, earlier answers imply nothing.
 
     What was learned is a function of the answers in their order.
 
@@ -147,23 +150,38 @@ class ImpliedAnswers:
         Call ``update`` before the tracker's metric is used.
         """
         left, right, y, weight = answer
-        if left in self._recent and right in self._recent:
+        n_before = len(self._rounds)
+        thinned = n_before >= FULL_RATE_ANSWERS and n_before % THINNING > 0
+        if not thinned and left in self._recent and right in self._recent:
             others = [entry for entry in self._recent if entry not in (left, right)]
             tracker.set_discriminants(self._discriminants(tracker, others, items))
             self._is_current = False
         else:
             self.update(tracker, items)
         points = items.points([left, right])
-        margin = _replay(tracker, PointPairs.from_trusted(points[:1], points[1:], np.array([y])), weight)
+        pair = PointPairs.from_trusted(points[:1], points[1:], np.array([y]))
+        margin = _replay(tracker, pair, weight, test_changes=self._is_independent(left, right))
         if tracker.detected_change:
             self._forget(tracker.detected_change)
         if weight > 0.0 and left != right:
             self.graph.add(left, right, y > 0.0, weight)
             self._rounds.append(tracker.n_rounds)
             del self._rounds[: -self.graph.max_answers]
-            self._learn_implied(tracker, (left, right), items)
-            self._is_current = False
+            self._note_items(left, right)
+            if not thinned:
+                self._learn_implied(tracker, (left, right), items)
+                self._is_current = False
+        if n_before >= FULL_RATE_ANSWERS:  # the same discriminants measure all answers until the next sixteenth
+            self.update(tracker, items)
         return margin
+
+    def _is_independent(self, left: Any, right: Any) -> bool:
+        """Whether an answer can show a change of the question.
+
+        An item that is different from one group is asked about against another one, and is the same as that one more
+        often than the metric says. So an answer counts if it is the first about one of the items, or if it is implied.
+        """
+        return left not in self.graph or right not in self.graph or self.graph.implied(left, right) != 0
 
     def update(self, tracker: GroupedTracker, items: ItemPoints) -> None:
         """Bring the tracker's discriminants up to date."""
@@ -189,6 +207,13 @@ class ImpliedAnswers:
         self._recent = {entry: weighed for entry, weighed in self._recent.items() if entry in self.graph}
         self._is_current = False
 
+    def _note_items(self, *pair: Any) -> None:
+        """Make the items of an answer the latest ones; the oldest are dropped."""
+        for entry in pair:
+            self._recent[entry] = self._recent.pop(entry, False)
+        while len(self._recent) > MAX_ITEMS:
+            del self._recent[next(iter(self._recent))]
+
     def _discriminants(self, tracker: GroupedTracker, entries: Sequence[Any], items: ItemPoints) -> Any:
         """Return the discriminants of the groups of some items."""
         groups, apart = self.graph.partition(entries)
@@ -204,10 +229,6 @@ class ImpliedAnswers:
     def _learn_implied(self, tracker: GroupedTracker, pair: tuple[Any, Any], items: ItemPoints) -> None:
         """Let the tracker learn from pairs that are implied after an answer about a pair."""
         rng, trust = np.random.default_rng(self.graph.n_answers), self.trust
-        for entry in pair:
-            self._recent[entry] = self._recent.pop(entry, False)
-        while len(self._recent) > MAX_ITEMS:
-            del self._recent[next(iter(self._recent))]
         groups = self._groups()
         others = [entry for group in groups for entry in group if entry not in pair]
         for entry in pair:
@@ -284,11 +305,11 @@ class ImpliedAnswers:
         return implied
 
 
-def _replay(tracker: GroupedTracker, pairs: PointPairs, weight: float) -> float:
+def _replay(tracker: GroupedTracker, pairs: PointPairs, weight: float, *, test_changes: bool) -> float:
     weights = np.array([weight])
     if isinstance(tracker, CurvedTracker):
-        return float(tracker.replay(pairs, weights)[0])
-    return float(tracker.replay(pairs.events(), weights)[0])
+        return float(tracker.replay(pairs, weights, test_changes=test_changes)[0])
+    return float(tracker.replay(pairs.events(), weights, test_changes=test_changes)[0])
 
 
 def _use(

@@ -260,7 +260,7 @@ class TestQueries:
         reply = client.get(f"{client.P}/next-pair").json()
         assert reply["left"]["id"] != reply["right"]["id"]
         assert reply["reason"].endswith(".")
-        assert reply["source"] in ("active", "random")
+        assert reply["source"] in ("active", "link", "random")
 
     def test_the_timeline_has_a_row_for_each_answer(self, client):
         for i in range(1, 5):

@@ -173,7 +173,7 @@ new_entries = st.builds(
     lambda two, answer, source: NewEntry(*two, answer, source),
     positions,
     st.sampled_from(["same", "different", "skip"]),
-    st.sampled_from(["active", "random", "given"]),
+    st.sampled_from(["active", "random", "link", "check", "settle", "given"]),
 )
 people = st.sampled_from(["", "ann", "böb/violet otter"])
 keys = st.none() | st.sampled_from(["k1", "k2", "k3", "k4"])

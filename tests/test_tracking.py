@@ -329,12 +329,12 @@ def write_items(folder, count=80, n_features=N, seed=0):
 def test_a_stream_of_ids_knows_the_points_of_all_items(tmp_path):
     X, _, _ = write_items(tmp_path)
     with open_comparisons(tmp_path / "answers.csv", items=tmp_path / "items.csv") as stream:
-        np.testing.assert_array_equal(stream.item_points, X)
+        np.testing.assert_array_equal(stream.items.X, X)
         list(stream)
-        np.testing.assert_array_equal(stream.item_points, X)
+        np.testing.assert_array_equal(stream.items.X, X)
     path = write_csv(tmp_path / "pairs.csv", *some_pairs(20))
     with open_comparisons(path) as stream:
-        assert stream.item_points is None
+        assert stream.items is None
 
 
 @pytest.mark.parametrize("curved", [False, True])

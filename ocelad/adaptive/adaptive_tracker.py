@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy, deepcopy
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -42,13 +42,17 @@ STATE_VERSION = 3
 DISCRIMINANTS = ("groups", "curved groups")
 
 
+#: What events are learned for: as answers, with or without a test for changes, or as implied pairs.
+Role: TypeAlias = Literal["answers", "untested answers", "learn implied", "weigh implied"]
+
+
 class _PlayedPart(NamedTuple):
     """Events that the definition has learned from, with their weights, and the discriminants that measured them."""
 
     events: Events | Relatives
     weights: Floats
     discriminants: tuple[PointMetric | None, ...] = ()
-    role: Literal["answers", "learn implied", "weigh implied"] = "answers"
+    role: Role = "answers"
 
 
 class AdaptiveTracker:
@@ -150,7 +154,7 @@ class AdaptiveTracker:
 
     # Learning.
 
-    def replay(self, events: Events | Relatives, weights: Floats | None = None) -> Floats:
+    def replay(self, events: Events | Relatives, weights: Floats | None = None, *, test_changes: bool = True) -> Floats:
         """Play one round per event; return the margin of each event before it was learned from.
 
         The margin is the label times the log odds of "same"; of a relative comparison, the log odds that near is
@@ -161,6 +165,8 @@ class AdaptiveTracker:
         events : Events or Relatives
         weights : array of shape (n_events,), or None
             The weight of each event's loss; None: 1.
+        test_changes : bool
+            Whether the change test sees the events. It should not see pairs that were chosen because of other answers.
         """
         events = self._checked_events(events)
         checked_weights = check_weights(weights, len(events))
@@ -168,12 +174,12 @@ class AdaptiveTracker:
         weights = np.ones(len(events)) if checked_weights is None else checked_weights.copy()
         if self._experts:  # one that raises an error must not leave a block half learned
             other = copy(self)
-            margins = other._replay(events, weights)
+            margins = other._replay(events, weights, test_changes)
             self.__dict__.update(other.__dict__)
             return margins
-        return self._replay(events, weights)
+        return self._replay(events, weights, test_changes)
 
-    def _replay(self, events: Events | Relatives, weights: Floats) -> Floats:
+    def _replay(self, events: Events | Relatives, weights: Floats, test_changes: bool) -> Floats:
         log_odds, done = np.empty(len(events)), 0
         while done < len(events):
             if not self._is_compiled and self.n_rounds + len(events) - done > PLAIN_ROUNDS:
@@ -181,9 +187,9 @@ class AdaptiveTracker:
             last = len(events) if self._is_compiled else min(len(events), done + SNAPSHOT_PERIOD)
             part = events if last - done == len(events) else events[done:last]
             part_weights = weights[done:last]
-            log_odds[done:last] = self._play_and_record(
-                _PlayedPart(part, part_weights, tuple(self._mixture.discriminants))
-            )
+            discriminants = tuple(self._mixture.discriminants)
+            role: Role = "answers" if test_changes else "untested answers"
+            log_odds[done:last] = self._play_and_record(_PlayedPart(part, part_weights, discriminants, role))
             done = last
         return log_odds * events.y if isinstance(events, Events) else log_odds
 
@@ -198,12 +204,12 @@ class AdaptiveTracker:
         """Learn from events, and let the decisions learn from the predictions of answers; return the predictions."""
         events, weights = part.events, part.weights
         self._mixture.discriminants = list(part.discriminants)
-        if part.role != "answers":
+        if part.role in ("learn implied", "weigh implied"):
             assert isinstance(events, Events)
             learn = self._mixture.learn_implied if part.role == "learn implied" else self._mixture.weigh_implied
             learn(events, weights)
             return np.empty(0)
-        log_odds = self._mixture.play(events, weights)
+        log_odds = self._mixture.play(events, weights, test_changes=part.role == "answers")
         if isinstance(events, Relatives):
             return log_odds
         decisions = self._decisions
@@ -244,9 +250,7 @@ class AdaptiveTracker:
         """Let the weights of the experts learn from such pairs; see ``Mixture.weigh_implied``."""
         self._use_implied(pairs, weights, "weigh implied")
 
-    def _use_implied(
-        self, pairs: Events | PointPairs, weights: Floats, role: Literal["learn implied", "weigh implied"]
-    ) -> None:
+    def _use_implied(self, pairs: Events | PointPairs, weights: Floats, role: Role) -> None:
         events = pairs.events() if isinstance(pairs, PointPairs) else pairs
         discriminants = tuple(self._mixture.discriminants)
         self._play_and_record(_PlayedPart(self._checked_events(events), weights, discriminants, role))

@@ -139,7 +139,7 @@ class CurvedTracker:
 
     # Learning.
 
-    def replay(self, pairs: PointPairs, weights: Floats | None = None) -> Floats:
+    def replay(self, pairs: PointPairs, weights: Floats | None = None, *, test_changes: bool = True) -> Floats:
         """Play one round per pair; return the margin of each pair before it was learned from.
 
         Parameters
@@ -147,6 +147,8 @@ class CurvedTracker:
         pairs : PointPairs
         weights : array of shape (n_pairs,), or None
             The weight of each pair's loss; None: 1.
+        test_changes : bool
+            Whether the change test sees the pairs; see ``AdaptiveTracker.replay``.
         """
         if not isinstance(pairs, PointPairs):
             raise TypeError(f"pairs must be PointPairs; got {type(pairs).__name__}")
@@ -157,12 +159,13 @@ class CurvedTracker:
         weights = np.ones(len(pairs)) if checked is None else checked
         checked_differences(pairs.events().U, "pair")  # all of them, so that a refused pair changes nothing
         if self.own_map is not None:
-            return self._play_with_own_map(pairs, weights)
+            return self._play_with_own_map(pairs, weights, test_changes)
         margins, done = np.empty(len(pairs)), 0
         while done < len(pairs):
             last = min(len(pairs), done + self._next_stop() - self.n_rounds)
             part, part_weights = pairs[done:last], weights[done:last]
-            margins[done:last] = self._tracker.replay(self._extended(part, self.n_rounds + 1), part_weights)
+            extended = self._extended(part, self.n_rounds + 1)
+            margins[done:last] = self._tracker.replay(extended, part_weights, test_changes=test_changes)
             self._recent.add(part, part_weights)
             done = last
             self._follow_points()
@@ -198,7 +201,7 @@ class CurvedTracker:
             return _side_by_side(pairs.events(), self._map(X) - self._map(Z))
         return self._extended(pairs, self.n_rounds + 1)
 
-    def _play_with_own_map(self, pairs: PointPairs, weights: Floats) -> Floats:
+    def _play_with_own_map(self, pairs: PointPairs, weights: Floats, test_changes: bool) -> Floats:
         """Play the rounds of pairs with the map that the user gave, which never changes."""
         feature_map = self._map or OwnMap(self.own_map, pairs.X)
         events = _side_by_side(pairs.events(), feature_map(pairs.X) - feature_map(pairs.Z))
@@ -206,7 +209,7 @@ class CurvedTracker:
         if self._map is None:
             self._map = feature_map
             self._tracker = self._new_tracker()
-        return self._tracker.replay(events, weights)
+        return self._tracker.replay(events, weights, test_changes=test_changes)
 
     def _next_stop(self) -> int:
         """Return the next round after which the map may change."""

@@ -194,7 +194,7 @@ class Mixture:
         self.detected_change = 0  # the first round of a change that the last block has detected
         self._similar = SimilarPairs(n_linear) if self.kinds.has_windows else None
 
-    def play(self, events: Events | Relatives, weights: Floats | None = None) -> Floats:
+    def play(self, events: Events | Relatives, weights: Floats | None = None, *, test_changes: bool = True) -> Floats:
         """Predict each event and then learn from it; return the predicted log odds.
 
         Parameters
@@ -202,6 +202,8 @@ class Mixture:
         events : Events or Relatives
         weights : array of shape (n_events,), or None
             The weight of each event's loss; None: 1.
+        test_changes : bool
+            Whether the change test sees the events.
         """
         weights = np.ones(len(events)) if weights is None else weights
         predictions, done = np.empty(len(events)), 0
@@ -210,7 +212,7 @@ class Mixture:
             block = events if last - done == len(events) else events[done:last]
             if not self._sparse and isinstance(block, Events) and block.sparse:
                 block = Events(block.U.toarray(), block.y)
-            self._play_block(block, weights[done:last], predictions[done:last])
+            self._play_block(block, weights[done:last], predictions[done:last], test_changes)
             done = last
         return predictions
 
@@ -238,7 +240,7 @@ class Mixture:
         no_anchor, predictions = np.full(len(events), np.nan), np.empty(len(events))
         self.aggregator.play(squares, squares, no_anchor, events.y, weights, t, predictions)
 
-    def _play_block(self, events: Events | Relatives, weights: Floats, predictions: Floats) -> None:
+    def _play_block(self, events: Events | Relatives, weights: Floats, predictions: Floats, test_changes: bool) -> None:
         n_bases, t, self.detected_change = self._n_bases, self.round + 1, 0
         squares = np.empty((len(events), self._first_memory + len(self.memories)))
         sizes = np.empty_like(squares) if self._relative else squares
@@ -247,7 +249,7 @@ class Mixture:
             squares[:, column] = play_own_expert(expert, events, weights)
         self._measure_stored(self.discriminants, self._first_discriminant, events, squares, sizes, t)
         self._measure_memories(events, squares, sizes, t)
-        anchor = self._anchor_log_odds(events, t)
+        anchor = self._anchor_log_odds(events, t) if test_changes else np.full(len(events), np.nan)
         y, done = np.ones(len(events)) if isinstance(events, Relatives) else events.y, 0
         while done < len(events):
             n_played, outcome = self.aggregator.play(

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ocelad._typing import Floats
+from ocelad.adaptive.changes import Change
 from ocelad.curved_metric import AnyMetric
 from ocelad.metric import Metric
 
@@ -44,6 +45,8 @@ class MetricView(Protocol):
     def scale_metrics(self) -> Sequence[Metric]: ...
     @property
     def shares(self) -> Floats: ...
+    @property
+    def changes(self) -> Sequence[Change]: ...
     def margins(self, left: Positions, right: Positions, /) -> Floats: ...
 
 
@@ -87,7 +90,7 @@ def rank_pairs(view: MetricView, pairs: Positions, recent: Positions, counts: Po
     score = -np.abs(margins / unit - TARGET) - NOVELTY_WEIGHT * explained - COVERAGE_WEIGHT * np.log2(1.0 + counts)
 
     rows = np.argsort(-score, kind="stable")[:SHORTLIST_SIZE]
-    disagreement = _disagreement(view, pairs[rows]) if view.method == "rice" else np.zeros(len(rows))
+    disagreement = _disagreement(view, pairs[rows]) if view.scale_metrics else np.zeros(len(rows))
     order = np.argsort(-(score[rows] + DISAGREEMENT_WEIGHT * disagreement), kind="stable")
     rows = rows[order]
     return PairRanking(

@@ -71,7 +71,9 @@ _MAX_NAMES = 8
 )
 @click.option("--require-token", is_flag=True, default=None, help="Require a token from clients on this machine, too.")
 @click.option(
-    "--random-share", type=click.FloatRange(0, 1), help="The share of pairs that are chosen at random.  [default: 0.2]"
+    "--random-share",
+    type=click.FloatRange(0, 1),
+    help="The share of pairs that are chosen at random.  [default: 0.12; 0.2 in projects without groups]",
 )
 @click.option("--empty", is_flag=True, help="Start even without a project; clients can create projects over HTTP.")
 @click.option("--workers", type=click.IntRange(1, 1), default=1, help="The number of processes; only 1 is supported.")

@@ -72,6 +72,12 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".
     help="adaptive: whether the distance has a curved part, for classes with curved borders.  [default: curved]",
 )
 @click.option(
+    "--transitive/--no-transitive",
+    default=None,
+    help="adaptive, with --items: whether answers imply others (A = B and B = C give A = C), which are learned from, "
+    "too; a pair then takes milliseconds.  [default: transitive]",
+)
+@click.option(
     "--loss", type=click.Choice(["logistic", "hinge", "squared_hinge"]), help="rice: the loss.  [default: logistic]"
 )
 @click.option(
@@ -88,7 +94,9 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
     FILE is CSV, TSV, JSON lines (each also gzipped), Parquet or Arrow, or - for standard input. Each row has either
     two points (columns x_..., z_... and similar), or the ids of two items (id_a, id_b, similar) of the table --items.
     Labels are 1/-1, 1/0, true/false, same/different or yes/no. With --weight, answers that count less or more than
-    others have a weight in a column. The file is read in chunks and can have any size.
+    others have a weight in a column. The file is read in chunks and can have any size. With --items, answers imply
+    others, and the tracker learns from those, too; --no-transitive turns this off, for large files or if "same" only
+    means "near".
 
     Each pair is first predicted, then learned from; the report shows these predictions' loss and accuracy. Ctrl-C
     saves and stops. --resume continues, and gives exactly the same tracker as a run without interruption.
@@ -97,6 +105,7 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
     Examples:
       ocelad track pairs.csv
       ocelad track answers.parquet --items items.parquet --label same -o answers.tracker
+      ocelad track answers.csv --items items.csv --no-transitive
       ocelad track pairs.csv --resume --on-error skip
       ocelad track clicks.csv --weight confidence
       ocelad track pairs.csv --linear
@@ -111,6 +120,8 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
 
     output = output or _default_output(file)
     check_output(output, file, options["items"], options["skipped"], options["from_"])
+    if options["transitive"] and not options["items"]:
+        raise click.UsageError("--transitive needs --items: answers imply others only about items with ids")
     tracking = _open_tracking(output, options)
     adaptive = check_method(tracking.tracker.method) == "adaptive"
     if options["weight"] is not None and not adaptive:
@@ -167,7 +178,7 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
         name: options[name] for name in ("method", "loss", "step_size", "shrinkage") if options[name] is not None
     }
     settings |= {"diagonal": True} if options["diagonal"] else {}
-    settings |= {} if options["curved"] is None else {"curved": options["curved"]}
+    settings |= {name: options[name] for name in ("curved", "transitive") if options[name] is not None}
     return parse_settings(settings, options["more"])
 
 
@@ -207,7 +218,8 @@ def _check_same_settings(tracking: FileTracker, settings: dict[str, Any], file: 
     from ocelad.estimators.learning_method import method_settings
 
     tracker = tracking.tracker
-    saved = Rice().get_params() | method_settings(tracker.method) | {"curved": tracker.curved}
+    saved = Rice().get_params() | method_settings(tracker.method)
+    saved |= {"curved": tracker.curved, "transitive": bool(tracker.transitive)}
     _make_tracker({"method": saved["method"], **settings})
     for name, value in settings.items():
         if saved[name] != value:
@@ -222,7 +234,7 @@ def _make_tracker(settings: dict[str, Any]) -> MetricTracker:
     from ocelad.estimators.learning_method import method_from_settings
 
     try:
-        of_method = {name: value for name, value in settings.items() if name != "curved"}
+        of_method = {name: value for name, value in settings.items() if name not in ("curved", "transitive")}
         method = method_from_settings({"method": "adaptive", **of_method})
         curved = settings.get("curved", method == "adaptive")
         if curved and method != "adaptive":
@@ -230,7 +242,9 @@ def _make_tracker(settings: dict[str, Any]) -> MetricTracker:
         MetricTracker(method=method, curved=curved).start(1)
     except (ValueError, TypeError) as error:
         raise click.UsageError(name_options(str(error))) from None
-    return MetricTracker(method=method, curved=curved)
+    if settings.get("transitive") and method != "adaptive":
+        raise click.UsageError("--transitive needs the method adaptive; omit --transitive, or omit --method rice")
+    return MetricTracker(method=method, curved=curved, transitive="auto" if settings.get("transitive", True) else False)
 
 
 def _track(tracking: FileTracker, stream: ComparisonStream, output: Path, every: int, quiet: bool) -> bool:
@@ -314,8 +328,16 @@ def _make_report(tracking: FileTracker, stream: ComparisonStream) -> dict[str, A
         "drift": total.drift,
         "method": tracker.method_,
         "engine": tracker.engine_,
+        **_describe_implied(tracker),
         "rows": _history_rows(tracking, 20),
     }
+
+
+def _describe_implied(tracker: MetricTracker) -> dict[str, Any]:
+    """Describe what the answers imply; nothing if they imply none."""
+    from ocelad.cli.inspect import describe_implied
+
+    return describe_implied(tracker)
 
 
 def _print_report(tracking: FileTracker, stream: ComparisonStream, output: Path, seconds: float) -> None:
@@ -334,6 +356,11 @@ def _print_report(tracking: FileTracker, stream: ComparisonStream, output: Path,
     columns = ["pairs up to", "loss", "accuracy", "drift per 1000", "leading expert"]
     print_tables(make_table("Predictions before learning from each pair", columns, rows))
     click.echo(f"{tracker.n_rounds_:,} pairs of {tracker.n_features_in_} features; this run took {seconds:.1f} s.")
+    if implied := _describe_implied(tracker):
+        click.echo(
+            f"The answers imply {implied['implied']:,} comparisons and {implied['groups']:,} groups; "
+            f"{implied['contradictions']:,} pairs contradict the groups."
+        )
     if stream.n_out_of_order:
         click.echo(f"{stream.n_out_of_order:,} rows are earlier than the row before them; the file's order was used.")
     _warn_if_badly_scaled(tracking)

@@ -12,6 +12,7 @@ from ocelad._typing import Floats
 from ocelad.ensemble.state_reader import add_prefix
 from ocelad.estimators import MetricTracker
 from ocelad.estimators.history import History
+from ocelad.estimators.item_lookup import NamedItems
 from ocelad.estimators.learning_method import check_method, method_loss
 from ocelad.estimators.saveable import strip_prefix
 from ocelad.estimators.stream_statistics import MAX_TERM, probe_directions, relative_change, score_margins
@@ -94,8 +95,11 @@ class FileTracker:
         if self.tracker.__sklearn_is_fitted__():
             self._check_features(stream.feature_names)
         else:
-            items = stream.item_points if check_method(self.tracker.method) == "adaptive" else None
+            adaptive = check_method(self.tracker.method) == "adaptive"
+            items = stream.items.X if adaptive and stream.items is not None else None
             self.tracker.start(len(stream.feature_names), stream.feature_names, items=items)
+        if stream.items is not None:
+            self.tracker.preprocessor = NamedItems(list(stream.items.rows), stream.items.X)
         n_unsaved, consistent = 0, True
         before = self._probe(self.tracker.linear_part_)
         try:
@@ -104,7 +108,8 @@ class FileTracker:
                     raise ValueError("the stream was opened without labels, which learning requires")
                 consistent = False  # an interrupt here must not save a tracker ahead of its position
                 try:
-                    margins = self.tracker.test_then_train(chunk.pairs, chunk.y, sample_weight=chunk.weights)
+                    pairs = chunk.pairs if chunk.ids is None else np.array(chunk.ids, dtype=object)
+                    margins = self.tracker.test_then_train(pairs, chunk.y, sample_weight=chunk.weights)
                 except Exception:
                     consistent = True  # a refused chunk has changed nothing
                     raise

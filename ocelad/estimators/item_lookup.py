@@ -92,6 +92,7 @@ def _as_keys(ids: Sequence[Any]) -> np.ndarray:
 def find_items(preprocessor: Any) -> ItemLookup:
     """Return the items of a preprocessor.
 
+    - An ``ItemLookup`` is returned as it is.
     - A callable receives an array of indices or ids, and returns one point per row.
     - A mapping has the points by id. It may grow.
     - A table with a column ``id`` of strings, or a pandas table whose index holds strings, has its points by id.
@@ -101,6 +102,8 @@ def find_items(preprocessor: Any) -> ItemLookup:
     array([[2., 3.],
            [0., 1.]])
     """
+    if isinstance(preprocessor, ItemLookup):
+        return preprocessor
     if isinstance(preprocessor, Mapping):
         return MappedItems(preprocessor)
     if callable(preprocessor):

@@ -26,6 +26,7 @@ from ocelad.io.tabular.file_stream import FileStream
 from ocelad.io.tabular.point_columns import (
     AsNumber,
     IdColumn,
+    ItemTable,
     ListColumn,
     ObjectColumn,
     PointColumns,
@@ -59,6 +60,8 @@ class ComparisonChunk:
         The position after this chunk, for ``resume=``. It can be written as JSON.
     weights : array of shape (m,), or None
         The weight of each comparison; None when no weights are read.
+    ids : list of (str, str), or None
+        The ids of the two items of each comparison, as text; None if rows hold points.
     """
 
     pairs: Floats
@@ -67,6 +70,7 @@ class ComparisonChunk:
     times: list[Any] | None
     position: dict[str, Any]
     weights: Floats | None = None
+    ids: list[tuple[str, str]] | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,10 @@ class ComparisonSchema:
                 times = [cells.normalize_value(entry) for entry in table.column(self.time).to_pylist()]
             except TypeError:
                 return None
-        return {"pairs": pairs, "y": y, "times": times, "weights": weights}
+        ids = None
+        if isinstance(self.x, IdColumn) and isinstance(self.z, IdColumn):
+            ids = list(zip(self.x.keys(table), self.z.keys(table), strict=True))
+        return {"pairs": pairs, "y": y, "times": times, "weights": weights, "ids": ids}
 
     def row(self, record: Record, as_number: AsNumber) -> Values:
         pair = np.array([self.x.point(record, as_number), self.z.point(record, as_number)])
@@ -135,14 +142,18 @@ class ComparisonSchema:
                 )
         if self.time is not None:
             time = cells.require_value(self.time, get_cell(record, self.time))
-        return {"pairs": pair, "y": label, "times": time, "weights": weight}
+        ids = None
+        if isinstance(self.x, IdColumn) and isinstance(self.z, IdColumn):
+            ids = self.x.key(record), self.z.key(record)
+        return {"pairs": pair, "y": label, "times": time, "weights": weight, "ids": ids}
 
     def stack(self, rows: list[Values]) -> Values:
         pairs = np.array([row["pairs"] for row in rows], dtype=np.float64).reshape(len(rows), 2, self.x.width)
         y = None if self.label is None else np.array([row["y"] for row in rows], dtype=np.float64)
         times = None if self.time is None else [row["times"] for row in rows]
         weights = None if self.weight is None else np.array([row["weights"] for row in rows], dtype=np.float64)
-        return {"pairs": pairs, "y": y, "times": times, "weights": weights}
+        ids = [row["ids"] for row in rows] if isinstance(self.x, IdColumn) else None
+        return {"pairs": pairs, "y": y, "times": times, "weights": weights, "ids": ids}
 
 
 class ComparisonStream(FileStream[ComparisonChunk]):
@@ -155,10 +166,10 @@ class ComparisonStream(FileStream[ComparisonChunk]):
     _last_time: Any = None
 
     @property
-    def item_points(self) -> Floats | None:
-        """The points of all items, if rows hold their ids; None if rows hold points."""
+    def items(self) -> ItemTable | None:
+        """All items with their ids as text, if rows hold ids; None if rows hold points."""
         schema = self._schema
-        return schema.x.items.X if isinstance(schema, ComparisonSchema) and isinstance(schema.x, IdColumn) else None
+        return schema.x.items if isinstance(schema, ComparisonSchema) and isinstance(schema.x, IdColumn) else None
 
     def _current_position(self) -> dict[str, Any]:
         return {**super()._current_position(), "out_of_order": self.n_out_of_order, "last_time": self._last_time}
@@ -175,7 +186,9 @@ class ComparisonStream(FileStream[ComparisonChunk]):
                 self._last_time = time
 
     def _make_chunk(self, values: Values, lines: Ints, numbers: Ints) -> ComparisonChunk:
-        return ComparisonChunk(values["pairs"], values["y"], lines, values["times"], self.position, values["weights"])
+        return ComparisonChunk(
+            values["pairs"], values["y"], lines, values["times"], self.position, values["weights"], values["ids"]
+        )
 
 
 def open_comparisons(

@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 Answer: TypeAlias = Literal["same", "different", "skip"]
 #: A "name" names the group of an item.
 Kind: TypeAlias = Literal["same", "different", "skip", "undo", "name"]
-#: How the pair was selected: by the active choice, at random, or by the client.
-PairSource: TypeAlias = Literal["active", "random", "given"]
+#: How the pair was selected: by the client, or as ``PairChooser`` does.
+PairSource: TypeAlias = Literal["active", "random", "link", "check", "settle", "given"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class NewEntry:
     left, right : int
         Positions of two different items in the project, from 0.
     answer : {"same", "different", "skip"}
-    source : {"active", "random", "given"}
+    source : {"active", "random", "link", "check", "settle", "given"}
     """
 
     left: int
@@ -59,7 +59,7 @@ class Entry:
     kind : {"same", "different", "skip", "undo", "name"}
     left, right : int
         Positions of the items; those of the undone entry for an undo. Both are the same item for a name.
-    source : {"active", "random", "given"}
+    source : {"active", "random", "link", "check", "settle", "given"}
         That of the undone entry for an undo.
     person : str
         Who answered; may be empty.

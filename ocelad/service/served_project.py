@@ -13,6 +13,7 @@ from ocelad.service.api_error import ApiError
 from ocelad.service.entries import Entry
 from ocelad.service.itemset import ItemSet
 from ocelad.service.learning import Learner, View
+from ocelad.service.learning.tracker_settings import TrackerSettings
 from ocelad.service.notifier import Notifier
 from ocelad.service.store import ProjectRecord, Store
 
@@ -35,13 +36,13 @@ class ServedProject:
         The number of open event streams.
     columns : list of Column
         The columns that the map can be coloured by.
-    chooser : Chooser
+    chooser : PairChooser
     learner : Learner
     initial_seq : int
         The last entry at the start; the project is ready once the learner has reached it.
     """
 
-    def __init__(self, store: Store, record: ProjectRecord, snapshots: Path, random_share: float) -> None:
+    def __init__(self, store: Store, record: ProjectRecord, snapshots: Path, random_share: float | None) -> None:
         self.id, self.title, self.created_at = record.id, record.title, record.created_at
         self.notifier = Notifier()
         self.n_streams = 0
@@ -52,7 +53,8 @@ class ServedProject:
         self._recent: deque[Entry] = deque(maxlen=N_RECENT)
         self._undone_by: dict[int, int] = {}  # numbers of entries
         self._seq = 0
-        self.chooser = PairChooser(len(self._items), random_share=random_share)
+        transitive = TrackerSettings.read(record.settings).transitive
+        self.chooser = PairChooser(len(self._items), transitive=transitive, random_share=random_share)
         self._recording = Lock()
         self.learner = Learner(
             self._items,
@@ -80,8 +82,8 @@ class ServedProject:
                 self._recent.append(entry)
                 if entry.undoes is not None:
                     self._undone_by[entry.undoes] = entry.seq
-                if entry.left != entry.right:  # neither a name nor the undo of one
-                    self.chooser.record(entry.left, entry.right, entry.kind)  # type: ignore[arg-type]
+                if entry.kind != "name" and entry.left != entry.right:  # the undo of a name has one item
+                    self.chooser.record(entry.left, entry.right, entry.kind, number=entry.seq, undoes=entry.undoes)
                 self._seq = entry.seq
 
     def on_commit(self, entries: Sequence[Entry]) -> None:

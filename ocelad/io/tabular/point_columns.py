@@ -164,14 +164,22 @@ class IdColumn:
         out[:] = self.items.X[rows.astype(np.int64)]
         return True
 
-    def point(self, record: Record, as_number: AsNumber) -> list[float]:
+    def keys(self, table: Any) -> list[str | None]:
+        """Return the ids of a column, as text."""
+        return [cells.normalize_id(entry) for entry in table.column(self.column).to_pylist()]
+
+    def key(self, record: Record) -> str:
+        """Return the id of a row, as text."""
         entry = get_cell(record, self.column)
-        key = cells.require(self.column, entry, cells.normalize_id, "an id is expected")
+        key: str = cells.require(self.column, entry, cells.normalize_id, "an id is expected")
         if key not in self.items.rows:
             raise BadRowError(
                 f"column {quote(self.column)} holds the id {quote(entry)}; {self.items.name} has no such item"
             )
-        point: list[float] = self.items.X[self.items.rows[key]].tolist()
+        return key
+
+    def point(self, record: Record, as_number: AsNumber) -> list[float]:
+        point: list[float] = self.items.X[self.items.rows[self.key(record)]].tolist()
         return point
 
     def _row(self, entry: Any) -> int | None:

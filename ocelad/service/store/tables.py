@@ -66,7 +66,10 @@ entries = Table(
     Column("name", Text),
     Column("bundle", BigInteger),
     CheckConstraint("kind IN ('same', 'different', 'skip', 'undo', 'name')", name="entries_kind"),
-    CheckConstraint("asked IN ('active', 'random', 'given')", name="entries_asked"),
+    CheckConstraint(
+        "asked IN ('active', 'random', 'link', 'check', 'settle', 'given')",
+        name="entries_asked",
+    ),
     CheckConstraint("(undoes IS NOT NULL) = (kind = 'undo') AND (undoes IS NULL OR undoes < seq)", name="entries_undo"),
     CheckConstraint("(name IS NOT NULL) = (kind = 'name') AND (bundle IS NULL OR bundle <= seq)", name="entries_name"),
     sqlite_with_rowid=False,

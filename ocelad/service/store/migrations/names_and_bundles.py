@@ -1,4 +1,4 @@
-"""Add names of groups, and bundles of entries that are undone together."""
+"""Add names of groups, bundles of entries that are undone together, and sources of pairs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ revision = "0002"
 down_revision = "0001"
 
 _KIND = "kind IN ('same', 'different', 'skip', 'undo', 'name')"
+_ASKED = "asked IN ('active', 'random', 'link', 'check', 'settle', 'given')"
 _NAME = "(name IS NOT NULL) = (kind = 'name') AND (bundle IS NULL OR bundle <= seq)"
 _COLUMNS = "project, seq, at, kind, left_item, right_item, asked, who, undoes"
 
@@ -19,6 +20,8 @@ def upgrade() -> None:
         op.add_column("entries", sa.Column("bundle", sa.BigInteger))
         op.drop_constraint("entries_kind", "entries")
         op.create_check_constraint("entries_kind", "entries", _KIND)
+        op.drop_constraint("entries_asked", "entries")
+        op.create_check_constraint("entries_asked", "entries", _ASKED)
         op.create_check_constraint("entries_name", "entries", _NAME)
     else:
         _copy_entries()
@@ -43,7 +46,7 @@ def _copy_entries() -> None:
         sa.Column("name", sa.Text),
         sa.Column("bundle", sa.BigInteger),
         sa.CheckConstraint(_KIND, name="entries_kind"),
-        sa.CheckConstraint("asked IN ('active', 'random', 'given')", name="entries_asked"),
+        sa.CheckConstraint(_ASKED, name="entries_asked"),
         sa.CheckConstraint(
             "(undoes IS NOT NULL) = (kind = 'undo') AND (undoes IS NULL OR undoes < seq)", name="entries_undo"
         ),
