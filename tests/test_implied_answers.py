@@ -235,9 +235,9 @@ class Spied:
         self.calls.append(("weigh", self.ids(pairs.X), self.ids(pairs.Z), pairs.y.tolist(), weights.tolist()))
         self.tracker.weigh_implied(pairs, weights)
 
-    def replay(self, pairs, weights):
+    def replay(self, pairs, weights, **options):
         self.calls.append(("answer", self.n_rounds))
-        return self.tracker.replay(pairs, weights)
+        return self.tracker.replay(pairs, weights, **options)
 
     def __getattr__(self, name):
         return getattr(self.tracker, name)
