@@ -26,7 +26,7 @@ test: .venv/.dev .venv/.system
 	  tests/test_diagonal.py tests/test_margins.py tests/test_relatives.py tests/test_step_schedule.py \
 	  tests/test_compiled_weightings.py tests/test_scores.py tests/test_adaptive_definition.py tests/test_losses.py \
 	  tests/test_lmnn_kernels.py tests/test_curved_tracker.py tests/test_feature_maps.py \
-	  tests/test_rehearsal.py
+	  tests/test_rehearsal.py tests/test_implied_answers.py
 	$(BIN)/pytest -n auto --dist worksteal
 
 test-slow: .venv/.dev .venv/.system
