@@ -65,6 +65,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/decisions.py
 	$(BIN)/python benchmarks/river_knn.py
 	$(BIN)/python benchmarks/choice.py
+	$(BIN)/python benchmarks/entities.py
 	$(BIN)/python benchmarks/service.py
 	$(BIN)/ocelad compare --seeds 50 --output benchmarks/compare/figure
 	$(BIN)/ocelad compare ensembles online fixed --tune 12 --seeds 50 --output benchmarks/compare/tuned

@@ -714,7 +714,8 @@ class ComparisonGraph:
             "right": np.array(self._right, dtype=np.int64),
             "votes": np.array(self._signed, dtype=np.float64),
         }
-        return arrays, {"ids": list(self._ids), "n_answers": self.n_answers, "max_answers": self.max_answers}
+        ids = [json_id(entry) for entry in self._ids]
+        return arrays, {"ids": ids, "n_answers": self.n_answers, "max_answers": self.max_answers}
 
     @classmethod
     def from_state(cls, arrays: Arrays, metadata: Metadata) -> Self:
@@ -759,3 +760,15 @@ def _check_pair(left: Hashable, right: Hashable) -> None:
         raise TypeError(f"ids must be hashable, such as numbers or texts; got {left!r} and {right!r}") from None
     if n_items < 2:
         raise ValueError(f"both items are {left!r}; accepted: two different items")
+
+
+def json_id(entry: Hashable) -> Any:
+    """Return an id as a value that JSON can store, and that is equal to the id after it was read.
+
+    >>> json_id(np.int64(3)), json_id("cat")
+    (3, 'cat')
+    """
+    value = entry.item() if isinstance(entry, np.generic) else entry
+    if value is not None and not isinstance(value, str | int | float):
+        raise ValueError(f"the id {entry!r} cannot be saved; accepted: texts and numbers")
+    return value

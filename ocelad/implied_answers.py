@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias
@@ -12,7 +14,7 @@ from ocelad._typing import Arrays, Floats, Metadata
 from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
 from ocelad.adaptive.curved_tracker import CurvedTracker
 from ocelad.adaptive.group_discriminant import Grouping
-from ocelad.comparison_graph import ComparisonGraph
+from ocelad.comparison_graph import ComparisonGraph, json_id
 from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.pairs import PointPairs
 
@@ -89,8 +91,8 @@ class ImpliedAnswers:
     Answers imply others by transitivity (``ComparisonGraph``). A tracker uses them in three ways:
 
     - **Discriminants** of the groups join its experts (``discriminant_rows``): distances that have learned from all
-      implied pairs at once. A pair is measured by the discriminants of the other items, so that the experts' weights
-      follow from predictions, not from what was learned already.
+      implied pairs at once. A pair of known items is measured by the discriminants of the other items, so that the
+      experts' weights follow from predictions, not from what was learned already.
     - **The distances learn** from a few implied pairs after each answer, as many of the same as of different groups.
     - **The weights and calibrations learn** from pairs of an item that has just joined a group, and earlier items drawn
       at random. The pairs that people are asked about are chosen; these pairs are like those that will be measured.
@@ -117,12 +119,18 @@ class ImpliedAnswers:
         self.graph = ComparisonGraph()
         self._recent: dict[Any, bool] = {}  # the latest items, the newest last, and whether each was weighed
         self._is_current = True  # whether the tracker's discriminants are those of all recent items
+        self._rounds = array("q")  # the rounds of the latest answers of the graph: not every round has one
 
     def copy(self) -> Self:
         """Return an independent copy."""
         other = copy(self)
-        other.graph, other._recent = self.graph.copy(), self._recent.copy()
+        other.graph, other._recent, other._rounds = self.graph.copy(), self._recent.copy(), self._rounds[:]
         return other
+
+    @property
+    def recent(self) -> tuple[Any, ...]:
+        """The ids of the items whose answers imply others: those that answers were about last, the newest last."""
+        return tuple(self._recent)
 
     @property
     def trust(self) -> float:
@@ -142,7 +150,7 @@ class ImpliedAnswers:
         Call ``update`` before the tracker's metric is used.
         """
         left, right, y, weight = answer
-        n_before = self.graph.n_answers
+        n_before = len(self._rounds)
         thinned = n_before >= FULL_RATE_ANSWERS and n_before % THINNING > 0
         if not thinned and left in self._recent and right in self._recent:
             others = [entry for entry in self._recent if entry not in (left, right)]
@@ -154,9 +162,11 @@ class ImpliedAnswers:
         pair = PointPairs.from_trusted(points[:1], points[1:], np.array([y]))
         margin = _replay(tracker, pair, weight, test_changes=self._is_independent(left, right))
         if tracker.detected_change:
-            self._forget(before=n_before - (tracker.n_rounds - tracker.detected_change))
+            self._forget(tracker.detected_change)
         if weight > 0.0 and left != right:
             self.graph.add(left, right, y > 0.0, weight)
+            self._rounds.append(tracker.n_rounds)
+            del self._rounds[: -self.graph.max_answers]
             self._note_items(left, right)
             if not thinned:
                 self._learn_implied(tracker, (left, right), items)
@@ -179,10 +189,23 @@ class ImpliedAnswers:
             tracker.set_discriminants(self._discriminants(tracker, list(self._recent), items))
             self._is_current = True
 
+    def follow_points(self, tracker: GroupedTracker, since: int) -> None:
+        """Forget what changes have made obsolete that a tracker has detected after a round, in pairs without ids.
+
+        The discriminants stay until the next answer, so that it does not matter how these pairs are divided into calls.
+        """
+        for change in tracker.changes:
+            if change.detected > since:
+                self._forget(change.round)
+        self._is_current = False  # the pairs may have changed the map to curved features
+
     def _forget(self, before: int) -> None:
-        """Forget the answers before a number, and the items that no other answers are about."""
-        self.graph.forget(before)
+        """Forget the answers before a round, and the items that no other answers are about."""
+        n_forgotten = bisect_left(self._rounds, before)
+        self.graph.forget(self.graph.n_answers - (len(self._rounds) - n_forgotten))
+        del self._rounds[:n_forgotten]
         self._recent = {entry: weighed for entry, weighed in self._recent.items() if entry in self.graph}
+        self._is_current = False
 
     def _note_items(self, *pair: Any) -> None:
         """Make the items of an answer the latest ones; the oldest are dropped."""
@@ -255,10 +278,11 @@ class ImpliedAnswers:
     # State.
 
     def state(self) -> tuple[Arrays, Metadata]:
-        """Return everything as arrays and JSON values; ids must be such values. Call ``update`` before."""
+        """Return everything as arrays and JSON values; ids must be such values."""
         arrays, metadata = self.graph.state()
-        recent = [[entry, weighed] for entry, weighed in self._recent.items()]
-        return add_prefix("graph", arrays), {"graph": metadata, "recent": recent}
+        recent = [[json_id(entry), weighed] for entry, weighed in self._recent.items()]
+        arrays = {**add_prefix("graph", arrays), "rounds": np.array(self._rounds, dtype=np.int64)}
+        return arrays, {"graph": metadata, "recent": recent, "is_current": self._is_current}
 
     @classmethod
     def from_state(cls, arrays: Arrays, metadata: Metadata) -> Self:
@@ -273,6 +297,10 @@ class ImpliedAnswers:
         unknown = [entry for entry in implied._recent if entry not in implied.graph]
         if unknown or len(implied._recent) > MAX_ITEMS:
             raise ValueError(f"saved value 'recent' must hold at most {MAX_ITEMS} items that answers are about")
+        rounds, implied._is_current = saved.integers("rounds", (None,), 1, 2**53), saved.boolean("is_current")
+        if (np.diff(rounds) <= 0).any() or len(rounds) > implied.graph.n_answers:
+            raise ValueError("saved array 'rounds' must hold ascending numbers, one for each answer at most")
+        implied._rounds = array("q", rounds.tobytes())
         saved.expect_end()
         return implied
 

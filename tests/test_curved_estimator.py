@@ -141,14 +141,14 @@ def test_curved_cannot_change_after_the_first_pairs(before, after):
 def test_items_and_a_preprocessor_give_the_same_landmarks():
     items, at, y = some_items()
     by_items = MetricTracker(curved=True).fit(items[at], y, items=items)
-    by_index = MetricTracker(curved=True, preprocessor=items).fit(at, y)
-    both = MetricTracker(curved=True, preprocessor=items).fit(at, y, items=items)
+    indexed = MetricTracker(curved=True, preprocessor=items, transitive=False)
+    by_index, both = clone(indexed).fit(at, y), clone(indexed).fit(at, y, items=items)
     assert state(by_items) == state(by_index) == state(both)
     unknown = MetricTracker(curved=True).fit(items[at], y)
-    by_function = MetricTracker(curved=True, preprocessor=lambda i: items[i]).fit(at, y)
+    by_function = MetricTracker(curved=True, preprocessor=lambda i: items[i], transitive=False).fit(at, y)
     assert state(unknown) == state(by_function)
     assert unknown.metric_ != by_items.metric_
-    first = MetricTracker(curved=True, preprocessor=items).partial_fit(at[:1], y[:1])
+    first = clone(indexed).partial_fit(at[:1], y[:1])
     assert np.array_equal(first.metric_.feature_map.landmarks, by_index.metric_.feature_map.landmarks)
     assert MetricTracker(curved=True).fit(items[at[: MAP_ROUNDS[0] - 1]], y[:31]).metric_.feature_map is None
 
@@ -157,7 +157,7 @@ def test_a_linear_distance_uses_items_too():
     items, at, y = some_items(rounds=60)
     tracker = MetricTracker().fit(items[at], y, items=items)
     assert isinstance(tracker.metric_, Metric)
-    assert state(MetricTracker(preprocessor=items).fit(at, y)) == state(tracker)
+    assert state(MetricTracker(preprocessor=items, transitive=False).fit(at, y)) == state(tracker)
     assert MetricTracker().fit(items[at], y).metric_ != tracker.metric_
 
 
@@ -323,7 +323,8 @@ def test_files_continue_with_the_same_bits(count, tmp_path):
 
 def test_files_keep_items_and_a_fixed_threshold(tmp_path):
     items, at, y = some_items(rounds=100)
-    tracker = MetricTracker(curved="auto", preprocessor=items).fit(at[:50], y[:50]).set_threshold(0.7)
+    tracker = MetricTracker(curved="auto", preprocessor=items, transitive=False)
+    tracker.fit(at[:50], y[:50]).set_threshold(0.7)
     tracker.save(tmp_path / "tracker")
     loaded = MetricTracker.load(tmp_path / "tracker").partial_fit(items[at[50:]], y[50:])
     assert loaded.threshold_ == 0.7
@@ -332,7 +333,8 @@ def test_files_keep_items_and_a_fixed_threshold(tmp_path):
 
 def test_clones_and_pickles(trained):
     twin = clone(trained)
-    assert twin.get_params() == trained.get_params() == {"curved": True, "method": "adaptive", "preprocessor": None}
+    expected_params = {"curved": True, "method": "adaptive", "preprocessor": None, "transitive": "auto"}
+    assert twin.get_params() == trained.get_params() == expected_params
     with pytest.raises(NotFittedError):
         _ = twin.metric_
     pairs, y = some_pairs(60, seed=4)
@@ -435,7 +437,7 @@ def test_a_map_of_ones_own(curved):
 def test_a_map_of_ones_own_with_items():
     items, at, y = some_items(rounds=60)
     by_items = MetricTracker(curved=radius).fit(items[at], y, items=items)
-    by_index = MetricTracker(curved=radius, preprocessor=items).fit(at, y)
+    by_index = MetricTracker(curved=radius, preprocessor=items, transitive=False).fit(at, y)
     started = MetricTracker(curved=radius).start(2, items=items)
     assert started.metric_.feature_map.function is radius
     assert seen(by_items, items[at]) == seen(by_index, at) == seen(started.partial_fit(items[at], y), items[at])

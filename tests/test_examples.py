@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import curved_distance
+import implied_answers
 import numpy as np
 import pytest
 import regret_on_every_interval
@@ -62,3 +63,15 @@ def test_curved_distance(capsys, tmp_path):
     for title in ("bananas", "digits with a loop"):
         assert errors[title, "curved"] < errors[title, "linear"]
     assert (tmp_path / "curved.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_implied_answers(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(implied_answers, "CHECKPOINTS", (0, 30))
+    monkeypatch.setattr(implied_answers, "N_SEEDS", 2)
+    implied_answers.main(str(tmp_path / "implied.png"))
+    rows = re.findall(r"^(.+), (\d+) answers: ([\d.]+) % ranking error$", capsys.readouterr().out, re.M)
+    errors = {(way, int(n_answers)): float(error) for way, n_answers, error in rows}
+    assert len(errors) == 4
+    random, chosen = implied_answers.WAYS
+    assert errors[chosen, 30] < min(errors[random, 30], errors[chosen, 0])
+    assert (tmp_path / "implied.png").read_bytes().startswith(b"\x89PNG")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import pickle
 from copy import copy, deepcopy
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -550,19 +551,20 @@ def test_every_way_of_giving_items_is_the_same(curved):
     one_by_one = MetricTracker(curved=curved).start(4, items=items)
     for pair, label in zip(items[at], y, strict=True):
         one_by_one.learn_one(*pair, label)
+    by_index = partial(MetricTracker, curved=curved, transitive=False)  # answers by index would imply others
     others = [
         started,
         one_by_one,
-        MetricTracker(curved=curved, preprocessor=items).fit(at, y),
-        MetricTracker(curved=curved, preprocessor=items).partial_fit(at[:1], y[:1]).partial_fit(at[1:], y[1:]),
-        MetricTracker(curved=curved, preprocessor=items.tolist()).fit(at, y),
-        MetricTracker(curved=curved, preprocessor=pd.DataFrame(items)).fit(at, y),
+        by_index(preprocessor=items).fit(at, y),
+        by_index(preprocessor=items).partial_fit(at[:1], y[:1]).partial_fit(at[1:], y[1:]),
+        by_index(preprocessor=items.tolist()).fit(at, y),
+        by_index(preprocessor=pd.DataFrame(items)).fit(at, y),
         MetricTracker(curved=curved, preprocessor=np.zeros((3, 4))).fit(items[at], y, items=items),
     ]
     for other in others:
         assert of_estimator(other) == of_estimator(fitted)
     unknown = MetricTracker(curved=curved).fit(items[at], y)
-    by_function = MetricTracker(curved=curved, preprocessor=lambda i: items[i]).fit(at, y)
+    by_function = by_index(preprocessor=lambda i: items[i]).fit(at, y)
     assert of_estimator(unknown) == of_estimator(by_function)
     assert unknown.metric_ != fitted.metric_
 

@@ -5,18 +5,34 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import httpx
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from serving import Server, served, some_items
-from test_service_learning import ADAPTIVE, Entry, answer, random_items, running_learner, undo, wait_for
+from test_service_learning import (
+    ADAPTIVE,
+    Entry,
+    active_answers,
+    answer,
+    kernels,  # noqa: F401  a fixture
+    random_items,
+    random_log,
+    running_learner,
+    undo,
+    wait_for,
+)
 
+from ocelad import MetricTracker, track_adaptive
+from ocelad.adaptive.curved_tracker import CurvedTracker
 from ocelad.comparison_graph import ComparisonGraph
+from ocelad.implied_answers import Answer, ImpliedAnswers, TableItems
 from ocelad.service.learning import check_settings
 from ocelad.service.learning.groups import Group, Groups
 from ocelad.service.service import Service
@@ -87,7 +103,43 @@ def test_every_view_has_the_groups_of_its_log_however_entries_arrive(data):
     for view in views:  # also the earlier ones: no view has changed since it was published
         graph, names = graph_of(log[: view.seq])
         assert described(view.graph) == described(graph)
-        assert list(view._names.items()) == list(names.items())
+        assert list(view.groups._names.items()) == list(names.items())
+
+
+@pytest.mark.parametrize("curved", [False, True])
+def test_a_long_log_gives_the_same_bits_as_implied_answers_one_by_one(tmp_path, kernels, curved):  # noqa: F811
+    items = random_items(20, 4)
+    log = random_log(260, 20, seed=3, undos=0.05)
+    log += [undo(261, next(entry for entry in log[30:] if entry.kind == "same"))]  # deep: before all checkpoints
+    tracker_settings = {**ADAPTIVE, "curved": curved, "transitive": True, "known_items": 20}
+    durable = []
+    for cut in (40, 150, 151, 260, 261):
+        with running_learner(durable, items, tracker_settings, tmp_path / "snapshot") as learner:
+            durable.extend(log[len(durable) : cut])
+            learner.add_entries(durable[-1:])
+            view = wait_for(learner, cut)
+        standing = active_answers(durable)
+        tracker = (CurvedTracker(4, items=items.points) if curved else track_adaptive(4)).with_groups()
+        implied, table = ImpliedAnswers(), TableItems(items.points)
+        for entry in standing:
+            implied.learn(tracker, Answer(entry.left, entry.right, 1.0 if entry.kind == "same" else -1.0), table)
+        implied.update(tracker, table)
+        assert view.metric == tracker.play()
+        assert described(view.graph) == described(implied.graph)
+        assert view.n_answers == len(standing)
+    if curved:  # which knows the items as MetricTracker does
+        pairs, y = [(entry.left, entry.right) for entry in standing], [entry.kind == "same" for entry in standing]
+        assert view.metric == MetricTracker(curved=True, preprocessor=items.points).fit(pairs, y).metric_
+
+
+def test_items_that_are_added_later_do_not_change_what_was_learned():
+    few, many, log = random_items(20, 4), random_items(300, 4), random_log(120, 20, seed=4)
+    many = replace(many, ids=few.ids + many.ids[20:], features=np.concatenate([few.features, many.features[20:]]))
+    metrics = []
+    for items in (few, many):
+        with running_learner(log, items, {**ADAPTIVE, "transitive": True, "known_items": 20}) as learner:
+            metrics.append(wait_for(learner, len(log)).metric)
+    assert metrics[0] == metrics[1]
 
 
 def test_projects_of_earlier_versions_have_no_groups():
@@ -103,7 +155,7 @@ def test_a_group_has_the_last_name_of_its_items():
     graph = ComparisonGraph()
     for left, right, same in [(3, 1, True), (1, 5, True), (2, 4, True), (2, 3, False)]:
         graph.add(left, right, same)
-    groups = Groups(graph, {1: "first", 2: "others", 5: "last", 7: "alone"})
+    groups = Groups(graph.state(), {1: "first", 2: "others", 5: "last", 7: "alone"})
     assert groups.all == [Group([3, 1, 5], "last"), Group([2, 4], "others")]
     assert groups.of_item(5) == groups.all[0]
     assert groups.of_item(7) == Group([7], "alone")
@@ -459,6 +511,8 @@ def test_a_killed_service_has_the_same_groups_again(tmp_path):
         http.post("groups/name", json={"item": "item 4", "name": "pair"}).raise_for_status()
         http.post("groups/name", json={"item": "item 0", "name": "wrong"}).raise_for_status()
         http.post("undo", json={}).raise_for_status()
+        more = [{"left": "item 10", "right": f"item {5 + i % 5}", "answer": "different"} for i in range(70)]
+        http.post("comparisons", json={"comparisons": more}).raise_for_status()
     server.kill()
 
     def found():
@@ -468,7 +522,7 @@ def test_a_killed_service_has_the_same_groups_again(tmp_path):
             assert project.learner.wait(project.seq, 20)
             entries = project.entries(0, 1000)
             assert described(project.view.graph) == described(graph_of(entries)[0])
-            return [(sorted(group.items), group.name) for group in project.view.groups.all]
+            return [(sorted(group.items), group.name) for group in project.view.groups.all if len(group.items) > 1]
         finally:
             service.close()
 

@@ -99,6 +99,8 @@ def discriminant_rows(features: Floats, grouping: Grouping, reference: Floats) -
     ridge = RIDGE * float(reference.var(axis=0).mean())
     if n_items == n_groups or not apart.any() or not ridge > 0.0:
         return None
+    # Far from the origin, differences would be rounded; those of a constant feature would not be 0.
+    features, reference = features - features[0], reference - features[0]
     sums = np.zeros((n_groups, features.shape[1]))
     np.add.at(sums, groups, features)
     means = sums / sizes[:, None]

@@ -229,7 +229,8 @@ class Mixture:
     def weigh_implied(self, events: Events, weights: Floats) -> None:
         """Let weights and calibrations learn from pairs whose answers are implied; the change test does not see them.
 
-        The distances only measure these pairs. There are no experts of the user's own.
+        The distances measure these pairs and learn only what does not depend on answers. There are no experts of the
+        user's own.
         """
         t = self.round + 1
         squares = np.empty((len(events), self._first_memory + len(self.memories)))

@@ -139,6 +139,21 @@ def _describe_tracking(tracking: FileTracker) -> dict[str, Any]:
         "accuracy": None if total is None else total.accuracy,
         "loss": None if total is None else total.loss,
         **(_describe_changes(tracker) if tracker.method_ == "adaptive" else {}),
+        **describe_implied(tracker),
+    }
+
+
+def describe_implied(tracker: MetricTracker) -> dict[str, Any]:
+    """Describe what the answers imply; nothing if they imply none."""
+    try:
+        groups = tracker.groups_
+    except AttributeError:
+        return {}
+    return {
+        "groups": len(groups),
+        "implied": tracker.n_implied_,
+        "contradictions": len(tracker.contradictions_),
+        "transitivity": tracker.transitivity_,
     }
 
 
@@ -149,7 +164,7 @@ def _describe_changes(tracker: MetricTracker) -> dict[str, Any]:
 def _make_tables(content: dict[str, Any]) -> list[Any]:
     names = (
         *("kind", "estimator", "method", "engine", "rounds", "features", "rank", "threshold"),
-        *("accuracy", "loss", "drift"),
+        *("accuracy", "loss", "drift", "groups", "implied", "contradictions", "transitivity"),
     )
     rows = [[name, _format(content[name])] for name in names if content.get(name) is not None]
     rows += [[f"setting {name}", repr(value)] for name, value in content.get("settings", {}).items()]

@@ -328,8 +328,16 @@ def _make_report(tracking: FileTracker, stream: ComparisonStream) -> dict[str, A
         "drift": total.drift,
         "method": tracker.method_,
         "engine": tracker.engine_,
+        **_describe_implied(tracker),
         "rows": _history_rows(tracking, 20),
     }
+
+
+def _describe_implied(tracker: MetricTracker) -> dict[str, Any]:
+    """Describe what the answers imply; nothing if they imply none."""
+    from ocelad.cli.inspect import describe_implied
+
+    return describe_implied(tracker)
 
 
 def _print_report(tracking: FileTracker, stream: ComparisonStream, output: Path, seconds: float) -> None:
@@ -348,6 +356,11 @@ def _print_report(tracking: FileTracker, stream: ComparisonStream, output: Path,
     columns = ["pairs up to", "loss", "accuracy", "drift per 1000", "leading expert"]
     print_tables(make_table("Predictions before learning from each pair", columns, rows))
     click.echo(f"{tracker.n_rounds_:,} pairs of {tracker.n_features_in_} features; this run took {seconds:.1f} s.")
+    if implied := _describe_implied(tracker):
+        click.echo(
+            f"The answers imply {implied['implied']:,} comparisons and {implied['groups']:,} groups; "
+            f"{implied['contradictions']:,} pairs contradict the groups."
+        )
     if stream.n_out_of_order:
         click.echo(f"{stream.n_out_of_order:,} rows are earlier than the row before them; the file's order was used.")
     _warn_if_badly_scaled(tracking)

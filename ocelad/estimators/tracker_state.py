@@ -101,11 +101,17 @@ class TrackerState:
 
     def replay(self, events: Events | Relatives | PointPairs, weights: Floats | None) -> Floats:
         """Let this state's tracker learn from more events; return the margin of each before it was learned from."""
-        if isinstance(self.tracker, CurvedTracker):
+        tracker, n_before = self.tracker, self.tracker.n_rounds
+        if isinstance(tracker, CurvedTracker):
             assert isinstance(events, PointPairs)
-            return self.tracker.replay(events, weights)
-        assert not isinstance(events, PointPairs)
-        return self.tracker.replay(events, weights)
+            margins = tracker.replay(events, weights)
+        else:
+            assert not isinstance(events, PointPairs)
+            margins = tracker.replay(events, weights)
+        if self.implied is not None:
+            assert isinstance(tracker, AdaptiveTracker | CurvedTracker)
+            self.implied.follow_points(tracker, since=n_before)
+        return margins
 
     def learn_by_id(self, answers: Sequence[Answer], items: ItemPoints) -> Floats:
         """Let this state's tracker learn from answers about items, which have been checked, and from what they imply.

@@ -35,7 +35,7 @@ def project_info(project: ServedProject, permission: wire.Permission, *, with_gr
         columns=[wire.Column(**column._asdict()) for column in project.columns],
         method=view.method,
         curved=view.curved,
-        transitive=view.transitive,
+        transitive=view.groups is not None,
         seq=project.seq,
         learned_seq=view.seq,
         n_answers=view.n_answers,

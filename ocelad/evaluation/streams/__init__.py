@@ -1,6 +1,7 @@
-"""Seeded streams of pairs: drifting clusters, sparse documents, product reviews; random pairs of labelled points."""
+"""Seeded streams of pairs: drifting clusters, documents, reviews; records of entities; pairs of labelled points."""
 
 from ocelad.evaluation.streams.drifting_clusters import PAPER_PHASES, DriftingClusters, Phase, StreamStep
+from ocelad.evaluation.streams.entity_records import EntityRecords
 from ocelad.evaluation.streams.pair_sampling import draw_pairs
 from ocelad.evaluation.streams.reviews import Reviews, download_reviews, load_reviews
 from ocelad.evaluation.streams.scenarios import SCENARIOS, Scenario
@@ -10,6 +11,7 @@ __all__ = [
     "PAPER_PHASES",
     "SCENARIOS",
     "DriftingClusters",
+    "EntityRecords",
     "Phase",
     "Reviews",
     "Scenario",

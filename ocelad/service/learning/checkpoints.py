@@ -37,11 +37,7 @@ class Checkpoints:
 
     def add(self, seq: int, state: LearningState) -> None:
         """Add the state after entry ``seq``, which must be later than all checkpoints."""
-        arrays = [*state.tracker.state()[0].values()]
-        if state.graph_state is not None:
-            arrays += state.graph_state[0].values()
-        n_bytes = sum(array.nbytes for array in arrays)
-        self._checkpoints.append(Checkpoint(seq, state, n_bytes + state.recorder.last_products.nbytes))
+        self._checkpoints.append(Checkpoint(seq, state, state.n_bytes))
         self._thin_out()
         while len(self._checkpoints) > 1 and sum(each.n_bytes for each in self._checkpoints) > self._max_bytes:
             del self._checkpoints[0]

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ocelad.comparison_graph import ComparisonGraph, Contradiction
+from ocelad.service.learning.learning_state import SavedState
 
 
 class Group(NamedTuple):
@@ -25,23 +26,28 @@ class Group(NamedTuple):
 
 
 class Groups:
-    """The groups of a graph with their names; computed on first use, and never changed.
+    """The groups that answers imply, with their names; computed on first use, and never changed.
 
     Parameters
     ----------
-    graph : ComparisonGraph
-        Not changed any more.
+    graph_state : tuple
+        ``ComparisonGraph.state`` of the answers by positions of items.
     names : mapping of int to str
         The last name that was given to the group of each item, the earliest first.
     """
 
-    def __init__(self, graph: ComparisonGraph, names: Mapping[int, str]) -> None:
-        self._graph, self._names = graph, names
+    def __init__(self, graph_state: SavedState, names: Mapping[int, str]) -> None:
+        self._graph_state, self._names = graph_state, names
+
+    @cached_property
+    def graph(self) -> ComparisonGraph:
+        """The answers and what they imply; must not be changed."""
+        return ComparisonGraph.from_state(*self._graph_state)
 
     @cached_property
     def all(self) -> list[Group]:
         """All groups of items with answers, the largest first."""
-        members = self._graph.groups()
+        members = self.graph.groups()
         number = {item: i for i, items in enumerate(members) for item in items}
         names = {number[item]: name for item, name in self._names.items() if item in number}
         return [Group(items, names.get(i)) for i, items in enumerate(members)]
@@ -56,11 +62,11 @@ class Groups:
 
     def answers_to_merge(self, left: int, right: int) -> list[tuple[int, int, bool]]:
         """Return the answers (left, right, same) that join the groups of two items; none if they are in one group."""
-        return self._graph.answers_to_merge(left, right)
+        return self.graph.answers_to_merge(left, right)
 
     def answers_to_split(self, items: Iterable[int]) -> list[tuple[int, int, bool]]:
         """Return the answers (left, right, same) that make items of one group, but not all, a group of their own."""
-        return self._graph.answers_to_split(items)
+        return self.graph.answers_to_split(items)
 
     def entities(self, n_items: int) -> Iterator[tuple[int, str | None]]:
         """Yield, for each of the items, the first item of its group and the name of the group."""
@@ -70,9 +76,9 @@ class Groups:
     @cached_property
     def n_implied(self) -> int:
         """The number of pairs whose answer is implied, those that were asked included."""
-        return self._graph.n_implied
+        return self.graph.n_implied
 
     @cached_property
     def contradictions(self) -> list[Contradiction]:
         """The pairs whose answers contradict the groups, in the order in which they were first asked."""
-        return list(self._graph.contradictions())
+        return list(self.graph.contradictions())

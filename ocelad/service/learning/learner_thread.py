@@ -18,6 +18,7 @@ from ocelad.service.itemset import ItemSet
 from ocelad.service.learning import snapshot
 from ocelad.service.learning.checkpoints import Checkpoints
 from ocelad.service.learning.clusters import StableKMeans
+from ocelad.service.learning.groups import Groups
 from ocelad.service.learning.item_points import ItemPoints
 from ocelad.service.learning.learning_state import Answers, LearningState
 from ocelad.service.learning.log_reader import NO_ENTRY, LogReader
@@ -263,8 +264,7 @@ class Learner:
             shares=state.shares,
             timeline=state.timeline(metric),
             xy=xy,
-            _names=state.names,
-            _graph_state=state.graph_state,
+            groups=None if state.graph_state is None else Groups(state.graph_state, state.names),
             _item_points=item_points,
             _measured=measured,
             _coordinates=coordinates,
@@ -277,7 +277,7 @@ class Learner:
         """Return the time at which the next snapshot is due."""
         if self._snapshot_path is None or self._seq <= self._saved_seq or self._seq < self._log.digest_seq:
             return _NEVER
-        if not self._is_consistent() or self._state.is_provisional:
+        if not self._is_consistent() or not self._state.can_be_saved:
             return _NEVER
         if self._seq - self._saved_seq >= _SNAPSHOT_ENTRIES:
             return 0.0

@@ -13,16 +13,18 @@ from ocelad._typing import Arrays, Floats, Metadata
 from ocelad.adaptive.adaptive_tracker import PLAIN_ROUNDS, STATE_VERSION, AdaptiveTracker
 from ocelad.adaptive.changes import Change
 from ocelad.adaptive.curved_tracker import CurvedTracker
-from ocelad.comparison_graph import ComparisonGraph
 from ocelad.curved_metric import AnyMetric
 from ocelad.ensemble.state_reader import add_prefix
 from ocelad.estimators.learning_method import AnyTracker, method_loss, start_tracker
 from ocelad.estimators.saveable import strip_prefix
 from ocelad.feature_maps import FeatureMap
+from ocelad.implied_answers import Answer, ImpliedAnswers, draw_reference
 from ocelad.pairs import Events, PointPairs, subtract
 from ocelad.service.entries import Entry
 from ocelad.service.learning.timeline import Timeline, TimelineRecorder, next_row_end
 from ocelad.service.learning.tracker_settings import TrackerSettings
+
+Positions: TypeAlias = npt.NDArray[np.intp]
 
 
 class Answers(NamedTuple):
@@ -31,8 +33,8 @@ class Answers(NamedTuple):
     ``names`` are the names of groups among them: positions of items, and the name that the group of each was given.
     """
 
-    left: npt.NDArray[np.intp]
-    right: npt.NDArray[np.intp]
+    left: Positions
+    right: Positions
     y: Floats
     random: npt.NDArray[np.bool_]
     names: Sequence[tuple[int, str]] = ()
@@ -51,8 +53,23 @@ class Answers(NamedTuple):
         )
 
 
-#: The arrays and the JSON values of ``ComparisonGraph.state``.
-GraphState: TypeAlias = tuple[Arrays, Metadata]
+#: Arrays and JSON values, as the methods ``state`` return them.
+SavedState: TypeAlias = tuple[Arrays, Metadata]
+
+
+class KnownItems(NamedTuple):
+    """The points of all items by position, and how many of them the project was created with."""
+
+    table: Floats
+    n_known: int
+
+    def points(self, ids: Sequence[int]) -> Floats:
+        """Return the points of items, one per row."""
+        return np.asarray(self.table[np.asarray(ids, dtype=np.intp)])
+
+    def reference(self) -> Floats | None:
+        """Return the points of some of the items that the project was created with; None if it stores no number."""
+        return self.points(draw_reference(self.n_known).tolist()) if self.n_known else None
 
 
 class LearningState:
@@ -84,12 +101,15 @@ class LearningState:
             self.tracker = CurvedTracker(n_features, items=chosen.known_points(points))
         else:
             self.tracker = start_tracker(chosen.method, n_features)
+        if chosen.transitive and isinstance(self.tracker, AdaptiveTracker | CurvedTracker):
+            self.tracker = self.tracker.with_groups()
         self.recorder = TimelineRecorder.start(self.tracker.play(), method_loss(chosen.method))
         self.names: dict[int, str] = {}
-        # The answers by positions of items, and the groups that they imply, if "same" is taken as transitive. A large
-        # graph is slow to copy: ``learn`` moves it to the next state, and the state of the graph remains.
-        self._graph = ComparisonGraph() if chosen.transitive else None
-        self._graph_state: GraphState | None = None
+        # The answers by positions of items and what they imply, if "same" is taken as transitive. A large graph is slow
+        # to copy: ``learn`` moves it to the next state, and arrays from which it can be restored remain.
+        self._implied = ImpliedAnswers() if chosen.transitive else None
+        self._implied_state: SavedState | None = None
+        self._n_known = chosen.known_items
         self.is_provisional = False
 
     def copy(self) -> Self:
@@ -97,25 +117,33 @@ class LearningState:
         state = copy(self)
         state.tracker, state.recorder = copy(self.tracker), self.recorder.copy()
         state.names = self.names.copy()
-        state._graph, state._graph_state = self._take_graph(), None
+        state._implied, state._implied_state = self._take_implied(), None
         return state
 
     @property
-    def graph_state(self) -> GraphState | None:
-        """The state of the graph of all answers; None if "same" is not taken as transitive."""
-        if self._graph_state is None and self._graph is not None:
-            self._graph_state = self._graph.state()
-        return self._graph_state
+    def implied_state(self) -> SavedState | None:
+        """``ImpliedAnswers.state`` after all answers; None if "same" is not taken as transitive."""
+        if self._implied_state is None and self._implied is not None:
+            self._implied_state = self._implied.state()
+        return self._implied_state
 
-    def _take_graph(self) -> ComparisonGraph | None:
-        """Return the graph for a state that may change it."""
-        saved, graph = self.graph_state, self._graph
-        self._graph = None
-        return ComparisonGraph.from_state(*saved) if graph is None and saved is not None else graph
+    @property
+    def graph_state(self) -> SavedState | None:
+        """``ComparisonGraph.state`` after all answers; None if "same" is not taken as transitive."""
+        if self.implied_state is None:
+            return None
+        arrays, metadata = self.implied_state
+        return strip_prefix("graph", arrays), metadata["graph"]
+
+    def _take_implied(self) -> ImpliedAnswers | None:
+        """Return the implied answers for a state that may change them."""
+        saved, implied = self.implied_state, self._implied
+        self._implied = None
+        return ImpliedAnswers.from_state(*saved) if implied is None and saved is not None else implied
 
     def learn(self, answers: Answers, points: Floats) -> Self:
         """Return the state after these answers about pairs of these points."""
-        state, done = self.copy(), 0
+        state, done, items = self.copy(), 0, KnownItems(points, self._n_known)
         while done < len(answers.y):
             recorder = state.recorder
             end = next_row_end(recorder.n_answers)
@@ -123,28 +151,38 @@ class LearningState:
             # rows. With one answer per call, the result does not depend on the division into batches.
             n = 1 if isinstance(state.tracker, AdaptiveTracker | CurvedTracker) else end - recorder.n_answers
             part = slice(done, done + n)
-            y = answers.y[part]
-            X, Z, feature_map = points[answers.left[part]], points[answers.right[part]], state.feature_map
-            if isinstance(state.tracker, CurvedTracker):
-                margins = state.tracker.replay(PointPairs.from_trusted(X, Z, y))
-            else:
-                margins = state.tracker.replay(Events(subtract(X, Z), y))
+            y, feature_map = answers.y[part], state.feature_map
+            margins = state._play(answers.left[part], answers.right[part], y, items)
             if state.feature_map is not feature_map:
                 recorder.forget_curved()
             recorder.add(y, margins, answers.random[part])
-            if state._graph is not None:
-                for left, right, label in zip(
-                    answers.left[part].tolist(), answers.right[part].tolist(), y, strict=True
-                ):
-                    state._graph.add(left, right, label)
             done += len(y)
             if recorder.n_answers == end:
+                state._update_groups(items)
                 recorder.end_row(state.tracker.play(), state.shares)
             state.is_provisional |= _waits_for_kernels(state.tracker)
+        state._update_groups(items)
         for item, name in answers.names:
             state.names.pop(item, None)  # the last name comes last
             state.names[item] = name
         return state
+
+    def _play(self, left: Positions, right: Positions, y: Floats, items: KnownItems) -> Floats:
+        """Learn from answers, and from what they imply; return the margins before. The adaptive method: one answer."""
+        X, Z, implied, tracker = items.table[left], items.table[right], self._implied, self.tracker
+        if implied is not None and isinstance(tracker, AdaptiveTracker | CurvedTracker):
+            return np.array([implied.learn(tracker, Answer(int(left[0]), int(right[0]), float(y[0])), items)])
+        if implied is not None:
+            for i, j, label in zip(left.tolist(), right.tolist(), y.tolist(), strict=True):
+                implied.graph.add(i, j, label)
+        if isinstance(tracker, CurvedTracker):
+            return tracker.replay(PointPairs.from_trusted(X, Z, y))
+        return tracker.replay(Events(subtract(X, Z), y))
+
+    def _update_groups(self, items: KnownItems) -> None:
+        """Bring the distances that follow from the groups up to date."""
+        if self._implied is not None and isinstance(self.tracker, AdaptiveTracker | CurvedTracker):
+            self._implied.update(self.tracker, items)
 
     @property
     def is_outdated(self) -> bool:
@@ -153,6 +191,25 @@ class LearningState:
         The metric is final then, but the timeline still has rows with the rounding of plain NumPy.
         """
         return self.is_provisional and not _waits_for_kernels(self.tracker)
+
+    @property
+    def can_be_saved(self) -> bool:
+        """Whether ``state`` neither waits for compiled code nor changes what is learned later.
+
+        Until compiled code plays, a tracker with groups cannot save the implied answers that it has learned from.
+        """
+        has_groups = self.implied_state is not None and isinstance(self.tracker, AdaptiveTracker | CurvedTracker)
+        return not self.is_provisional and not (has_groups and self.n_answers <= PLAIN_ROUNDS)
+
+    @property
+    def n_bytes(self) -> int:
+        """The size of the arrays of ``state``; of a tracker that cannot be saved yet, which is small, it is omitted."""
+        arrays = [self.recorder.last_products]
+        if self.can_be_saved:
+            arrays += self.tracker.state()[0].values()
+        if self.implied_state is not None:
+            arrays += self.implied_state[0].values()
+        return sum(array.nbytes for array in arrays)
 
     @property
     def n_answers(self) -> int:
@@ -184,9 +241,9 @@ class LearningState:
         timeline_arrays, timeline_metadata = self.recorder.state()
         arrays = add_prefix("core", tracker_arrays) | add_prefix("timeline", timeline_arrays)
         metadata = {"core": tracker_metadata, "timeline": timeline_metadata, "names": list(self.names.items())}
-        if self.graph_state is not None:
-            graph_arrays, metadata["graph"] = self.graph_state
-            arrays |= add_prefix("graph", graph_arrays)
+        if self.implied_state is not None:
+            implied_arrays, metadata["implied"] = self.implied_state
+            arrays |= add_prefix("implied", implied_arrays)
         return arrays, metadata
 
     def with_state(self, arrays: Arrays, metadata: Metadata) -> Self:
@@ -200,8 +257,8 @@ class LearningState:
         state.recorder = self.recorder.with_state(strip_prefix("timeline", arrays), metadata["timeline"], n_curved)
         if state.recorder.n_answers != state.n_answers:
             raise ValueError(f"the timeline has {state.recorder.n_answers} answers, the tracker {state.n_answers}")
-        if state._graph is not None:
-            state._graph = ComparisonGraph.from_state(strip_prefix("graph", arrays), metadata["graph"])
+        if state._implied is not None:
+            state._implied = ImpliedAnswers.from_state(strip_prefix("implied", arrays), metadata["implied"])
         # Snapshots of earlier versions have no names.
         state.names = {int(item): str(name) for item, name in metadata.get("names", ())}
         return state

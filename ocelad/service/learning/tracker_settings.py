@@ -37,9 +37,9 @@ class TrackerSettings:
         Whether the distance has a curved part. Projects that do not store it predate the choice and are linear.
     known_items : int
         The number of items that the tracker knows before the first answer: those that the project was created with. A
-        curved distance draws its landmarks from them. Items that are added later do not change it: the log does not say
-        when they were added, and what was learned must remain a function of the log. 0: the landmarks come from the
-        answers.
+        curved distance draws its landmarks from them, and implied answers are scaled by them. Items that are added
+        later do not change it: the log does not say when they were added, and what was learned must remain a function
+        of the log. 0: the landmarks come from the answers.
     transitive : bool
         Whether answers imply others and make groups: if A is the same as B, and B as C, then A is the same as C.
         Projects that do not store it predate the choice and have no groups.
@@ -84,7 +84,8 @@ def with_known_items(settings: Mapping[str, Any], n_items: int) -> dict[str, Any
     >>> with_known_items({"method": "adaptive", "curved": False}, 500)
     {'method': 'adaptive', 'curved': False}
     """
-    return {**settings, _KNOWN_ITEMS: n_items} if settings.get(_CURVED) else dict(settings)
+    knows_items = settings.get(_CURVED) or settings.get(_TRANSITIVE)
+    return {**settings, _KNOWN_ITEMS: n_items} if knows_items else dict(settings)
 
 
 def rice_settings(n_features: int) -> dict[str, Any]:

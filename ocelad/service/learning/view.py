@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, cast
@@ -22,7 +21,6 @@ from ocelad.service.itemset import ItemSet
 from ocelad.service.learning.clusters import Labels, StableKMeans
 from ocelad.service.learning.groups import Groups
 from ocelad.service.learning.item_points import Floats32, ItemPoints, MeasuredPoints
-from ocelad.service.learning.learning_state import GraphState
 from ocelad.service.learning.neighbor_search import NeighborSearch
 from ocelad.service.learning.timeline import Timeline
 
@@ -84,6 +82,8 @@ class View:
     timeline : Timeline
     xy : float32 array of shape (n_items, 2)
         The coordinates of the items on the map, within -1 and 1.
+    groups : Groups or None
+        The groups that the answers imply; None if "same" is not taken as transitive.
     """
 
     seq: int
@@ -91,8 +91,7 @@ class View:
     shares: Floats
     timeline: Timeline
     xy: Floats32
-    _names: Mapping[int, str]
-    _graph_state: GraphState | None
+    groups: Groups | None
     _item_points: ItemPoints
     _measured: MeasuredPoints
     _coordinates: Floats32
@@ -134,23 +133,10 @@ class View:
         """The scaled features of all items, of shape (n_items, n_features): ``items.points``, computed once."""
         return self._item_points.points
 
-    @cached_property
-    def graph(self) -> ComparisonGraph | None:
-        """The answers by positions of items, and what they imply; must not be changed. Built on first use.
-
-        None if "same" is not taken as transitive.
-        """
-        return None if self._graph_state is None else ComparisonGraph.from_state(*self._graph_state)
-
     @property
-    def transitive(self) -> bool:
-        """Whether answers imply others and make groups."""
-        return self._graph_state is not None
-
-    @cached_property
-    def groups(self) -> Groups | None:
-        """The groups of items that the answers imply; None if "same" is not taken as transitive."""
-        return None if self.graph is None else Groups(self.graph, self._names)
+    def graph(self) -> ComparisonGraph | None:
+        """The answers by positions of items, and what they imply; None if "same" is not taken as transitive."""
+        return None if self.groups is None else self.groups.graph
 
     @cached_property
     def metric_of_features(self) -> AnyMetric:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ocelad._typing import Floats
@@ -12,6 +13,7 @@ from ocelad.lab.baselines.pair_logistic import PairLogistic
 from ocelad.lab.compare import registry
 from ocelad.lab.compare.adapters import TrackerAdapter
 from ocelad.lab.compare.block_streams import Block
+from ocelad.lab.compare.few_answers.asking_learner import start_asking
 from ocelad.lab.compare.methods import Method, StreamInfo
 from ocelad.lab.compare.suites import OURS
 from ocelad.pairs import subtract
@@ -20,6 +22,8 @@ from ocelad.pairs import subtract
 EUCLIDEAN, STANDARDIZED, COSINE = "euclidean", "standardized-start", "cosine"
 #: Our method with a curved part, without and with known items.
 CURVED, CURVED_ITEMS = "curved", "curved-items"
+#: The same with pairs that it chooses, and with random pairs, given by id.
+CHOSEN, RANDOM = "chosen", "random-ids"
 #: The batch method whose log loss is compared with ours.
 LOGISTIC = "logistic"
 
@@ -65,6 +69,22 @@ METHODS: dict[str, Method] = {
         "curved, with landmarks drawn from all training items before the first answer",
         _curved,
         requires=frozenset({"items"}),
+        group="ensembles",
+    ),
+    CHOSEN: Method(
+        CHOSEN,
+        "curved, about pairs that it chooses, with implied answers",
+        partial(start_asking, choose=True),
+        {"transitive": True, "wrong": 0.0, "curved": True},
+        requires=frozenset({"labels", "items"}),
+        group="ensembles",
+    ),
+    RANDOM: Method(
+        RANDOM,
+        "curved, about random pairs by id, with implied answers",
+        partial(start_asking, choose=False),
+        {"transitive": True, "wrong": 0.0, "curved": True},
+        requires=frozenset({"labels", "items"}),
         group="ensembles",
     ),
     "rice": replace(registry.METHODS["rice"], factory=_rice, sparse=False),
