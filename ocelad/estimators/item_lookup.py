@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ocelad._typing import Floats
 from ocelad._validation import is_sparse
+from ocelad.adaptive.adaptive_tracker import checked_points
 from ocelad.implied_answers import draw_reference
 from ocelad.io import dataframes
 
@@ -30,9 +32,16 @@ class ItemLookup(ABC):
     def table(self) -> Any:
         """Return all items as an array, a sparse matrix or a table; None if they are not known."""
 
+    @property
+    @abstractmethod
+    def n_items(self) -> int | None:
+        """The number of items, which may grow; None if they are not known."""
+
 
 class LookedUpItems:
     """The points of items by id, as ``ImpliedAnswers`` uses them.
+
+    Points are read once, because a function that returns them may be slow.
 
     Parameters
     ----------
@@ -42,18 +51,42 @@ class LookedUpItems:
     """
 
     def __init__(self, items: ItemLookup, known: Any) -> None:
-        self._items, self._known = items, known
+        self._items = items
+        self._reference = None if known is None else known[draw_reference(len(known))]
+        self._points: dict[Any, Floats] = {}
 
-    def points(self, ids: Sequence[Any]) -> Any:
-        keys = np.empty(len(ids), dtype=object)
-        keys[:] = ids
-        if all(isinstance(key, int) for key in ids):
-            keys = keys.astype(np.int64)
-        rows = dataframes.to_rows(self._items.rows(keys, "pairs"), "the preprocessor").values
-        return np.asarray(rows, dtype=np.float64)
+    def add(self, ids: Sequence[Any], points: Floats) -> None:
+        """Add items whose points are known."""
+        self._points.update(zip(ids, points, strict=True))
 
-    def reference(self) -> Any:
-        return None if self._known is None else self._known[draw_reference(len(self._known))]
+    def read(self, ids: Sequence[Any]) -> None:
+        """Read the points of items, as far as they are not known, so that none can be missing later."""
+        new = [entry for entry in dict.fromkeys(ids) if entry not in self._points]
+        if new:
+            rows = dataframes.to_rows(self._items.rows(_as_keys(new), "earlier pairs"), "the preprocessor").values
+            self.add(new, checked_points(rows, "the preprocessor", rows.shape[1], sparse=False))
+
+    def keep(self, ids: Sequence[Any]) -> None:
+        """Drop the points of other items."""
+        self._points = {entry: self._points[entry].copy() for entry in ids if entry in self._points}
+
+    def points(self, ids: Sequence[Any]) -> Floats:
+        self.read(ids)
+        return np.array([self._points[entry] for entry in ids])
+
+    def reference(self) -> Floats | None:
+        return self._reference
+
+
+def _as_keys(ids: Sequence[Any]) -> np.ndarray:
+    """Return ids as an array: of integers or of texts, if all are, otherwise of objects."""
+    if all(type(entry) is int and abs(entry) < 2**63 for entry in ids):
+        return np.array(ids, dtype=np.int64)
+    if all(type(entry) is str and not entry.endswith("\0") for entry in ids):  # an array drops such endings
+        return np.array(ids)
+    keys = np.empty(len(ids), dtype=object)
+    keys[:] = ids
+    return keys
 
 
 def find_items(preprocessor: Any) -> ItemLookup:
@@ -109,6 +142,10 @@ class PositionedItems(ItemLookup):
     def table(self) -> Any:
         return self._table
 
+    @property
+    def n_items(self) -> int:
+        return int(self._table.shape[0])
+
 
 class NamedItems(ItemLookup):
     """Items of a table by their ids."""
@@ -128,6 +165,10 @@ class NamedItems(ItemLookup):
     def table(self) -> Any:
         return self._table
 
+    @property
+    def n_items(self) -> int:
+        return len(self._positions)
+
 
 class MappedItems(ItemLookup):
     """Items of a mapping from ids to points."""
@@ -140,6 +181,10 @@ class MappedItems(ItemLookup):
 
     def table(self) -> Any:
         return _stack(list(self._points.values()), list(self._points)) if self._points else None
+
+    @property
+    def n_items(self) -> int:
+        return len(self._points)
 
 
 class CalledItems(ItemLookup):
@@ -159,6 +204,10 @@ class CalledItems(ItemLookup):
         return points
 
     def table(self) -> Any:
+        return None
+
+    @property
+    def n_items(self) -> None:
         return None
 
 

@@ -249,9 +249,10 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
 
     def _ready_for_ids(self, state: TrackerState, *, sparse: bool) -> TrackerState:
         """Return the state with which pairs that are given by id are learned: the first ones may make it transitive."""
-        if state.implied is None and state.tracker.n_rounds == 0 and self._may_be_transitive(sparse=sparse):
-            return state.with_implied_answers()
-        return state
+        may_be = self._may_be_transitive(sparse=sparse)
+        return (
+            state.with_implied_answers() if may_be and state.implied is None and state.tracker.n_rounds == 0 else state
+        )
 
     def _usable_items(self) -> Any:
         """Return the items of the preprocessor, without rows that no pair could use; None if there are none."""
@@ -274,7 +275,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         state = super()._state_to_continue()
         if state is None:
             return None
-        if self.transitive is True and state.implied is None:
+        if self.transitive is (state.implied is None):
             raise ValueError("transitive was changed after the first pairs; call fit to start again with it")
         if state.curved != is_curved(self.curved, self.method) or state.own_map is not own_map(self.curved):
             raise ValueError(
@@ -315,20 +316,32 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         self, state: TrackerState, points: Points, labels: Floats, weights: Floats | None
     ) -> tuple[TrackerState, Floats]:
         """Return the state after more pairs, and the margin of each pair before it was learned from."""
+        sparse = is_sparse(points.parts[0])
         if points.keys is not None:
-            state = self._ready_for_ids(state, sparse=is_sparse(points.parts[0]))
-        if state.implied is None or points.keys is None:
+            state = self._ready_for_ids(state, sparse=sparse)
+        if state.implied is None or points.keys is None or sparse:
             return state.learn(_events(state, points, labels), points.names, weights)
         dataframes.check_feature_names(points.names, state.names, "the table")
-        check_pairs(*points.parts)  # all of them, so that a refused pair changes nothing
-        counts = np.ones(len(labels)) if weights is None else weights
-        keys: list[tuple[Any, Any]] = points.keys.tolist()
-        answers = [
-            Answer(left, right, y, weight)
-            for (left, right), y, weight in zip(keys, labels.tolist(), counts.tolist(), strict=True)
-        ]
         state = copy(state)
-        return state, state.learn_by_id(answers, self._item_points())
+        return state, self._learn_by_id(state, points, labels, np.ones(len(labels)) if weights is None else weights)
+
+    def _learn_by_id(self, state: TrackerState, points: Points, labels: Floats, weights: Floats) -> Floats:
+        """Let a state learn from pairs that are given by id. All is checked first: a refused pair changes nothing."""
+        assert state.implied is not None
+        assert points.keys is not None
+        check_pairs(*points.parts)
+        keys: list[list[Any]] = points.keys.tolist()
+        for left, right in keys:
+            _check_id(left)
+            _check_id(right)
+        items = self._item_points()
+        items.read(state.implied.recent)
+        for k, part in enumerate(points.parts):
+            items.add([pair[k] for pair in keys], part)
+        answers = zip(keys, labels.tolist(), weights.tolist(), strict=True)
+        margins = state.learn_by_id([Answer(left, right, y, weight) for (left, right), y, weight in answers], items)
+        items.keep(state.implied.recent)
+        return margins
 
     def learn_one(self, x: Any, z: Any, y: Any, weight: float = 1.0) -> Self:
         """Learn from one pair of points x and z, or of ids or indices, with label y; ``weight`` is as in ``fit``.
@@ -338,25 +351,21 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         2
         """
         weight = check_number(weight, "weight", at_least=0, at_most=MAX_SAMPLE_WEIGHT)
-        keys = None
+        points = None
         if self.preprocessor is not None and np.ndim(x) == 0 and np.ndim(z) == 0 and not is_sparse(x):
             points = self._points_by_key(x, z)
-            assert points.keys is not None
-            keys = points.keys[0].tolist()
             x, z = (part[:1] if is_sparse(part) else part[0] for part in points.parts)
         pair = Pair(x, z, check_label(y, "y") > 0)
         n_features, state = int(pair.x.shape[-1]), self._state_to_continue()
         if state is None:
             state = self._start_state(n_features, None, sparse=is_sparse(pair.x))
-        if keys is not None:
+        if points is not None:
             state = self._ready_for_ids(state, sparse=is_sparse(pair.x))
         if n_features != state.n_features:
             raise ValueError(f"x has {n_features} features; {state.n_features} are expected")
         code = state.checked_label_code(y)
-        if state.implied is not None and keys is not None:
-            check_pairs(pair.x[None], pair.z[None])
-            answer = Answer(keys[0], keys[1], 1.0 if pair.similar else -1.0, weight)
-            state.learn_by_id([answer], self._item_points())
+        if state.implied is not None and points is not None and not is_sparse(pair.x):
+            self._learn_by_id(state, points, np.array([1.0 if pair.similar else -1.0]), np.array([weight]))
         else:
             events = PointPairs.from_pair(pair) if state.curved else Events.from_event(pair.event())
             state.replay(events, None if weight == 1.0 else np.array([weight]))
@@ -365,20 +374,21 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         return self
 
     def _item_points(self) -> LookedUpItems:
-        """Return the points of the items of the preprocessor; those of all items are read once."""
+        """Return the points of the items of the preprocessor; those of all items are read again when there are more."""
         items = self._items()
         assert items is not None
-        if self.__dict__.get("_read_points_of", (None,))[0] is not items:
-            known = self._usable_items()
-            self._read_points_of = items, LookedUpItems(items, known)
-        return self._read_points_of[1]
+        read: tuple[Any, int | None, LookedUpItems] | None = self.__dict__.get("_read_points_of")
+        if read is None or read[0] is not items or read[1] != items.n_items:
+            read = self._read_points_of = items, items.n_items, LookedUpItems(items, self._usable_items())
+        return read[2]
 
     def _points_by_key(self, x: Any, z: Any) -> Points:
         """Return the points of two items, each as one row."""
         keys = np.empty((1, 2), dtype=object)
         keys[0] = x, z
         kinds = {np.asarray(key).dtype.kind for key in (x, z)}
-        return read_points(keys.astype(np.int64) if kinds <= set("iu") else keys, 2, self._items())
+        is_index = kinds <= set("iu") and max(x, z) < 2**63
+        return read_points(keys.astype(np.int64) if is_index else keys, 2, self._items())
 
     def decision_function(self, pairs: Any) -> Floats:
         """Return the score by which ``predict`` decides; larger means more similar.
@@ -546,7 +556,11 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     def state(self) -> tuple[Arrays, Metadata]:
         """Return everything learned, as arrays and as values that JSON can store."""
         arrays, metadata = super().state()
-        more = {"fixed_threshold": self.__dict__.get("_threshold"), "dissimilar_label": self._fitted.dissimilar}
+        more = {
+            "fixed_threshold": self.__dict__.get("_threshold"),
+            "dissimilar_label": self._fitted.dissimilar,
+            "transitive": self.transitive,
+        }
         if self._fitted.implied is not None:
             implied_arrays, more["implied"] = self._fitted.implied.state()
             arrays |= add_prefix("implied", implied_arrays)
@@ -558,8 +572,10 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         tracker = super().from_state(arrays, metadata).set_threshold(metadata["fixed_threshold"])
         tracker.curved = tracker._fitted.curved
         tracker._fitted.dissimilar = metadata.get("dissimilar_label")
-        tracker.transitive = "implied" in metadata
-        if tracker.transitive:
+        tracker.transitive = check_choice(metadata.get("transitive", "auto"), "transitive", ("auto", False, True))
+        if ("implied" in metadata) != tracker._fitted.tracker.settings.get("grouped", False):
+            raise ValueError("it has groups of items without the answers about them, or the reverse")
+        if "implied" in metadata:
             implied = ImpliedAnswers.from_state(strip_prefix("implied", arrays), metadata["implied"])
             tracker._fitted.implied = implied
         learned_by = tracker._fitted.tracker.settings.get("method", "rice")
@@ -581,6 +597,17 @@ def _events(state: TrackerState, points: Points, labels: Floats) -> Events | Poi
         X, Z = points.parts
         return PointPairs.from_trusted(X, Z, labels)
     return Events(subtract(*points.parts), labels)
+
+
+def _check_id(entry: Any) -> None:
+    """Refuse an id that answers cannot be stored by."""
+    try:
+        hash(entry)
+    except TypeError:
+        raise TypeError(
+            f"pairs holds the id {entry!r}, which is not hashable; accepted: ids such as texts and numbers, or "
+            "transitive=False"
+        ) from None
 
 
 def _sample_rows(items: Any) -> Any:
