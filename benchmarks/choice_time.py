@@ -44,6 +44,7 @@ def measure(n_items: int, n_features: int, n_classes: int, n_answers: int) -> di
         view = TrackerView(tracker, items)
     for item in range(n_answers - N_LEARNED):
         answer(item, int(rng.integers(item + 1, item + 50)))
+    chooser.next(view)  # adds the recorded answers to the graph
     times, sources = [], Counter[str]()
     for _ in range(N_CHOICES):
         start = process_time()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import curved_distance
-import implied_answers
+import implied_groups
 import numpy as np
 import pytest
 import regret_on_every_interval
@@ -65,13 +65,13 @@ def test_curved_distance(capsys, tmp_path):
     assert (tmp_path / "curved.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_implied_answers(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(implied_answers, "CHECKPOINTS", (0, 30))
-    monkeypatch.setattr(implied_answers, "N_SEEDS", 2)
-    implied_answers.main(str(tmp_path / "implied.png"))
+def test_implied_groups(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(implied_groups, "CHECKPOINTS", (0, 30))
+    monkeypatch.setattr(implied_groups, "N_SEEDS", 2)
+    implied_groups.main(str(tmp_path / "implied.png"))
     rows = re.findall(r"^(.+), (\d+) answers: ([\d.]+) % ranking error$", capsys.readouterr().out, re.M)
     errors = {(way, int(n_answers)): float(error) for way, n_answers, error in rows}
     assert len(errors) == 4
-    random, chosen = implied_answers.WAYS
+    random, chosen = implied_groups.WAYS
     assert errors[chosen, 30] < min(errors[random, 30], errors[chosen, 0])
     assert (tmp_path / "implied.png").read_bytes().startswith(b"\x89PNG")

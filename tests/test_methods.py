@@ -192,7 +192,7 @@ def test_label_tracker_works_with_both_methods(method):
 @pytest.mark.parametrize("curved", [False, True])
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=5))
 def test_a_project_of_the_adaptive_method_is_restored_bit_for_bit(curved, sizes):
-    settings = check_settings(4, {"method": "adaptive", "curved": curved})
+    settings = check_settings(4, {"method": "adaptive", "curved": curved, "transitive": False})
     rng = np.random.default_rng(0)
     points, n = rng.normal(size=(20, 4)), sum(sizes)
     left = rng.integers(20, size=n)

@@ -78,9 +78,8 @@ class TestAnswers:
         wait_until_learned(client)
         points = client.project.items.points
         settings = client.service.store.project(client.name).settings
-        pairs = np.stack([points[[0, 2, 2]], points[[1, 3, 4]]], axis=1)
         assert settings == {"method": "adaptive", "curved": True, "transitive": True, "known_items": len(points)}
-        oracle = MetricTracker(curved=True).fit(pairs, [1, -1, -1], items=points)
+        oracle = MetricTracker(curved=True, preprocessor=points).fit([(0, 1), (2, 3), (2, 4)], [1, -1, -1])
         assert client.project.view.metric == oracle.metric_
 
     def test_an_idempotency_key_stores_an_answer_once(self, client):

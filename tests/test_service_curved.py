@@ -52,8 +52,8 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
 
 
 def of_items(items: ItemSet) -> dict[str, Any]:
-    """The settings that a new project with these items stores."""
-    return with_known_items(check_settings(items.features.shape[1], {}), len(items))
+    """The settings that a new project with these items stores if answers imply no others."""
+    return with_known_items(check_settings(items.features.shape[1], {"transitive": False}), len(items))
 
 
 def disk(n_items: int, n_features: int = 2, seed: int = 0) -> tuple[ItemSet, np.ndarray]:

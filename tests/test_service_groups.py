@@ -132,6 +132,26 @@ def test_a_long_log_gives_the_same_bits_as_implied_answers_one_by_one(tmp_path, 
         assert view.metric == MetricTracker(curved=True, preprocessor=items.points).fit(pairs, y).metric_
 
 
+def test_learning_before_kernels_are_ready_ends_with_the_same_bits(tmp_path, kernels):  # noqa: F811
+    items, log, path = random_items(20, 4), random_log(140, 20, seed=5), tmp_path / "snapshot"
+    tracker_settings = {**ADAPTIVE, "curved": True, "transitive": True, "known_items": 20}
+    with running_learner(log, items, tracker_settings) as learner:
+        expected = wait_for(learner, 140)
+    kernels["ready"] = False
+    with running_learner(log, items, tracker_settings, path) as learner:
+        wait_for(learner, 140)  # it does not wait for compiled code
+    assert not path.exists()
+    with running_learner(log[:130], items, tracker_settings, path) as learner:
+        wait_for(learner, 130)
+        kernels["ready"] = True
+        learner.add_entries(log[130:])
+        view = wait_for(learner, 140)
+    assert view.metric == expected.metric
+    np.testing.assert_array_equal(view.timeline.table, expected.timeline.table)
+    assert described(view.graph) == described(expected.graph)
+    assert path.exists()
+
+
 def test_items_that_are_added_later_do_not_change_what_was_learned():
     few, many, log = random_items(20, 4), random_items(300, 4), random_log(120, 20, seed=4)
     many = replace(many, ids=few.ids + many.ids[20:], features=np.concatenate([few.features, many.features[20:]]))

@@ -53,9 +53,9 @@ class Learner:
 
     After entry L the metric is that of a ``MetricTracker`` with these settings that has learned, in order, from the
     answers among the entries 1 to L that none of these entries undoes; with a curved distance, that of one that knows
-    the items that the project was created with. It is identical bit by bit, independently of
-    restarts, undos and the division into batches. (While kernels are being compiled, plain NumPy learns, with other
-    rounding. Once they are ready, all answers are learned again.)
+    the items that the project was created with; if "same" is transitive, from their positions. It is identical bit by
+    bit, independently of restarts, undos and the division into batches. (While kernels are being compiled, plain NumPy
+    learns, with other rounding. Once they are ready, all answers are learned again.)
 
     Parameters
     ----------

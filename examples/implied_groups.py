@@ -1,6 +1,6 @@
 """Answers that imply others: few answers about tumours, the groups that follow, and what the distance gains.
 
-    python examples/implied_answers.py [PICTURE]
+    python examples/implied_groups.py [PICTURE]
 
 The items are the tumours of scikit-learn's breast cancer data, and the question is whether two of them are of one kind:
 malignant or benign. One tracker learns from pairs that ``PairChooser`` chooses, and from the answers that they imply.
