@@ -65,7 +65,13 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/decisions.py
 	$(BIN)/python benchmarks/river_knn.py
 	$(BIN)/python benchmarks/choice.py
+	$(BIN)/python benchmarks/choice_time.py
+	$(BIN)/python benchmarks/implied_answers.py rows
+	$(BIN)/python benchmarks/implied_answers.py rows --wrong 0.1
+	$(BIN)/python benchmarks/implied_answers.py line
+	$(BIN)/python benchmarks/implied_answers.py switch
 	$(BIN)/python benchmarks/entities.py
+	$(BIN)/python benchmarks/comparison_graph.py
 	$(BIN)/python benchmarks/service.py
 	$(BIN)/ocelad compare --seeds 50 --output benchmarks/compare/figure
 	$(BIN)/ocelad compare ensembles online fixed --tune 12 --seeds 50 --output benchmarks/compare/tuned

@@ -115,7 +115,7 @@ def test_items_and_answers(folder):
 @pytest.mark.parametrize(("option", "curved"), [([], True), (["--curved"], True), (["--linear"], False)])
 def test_items_are_known_before_the_first_pair(folder, tmp_path, option, curved):
     """The default is curved; --items gives the tracker all items, not only those of the answers."""
-    options = ["--items", "items.csv", "--features", FEATURES, "--quiet", *option]
+    options = ["--items", "items.csv", "--features", FEATURES, "--quiet", "--no-transitive", *option]
     run("track", "answers.csv", *options, "-o", tmp_path / "tracker", cwd=folder)
     tracker, (pairs, y), (X, _) = MetricTracker.load(tmp_path / "tracker"), read_pairs(folder), some_items()
     assert tracker.curved is curved

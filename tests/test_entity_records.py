@@ -24,7 +24,7 @@ def _distinct_by_entity(table: EntityRecords, column: str) -> list[set]:
 def test_the_same_seed_gives_the_same_records():
     again, other = EntityRecords(n_entities=400, seed=5), EntityRecords(n_entities=400, seed=6)
     assert again.records == TABLE.records
-    assert (again.points == TABLE.points).all()
+    np.testing.assert_allclose(again.points, TABLE.points, rtol=1e-9, atol=1e-12)  # up to rounding of the SVD
     assert (again.entities == TABLE.entities).all()
     assert other.records != TABLE.records
 

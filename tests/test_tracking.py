@@ -343,7 +343,7 @@ def test_items_are_known_before_the_first_pair(tmp_path, curved, stops):
     """Also if the run is stopped and resumed within the first rounds, which the definition plays."""
     X, at, y = write_items(tmp_path)
     options = {"items": tmp_path / "items.csv", "chunk_size": 30, "every": 30}
-    tracking = FileTracker(MetricTracker(curved=curved))
+    tracking = FileTracker(MetricTracker(curved=curved, transitive=False))
     for stop in (*stops, None):
         track_file(tmp_path / "answers.csv", tmp_path / "tracker", stop_after=stop, tracking=tracking, **options)
         tracking = FileTracker.load(tmp_path / "tracker")
@@ -354,6 +354,21 @@ def test_items_are_known_before_the_first_pair(tmp_path, curved, stops):
     assert tracking.tracker.metric_ == MetricTracker(curved=curved).fit(X[at], y, items=X).metric_
     assert tracking.tracker.metric_ != MetricTracker(curved=curved).fit(X[at], y).metric_
     assert tracking.tracker.n_rounds_ == len(y)
+
+
+@pytest.mark.parametrize("stops", [(), (1,), (1, 2)])
+def test_answers_of_a_file_imply_others(tmp_path, stops):
+    """The same as in Python, also if the run is stopped and resumed."""
+    X, at, y = write_items(tmp_path)
+    options = {"items": tmp_path / "items.csv", "chunk_size": 30, "every": 30}
+    tracking = FileTracker(MetricTracker(curved=True))
+    for stop in (*stops, None):
+        track_file(tmp_path / "answers.csv", tmp_path / "tracker", stop_after=stop, tracking=tracking, **options)
+        tracking = FileTracker.load(tmp_path / "tracker")
+    expected = MetricTracker(curved=True, preprocessor=X).fit(at, y, items=X)
+    assert tracking.tracker.metric_ == expected.metric_
+    assert tracking.tracker.n_implied_ == expected.n_implied_ > 0
+    assert len(tracking.tracker.groups_) == len(expected.groups_)
 
 
 def test_rice_learns_without_the_items(tmp_path):
