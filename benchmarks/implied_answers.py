@@ -180,15 +180,14 @@ def course_errors(trial: tuple[str, int, bool, bool], checkpoints: tuple[int, ..
     held_out = n_training + rng.integers(len(course.items) - n_training, size=(4000, 2))
     errors = []
     for t in range(checkpoints[-1]):
-        if chooser is None:
-            left = int(rng.integers(n_training))
-            right = int((left + rng.integers(1, n_training)) % n_training)
-        else:
+        left = int(rng.integers(n_training))
+        right = int((left + rng.integers(1, n_training)) % n_training)
+        if chooser is not None:
             try:
                 choice = chooser.next(TrackerView(tracker, items))
-            except NoPairsLeft:
-                break
-            left, right = choice.left, choice.right
+                left, right = choice.left, choice.right
+            except NoPairsLeft:  # answers imply all others: a random pair
+                pass
         answer = bool(same(course, t, left, right))
         if chooser is not None:
             chooser.record(left, right, "same" if answer else "different")

@@ -19,6 +19,8 @@ from ocelad._validation import check_integer, check_label, check_number
 JOIN_VOTES = 2.0
 #: Net votes for its group that an item needs for each pair that contradicts it, to imply anything.
 VOTES_PER_DOUBT = 2.0
+#: Answers by which the first agreement of answers with implied ones is regularized toward full agreement.
+PSEUDO_CHECKS = 4.0
 #: Answers that are stored, at most.
 MAX_ANSWERS = 2**21
 #: The largest weight of an answer.
@@ -463,6 +465,17 @@ class ComparisonGraph:
         """Return the numbers of answers that agree and disagree with what was implied: 1, the same; -1, different."""
         agreeing, disagreeing = self._checks[implied]
         return agreeing, disagreeing
+
+    @property
+    def transitivity(self) -> float:
+        """How far answers about implied pairs agree with them: 1 always, 0 if not more often than by chance.
+
+        Agreement is that of pairs implied to be the same, or of those implied to be different, whichever is less.
+        """
+        shares = []
+        for agreeing, disagreeing in self._checks.values():
+            shares.append((agreeing + PSEUDO_CHECKS) / (agreeing + disagreeing + PSEUDO_CHECKS))
+        return max(0.0, 2.0 * min(shares) - 1.0)
 
     @property
     def n_confirmed(self) -> int:

@@ -24,8 +24,6 @@ MAX_ITEMS = 256
 N_LEARNED, LEARNED_WEIGHT = 8, 0.5
 #: When an item joins a group, the weights of the experts learn from this many pairs of it and others, with this weight.
 N_WEIGHED, WEIGHED_WEIGHT = 8, 0.25
-#: Answers by which the first agreement of answers with implied ones is regularized toward full agreement.
-PSEUDO_CHECKS = 4.0
 #: Points of all items by which distances are scaled, if they are known.
 N_REFERENCE = 128
 #: From this many answers on, only every sixteenth is used to bring the discriminants up to date and for implied pairs.
@@ -134,15 +132,8 @@ class ImpliedAnswers:
 
     @property
     def trust(self) -> float:
-        """How far answers about implied pairs agree with them: 1 always, 0 if not more often than by chance.
-
-        Agreement is that of pairs implied to be the same, or of those implied to be different, whichever is less.
-        """
-        shares = []
-        for implied in (1, -1):
-            agreeing, disagreeing = self.graph.agreement(implied)
-            shares.append((agreeing + PSEUDO_CHECKS) / (agreeing + disagreeing + PSEUDO_CHECKS))
-        return max(0.0, 2.0 * min(shares) - 1.0)
+        """The weight of implied answers: how far answers about implied pairs agree with them."""
+        return self.graph.transitivity
 
     def learn(self, tracker: GroupedTracker, answer: Answer, items: ItemPoints) -> float:
         """Let a tracker learn from an answer and from what it implies; return the margin of the answer before.

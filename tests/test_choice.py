@@ -849,3 +849,16 @@ def test_a_view_of_a_tracker() -> None:
     assert PairChooser(30, transitive=False, random_share=0.0).next(rice).source == "active"
     with pytest.raises(ValueError, match="points"):
         TrackerView(tracker, points[:, :3])
+
+
+def test_without_transitivity_questions_are_random_or_active():
+    """Chains of neighbours on a line: their ends are different, although they are implied to be the same."""
+    chooser, points = PairChooser(60, seed=0), np.arange(60.0)[:, None]
+    view = TrackerView(MetricTracker(preprocessor=points).start(1), points)
+    for first in range(0, 60, 3):
+        chooser.record(first, first + 1, "same")
+        chooser.record(first + 1, first + 2, "same")
+    assert "link" in {chooser.next(view).source for _ in range(10)}
+    for first in range(0, 60, 3):
+        chooser.record(first, first + 2, "different")
+    assert {chooser.next(view).source for _ in range(30)} == {"random", "active"}

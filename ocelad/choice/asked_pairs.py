@@ -137,9 +137,14 @@ class AskedPairs:
         while len(self.known) > MAX_ITEMS:
             del self.known[next(iter(self.known))]
 
+    @property
+    def is_transitive(self) -> bool:
+        """Whether answers imply others; not if answers about implied pairs agree with them by chance only."""
+        return self.graph is not None and self.graph.transitivity > 0.0
+
     def is_implied(self, left: int, right: int) -> bool:
         """Whether answers imply the answer about two items."""
-        return self.graph is not None and self.graph.implied(left, right) != 0
+        return self.graph is not None and self.is_transitive and self.graph.implied(left, right) != 0
 
     def fresh(self, n_items: int) -> np.ndarray:
         """Return the positions of the items that are not in the graph."""

@@ -98,7 +98,8 @@ class PairChooser:
     Some questions are random pairs; some are checks, whose answer is implied; some settle contradictions. After a
     change of the question that the view has detected, earlier answers imply nothing.
 
-    With ``transitive=False``, questions are random or the most informative ones.
+    With ``transitive=False``, and while answers contradict implied ones as often as not, questions are random or the
+    most informative ones.
 
     A pair that was answered or skipped is not proposed again unless its entry was undone, or to settle a contradiction.
     Only checks, and pairs that settle a contradiction, may have an implied answer. A proposed pair is reserved for a
@@ -224,7 +225,7 @@ class PairChooser:
         number = self._generator.random() - self._random_share
         if number < 0.0:
             return _Question(self._draw(n_items)[0], "random", reasons.RANDOM_REASON)
-        if self._asked.graph is None:
+        if not self._asked.is_transitive:
             return None
         self._draw(n_items)  # checks end when no other pair is left
         number -= self._check_share
@@ -264,7 +265,7 @@ class PairChooser:
             self._reserved.clear()
             codes = self._draw_open(n_items, self._asked.entries)
         if not codes:
-            implied = "" if self._asked.graph is None else ", or other answers imply their answer"
+            implied = "" if not self._asked.is_transitive else ", or other answers imply their answer"
             raise NoPairsLeft(
                 f"all {n_pairs(n_items)} pairs of the {n_items} items have been answered or skipped{implied}"
             )
@@ -274,7 +275,7 @@ class PairChooser:
     def _draw_open(self, n_items: int, *excluded: Collection[int]) -> list[int]:
         """Draw distinct pairs that are neither excluded nor implied; none if none is found."""
         codes = draw_codes(self._generator, n_items, N_CANDIDATES, *excluded)
-        if self._asked.graph is None:
+        if not self._asked.is_transitive:
             return codes
         is_implied = self._asked.is_implied
         found = [code for code in codes if not is_implied(*decode_pair(code))]
@@ -310,7 +311,7 @@ class PairChooser:
 
     def _link(self, view: MetricView, n_items: int) -> _Question | None:
         """Reserve and return the question that links an item with the group that it most probably belongs to."""
-        if self._asked.graph is None:
+        if self._asked.graph is None or not self._asked.is_transitive:
             return None
 
         def log_odds(left: Sequence[int], right: Sequence[int]) -> Floats:
