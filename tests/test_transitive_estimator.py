@@ -326,8 +326,12 @@ def test_a_preprocessor_that_lost_an_item_changes_nothing():
     pairs, y = some_pairs(classes, 70)
     tracker = MetricTracker(preprocessor=dict(enumerate(points))).fit(pairs, y)
     expected = seen(tracker, points)
-    tracker.set_params(preprocessor={0: points[0], 1: points[1]})
-    for call in (lambda: tracker.learn_one(0, 1, False), lambda: tracker.partial_fit([[0, 1]], [-1])):
+    tracker.set_params(preprocessor={0: points[0], 1: points[1], "new": points[0] + 1.0})
+    for call in (
+        lambda: tracker.learn_one(0, 1, False),
+        lambda: tracker.learn_one(0, "new", True),
+        lambda: tracker.partial_fit([[0, 1]], [-1]),
+    ):
         with pytest.raises(ValueError, match=r"earlier pairs holds \d+ at \(\d+, 0\); the preprocessor has no item"):
             call()
         assert seen(tracker, points) == expected
