@@ -228,7 +228,8 @@ class ImpliedAnswers:
                 if len(drawn) >= N_WEIGHED // 2:
                     self._recent[entry] = True
                     _use(tracker.weigh_implied, drawn, trust * WEIGHED_WEIGHT, items)
-        _use(tracker.learn_implied, self._draw_balanced(groups, rng), trust * LEARNED_WEIGHT, items)
+        weight = trust * LEARNED_WEIGHT * _share_of_new_pairs(groups)
+        _use(tracker.learn_implied, self._draw_balanced(groups, rng), weight, items)
 
     def _groups(self) -> list[list[Any]]:
         """Return the groups of two or more of the latest items."""
@@ -294,6 +295,16 @@ class ImpliedAnswers:
         implied._rounds = array("q", rounds.tobytes())
         saved.expect_end()
         return implied
+
+
+def _share_of_new_pairs(groups: Sequence[Sequence[Any]]) -> float:
+    """Return the share of the pairs within groups that no answer had to be about: n - 1 answers link n items.
+
+    In groups of two, implied pairs are answers that were learned from already.
+    """
+    n_pairs = sum(len(group) * (len(group) - 1) // 2 for group in groups)
+    n_links = sum(len(group) - 1 for group in groups)
+    return 1.0 - n_links / n_pairs if n_pairs else 0.0
 
 
 def _replay(tracker: GroupedTracker, pairs: PointPairs, weight: float, *, test_changes: bool) -> float:

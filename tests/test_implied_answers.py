@@ -34,6 +34,7 @@ from ocelad.implied_answers import (
     Answer,
     ImpliedAnswers,
     TableItems,
+    _share_of_new_pairs,
 )
 from ocelad.metric import Metric
 from ocelad.pairs import Events, PointPairs
@@ -366,6 +367,13 @@ def test_weighing_changes_weights_and_learning_changes_distances():
 # -- Trust --
 
 
+def test_pairs_of_small_groups_count_less():
+    """n - 1 answers link n items: in a pair nothing is new, in ten items 36 of 45 pairs are."""
+    assert _share_of_new_pairs([]) == _share_of_new_pairs([[1, 2], [3, 4]]) == 0.0
+    assert_allclose(_share_of_new_pairs([[1, 2, 3]]), 1 / 3)
+    assert_allclose(_share_of_new_pairs([list(range(10))]), 36 / 45)
+
+
 def test_trust_falls_when_implied_pairs_are_contradicted():
     """Chains of three items whose ends are different; 4 answers are counted as agreement in advance."""
     points = np.random.default_rng(0).normal(size=(30, 2))
@@ -380,7 +388,8 @@ def test_trust_falls_when_implied_pairs_are_contradicted():
         del spied.calls[:]
         implied.learn(spied, Answer(first, first + 2, -1.0), items)
         trusts.append(implied.trust)
-        weights += [call[4][0] for call in spied.calls if call[0] == "learn"]
+        share = _share_of_new_pairs(implied._groups())
+        weights += [call[4][0] / share for call in spied.calls if call[0] == "learn"]
     assert_allclose(trusts, [2 * 4 / (4 + k) - 1 for k in range(1, 5)] + [0.0], atol=1e-15)
     assert_allclose(weights, [LEARNED_WEIGHT * trust for trust in trusts[:3]])  # from then on, none are used
     implied.update(spied, items)
