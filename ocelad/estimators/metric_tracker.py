@@ -268,7 +268,8 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
             return (
                 rows if np.isfinite(rows.data).all() and np.abs(rows.data).max(initial=0.0) <= MAX_DIFFERENCE else None
             )
-        rows = rows[(np.abs(rows) <= MAX_DIFFERENCE).all(axis=1)]  # neither NaN nor enormous
+        sizes = np.abs(rows).max(axis=1).astype(np.float64)  # single precision has no number as large as the limit
+        rows = rows[sizes <= MAX_DIFFERENCE]  # neither NaN nor enormous
         return rows if len(rows) else None
 
     def _state_to_continue(self) -> TrackerState | None:
@@ -364,12 +365,13 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         if n_features != state.n_features:
             raise ValueError(f"x has {n_features} features; {state.n_features} are expected")
         code = state.checked_label_code(y)
-        if state.implied is not None and points is not None and not is_sparse(pair.x):
-            self._learn_by_id(state, points, np.array([1.0 if pair.similar else -1.0]), np.array([weight]))
-        else:
-            events = PointPairs.from_pair(pair) if state.curved else Events.from_event(pair.event())
-            state.replay(events, None if weight == 1.0 else np.array([weight]))
-        state.dissimilar = code
+        with state.lock:  # other threads may ask for the metric
+            if state.implied is not None and points is not None and not is_sparse(pair.x):
+                self._learn_by_id(state, points, np.array([1.0 if pair.similar else -1.0]), np.array([weight]))
+            else:
+                events = PointPairs.from_pair(pair) if state.curved else Events.from_event(pair.event())
+                state.replay(events, None if weight == 1.0 else np.array([weight]))
+            state.dissimilar = code
         self._set_state(state)
         return self
 
@@ -448,7 +450,11 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         >>> tracker.decide([[[0, 0, 0], [0, 0, 0]], [[0, 0, 0], [1.1, 0, 0]], [[0, 0, 0], [4, 0, 0]]], error=0.02)
         array([ 1,  0, -1])
         """
-        return self._adaptive_tracker("decide").decide(self.log_odds(pairs), error)
+        return self.decide_log_odds(self.log_odds(pairs), error)
+
+    def decide_log_odds(self, log_odds: Any, error: float = 0.02) -> np.ndarray:
+        """Return what ``decide`` returns for pairs with these ``log_odds``."""
+        return self._adaptive_tracker("decide").decide(log_odds, error)
 
     @property
     def _decides_by_odds(self) -> bool:

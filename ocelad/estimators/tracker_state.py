@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,14 @@ class TrackerState:
         self.implied: ImpliedAnswers | None = None
         self._metric: AnyMetric | None = None
         self._replacement: Metric | None = None
+        #: Held while the tracker learns in place, and while its metric is computed.
+        self.lock = RLock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= {**state, "lock": RLock()}
 
     @classmethod
     def start(
@@ -137,9 +146,10 @@ class TrackerState:
 
     def metric(self) -> AnyMetric:
         """Return the current metric. It is averaged over the learners on the first call of each round."""
-        if self._metric is None or self._metric.round != self.tracker.n_rounds:
-            self._metric = self.tracker.play()
-        return self._metric
+        with self.lock:
+            if self._metric is None or self._metric.round != self.tracker.n_rounds:
+                self._metric = self.tracker.play()
+            return self._metric
 
     def check_settings(self, method: Method) -> None:
         """Refuse settings that differ from those the tracker was created with."""
