@@ -115,14 +115,14 @@ def joined_wrongly(trial: tuple[str, int], wrong: float) -> Joined:
     from ocelad.lab.compare.few_answers.held_out_split import draw_split
 
     split = draw_split(BENCHMARKS[f"{row}/natural"].load(seed), CHECKPOINTS[-1], seed)
+    _, classes = np.unique(split.training.labels, return_inverse=True)
     learner, ever, now = AskingLearner(split.training, seed, wrong=wrong), set[int](), set[int]()
     for t in range(CHECKPOINTS[-1]):
         learner.update(split.answers[t : t + 1])
         now = set()
         for group in learner.tracker.groups_:
-            classes = split.training.labels[group]
-            majority = np.bincount(classes).argmax()
-            now.update(entry for entry, label in zip(group, classes.tolist(), strict=True) if label != majority)
+            majority = np.bincount(classes[group]).argmax()
+            now.update(entry for entry in group if classes[entry] != majority)
         ever |= now
     return Joined(len(ever), len(now), sum(map(len, learner.tracker.groups_)))
 

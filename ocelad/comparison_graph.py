@@ -446,6 +446,19 @@ class ComparisonGraph:
             return 1 if votes >= 0.0 else 0
         return -1 if votes <= 0.0 and self._are_apart(self._between.get(g, {}).get(h)) else 0
 
+    def is_contradicted(self, left: Hashable, right: Hashable) -> bool:
+        """Whether the answers about two items themselves say something else than the groups of the two."""
+        i, j = self._positions.get(left), self._positions.get(right)
+        if i is None or j is None:
+            return False
+        votes = self._votes[i].get(j, 0.0)
+        return votes < 0.0 if self._group[i] == self._group[j] else votes > 0.0
+
+    def different_from(self, entry: Hashable) -> list[Any]:
+        """Return the items that the answers about an item itself say are different from it."""
+        i = self._positions.get(entry)
+        return [] if i is None else [self._ids[j] for j, votes in self._votes[i].items() if votes < 0.0]
+
     def _is_certain(self, item: int) -> bool:
         """Whether an item is in its group by two votes or more for each pair that contradicts it."""
         return self._support[item] >= VOTES_PER_DOUBT * self._doubts[item]

@@ -16,6 +16,7 @@ from ocelad.adaptive.curved_tracker import CurvedTracker
 from ocelad.adaptive.group_discriminant import Grouping
 from ocelad.comparison_graph import ComparisonGraph, json_id
 from ocelad.ensemble.state_reader import StateReader, add_prefix
+from ocelad.exclusion import join_by_exclusion
 from ocelad.pairs import PointPairs
 
 #: Only the items that answers were about last imply anything, as many as this: older answers fade.
@@ -24,6 +25,8 @@ MAX_ITEMS = 256
 N_LEARNED, LEARNED_WEIGHT = 8, 0.5
 #: When an item joins a group, the weights of the experts learn from this many pairs of it and others, with this weight.
 N_WEIGHED, WEIGHED_WEIGHT = 8, 0.25
+#: How fast implied pairs lose weight with each answer, if they are no better than chance.
+FADING = 0.1
 #: Points of all items by which distances are scaled, if they are known.
 N_REFERENCE = 128
 #: From this many answers on, only every sixteenth is used to bring the discriminants up to date and for implied pairs.
@@ -207,7 +210,7 @@ class ImpliedAnswers:
 
     def _discriminants(self, tracker: GroupedTracker, entries: Sequence[Any], items: ItemPoints) -> Any:
         """Return the discriminants of the groups of some items."""
-        groups, apart = self.graph.partition(entries)
+        groups, apart = join_by_exclusion(self.graph, entries)
         used = np.flatnonzero(groups >= 0)
         points = items.points([entries[at] for at in used.tolist()]) if len(used) and self.trust > 0.0 else None
         if points is None:
@@ -219,53 +222,37 @@ class ImpliedAnswers:
 
     def _learn_implied(self, tracker: GroupedTracker, pair: tuple[Any, Any], items: ItemPoints) -> None:
         """Let the tracker learn from pairs that are implied after an answer about a pair."""
-        rng, trust = np.random.default_rng(self.graph.n_answers), self.trust
+        rng, trust = np.random.default_rng(self.graph.n_answers), self.trust * self._fading
         groups = self._groups()
-        others = [entry for group in groups for entry in group if entry not in pair]
         for entry in pair:
-            if not self._recent[entry] and any(entry in group for group in groups):
-                drawn = self._draw_partners(entry, others, rng)
+            if not self._recent[entry]:
+                drawn = groups.draw_partners(entry, pair, rng)
                 if len(drawn) >= N_WEIGHED // 2:
                     self._recent[entry] = True
                     _use(tracker.weigh_implied, drawn, trust * WEIGHED_WEIGHT, items)
-        weight = trust * LEARNED_WEIGHT * _share_of_new_pairs(groups)
-        _use(tracker.learn_implied, self._draw_balanced(groups, rng), weight, items)
+        weight = trust * LEARNED_WEIGHT * groups.share_of_new_pairs
+        _use(tracker.learn_implied, groups.draw_balanced(rng), weight, items)
 
-    def _groups(self) -> list[list[Any]]:
+    @property
+    def _fading(self) -> float:
+        """What is left of the weight of implied pairs: they help while answers are few, and bias what many answers say.
+
+        The bias is the share of implied answers that are wrong. Until answers about implied pairs have shown that it is
+        small, it is taken to be large.
+        """
+        graph = self.graph
+        wrong = (graph.n_contradicted + 1) / (graph.n_contradicted + graph.n_confirmed + 2)
+        return 1.0 / (1.0 + FADING * len(self._rounds) * (2.0 * wrong) ** 2)
+
+    def _groups(self) -> _Groups:
         """Return the groups of two or more of the latest items."""
         entries = list(self._recent)
-        groups, apart = self.graph.partition(entries)
+        groups, apart = join_by_exclusion(self.graph, entries)
         members: list[list[Any]] = [[] for _ in apart]
         for entry, group in zip(entries, groups.tolist(), strict=True):
             if group >= 0:
                 members[group].append(entry)
-        return [group for group in members if len(group) > 1]
-
-    def _draw_partners(self, entry: Any, others: Sequence[Any], rng: np.random.Generator) -> list[Answer]:
-        """Draw pairs of an item and others, as they come, whose answer is implied."""
-        drawn = []
-        for at in rng.permutation(len(others)).tolist():
-            implied = self.graph.implied(entry, others[at])
-            if implied:
-                drawn.append(Answer(entry, others[at], float(implied)))
-            if len(drawn) == N_WEIGHED:
-                break
-        return drawn
-
-    def _draw_balanced(self, groups: Sequence[Sequence[Any]], rng: np.random.Generator) -> list[Answer]:
-        """Draw pairs whose answer is implied, as many of the same as of different groups, as far as there are both."""
-        drawn: list[Answer] = []
-        places = [(group, at) for group in groups for at in range(len(group))]
-        for k in range(N_LEARNED if places else 0):
-            same = k % 2 == 0
-            for i, j in rng.integers(len(places), size=(_MAX_ATTEMPTS, 2)).tolist():
-                (group, at), (other, place) = places[i], places[j]
-                left = group[at]
-                right = group[(at + 1 + j % (len(group) - 1)) % len(group)] if same else other[place]
-                if left != right and self.graph.implied(left, right) == (1 if same else -1):
-                    drawn.append(Answer(left, right, 1.0 if same else -1.0))
-                    break
-        return drawn
+        return _Groups(members, apart, self.graph.is_contradicted)
 
     # State.
 
@@ -297,14 +284,60 @@ class ImpliedAnswers:
         return implied
 
 
-def _share_of_new_pairs(groups: Sequence[Sequence[Any]]) -> float:
-    """Return the share of the pairs within groups that no answer had to be about: n - 1 answers link n items.
+class _Groups:
+    """Groups of two or more items, from which pairs are drawn whose answer they imply."""
 
-    In groups of two, implied pairs are answers that were learned from already.
-    """
-    n_pairs = sum(len(group) * (len(group) - 1) // 2 for group in groups)
-    n_links = sum(len(group) - 1 for group in groups)
-    return 1.0 - n_links / n_pairs if n_pairs else 0.0
+    def __init__(
+        self, members: Sequence[list[Any]], apart: np.ndarray, is_contradicted: Callable[[Any, Any], bool]
+    ) -> None:
+        self._apart, self._is_contradicted = apart.tolist(), is_contradicted
+        self._members = [group for group in members if len(group) > 1]
+        self._group = {entry: at for at, group in enumerate(members) if len(group) > 1 for entry in group}
+
+    @property
+    def share_of_new_pairs(self) -> float:
+        """The share of the pairs within groups that no answer had to be about: n - 1 answers link n items.
+
+        In groups of two, implied pairs are answers that were learned from already.
+        """
+        n_pairs = sum(len(group) * (len(group) - 1) // 2 for group in self._members)
+        n_links = sum(len(group) - 1 for group in self._members)
+        return 1.0 - n_links / n_pairs if n_pairs else 0.0
+
+    def _implied(self, left: Any, right: Any) -> int:
+        """Return 1 if two items are the same, -1 if they are different, 0 if neither is known."""
+        g, h = self._group[left], self._group[right]
+        known = 1 if g == h else -1 if self._apart[g][h] else 0
+        return 0 if known and self._is_contradicted(left, right) else known
+
+    def draw_partners(self, entry: Any, excluded: Sequence[Any], rng: np.random.Generator) -> list[Answer]:
+        """Draw pairs of an item and others, as they come, whose answer is implied."""
+        drawn: list[Answer] = []
+        if entry not in self._group:
+            return drawn
+        others = [other for other in self._group if other not in excluded]
+        for at in rng.permutation(len(others)).tolist():
+            implied = self._implied(entry, others[at])
+            if implied:
+                drawn.append(Answer(entry, others[at], float(implied)))
+            if len(drawn) == N_WEIGHED:
+                break
+        return drawn
+
+    def draw_balanced(self, rng: np.random.Generator) -> list[Answer]:
+        """Draw pairs whose answer is implied, as many of the same as of different groups, as far as there are both."""
+        drawn: list[Answer] = []
+        places = [(group, at) for group in self._members for at in range(len(group))]
+        for k in range(N_LEARNED if places else 0):
+            same = k % 2 == 0
+            for i, j in rng.integers(len(places), size=(_MAX_ATTEMPTS, 2)).tolist():
+                (group, at), (other, place) = places[i], places[j]
+                left = group[at]
+                right = group[(at + 1 + j % (len(group) - 1)) % len(group)] if same else other[place]
+                if left != right and self._implied(left, right) == (1 if same else -1):
+                    drawn.append(Answer(left, right, 1.0 if same else -1.0))
+                    break
+        return drawn
 
 
 def _replay(tracker: GroupedTracker, pairs: PointPairs, weight: float, *, test_changes: bool) -> float:

@@ -27,6 +27,7 @@ from ocelad.adaptive.rehearsal import draw_item_pairs
 from ocelad.comparison_graph import ComparisonGraph
 from ocelad.estimators.learning_method import resume_tracker
 from ocelad.implied_answers import (
+    FADING,
     LEARNED_WEIGHT,
     MAX_ITEMS,
     N_LEARNED,
@@ -34,7 +35,7 @@ from ocelad.implied_answers import (
     Answer,
     ImpliedAnswers,
     TableItems,
-    _share_of_new_pairs,
+    _Groups,
 )
 from ocelad.metric import Metric
 from ocelad.pairs import Events, PointPairs
@@ -369,9 +370,32 @@ def test_weighing_changes_weights_and_learning_changes_distances():
 
 def test_pairs_of_small_groups_count_less():
     """n - 1 answers link n items: in a pair nothing is new, in ten items 36 of 45 pairs are."""
-    assert _share_of_new_pairs([]) == _share_of_new_pairs([[1, 2], [3, 4]]) == 0.0
-    assert_allclose(_share_of_new_pairs([[1, 2, 3]]), 1 / 3)
-    assert_allclose(_share_of_new_pairs([list(range(10))]), 36 / 45)
+
+    def share(*groups):
+        return _Groups(groups, np.zeros((len(groups),) * 2, dtype=bool), lambda left, right: False).share_of_new_pairs
+
+    assert share() == share([1, 2], [3, 4]) == 0.0
+    assert_allclose(share([1, 2, 3]), 1 / 3)
+    assert_allclose(share(list(range(10))), 36 / 45)
+
+
+def test_implied_pairs_fade_with_the_answers_unless_they_were_confirmed():
+    """Items 0 to 39 are of two groups by parity; the confirmed ones have further answers about implied pairs."""
+    plain, confirmed = ImpliedAnswers(), ImpliedAnswers()
+    points = np.random.default_rng(0).normal(size=(40, 2))
+    for i in range(2, 40):
+        for implied in (plain, confirmed):
+            implied.learn(AdaptiveTracker(2, grouped=True), Answer(i % 2, i, 1.0), TableItems(points))
+    before = plain._fading
+    assert before == confirmed._fading == 1.0 / (1.0 + FADING * 38)  # nothing shows that they are better than chance
+    for i in range(2, 30):
+        confirmed.learn(AdaptiveTracker(2, grouped=True), Answer(i, i + 2, 1.0), TableItems(points))
+    assert confirmed.graph.n_confirmed == 28
+    assert confirmed._fading > 0.9
+    for i in range(10):
+        confirmed.learn(AdaptiveTracker(2, grouped=True), Answer(i, i + 6, -1.0), TableItems(points))
+    assert confirmed.graph.n_contradicted > 0
+    assert confirmed._fading < 2 * before
 
 
 def test_trust_falls_when_implied_pairs_are_contradicted():
@@ -388,7 +412,7 @@ def test_trust_falls_when_implied_pairs_are_contradicted():
         del spied.calls[:]
         implied.learn(spied, Answer(first, first + 2, -1.0), items)
         trusts.append(implied.trust)
-        share = _share_of_new_pairs(implied._groups())
+        share = implied._groups().share_of_new_pairs * implied._fading
         weights += [call[4][0] / share for call in spied.calls if call[0] == "learn"]
     assert_allclose(trusts, [2 * 4 / (4 + k) - 1 for k in range(1, 5)] + [0.0], atol=1e-15)
     assert_allclose(weights, [LEARNED_WEIGHT * trust for trust in trusts[:3]])  # from then on, none are used

@@ -19,6 +19,7 @@ from ocelad.choice.linking import Link, Partition, link_partition
 from ocelad.choice.pair_codes import decode_pair, draw_codes, encode_pair, n_pairs
 from ocelad.choice.pair_ranking import MetricView, Positions, rank_pairs
 from ocelad.comparison_graph import ComparisonGraph, Contradiction
+from ocelad.exclusion import join_by_exclusion
 
 # The number of candidate pairs, drawn from all pairs that were not asked yet. More do not help (docs/active.md).
 N_CANDIDATES = 300
@@ -324,7 +325,7 @@ class PairChooser:
             with self._lock:
                 linked = {kept.linked for kept in self._reserved.values()}
                 known = [item for item in self._asked.known if item < n_items and item not in linked]
-                partition = Partition(known, *self._asked.graph.partition(known))
+                partition = Partition(known, *join_by_exclusion(self._asked.graph, known))
                 fresh = self._draw_fresh(n_items, linked)
                 rng = np.random.default_rng(self._generator.integers(2**63))
             # As above, probabilities are computed without the lock.

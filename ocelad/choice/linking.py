@@ -10,6 +10,7 @@ from scipy.special import expit
 
 from ocelad._typing import Floats
 from ocelad.comparison_graph import ComparisonGraph
+from ocelad.exclusion import join_by_exclusion
 
 #: A question is not asked if its items are the same with a smaller probability than this: it would link nothing.
 MIN_PROBABILITY = 0.2
@@ -38,7 +39,7 @@ class Link(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """Items with their groups, and which groups are known to be different: ``ComparisonGraph.partition`` of the items.
+    """Items with their groups, and which groups are known to be different: ``join_by_exclusion``.
 
     It does not change when answers are added to the graph.
     """
@@ -81,7 +82,7 @@ def find_link(
     Link or None
         None if every question has a probability below ``MIN_PROBABILITY``.
     """
-    return link_partition(Partition(known, *graph.partition(known)), fresh, log_odds, rng, may_ask)
+    return link_partition(Partition(known, *join_by_exclusion(graph, known)), fresh, log_odds, rng, may_ask)
 
 
 def link_partition(
