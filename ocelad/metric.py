@@ -49,7 +49,16 @@ class PointDistance:
         return distances if np.ndim(distances) else float(distances)
 
     def __call__(self, u: Any, v: Any, squared: bool = False) -> Any:
-        """Return ``distance(u, v)`` or ``squared_distance(u, v)``, for callers that expect a function of two points."""
+        """Return ``distance(u, v)`` or ``squared_distance(u, v)``, for callers that expect a function of two points.
+
+        As in metric-learn and SciPy, points are vectors: axes of length 1 are dropped, and arrays of several points are
+        refused; ``distance`` accepts them.
+
+        >>> metric = Metric([[4.0, 0.0], [0.0, 1.0]])
+        >>> metric([[1, 0]], [0, 0]), metric([1, 0], [[0], [0]], squared=True)
+        (2.0, 4.0)
+        """
+        u, v = _as_vector(u, "u"), _as_vector(v, "v")
         return self.squared_distance(u, v) if squared else self.distance(u, v)
 
     def similar(self, x: Any, z: Any) -> Any:
@@ -671,6 +680,19 @@ class Metric(PointDistance):
 
 def _restore(form: Floats | _LowRankForm, threshold: float, round: int) -> Metric:
     return Metric.__new__(Metric)._set_form(form, threshold, round)
+
+
+def _as_vector(point: Any, name: str) -> Any:
+    """Return a point without axes of length 1, as metric-learn does; sparse rows stay as they are."""
+    if is_sparse(point):
+        return point
+    shape = np.shape(point)
+    vector = np.atleast_1d(np.squeeze(np.asarray(point))) if len(shape) != 1 else point
+    if len(np.shape(vector)) > 1:
+        raise ValueError(
+            f"{name} has shape {shape}; accepted: one point; distance(x, z) compares two arrays row by row"
+        )
+    return vector
 
 
 def _repeat_row(rows: Any, count: int) -> Any:

@@ -27,6 +27,7 @@ from ocelad.io.tabular.point_columns import (
     Record,
     ScalarColumns,
     get_cell,
+    read_item_point,
 )
 from ocelad.io.tabular.record_blocks import Ints, Selection, Table, Values
 from ocelad.io.tabular.sources import Source
@@ -95,7 +96,8 @@ class ItemSchema:
         return {"X": X, "ids": ids, "labels": labels}
 
     def row(self, record: Record, as_number: AsNumber) -> Values:
-        values: Values = {"X": (self.filled or self.points).point(record, as_number), "ids": None, "labels": None}
+        point = read_item_point(self.filled or self.points, record, as_number)
+        values: Values = {"X": point, "ids": None, "labels": None}
         if self.id is not None:
             entry = get_cell(record, self.id)
             cells.require(self.id, entry, cells.normalize_id, "an id is expected: text or a whole number")

@@ -133,7 +133,9 @@ def _numpy_errors(name: str) -> Iterator[None]:
         raise FileError(f"{name} does not fit in memory; is it damaged?") from None
     except (ValueError, OSError, EOFError, KeyError, SyntaxError, NotImplementedError, zipfile.BadZipFile) as error:
         lines = str(error).splitlines() or [type(error).__name__]
-        reason = "it holds Python objects" if "allow_pickle" in lines[0] else lines[0][:200]
+        if "allow_pickle" in lines[0] or "Python objects" in lines[0]:
+            raise FileError(f"{name} holds Python objects; accepted: an array of numbers") from None
+        reason = lines[0][:200]
         raise FileError(f"{name} is truncated, damaged or in another format: {reason}") from None
     except (RuntimeError, io.UnsupportedOperation) as error:
         raise FileError(f"{name} cannot be read: {error}") from None

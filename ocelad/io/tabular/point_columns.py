@@ -160,6 +160,25 @@ class FilledPoints:
         return [float(value) if number != number else number for number, value in zip(found, self.values, strict=True)]
 
 
+def read_item_point(points: PointColumns | FilledPoints, record: Record, as_number: AsNumber) -> list[float]:
+    """Return the point of an item. If only missing numbers make it invalid, the error says how to fill them."""
+    try:
+        return points.point(record, as_number)
+    except BadRowError as error:
+        if not isinstance(points, FilledPoints) and _is_incomplete(points, record, as_number):
+            raise BadRowError(f"{error}; missing='median' fills in the median") from None
+        raise
+
+
+def _is_incomplete(points: PointColumns, record: Record, as_number: AsNumber) -> bool:
+    """Return whether a point is valid except for missing numbers."""
+    try:
+        FilledPoints(points, np.full(points.width, np.nan)).point(record, as_number)
+    except BadRowError:
+        return False
+    return True
+
+
 def _with_nan(table: Any, columns: tuple[str, ...]) -> Any:
     """Return a table with NaN for null in columns of numbers."""
     pa = arrow()

@@ -16,7 +16,15 @@ from ocelad.io.tabular.file_errors import BadRowError, RowError, quote
 from ocelad.io.tabular.file_formats import open_table
 from ocelad.io.tabular.file_stream import FileStream
 from ocelad.io.tabular.numpy_files import is_npz
-from ocelad.io.tabular.point_columns import AsNumber, FilledPoints, PointColumns, Record, ScalarColumns, get_cell
+from ocelad.io.tabular.point_columns import (
+    AsNumber,
+    FilledPoints,
+    PointColumns,
+    Record,
+    ScalarColumns,
+    get_cell,
+    read_item_point,
+)
 from ocelad.io.tabular.record_blocks import Ints, Selection, Values
 from ocelad.io.tabular.sources import Source
 from ocelad.service.items.column_roles import ColumnOptions, ColumnRoles, assign_roles
@@ -117,7 +125,7 @@ class _RowSchema:
         values: Values = {"X": []}
         if self._points is not None:
             try:
-                values["X"] = self._points.point(record, as_number)
+                values["X"] = read_item_point(self._points, record, as_number)
             except BadRowError as error:
                 hint = " in a feature; columns in fields= are not learned from"
                 raise BadRowError(f"{error}{hint if isinstance(self.roles.points, ScalarColumns) else ''}") from None
