@@ -2,7 +2,7 @@
 
     python benchmarks/projection.py [--seeds 5]
 
-A linear tracker learns from 3000 random pairs of half of the digits. The 64 dimensions of its embedding are reduced to
+A linear tracker learns from 10,000 random pairs of half of the digits. The 64 dimensions of its embedding are reduced to
 k of them: those with the largest eigenvalues (`Metric.embed(X, k)`), or the principal axes of the embedded digits
 (`Metric.projection(X, k)`), found on the half that was learned from. The 5-NN error is that of the other half.
 """
@@ -21,7 +21,7 @@ from ocelad._typing import Floats
 from ocelad.evaluation.scores import knn_error
 
 DIMENSIONS = (2, 4, 8, 16, 32, 64)
-N_PAIRS = 3000
+N_PAIRS = 10_000
 
 
 def measure(seed: int, n_pairs: int = N_PAIRS, dimensions: tuple[int, ...] = DIMENSIONS) -> list[dict[str, float]]:
