@@ -178,6 +178,19 @@ def test_numpy_files_stay_in_the_file(folder, monkeypatch):
     assert pairs.shape == (N_ANSWERS, 2, N_FEATURES)
 
 
+@pytest.mark.parametrize("curved", [False, True])
+def test_float32_items_give_the_same_tracker_as_float64_ones(curved):
+    """Also if they are known before the first answer, and answers imply others."""
+    X, classes = draw_items()
+    pairs = np.random.default_rng(7).integers(N_ITEMS, size=(30, 2))
+    same = classes[pairs[:, 0]] == classes[pairs[:, 1]]
+    one, other = (
+        MetricTracker(preprocessor=items, curved=curved).fit(pairs, same) for items in (X, X.astype(np.float64))
+    )
+    assert one.metric_ == other.metric_
+    np.testing.assert_array_equal(one.transform([3, 1]), other.transform(X[[3, 1]]))
+
+
 @given(st.sampled_from(["<f2", "<f4", ">f4", "<f8", ">f8", "<i2", ">i8", "|u1"]), st.booleans(), st.integers(1, 9))
 def test_npy_files_of_any_type_and_order(tmp_path_factory, dtype, fortran, chunk_size):
     X = (np.arange(28).reshape(7, 4) * 3 % 17).astype(dtype)
