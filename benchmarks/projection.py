@@ -2,8 +2,8 @@
 
     python benchmarks/projection.py [--seeds 5]
 
-A linear tracker learns from 10,000 random pairs of half of the digits. The 64 dimensions of its embedding are reduced to
-k of them: those with the largest eigenvalues (`Metric.embed(X, k)`), or the principal axes of the embedded digits
+A linear tracker learns from 10,000 random pairs of half of the digits. The 64 dimensions of its embedding are reduced
+to k of them: those with the largest eigenvalues (`Metric.embed(X, k)`), or the principal axes of the embedded digits
 (`Metric.projection(X, k)`), found on the half that was learned from. The 5-NN error is that of the other half.
 """
 

@@ -15,7 +15,7 @@ from pyarrow import parquet as pq
 from ocelad import MetricTracker
 from ocelad.estimators.file_tracker import FileTracker
 from ocelad.io import FileError, KnownFeatures, RowError, open_comparisons, open_items
-from ocelad.service.items import load_items
+from ocelad.service.items import UploadLimits, load_items
 from ocelad.service.items.load_items import parse_upload
 
 N_ITEMS, N_FEATURES, N_ANSWERS = 40, 5, 80
@@ -251,6 +251,22 @@ def test_bad_numpy_files_get_one_sentence(tmp_path, name, content, sentence):
     assert stderr.count("Error: ") == 1
     assert "Traceback" not in stderr
     assert not (tmp_path / "answers.tracker").exists()
+
+
+def test_an_uploaded_archive_is_not_unzipped_beyond_its_limit():
+    file = io.BytesIO()
+    np.savez_compressed(file, vectors=np.zeros((200_000, 8)))
+    assert len(file.getvalue()) < 1 << 20
+    with pytest.raises(FileError, match="the upload holds more than 1 MiB when unzipped"):
+        parse_upload(file.getvalue(), "npz", limits=UploadLimits(max_unzipped_bytes=1 << 20))
+
+
+def test_ids_of_archives_are_texts_bytes_or_numbers(tmp_path):
+    for ids in (np.array(["ä", "b"]), np.array(["ä".encode(), b"b"])):
+        np.savez(tmp_path / "a.npz", ids=ids, v=np.eye(2), model="name of a model")
+        assert read(tmp_path / "a.npz")[1] == ["ä", "b"]
+    np.savez(tmp_path / "a.npz", id=[7, 9], v=np.eye(2))
+    assert read(tmp_path / "a.npz")[1] == [7, 9]
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".jsonl"])

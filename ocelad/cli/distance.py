@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from ocelad.estimators.saved_metric import SavedMetric
     from ocelad.io import ItemStream
     from ocelad.io.table_output import ColumnKind
+
+# The largest number of features for which all components of a metric are computed.
+MAX_PROJECTED = 4000
 
 table_output_option = click.option(
     "-o",
@@ -75,7 +79,6 @@ def embed(
     """
     import numpy as np
 
-    from ocelad.curved_metric import project
     from ocelad.estimators.saved_metric import load_metric
     from ocelad.io import open_output
 
@@ -83,20 +86,16 @@ def embed(
     if options["axes_of"] and dimensions is None:
         raise click.UsageError("--axes-of needs --dimensions; without it, all dimensions are used")
     saved = load_metric(tracker)
-    projection = None if dimensions is None else _find_projection(saved, items, dimensions, options)
+    points_of = _find_embedding(saved, items, dimensions, options)
     with _open_embedded(saved, items, options, label=label) as rows:
-        if projection is None:
-            n_dimensions = saved.metric.embed(np.zeros((1, saved.metric.n_features))).shape[1]
-        else:
-            n_dimensions = projection.shape[1]
+        n_dimensions = points_of(np.zeros((1, saved.metric.n_features))).shape[1]
         names = [f"dimension_{j}" for j in range(n_dimensions)]
         copied = ["id"] if label is None else ["id", label]
         kinds: dict[str, ColumnKind] = dict.fromkeys(copied, "value")
         kinds |= dict.fromkeys(names, "float")
         with open_output(output, kinds) as out, show_bytes(rows, "Embedding", is_shown=output is not None) as chunks:
             for chunk in chunks:
-                X = chunk.X
-                points = saved.metric.embed(X) if projection is None else project(saved.metric, X, projection)
+                points = points_of(chunk.X)
                 out.write(
                     dict(zip(copied, (chunk.ids, chunk.labels), strict=False)) | dict(zip(names, points.T, strict=True))
                 )
@@ -118,6 +117,25 @@ def _open_embedded(saved: SavedMetric, items: str, options: dict[str, Any], **ar
         rows.close()
         raise
     return rows
+
+
+def _find_embedding(
+    saved: SavedMetric, items: str, dimensions: int | None, options: dict[str, Any]
+) -> Callable[[Any], Floats]:
+    """Return the function that maps items to points of the output."""
+    from ocelad.curved_metric import project
+
+    metric = saved.metric
+    if dimensions is None:
+        return metric.embed
+    if metric.n_features > MAX_PROJECTED:
+        click.echo(
+            f"Note: with more than {MAX_PROJECTED:,} features, dimensions are those of the largest eigenvalues.",
+            err=True,
+        )
+        return lambda X: metric.embed(X, dimensions)
+    projection = _find_projection(saved, items, dimensions, options)
+    return lambda X: project(metric, X, projection)
 
 
 def _find_projection(saved: SavedMetric, items: str, dimensions: int, options: dict[str, Any]) -> Floats:

@@ -70,6 +70,8 @@ def open_npz(source: Source, format: str) -> ColumnarTable:
                     f"{source.name}: the array {quote(name)} holds Python objects; accepted: arrays of numbers or of "
                     "text, such as ids.astype(str)"
                 ) from None
+            if array.dtype.kind == "S":
+                array = np.char.decode(array, "utf-8")
             if array.ndim:  # single values, such as the name of a model, are not columns
                 arrays[name] = array
     if not arrays:
