@@ -168,7 +168,7 @@ def test_the_tracker_remembers_the_column_of_vectors(folder, tmp_path):
     assert "lacks '2', '3', '4'" in stderr
 
 
-def test_numpy_files_stay_in_the_file(folder, monkeypatch):
+def test_numpy_files_stay_in_the_file(folder):
     with open_comparisons(folder / "answers.csv", items=folder / "vectors.npy") as stream:
         X = stream.items.X
         assert isinstance(X, np.memmap)
