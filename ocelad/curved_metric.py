@@ -14,6 +14,7 @@ from ocelad.feature_maps import FeatureMap, LandmarkMap, to_unit_length
 from ocelad.io import state_files
 from ocelad.metric import Metric, PointDistance
 from ocelad.pairs import check_same_kind, subtract
+from ocelad.principal_axes import iterate_blocks
 
 
 class CurvedMetric(PointDistance):
@@ -183,8 +184,38 @@ class CurvedMetric(PointDistance):
 
     def extend(self, X: Any) -> Any:
         """Return points, dense rows, followed by their curved features; see ``extended``."""
-        rows = self.prepare(X)
+        rows = self.prepare(check_array(X, "X", 1, 2, n_features=self.n_features))
         return rows if self.feature_map is None else np.concatenate([rows, self._map(rows)], axis=-1)
+
+    def projection(self, items: Any, n_components: int | None = None) -> Floats:
+        """Return the matrix P for which ``extend(X) @ P`` has about the Euclidean distances that X has by this metric.
+
+        No matrix of the points themselves gives a curved distance; ``extend`` adds their curved features. Otherwise as
+        ``Metric.projection``.
+
+        Parameters
+        ----------
+        items : array-like of shape (n_items, n_features), or an iterator over blocks of rows
+            They are read in blocks.
+        n_components : int or None
+            The number of columns; None: all axes along which the variance is above rounding.
+
+        Returns
+        -------
+        float64 array of shape (n_features + n_outputs of the feature map, n_components)
+
+        Examples
+        --------
+        >>> X = np.random.default_rng(0).normal(size=(9, 2))
+        >>> feature_map = LandmarkMap.from_points(X, 9, np.random.default_rng(0))
+        >>> curved = Metric.from_diagonal(np.ones(feature_map.n_outputs))
+        >>> metric = CurvedMetric(Metric.from_diagonal([1.0, 2.0]), feature_map, curved)
+        >>> points = metric.extend(X) @ metric.projection(X)
+        >>> bool(np.isclose(np.linalg.norm(points[0] - points[1]), metric.distance(X[0], X[1])))
+        True
+        """
+        blocks = (self.extend(block) for block in iterate_blocks(items, self.n_features))
+        return self.extended.projection(blocks, n_components)
 
     @property
     def extended(self) -> Metric:
@@ -289,6 +320,14 @@ def _signs(directions: Floats) -> Floats:
 
 #: A distance with a threshold, linear or curved.
 AnyMetric: TypeAlias = Metric | CurvedMetric
+
+
+def project(metric: AnyMetric, X: Any, projection: Floats) -> Floats:
+    """Return the points that a matrix from ``metric.projection`` gives for X."""
+    rows = (
+        metric.extend(X) if isinstance(metric, CurvedMetric) else check_array(X, "X", 2, n_features=metric.n_features)
+    )
+    return np.asarray(rows @ projection)
 
 
 def linear_part(metric: AnyMetric) -> Metric:

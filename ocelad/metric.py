@@ -12,6 +12,7 @@ from ocelad._typing import Arrays, Floats
 from ocelad._validation import check_array, check_integer, check_number, check_sparse, is_sparse
 from ocelad.io import state_files
 from ocelad.pairs import Event, Pair, Relative, as_dense, as_event, as_relative, check_same_kind, subtract
+from ocelad.principal_axes import PrincipalAxes, iterate_blocks
 
 _EPS = float(np.finfo(np.float64).eps)
 # Negative eigenvalues up to this size, relative to the largest, are accepted as rounding. float64 arithmetic usually
@@ -48,7 +49,16 @@ class PointDistance:
         return distances if np.ndim(distances) else float(distances)
 
     def __call__(self, u: Any, v: Any, squared: bool = False) -> Any:
-        """Return ``distance(u, v)`` or ``squared_distance(u, v)``, for callers that expect a function of two points."""
+        """Return ``distance(u, v)`` or ``squared_distance(u, v)``, for callers that expect a function of two points.
+
+        As in metric-learn and SciPy, points are vectors: axes of length 1 are dropped, and arrays of several points are
+        refused; ``distance`` accepts them.
+
+        >>> metric = Metric([[4.0, 0.0], [0.0, 1.0]])
+        >>> metric([[1, 0]], [0, 0]), metric([1, 0], [[0], [0]], squared=True)
+        (2.0, 4.0)
+        """
+        u, v = _as_vector(u, "u"), _as_vector(v, "v")
         return self.squared_distance(u, v) if squared else self.distance(u, v)
 
     def similar(self, x: Any, z: Any) -> Any:
@@ -540,6 +550,46 @@ class Metric(PointDistance):
         factor, order, rank, _ = lapack.dpstrf(self._form, lower=1)
         return np.asarray(rows[..., order - 1] @ np.tril(factor)[:, :rank])
 
+    def projection(self, items: Any, n_components: int | None = None) -> Floats:
+        """Return the matrix P for which ``X @ P`` has about the Euclidean distances that X has by this metric.
+
+        Its columns are the principal axes of the items in the learned space, so that the first columns hold as much of
+        the variance between the items as that many can. (``embed(X, n_components)`` orders by eigenvalue instead, which
+        may select directions in which the items hardly differ.) A vector database needs nothing but ``X @ P``: store it
+        and search it by Euclidean distance. Multiply queries by the same P.
+
+        Parameters
+        ----------
+        items : array-like of shape (n_items, n_features), SciPy sparse rows, or an iterator over blocks of either
+            They are read in blocks, as float64. Large arrays of float32, also mapped from a file, are not copied.
+        n_components : int or None
+            The number of columns, at most ``rank``. With ``rank`` columns, the distances of any points are exact. None:
+            all axes along which the variance is above rounding; the distances between the items are exact.
+
+        Returns
+        -------
+        float64 array of shape (n_features, n_components)
+
+        Examples
+        --------
+        >>> metric = Metric.from_diagonal([9.0, 1.0])
+        >>> items = np.array([[0.0, 0.0], [0.1, 10.0], [0.0, 20.0]])  # they differ by the second feature
+        >>> P = metric.projection(items, n_components=1)
+        >>> P.shape
+        (2, 1)
+        >>> abs(items[2] @ P - items[0] @ P).round(1), round(metric.distance(items[2], items[0]), 1)
+        (array([20.]), 20.0)
+        """
+        if n_components is not None:
+            check_integer(n_components, "n_components", at_least=1)
+        components = self.components
+        axes = PrincipalAxes(len(components))
+        for block in iterate_blocks(items, self.n_features):
+            axes.add(np.asarray(block @ components.T))
+        variances, directions = axes.compute()
+        count = axes.count_above_rounding(variances) if n_components is None else n_components
+        return np.ascontiguousarray(components.T @ directions[:, :count])
+
     def _first_components(self, n_components: int | None) -> Floats:
         form = self._form
         if n_components is not None and isinstance(form, _LowRankForm) and form.diagonal.ndim == 0:
@@ -630,6 +680,19 @@ class Metric(PointDistance):
 
 def _restore(form: Floats | _LowRankForm, threshold: float, round: int) -> Metric:
     return Metric.__new__(Metric)._set_form(form, threshold, round)
+
+
+def _as_vector(point: Any, name: str) -> Any:
+    """Return a point without axes of length 1, as metric-learn does; sparse rows stay as they are."""
+    if is_sparse(point):
+        return point
+    shape = np.shape(point)
+    vector = np.atleast_1d(np.squeeze(np.asarray(point))) if len(shape) != 1 else point
+    if len(np.shape(vector)) > 1:
+        raise ValueError(
+            f"{name} has shape {shape}; accepted: one point; distance(x, z) compares two arrays row by row"
+        )
+    return vector
 
 
 def _repeat_row(rows: Any, count: int) -> Any:

@@ -157,6 +157,18 @@ def test_a_project_is_created_from_a_file(service, tmp_path):
         assert client.health().status == "ok"
 
 
+def test_a_project_is_created_from_vectors(service, tmp_path):
+    vectors = np.arange(12, dtype=np.float32).reshape(4, 3)
+    vectors[1, 2] = np.nan
+    np.savez(tmp_path / "vectors.npz", ids=np.array(["a", "b", "c", "d"]), v=vectors, w=vectors[:, :2])
+    with Client(service[0]) as client:
+        with pytest.raises(ServiceError, match=r"row 2: column 'v\[2\]' holds nan"):
+            client.create_project("vectors", tmp_path / "vectors.npz", features="v")
+        filled = client.create_project("vectors", tmp_path / "vectors.npz", exclude=["w"], missing="median")
+        assert filled.info().feature_names == ["0", "1", "2"]
+        assert filled.info().n_items == 4
+
+
 def test_the_creation_of_a_project_has_a_longer_timeout():
     async def answer(request):
         await asyncio.sleep(0.5)

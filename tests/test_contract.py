@@ -65,6 +65,32 @@ def test_get_metric_is_a_frozen_function(tracker):
     assert pickle.loads(pickle.dumps(metric))(u, v) == before
 
 
+def test_get_metric_accepts_the_shapes_of_metric_learn(tracker):
+    metric = tracker.get_metric()
+    u, v = HELD_OUT[0]
+    expected = metric(u, v)
+    for shape in ((1, 4), (4, 1), (1, 4, 1)):
+        found = metric(u.reshape(shape), v.tolist())
+        assert isinstance(found, float)
+        assert found == expected
+    with pytest.raises(ValueError, match=r"v has shape \(2, 4\); accepted: one point; distance\(x, z\)"):
+        metric(u, HELD_OUT[0])
+    with pytest.raises(ValueError, match="features"):
+        metric(u[:3], v[:3])
+
+
+def test_transform_of_indices_and_ids(method):
+    items = HELD_OUT[:, 0]
+    by_index = MetricTracker(method=method, preprocessor=items).fit(PAIRS, Y)
+    np.testing.assert_array_equal(by_index.transform([3, 0, 3]), by_index.transform(items[[3, 0, 3]]))
+    by_id = MetricTracker(method=method, preprocessor={"a": items[0], "b": items[1]}).fit(PAIRS, Y)
+    np.testing.assert_array_equal(by_id.transform(["b", "a"]), by_id.transform(items[[1, 0]]))
+    with pytest.raises(ValueError, match=f"X holds the index {len(items)}"):
+        by_index.transform([len(items)])
+    with pytest.raises(ValueError, match="X has shape"):
+        MetricTracker(method=method).fit(PAIRS, Y).transform([3, 0, 3])
+
+
 def test_get_metric_in_scikit_learn(tracker):
     X, y = HELD_OUT[:60, 0], (HELD_OUT[:60, 0, 0] > 0).astype(int)
     ours = NearestNeighbors(n_neighbors=3, metric=tracker.get_metric()).fit(X)
@@ -129,8 +155,13 @@ def rates(distances, labels, threshold):
     return np.mean(similar[labels > 0]), np.mean(~similar[labels < 0])
 
 
-@given(distances_and_labels, st.sampled_from(["accuracy", "f_beta", "max_tpr", "max_tnr"]), st.floats(0, 1))
-def test_no_threshold_is_better_than_the_calibrated_one(both, strategy, min_rate):
+@given(
+    distances_and_labels,
+    st.sampled_from(["accuracy", "f_beta", "max_tpr", "max_tnr"]),
+    st.floats(0, 1),
+    st.sampled_from([0.0, 0.5, 2.0]),
+)
+def test_no_threshold_is_better_than_the_calibrated_one(both, strategy, min_rate, beta):
     distances, labels = both
 
     def objective(threshold):
@@ -138,13 +169,13 @@ def test_no_threshold_is_better_than_the_calibrated_one(both, strategy, min_rate
         if strategy == "accuracy":
             return np.mean(predicted == labels)
         if strategy == "f_beta":
-            return fbeta_score(labels, predicted, beta=2.0, zero_division=0.0)
+            return fbeta_score(labels, predicted, beta=beta, zero_division=0.0)
         true_positive, true_negative = rates(distances, labels, threshold)
         if strategy == "max_tpr":
             return true_positive if true_negative >= min_rate else -1
         return true_negative if true_positive >= min_rate else -1
 
-    chosen = ThresholdCalibration(strategy, min_rate, beta=2.0).threshold(distances, labels)
+    chosen = ThresholdCalibration(strategy, min_rate, beta=beta).threshold(distances, labels)
     best = max(objective(threshold) for threshold in np.arange(-0.5, 6))
     assert objective(chosen) == pytest.approx(best)
     assert best >= 0
@@ -169,7 +200,7 @@ def test_calibration_through_the_tracker(tracker, method):
         ({"strategy": "best"}, "strategy must be one of 'accuracy', 'f_beta', 'max_tpr', 'max_tnr'; got 'best'"),
         ({"strategy": "max_tpr"}, "strategy 'max_tpr' needs min_rate"),
         ({"strategy": "max_tnr", "min_rate": 2}, "min_rate must be a finite number"),
-        ({"strategy": "f_beta", "beta": 0}, "beta must be a finite number above 0"),
+        ({"strategy": "f_beta", "beta": -1}, "beta must be a finite number of at least 0"),
         ({"rate": 1}, "calibration_params must be a dict of strategy, min_rate, beta"),
         ("accuracy", "calibration_params must be a dict"),
     ],

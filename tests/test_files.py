@@ -1058,8 +1058,11 @@ def test_items(fresh):
     assert stream.feature_names == ("height", "width")
     ids, X, _, _ = items_of(path, id="label", label=False, features=["wid*"])
     assert (ids, X.tolist()) == (["red", "blue"], [[2], [4]])
+    ids, X, _, stream = items_of(path, label=False)
+    assert (X.tolist(), stream.feature_names) == ([[1, 2], [3, 4]], ("height", "width"))
+    assert "1 column is left out of the features: 'label', which has no numbers; features=" in stream.notes[0]
     with pytest.raises(FileError, match=r"'label' holds 'red' in its first row.*features="):
-        open_items(path, label=False)
+        open_items(path, label=False, features=["height", "label"])
     with pytest.raises(FileError, match=r"no column 'key' \(id=\)"):
         open_items(path, id="key")
     assert items_of(path, label=False, features=["h*", "w*"])[1].tolist() == [[1, 2], [3, 4]]
@@ -1360,7 +1363,7 @@ def test_columns_without_numbers_are_named(fresh):
     path = fresh(".jsonl")
     for text, words in (
         ('{"id": "a", "v": []}\n', "line 1: the column 'v' holds no numbers"),
-        ('{"id": "a", "v": [1], "w": [2]}\n', "the column 'v' holds"),
+        ('{"id": "a", "v": [1], "w": [2]}\n', "several columns of lists, 'v', 'w'"),
     ):
         path.write_text(text)
         with pytest.raises((FileError, RowError), match=words):

@@ -14,10 +14,11 @@ from ocelad.cli.compare_suite import SUITES, compare_suite, load_suite
 from ocelad.cli.exit_codes import ROWS_SKIPPED
 from ocelad.cli.options import json_option
 from ocelad.cli.output import PICTURES, find_plotting_error, make_table, print_json, print_tables, to_json
-from ocelad.cli.pair_files import bad_row_options, open_pairs, pair_file_options, report_skipped
+from ocelad.cli.pair_files import bad_row_options, open_item_table, open_pairs, pair_file_options, report_skipped
 from ocelad.cli.progress import exit_interrupted, show_trials
 
 if TYPE_CHECKING:
+    from ocelad.io import KnownFeatures
     from ocelad.lab.compare import Comparison, Method, Stream
 
 RESULT, SCORES, PICTURE = "comparison.json", "scores.csv", "comparison"
@@ -26,6 +27,8 @@ FILE_OPTIONS = (
     "items",
     "class_",
     "features",
+    "exclude",
+    "missing",
     "x",
     "z",
     "label",
@@ -231,26 +234,27 @@ def _open_stream(options: dict[str, Any]) -> tuple[Stream, int]:
         raise click.UsageError(f"{name!r} is neither a file nor a built-in stream; accepted: {', '.join(STREAMS)}")
     import numpy as np
 
+    from ocelad.io import KnownFeatures
+
     with open_pairs(name, options) as rows:
         chunks = list(rows)
-        features = rows.feature_names
+        known = KnownFeatures(rows.feature_names, None if rows.items is None else rows.items.column)
     report_skipped(rows)
     if not chunks:
         raise ValueError(f"{name} has no pairs to compare on")
     pairs, y = np.concatenate([chunk.pairs for chunk in chunks]), np.concatenate([chunk.y for chunk in chunks])
-    eval_set = _read_eval_set(options, features) if options["class_"] else None
+    eval_set = _read_eval_set(options, known) if options["class_"] else None
     return PairStream(pairs[:, 0], pairs[:, 1], y, eval_set=eval_set, name=Path(name).name), rows.n_skipped
 
 
-def _read_eval_set(options: dict[str, Any], features: Sequence[str]) -> tuple[Any, Any]:
+def _read_eval_set(options: dict[str, Any], known: KnownFeatures) -> tuple[Any, Any]:
     """Return the points and classes of the items, or of a random sample of ``N_EVAL_POINTS`` of them."""
     import numpy as np
 
-    from ocelad.io import open_items
     from ocelad.lab.compare.block_streams import N_EVAL_POINTS
 
     points, labels = [], []
-    with open_items(options["items"], label=options["class_"], id=options["id_"], features=features) as items:
+    with open_item_table(options["items"], {**options, "quiet": True}, known, label=options["class_"]) as items:
         for chunk in items:
             points.append(chunk.X)
             labels += [str(label) for label in chunk.labels or []]

@@ -16,10 +16,10 @@ def check_one_file(items: str | None, pairs: str | None) -> None:
         raise click.UsageError("both --items and --pairs are given; accepted: one of them")
 
 
-def read_described_items(tracker: Path, items: str | None, pairs: str | None, id_: str | None) -> Any:
+def read_described_items(tracker: Path, items: str | None, pairs: str | None, options: dict[str, Any]) -> Any:
     """Return the points of a file of items, or of both sides of a file of pairs; None if there is no file.
 
-    Of many points, a sample is returned.
+    Of many points, a sample is returned. ``options`` are those of ``open_item_table``.
     """
     if items is None and pairs is None:
         return None
@@ -28,7 +28,7 @@ def read_described_items(tracker: Path, items: str | None, pairs: str | None, id
 
     saved = load_metric(tracker)
     if items is not None:
-        return read_labelled_items(saved, items, None, 0, MAX_ITEMS, id=id_)[0]
+        return read_labelled_items(saved, items, None, 0, MAX_ITEMS, options)[0]
     return read_points_of_pairs(saved, str(pairs), MAX_ITEMS // 2)
 
 

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ocelad.cli.exit_codes import ROWS_SKIPPED
-from ocelad.cli.options import format_option, tracker_argument
+from ocelad.cli.options import exclude_option, format_option, missing_option, tracker_argument
 from ocelad.cli.output import check_output
-from ocelad.cli.pair_files import bad_row_options, open_pairs, pair_file_options, report_skipped, skipped_rows_path
+from ocelad.cli.pair_files import (
+    bad_row_options,
+    open_item_table,
+    open_pairs,
+    pair_file_options,
+    report_skipped,
+    skipped_rows_path,
+)
+from ocelad.cli.progress import show_bytes
 
 if TYPE_CHECKING:
     from ocelad._typing import Floats
     from ocelad.estimators.saved_metric import SavedMetric
+    from ocelad.io import ItemStream
     from ocelad.io.table_output import ColumnKind
+
+# The largest number of features for which all components of a metric are computed.
+MAX_PROJECTED = 4000
 
 table_output_option = click.option(
     "-o",
@@ -29,10 +42,21 @@ table_output_option = click.option(
 @tracker_argument
 @click.argument("items")
 @click.option(
-    "--dimensions", type=click.IntRange(1), help="Only the dimensions of the N largest eigenvalues; all by default."
+    "--dimensions",
+    type=click.IntRange(1),
+    help="Only the first N principal axes of the items in the learned space; all dimensions by default.",
+)
+@click.option(
+    "--axes-of",
+    metavar="FILE",
+    help="With --dimensions: the items whose principal axes are used, so that several files get the same axes; by "
+    "default ITEMS.",
 )
 @click.option("--id", "id_", help="The id column; by default 'id' if it exists, else the row number.")
 @click.option("--label", metavar="COLUMN", help="A column that is copied to the output.")
+@click.option("--features", metavar="COLUMNS", help="The items' features, if they are not those of the training.")
+@exclude_option
+@missing_option
 @format_option
 @bad_row_options
 @table_output_option
@@ -42,39 +66,91 @@ def embed(
     """Map ITEMS to points whose Euclidean distance is the distance that TRACKER has learned.
 
     TRACKER is a file that `ocelad track` or Metric.save wrote. ITEMS is a table with the features that the tracker was
-    trained on: CSV, TSV, JSON lines, Parquet or Arrow. The dimensions are sorted by eigenvalue, largest first.
+    trained on: CSV, TSV, JSON lines, Parquet, Arrow, .npy or .npz; or one with a column of vectors of the same length.
+    All dimensions are sorted by eigenvalue, largest first. With --dimensions N, they are the N directions in which the
+    items differ most in the learned space. These depend on the items: to compare points of several files, give each
+    command the same file with --axes-of.
 
     \b
     Examples:
       ocelad embed pairs.tracker items.csv > points.csv
       ocelad embed pairs.tracker items.parquet --dimensions 2 -o points.parquet
+      ocelad embed pairs.tracker queries.npy --dimensions 64 --axes-of embeddings.npy -o queries.parquet
     """
     import numpy as np
 
     from ocelad.estimators.saved_metric import load_metric
-    from ocelad.io import open_items, open_output
+    from ocelad.io import open_output
 
-    _check_table_output(output, tracker, items)
+    _check_table_output(output, tracker, items, options["axes_of"])
+    if options["axes_of"] and dimensions is None:
+        raise click.UsageError("--axes-of needs --dimensions; without it, all dimensions are used")
     saved = load_metric(tracker)
-    arguments = {
-        "format": options["format_"],
-        "on_error": options["on_error"],
-        "skipped": skipped_rows_path(items, options),
-    }
-    with open_items(items, id=options["id_"] or "id", label=label, features=saved.feature_names, **arguments) as rows:
-        saved.check_features(rows.feature_names, items)
-        n_dimensions = saved.metric.embed(np.zeros((1, saved.metric.n_features)), dimensions).shape[1]
+    points_of = _find_embedding(saved, items, dimensions, options)
+    with _open_embedded(saved, items, options, label=label) as rows:
+        n_dimensions = points_of(np.zeros((1, saved.metric.n_features))).shape[1]
         names = [f"dimension_{j}" for j in range(n_dimensions)]
         copied = ["id"] if label is None else ["id", label]
         kinds: dict[str, ColumnKind] = dict.fromkeys(copied, "value")
         kinds |= dict.fromkeys(names, "float")
-        with open_output(output, kinds) as out:
-            for chunk in rows:
-                points = saved.metric.embed(chunk.X, dimensions)
+        with open_output(output, kinds) as out, show_bytes(rows, "Embedding", is_shown=output is not None) as chunks:
+            for chunk in chunks:
+                points = points_of(chunk.X)
                 out.write(
                     dict(zip(copied, (chunk.ids, chunk.labels), strict=False)) | dict(zip(names, points.T, strict=True))
                 )
         _exit_if_skipped(rows)
+
+
+def _open_embedded(saved: SavedMetric, items: str, options: dict[str, Any], **arguments: Any) -> ItemStream:
+    """Open the items that are embedded, and check their features."""
+    arguments = {
+        "format": options["format_"],
+        "on_error": options["on_error"],
+        "skipped": skipped_rows_path(items, options),
+        **arguments,
+    }
+    rows = open_item_table(items, options, saved.features, **arguments)
+    try:
+        saved.check_features(rows.feature_names, items)
+    except BaseException:
+        rows.close()
+        raise
+    return rows
+
+
+def _find_embedding(
+    saved: SavedMetric, items: str, dimensions: int | None, options: dict[str, Any]
+) -> Callable[[Any], Floats]:
+    """Return the function that maps items to points of the output."""
+    from ocelad.curved_metric import project
+
+    metric = saved.metric
+    if dimensions is None:
+        return metric.embed
+    if metric.n_features > MAX_PROJECTED:
+        click.echo(
+            f"Note: with more than {MAX_PROJECTED:,} features, dimensions are those of the largest eigenvalues.",
+            err=True,
+        )
+        return lambda X: metric.embed(X, dimensions)
+    projection = _find_projection(saved, items, dimensions, options)
+    return lambda X: project(metric, X, projection)
+
+
+def _find_projection(saved: SavedMetric, items: str, dimensions: int, options: dict[str, Any]) -> Floats:
+    """Return the matrix whose columns are the first principal axes of the items in the learned space."""
+    file = options["axes_of"] or items
+    if file == "-":
+        raise click.UsageError(
+            "standard input can be read only once, and --dimensions reads the items twice; give a file, or --axes-of"
+        )
+    format_ = options["format_"] if file == items else None
+    with (
+        _open_embedded(saved, file, {**options, "format_": format_, "quiet": True}, label=False) as rows,
+        show_bytes(rows, "Finding the axes") as chunks,
+    ):
+        return saved.metric.projection((chunk.X for chunk in chunks), dimensions)
 
 
 @click.command(short_help="Compute the learned distance of each pair in a file.")
@@ -100,7 +176,7 @@ def distance(tracker: Path, file: str, output: Path | None, **options: Any) -> N
 
     _check_table_output(output, tracker, file, options["items"])
     saved = load_metric(tracker)
-    with open_pairs(file, options, saved.feature_names, label=False) as stream:
+    with open_pairs(file, options, saved.features, label=False) as stream:
         saved.check_features(stream.feature_names, file)
         with open_output(output, _pair_columns(saved)) as out:
             for chunk in stream:

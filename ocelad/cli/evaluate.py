@@ -10,7 +10,7 @@ import click
 from ocelad.cli.exit_codes import ROWS_SKIPPED
 from ocelad.cli.options import json_option, tracker_argument
 from ocelad.cli.output import check_picture, find_plotting_error, make_table, print_json, print_tables
-from ocelad.cli.pair_files import bad_row_options, open_pairs, pair_file_options, report_skipped
+from ocelad.cli.pair_files import bad_row_options, open_item_table, open_pairs, pair_file_options, report_skipped
 
 if TYPE_CHECKING:
     from ocelad.estimators.saved_metric import SavedMetric
@@ -148,7 +148,7 @@ def _score_pairs(
     from ocelad.evaluation.scores import pair_auc
 
     learned, euclidean, log_odds, is_right, labels = [], [], [], [], []
-    with open_pairs(file, options, saved.feature_names) as stream:
+    with open_pairs(file, options, saved.features) as stream:
         saved.check_features(stream.feature_names, file)
         for chunk in stream:
             differences = chunk.pairs[:, 0] - chunk.pairs[:, 1]
@@ -182,7 +182,7 @@ def _score_items(
     from ocelad.evaluation.prequential import embed_points
     from ocelad.evaluation.scores import clustering_nmi, knn_error
 
-    X, labels = read_labelled_items(saved, options["items"], class_, seed, MAX_POINTS, id=options["id_"])
+    X, labels = read_labelled_items(saved, options["items"], class_, seed, MAX_POINTS, options)
     embeddings = {LEARNED: embed_points(saved.metric, X), EUCLIDEAN: X}
     if len(np.unique(labels)) < 2:
         raise ValueError(f"all items have the {class_} {labels[0]!r}; at least two classes are needed")
@@ -193,15 +193,16 @@ def _score_items(
 
 
 def read_labelled_items(
-    saved: SavedMetric, file: str, label: str | None, seed: int, max_points: int, id: str | None = None
+    saved: SavedMetric, file: str, label: str | None, seed: int, max_points: int, options: dict[str, Any]
 ) -> tuple[Any, Any]:
-    """Return the points and the labels of at most ``max_points`` items, sampled at random if there are more."""
+    """Return the points and the labels of at most ``max_points`` items, sampled at random if there are more.
+
+    ``options`` are those of ``open_item_table``.
+    """
     import numpy as np
 
-    from ocelad.io import open_items
-
     points, labels = [], []
-    with open_items(file, label=label, id=id or "id", features=saved.feature_names) as rows:
+    with open_item_table(file, options, saved.features, label=label) as rows:
         saved.check_features(rows.feature_names, file)
         for chunk in rows:
             points.append(chunk.X)

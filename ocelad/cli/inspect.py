@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ocelad.cli.described_items import check_one_file, read_described_items
-from ocelad.cli.options import json_option, tracker_argument
+from ocelad.cli.options import json_option, missing_option, tracker_argument
 from ocelad.cli.output import make_table, print_json, print_tables
 
 if TYPE_CHECKING:
@@ -31,8 +31,9 @@ BAR_WIDTH = 20
 @click.option("--items", metavar="FILE", help="A table of items: features are listed by their share between them.")
 @click.option("--pairs", metavar="FILE", help="A file of pairs (x_..., z_...), whose points are the items.")
 @click.option("--id", "id_", help="The id column of the items.")
+@missing_option
 @json_option
-def inspect(tracker: Path, features: int, items: str | None, pairs: str | None, id_: str | None, as_json: bool) -> None:
+def inspect(tracker: Path, features: int, items: str | None, pairs: str | None, as_json: bool, **options: Any) -> None:
     """Show the content of TRACKER: the number of rounds, settings, rank and eigenvalues of the metric, the features
     that the distance looks at most, and the weight of each expert (method rice: of each interval length).
 
@@ -50,6 +51,7 @@ def inspect(tracker: Path, features: int, items: str | None, pairs: str | None, 
       ocelad inspect pairs.tracker
       ocelad inspect pairs.tracker --features 30 --json
       ocelad inspect pairs.tracker --items items.csv
+      ocelad inspect pairs.tracker --items embeddings.npy
     """
     check_one_file(items, pairs)
 
@@ -62,12 +64,12 @@ def inspect(tracker: Path, features: int, items: str | None, pairs: str | None, 
     if state_files.read_kind(tracker) != "tracker":
         metric = load_metric(tracker).metric
         content = {"kind": "metric", **_describe_metric(metric)}
-        points = read_described_items(tracker, items, pairs, id_)
+        points = read_described_items(tracker, items, pairs, options)
         content |= _describe_features(rank_features(metric, None, features, items=points))
     else:
         estimator = load_estimator(tracker)
         content = {"kind": "tracker", **_describe_estimator(estimator)}
-        points = read_described_items(tracker, items, pairs, id_)
+        points = read_described_items(tracker, items, pairs, options)
         content |= _describe_features(estimator.feature_weights(features, items=points))
         if isinstance(estimator, MetricTracker):
             content |= _describe_tracking(FileTracker.load(tracker))

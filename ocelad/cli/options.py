@@ -32,8 +32,21 @@ setting_option = click.option(
 format_option = click.option(
     "--format",
     "format_",
-    type=click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"]),
+    type=click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow", "npy", "npz"]),
     help="The file's format; by default found from its name or its first bytes.",
+)
+exclude_option = click.option(
+    "--exclude",
+    multiple=True,
+    metavar="COLUMN",
+    help="A column of the items that is not a feature, or a pattern such as 'note_*'. Repeatable.",
+)
+missing_option = click.option(
+    "--missing",
+    type=click.Choice(["stop", "median"]),
+    default="stop",
+    show_default=True,
+    help="At a missing number of an item, such as an empty cell: stop, or fill in the median of its column.",
 )
 
 
@@ -82,7 +95,7 @@ def name_options(message: str) -> str:
     'the columns of --field are shown only'
     """
     message = re.sub(r",? or [^,;]*\b\w+=False[^,;]*", "", message)  # no option means label=False
-    names = "features|fields|format|id_a|id_b|id|items|label|method|skipped|text|time|weight|x|z"
+    names = "exclude|features|fields|format|id_a|id_b|id|items|label|method|missing|skipped|text|time|weight|x|z"
     message = re.sub(rf"\b({names})=(?=[\s,;.)]|$)", lambda match: _option_name(match[1]), message)
     return re.sub(rf"\b({names})='(\w+)'", lambda match: f"{_option_name(match[1])} {match[2]}", message)
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocelad.cli.options import Command, add_options, format_option
+from ocelad.cli.options import Command, add_options, exclude_option, format_option, missing_option, name_options
 
 if TYPE_CHECKING:
-    from ocelad.io import ComparisonStream
+    from ocelad.io import ComparisonStream, ItemStream, KnownFeatures
     from ocelad.io.tabular.file_stream import FileStream
 
 
@@ -23,13 +22,17 @@ def pair_file_options(command: Command) -> Command:
         click.option(
             "--items",
             metavar="FILE",
-            help="A table of items with an id column; the comparisons then refer to ids (id_a, id_b).",
+            help="A table of items with an id column, or a .npy file of vectors; the comparisons then refer to ids "
+            "(id_a, id_b), which are row numbers from 0 if there is no id column.",
         ),
         click.option(
             "--features",
             metavar="COLUMNS",
-            help="The items' features: names or patterns, separated by commas; by default all columns but the id.",
+            help="The items' features: names or patterns, separated by commas, or one column of vectors; by default "
+            "the column of vectors, or all columns of numbers but the id. The tracker remembers them.",
         ),
+        exclude_option,
+        missing_option,
         click.option("--x", metavar="COLUMNS", help="The columns of the first point, such as 'left_*'."),
         click.option("--z", metavar="COLUMNS", help="The columns of the second point, such as 'right_*'."),
         click.option("--label", metavar="COLUMN", help="The column with the labels (same or different)."),
@@ -73,7 +76,7 @@ def skipped_rows_path(file: str, options: dict[str, Any]) -> Path | None:
 
 
 def open_pairs(
-    file: str, options: dict[str, Any], features: Sequence[str] | None = None, **arguments: Any
+    file: str, options: dict[str, Any], features: KnownFeatures | None = None, **arguments: Any
 ) -> ComparisonStream:
     """Open a file of comparisons.
 
@@ -83,12 +86,12 @@ def open_pairs(
         Its name, or ``-`` for standard input.
     options : dict
         The values of ``pair_file_options`` and ``bad_row_options``.
-    features : sequence of str or None
+    features : KnownFeatures or None
         The items' features where ``--features`` does not name them.
     **arguments
         Further arguments of ``open_comparisons``.
     """
-    from ocelad.io import open_comparisons, open_items
+    from ocelad.io import open_comparisons
 
     names = ("label", "id_a", "id_b", "time", "weight", "on_error")
     arguments = {
@@ -102,9 +105,38 @@ def open_pairs(
     if not options["items"]:
         return open_comparisons(file, **arguments)
     # open_comparisons reads all items into memory, so that their file can be closed afterwards.
-    chosen = split_columns(options["features"]) or features
-    with open_items(options["items"], id=options["id_"], features=chosen, label=options.get("class_")) as items:
+    with open_item_table(options["items"], options, features, label=options.get("class_")) as items:
         return open_comparisons(file, items=items, **arguments)
+
+
+def open_item_table(
+    file: str, options: dict[str, Any], features: KnownFeatures | None = None, **arguments: Any
+) -> ItemStream:
+    """Open a table of items, and print notes about it on standard error.
+
+    Parameters
+    ----------
+    file : str
+    options : dict
+        The values of ``--id``, ``--features``, ``--exclude``, ``--missing`` and ``--quiet``, as far as a command has
+        them.
+    features : KnownFeatures or None
+        The features where ``--features`` does not name them.
+    **arguments
+        Further arguments of ``open_items``.
+    """
+    from ocelad.io import open_items
+
+    chosen = split_columns(options.get("features")) or features
+    reading: dict[str, Any] = {
+        "exclude": list(options.get("exclude") or ()),
+        "missing": options.get("missing") or "stop",
+    }
+    stream = open_items(file, id=options.get("id_") or "id", features=chosen, **reading, **arguments)
+    if not options.get("quiet"):
+        for note in stream.notes:
+            click.echo(f"Note: {name_options(note)}.", err=True)
+    return stream
 
 
 def report_skipped(stream: FileStream[Any]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ocelad.cli.described_items import check_one_file, read_described_items
 from ocelad.cli.evaluate import read_labelled_items
-from ocelad.cli.options import tracker_argument
+from ocelad.cli.options import missing_option, tracker_argument
 from ocelad.cli.output import check_picture, find_plotting_error
 
 # An embedding of more points is a picture in which single points are not visible.
@@ -26,6 +27,8 @@ N_FEATURES = 30
 )
 @click.option("--label", metavar="COLUMN", help="With embedding: the column that colours the points.")
 @click.option("--id", "id_", help="The id column of the items.")
+@click.option("--features", metavar="COLUMNS", help="The items' features, if they are not those of the training.")
+@missing_option
 @click.option(
     "-o",
     "--output",
@@ -45,9 +48,9 @@ def plot(
     items: str | None,
     pairs: str | None,
     label: str | None,
-    id_: str | None,
     output: Path | None,
     seed: int,
+    **options: Any,
 ) -> None:
     """Draw what TRACKER has learned.
 
@@ -56,7 +59,7 @@ def plot(
     weights    the weight of each expert along the stream
     spectrum   the eigenvalues of the metric
     features   the features with the largest shares of the distances between items; see ocelad inspect
-    embedding  items in the plane of the two largest eigenvalues
+    embedding  items in the plane of their first two principal axes in the learned space
 
     \b
     Examples:
@@ -87,12 +90,12 @@ def plot(
     elif kind == "spectrum":
         figure = plots.plot_spectrum(linear_part(load_metric(tracker).metric).eigenvalues())
     elif kind == "features":
-        points = read_described_items(tracker, items, pairs, id_)
+        points = read_described_items(tracker, items, pairs, options)
         weights = load_estimator(tracker).feature_weights(N_FEATURES, items=points)
         figure = plots.plot_feature_weights(weights, weights.description)
     else:
         saved = load_metric(tracker)
-        X, labels = read_labelled_items(saved, str(items), label, seed, MAX_POINTS, id=id_)
+        X, labels = read_labelled_items(saved, str(items), label, seed, MAX_POINTS, options)
         figure = plots.plot_embedding(saved.metric.embed(X), labels if label else None, label)
     plots.save_figure(figure, output)
     click.echo(f"Picture: {output}")

@@ -1,4 +1,4 @@
-"""Show the progress of trials, with the estimated time left."""
+"""Show the progress of trials and of reading files, with the estimated time left."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
 from ocelad.cli.exit_codes import INTERRUPTED
+
+if TYPE_CHECKING:
+    from ocelad.io.tabular.file_stream import FileStream
+
+Chunk = TypeVar("Chunk")
 
 # The least number of seconds between two progress lines.
 LINE_INTERVAL = 2.0
@@ -50,6 +55,27 @@ def show_trials() -> Iterator[Callable[[str, int, int], None]]:
             bar.update(bars[task], completed=done)
 
         yield show
+
+
+@contextmanager
+def show_bytes(stream: FileStream[Chunk], task: str, *, is_shown: bool = True) -> Iterator[Iterator[Chunk]]:
+    """Yield the chunks of a file; if ``is_shown`` and on a terminal, a bar shows how much of it has been read."""
+    if not is_shown or not sys.stderr.isatty():
+        yield iter(stream)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        shown = bar.add_task(task, total=stream.total_bytes)
+
+        def chunks() -> Iterator[Chunk]:
+            for chunk in stream:
+                yield chunk
+                bar.update(shown, completed=stream.bytes_read)
+
+        yield chunks()
 
 
 def _print_lines() -> Callable[[str, int, int], None]:

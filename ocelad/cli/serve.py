@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ocelad.cli.exit_codes import INTERRUPTED
-from ocelad.cli.options import format_option, parse_settings
+from ocelad.cli.options import exclude_option, format_option, missing_option, parse_settings
 
 if TYPE_CHECKING:
     from ocelad.service.itemset import ItemSet
@@ -44,6 +44,8 @@ _MAX_NAMES = 8
     "--field", multiple=True, metavar="COLUMN", help="A column that is shown but is not a feature. Repeatable."
 )
 @click.option("--features", metavar="COLUMNS", help="The columns of features: names or patterns, separated by commas.")
+@exclude_option
+@missing_option
 @format_option
 @click.option(
     "--set",
@@ -91,14 +93,16 @@ _MAX_NAMES = 8
 def serve(items: Path | None, **options: Any) -> None:
     """Serve a web page where people answer "same" or "different", and an HTTP API for programs.
 
-    ITEMS is a table with one item per row (CSV, TSV, JSON lines, Parquet, Arrow) or a folder of pictures. The numeric
-    columns are the features; a table that has only texts gets word features. Items and answers are stored in the data
+    ITEMS is a table with one item per row (CSV, TSV, JSON lines, Parquet, Arrow), a .npy or .npz file of vectors, or a
+    folder of pictures. The column of vectors, or else the numeric columns, are the features; a table that has only
+    texts gets word features. Items and answers are stored in the data
     folder: the next start, with or without ITEMS, continues from there.
 
     \b
     Examples:
       ocelad serve --demo
       ocelad serve reviews.csv --text review --open
+      ocelad serve embeddings.npz
       ocelad serve photos/ --project photos --port 9000
       ocelad serve                                    serve the projects in ./ocelad-data
       ocelad token create anna --permission answer    then: ocelad serve --host 0.0.0.0
@@ -201,8 +205,13 @@ def _create_project(service: Service, name: str, file: Path | None, options: dic
         "features": options["features"],
         "fields": options["field"],
     }
-    if options["format_"] is not None:  # fingerprints of projects without --format must stay the same
+    # Fingerprints of projects without these options must stay the same.
+    if options["format_"] is not None:
         columns["format"] = options["format_"]
+    if options["exclude"]:
+        columns["exclude"] = options["exclude"]
+    if options["missing"] != "stop":
+        columns["missing"] = options["missing"]
     digest = f"built-in {options['demo']}" if file is None else reading.source_digest(file, **columns)
     if name not in service:
         settings = parse_settings({}, options["more"], "curved", "transitive")

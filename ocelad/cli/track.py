@@ -22,7 +22,7 @@ from ocelad.cli.pair_files import bad_row_options, open_pairs, pair_file_options
 if TYPE_CHECKING:
     from ocelad.estimators import MetricTracker
     from ocelad.estimators.file_tracker import FileTracker
-    from ocelad.io import ComparisonStream
+    from ocelad.io import ComparisonStream, KnownFeatures
 
 # The mean squared length of pairs that the default step size suits (see Rice), and the factor from which
 # a different length is reported.
@@ -30,7 +30,21 @@ DEFAULT_SQUARED_LENGTH, MAX_LENGTH_FACTOR = 40.0, 8.0
 # The least number of pairs whose mean squared length is reported.
 MIN_PAIRS_TO_WARN = 100
 # Suffixes that are removed from the name of a file to name its tracker.
-SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".ipc", ".gz")
+SUFFIXES = (
+    ".csv",
+    ".tsv",
+    ".txt",
+    ".json",
+    ".jsonl",
+    ".ndjson",
+    ".parquet",
+    ".arrow",
+    ".feather",
+    ".ipc",
+    ".npy",
+    ".npz",
+    ".gz",
+)
 
 
 @click.command(short_help="Learn from a file of comparisons and save the tracker.")
@@ -98,6 +112,10 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
     others, and the tracker learns from those, too; --no-transitive turns this off, for large files or if "same" only
     means "near".
 
+    Items may be vectors, such as embeddings of texts or pictures: a column of lists in a Parquet, Arrow or JSON lines
+    file, a .npy file (its ids are row numbers from 0), or a .npz file with the arrays ids and vectors. Columns of text
+    are left out, with a note. The tracker remembers its features, so that later commands find them.
+
     Each pair is first predicted, then learned from; the report shows these predictions' loss and accuracy. Ctrl-C
     saves and stops. --resume continues, and gives exactly the same tracker as a run without interruption.
 
@@ -105,6 +123,9 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
     Examples:
       ocelad track pairs.csv
       ocelad track answers.parquet --items items.parquet --label same -o answers.tracker
+      ocelad track answers.csv --items embeddings.npy
+      ocelad track answers.csv --items products.parquet --features vector
+      ocelad track answers.csv --items houses.csv --exclude zip_code --missing median
       ocelad track answers.csv --items items.csv --no-transitive
       ocelad track pairs.csv --resume --on-error skip
       ocelad track clicks.csv --weight confidence
@@ -128,7 +149,9 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
         raise click.UsageError("--weight needs the method adaptive; the method rice has no weights of pairs")
     size = PIPE_CHUNK_SIZE if file == "-" else CHUNK_SIZE
     limit = MAX_DIFFERENCE if adaptive else inf
-    with open_pairs(file, options, chunk_size=size, resume=tracking.position, max_difference=limit) as stream:
+    known = _known_features(tracking)
+    reading = {"chunk_size": size, "resume": tracking.position, "max_difference": limit}
+    with open_pairs(file, {**options, "quiet": quiet}, known, **reading) as stream:
         start = perf_counter()
         try:
             stopped = _track(tracking, stream, output, options["every"], quiet=quiet or as_json)
@@ -156,6 +179,16 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
         sys.exit(INTERRUPTED)
     if stream.n_skipped:
         sys.exit(ROWS_SKIPPED)
+
+
+def _known_features(tracking: FileTracker) -> KnownFeatures | None:
+    """Return the features of a tracker that continues; None for a new one."""
+    from ocelad.io import KnownFeatures
+
+    if not tracking.tracker.__sklearn_is_fitted__():
+        return None
+    names = getattr(tracking.tracker, "feature_names_in_", None)
+    return KnownFeatures(None if names is None else tuple(names), tracking.vector_column)
 
 
 def _resume_command() -> str:

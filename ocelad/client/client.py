@@ -6,13 +6,22 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Literal, Self
 
 from ocelad.client.connection import Connection
 from ocelad.client.project import Project
 from ocelad.service.wire import Health, ProjectInfo, ProjectList, UploadFormat
 
-_FORMATS: dict[str, UploadFormat] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+_FORMATS: dict[str, UploadFormat] = {
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".npy": "npy",
+    ".npz": "npz",
+}
 
 
 class Client:
@@ -80,6 +89,8 @@ class Client:
         text: str | None = None,
         features: str | None = None,
         fields: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        missing: Literal["stop", "median"] = "stop",
         curved: bool = True,
         transitive: bool = True,
     ) -> Project:
@@ -91,7 +102,7 @@ class Client:
             The name of the project: lowercase letters, digits, - and _.
         items : path, or bytes
             A file of items, or its content.
-        format : {"csv", "jsonl", "parquet"} or None
+        format : {"csv", "jsonl", "parquet", "arrow", "npy", "npz"} or None
             None: from the suffix of the path.
         title : str or None
             The title on the page.
@@ -101,6 +112,10 @@ class Client:
             The columns of features: names or patterns, comma-separated.
         fields : sequence of str
             Columns that are displayed but not learned from.
+        exclude : sequence of str
+            Columns that are not features, as names or patterns.
+        missing : {"stop", "median"}
+            Whether a missing number of an item is refused, or replaced by the median of its feature.
         curved : bool
             Whether to learn a curved distance; False: a linear one.
         transitive : bool
@@ -116,7 +131,9 @@ class Client:
         columns = {"item_id": item_id, "text": text, "features": features, "fields": list(fields)}
         # Services of earlier versions do not know these parameters.
         given = {"curved": curved, "transitive": transitive}
-        kind = {name: "false" for name, value in given.items() if not value}
+        kind: dict[str, Any] = {name: "false" for name, value in given.items() if not value}
+        kind |= {"exclude": list(exclude)} if exclude else {}
+        kind |= {"missing": missing} if missing != "stop" else {}
         path = "/v1/projects"
         self._connection.upload(ProjectInfo, path, items, id=id, format=format, title=title, **columns, **kind)
         return self.project(id)

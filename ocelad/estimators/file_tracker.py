@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -61,6 +61,8 @@ class FileTracker:
     position : dict or None
         The argument ``resume`` of ``open_comparisons`` that continues after the last pair learned from; None: from the
         start.
+    vector_column : str or None
+        The column of vectors in the table of items; None if each feature has its column, or rows hold points.
 
     Examples
     --------
@@ -82,6 +84,7 @@ class FileTracker:
         self.tracker = tracker
         self.history = History()
         self.position: dict[str, Any] | None = None
+        self.vector_column: str | None = None
         self._directions: Floats | None = None
 
     def follow(
@@ -100,6 +103,7 @@ class FileTracker:
             self.tracker.start(len(stream.feature_names), stream.feature_names, items=items)
         if stream.items is not None:
             self.tracker.preprocessor = NamedItems(list(stream.items.rows), stream.items.X)
+            self.vector_column = stream.items.column or self.vector_column
         n_unsaved, consistent = 0, True
         before = self._probe(self.tracker.linear_part_)
         try:
@@ -166,7 +170,12 @@ class FileTracker:
         """Write tracker, history and position to one file, which is replaced atomically."""
         arrays, metadata = self.tracker.state()
         arrays |= add_prefix("history", self.history.arrays())
-        state_files.write(path, state_files.TRACKER, arrays, {**metadata, "position": self.position})
+        state_files.write(path, state_files.TRACKER, arrays, {**metadata, **self._origin()})
+
+    def _origin(self) -> dict[str, Any]:
+        """Return what is saved about the input files; files of earlier versions have no column of vectors."""
+        column = {} if self.vector_column is None else {"vector_column": self.vector_column}
+        return {"position": self.position, **column}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -176,6 +185,15 @@ class FileTracker:
         with state_files.content_errors(path, state_files.TRACKER):
             file_tracker = cls(MetricTracker.from_state(arrays, metadata))
             file_tracker.position = metadata.get("position")
+            file_tracker.vector_column = read_vector_column(metadata)
             if "history.sums" in arrays:
                 file_tracker.history = History.from_arrays(strip_prefix("history", arrays))
         return file_tracker
+
+
+def read_vector_column(metadata: Mapping[str, Any]) -> str | None:
+    """Return the column of vectors that a saved tracker learned from, after checking it."""
+    column = metadata.get("vector_column")
+    if column is not None and not isinstance(column, str):
+        raise ValueError(f"its column of vectors is {column!r}, which is no text")
+    return column

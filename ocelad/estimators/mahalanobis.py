@@ -88,13 +88,17 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like, SciPy sparse matrix or table of shape (n_rows, n_features)
+        X : array-like, SciPy sparse matrix or table of shape (n_rows, n_features), or indices or ids of shape (n_rows,)
+            Indices and ids require a preprocessor.
 
         Returns
         -------
         array of shape (n_rows, rank)
             The rank of the metric, and so the number of columns, can change from one pair to the next.
         """
+        items = self._items()
+        if items is not None and not is_sparse(X) and not dataframes.is_dataframe(X) and np.ndim(X) == 1:
+            X = items.rows(np.asarray(X), "X")
         metric, (values, names) = self.metric_, dataframes.to_rows(X, "X")
         dataframes.check_feature_names(names, self._fitted.names, "X")
         n = metric.n_features

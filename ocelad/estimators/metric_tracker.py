@@ -268,8 +268,8 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
             return (
                 rows if np.isfinite(rows.data).all() and np.abs(rows.data).max(initial=0.0) <= MAX_DIFFERENCE else None
             )
-        sizes = np.abs(rows).max(axis=1).astype(np.float64)  # single precision has no number as large as the limit
-        rows = rows[sizes <= MAX_DIFFERENCE]  # neither NaN nor enormous
+        rows = np.asarray(rows, dtype=np.float64)  # float32 does not hold the largest accepted difference
+        rows = rows[(np.abs(rows) <= MAX_DIFFERENCE).all(axis=1)]  # neither NaN nor enormous
         return rows if len(rows) else None
 
     def _state_to_continue(self) -> TrackerState | None:

@@ -11,7 +11,8 @@ from ocelad import estimators
 from ocelad._typing import Floats
 from ocelad.curved_metric import AnyMetric, CurvedMetric
 from ocelad.estimators import LabelMetricTracker, MetricTracker
-from ocelad.io import dataframes, state_files
+from ocelad.estimators.file_tracker import read_vector_column
+from ocelad.io import KnownFeatures, dataframes, state_files
 from ocelad.metric import Metric
 
 
@@ -30,6 +31,8 @@ class SavedMetric(NamedTuple):
     is_calibrated : bool
         Whether the log odds of "same" were calibrated along the training stream: the method "adaptive" does so, for
         pairs and for labelled points.
+    vector_column : str or None
+        The column of vectors in the table of items that `ocelad track` learned from.
     """
 
     metric: AnyMetric
@@ -37,6 +40,12 @@ class SavedMetric(NamedTuple):
     feature_names: tuple[str, ...] | None
     tracker: MetricTracker | None = None
     is_calibrated: bool = False
+    vector_column: str | None = None
+
+    @property
+    def features(self) -> KnownFeatures:
+        """The features, to be found in a table of items."""
+        return KnownFeatures(self.feature_names, self.vector_column)
 
     def log_odds(self, pairs: Any) -> Floats:
         """Return the log odds of "similar" for pairs of shape (n_pairs, 2, n_features).
@@ -73,7 +82,10 @@ def load_metric(path: str | os.PathLike[str]) -> SavedMetric:
     tracker = estimator if isinstance(estimator, MetricTracker) else None
     learned_by = estimator.tracker_ if isinstance(estimator, LabelMetricTracker) and estimator.n_rounds_ else tracker
     calibrated = learned_by is not None and learned_by.method_ == "adaptive"
-    return SavedMetric(metric, threshold, None if names is None else tuple(names), tracker, calibrated)
+    _, metadata = state_files.read(path, state_files.TRACKER)
+    with state_files.content_errors(path, state_files.TRACKER):
+        column = read_vector_column(metadata)
+    return SavedMetric(metric, threshold, None if names is None else tuple(names), tracker, calibrated, column)
 
 
 def load_estimator(path: str | os.PathLike[str]) -> Any:

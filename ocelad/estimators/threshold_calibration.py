@@ -23,7 +23,7 @@ class ThresholdCalibration:
 
     def __init__(self, strategy: str = "accuracy", min_rate: float | None = None, beta: float = 1.0) -> None:
         self.strategy = check_choice(strategy, "strategy", STRATEGIES)
-        self.beta = check_number(beta, "beta", above=0)
+        self.beta = check_number(beta, "beta", at_least=0)
         self.min_rate = 0.0
         if strategy in ("max_tpr", "max_tnr"):
             if min_rate is None:
@@ -48,7 +48,8 @@ class ThresholdCalibration:
             return np.asarray(tp + negatives - fp, dtype=np.float64)
         if self.strategy == "f_beta":
             b2 = self.beta**2
-            return np.asarray((1 + b2) * tp / (tp + fp + b2 * positives))
+            predicted = tp + fp + b2 * positives  # 0 if beta is 0 and no pair is predicted similar: its score is 0
+            return np.asarray((1 + b2) * tp / np.where(predicted > 0, predicted, 1.0))
         recall, specificity = tp / positives, (negatives - fp) / negatives
         score, constrained = (recall, specificity) if self.strategy == "max_tpr" else (specificity, recall)
         return np.where(constrained >= self.min_rate, score, -np.inf)

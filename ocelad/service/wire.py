@@ -16,7 +16,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="
 Seq = Annotated[int, Field(ge=0, le=2**53)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Permission = Literal["read", "answer", "admin"]
-UploadFormat = Literal["csv", "jsonl", "parquet"]
+UploadFormat = Literal["csv", "jsonl", "parquet", "arrow", "npy", "npz"]
 MethodName = Literal["adaptive", "rice"]
 #: Tags of the union types. Pydantic puts them into the locations of errors, from where they are removed again.
 ONE, MANY, BY_ID, BY_FEATURES = TAGS = ("<one>", "<many>", "<id>", "<features>")

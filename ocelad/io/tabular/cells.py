@@ -26,6 +26,7 @@ LABELS = {
     **dict.fromkeys(("true", "same", "similar", "yes"), 1.0),
     **dict.fromkeys(("false", "different", "dissimilar", "no"), -1.0),
 }
+_MISSING = ("", "na", "n/a", "nan", "null", "none")
 ACCEPTED_LABELS = "accepted: 1/-1, 1/0, true/false, same/different, similar/dissimilar, yes/no"
 
 
@@ -94,6 +95,17 @@ def normalize_id(cell: Any) -> str | None:
     if number is None or number != int(number):
         return None
     return str(int(cell))
+
+
+def is_missing(cell: Any) -> bool:
+    """Return whether a cell of a feature has no value: empty, null, NaN, or a text that says so.
+
+    >>> is_missing(""), is_missing(float("nan")), is_missing(" NA "), is_missing("0")
+    (True, True, True, False)
+    """
+    if isinstance(cell, str):
+        return cell.strip(" \t").lower() in _MISSING
+    return cell is None or (isinstance(cell, (float, np.floating)) and bool(cell != cell))
 
 
 def normalize_value(cell: Any) -> str | int | float | bool | None:

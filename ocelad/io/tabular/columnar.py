@@ -63,21 +63,30 @@ class ColumnarTable:
     """A Parquet or Arrow file as a table.
 
     ``batches(columns, rows, start)`` reads the file from the row ``start`` in batches of about ``rows`` rows. Files in
-    the Arrow format determine the size of their batches themselves.
+    the Arrow format determine the size of their batches themselves. ``arrays`` are the columns of NumPy files.
     """
 
     unit = "row"
     typed = True
     as_number = staticmethod(cells.to_number)
 
-    def __init__(self, name: str, format: str, schema: Any, batches: Callable[[list[str], int, int], Batches]) -> None:
+    def __init__(
+        self,
+        name: str,
+        format: str,
+        schema: Any,
+        batches: Callable[[list[str], int, int], Batches],
+        arrays: Mapping[str, Any] | None = None,
+    ) -> None:
         self.name, self.format, self._batches = name, format, batches
+        self.arrays = dict(arrays or {})
         for column in schema.names:
             if schema.names.count(column) > 1:
                 raise FileError(f"{name} has the column {quote(column)} twice; accepted: columns with different names")
         if not schema.names:
             raise FileError(f"{name} is empty: it has no columns")
         self.kinds = {field.name: _kind(field.type) for field in schema}
+        self.single_precision = frozenset(field.name for field in schema if _is_single_precision(field.type))
 
     def sample(self, count: int) -> list[tuple[int, Record | BadRowError]]:
         found: list[tuple[int, Record | BadRowError]] = []
@@ -132,7 +141,7 @@ def open_arrow(source: Source, format: str) -> ColumnarTable:
     size = source.total_bytes or 0
     # One batch may be as large as the file. With a memory map only the pages in use occupy memory.
     with _pyarrow_errors(source.name):
-        mapped = pa.memory_map(source.name)
+        mapped = source.to_arrow() if source.path is None else pa.memory_map(source.name)
         if source.head(6).startswith(ARROW_MAGIC):
             file = ipc.open_file(mapped)
 
@@ -210,6 +219,14 @@ def _kind(type: Any) -> str:
     if types.is_struct(type):
         return "object" if all(_kind(member.type) == "number" for member in type) else "other"
     return "other"
+
+
+def _is_single_precision(type: Any) -> bool:
+    """Return whether float32 holds all numbers of a column, or of its lists."""
+    types = arrow("types")
+    if types.is_list(type) or types.is_large_list(type) or types.is_fixed_size_list(type):
+        return _is_single_precision(type.value_type)
+    return bool(types.is_float16(type) or types.is_float32(type))
 
 
 def _is_text(type: Any) -> bool:

@@ -10,11 +10,12 @@ from ocelad.io.tabular.columnar import ARROW_MAGIC, PARQUET_MAGIC, open_arrow, o
 from ocelad.io.tabular.delimited import open_delimited
 from ocelad.io.tabular.file_errors import FileError
 from ocelad.io.tabular.json_lines import open_json_lines
+from ocelad.io.tabular.numpy_files import NPY_MAGIC, is_npz, open_npy, open_npz
 from ocelad.io.tabular.record_blocks import Table
 from ocelad.io.tabular.sources import Source
 from ocelad.io.tabular.text import TextReader
 
-FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "npy", "npz")
 _SUFFIXES = {
     "csv": "csv",
     "tsv": "tsv",
@@ -28,8 +29,11 @@ _SUFFIXES = {
     "arrows": "arrow",
     "ipc": "arrow",
     "feather": "arrow",
+    "npy": "npy",
+    "npz": "npz",
 }
-_NAMES = {"parquet": "a Parquet file", "arrow": "an Arrow file"}
+_NAMES = {"parquet": "a Parquet file", "arrow": "an Arrow file", "npy": "a NumPy file", "npz": "a NumPy archive"}
+_OPEN = {"parquet": open_parquet, "arrow": open_arrow, "npy": open_npy, "npz": open_npz}
 # A stream of Arrow IPC messages begins with these bytes and the length of its schema.
 _ARROW_STREAM_MAGIC = b"\xff\xff\xff\xff"
 
@@ -41,7 +45,7 @@ def open_table(source: Source, format: str | None, stop: bool) -> Table:
         check_choice(format, "format", FORMATS)
     if not source.head(1):
         raise FileError(f"{source.name} is empty")
-    binary = _detect_binary(source.head(8))
+    binary = _detect_binary(source)
     format = format or _detect_from_suffix(source.path) or binary
     if format in _NAMES:
         if source.total_bytes is None:
@@ -49,8 +53,8 @@ def open_table(source: Source, format: str | None, stop: bool) -> Table:
                 f"{source.name} holds {_NAMES[format]}, which cannot be read from a pipe; accepted: CSV, JSON lines"
             )
         if source.gzipped:
-            raise FileError(f"{source.name} is gzipped; unzip it: Parquet and Arrow files are compressed internally")
-        return open_parquet(source, format) if format == "parquet" else open_arrow(source, format)
+            raise FileError(f"{source.name} is gzipped; unzip it: only text files are read gzipped")
+        return _OPEN[format](source, format)
     if binary is not None:
         raise FileError(f"{source.name} is {_NAMES[binary]} by its first bytes; pass format={binary!r}")
     reader = TextReader(source)
@@ -67,9 +71,14 @@ def _detect_from_suffix(path: Path | None) -> str | None:
     return _SUFFIXES.get(suffixes[-1]) if suffixes else None
 
 
-def _detect_binary(head: bytes) -> str | None:
+def _detect_binary(source: Source) -> str | None:
+    head = source.head(8)
     if head.startswith(PARQUET_MAGIC):
         return "parquet"
+    if head.startswith(NPY_MAGIC):
+        return "npy"
+    if is_npz(source):
+        return "npz"
     return "arrow" if head.startswith((ARROW_MAGIC, _ARROW_STREAM_MAGIC)) else None
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ocelad._typing import Floats
 from ocelad.io.tabular import cells
-from ocelad.io.tabular.arrow import combine_chunks, to_float64
+from ocelad.io.tabular.arrow import arrow, combine_chunks, to_float64
 from ocelad.io.tabular.file_errors import BadRowError, quote
 
 Record: TypeAlias = Mapping[str, Any]
@@ -134,12 +134,77 @@ class ObjectColumn:
 
 
 @dataclass(frozen=True)
+class FilledPoints:
+    """Points whose missing numbers are replaced: empty cells, null, NaN, and texts such as NA.
+
+    ``values`` has one number per feature; NaN leaves the number missing.
+    """
+
+    points: PointColumns
+    values: Floats
+
+    def fill(self, table: Any, out: Floats) -> bool:
+        """Write the points of a table to the rows of ``out``; return False if one is invalid."""
+        if not self.points.fill(_with_nan(table, self.points.columns), out):
+            return False
+        np.copyto(out, self.values, where=np.isnan(out), casting="same_kind")
+        return True
+
+    def point(self, record: Record, as_number: AsNumber) -> list[float]:
+        """Return the point of one record. Raises ``BadRowError`` if it is invalid."""
+        if isinstance(self.points, ListColumn | ObjectColumn) and record.get(self.points.column) is None:
+            return [float(value) for value in self.values]
+        if isinstance(self.points, ScalarColumns):  # rows of JSON lines may lack columns
+            record = dict.fromkeys(self.points.columns) | dict(record)
+        found = self.points.point(record, lambda cell: np.nan if cells.is_missing(cell) else as_number(cell))
+        return [float(value) if number != number else number for number, value in zip(found, self.values, strict=True)]
+
+
+def read_item_point(points: PointColumns | FilledPoints, record: Record, as_number: AsNumber) -> list[float]:
+    """Return the point of an item. If only missing numbers make it invalid, the error says how to fill them."""
+    try:
+        return points.point(record, as_number)
+    except BadRowError as error:
+        if not isinstance(points, FilledPoints) and _is_incomplete(points, record, as_number):
+            raise BadRowError(f"{error}; missing='median' fills in the median") from None
+        raise
+
+
+def _is_incomplete(points: PointColumns, record: Record, as_number: AsNumber) -> bool:
+    """Return whether a point is valid except for missing numbers."""
+    try:
+        FilledPoints(points, np.full(points.width, np.nan)).point(record, as_number)
+    except BadRowError:
+        return False
+    return True
+
+
+def _with_nan(table: Any, columns: tuple[str, ...]) -> Any:
+    """Return a table with NaN for null in columns of numbers."""
+    pa = arrow()
+    with_null = [name for name in columns if table.column(name).null_count and _is_number(table.column(name).type)]
+    if not with_null:
+        return table
+    found = {name: table.column(name) for name in dict.fromkeys(columns)}
+    return pa.table(found | {name: found[name].cast(pa.float64()).fill_null(np.nan) for name in with_null})
+
+
+def _is_number(type: Any) -> bool:
+    types = arrow("types")
+    return bool(types.is_integer(type) or types.is_floating(type))
+
+
+@dataclass(frozen=True)
 class ItemTable:
-    """Items in memory: the points ``X``, and the row of each id in it."""
+    """Items: the points ``X``, in memory or mapped into it, and the row of each id in it.
+
+    ``column`` is the column of vectors that holds the points; None if each feature has its column.
+    """
 
     rows: dict[str, int]
-    X: Floats
+    X: Any
     name: str
+    column: str | None = None
 
 
 @dataclass(frozen=True)

@@ -91,13 +91,15 @@ class Table(Protocol):
 
     ``unit`` is the unit in which positions are counted: "line" or "row". ``kinds`` maps each column to the kind of its
     values: "number", "text", "boolean", "list", "object" or "other", or "cell" if only text is known. ``typed`` is True
-    if the format guarantees that all values of a column have that kind. ``as_number`` converts a cell to a number.
+    if the format guarantees that all values of a column have that kind. ``single_precision`` has the columns whose
+    numbers are float32. ``as_number`` converts a cell to a number.
     """
 
     format: str
     unit: str
     typed: bool
     kinds: dict[str, str]
+    single_precision: frozenset[str]
 
     @property
     def as_number(self) -> AsNumber: ...

@@ -39,6 +39,7 @@ class Source:
         None for standard input and for bytes in memory.
     total_bytes : int or None
         The size of the file; None for a pipe.
+    max_bytes : int or None
     gzipped : bool
         Whether the bytes are decompressed while they are read.
     """
@@ -57,7 +58,7 @@ class Source:
             self.name = str(self.path)
             self._file, self.total_bytes = _open(self.path)
         self._head = b""
-        self._max_bytes, self._n_returned = max_bytes, 0
+        self.max_bytes, self._n_returned = max_bytes, 0
         self._n_head_returned = 0
         self._raw_position = 0
         # A read from a pipe may return few bytes. The format and a fingerprint of ``head_bytes`` bytes need this many.
@@ -90,9 +91,9 @@ class Source:
         """Return the next bytes, at most ``count``, and no bytes at the end."""
         data = self._next(count) if self._gzip is None else self._decompress(self._gzip, count)
         self._n_returned += len(data)
-        if self._max_bytes is not None and self._n_returned > self._max_bytes:
+        if self.max_bytes is not None and self._n_returned > self.max_bytes:
             raise FileError(
-                f"{self.name} holds more than {self._max_bytes >> 20} MiB when unzipped, which is the maximum"
+                f"{self.name} holds more than {self.max_bytes >> 20} MiB when unzipped, which is the maximum"
             )
         return data
 
@@ -107,6 +108,10 @@ class Source:
         if isinstance(self._file, io.BytesIO):
             return arrow().BufferReader(self._file.getvalue())
         return arrow().OSFile(self.name)
+
+    def to_file(self) -> Any:
+        """Return the path of a file, or a new file of the bytes in memory."""
+        return io.BytesIO(self._file.getvalue()) if self.path is None else self.path
 
     def close(self) -> None:
         if self.path is not None:

@@ -232,6 +232,7 @@ class TextTable:
 
     unit = "line"
     typed = False
+    single_precision: frozenset[str] = frozenset()
 
     def __init__(
         self, reader: TextReader, grammar: Grammar, format: str, kinds: dict[str, str], as_number: AsNumber

@@ -1,6 +1,7 @@
 """The items of a project: reading, scaling, appending, describing and writing them."""
 
 from ocelad.service.items.built_in import BUILT_IN, load_built_in
+from ocelad.service.items.column_roles import ColumnOptions
 from ocelad.service.items.columns import Column, ColumnValues, column_values, list_columns
 from ocelad.service.items.differences import Difference, largest_differences
 from ocelad.service.items.digests import items_digest, source_digest
@@ -14,6 +15,7 @@ from ocelad.service.items.write_items import write_items
 __all__ = [
     "BUILT_IN",
     "Column",
+    "ColumnOptions",
     "ColumnValues",
     "Difference",
     "ItemsError",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Unpack, get_args
+from typing import Literal, Unpack, get_args
 
 from ocelad._validation import check_choice
 from ocelad.io.tabular.sources import Source
@@ -25,6 +25,8 @@ def load_items(
     text: str | None = None,
     features: str | Sequence[str] | None = None,
     fields: Sequence[str] = (),
+    exclude: str | Sequence[str] = (),
+    missing: Literal["stop", "median"] = "stop",
     limits: UploadLimits | None = None,
     progress: Callable[[int, int], None] | None = None,
     skip: Callable[[str], None] | None = None,
@@ -34,9 +36,9 @@ def load_items(
     Parameters
     ----------
     source : path
-        A file in CSV, TSV or JSON lines (also compressed with gzip), Parquet or Arrow IPC; or a folder of PNG, JPEG,
-        GIF, WebP and BMP files, whose subfolders become a field.
-    format : {"csv", "tsv", "jsonl", "parquet", "arrow"}, optional
+        A file in CSV, TSV or JSON lines (also compressed with gzip), Parquet, Arrow IPC, .npy or .npz; or a folder of
+        PNG, JPEG, GIF, WebP and BMP files, whose subfolders become a field.
+    format : {"csv", "tsv", "jsonl", "parquet", "arrow", "npy", "npz"}, optional
         Default: from the suffix or the first bytes.
     id : str, optional
         The column of ids. Default: ``id``; without such a column, items are numbered from 0.
@@ -50,6 +52,10 @@ def load_items(
     fields : sequence of str
         Columns that are displayed and can colour the map, but are not learned from. Columns without another role are
         included automatically.
+    exclude : str or sequence of str
+        Columns that are not features, as names or patterns; they are fields.
+    missing : {"stop", "median"}
+        Whether a missing number is refused, or replaced by the median of its feature.
     limits : UploadLimits, optional
     progress : callable, optional
         Called with the number of pictures that were read and their total number.
@@ -69,11 +75,17 @@ def load_items(
     if Path(source).is_dir():
         return read_picture_folder(Path(source), limits, progress=progress, skip=skip)
     file = Source(source, max_bytes=limits.max_unzipped_bytes)
-    return read_table(file, format, limits, id=id, text=text, features=features, fields=fields)
+    columns: ColumnOptions = {"id": id, "text": text, "features": features, "fields": fields, "exclude": exclude}
+    return read_table(file, format, limits, missing, **columns)
 
 
 def parse_upload(
-    data: bytes, format: UploadFormat, *, limits: UploadLimits = HTTP_UPLOAD_LIMITS, **columns: Unpack[ColumnOptions]
+    data: bytes,
+    format: UploadFormat,
+    *,
+    missing: str = "stop",
+    limits: UploadLimits = HTTP_UPLOAD_LIMITS,
+    **columns: Unpack[ColumnOptions],
 ) -> ItemSet:
     """Parse an upload in this process; ``read_upload`` does so in a separate one.
 
@@ -82,4 +94,4 @@ def parse_upload(
     """
     check_choice(format, "format", get_args(UploadFormat))
     source = Source(io.BytesIO(data), max_bytes=limits.max_unzipped_bytes)
-    return read_table(source, format, limits, **columns)
+    return read_table(source, format, limits, missing, **columns)

@@ -32,14 +32,19 @@ _one_at_a_time = Lock()
 
 
 def read_upload(
-    data: bytes, format: UploadFormat, *, limits: UploadLimits = HTTP_UPLOAD_LIMITS, **columns: Unpack[ColumnOptions]
+    data: bytes,
+    format: UploadFormat,
+    *,
+    missing: str = "stop",
+    limits: UploadLimits = HTTP_UPLOAD_LIMITS,
+    **columns: Unpack[ColumnOptions],
 ) -> ItemSet:
     """Read items from the bytes of a file, as ``load_items`` does; no path is accessed.
 
     Starting the process, which has limited memory and time, takes about a second. A file that crashes the process or
     exceeds its limits raises ItemsError, like any other invalid file. One file is read at a time; others wait.
     """
-    request = json.dumps([{"format": format, **columns}, astuple(limits)]).encode()
+    request = json.dumps([{"format": format, "missing": missing, **columns}, astuple(limits)]).encode()
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     environment |= {"PYTHONPATH": str(Path(__file__).parents[3]), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     try:

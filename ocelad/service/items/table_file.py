@@ -1,4 +1,4 @@
-"""Reading items from a table with one row per item, in CSV, TSV, JSON lines, Parquet or Arrow."""
+"""Reading items from a table with one row per item, in CSV, TSV, JSON lines, Parquet, Arrow or NumPy files."""
 
 from __future__ import annotations
 
@@ -9,11 +9,22 @@ from typing import Any, Unpack
 import numpy as np
 
 from ocelad._typing import Floats
+from ocelad._validation import check_choice
+from ocelad.io.item_files import MISSING, find_medians
 from ocelad.io.tabular import cells
 from ocelad.io.tabular.file_errors import BadRowError, RowError, quote
 from ocelad.io.tabular.file_formats import open_table
 from ocelad.io.tabular.file_stream import FileStream
-from ocelad.io.tabular.point_columns import AsNumber, Record, ScalarColumns, get_cell
+from ocelad.io.tabular.numpy_files import is_npz
+from ocelad.io.tabular.point_columns import (
+    AsNumber,
+    FilledPoints,
+    PointColumns,
+    Record,
+    ScalarColumns,
+    get_cell,
+    read_item_point,
+)
 from ocelad.io.tabular.record_blocks import Ints, Selection, Values
 from ocelad.io.tabular.sources import Source
 from ocelad.service.items.column_roles import ColumnOptions, ColumnRoles, assign_roles
@@ -39,10 +50,13 @@ _OFFICE_MAGIC = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 _BOOLEANS = {"true": True, "false": False}
 
 
-def read_table(source: Source, format: str | None, limits: UploadLimits, **columns: Unpack[ColumnOptions]) -> ItemSet:
+def read_table(
+    source: Source, format: str | None, limits: UploadLimits, missing: str = "stop", **columns: Unpack[ColumnOptions]
+) -> ItemSet:
     """Read all items of a table, and close the source."""
     try:
-        if source.head(4) in _OFFICE_MAGIC:
+        check_choice(missing, "missing", MISSING)
+        if source.head(4) in _OFFICE_MAGIC and format != "npz" and not is_npz(source):
             raise ItemsError(f"{source.name} looks like an Excel file (or another archive); save it as CSV")
         table = open_table(source, format, stop=True)
         roles = assign_roles(source.name, table, **columns)
@@ -51,7 +65,7 @@ def read_table(source: Source, format: str | None, limits: UploadLimits, **colum
         stream = _RowStream(
             source,
             table,
-            _RowSchema(roles),
+            _RowSchema(roles, may_miss=missing == "median"),
             roles.feature_names,
             on_error="stop",
             skipped=None,
@@ -78,6 +92,12 @@ class _RowSchema:
     """Reads the features and the other selected cells of a row."""
 
     roles: ColumnRoles
+    may_miss: bool = False
+
+    @property
+    def _points(self) -> PointColumns | FilledPoints | None:
+        points = self.roles.points
+        return FilledPoints(points, np.full(points.width, np.nan)) if self.may_miss and points is not None else points
 
     @property
     def selection(self) -> Selection:
@@ -87,9 +107,9 @@ class _RowSchema:
 
     def columns(self, table: Any) -> Values | None:
         X = np.empty((table.num_rows, len(self.roles.feature_names)))
-        if self.roles.points is not None and not self.roles.points.fill(table, X):
+        if self._points is not None and not self._points.fill(table, X):
             return None
-        if not (np.abs(X) <= MAX_ABS_VALUE).all():
+        if not ((np.abs(X) <= MAX_ABS_VALUE) | (np.isnan(X) & self.may_miss)).all():
             return None
         values: Values = {"X": X}
         try:
@@ -103,9 +123,9 @@ class _RowSchema:
 
     def row(self, record: Record, as_number: AsNumber) -> Values:
         values: Values = {"X": []}
-        if self.roles.points is not None:
+        if self._points is not None:
             try:
-                values["X"] = self.roles.points.point(record, as_number)
+                values["X"] = read_item_point(self._points, record, as_number)
             except BadRowError as error:
                 hint = " in a feature; columns in fields= are not learned from"
                 raise BadRowError(f"{error}{hint if isinstance(self.roles.points, ScalarColumns) else ''}") from None
@@ -167,7 +187,7 @@ def _read_rows(
         raise ItemsError(f"{name} has {'no items' if not count else 'one item'}; at least 2 are expected")
     displayed_text = None if roles.text is None else [_as_text(value) for value in selected[roles.text]]
     if roles.words is None:
-        X, feature_names = np.concatenate(parts), roles.feature_names
+        X, feature_names = _fill_medians(name, roles.feature_names, np.concatenate(parts)), roles.feature_names
     else:
         X, feature_names = text_features(name, [_as_text(value) for value in selected[roles.words]])
         limits.check(name, count, len(feature_names))
@@ -180,6 +200,12 @@ def _read_rows(
         text=displayed_text,
         fields={column: field_values(selected[column], as_number) for column in roles.fields},
     )
+
+
+def _fill_medians(name: str, feature_names: Sequence[str], X: Floats) -> Floats:
+    """Return the features with the median of each where it is missing."""
+    medians = find_medians(name, feature_names, lambda: iter([X]))
+    return np.where(np.isnan(X), medians, X) if np.isfinite(medians).any() else X
 
 
 def field_values(found: Sequence[FieldValue], as_number: AsNumber) -> list[FieldValue]:

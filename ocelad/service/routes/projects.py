@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
@@ -13,7 +13,7 @@ from ocelad.service import items as item_sets
 from ocelad.service import serialize
 from ocelad.service.api_error import ApiError
 from ocelad.service.error_handlers import is_json, unsupported_media_type, validation_error
-from ocelad.service.items import ItemsError
+from ocelad.service.items import ColumnOptions, ItemsError
 from ocelad.service.responses import json_response
 from ocelad.service.routes.access import ERROR_RESPONSES, Admin, Reader, get_service, json_response_in_thread
 from ocelad.service.security import current_caller
@@ -66,6 +66,8 @@ async def create_project(
     text: Annotated[str | None, Query(max_length=200, description="The column of texts to display")] = None,
     features: Annotated[str | None, Query(max_length=2000, description="Columns or patterns, comma-separated")] = None,
     fields: Annotated[tuple[str, ...], Query(max_length=100, description="Columns that are not learned from")] = (),
+    exclude: Annotated[tuple[str, ...], Query(max_length=100, description="Columns that are not features")] = (),
+    missing: Annotated[Literal["stop", "median"], Query(description="Refuse missing numbers, or fill them")] = "stop",
     curved: Annotated[bool, Query(description="Learn a curved distance; false: a linear one")] = True,
     transitive: Annotated[bool, Query(description="Let answers imply others, and make groups of items")] = True,
 ) -> Response:
@@ -74,10 +76,11 @@ async def create_project(
     if caller.permission_on(id) != "admin":
         raise ApiError(403, f"creating the project {id!r} requires the permission 'admin' on it or on all projects")
     data = await request.body()
+    columns: ColumnOptions = {"id": item_id, "text": text, "features": features, "fields": fields, "exclude": exclude}
 
     def create() -> ServedProject:
         try:
-            items = item_sets.read_upload(data, format, id=item_id, text=text, features=features, fields=fields)
+            items = item_sets.read_upload(data, format, missing=missing, **columns)
         except ValueError as error:
             raise ApiError(422, str(error), code="bad_items", where="body") from None
         return service.create(id, title or id, items, {"curved": curved, "transitive": transitive})
