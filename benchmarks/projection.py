@@ -2,9 +2,10 @@
 
     python benchmarks/projection.py [--seeds 5]
 
-A linear tracker learns from 1000, 3000 and 10,000 random pairs of half of the digits. The 64 dimensions of its embedding are reduced
-to k of them: those with the largest eigenvalues (`Metric.embed(X, k)`), or the principal axes of the embedded digits
-(`Metric.projection(X, k)`), found on the half that was learned from. The 5-NN error is that of the other half.
+A linear tracker learns from 1000, 3000 and 10,000 random pairs of half of the digits. The 64 dimensions of its
+embedding are reduced to k of them: those with the largest eigenvalues (`Metric.embed(X, k)`), or the principal axes of
+the embedded digits (`Metric.projection(X, k)`), found on the half that was learned from. The 5-NN error is that of the
+other half.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ def measure(seed: int, n_pairs: int, dimensions: tuple[int, ...] = DIMENSIONS) -
     for k in dimensions:
         projected = X[held_out] @ metric.projection(X[learned], k)
         errors = {"eigenvalues": metric.embed(X[held_out], k), "principal axes": projected}
-        rows.append({"answers": n_pairs, "dimensions": k} | {name: _error(points, y[held_out]) for name, points in errors.items()})
+        rows.append(
+            {"answers": n_pairs, "dimensions": k}
+            | {name: _error(points, y[held_out]) for name, points in errors.items()}
+        )
     return rows
 
 

@@ -35,10 +35,9 @@ def join_by_exclusion(graph: ComparisonGraph, entries: Sequence[Hashable]) -> tu
     cores = find_cores(np.bincount(groups[groups >= 0], minlength=len(apart)), apart)
     joined = np.arange(len(apart))
     if len(cores) > 1:
-        for group in np.setdiff1d(joined, cores).tolist():
-            open_cores = [core for core in cores if not apart[group, core]]
-            if len(open_cores) == 1:
-                joined[group] = open_cores[0]
+        may_be = ~apart[:, cores]  # the cores that a group may be the same as
+        last = (may_be.sum(axis=1) == 1) & ~np.isin(joined, cores)
+        joined[last] = np.array(cores)[may_be[last].argmax(axis=1)]
     kept, numbers = np.unique(joined, return_inverse=True)
     if len(kept) == len(joined) or _n_confirmed(graph, entries, groups, cores) < N_CONFIRMED:
         return groups, apart
@@ -50,9 +49,11 @@ def join_by_exclusion(graph: ComparisonGraph, entries: Sequence[Hashable]) -> tu
 def find_cores(sizes: np.ndarray, apart: np.ndarray) -> list[int]:
     """Return the largest group and each group that is known to be different from all larger cores."""
     cores: list[int] = []
+    is_open = np.zeros(len(sizes), dtype=np.bool_)  # groups that may be the same as a core
     for group in np.argsort(-sizes, kind="stable").tolist():
-        if all(apart[group, core] for core in cores):
+        if not is_open[group]:
             cores.append(group)
+            is_open |= ~apart[group]
     return cores
 
 
