@@ -93,6 +93,7 @@ class ExactView:
     def search(self, queries: Floats, k: int) -> list[Found]:
         """Return the k nearest items of each query, a row; fewer if there are fewer items."""
         found: list[Found] = []
+        k = min(k, sum(len(part.segment) for part in self._parts))
         for first in range(0, len(queries), MAX_QUERIES):
             rows = queries[first : first + MAX_QUERIES]
             nearest = _Nearest(len(rows), k)
@@ -190,7 +191,7 @@ class _Sizes(NamedTuple):
     curved: float
     center: float
     slack: float  # what the frame does not cover
-    n_terms: int
+    n_terms: int  # of a sum of products, and some more for the sums of these
 
     @classmethod
     def of(cls, frame: Frame, form: QuadraticForm, covered: CoveredForm | None, curved: Floats | None) -> _Sizes:
@@ -202,7 +203,7 @@ class _Sizes(NamedTuple):
             0.0 if curved is None else float(np.linalg.norm(curved, 2)),
             float(np.linalg.norm(frame.center)),
             0.0 if covered is None else covered.slack,
-            frame.basis.shape[1] + 8,
+            max(frame.basis.shape[1], 0 if curved is None else len(curved)) + 8,
         )
 
     def margins(self, query: _Query, stored: InFrame, block: slice, kind: Any) -> npt.NDArray[Any]:
@@ -213,26 +214,19 @@ class _Sizes(NamedTuple):
         """
         unit = sum_error(kind, self.n_terms)
         error = unit + stored.error  # of coordinates, relative to the length of a point
-        norms = [
-            np.linalg.norm(rows, axis=1) for rows in (query.points, query.vectors, query.coordinates, query.features)
-        ]
-        own, of_vectors, of_coordinates, of_features = norms
+        rows = query.points, query.vectors, query.coordinates, query.features
+        own, of_vectors, of_coordinates, of_features = (np.linalg.norm(part, axis=1) for part in rows)
         root = np.sqrt(self.n_terms)
         # The error is at most constant + linear * r + square * r^2 for a point at a distance r from the center, plus
         # the same for curved features.
         square = 2.0 * unit * self.diagonal + (2.0 * error + 4.0 * unit * root) * self.learned
         center = error * self.learned * self.center
         linear = 4.0 * unit * of_vectors + (4.0 * unit + 2.0 * error) * of_coordinates + 2.0 * center
-        constant = (4.0 * unit * of_vectors + 2.0 * error * of_coordinates) * self.center + 2.0 * unit * np.abs(
-            query.own
-        )
-        constant = constant + center * error * self.center
+        constant = (4.0 * unit * of_vectors + 2.0 * error * of_coordinates) * self.center
+        constant = constant + 2.0 * unit * np.abs(query.own) + center * error * self.center
         if self.slack:
-            square, linear, constant = (
-                square + self.slack,
-                linear + 2.0 * self.slack * own,
-                constant + self.slack * own**2,
-            )
+            square, linear = square + self.slack, linear + 2.0 * self.slack * own
+            constant = constant + self.slack * np.square(own)
         radii = stored.radii[block].astype(kind)
         margins: npt.NDArray[Any] = np.multiply.outer(linear.astype(kind), radii)
         margins += np.square(radii) * kind.type(square)
