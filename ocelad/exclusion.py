@@ -38,6 +38,9 @@ def join_by_exclusion(graph: ComparisonGraph, entries: Sequence[Hashable]) -> tu
         may_be = ~apart[:, cores]  # the cores that a group may be the same as
         last = (may_be.sum(axis=1) == 1) & ~np.isin(joined, cores)
         joined[last] = np.array(cores)[may_be[last].argmax(axis=1)]
+        # Two that are different from each other cannot both belong to the last group: there is another one.
+        conflicts = apart & (joined[:, None] == joined)
+        joined[conflicts.any(axis=1) & last] = np.flatnonzero(conflicts.any(axis=1) & last)
     kept, numbers = np.unique(joined, return_inverse=True)
     if len(kept) == len(joined) or _n_confirmed(graph, entries, groups, cores) < N_CONFIRMED:
         return groups, apart

@@ -13,7 +13,7 @@ from ocelad._typing import Floats
 from ocelad.curved_metric import AnyMetric
 from ocelad.neighbors.backends import Backend
 from ocelad.neighbors.exact_search import ExactSearch
-from ocelad.neighbors.exact_view import Found
+from ocelad.neighbors.exact_view import ExactView, Found
 from ocelad.neighbors.item_ids import Positions
 from ocelad.neighbors.item_table import ItemTable, Snapshot
 from ocelad.neighbors.recall_watch import N_SAMPLED, RecallWatch
@@ -23,8 +23,8 @@ from ocelad.neighbors.segment import Segment
 N_CANDIDATES = 8
 # Neighbours by which the recall of a new index is measured, before users have searched.
 N_NEIGHBORS = 10
-# An index is renewed when this share of the items was added since it was built; until then they are scanned.
-MAX_ADDED_SHARE = 0.1
+# An index is renewed when this share of the items was added or removed since it was built; the new ones are scanned.
+MAX_CHANGED_SHARE = 0.1
 
 MakeBackend: TypeAlias = Callable[[], Backend]
 
@@ -61,7 +61,7 @@ class ApproximateSearch:
         """The memory that is used beside the vectors and the index."""
         return self._exact.n_bytes
 
-    def view(self, metric: AnyMetric) -> Any:
+    def view(self, metric: AnyMetric) -> ExactView:
         """Return all items as a metric sees them, for searches that must be exact."""
         return self._exact.view(metric)
 
@@ -104,6 +104,10 @@ class ApproximateSearch:
             squares = np.concatenate([metric.squared_distance(X, query) if len(X) else np.empty(0) for _, X in parts])
             order = np.lexsort((places, squares))[:k]
             found.append(Found(places[order], squares[order]))
+        few = [at for at, one in enumerate(found) if len(one.positions) < min(k, snapshot.n_items)]
+        if few:  # most candidates were removed, or a small part of the index was searched
+            for at, one in zip(few, self._exact.view(metric).search(queries[few], k), strict=True):
+                found[at] = one
         return found
 
     # The recall, and renewal.
@@ -114,7 +118,7 @@ class ApproximateSearch:
             if self._failure is not None:
                 failure, self._failure = self._failure, None
                 raise RuntimeError(f"the index could not be renewed: {failure}") from failure
-            if self._worker is None and self.watch.is_due(metric.round):
+            if self._worker is None and self.watch.is_due(metric):
                 self._worker = Thread(target=self._work, args=(metric,), name="ocelad-recall")
                 self._worker.start()
 
@@ -132,14 +136,13 @@ class ApproximateSearch:
         def approximate(queries: Floats, k: int, effort: int) -> list[Found]:
             return self._rank(built, metric, queries, k, effort)
 
-        return self.watch.measure(metric.round, self._exact.view(metric).search, approximate)
+        return self.watch.measure(metric, self._exact.view(metric).search, approximate)
 
     def check_recall(self, metric: AnyMetric) -> float:
         """Measure the recall, and renew the index if it is below what was promised; return the recall."""
         built = self.built(metric)
         too_old, recall = self._measure(built, metric), self.watch.recall
-        n_added = sum(map(len, built.added_in(self._table.snapshot)))
-        if too_old or n_added > MAX_ADDED_SHARE * len(self._table):
+        if too_old or built.n_changed(self._table.snapshot) > MAX_CHANGED_SHARE * len(self._table):
             self.renew(metric)
         return recall
 
@@ -170,6 +173,8 @@ class BuiltIndex(NamedTuple):
         """Embed all items by a metric, and build an index of them."""
         segments = snapshot.segments
         n_items = sum(len(segment.alive) for segment in segments)
+        if not n_items:
+            raise ValueError("the index has no items; add some first")
         points = np.empty((n_items, embed(metric, segments[0].vectors[:1]).shape[1]), dtype=np.float32)
         first = 0
         for segment in segments:
@@ -210,6 +215,11 @@ class BuiltIndex(NamedTuple):
         """Whether items were added, removed or changed since."""
         return self.segments != snapshot.segments
 
+    def n_changed(self, snapshot: Snapshot) -> int:
+        """Return how many items were added, changed or removed since."""
+        n_added = sum(len(segment.alive) for segment in self.added_in(snapshot))
+        return n_added + int((self.positions_in(snapshot) < 0).sum())
+
     def added_in(self, snapshot: Snapshot) -> list[Segment]:
         """Return the segments that the index does not hold."""
         held = {id(segment.vectors) for segment in self.segments}
@@ -218,4 +228,5 @@ class BuiltIndex(NamedTuple):
 
 def embed(metric: AnyMetric, vectors: Any) -> npt.NDArray[np.float32]:
     """Return vectors in the space in which the Euclidean distance is the metric's, in single precision."""
-    return np.asarray(metric.embed(np.asarray(vectors, dtype=np.float64)), dtype=np.float32)
+    points = np.ascontiguousarray(metric.embed(np.asarray(vectors, dtype=np.float64)), dtype=np.float32)
+    return points if points.shape[1] else np.zeros((len(points), 1), dtype=np.float32)  # all distances are 0

@@ -78,6 +78,10 @@ class ExactView:
 
     def _measure(self, segment: Segment) -> _Part:
         """Compute the squared lengths of the items of a segment."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a search finds out what is too large for the vectors' type
+            return self._measure_in_frame(segment)
+
+    def _measure_in_frame(self, segment: Segment) -> _Part:
         stored = segment.in_frame(self._frame)
         kind = segment.vectors.dtype
         if self._covered is None:
@@ -136,10 +140,13 @@ class ExactView:
             for start in range(0, len(part.segment), step):
                 block = slice(start, min(start + step, len(part.segment)))
                 squares, margins = self._estimate(part, block, query)
-                places = np.arange(first + block.start, first + block.stop)
+                lower, upper = squares - margins, squares + margins
+                overflowed = ~(np.isfinite(squares) & np.isfinite(margins))
+                if overflowed.any():
+                    lower[overflowed], upper[overflowed] = -np.inf, np.inf
                 removed = part.segment.positions[block] < 0
-                squares[:, removed] = np.inf
-                yield places, _unless_nan(squares - margins, -np.inf), _unless_nan(squares + margins, np.inf)
+                lower[:, removed] = upper[:, removed] = np.inf
+                yield np.arange(first + block.start, first + block.stop), lower, upper
             first += len(part.segment)
 
     def _estimate(self, part: _Part, block: slice, query: _Query) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -227,7 +234,12 @@ class _Sizes(NamedTuple):
         if self.slack:
             square, linear = square + self.slack, linear + 2.0 * self.slack * own
             constant = constant + self.slack * np.square(own)
-        radii = stored.radii[block].astype(kind)
+        # Numbers below the smallest normal one lose digits, or vanish.
+        tiny = 4.0 * self.n_terms * float(np.finfo(kind).smallest_normal)
+        square, linear = square + tiny, linear + tiny
+        sizes = 1.0 + self.diagonal + self.learned + self.curved + self.center
+        constant = constant + tiny * (sizes + stored.max_factor * (1.0 + of_vectors))
+        radii = stored.radii[block]
         margins: npt.NDArray[Any] = np.multiply.outer(linear.astype(kind), radii)
         margins += np.square(radii) * kind.type(square)
         if self.curved:
@@ -269,18 +281,9 @@ def _add_squares(squares: npt.NDArray[Any], points: npt.NDArray[Any], matrix: Fl
     if not matrix.size:
         return
     values, vectors = np.linalg.eigh(matrix)
-    kept = np.abs(values) > 1e-12 * np.abs(values).max(initial=0.0)
-    factors = (vectors[:, kept] * np.sqrt(np.abs(values[kept]))).astype(points.dtype)
-    signs = np.sign(values[kept]).astype(points.dtype)
+    factors = (vectors * np.sqrt(np.abs(values))).astype(points.dtype)
+    signs = np.sign(values).astype(points.dtype)
     step = max(BLOCK_ENTRIES // max(factors.shape), 1)
     for first in range(0, len(points), step):
         turned = points[first : first + step] @ factors
         squares[first : first + step] += np.square(turned, out=turned) @ signs
-
-
-def _unless_nan(values: npt.NDArray[Any], instead: float) -> npt.NDArray[Any]:
-    """Replace what overflow has made undefined, in place."""
-    undefined = np.isnan(values)
-    if undefined.any():
-        values[undefined] = instead
-    return values

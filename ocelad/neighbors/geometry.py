@@ -8,7 +8,7 @@ import numpy as np
 
 from ocelad._typing import Floats
 from ocelad.curved_metric import AnyMetric, CurvedMetric
-from ocelad.feature_maps import FeatureMap
+from ocelad.feature_maps import FeatureMap, to_unit_length
 from ocelad.metric import Metric
 
 # A metric with more rows than this share of the features is used as a full matrix.
@@ -61,6 +61,11 @@ class Geometry:
     def factored(self, X: Any) -> Any:
         """Return points multiplied by the factors."""
         return X if self.factors is None else X * self.factors
+
+    def prepare(self, X: Floats) -> Floats:
+        """Return what a metric measures, as ``CurvedMetric.prepare`` does."""
+        points = self.factored(X)
+        return np.asarray(to_unit_length(points) if self.unit_length else points)
 
 
 def forms_of(metric: AnyMetric) -> tuple[QuadraticForm, Floats | None]:

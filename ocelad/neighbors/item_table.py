@@ -21,6 +21,11 @@ class Snapshot(NamedTuple):
     segments: tuple[Segment, ...]
     n_changes: int
 
+    @property
+    def n_items(self) -> int:
+        """The number of items."""
+        return sum(len(segment.alive) for segment in self.segments)
+
 
 class ItemTable:
     """Vectors with ids, in segments. Thread-safe.

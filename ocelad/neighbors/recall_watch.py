@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ocelad._typing import Floats
+from ocelad.curved_metric import AnyMetric
 from ocelad.neighbors.exact_view import Found
 
 #: The efforts of a search: each takes twice the candidates of the one before, and searches twice as far.
@@ -33,7 +34,7 @@ class RecallWatch:
         self.effort = EFFORTS[0]
         self.recall = 1.0
         self._queries: deque[tuple[Floats, int]] = deque(maxlen=N_REMEMBERED)
-        self._checked_at = -1  # the round in which the recall was measured last; -1: the index is new
+        self._checked: AnyMetric | None = None  # the metric by which the recall was measured last; None: a new index
         self._recall_when_new = promise
 
     @property
@@ -45,13 +46,16 @@ class RecallWatch:
         """Keep the queries of a search, from which some are drawn."""
         self._queries.extend((query, k) for query in queries[-N_REMEMBERED:])
 
-    def is_due(self, round: int) -> bool:
-        """Whether the recall must be measured again after this many answers."""
-        return bool(self._queries) and (self._checked_at < 0 or abs(round - self._checked_at) >= CHECK_INTERVAL)
+    def is_due(self, metric: AnyMetric) -> bool:
+        """Whether the recall must be measured again: after some answers, or if the metric was set anew."""
+        before = self._checked
+        if before is None or before is metric:
+            return before is None and self.has_queries
+        return self.has_queries and (before.round == metric.round or abs(metric.round - before.round) >= CHECK_INTERVAL)
 
     def measure(
         self,
-        round: int,
+        metric: AnyMetric,
         exact: Callable[[Floats, int], list[Found]],
         approximate: Callable[[Floats, int, int], list[Found]],
     ) -> bool:
@@ -59,9 +63,9 @@ class RecallWatch:
 
         An index that was below the promise when it was new is as good as another new one.
         """
-        is_new, self._checked_at = self._checked_at < 0, round
+        is_new, self._checked = self._checked is None, metric
         remembered = list(self._queries)
-        drawn = np.random.default_rng(round).permutation(len(remembered))[:N_SAMPLED]
+        drawn = np.random.default_rng(metric.round).permutation(len(remembered))[:N_SAMPLED]
         queries, k = np.stack([remembered[at][0] for at in drawn]), max(remembered[at][1] for at in drawn)
         truth = exact(queries, k)
         for effort in EFFORTS:
@@ -76,7 +80,7 @@ class RecallWatch:
 
     def start_again(self) -> None:
         """Forget what was measured of an index that has been replaced."""
-        self._checked_at = -1
+        self._checked = None
 
 
 def _share_found(truth: Found, found: Found) -> float:

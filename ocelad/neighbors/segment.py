@@ -82,6 +82,8 @@ class InFrame(NamedTuple):
     ----------
     lengths_inverse : array of shape (n_items,) or None
         What the vectors are multiplied by, if points have unit length.
+    max_factor : float
+        The largest of them; 0 if there are none.
     radii, curved_radii : array of shape (n_items,)
         Distances of prepared points from the center, and lengths of curved features, rounded up.
     features : array of shape (n_items, n_curved)
@@ -93,6 +95,7 @@ class InFrame(NamedTuple):
 
     frame: Frame
     lengths_inverse: npt.NDArray[Any] | None
+    max_factor: float
     radii: npt.NDArray[Any]
     curved_radii: npt.NDArray[Any]
     features: npt.NDArray[Any]
@@ -111,23 +114,25 @@ class InFrame(NamedTuple):
         """Compute what depends on the geometry: one pass over the vectors."""
         geometry, kind, n = frame.geometry, segment.vectors.dtype, len(segment)
         inverse = np.empty(n, dtype=kind) if geometry.unit_length else None
-        radii, curved_radii = np.empty(n, dtype=kind), np.zeros(n, dtype=kind)
+        radii, squares = np.empty(n, dtype=kind), np.empty((n, 1), dtype=kind)
         features = np.empty((n, geometry.n_curved), dtype=kind)
-        plain = Frame.at(geometry, frame.center)
-        squares = np.empty((n, 1), dtype=kind)
+        curved_radii = np.empty(n if geometry.n_curved else 0, dtype=kind)
         for block in segment.blocks(geometry.n_curved):
-            X = geometry.factored(segment.vectors[block].astype(np.float64))
+            X = segment.vectors[block].astype(np.float64)
+            P = geometry.prepare(X)
             if inverse is not None:
-                lengths = np.linalg.norm(X, axis=1)
-                inverse[block] = 1.0 / np.where(lengths > 0.0, lengths, 1.0)
-                X *= inverse[block, None].astype(np.float64)
-            squared = np.square(X - frame.center).sum(axis=1)
+                factored = geometry.factored(X)
+                largest = np.abs(factored).argmax(axis=1)[:, None]
+                entries, units = (np.take_along_axis(array, largest, axis=1)[:, 0] for array in (factored, P))
+                inverse[block] = np.divide(units, entries, out=np.ones(len(X)), where=entries != 0.0)
+            squared = np.square(P - frame.center).sum(axis=1)
             squares[block, 0], radii[block] = squared, _round_up(np.sqrt(squared), kind)
             if geometry.feature_map is not None:
-                mapped = geometry.feature_map(X)
+                mapped = geometry.feature_map(P)
                 features[block], curved_radii[block] = mapped, _round_up(np.linalg.norm(mapped, axis=1), kind)
-        empty = np.empty((n, 0), dtype=kind)
-        return cls(plain, inverse, radii, curved_radii, features, squares, empty, 0.0)
+        max_factor = 0.0 if inverse is None else float(inverse.max(initial=0.0))
+        plain, empty = Frame.at(geometry, frame.center), np.empty((n, 0), dtype=kind)
+        return cls(plain, inverse, max_factor, radii, curved_radii, features, squares, empty, 0.0)
 
     def moved(self, segment: Segment, frame: Frame) -> InFrame:
         """Return the arrays for another frame of the same geometry: only what is new is computed."""
@@ -158,11 +163,11 @@ class InFrame(NamedTuple):
                 return self.coordinates, self.error
             coordinates = _widen(self.coordinates, len(after), frame.max_directions)
             self._project(segment, after[kept:], coordinates[:, kept:])
-            return coordinates, float(np.hypot(self.error, sum_error(kind, after.shape[1])))
+            return coordinates, float(np.hypot(self.error, sum_error(kind, after.shape[1] + 2)))
         # Turn the stored coordinates into the new directions; what is outside the old ones is computed.
         turned = after @ before.T
         outside = after - turned @ before
-        lengths, scaled, directions = _split(outside)
+        scaled, directions, dropped = _split(outside)
         coordinates = np.empty((len(segment), len(after)), dtype=kind)
         rest = np.empty((len(segment), len(directions)), dtype=kind)
         if len(directions):
@@ -170,7 +175,7 @@ class InFrame(NamedTuple):
         for block in segment.blocks(max(len(before), len(after))):
             part = self.coordinates[block].astype(np.float64) @ turned.T
             coordinates[block] = part + rest[block].astype(np.float64) @ scaled.T if len(directions) else part
-        error = self.error + (sum_error(kind, after.shape[1]) if lengths.any() else 0.0)
+        error = self.error + dropped + (sum_error(kind, after.shape[1] + 2) if len(directions) else 0.0)
         return coordinates, error + 2.0 * float(np.finfo(kind).eps)
 
     def _project(self, segment: Segment, directions: Floats, out: npt.NDArray[Any]) -> None:
@@ -186,10 +191,8 @@ class InFrame(NamedTuple):
 
     def _prepared(self, segment: Segment, block: slice) -> Floats:
         """Return prepared points relative to the center."""
-        X = self.frame.geometry.factored(segment.vectors[block].astype(np.float64))
-        if self.lengths_inverse is not None:
-            X = X * self.lengths_inverse[block, None].astype(np.float64)
-        return np.asarray(X - self.frame.center)
+        geometry = self.frame.geometry
+        return geometry.prepare(segment.vectors[block].astype(np.float64)) - self.frame.center
 
     def matrix_squares(self, segment: Segment, matrix: Floats) -> npt.NDArray[Any]:
         """Return ``p' matrix p`` of all prepared points p relative to the center."""
@@ -202,11 +205,11 @@ class InFrame(NamedTuple):
         return squares
 
 
-def _split(rows: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return lengths, ``scaled`` and orthonormal ``directions`` with ``rows = scaled @ directions``."""
+def _split(rows: Floats) -> tuple[Floats, Floats, float]:
+    """Return ``scaled`` and orthonormal ``directions`` with ``rows = scaled @ directions``, and what is left out."""
     left, lengths, directions = np.linalg.svd(rows, full_matrices=False)
     kept = lengths > 1e-12
-    return lengths[kept], left[:, kept] * lengths[kept], directions[kept]
+    return left[:, kept] * lengths[kept], directions[kept], float(np.linalg.norm(lengths[~kept]))
 
 
 def _widen(array: npt.NDArray[Any], n_columns: int, max_columns: int) -> npt.NDArray[Any]:
