@@ -138,7 +138,7 @@ def test_the_descriptions_of_a_curved_view_agree(kernels: dict[str, bool], tmp_p
     np.testing.assert_allclose(distance_shares(in_own_units, items.features), of_metric, rtol=1e-6)
     assert sum(each.share for each in shares.values()) == pytest.approx(1.0)
     assert sum(each.initial_share for each in shares.values()) == pytest.approx(1.0)
-    variances = items.points.var(axis=0)
+    variances = np.asarray(items.points).var(axis=0)
     np.testing.assert_allclose([shares[f"f{i}"].initial_share for i in range(5)], variances / variances.sum())
     factors = items.scaling.factors
     matrix = np.outer(factors, factors) * view.metric.linear_part.matrix
@@ -166,7 +166,8 @@ def test_a_view_of_many_features_measures_points_of_unit_length(kernels: dict[st
     np.testing.assert_allclose(
         view.distances(9.0 * items.points[1], items.points[2] / 7.0), view.distances(*items.points[1:3])
     )
-    directions = items.points / np.linalg.norm(items.points, axis=1, keepdims=True)
+    points = np.asarray(items.points)
+    directions = points / np.linalg.norm(points, axis=1, keepdims=True)
     variances, shares = directions.var(axis=0), {each.name: each for each in view.feature_shares()}
     initial = [shares[name].initial_share for name in items.feature_names]
     np.testing.assert_allclose(initial, variances / variances.sum(), rtol=1e-9)

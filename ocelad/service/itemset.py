@@ -115,9 +115,10 @@ class ItemSet:
 
     def metadata(self) -> dict[str, Any]:
         """Return what all items share, as JSON types; the keys are those of the database."""
-        return {
+        shared = {
             "feature_names": list(self.feature_names),
             "scaling": {"kind": self.scaling.kind, "factors": self.scaling.factors.tolist()},
             "shown": self.display,
             "fields": list(self.fields),
         }
+        return {**shared, "dtype": "float32"} if self.is_single else shared

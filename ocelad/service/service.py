@@ -143,7 +143,7 @@ class Service:
                 if not _ends_with(project.items, more):
                     raise
             else:
-                complete = n_items == len(project.items) + len(more)
+                complete = n_items == len(project.items) + len(more) and not more.is_single
                 items = item_sets.concatenate(project.items, more) if complete else self.store.items(project.id)
                 project.replace_items(items)
             return len(project.items)
