@@ -7,8 +7,8 @@ again, so that the vectors are mapped into memory. Then answers are given to the
 each answer, once it has been learned from, the next pair, the neighbours of an item and the map are asked for. No HTTP
 is involved. "first" is the first request after the start, which computes what later ones use.
 
-The memory is what the process has after all answers and did not have before it opened the project: *private* memory, and
-all of it with the mapped vectors, which the system may drop and read again. Both are relative to the size of the
+The memory is what the process has after all answers, less what it had before it opened the project: *private* memory,
+and all of it with the mapped vectors, which the system may drop and read again. Both are relative to the size of the
 vectors.
 """
 
@@ -64,6 +64,15 @@ def elapsed(call: Callable[[], Any]) -> tuple[float, Any]:
     return 1e3 * (perf_counter() - start), result
 
 
+def create(settings: Settings, n_items: int) -> tuple[float, np.ndarray]:
+    """Create the project; return the seconds that it takes, and the class of each item."""
+    items, classes = make_items(n_items)
+    service = Service.open(settings)
+    creation, _ = elapsed(lambda: service.create("million", "Million", items))
+    service.close()
+    return creation / 1e3, classes
+
+
 def answer(service: Service, project: ServedProject, classes: np.ndarray) -> dict[str, float]:
     """Let the service choose a pair, answer it, and return the times of all requests after the answer."""
     times: dict[str, float] = {}
@@ -90,12 +99,7 @@ def main(items: int, answers: int) -> None:
     console = Console(width=120)
     with TemporaryDirectory() as folder:
         settings = Settings(folder=Path(folder))
-        item_set, classes = make_items(items)
-        n_bytes = item_set.features.nbytes
-        service = Service.open(settings)
-        creation, _ = elapsed(lambda: service.create("million", "Million", item_set))
-        service.close()
-        del item_set, service
+        creation, classes = create(settings, items)
         on_disk = sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file())
         before = memory_of_process()
         loading, service = elapsed(lambda: Service.open(settings))
@@ -103,8 +107,9 @@ def main(items: int, answers: int) -> None:
         rounds = [answer(service, project, classes) for _ in range(answers)]
         memory = memory_of_process()
         service.close()
+    n_bytes = 4 * items * N_FEATURES
     facts = {
-        "create, s": creation / 1e3,
+        "create, s": creation,
         "load, s": loading / 1e3,
         "disk / vectors": on_disk / n_bytes,
         "private memory / vectors": (memory["RssAnon"] - before["RssAnon"]) / n_bytes,

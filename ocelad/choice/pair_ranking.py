@@ -111,7 +111,8 @@ def rank_pairs(view: MetricView, pairs: Positions, recent: Positions, counts: Po
 
 
 def _differences(points: PointTable, pairs: Positions) -> Floats:
-    return np.asarray(points[pairs[:, 0]] - points[pairs[:, 1]])
+    left, right = (np.asarray(points[column], dtype=np.float64) for column in pairs.T)
+    return np.asarray(left - right)
 
 
 def _directions(points: PointTable, pairs: Positions) -> Floats:

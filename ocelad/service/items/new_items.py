@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ocelad.service.items.item_scaling import MAX_SCALED_RANGE
 from ocelad.service.items.upload_limits import (
@@ -53,15 +54,15 @@ def check_new_items(items: ItemSet, new: Sequence[NewItem]) -> ItemSet:
     )
 
 
-def concatenate(items: ItemSet, more: ItemSet) -> ItemSet:
-    """Return the items followed by the result of ``check_new_items``; neither has pictures, nor float32 features.
+def concatenate(items: ItemSet, more: ItemSet, features: npt.NDArray[Any] | None = None) -> ItemSet:
+    """Return the items followed by the result of ``check_new_items``; neither has pictures.
 
-    Vectors in float32 are mapped into memory, and the store extends their file.
+    ``features`` are those of all, if they need not be copied: vectors in float32 are mapped into memory.
     """
     return replace(
         items,
         ids=items.ids + more.ids,
-        features=np.concatenate([items.features, more.features]),
+        features=np.concatenate([items.features, more.features]) if features is None else features,
         text=None if items.text is None or more.text is None else [*items.text, *more.text],
         fields={name: [*values, *more.fields[name]] for name, values in items.fields.items()},
     )

@@ -157,8 +157,7 @@ def load_items(
     metadata = project.metadata
     names, kind = tuple(metadata["feature_names"]), _feature_type(metadata)
     if kind == KIND:
-        stored = StoredVectors(partial(_load_features, connection, project), partial(_load_one, connection, project))
-        features: npt.NDArray[Any] = map_vectors(vector_path(folder, project), project.n_items, len(names), stored)
+        features: npt.NDArray[Any] = load_vectors(connection, project, folder)
     else:
         rows = b"".join(_load_features(connection, project))
         features = np.frombuffer(rows, kind).reshape(-1, len(names)).astype(np.float64)
@@ -181,6 +180,13 @@ def load_items(
         pictures=_LazyPictures(len(ids), load_one) if metadata["shown"] == "picture" else None,
         fields=fields,
     )
+
+
+def load_vectors(connection: Connection, project: ProjectRecord, folder: Path) -> npt.NDArray[np.float32]:
+    """Return the features of a project with float32 features, mapped into memory from a file in the data folder."""
+    stored = StoredVectors(partial(_load_features, connection, project), partial(_load_one, connection, project))
+    n_features = len(project.metadata["feature_names"])
+    return map_vectors(vector_path(folder, project), project.n_items, n_features, stored)
 
 
 def _feature_type(metadata: Mapping[str, Any]) -> np.dtype[Any]:

@@ -11,6 +11,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Self, get_args
 
+import numpy as np
+import numpy.typing as npt
 from sqlalchemy import Connection, insert, select
 
 from ocelad.service.entries import Answer, Entry, NewEntry, NewName, PairSource
@@ -34,6 +36,7 @@ from ocelad.service.store.item_table import (
     delete_incomplete,
     load_items,
     load_picture,
+    load_vectors,
     split_items,
 )
 from ocelad.service.store.lock import FolderLock
@@ -170,6 +173,12 @@ class Store:
         project = self.project(project_id)
         with self._adding_vectors, self._database.read_connection() as connection:
             return load_items(connection, project, self._folder, partial(self.picture, project_id))
+
+    def vectors(self, project_id: str) -> npt.NDArray[np.float32]:
+        """Return the features of all items of a project with float32 features, mapped into memory."""
+        project = self.project(project_id)
+        with self._adding_vectors, self._database.read_connection() as connection:
+            return load_vectors(connection, project, self._folder)
 
     def add_items(self, project_id: str, items: ItemSet) -> int:
         """Append items to a project, all or none, and return its number of items. Their scaling is ignored."""
