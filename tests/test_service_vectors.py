@@ -21,13 +21,14 @@ from test_service_learning import answer, item_set, random_log, running_learner,
 
 from ocelad import Metric, MetricTracker, PairChooser
 from ocelad.choice import TrackerView
+from ocelad.estimators import metric_tracker
 from ocelad.neighbors.exact_search import ExactSearch
 from ocelad.service.items import ItemsError, check_new_items, fit_scaling, items_digest, load_items, write_items
 from ocelad.service.items.load_items import parse_upload
 from ocelad.service.items.sandbox import read_upload
 from ocelad.service.items.upload_limits import UploadLimits
 from ocelad.service.itemset import ItemSet, ScaledPoints, Scaling
-from ocelad.service.learning import clusters, item_points, tracker_settings
+from ocelad.service.learning import clusters, item_points
 from ocelad.service.learning.clusters import StableKMeans
 from ocelad.service.learning.item_points import ItemPoints, MeasuredPoints
 from ocelad.service.learning.map_projection import MapProjection
@@ -288,13 +289,18 @@ def test_float32_and_float64_vectors_give_the_same_metric_bit_for_bit(options):
         np.testing.assert_allclose(view.xy, view._axes.place(coordinates), atol=1e-4)
 
 
-def test_of_many_float32_items_a_tracker_knows_a_sample_that_does_not_change(monkeypatch):
-    monkeypatch.setattr(tracker_settings, "MAX_KNOWN", 50)
+def test_of_many_float32_items_a_tracker_knows_the_same_sample_as_a_metric_tracker(monkeypatch):
+    monkeypatch.setattr(metric_tracker, "MAX_ITEMS", 50)
     options = TrackerSettings("adaptive", True, 80, True)
     points = vector_items(80).points
     known = options.known_points(points)
     assert len({row.tobytes() for row in known}) == 50
-    assert {row.tobytes() for row in known} <= {row.tobytes() for row in points[:]}
+    log = [answer(seq, seq, seq + 1, "same" if seq % 3 else "different") for seq in range(1, 6)]
+    with running_learner(log, vector_items(80), {"method": "adaptive", "curved": True, "known_items": 80}) as learner:
+        metric = wait_for(learner, len(log)).metric
+    tracker = MetricTracker(curved=True, preprocessor=np.asarray(points), transitive=False)
+    pairs = [[entry.left, entry.right] for entry in log]
+    assert tracker.fit(pairs, [entry.kind == "same" for entry in log]).metric_ == metric
     longer = ScaledPoints(np.vstack([vectors(80), vectors(40, 1)]), np.full(N_FEATURES, 0.7))
     np.testing.assert_array_equal(options.known_points(longer), known)
     double = ScaledPoints(vectors(80).astype(np.float64), np.full(N_FEATURES, 0.7))

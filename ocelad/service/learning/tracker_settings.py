@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
-import numpy as np
-
 from ocelad._typing import Floats
 from ocelad.engines.rice_settings import Rice
 from ocelad.estimators import MetricTracker
 from ocelad.estimators.learning_method import CheckedMethod, method_from_settings, method_settings
+from ocelad.estimators.metric_tracker import draw_known
 from ocelad.service.itemset import ScaledPoints
 
 Points: TypeAlias = ScaledPoints | Floats
@@ -27,9 +26,6 @@ _CALL_DEPENDENT_ENGINES = ("blocked", "sparse")
 # (docs/active.md).
 INITIAL_SCALE = 0.1
 STEP_SIZE = 0.02
-#: Of more float32 items, a tracker knows a sample before the first answer. The number must not change: what was learned
-#: is a function of the log.
-MAX_KNOWN = 20_000
 # Settings of a curved distance, and of groups.
 _CURVED, _KNOWN_ITEMS, _TRANSITIVE = "curved", "known_items", "transitive"
 
@@ -73,13 +69,12 @@ class TrackerSettings:
     def known_points(self, points: Points | None) -> Floats | None:
         """Return those of the points that the tracker knows before the first answer; None: it knows none.
 
-        Of many float32 items, which are not all read into memory, it knows a sample.
+        Of many float32 items, which are not all read into memory, it knows the same sample as a ``MetricTracker``.
         """
         if points is None or not self.known_items:
             return None
-        if isinstance(points, ScaledPoints) and points.is_single and self.known_items > MAX_KNOWN:
-            drawn = np.random.default_rng(self.known_items).choice(self.known_items, MAX_KNOWN, replace=False)
-            return points[np.sort(drawn)]
+        if isinstance(points, ScaledPoints) and points.is_single:
+            return points[draw_known(self.known_items)]
         return points[: self.known_items]
 
 
