@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ocelad import evaluation as evaluation
     from ocelad import io as io
     from ocelad import lab as lab
+    from ocelad import neighbors as neighbors
     from ocelad import testing as testing
     from ocelad.adaptive.track_adaptive import track_adaptive as track_adaptive
     from ocelad.choice import PairChooser as PairChooser
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ocelad.implied_answers import ImpliedAnswers as ImpliedAnswers
     from ocelad.learners.comid import Comid as Comid
     from ocelad.metric import Metric as Metric
+    from ocelad.neighbors import MovingIndex as MovingIndex
     from ocelad.pairs import Events as Events
     from ocelad.pairs import Pair as Pair
     from ocelad.pairs import Relative as Relative
@@ -56,6 +58,7 @@ _MODULE_OF = {
     "Events": "ocelad.pairs",
     "Metric": "ocelad.metric",
     "MetricTracker": "ocelad.estimators",
+    "MovingIndex": "ocelad.neighbors",
     "Ocelad": "ocelad.ensemble.ocelad",
     "Pair": "ocelad.pairs",
     "PairChooser": "ocelad.choice",
@@ -69,7 +72,7 @@ _MODULE_OF = {
     "track_metric": "ocelad.engines.rice",
 }
 
-_MODULES = ("evaluation", "io", "lab", "testing")
+_MODULES = ("evaluation", "io", "lab", "neighbors", "testing")
 
 __all__ = ["__version__", *_MODULES, *sorted(_MODULE_OF)]
 

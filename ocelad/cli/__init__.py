@@ -13,8 +13,10 @@ from ocelad.cli.compare import compare
 from ocelad.cli.demo import demo
 from ocelad.cli.distance import distance, embed
 from ocelad.cli.evaluate import evaluate
+from ocelad.cli.export import export
 from ocelad.cli.figure import figure
 from ocelad.cli.inspect import inspect
+from ocelad.cli.neighbors import neighbors
 from ocelad.cli.options import name_options
 from ocelad.cli.plot import plot
 from ocelad.cli.reproduce import reproduce
@@ -36,6 +38,8 @@ def cli() -> None:
       ocelad track pairs.csv --resume              continue after an interruption
       ocelad inspect pairs.tracker                 show what a saved tracker has learned
       ocelad embed pairs.tracker items.csv         map items to points in the learned space
+      ocelad neighbors pairs.tracker items.csv     find the nearest items by the learned distance
+      ocelad export pairs.tracker --to matrix      write the distance for a vector store
       ocelad compare rice comid saol               run several methods on the same streams
       ocelad figure 3                              compute and draw a figure of the paper
       ocelad reproduce --quick                     compute all figures and write a report
@@ -46,7 +50,7 @@ def cli() -> None:
 
 
 for command in (
-    *(demo, track, embed, distance, evaluate, inspect, plot, compare, figure, reproduce),
+    *(demo, track, embed, distance, neighbors, export, evaluate, inspect, plot, compare, figure, reproduce),
     *(serve, token, backup, restore, warm),
 ):
     cli.add_command(command)

@@ -82,7 +82,7 @@ def embed(
     from ocelad.estimators.saved_metric import load_metric
     from ocelad.io import open_output
 
-    _check_table_output(output, tracker, items, options["axes_of"])
+    check_table_output(output, tracker, items, options["axes_of"])
     if options["axes_of"] and dimensions is None:
         raise click.UsageError("--axes-of needs --dimensions; without it, all dimensions are used")
     saved = load_metric(tracker)
@@ -174,7 +174,7 @@ def distance(tracker: Path, file: str, output: Path | None, **options: Any) -> N
     from ocelad.estimators.saved_metric import load_metric
     from ocelad.io import open_output
 
-    _check_table_output(output, tracker, file, options["items"])
+    check_table_output(output, tracker, file, options["items"])
     saved = load_metric(tracker)
     with open_pairs(file, options, saved.features, label=False) as stream:
         saved.check_features(stream.feature_names, file)
@@ -199,7 +199,8 @@ def _measure_pairs(saved: SavedMetric, pairs: Floats) -> dict[str, Any]:
     return {"distance": distances, **probability, "similar": saved.predict(pairs)}
 
 
-def _check_table_output(output: Path | None, *inputs: str | Path | None) -> None:
+def check_table_output(output: Path | None, *inputs: str | Path | None) -> None:
+    """Refuse an output that could not be written, or whose name does not say its format."""
     from ocelad.io import OUTPUT_SUFFIXES
 
     if output is not None:

@@ -78,6 +78,21 @@ def show_bytes(stream: FileStream[Chunk], task: str, *, is_shown: bool = True) -
         yield chunks()
 
 
+@contextmanager
+def show_steps(total: int, task: str, *, is_shown: bool = True) -> Iterator[Callable[[int], None]]:
+    """Yield a function that adds steps; if ``is_shown`` and on a terminal, a bar shows how many are done."""
+    if not is_shown or not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        shown = bar.add_task(task, total=total)
+        yield lambda count: bar.advance(shown, count)
+
+
 def _print_lines() -> Callable[[str, int, int], None]:
     started: dict[str, tuple[float, int]] = {}
     printed: dict[str, tuple[int, float]] = {}

@@ -162,6 +162,11 @@ class ItemStream(FileStream[ItemChunk]):
         return points.column if isinstance(points, ListColumn | ObjectColumn) else None
 
     @property
+    def has_ids(self) -> bool:
+        """Whether the file has a column of ids; otherwise they are numbers from 0."""
+        return isinstance(self._schema, ItemSchema) and self._schema.id is not None
+
+    @property
     def array(self) -> Any:
         """All points of a NumPy file as an array, mapped into memory where possible; None for other files."""
         schema, column = self._schema, self.vector_column

@@ -21,8 +21,8 @@ from ocelad.neighbors.segment import BLOCK_ENTRIES
 
 FORMAT = "ocelad index 1"
 _VECTORS, _SETTINGS, _IDS, _BUILT = "vectors.npy", "index.json", "ids.json", "built"
-# The metric of the index of another library, in the folder of that index.
-_METRIC, _CURVED = "metric.safetensors", "curved-metric.safetensors"
+# The index of another library in its own format, and its metric.
+_INDEX, _METRIC, _CURVED = "index", "metric.safetensors", "curved-metric.safetensors"
 
 
 class ReadItems(NamedTuple):
@@ -77,7 +77,7 @@ def _write_files(folder: Path, table: ItemTable, built: BuiltIndex | None, setti
     out.flush()
     if built is not None:
         (folder / _BUILT).mkdir()
-        built.backend.save(folder / _BUILT)
+        built.backend.save(folder / _BUILT / _INDEX)
         built.metric.save(folder / _BUILT / (_CURVED if isinstance(built.metric, CurvedMetric) else _METRIC))
     content = {"format": FORMAT, "n_items": n_items, "n_features": table.n_features, "digest": digest.hexdigest()}
     (folder / _SETTINGS).write_text(json.dumps({**content, "settings": settings}, indent=2))
@@ -110,7 +110,7 @@ def read_built(folder: str | os.PathLike[str], table: ItemTable, settings: dict[
     metric: AnyMetric
     metric = CurvedMetric.load(source / _CURVED) if (source / _CURVED).exists() else Metric.load(source / _METRIC)
     backend = backend_factory(settings["backend"], settings["options"])()
-    backend.load(source)
+    backend.load(source / _INDEX)
     return BuiltIndex(backend, metric, table.snapshot.segments)
 
 

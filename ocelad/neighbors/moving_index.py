@@ -160,6 +160,10 @@ class MovingIndex:
         positions, vectors = self._table.find(ids)
         return self._search(vectors, k, positions.tolist())
 
+    def vectors_of(self, ids: Sequence[Any]) -> Floats:
+        """Return the vectors of items, in float64."""
+        return self._table.find(ids)[1]
+
     def _search(self, rows: Floats, k: int, excluded: list[int] | None = None) -> Neighbors:
         if not len(self):
             raise ValueError("the index has no items; add some first")

@@ -18,6 +18,8 @@ _BACKENDS = {
 }
 #: The names of the indexes of other libraries.
 BACKENDS = tuple(_BACKENDS)
+#: The name of a table of lancedb in its folder.
+TABLE = "items"
 
 
 class Backend(Protocol):
@@ -32,10 +34,10 @@ class Backend(Protocol):
         A larger effort, a power of two, finds more of the nearest ones and takes longer.
         """
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the index into a folder."""
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the index in its library's own format: a file, or a folder."""
 
-    def load(self, folder: str | os.PathLike[str]) -> None:
+    def load(self, path: str | os.PathLike[str]) -> None:
         """Read an index that ``save`` wrote."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
 
@@ -11,7 +10,6 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-_FILE = "index.faiss"
 # Points per cell of an inverted file that are used for training, and cells that are searched with effort 1.
 _TRAINED_PER_CELL, _N_PROBES = 40, 8
 _N_LINKS, _EF_CONSTRUCTION, _EF_SEARCH = 32, 80, 64
@@ -57,11 +55,11 @@ class FaissBackend:
                 index.hnsw.efSearch = max(_EF_SEARCH * effort, k)
             return np.asarray(index.search(np.ascontiguousarray(queries), k)[1])
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        faiss.write_index(self._index, str(Path(folder, _FILE)))
+    def save(self, path: str | os.PathLike[str]) -> None:
+        faiss.write_index(self._index, os.fspath(path))
 
-    def load(self, folder: str | os.PathLike[str]) -> None:
+    def load(self, path: str | os.PathLike[str]) -> None:
         try:
-            self._index = faiss.read_index(str(Path(folder, _FILE)))
+            self._index = faiss.read_index(os.fspath(path))
         except RuntimeError:
-            raise ValueError(f"{Path(folder, _FILE)} is not a complete file of faiss") from None
+            raise ValueError(f"{path} is not a complete file of faiss") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 from usearch.index import Index
 
-_FILE = "index.usearch"
 _N_LINKS, _EF_CONSTRUCTION, _EF_SEARCH = 16, 128, 64
 
 
@@ -56,12 +54,11 @@ class UsearchBackend:
         keys[np.arange(keys.shape[1]) >= counts[:, None]] = -1
         return keys
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        self._index.save(str(Path(folder, _FILE)))
+    def save(self, path: str | os.PathLike[str]) -> None:
+        self._index.save(os.fspath(path))
 
-    def load(self, folder: str | os.PathLike[str]) -> None:
-        path = Path(folder, _FILE)
-        index = Index.restore(str(path)) if path.exists() else None
+    def load(self, path: str | os.PathLike[str]) -> None:
+        index = Index.restore(os.fspath(path)) if os.path.exists(path) else None
         if index is None:
             raise ValueError(f"{path} is not a complete file of usearch")
         self._index = index
