@@ -14,6 +14,7 @@ vectors.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -100,6 +101,7 @@ def main(items: int, answers: int) -> None:
     with TemporaryDirectory() as folder:
         settings = Settings(folder=Path(folder))
         creation, classes = create(settings, items)
+        gc.collect()  # the mapped vectors of the closed service
         on_disk = sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file())
         before = memory_of_process()
         loading, service = elapsed(lambda: Service.open(settings))

@@ -77,7 +77,11 @@ class UploadLimits:
 
 #: The limits of uploads over HTTP.
 HTTP_UPLOAD_LIMITS = UploadLimits(
-    max_values=25_000_000, max_unzipped_bytes=256 << 20, max_characters=64_000_000, max_single_values=25_000_000
+    max_items=200_000,
+    max_values=25_000_000,
+    max_unzipped_bytes=256 << 20,
+    max_characters=64_000_000,
+    max_single_values=25_000_000,
 )
 
 
