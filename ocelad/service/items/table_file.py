@@ -200,7 +200,7 @@ def _read_rows(
         raise ItemsError(f"{name} has {'no items' if not count else 'one item'}; at least 2 are expected")
     displayed_text = None if roles.text is None else [_as_text(value) for value in selected[roles.text]]
     if roles.words is None:
-        X, feature_names = _fill_medians(name, roles.feature_names, np.concatenate(parts)), roles.feature_names
+        X, feature_names = _fill_medians(name, roles.feature_names, _join(parts)), roles.feature_names
     else:
         X, feature_names = text_features(name, [_as_text(value) for value in selected[roles.words]])
         limits.check(name, count, len(feature_names))
@@ -213,6 +213,17 @@ def _read_rows(
         text=displayed_text,
         fields={column: field_values(selected[column], as_number) for column in roles.fields},
     )
+
+
+def _join(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Return the rows of all parts, and empty the list: each part is freed once it is copied."""
+    joined = np.empty((sum(map(len, parts)), parts[0].shape[1]), np.result_type(*{part.dtype for part in parts}))
+    end = len(joined)
+    while parts:
+        last = parts.pop()
+        joined[end - len(last) : end] = last
+        end -= len(last)
+    return joined
 
 
 def _fill_medians(name: str, feature_names: Sequence[str], X: npt.NDArray[Any]) -> npt.NDArray[Any]:
