@@ -6,6 +6,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from copy import copy
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
@@ -66,15 +67,18 @@ class TableItems:
         return np.asarray(self._table[draw_reference(len(self._table))])
 
 
+@lru_cache(maxsize=8)  # a permutation of a million numbers takes long
 def draw_reference(n_items: int) -> np.ndarray:
     """Return the positions of some of the items, the same for the same number of items.
 
     >>> draw_reference(3)
     array([0, 1, 2])
     """
-    if n_items <= N_REFERENCE:
-        return np.arange(n_items)
-    return np.sort(np.random.default_rng(n_items).permutation(n_items)[:N_REFERENCE])
+    drawn = np.arange(n_items)
+    if n_items > N_REFERENCE:
+        drawn = np.sort(np.random.default_rng(n_items).permutation(n_items)[:N_REFERENCE])
+    drawn.flags.writeable = False
+    return drawn
 
 
 class Answer(NamedTuple):

@@ -228,6 +228,40 @@ def test_neighbors_of_items_are_others() -> None:
     np.testing.assert_allclose(found.distances, [[1, 2], [4, 6]])
 
 
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans(), st.sampled_from([np.float32, np.float64]))
+@settings(deadline=None, max_examples=40)
+def test_products_with_directions_are_those_of_prepared_points(
+    seed: int, is_curved: bool, with_factors: bool, kind: Any
+) -> None:
+    """Also of items that were added, changed and removed; an offset is subtracted before rounding to float32."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 9))
+    X = (rng.normal(size=(40, n)) + 5.0).astype(kind)
+    table = ItemTable(X[:30], None)
+    table.add(X[30:], None)
+    table.update(X[:3][::-1].copy(), [5, 6, 7])
+    table.remove([0, 33])
+    now = X.copy()
+    now[[5, 6, 7]] = X[:3][::-1]
+    alive = np.delete(np.arange(40), [0, 33])
+    factors = 10.0 ** rng.uniform(-2, 2, size=n) if with_factors else None
+    feature_map = LandmarkMap.from_points(X.astype(np.float64) * (1.0 if factors is None else factors), 10, rng)
+    curved = Metric(np.eye(feature_map.n_outputs))
+    parts = (feature_map, curved) if is_curved else (None, None)
+    metric = CurvedMetric(Metric(np.eye(n)), *parts, unit_length=False, factors=factors)
+    extended = metric.extend(now.astype(np.float64))
+    directions = rng.normal(size=(extended.shape[1], 3))
+    offset = 1e6 + extended.mean(axis=0) @ directions
+    search = ExactSearch(table)
+    found = search.project(metric, directions[:n], directions[n:] if is_curved else None, offset=offset)
+    assert found.dtype == np.float32
+    size = np.abs(extended).max() * np.abs(directions).max() * n
+    near = search.project(metric, directions[:n], directions[n:] if is_curved else None, offset=offset - 1e6)
+    expected = (extended @ directions - (offset - 1e6))[alive]
+    np.testing.assert_allclose(near[alive], expected, atol=1e-5 * (size + 1.0))
+    np.testing.assert_allclose(found[alive], expected - 1e6, rtol=1e-6)
+
+
 def test_probabilities_are_those_of_the_tracker() -> None:
     rng = np.random.default_rng(1)
     items = rng.normal(size=(200, 6))

@@ -17,6 +17,7 @@ from test_service_learning import (
     active_answers,
     answer,
     item_set,
+    project,
     random_log,
     running_learner,
     undo,
@@ -36,7 +37,6 @@ from ocelad.service.learning import learner_thread as learner_module
 from ocelad.service.learning.item_points import ItemPoints, MeasuredPoints, as_linear
 from ocelad.service.learning.learning_state import Answers, LearningState
 from ocelad.service.learning.map_projection import MapProjection
-from ocelad.service.learning.neighbor_search import NeighborSearch
 from ocelad.service.learning.timeline import TimelineRecorder
 
 LINEAR = {"method": "adaptive"}
@@ -123,7 +123,7 @@ def test_a_project_learns_a_question_that_no_linear_distance_answers(kernels: di
 def test_the_descriptions_of_a_curved_view_agree(kernels: dict[str, bool], tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     items = item_set(rng.normal(size=(60, 5)) * [1, 10, 0.1, 1, 1], [1.0, 0.1, 10.0, 2.0, 0.5])
-    log = log_about(np.abs(items.points[:, 0]) < 0.7, 150)
+    log = log_about(np.abs(np.asarray(items.points)[:, 0]) < 0.7, 150)
     view = final_view(log, items, of_items(items))
     left, right = np.arange(30), np.arange(30, 60)
     distances = view.distances(items.points[left], items.points[right])
@@ -138,7 +138,7 @@ def test_the_descriptions_of_a_curved_view_agree(kernels: dict[str, bool], tmp_p
     np.testing.assert_allclose(distance_shares(in_own_units, items.features), of_metric, rtol=1e-6)
     assert sum(each.share for each in shares.values()) == pytest.approx(1.0)
     assert sum(each.initial_share for each in shares.values()) == pytest.approx(1.0)
-    variances = items.points.var(axis=0)
+    variances = np.asarray(items.points).var(axis=0)
     np.testing.assert_allclose([shares[f"f{i}"].initial_share for i in range(5)], variances / variances.sum())
     factors = items.scaling.factors
     matrix = np.outer(factors, factors) * view.metric.linear_part.matrix
@@ -166,7 +166,8 @@ def test_a_view_of_many_features_measures_points_of_unit_length(kernels: dict[st
     np.testing.assert_allclose(
         view.distances(9.0 * items.points[1], items.points[2] / 7.0), view.distances(*items.points[1:3])
     )
-    directions = items.points / np.linalg.norm(items.points, axis=1, keepdims=True)
+    points = np.asarray(items.points)
+    directions = points / np.linalg.norm(points, axis=1, keepdims=True)
     variances, shares = directions.var(axis=0), {each.name: each for each in view.feature_shares()}
     initial = [shares[name].initial_share for name in items.feature_names]
     np.testing.assert_allclose(initial, variances / variances.sum(), rtol=1e-9)
@@ -186,8 +187,8 @@ def test_neighbors_are_those_of_brute_force(
     linear = Metric.from_factors(rng.normal(size=(2, n_features)) * 10.0 ** rng.integers(-3, 2))
     curved = Metric.low_rank(0.1, rng.normal(size=(2, feature_map.n_outputs)), np.ones(2), 1.0)
     metric = CurvedMetric(linear, feature_map, curved, unit_length=unit_length)
-    measured, position = MeasuredPoints(X, metric), int(rng.integers(n_items))
-    found, distances = NeighborSearch(measured, metric).neighbors(position, k)
+    position = int(rng.integers(n_items))
+    found, distances = ItemPoints(item_set(X, np.ones(n_features))).neighbors(metric, position, k)
     brute = metric.distance(X, X[position])
     others = np.delete(np.arange(n_items), position)
     assert len(found) == min(k, n_items - 1) == len(set(found.tolist()) - {position})
@@ -342,7 +343,7 @@ def two_metrics() -> tuple[np.ndarray, CurvedMetric, CurvedMetric]:
 def test_the_map_hardly_moves_when_the_feature_map_is_drawn_again() -> None:
     X, one, other = two_metrics()
     item_points, projection = ItemPoints(item_set(X, np.ones(3))), MapProjection()
-    maps = [projection.update(item_points.measured_by(metric), metric)[1] for metric in (one, one, other, other)]
+    maps = [project(projection, item_points.measured_by(metric), metric)[1] for metric in (one, one, other, other)]
     assert item_points.measured_by(one).n_measured != item_points.measured_by(other).n_measured
     steps = [np.linalg.norm(after - before) / np.linalg.norm(before) for before, after in pairwise(maps)]
     assert max(steps) < 0.1  # a flipped axis would move it by 1 or more
@@ -350,7 +351,7 @@ def test_the_map_hardly_moves_when_the_feature_map_is_drawn_again() -> None:
 
 def test_the_map_shows_the_principal_components_of_a_curved_distance() -> None:
     X, metric, _ = two_metrics()
-    coordinates, _ = MapProjection().update(MeasuredPoints(X, metric), metric)
+    coordinates, _ = project(MapProjection(), MeasuredPoints(X, metric), metric)
     embedded = metric.embed(X)
     embedded -= embedded.mean(axis=0)
     expected = np.linalg.svd(embedded, full_matrices=False)[1][:2]

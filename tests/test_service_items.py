@@ -104,7 +104,7 @@ def read_text(text: str, **options: Any) -> ItemSet:
 
 
 def points(items: ItemSet) -> np.ndarray:
-    return items.points - items.points[0]
+    return np.asarray(items.points) - items.points[0]
 
 
 # Reading tables

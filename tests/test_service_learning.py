@@ -32,7 +32,6 @@ from ocelad.service.learning.item_points import MAX_SHARE_PAIRS, ItemPoints, Mea
 from ocelad.service.learning.learning_state import Answers, LearningState
 from ocelad.service.learning.log_reader import NO_ENTRY, LogReader
 from ocelad.service.learning.map_projection import MAX_ROTATION, MapProjection, _rotate_towards_first_axes
-from ocelad.service.learning.neighbor_search import NeighborSearch
 from ocelad.service.learning.snapshot import FORMAT
 from ocelad.service.learning.timeline import TimelineRecorder, next_row_end
 
@@ -42,7 +41,8 @@ ADAPTIVE = {"method": "adaptive"}
 
 
 def item_set(features: Any, factors: Any = None) -> ItemSet:
-    features = np.asarray(features, dtype=float)
+    features = np.asarray(features)
+    features = features if features.dtype == np.float32 else features.astype(float)
     n = features.shape[1]
     factors = np.linspace(0.5, 2.0, n) if factors is None else np.asarray(factors, dtype=float)
     names = tuple(f"f{i}" for i in range(n))
@@ -705,11 +705,17 @@ def view_of(items: ItemSet, n_answers: int = 200, tracker_settings: dict[str, An
 
 
 @given(
-    st.integers(1, 12), st.integers(1, 30), st.integers(1, 35), st.integers(0, 2**32 - 1), st.booleans(), st.booleans()
+    st.integers(1, 12),
+    st.integers(1, 30),
+    st.integers(1, 35),
+    st.integers(0, 2**32 - 1),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
 )
 @settings(deadline=None, max_examples=60)
 def test_neighbors_are_those_of_brute_force(
-    n_features: int, n_items: int, k: int, seed: int, far_away: bool, low_rank: bool
+    n_features: int, n_items: int, k: int, seed: int, far_away: bool, low_rank: bool, single: bool
 ) -> None:
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(n_items, n_features)) * 10.0 ** rng.integers(-3, 3, size=n_features)
@@ -717,9 +723,11 @@ def test_neighbors_are_those_of_brute_force(
     features += 1e6 * far_away
     rows = rng.normal(size=(2, n_features))
     metric = Metric.low_rank(0.1, rows, np.ones(2), 1.0) if low_rank else Metric.from_factors(rows)
-    measured, position = ItemPoints(item_set(features)).measured_by(metric), int(rng.integers(n_items))
-    found, distances = NeighborSearch(measured, metric).neighbors(position, k)
-    brute = metric.distance(measured.points, measured.points[position])
+    position, kind = int(rng.integers(n_items)), np.float32 if single else np.float64
+    items = item_set(features.astype(kind))
+    in_own_units = CurvedMetric(metric, None, None, factors=items.scaling.factors)
+    found, distances = ItemPoints(items).neighbors(in_own_units, position, k)
+    brute = metric.distance(items.points, items.points[position])
     others = np.delete(np.arange(n_items), position)
     assert len(found) == min(k, n_items - 1) == len(set(found.tolist()) - {position})
     np.testing.assert_allclose(distances, brute[found], rtol=1e-9, atol=1e-9 * brute.max())
@@ -744,8 +752,8 @@ def test_neighbors_that_are_equal_in_float32_are_ordered_exactly() -> None:
     directions = rng.normal(size=(300, 5))
     order = rng.permutation(300)
     away = directions / np.linalg.norm(directions, axis=1)[:, None] * (1 + 1e-9 * order)[:, None]
-    metric = Metric(np.eye(5))
-    found, _ = NeighborSearch(MeasuredPoints(np.vstack([np.zeros(5), away]), metric), metric).neighbors(0, 10)
+    items = item_set(np.vstack([np.zeros(5), away]), np.ones(5))
+    found, _ = ItemPoints(items).neighbors(Metric(np.eye(5)), 0, 10)
     np.testing.assert_array_equal(found, 1 + np.argsort(order)[:10])
 
 
@@ -840,12 +848,19 @@ def principal_components(points: np.ndarray, metric: Metric) -> np.ndarray:
     return np.asarray(embedded @ directions[:2].T)
 
 
+def project(projection: MapProjection, measured: MeasuredPoints, metric: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the coordinates of the measured items and their places on the map."""
+    axes = projection.update(measured, metric)
+    coordinates = measured.centered @ axes.directions.astype(np.float32)
+    return coordinates, axes.place(coordinates)
+
+
 @pytest.mark.parametrize("n_features", [2, 5, 40])
 def test_the_map_shows_the_principal_components(n_features: int) -> None:
     rng = np.random.default_rng(1)
     points = rng.normal(size=(200, n_features)) * np.linspace(3, 0.1, n_features)
     metric = Metric.from_factors(rng.normal(size=(n_features, n_features)))
-    coordinates, xy = MapProjection().update(MeasuredPoints(points, metric), metric)
+    coordinates, xy = project(MapProjection(), MeasuredPoints(points, metric), metric)
     expected = principal_components(points, metric)
     assert xy.dtype == np.float32
     assert np.abs(xy).max() == pytest.approx(0.95, rel=1e-5)
@@ -861,13 +876,13 @@ def test_the_map_moves_little_per_answer_and_never_flips() -> None:
     rng = np.random.default_rng(3)
     projection, state = MapProjection(), LearningState(8, {})
     measured = MeasuredPoints(items.points, state.tracker.play())
-    maps = [projection.update(measured, state.tracker.play())[1]]
+    maps = [project(projection, measured, state.tracker.play())[1]]
     for seq in range(1, 200):
         left, right = rng.choice(60, 2, replace=False).tolist()
         same = np.abs(items.points[left] - items.points[right])[[2, 5]].sum() < 1.2
         entry = answer(seq, left, right, "same" if same else "different")
         state = state.learn(Answers.from_entries([entry], ()), items.points)
-        maps.append(projection.update(measured, state.tracker.play())[1])
+        maps.append(project(projection, measured, state.tracker.play())[1])
     sizes = np.array([np.linalg.norm(xy) for xy in maps])
     steps = np.array([np.linalg.norm(after - before) for before, after in pairwise(maps)]) / sizes[1:]
     cosines = np.array([(after * before).sum() for before, after in pairwise(maps)]) / (sizes[1:] * sizes[:-1])
@@ -880,10 +895,10 @@ def test_the_map_rotates_in_small_steps_to_a_direction_that_has_become_more_impo
     points = np.random.default_rng(0).normal(size=(300, 3))
     projection, metric = MapProjection(), Metric.from_diagonal([9.0, 1.0, 4.0])
     measured = MeasuredPoints(points, metric)
-    _, before = projection.update(measured, Metric.from_diagonal([9.0, 4.0, 1.0]))
+    _, before = project(projection, measured, Metric.from_diagonal([9.0, 4.0, 1.0]))
     steps = []
     for _ in range(8):
-        _, after = projection.update(measured, metric)
+        _, after = project(projection, measured, metric)
         steps.append(np.linalg.norm(after - before) / np.linalg.norm(before))
         before = after
     assert max(steps) < 0.8
@@ -913,11 +928,12 @@ def test_a_map_of_degenerate_items(features: list[list[float]]) -> None:
     projection, n = MapProjection(), len(features[0])
     measured = MeasuredPoints(np.array(features), Metric(np.eye(n)))
     for metric in (Metric(np.eye(n)), Metric(np.zeros((n, n))), Metric(np.eye(n))):
-        coordinates, xy = projection.update(measured, metric)
+        coordinates, xy = project(projection, measured, metric)
         assert xy.shape == (len(features), 2)
         assert np.isfinite(xy).all()
         assert np.isfinite(coordinates).all()
-        assert len(NeighborSearch(measured, metric).neighbors(0, 5)[0]) == len(features) - 1
+        items = item_set(np.array(features), np.ones(n))
+        assert len(ItemPoints(items).neighbors(metric, 0, 5)[0]) == len(features) - 1
         assert StableKMeans().labels(coordinates, 3).shape == (len(features),)
 
 

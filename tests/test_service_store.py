@@ -950,7 +950,7 @@ def test_answers_are_written_between_batches_of_items(store, project, monkeypatc
 def test_batches_of_items_are_bounded_in_bytes_as_well(monkeypatch):
     monkeypatch.setattr("ocelad.service.store.item_table.MAX_BATCH_BYTES", 1000)
     items = some_items(8, display="picture", pictures=[b"x" * 400] * 7 + [b"y" * 5000])
-    batches = list(item_table.split_items(1, [], 0, items))
+    batches = list(item_table.split_items(1, items.metadata(), 0, items))
     assert [len(batch.rows) for batch in batches] == [2, 2, 2, 1, 1]
     assert [row for batch in batches for row in batch.picture_rows] == [
         (1, i, png) for i, png in enumerate(items.pictures)

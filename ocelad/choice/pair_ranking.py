@@ -7,7 +7,7 @@ are not, and are divided by the threshold; only this method has scales.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -32,13 +32,22 @@ SHORTLIST_SIZE = 64
 _TINY = float(np.finfo(np.float64).tiny)
 
 
+class PointTable(Protocol):
+    """Points of items by position: an array, or what computes rows when they are asked for."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, rows: Any, /) -> Any: ...
+
+
 class MetricView(Protocol):
     """The part of a view of learning that the choice of pairs uses."""
 
     @property
     def method(self) -> Literal["adaptive", "rice"]: ...
     @property
-    def points(self) -> Floats: ...
+    def points(self) -> PointTable: ...
     @property
     def metric(self) -> AnyMetric: ...
     @property
@@ -101,11 +110,12 @@ def rank_pairs(view: MetricView, pairs: Positions, recent: Positions, counts: Po
     )
 
 
-def _differences(points: Floats, pairs: Positions) -> Floats:
-    return np.asarray(points[pairs[:, 0]] - points[pairs[:, 1]])
+def _differences(points: PointTable, pairs: Positions) -> Floats:
+    left, right = (np.asarray(points[column], dtype=np.float64) for column in pairs.T)
+    return np.asarray(left - right)
 
 
-def _directions(points: Floats, pairs: Positions) -> Floats:
+def _directions(points: PointTable, pairs: Positions) -> Floats:
     """Return the differences of pairs, normalized to length 1; those of equal points are zero."""
     differences = _differences(points, pairs)
     lengths = np.linalg.norm(differences, axis=1, keepdims=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from ocelad._typing import Floats
 from ocelad.adaptive.changes import Change
@@ -24,6 +25,7 @@ class TrackerView:
     tracker : MetricTracker
         A fitted tracker, or one after ``start``.
     points : array of shape (n_items, n_features)
+        Of float32, it is not copied, and may be mapped into memory.
     """
 
     scale_metrics: Sequence[Metric] = ()
@@ -31,7 +33,8 @@ class TrackerView:
 
     def __init__(self, tracker: MetricTracker, points: Any) -> None:
         self.metric = tracker.metric_
-        self.points: Floats = np.asarray(points, dtype=np.float64)
+        is_single = isinstance(points, np.ndarray) and points.dtype == np.float32
+        self.points: npt.NDArray[Any] = points if is_single else np.asarray(points, dtype=np.float64)
         if self.points.ndim != 2 or self.points.shape[1] != self.metric.n_features:
             expected = f"(n_items, {self.metric.n_features})"
             raise ValueError(f"points have the shape {self.points.shape}; accepted: {expected}, as the tracker's")

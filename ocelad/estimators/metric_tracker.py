@@ -7,6 +7,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
@@ -622,8 +623,17 @@ def _sample_rows(items: Any) -> Any:
     table = table.tocsr() if is_sparse(table) else table
     if len(table.shape) != 2 or table.shape[0] <= MAX_ITEMS:
         return table
-    rows = np.random.default_rng(table.shape[0]).choice(table.shape[0], MAX_ITEMS, replace=False)
-    return dataframes.take_rows(table, np.sort(rows))
+    return dataframes.take_rows(table, draw_known(table.shape[0]))
+
+
+def draw_known(n_items: int) -> npt.NDArray[np.intp]:
+    """Return the positions of the items that a tracker knows before the first answer: all, or a random sample of many.
+
+    It is the same for the same number of items. Logs of the service are replayed with it, so that it must not change.
+    """
+    if n_items <= MAX_ITEMS:
+        return np.arange(n_items)
+    return np.sort(np.random.default_rng(n_items).choice(n_items, MAX_ITEMS, replace=False))
 
 
 def _calibration(params: Any) -> ThresholdCalibration:

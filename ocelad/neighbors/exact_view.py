@@ -24,6 +24,11 @@ class Found(NamedTuple):
     positions: npt.NDArray[np.int64]
     squares: Floats
 
+    def without(self, position: int, k: int) -> Found:
+        """Return the k nearest other than one item."""
+        kept = np.flatnonzero(self.positions != position)[:k]
+        return Found(self.positions[kept], self.squares[kept])
+
 
 class _Part(NamedTuple):
     """A segment in a frame, with the squared lengths of its points by the metric."""

@@ -170,7 +170,7 @@ class MovingIndex:
         metric = self.metric
         found = self._searcher.search(metric, rows, k if excluded is None else k + 1)
         if excluded is not None:
-            found = [_without(one, position, k) for one, position in zip(found, excluded, strict=True)]
+            found = [one.without(position, k) for one, position in zip(found, excluded, strict=True)]
         return self._neighbors(found, metric, self._searcher.exact)
 
     def within(self, query: Any, error: float = 0.02, *, probability: float | None = None) -> Neighbors:
@@ -309,8 +309,3 @@ def _first(neighbors: Neighbors) -> Neighbors:
     """Return the neighbours of the first query."""
     ids, distances, probabilities, exact = neighbors
     return Neighbors(ids[0], distances[0], probabilities[0], exact)
-
-
-def _without(found: Found, position: int, k: int) -> Found:
-    kept = np.flatnonzero(found.positions != position)[:k]
-    return Found(found.positions[kept], found.squares[kept])

@@ -180,14 +180,23 @@ class InFrame(NamedTuple):
 
     def _project(self, segment: Segment, directions: Floats, out: npt.NDArray[Any]) -> None:
         """Compute coordinates along directions: products of the vectors as they are, one pass over them."""
+        offset = (directions @ self.frame.center).astype(segment.vectors.dtype)
+        for block, products in self.products(segment, directions.T, None):
+            out[block] = products - offset
+
+    def products(
+        self, segment: Segment, directions: Floats, curved: Floats | None
+    ) -> Iterator[tuple[slice, npt.NDArray[Any]]]:
+        """Yield blocks of products of prepared points, and of curved features, with the columns of two matrices."""
         kind = segment.vectors.dtype
-        matrix = self.frame.geometry.factored(directions).astype(kind).T
-        offset = (directions @ self.frame.center).astype(kind)
-        for block in segment.blocks(len(directions)):
+        matrix = self.frame.geometry.factored(directions.T).astype(kind).T
+        for block in segment.blocks(directions.shape[1]):
             products = segment.vectors[block] @ matrix
             if self.lengths_inverse is not None:
                 products *= self.lengths_inverse[block, None]
-            out[block] = products - offset
+            if curved is not None:
+                products += self.features[block] @ curved.astype(kind)
+            yield block, products
 
     def _prepared(self, segment: Segment, block: slice) -> Floats:
         """Return prepared points relative to the center."""

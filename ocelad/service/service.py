@@ -143,9 +143,11 @@ class Service:
                 if not _ends_with(project.items, more):
                     raise
             else:
-                complete = n_items == len(project.items) + len(more)
-                items = item_sets.concatenate(project.items, more) if complete else self.store.items(project.id)
-                project.replace_items(items)
+                if n_items == len(project.items) + len(more):
+                    features = self.store.vectors(project.id) if more.is_single else None
+                    project.replace_items(item_sets.concatenate(project.items, more, features))
+                else:
+                    project.replace_items(self.store.items(project.id))
             return len(project.items)
 
     def _on_commit(self, project_id: str, entries: Sequence[Entry]) -> None:

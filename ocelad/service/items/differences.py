@@ -20,7 +20,8 @@ class Difference(NamedTuple):
 
 def largest_differences(items: ItemSet, left: int, right: int, limit: int = 12) -> list[Difference]:
     """Return up to ``limit`` features in which two items differ, the largest share first."""
-    u = (items.features[left] - items.features[right]) * items.scaling.factors
+    both = items.features[[left, right]].astype(np.float64)
+    u = (both[0] - both[1]) * items.scaling.factors
     squares = np.square(u)
     total = float(squares.sum())
     shares = squares / total if total else squares

@@ -11,6 +11,9 @@ import numpy as np
 
 from ocelad.service.itemset import ItemSet
 
+# The number of items that are copied at once.
+_BLOCK_ROWS = 4096
+
 
 def items_digest(items: ItemSet) -> str:
     """Return the SHA-256 of all content of an item set, in hexadecimal digits.
@@ -21,7 +24,9 @@ def items_digest(items: ItemSet) -> str:
     total = sha256()
     parts = [items.metadata(), items.ids, items.features.shape, items.text, list(items.fields.items())]
     total.update(json.dumps(parts, separators=(",", ":"), default=np.generic.item).encode())
-    total.update(np.ascontiguousarray(items.features, dtype="<f8").tobytes())
+    kind = "<f4" if items.is_single else "<f8"
+    for first in range(0, len(items), _BLOCK_ROWS):
+        total.update(np.ascontiguousarray(items.features[first : first + _BLOCK_ROWS], dtype=kind).tobytes())
     for picture in items.pictures or ():
         total.update(len(picture).to_bytes(8, "little"))
         total.update(picture)

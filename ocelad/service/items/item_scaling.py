@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from ocelad._typing import Floats
 from ocelad.estimators.scaling import SQUARED_LENGTH
@@ -20,7 +21,7 @@ _NOISE = 64 * float(np.finfo(np.float64).eps)
 MAX_SCALED_RANGE = 1_000.0
 
 
-def fit_scaling(features: Floats, kind: Literal["features", "all", "none"]) -> Scaling:
+def fit_scaling(features: npt.NDArray[Any], kind: Literal["features", "all", "none"]) -> Scaling:
     """Compute the scaling of items.
 
     With "features" each feature is divided by its standard deviation, with "all" none is. Then all are multiplied by
@@ -34,9 +35,11 @@ def fit_scaling(features: Floats, kind: Literal["features", "all", "none"]) -> S
     """
     if kind == "none":
         return Scaling(kind, np.ones(features.shape[1]))
+    highest, lowest = features.max(axis=0).astype(np.float64), features.min(axis=0).astype(np.float64)
     # Halves, because the difference of two finite numbers may overflow.
-    ranges = 2 * (features.max(axis=0) / 2 - features.min(axis=0) / 2)
-    ranges[ranges <= np.maximum(_NOISE * np.abs(features).max(axis=0), 1 / MAX_ABS_VALUE)] = 0.0
+    ranges = 2 * (highest / 2 - lowest / 2)
+    noise = _NOISE * np.maximum(np.abs(highest), np.abs(lowest))
+    ranges[ranges <= np.maximum(noise, 1 / MAX_ABS_VALUE)] = 0.0
     varies = ranges > 0
     if not varies.any():
         raise ItemsError("all items have the same features; at least two must differ")
@@ -53,7 +56,7 @@ def fit_scaling(features: Floats, kind: Literal["features", "all", "none"]) -> S
     return Scaling(kind, factors)
 
 
-def _median_distance(features: Floats, factors: Floats, default: float) -> float:
+def _median_distance(features: npt.NDArray[Any], factors: Floats, default: float) -> float:
     """Return the median distance of random pairs of distinct items; ``default`` if all drawn pairs are equal."""
     generator = np.random.default_rng(0)
     first = generator.integers(len(features), size=_N_PAIRS)

@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ocelad.service.items.item_scaling import MAX_SCALED_RANGE
 from ocelad.service.items.upload_limits import (
+    MAX_ABS_SINGLE,
     MAX_ABS_VALUE,
     MAX_FIELD_LENGTH,
     MAX_TEXT_LENGTH,
@@ -31,7 +33,8 @@ def check_new_items(items: ItemSet, new: Sequence[NewItem]) -> ItemSet:
     if items.display == "picture":
         raise ItemsError("the items of this project are pictures; items without a picture cannot be added")
     limits = UploadLimits(max_values=MAX_VALUES)
-    limits.check("the project with the new items", len(items) + len(new), items.features.shape[1])
+    n_items, n_features = len(items) + len(new), items.features.shape[1]
+    limits.check("the project with the new items", n_items, n_features, single=items.is_single)
     known = set(items.ids)
     for i, item in enumerate(new):
         if item.id in known:
@@ -42,7 +45,7 @@ def check_new_items(items: ItemSet, new: Sequence[NewItem]) -> ItemSet:
         _check(items, item, i)
     return ItemSet(
         ids=tuple(item.id for item in new),
-        features=np.array([item.features for item in new], dtype=np.float64).reshape(len(new), -1),
+        features=np.array([item.features for item in new], dtype=items.features.dtype).reshape(len(new), -1),
         feature_names=items.feature_names,
         scaling=items.scaling,
         display=items.display,
@@ -51,12 +54,15 @@ def check_new_items(items: ItemSet, new: Sequence[NewItem]) -> ItemSet:
     )
 
 
-def concatenate(items: ItemSet, more: ItemSet) -> ItemSet:
-    """Return the items followed by the result of ``check_new_items``; neither has pictures."""
+def concatenate(items: ItemSet, more: ItemSet, features: npt.NDArray[Any] | None = None) -> ItemSet:
+    """Return the items followed by the result of ``check_new_items``; neither has pictures.
+
+    ``features`` are those of all, if they need not be copied: vectors in float32 are mapped into memory.
+    """
     return replace(
         items,
         ids=items.ids + more.ids,
-        features=np.concatenate([items.features, more.features]),
+        features=np.concatenate([items.features, more.features]) if features is None else features,
         text=None if items.text is None or more.text is None else [*items.text, *more.text],
         fields={name: [*values, *more.fields[name]] for name, values in items.fields.items()},
     )
@@ -68,8 +74,9 @@ def _check(items: ItemSet, new: NewItem, i: int) -> None:
     if len(new.features) != n_features:
         raise ItemsError(f"the item {new.id!r} has {len(new.features)} features; {n_features} are expected", where)
     point = np.array(new.features)
-    if not (np.abs(point) <= MAX_ABS_VALUE).all():
-        raise ItemsError(f"the item {new.id!r} has a feature beyond {MAX_ABS_VALUE:g} or not a number", where)
+    largest = MAX_ABS_SINGLE if items.is_single else MAX_ABS_VALUE
+    if not (np.abs(point) <= largest).all():
+        raise ItemsError(f"the item {new.id!r} has a feature beyond {largest:g} or not a number", where)
     distances = np.abs(point - items.features[0]) * items.scaling.factors
     if distances.max() > _RANGE_FACTOR * MAX_SCALED_RANGE:
         name = items.feature_names[int(distances.argmax())]

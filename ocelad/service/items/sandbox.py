@@ -80,7 +80,7 @@ def main() -> None:
     try:
         items = parse_upload(data, limits=UploadLimits(*limits), **options)
         response: Any = {**items.metadata(), "ids": items.ids, "text": items.text, "fields": items.fields}
-        values = np.ascontiguousarray(items.features, dtype=np.float64).tobytes()
+        values = np.ascontiguousarray(items.features).tobytes()
     except MemoryError:
         response = {"error": f"reading the upload needs more than {MAX_MEMORY >> 30} GiB of memory"}
     except (ValueError, TypeError) as error:
@@ -119,7 +119,7 @@ def _item_set(response: Any, values: bytes) -> ItemSet:
     scaling = response["scaling"]
     return ItemSet(
         ids=tuple(response["ids"]),
-        features=np.frombuffer(values, dtype=np.float64).reshape(-1, len(names)),
+        features=np.frombuffer(values, dtype=response.get("dtype", "float64")).reshape(-1, len(names)),
         feature_names=names,
         scaling=Scaling(scaling["kind"], np.array(scaling["factors"])),
         display=response["shown"],

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
+import numpy.typing as npt
 
-from ocelad._typing import Floats
 from ocelad._validation import check_choice
 from ocelad.io.item_files import MISSING, find_medians
 from ocelad.io.tabular import cells
+from ocelad.io.tabular.arrow import arrow
 from ocelad.io.tabular.file_errors import BadRowError, RowError, quote
 from ocelad.io.tabular.file_formats import open_table
 from ocelad.io.tabular.file_stream import FileStream
@@ -19,6 +20,7 @@ from ocelad.io.tabular.numpy_files import is_npz
 from ocelad.io.tabular.point_columns import (
     AsNumber,
     FilledPoints,
+    ListColumn,
     PointColumns,
     Record,
     ScalarColumns,
@@ -31,6 +33,7 @@ from ocelad.service.items.column_roles import ColumnOptions, ColumnRoles, assign
 from ocelad.service.items.item_scaling import fit_scaling
 from ocelad.service.items.text_features import text_features
 from ocelad.service.items.upload_limits import (
+    MAX_ABS_SINGLE,
     MAX_ABS_VALUE,
     MAX_FIELD_LENGTH,
     MAX_TEXT_LENGTH,
@@ -82,7 +85,7 @@ def read_table(
 class _Rows:
     """A chunk of rows: features, and the cells of the other selected columns by name."""
 
-    X: Floats
+    X: npt.NDArray[Any]
     cells: dict[str, list[Any]]
     lines: Ints
 
@@ -109,9 +112,11 @@ class _RowSchema:
         X = np.empty((table.num_rows, len(self.roles.feature_names)))
         if self._points is not None and not self._points.fill(table, X):
             return None
-        if not ((np.abs(X) <= MAX_ABS_VALUE) | (np.isnan(X) & self.may_miss)).all():
+        single = self._is_single(table)
+        largest = MAX_ABS_SINGLE if single else MAX_ABS_VALUE
+        if not ((np.abs(X) <= largest) | (np.isnan(X) & self.may_miss)).all():
             return None
-        values: Values = {"X": X}
+        values: Values = {"X": X.astype(np.float32) if single else X}
         try:
             for column in self.selection.others:
                 values[_CELL_PREFIX + column] = [
@@ -120,6 +125,14 @@ class _RowSchema:
         except BadRowError:
             return None
         return values
+
+    def _is_single(self, table: Any) -> bool:
+        """Return whether the points are vectors in single or half precision."""
+        points, types = self.roles.points, arrow("types")
+        if not isinstance(points, ListColumn):
+            return False
+        numbers = table.column(points.column).type.value_type
+        return bool(types.is_float32(numbers) or types.is_float16(numbers))
 
     def row(self, record: Record, as_number: AsNumber) -> Values:
         values: Values = {"X": []}
@@ -165,13 +178,13 @@ class _RowStream(FileStream[_Rows]):
 def _read_rows(
     name: str, unit: str, roles: ColumnRoles, stream: _RowStream, limits: UploadLimits, as_number: AsNumber
 ) -> ItemSet:
-    parts: list[Floats] = []
+    parts: list[npt.NDArray[Any]] = []
     selected: dict[str, list[Any]] = {}
     lines: dict[str, int] = {}
     count = n_characters = 0
     for rows in stream:
         count += len(rows.X)
-        limits.check(name, count, len(roles.feature_names))
+        limits.check(name, count, len(roles.feature_names), single=rows.X.dtype == np.float32)
         n_characters += sum(len(value) for values in rows.cells.values() for value in values if isinstance(value, str))
         limits.check_characters(name, n_characters)
         parts.append(rows.X)
@@ -187,7 +200,7 @@ def _read_rows(
         raise ItemsError(f"{name} has {'no items' if not count else 'one item'}; at least 2 are expected")
     displayed_text = None if roles.text is None else [_as_text(value) for value in selected[roles.text]]
     if roles.words is None:
-        X, feature_names = _fill_medians(name, roles.feature_names, np.concatenate(parts)), roles.feature_names
+        X, feature_names = _fill_medians(name, roles.feature_names, _join(parts)), roles.feature_names
     else:
         X, feature_names = text_features(name, [_as_text(value) for value in selected[roles.words]])
         limits.check(name, count, len(feature_names))
@@ -202,10 +215,22 @@ def _read_rows(
     )
 
 
-def _fill_medians(name: str, feature_names: Sequence[str], X: Floats) -> Floats:
+def _join(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Return the rows of all parts, and empty the list: each part is freed once it is copied."""
+    joined = np.empty((sum(map(len, parts)), parts[0].shape[1]), np.result_type(*{part.dtype for part in parts}))
+    end = len(joined)
+    while parts:
+        last = parts.pop()
+        joined[end - len(last) : end] = last
+        end -= len(last)
+    return joined
+
+
+def _fill_medians(name: str, feature_names: Sequence[str], X: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the features with the median of each where it is missing."""
-    medians = find_medians(name, feature_names, lambda: iter([X]))
-    return np.where(np.isnan(X), medians, X) if np.isfinite(medians).any() else X
+    rows = max(1, _CHUNK_VALUES // X.shape[1])
+    medians = find_medians(name, feature_names, lambda: (X[i : i + rows] for i in range(0, len(X), rows)))
+    return np.where(np.isnan(X), medians.astype(X.dtype), X) if np.isfinite(medians).any() else X
 
 
 def field_values(found: Sequence[FieldValue], as_number: AsNumber) -> list[FieldValue]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-MAX_ITEMS = 200_000
+MAX_ITEMS = 2_000_000
 MAX_FEATURES = 4_000
 # The largest number of items times features: 800 MB as float64.
 MAX_VALUES = 100_000_000
+# Of float32 vectors, which are mapped into memory: 3.2 GB.
+MAX_SINGLE_VALUES = 800_000_000
 MAX_FIELDS = 100
 #: The largest length of an id, and of the name of a feature or a field.
 MAX_NAME_LENGTH = 200
@@ -18,6 +20,8 @@ MAX_TEXT_LENGTH = 20_000
 MAX_FIELD_LENGTH = 200
 # Squares of larger numbers, and of the inverses of smaller ranges, would be close to the overflow of float64.
 MAX_ABS_VALUE = 1e150
+# Squares of larger numbers would be close to the overflow of float32.
+MAX_ABS_SINGLE = 1e15
 MAX_PIXELS = 50_000_000
 #: The largest width and height of a displayed picture; larger ones are reduced.
 MAX_PICTURE_SIDE = 256
@@ -37,6 +41,8 @@ class UploadLimits:
     ----------
     max_items, max_features, max_values : int
         The largest numbers of rows, of features per row, and of feature values in total.
+    max_single_values : int
+        The largest number of feature values of float32 vectors.
     max_unzipped_bytes : int or None
         The largest size of a text file after decompression. None: no limit.
     max_characters : int or None
@@ -48,17 +54,19 @@ class UploadLimits:
     max_values: int = MAX_VALUES
     max_unzipped_bytes: int | None = None
     max_characters: int | None = None
+    max_single_values: int = MAX_SINGLE_VALUES
 
-    def check(self, name: str, n_items: int, n_features: int) -> None:
+    def check(self, name: str, n_items: int, n_features: int, *, single: bool = False) -> None:
         """Raise ItemsError if there are too many items or features."""
         if n_features > self.max_features:
             raise ItemsError(f"{name} has {n_features:,} features; at most {self.max_features:,} are accepted")
         if n_items > self.max_items:
             raise ItemsError(f"{name} has too many items; at most {self.max_items:,} are accepted")
-        if n_items * n_features > self.max_values:
+        max_values = self.max_single_values if single else self.max_values
+        if n_items * n_features > max_values:
             raise ItemsError(
                 f"{name} has too many numbers, at least {n_items:,} items with {n_features:,} features; "
-                f"at most {self.max_values:,} numbers are accepted"
+                f"at most {max_values:,} numbers are accepted"
             )
 
     def check_characters(self, name: str, n_characters: int) -> None:
@@ -68,7 +76,13 @@ class UploadLimits:
 
 
 #: The limits of uploads over HTTP.
-HTTP_UPLOAD_LIMITS = UploadLimits(max_values=25_000_000, max_unzipped_bytes=256 << 20, max_characters=64_000_000)
+HTTP_UPLOAD_LIMITS = UploadLimits(
+    max_items=200_000,
+    max_values=25_000_000,
+    max_unzipped_bytes=256 << 20,
+    max_characters=64_000_000,
+    max_single_values=25_000_000,
+)
 
 
 class ItemsError(ValueError):

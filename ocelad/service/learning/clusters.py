@@ -19,6 +19,10 @@ _MAX_COST_RATIO = 0.95
 # A new clustering is computed on about this many items, or 20 per cluster if that is more.
 _SAMPLE_SIZE = 500
 _MAX_ITERATIONS = 30
+# Of more items, the clusters of about this many are refined; the others join the nearest.
+_MAX_REFINED = 50_000
+# The number of distances that are computed at once.
+_BLOCK_ENTRIES = 1 << 21
 # A new clustering is the best of this many runs.
 _N_RUNS = 3
 # The number of values of k for which the last labels are stored.
@@ -98,11 +102,10 @@ def _initial_centres(coordinates: Floats32, k: int, generator: np.random.Generat
 
 def _means(coordinates: Floats32, labels: Labels, k: int) -> Floats32:
     """Return the mean of each cluster, and the mean of all items for an empty cluster."""
-    member = np.zeros((k, len(labels)), dtype=np.float32)
-    member[labels, np.arange(len(labels))] = 1.0
-    counts = member.sum(axis=1)[:, None]
-    means = member @ coordinates / np.maximum(counts, 1.0)
-    return np.asarray(np.where(counts > 0, means, coordinates.mean(axis=0)))
+    counts = np.bincount(labels, minlength=k)[:, None]
+    sums = np.stack([np.bincount(labels, weights=column, minlength=k) for column in coordinates.T], axis=1)
+    means = np.where(counts > 0, sums / np.maximum(counts, 1), coordinates.mean(axis=0, dtype=np.float64))
+    return means.astype(np.float32)
 
 
 def _cost(coordinates: Floats32, labels: Labels, k: int) -> float:
@@ -111,15 +114,25 @@ def _cost(coordinates: Floats32, labels: Labels, k: int) -> float:
 
 
 def _lloyd(coordinates: Floats32, centres: Floats32) -> Labels:
-    """Run Lloyd's algorithm from these centres until at most 1 in 2000 labels changes."""
+    """Run Lloyd's algorithm from these centres until at most 1 in 2000 labels changes; of many items, on a sample."""
     labels = np.zeros(0, dtype=np.uint8)
+    sample = coordinates[:: -(-len(coordinates) // _MAX_REFINED) or 1]
     for _ in range(_MAX_ITERATIONS):
-        squares = np.square(centres).sum(axis=1) - 2.0 * (coordinates @ centres.T)
-        nearest = squares.argmin(axis=1).astype(np.uint8)
+        nearest = _nearest(sample, centres)
         if len(labels) and np.count_nonzero(nearest != labels) <= len(labels) // 2000:
             break
         labels = nearest
-        centres = _means(coordinates, labels, len(centres))
+        centres = _means(sample, labels, len(centres))
+    return labels if len(sample) == len(coordinates) else _nearest(coordinates, centres)
+
+
+def _nearest(coordinates: Floats32, centres: Floats32) -> Labels:
+    """Return the number of the nearest centre of each item."""
+    labels = np.empty(len(coordinates), dtype=np.uint8)
+    lengths, step = np.square(centres).sum(axis=1), max(_BLOCK_ENTRIES // len(centres), 1)
+    for first in range(0, len(coordinates), step):
+        block = slice(first, first + step)
+        labels[block] = (lengths - 2.0 * (coordinates[block] @ centres.T)).argmin(axis=1)
     return labels
 
 

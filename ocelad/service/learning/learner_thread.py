@@ -23,7 +23,6 @@ from ocelad.service.learning.item_points import ItemPoints
 from ocelad.service.learning.learning_state import Answers, LearningState
 from ocelad.service.learning.log_reader import NO_ENTRY, LogReader
 from ocelad.service.learning.map_projection import MapProjection
-from ocelad.service.learning.neighbor_search import NeighborSearch
 from ocelad.service.learning.view import View
 
 # The time spent on one batch of entries, in seconds, and its largest size.
@@ -193,7 +192,7 @@ class Learner:
             has_unread, self._has_unread = self._has_unread, False
             items, self._new_items = self._new_items, None
         if items is not None:
-            self._item_points = ItemPoints(items)
+            self._item_points = self._item_points.extended(items)
         self._log.add(entries)
         if has_unread:
             self._log.fetch()
@@ -257,18 +256,15 @@ class Learner:
         state, item_points = self._state, self._item_points
         metric = state.tracker.play()
         measured = item_points.measured_by(metric)
-        coordinates, xy = self._projection.update(measured, metric)
         return View(
             seq=self._seq,
             metric=metric,
             shares=state.shares,
             timeline=state.timeline(metric),
-            xy=xy,
             groups=None if state.graph_state is None else Groups(state.graph_state, state.names),
             _item_points=item_points,
             _measured=measured,
-            _coordinates=coordinates,
-            _neighbor_search=NeighborSearch(measured, metric),
+            _axes=self._projection.update(measured, metric),
             _k_means=self._k_means,
             _tracker=state.tracker,
         )

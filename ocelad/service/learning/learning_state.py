@@ -22,7 +22,7 @@ from ocelad.implied_answers import Answer, ImpliedAnswers, draw_reference
 from ocelad.pairs import Events, PointPairs, subtract
 from ocelad.service.entries import Entry
 from ocelad.service.learning.timeline import Timeline, TimelineRecorder, next_row_end
-from ocelad.service.learning.tracker_settings import TrackerSettings
+from ocelad.service.learning.tracker_settings import Points, TrackerSettings
 
 Positions: TypeAlias = npt.NDArray[np.intp]
 
@@ -60,7 +60,7 @@ SavedState: TypeAlias = tuple[Arrays, Metadata]
 class KnownItems(NamedTuple):
     """The points of all items by position, and how many of them the project was created with."""
 
-    table: Floats
+    table: Points
     n_known: int
 
     def points(self, ids: Sequence[int]) -> Floats:
@@ -80,7 +80,7 @@ class LearningState:
     n_features : int
     settings : dict
         Parameters of ``MetricTracker``, flat.
-    points : array of shape (n_items, n_features), or None
+    points : ScaledPoints, array of shape (n_items, n_features), or None
         The points of the items, from the first of which a curved distance draws its landmarks. None: from the answers.
 
     Attributes
@@ -94,7 +94,7 @@ class LearningState:
         while kernels are being compiled; the state must not be saved.
     """
 
-    def __init__(self, n_features: int, settings: Mapping[str, Any], points: Floats | None = None) -> None:
+    def __init__(self, n_features: int, settings: Mapping[str, Any], points: Points | None = None) -> None:
         chosen = TrackerSettings.read(settings)
         self.tracker: AnyTracker
         if chosen.curved:
@@ -141,7 +141,7 @@ class LearningState:
         self._implied = None
         return ImpliedAnswers.from_state(*saved) if implied is None and saved is not None else implied
 
-    def learn(self, answers: Answers, points: Floats) -> Self:
+    def learn(self, answers: Answers, points: Points) -> Self:
         """Return the state after these answers about pairs of these points."""
         state, done, items = self.copy(), 0, KnownItems(points, self._n_known)
         while done < len(answers.y):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from math import lcm
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,30 +28,46 @@ _FIRST_ITERATIONS, _ITERATIONS = 60, 8
 _LinearMap: TypeAlias = Callable[[Floats], Floats]
 
 
-class MapProjection:
-    """Coordinates of all points along the principal directions under the metric, and two of them for the map.
+class MapAxes(NamedTuple):
+    """The principal directions under a metric, and a plane of them.
 
-    The two are the directions of largest variance, rotated and reflected to be as close as possible to the previous
-    two. If another direction becomes the second largest, the plane rotates towards it in steps of at most
-    ``MAX_ROTATION``. This also holds from one feature map of a curved metric to the next.
+    Attributes
+    ----------
+    directions : array of shape (n_measured, n_directions)
+        ``MeasuredPoints.centered @ directions`` are the coordinates of the measured items.
+    plane : array of shape (n_directions, 2)
+        Coordinates times this matrix are places on the map.
+    """
+
+    directions: Floats
+    plane: Floats
+
+    def place(self, coordinates: Floats32) -> Floats32:
+        """Return where items with these coordinates are on the map, within -1 and 1.
+
+        Only items that were not measured can be outside; they are moved to the edge.
+        """
+        return np.clip(coordinates @ self.plane.astype(np.float32), -1.0, 1.0)
+
+
+class MapProjection:
+    """The principal directions of the items under the metric, and two of them for the map.
+
+    Both are computed from the measured items: of many, a sample. The two are the directions of largest variance,
+    rotated and reflected to be as close as possible to the previous two. If another direction becomes the second
+    largest, the plane rotates towards it in steps of at most ``MAX_ROTATION``. This also holds from one feature map of
+    a curved metric to the next.
     """
 
     def __init__(self) -> None:
         self._feature_map: FeatureMap | None = None
         self._directions: Floats | None = None
-        self._in_plane: Floats32 | None = None  # of the items, before they are scaled
+        self._in_plane: Floats32 | None = None  # of the measured items, before they are scaled
+        self._step = 1
         self._zoom = np.inf
 
-    def update(self, measured: MeasuredPoints, metric: AnyMetric) -> tuple[Floats32, Floats32]:
-        """Project all points under a new metric.
-
-        Returns
-        -------
-        coordinates : float32 array of shape (n_items, n_directions)
-            Along the principal directions.
-        xy : float32 array of shape (n_items, 2)
-            In the plane, within -1 and 1.
-        """
+    def update(self, measured: MeasuredPoints, metric: AnyMetric) -> MapAxes:
+        """Return the directions and the plane under a new metric."""
         feature_map = metric.feature_map if isinstance(metric, CurvedMetric) else None
         if feature_map is not self._feature_map:  # directions in the features of another map mean nothing
             self._feature_map, self._directions = feature_map, None
@@ -66,15 +83,18 @@ class MapProjection:
         variances, directions = _pad_to_two(variances[:N_DIRECTIONS], self._directions)
         frame = np.eye(directions.shape[1], 2)
         coordinates = measured.centered @ directions.astype(np.float32)
-        if self._in_plane is not None:
-            frame = _rotate_towards_first_axes(_previous_frame(self._in_plane, coordinates, variances))
-        self._in_plane = xy = coordinates @ frame.astype(np.float32)
-        size = float(np.sqrt(np.square(xy).mean()))
+        if self._in_plane is not None:  # of items that were measured before, too
+            step = lcm(self._step, measured.step)
+            before, after = self._in_plane[:: step // self._step], coordinates[:: step // measured.step]
+            frame = _rotate_towards_first_axes(_previous_frame(before, after, variances))
+        self._in_plane, self._step = coordinates @ frame.astype(np.float32), measured.step
+        size = float(np.sqrt(np.square(self._in_plane).mean()))
+        scale = 1.0
         if size > 0:  # a multiple of the same metric gives the same map
-            xy = xy / np.float32(size)
-            self._zoom = min(_MAX_COORDINATE / float(np.abs(xy).max()), _MAX_ENLARGEMENT * self._zoom)
-            xy *= np.float32(self._zoom)
-        return coordinates, xy
+            largest = float(np.abs(self._in_plane).max()) / size
+            self._zoom = min(_MAX_COORDINATE / largest, _MAX_ENLARGEMENT * self._zoom)
+            scale = self._zoom / size
+        return MapAxes(directions, scale * frame)
 
 
 def _previous_frame(in_plane: Floats32, coordinates: Floats32, variances: Floats) -> Floats:

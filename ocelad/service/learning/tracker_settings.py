@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from ocelad._typing import Floats
 from ocelad.engines.rice_settings import Rice
 from ocelad.estimators import MetricTracker
 from ocelad.estimators.learning_method import CheckedMethod, method_from_settings, method_settings
+from ocelad.estimators.metric_tracker import draw_known
+from ocelad.service.itemset import ScaledPoints
+
+Points: TypeAlias = ScaledPoints | Floats
 
 # Settings of the method "rice". Up to this many features the metric has full rank; above, a pair would take many
 # milliseconds.
@@ -62,9 +66,16 @@ class TrackerSettings:
         curved, known_items = bool(settings.get(_CURVED, False)), int(settings.get(_KNOWN_ITEMS, 0))
         return cls(method_from_settings(of_method), curved, known_items, bool(settings.get(_TRANSITIVE, False)))
 
-    def known_points(self, points: Floats | None) -> Floats | None:
-        """Return those of the points that the tracker knows before the first answer; None: it knows none."""
-        return points[: self.known_items] if points is not None and self.known_items else None
+    def known_points(self, points: Points | None) -> Floats | None:
+        """Return those of the points that the tracker knows before the first answer; None: it knows none.
+
+        Of many float32 items, which are not all read into memory, it knows the same sample as a ``MetricTracker``.
+        """
+        if points is None or not self.known_items:
+            return None
+        if isinstance(points, ScaledPoints) and points.is_single:
+            return points[draw_known(self.known_items)]
+        return points[: self.known_items]
 
 
 def default_settings() -> dict[str, Any]:

@@ -17,11 +17,11 @@ from ocelad.engines.metric_bank import MetricLearnerBank
 from ocelad.engines.tracker import RiceTracker
 from ocelad.estimators.learning_method import AnyTracker
 from ocelad.metric import Metric
-from ocelad.service.itemset import ItemSet
+from ocelad.service.itemset import ItemSet, ScaledPoints
 from ocelad.service.learning.clusters import Labels, StableKMeans
 from ocelad.service.learning.groups import Groups
 from ocelad.service.learning.item_points import Floats32, ItemPoints, MeasuredPoints
-from ocelad.service.learning.neighbor_search import NeighborSearch
+from ocelad.service.learning.map_projection import MapAxes
 from ocelad.service.learning.timeline import Timeline
 
 # The numbers of eigenvalues and features in the description of a metric.
@@ -69,7 +69,8 @@ class Summary(NamedTuple):
 class View:
     """The state of learning up to an entry of the log. Immutable and thread-safe.
 
-    Items are given by their positions; points are scaled like ``items.points``.
+    Items are given by their positions; points are scaled like ``items.points``. The map, the clusters and the search
+    are computed when they are first asked for: with many items they take much longer than learning from an answer.
 
     Attributes
     ----------
@@ -80,8 +81,6 @@ class View:
     shares : array of shape (n_experts,)
         The share of each expert in the metric; they sum to 1.
     timeline : Timeline
-    xy : float32 array of shape (n_items, 2)
-        The coordinates of the items on the map, within -1 and 1.
     groups : Groups or None
         The groups that the answers imply; None if "same" is not taken as transitive.
     """
@@ -90,12 +89,10 @@ class View:
     metric: AnyMetric
     shares: Floats
     timeline: Timeline
-    xy: Floats32
     groups: Groups | None
     _item_points: ItemPoints
     _measured: MeasuredPoints
-    _coordinates: Floats32
-    _neighbor_search: NeighborSearch
+    _axes: MapAxes
     _k_means: StableKMeans
     _tracker: AnyTracker
 
@@ -129,8 +126,8 @@ class View:
         return self._item_points.items
 
     @property
-    def points(self) -> Floats:
-        """The scaled features of all items, of shape (n_items, n_features): ``items.points``, computed once."""
+    def points(self) -> ScaledPoints:
+        """The scaled features of all items: ``items.points``."""
         return self._item_points.points
 
     @property
@@ -189,13 +186,32 @@ class View:
         ocelad = self._tracker.ocelad
         return cast(MetricLearnerBank, ocelad.bank).metrics(ocelad.round_state)
 
-    @property
+    @cached_property
+    def _search_metric(self) -> AnyMetric:
+        """The metric on features in their own units, which multiplies them by the factors before it measures them."""
+        if isinstance(self.metric, CurvedMetric):
+            return self.metric_of_features
+        factors = self.items.scaling.factors
+        return CurvedMetric(self.metric, None, None, self.metric.threshold, self.metric.round, factors=factors)
+
+    @cached_property
     def coordinates(self) -> Floats32:
         """Coordinates of the items along the principal directions, at most 10, up to a common factor.
 
         Euclidean distance between them approximates the learned distance.
         """
-        return self._coordinates
+        n, measured = self.metric.n_features, self._measured
+        directions = self._axes.directions / measured.unit
+        curved = directions[n:] if measured.n_measured > n else None
+        offset = measured.mean @ directions
+        return self._item_points.search.project(self._search_metric, directions[:n], curved, offset=offset)[
+            : len(self.items)
+        ]
+
+    @cached_property
+    def xy(self) -> Floats32:
+        """The places of the items on the map, of shape (n_items, 2), within -1 and 1."""
+        return self._axes.place(self.coordinates)
 
     def distances(self, left: Any, right: Any) -> Floats:
         """Return the distances between points, row by row."""
@@ -211,14 +227,14 @@ class View:
 
     def neighbors(self, position: int, k: int) -> tuple[npt.NDArray[np.intp], Floats]:
         """Return the positions of the k items nearest to an item, the nearest first, and their distances."""
-        return self._neighbor_search.neighbors(position, k)
+        return self._item_points.neighbors(self._search_metric, position, k)
 
     def clusters(self, k: int) -> Labels:
         """Return the cluster of each item, 0 to k - 1; numbers are matched to those of the previous clustering."""
         # Computed once, so that all responses about one view agree; if two threads compute it, the first result stays.
         labels: dict[int, Labels] = self.__dict__.setdefault("_labels", {})
         if k not in labels:
-            labels.setdefault(k, self._k_means.labels(self._coordinates, k))
+            labels.setdefault(k, self._k_means.labels(self.coordinates, k))
         return labels[k]
 
     def feature_shares(self, limit: int | None = None) -> list[FeatureShare]:

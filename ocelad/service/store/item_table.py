@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
-from sqlalchemy import Connection, delete, select, update
+import numpy.typing as npt
+from sqlalchemy import Column, Connection, delete, select, update
 
 from ocelad.service.itemset import FieldValue, ItemSet, Scaling
 from ocelad.service.store.bulk_insert import bulk_insert
@@ -17,6 +20,7 @@ from ocelad.service.store.errors import DuplicateItem, InvalidRequest
 from ocelad.service.store.project_table import ProjectRecord, check_text
 from ocelad.service.store.tables import items as table
 from ocelad.service.store.tables import pictures, projects
+from ocelad.service.store.vector_files import KIND, StoredVectors, map_vectors, vector_path
 
 # One commit writes at most this much, so that answers need not wait for all items of a large project.
 MAX_BATCH_ROWS, MAX_BATCH_BYTES = 2000, 8 << 20
@@ -32,13 +36,20 @@ def check_items(items: ItemSet) -> None:
         if count > 1:
             raise DuplicateItem(f"the id {id!r} occurs {count} times; accepted: unique ids")
     shape = len(items.ids), len(items.feature_names)
-    if items.features.shape != shape or not np.isfinite(items.features).all():
+    if items.features.shape != shape or not _are_finite(items.features):
         raise InvalidRequest(f"features have shape {items.features.shape}; accepted: finite numbers of shape {shape}")
     if items.display != "features" and (items.text if items.display == "text" else items.pictures) is None:
         raise InvalidRequest(f"the items are displayed as {items.display!r}, but have no {items.display}")
     for name, column in [("text", items.text), ("pictures", items.pictures), *items.fields.items()]:
         if column is not None and len(column) != len(items.ids):
             raise InvalidRequest(f"{name!r} has {len(column)} values for {len(items.ids)} items; accepted: one each")
+
+
+def _are_finite(features: npt.NDArray[Any]) -> bool:
+    """Return whether all numbers are finite, without an array of as many truth values."""
+    return all(
+        bool(np.isfinite(features[i : i + MAX_BATCH_ROWS]).all()) for i in range(0, len(features), MAX_BATCH_ROWS)
+    )
 
 
 def check_compatible(project: ProjectRecord, items: ItemSet) -> None:
@@ -85,27 +96,28 @@ class ItemBatch:
         )
 
 
-def split_items(number: int, names: Sequence[str], n_before: int, items: ItemSet) -> Iterator[ItemBatch]:
+def split_items(number: int, metadata: Mapping[str, Any], n_before: int, items: ItemSet) -> Iterator[ItemBatch]:
     """Yield checked items in batches, at least one.
 
     Parameters
     ----------
     number : int
         The primary key of the project.
-    names : sequence of str
-        The fields of the project, in its order.
+    metadata : mapping
+        ``ItemSet.metadata()`` of the project: its fields, in their order, and the type of its features.
     n_before : int
         The number of items that the project has.
     items : ItemSet
         The new items.
     """
     texts = items.text if items.text is not None else [None] * len(items)
-    columns = [items.fields.get(name, [None] * len(items)) for name in names]
+    columns = [items.fields.get(name, [None] * len(items)) for name in metadata["fields"]]
+    kind = _feature_type(metadata)
     rows: list[tuple[Any, ...]] = []
     picture_rows: list[tuple[Any, ...]] = []
     size = 0
     for i, id in enumerate(items.ids):
-        features = np.asarray(items.features[i], "<f8").tobytes()
+        features = np.asarray(items.features[i], kind).tobytes()
         text_and_fields = json.dumps([texts[i], *(column[i] for column in columns)])
         picture = b"" if items.pictures is None else items.pictures[i]
         row_size = len(features) + len(text_and_fields) + len(picture)
@@ -127,28 +139,78 @@ def delete_incomplete(connection: Connection) -> None:
     connection.execute(delete(projects).where(projects.c.n_items == 0))
 
 
-def load_items(connection: Connection, project: ProjectRecord, load_one: Callable[[int], bytes | None]) -> ItemSet:
-    """Return all items of a project; ``load_one`` loads a picture when it is first used."""
+def load_items(
+    connection: Connection, project: ProjectRecord, folder: Path, load_one: Callable[[int], bytes | None]
+) -> ItemSet:
+    """Return all items of a project.
+
+    Parameters
+    ----------
+    connection : Connection
+    project : ProjectRecord
+    folder : Path
+        The data folder. The vectors of a project with float32 features are in a file there, which is written when it
+        does not exist, and are mapped into memory.
+    load_one : callable
+        Loads a picture when it is first used.
+    """
     metadata = project.metadata
-    query = select(table.c.id, table.c.features, table.c.shown).where(table.c.project == project.number)
-    query = query.where(table.c.position < project.n_items)
-    rows = connection.execute(query.order_by(table.c.position)).all()
-    names = tuple(metadata["feature_names"])
-    features = np.frombuffer(b"".join(row.features for row in rows), "<f8").reshape(len(rows), len(names))
-    texts_and_fields = [json.loads(row.shown) for row in rows]
+    names, kind = tuple(metadata["feature_names"]), _feature_type(metadata)
+    if kind == KIND:
+        features: npt.NDArray[Any] = load_vectors(connection, project, folder)
+    else:
+        rows = b"".join(_load_features(connection, project))
+        features = np.frombuffer(rows, kind).reshape(-1, len(names)).astype(np.float64)
+    ids: list[str] = []
+    texts_and_fields: list[list[Any]] = []
+    has_values = bool(metadata["fields"]) or metadata["shown"] == "text"
+    for part in _load_columns(connection, project, table.c.id, *([table.c.shown] if has_values else [])):
+        ids += [row[0] for row in part]
+        texts_and_fields += [json.loads(row[1]) for row in part] if has_values else []
     fields: dict[str, list[FieldValue]] = {
         name: [values[i] for values in texts_and_fields] for i, name in enumerate(metadata["fields"], 1)
     }
     return ItemSet(
-        ids=tuple(row.id for row in rows),
-        features=features.astype(np.float64),
+        ids=tuple(ids),
+        features=features,
         feature_names=names,
         scaling=Scaling(metadata["scaling"]["kind"], np.array(metadata["scaling"]["factors"], float)),
         display=metadata["shown"],
         text=[values[0] for values in texts_and_fields] if metadata["shown"] == "text" else None,
-        pictures=_LazyPictures(len(rows), load_one) if metadata["shown"] == "picture" else None,
+        pictures=_LazyPictures(len(ids), load_one) if metadata["shown"] == "picture" else None,
         fields=fields,
     )
+
+
+def load_vectors(connection: Connection, project: ProjectRecord, folder: Path) -> npt.NDArray[np.float32]:
+    """Return the features of a project with float32 features, mapped into memory from a file in the data folder."""
+    stored = StoredVectors(partial(_load_features, connection, project), partial(_load_one, connection, project))
+    n_features = len(project.metadata["feature_names"])
+    return map_vectors(vector_path(folder, project), project.n_items, n_features, stored)
+
+
+def _feature_type(metadata: Mapping[str, Any]) -> np.dtype[Any]:
+    """Return the type of the stored features; projects that do not name it have float64."""
+    return KIND if metadata.get("dtype") == "float32" else np.dtype("<f8")
+
+
+def _load_columns(
+    connection: Connection, project: ProjectRecord, *columns: Column[Any], first: int = 0
+) -> Iterator[Sequence[Any]]:
+    """Yield columns of the items from a position on, many rows at once."""
+    query = select(*columns).where(table.c.project == project.number)
+    query = query.where(table.c.position >= first, table.c.position < project.n_items).order_by(table.c.position)
+    yield from connection.execute(query, execution_options={"yield_per": MAX_BATCH_ROWS}).partitions()
+
+
+def _load_features(connection: Connection, project: ProjectRecord, first: int = 0) -> Iterator[bytes]:
+    for part in _load_columns(connection, project, table.c.features, first=first):
+        yield b"".join(row[0] for row in part)
+
+
+def _load_one(connection: Connection, project: ProjectRecord, position: int) -> bytes:
+    here = (table.c.project == project.number) & (table.c.position == position)
+    return bytes(connection.scalar(select(table.c.features).where(here)) or b"")
 
 
 def load_picture(connection: Connection, number: int, position: int) -> bytes | None:

@@ -6,10 +6,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self, get_args
 
+import numpy as np
+import numpy.typing as npt
 from sqlalchemy import Connection, insert, select
 
 from ocelad.service.entries import Answer, Entry, NewEntry, NewName, PairSource
@@ -33,6 +36,7 @@ from ocelad.service.store.item_table import (
     delete_incomplete,
     load_items,
     load_picture,
+    load_vectors,
     split_items,
 )
 from ocelad.service.store.lock import FolderLock
@@ -63,12 +67,13 @@ class Store:
     (1, False)
     """
 
-    def __init__(self, database: Database, lock: FolderLock) -> None:
-        self._database = database
+    def __init__(self, folder: Path, database: Database, lock: FolderLock) -> None:
+        self._folder, self._database = folder, database
         self._lock = lock
         self._tokens = Tokens(database)
         with database.translating_errors():
             self._writer = Writer(database)
+        self._adding_vectors = Lock()  # to files in the folder
         self._adding = Lock()  # items that are not visible yet belong to the holder of this lock
         try:
             self._run(WriteTask(delete_incomplete))
@@ -92,7 +97,7 @@ class Store:
         database = None
         try:
             database = Database(folder, url)
-            return cls(database, lock)
+            return cls(folder, database, lock)
         except BaseException:
             if database is not None:
                 database.dispose()
@@ -157,14 +162,23 @@ class Store:
 
         with self._adding:
             number = self._run(WriteTask(insert_project))
-            self._insert_batches(id, split_items(number, list(items.fields), 0, items))
+            self._insert_batches(id, split_items(number, items.metadata(), 0, items))
             return self.project(id)
 
     def items(self, project_id: str) -> ItemSet:
-        """Return all items of a project, bit for bit; pictures are read from the database on access."""
+        """Return all items of a project, bit for bit; pictures are read from the database on access.
+
+        float32 features are mapped into memory from a file in the data folder.
+        """
         project = self.project(project_id)
-        with self._database.read_connection() as connection:
-            return load_items(connection, project, lambda position: self.picture(project_id, position))
+        with self._adding_vectors, self._database.read_connection() as connection:
+            return load_items(connection, project, self._folder, partial(self.picture, project_id))
+
+    def vectors(self, project_id: str) -> npt.NDArray[np.float32]:
+        """Return the features of all items of a project with float32 features, mapped into memory."""
+        project = self.project(project_id)
+        with self._adding_vectors, self._database.read_connection() as connection:
+            return load_vectors(connection, project, self._folder)
 
     def add_items(self, project_id: str, items: ItemSet) -> int:
         """Append items to a project, all or none, and return its number of items. Their scaling is ignored."""
@@ -173,7 +187,7 @@ class Store:
         with self._adding:
             self._run(WriteTask(delete_incomplete))
             project = self.project(project_id)
-            batches = split_items(project.number, project.metadata["fields"], project.n_items, items)
+            batches = split_items(project.number, project.metadata, project.n_items, items)
             self._insert_batches(project_id, batches)
             return self.project(project_id).n_items
 

@@ -37,7 +37,7 @@ items = Table(
     Column("project", Integer, ForeignKey("projects.number"), primary_key=True),
     Column("position", Integer, primary_key=True),
     Column("id", Text, nullable=False),
-    Column("features", LargeBinary, nullable=False),  # float64, little-endian
+    Column("features", LargeBinary, nullable=False),  # of the type in projects.about, little-endian
     Column("shown", Text, nullable=False),  # JSON list: the text, then the values of the fields in the project's order
     UniqueConstraint("project", "id"),
 )
