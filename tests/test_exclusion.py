@@ -67,6 +67,16 @@ def test_true_answers_about_closed_classes_are_never_joined_wrongly(classes, n_t
             assert members[0] not in others
 
 
+def test_items_that_are_different_from_each_other_do_not_join_the_same_group():
+    graph, firsts = linked([0, 1] * 20, 40)
+    graph.add("left", firsts[0], False)
+    graph.add("right", firsts[0], False)
+    graph.add("left", "right", False)
+    groups, apart = join_by_exclusion(graph, [*range(40), "left", "right"])
+    assert len({groups[firsts[0]], groups[firsts[1]], *groups[-2:]}) == 4
+    assert not apart.diagonal().any()
+
+
 def test_cores_are_different_from_each_other():
     apart = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], dtype=bool)
     assert find_cores(np.array([2, 3, 1]), apart) == [1, 0]

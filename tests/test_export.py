@@ -89,11 +89,21 @@ def test_exports_replace_earlier_ones_and_nothing_else(metric: Metric, items: np
         "table",
         "table.matrix.npy",
     ]
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.tex").write_text("")
-    with pytest.raises(ValueError, match="is a folder with other files"):
-        export_index(metric, "lancedb", tmp_path / "mine", items=items)
-    assert (tmp_path / "mine" / "thesis.tex").exists()
+    (tmp_path / "table" / "thesis.tex").write_text("")
+    export_index(metric, "lancedb", tmp_path / "table", items=items[:50])
+    assert (tmp_path / "table" / "thesis.tex").exists()
+    for to in ("npy", "faiss", "usearch", "matrix"):
+        with pytest.raises(ValueError, match="is a folder; accepted: the name of a file"):
+            export_index(metric, to, tmp_path / "table", items=items)
+
+
+def test_ids_of_an_earlier_export_do_not_stay(metric: Metric, items: np.ndarray, tmp_path: Any) -> None:
+    ids = np.arange(1000, 1400)
+    written = export_index(metric, "npy", tmp_path / "out.npy", items=items, ids=ids)
+    assert written.ids is not None
+    assert json.loads(written.ids.read_text()) == ids.tolist()
+    assert export_index(metric, "npy", tmp_path / "out.npy", items=items).ids is None
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.npy", "out.npy.matrix.npy"]
 
 
 def test_curved_distances_are_exported_with_their_items(items: np.ndarray, tmp_path: Any) -> None:
@@ -189,6 +199,7 @@ def test_export_command(to: str, trained: Any) -> None:
         (2, "export pairs.tracker vectors.npy --to npy -o no/where", "the folder 'no' does not exist"),
         (1, "export pairs.csv vectors.npy --to npy", "pairs.csv"),
         (2, "neighbors pairs.tracker vectors.npy --of x9", "there is no item 'x9'"),
+        (2, "neighbors pairs.tracker vectors.npy --of \u00b2", "there is no item '\u00b2'"),
         (2, "neighbors pairs.tracker vectors.npy --of 1 --queries vectors.npy", "give one of them"),
         (1, "neighbors pairs.tracker vectors.npy --within 0.7 --of 1", "error must be a number above 0"),
         (2, "neighbors pairs.tracker vectors.npy -o out.xls", "does not end in"),

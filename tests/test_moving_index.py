@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 from ocelad import LabelMetricTracker, Metric, MetricTracker, Rice
 from ocelad.curved_metric import CurvedMetric
-from ocelad.feature_maps import LandmarkMap
+from ocelad.feature_maps import LandmarkMap, OwnMap
 from ocelad.neighbors import MovingIndex
 from ocelad.neighbors.exact_search import ExactSearch
 from ocelad.neighbors.item_table import ItemTable
@@ -127,6 +129,57 @@ def test_bounds_hold_for_every_item(seed: int, offset: float) -> None:
         for places, lower, upper in search.view(metric)._bounds(queries):
             assert (lower <= truth[:, places] + rounding).all()
             assert (upper >= truth[:, places] - rounding).all()
+
+
+@settings(deadline=None, max_examples=60)
+@given(seed=st.integers(0, 2**32), exponent=st.floats(-26, 19), kind=st.sampled_from([np.float32, np.float64]))
+def test_a_search_is_exact_for_tiny_and_huge_numbers(seed: int, exponent: float, kind: Any) -> None:
+    """Squares that vanish or overflow in the vectors' type are measured in double precision."""
+    rng = np.random.default_rng(seed)
+    points = (10.0**exponent * rng.normal(size=(80, 4))).astype(kind)
+    metric = random_metric(rng, 4)
+    index = MovingIndex(points, metric)
+    for _ in range(3):
+        assert_nearest(index, dict(enumerate(points)), 10.0**exponent * rng.normal(size=4), 5)
+        metric = index.metric = moved(rng, metric)
+
+
+def test_directions_of_hardly_any_weight_count() -> None:
+    metric = Metric.low_rank(np.zeros(8), np.eye(8)[:2], np.array([1.0, 5e-13]), 1.0)
+    items = np.zeros((201, 8))
+    items[:, 1] = np.linspace(-1.0, 1.0, 201)
+    assert_nearest(MovingIndex(items, metric), dict(enumerate(items)), np.eye(8)[1] * 0.5, 3)
+
+
+def test_lengths_of_any_size_become_one() -> None:
+    rng = np.random.default_rng(0)
+    for size in (1e170, 1e-170, 1.0):
+        points = rng.normal(size=(60, 4))
+        points[::2] *= size
+        metric = CurvedMetric(Metric(np.eye(4)), None, None, 1.0, unit_length=True)
+        assert_nearest(MovingIndex(points, metric), dict(enumerate(points)), rng.normal(size=4), 5)
+
+
+@pytest.mark.parametrize("n", [16, 136])
+def test_points_of_unit_length_that_are_very_near_each_other(n: int) -> None:
+    rng = np.random.default_rng(1)
+    direction = rng.normal(size=n)
+    points = (rng.uniform(0.1, 9.0, (300, 1)) * (direction + 1e-5 * rng.normal(size=(300, n)))).astype(np.float32)
+    metric = CurvedMetric(random_metric(rng, n), None, None, 1.0, unit_length=True)
+    search, query = ExactSearch(ItemTable(points, None)), points.mean(axis=0, dtype=np.float64)
+    truth = metric.squared_distance(points.astype(np.float64), query)
+    for places, lower, upper in search.view(metric)._bounds(query[None]):
+        assert (lower[0] <= truth[places] * (1 + 1e-9) + 1e-24).all()
+        assert (upper[0] >= truth[places] * (1 - 1e-9) - 1e-24).all()
+
+
+def test_a_steep_map_of_your_own() -> None:
+    rng = np.random.default_rng(2)
+    points = rng.normal(size=(200, 4)).astype(np.float32)
+    steep = OwnMap(lambda X: np.sin(1e5 * X), points[:1].astype(np.float64))
+    metric = CurvedMetric(Metric(np.eye(4)), steep, Metric(np.eye(4)), 1.0, unit_length=True)
+    for query in rng.normal(size=(20, 4)):
+        assert_nearest(MovingIndex(points, metric), dict(enumerate(points)), query, 3)
 
 
 @pytest.mark.parametrize("method", ["linear", "curved", "rice", "labels"])
@@ -390,6 +443,59 @@ def test_damaged_files_are_refused(tmp_path: Any) -> None:
         MovingIndex(items, metric).save(tmp_path / "other")
 
 
+def test_a_save_that_fails_leaves_the_earlier_one(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    items, metric, folder = np.eye(3), Metric(np.eye(3)), tmp_path / "index"
+    MovingIndex(items, metric, ids=["a", "b", "c"]).save(folder)
+    rename = Path.rename
+
+    def fail(self: Path, target: Any) -> Any:
+        if self.name.endswith(".new"):
+            raise OSError("no space")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(OSError, match="no space"):
+        MovingIndex(items, metric, ids=["x", "y", "z"]).save(folder)
+    monkeypatch.undo()
+    assert MovingIndex.load(folder, metric).ids == ["a", "b", "c"]
+    folder.rename(tmp_path / ".index.old")  # as after a crash between the two steps
+    assert MovingIndex.load(folder, metric).ids == ["a", "b", "c"]
+    assert [path.name for path in tmp_path.iterdir()] == ["index"]
+
+
+def test_an_index_of_other_items_is_refused(tmp_path: Any) -> None:
+    rng = np.random.default_rng(0)
+    for n in (300, 200):
+        index = MovingIndex(rng.normal(size=(n, 4)), Metric(np.eye(4)), backend="usearch")
+        index.save(tmp_path / str(n))
+    for file in (tmp_path / "300" / "built").iterdir():
+        file.write_bytes((tmp_path / "200" / "built" / file.name).read_bytes())
+    with pytest.raises(ValueError, match="an index of 200 other items"):
+        MovingIndex.load(tmp_path / "300", Metric(np.eye(4)))
+
+
+@pytest.mark.parametrize("ids", [[1, "a", 2.5], np.array([5, 6, 7]), [np.int64(3), np.str_("b"), 4]])
+def test_ids_that_are_text_or_numbers_are_saved(ids: Any, tmp_path: Any) -> None:
+    index = MovingIndex(np.eye(3), Metric(np.eye(3)), ids=ids)
+    index.save(tmp_path / "index")
+    assert MovingIndex.load(tmp_path / "index", Metric(np.eye(3)), items=np.eye(3).tolist()).ids == list(ids)
+
+
+def test_other_ids_are_not_saved(tmp_path: Any) -> None:
+    index = MovingIndex(np.eye(2), Metric(np.eye(2)), ids=[("a", 1), ("a", 2)])
+    with pytest.raises(TypeError, match=r"the id \('a', 1\) cannot be saved"):
+        index.save(tmp_path / "index")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_refused_id_does_not_change_how_items_are_named() -> None:
+    index = MovingIndex(np.eye(2), Metric(np.eye(2)))
+    with pytest.raises(ValueError, match="the id 1 is repeated"):
+        index.add(np.eye(2), ids=["x", 1])
+    index.add(np.eye(2))
+    assert index.ids == [0, 1, 2, 3]
+
+
 # Input.
 
 
@@ -521,6 +627,49 @@ def test_items_that_were_added_and_removed_are_known_before_a_renewal() -> None:
     index.update(items[[7]], [500])
     assert set(index.search(items[7], k=2).ids.tolist()) == {7, 500}
     assert index.n_renewals == 0
+
+
+def wait_for(condition: Any, seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "the background did not end"
+        time.sleep(0.05)
+
+
+def test_a_metric_that_is_set_anew_is_measured_again() -> None:
+    """Two metrics of the same round, so that the number of answers says nothing."""
+    rng = np.random.default_rng(8)
+    items = rng.normal(size=(3000, 16)).astype(np.float32)
+    index = MovingIndex(items, Metric.from_diagonal([100.0] * 2 + [0.01] * 14), backend="faiss")
+    index.search(items[:20])
+    index.metric = Metric.from_diagonal([0.01] * 14 + [100.0] * 2)
+    index.search(items[:20])
+    wait_for(lambda: index.n_renewals == 1)
+    assert index.check_recall() >= 0.98
+
+
+@pytest.mark.parametrize(("backend", "options"), BACKENDS)
+def test_as_many_neighbours_as_there_are(backend: str, options: dict[str, Any]) -> None:
+    rng = np.random.default_rng(9)
+    items = rng.normal(size=(600, 4)).astype(np.float32)
+    index = MovingIndex(items, Metric(np.eye(4)), backend=backend, options=options)
+    assert index.search(items[:3], k=1000).ids.shape == (3, 600)
+    index.remove(list(range(560)))
+    assert index.search(items[:3], k=10).ids.shape == (3, 10)
+    assert index.search(items[:3], k=100).ids.shape == (3, 40)
+    index.check_recall()
+    assert index.n_renewals >= 1
+    index.remove(list(range(560, 600)))
+    with pytest.raises(ValueError, match="the index has no items"):
+        index.renew()
+
+
+@pytest.mark.parametrize(("backend", "options"), BACKENDS)
+def test_a_metric_by_which_all_are_equal(backend: str, options: dict[str, Any]) -> None:
+    index = MovingIndex(np.eye(50), Metric.from_diagonal(np.zeros(50)), backend=backend, options=options)
+    assert index.search(np.zeros(50), k=3).distances.tolist() == [0.0, 0.0, 0.0]
+    diagonal = MovingIndex(np.eye(50), Metric.from_diagonal(np.ones(50)), backend=backend, options=options)
+    assert diagonal.search(np.eye(50)[7], k=1).ids.tolist() == [7]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ COLUMNS: dict[str, ColumnKind] = {
     "error",
     type=float,
     metavar="ERROR",
-    help="Instead, all items that may be taken for the same with at most this share of errors, such as 0.02.",
+    help="Instead of -k, all items that may be taken for the same with at most this share of errors, such as 0.02.",
 )
 @click.option("--id", "id_", help="The id column; by default 'id' if it exists, else the row number.")
 @click.option("--features", metavar="COLUMNS", help="The items' features, if they are not those of the training.")
@@ -82,6 +82,8 @@ def neighbors(
     saved = load_metric(tracker)
     if error is not None and (saved.tracker is None or not saved.is_calibrated):
         raise click.UsageError("--within needs a file that `ocelad track` wrote with the method adaptive")
+    if error is not None and saved.tracker is not None:
+        saved.tracker.decide_log_odds([0.0], error)  # refuses an error that is out of range before all else
     read = read_items(saved, items, options, options["format_"])
     index = MovingIndex(read.vectors, saved.tracker or saved.metric, ids=read.ids)
     searched = None if queries is None else read_items(saved, queries, {**options, "features": None}, None)
@@ -117,10 +119,11 @@ def _query_ids(index: MovingIndex, read: ItemArrays, searched: ItemArrays | None
         return index.ids
     found = []
     for text in of_ids:
-        number = int(text) if text.lstrip("-").isdigit() else None
-        if text not in index and (number is None or number not in index):
+        names = [text, int(text)] if text.isascii() and text.isdigit() else [text]
+        known = [name for name in names if name in index]
+        if not known:
             raise click.BadParameter(f"there is no item {text!r} in the table", param_hint="--of")
-        found.append(text if text in index else number)
+        found.append(known[0])
     return found
 
 

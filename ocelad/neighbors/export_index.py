@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from ocelad._typing import Floats
 from ocelad.curved_metric import AnyMetric, CurvedMetric, project
-from ocelad.neighbors.backends import TABLE, backend_factory
+from ocelad.neighbors.backends import backend_factory
 from ocelad.neighbors.item_table import check_vectors
 from ocelad.neighbors.segment import BLOCK_ENTRIES
 
@@ -63,7 +62,7 @@ def export_index(
         items multiplied by it: an array, an index of faiss or usearch, or a table of lancedb with the columns ``id``
         and ``vector``. The matrix for queries is written beside them.
     path : path
-        An existing file, or folder of lancedb, is replaced.
+        An existing file is replaced; so is the table ``items`` in a folder of lancedb.
     items : array-like of shape (n_items, n_features), or None
         None for "matrix" only: then all components of the metric are written.
     ids : sequence of text or numbers, or None
@@ -91,20 +90,27 @@ def export_index(
         raise ValueError(f"the export to {to} needs items")
     if ids is not None and len(ids) != len(vectors):
         raise ValueError(f"there are {len(ids)} ids and {len(vectors)} items; accepted: one id for each item")
-    names = None if ids is None else np.asarray(ids, dtype=object).tolist()
-    write = _writer(to, options or {}, names)
+    names = None if ids is None else [name.item() if hasattr(name, "item") else name for name in ids]
+    if names is not None and not all(isinstance(name, str | int | float) for name in names):
+        raise TypeError("ids holds a value that is neither text nor a number")
+    write, names_json = _writer(to, options or {}, names), json.dumps(names)
+    if to != "lancedb" and target.is_dir():
+        raise ValueError(f"{target} is a folder; accepted: the name of a file")
     matrix = metric.projection(vectors, n_components)
     points = _project_all(metric, vectors, matrix)
-    _replace(target, lambda new: write(new, points))
-    matrix_file = ids_file = None
+    if to == "lancedb":  # it replaces a table itself, and leaves other tables of the folder alone
+        write(target, points)
+    else:
+        _replace(target, lambda new: write(new, points))
+    beside = {name: target.with_name(f"{target.name}.{name}") for name in ("matrix.npy", "ids.json")}
+    for path_beside in beside.values():
+        path_beside.unlink(missing_ok=True)  # those of an earlier export
     if not isinstance(metric, CurvedMetric):
-        matrix_file = target.with_name(f"{target.name}.matrix.npy")
-        _replace(matrix_file, lambda new: _save_array(new, matrix))
+        _replace(beside["matrix.npy"], lambda new: _save_array(new, matrix))
     if names is not None and to != "lancedb" and names != list(range(len(names))):
-        ids_file = target.with_name(f"{target.name}.ids.json")
-        content = json.dumps(names)
-        _replace(ids_file, lambda new: new.write_text(content))
-    return Exported(target, matrix_file, ids_file, *points.shape)
+        _replace(beside["ids.json"], lambda new: new.write_text(names_json))
+    written = {name: path_beside if path_beside.exists() else None for name, path_beside in beside.items()}
+    return Exported(target, written["matrix.npy"], written["ids.json"], *points.shape)
 
 
 def _export_matrix(
@@ -155,24 +161,12 @@ def _save_array(path: Path, array: npt.NDArray[Any]) -> None:
 
 
 def _replace(path: Path, write: Callable[[Path], Any]) -> None:
-    """Let a function write a new file or folder, which then takes the place of the old one."""
-    if path.is_dir() and any(path.iterdir()) and not (path / f"{TABLE}.lance").exists():
-        raise ValueError(
-            f"{path} is a folder with other files; accepted: a new folder, or one that was exported before"
-        )
+    """Let a function write a new file, which then takes the place of the old one."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; accepted: the name of a file")
     new = path.with_name(f".{path.name}.new")
-    _delete(new)
     try:
         write(new)
-        if path.is_dir():
-            _delete(path)
         new.replace(path)
     finally:
-        _delete(new)
-
-
-def _delete(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+        new.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from ocelad.metric import Metric
 from ocelad.neighbors.approximate_search import BuiltIndex
 from ocelad.neighbors.backends import backend_factory
 from ocelad.neighbors.item_table import ItemTable
-from ocelad.neighbors.segment import BLOCK_ENTRIES
+from ocelad.neighbors.segment import BLOCK_ENTRIES, Segment
 
 FORMAT = "ocelad index 1"
 _VECTORS, _SETTINGS, _IDS, _BUILT = "vectors.npy", "index.json", "ids.json", "built"
@@ -35,57 +36,84 @@ class ReadItems(NamedTuple):
 
 
 def write(folder: str | os.PathLike[str], table: ItemTable, built: BuiltIndex | None, settings: dict[str, Any]) -> None:
-    """Write an index into a folder: into one beside it first, which then takes its place."""
-    target = Path(folder)
+    """Write an index into a folder: into one beside it first, which then takes its place.
+
+    The items are those of the index of another library, if there is one, otherwise those of the table now.
+    """
+    target, new, old = _paths(folder)
+    _restore(target, old)
     if target.exists() and not (target / _SETTINGS).exists() and (not target.is_dir() or any(target.iterdir())):
         raise ValueError(f"{target} exists and is not an index; accepted: a new folder, or that of an index")
-    new, old = (target.with_name(f".{target.name}.{state}") for state in ("new", "old"))
+    segments = table.snapshot.segments if built is None else built.segments
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
     try:
-        _write_files(new, table, built, settings)
-        shutil.rmtree(old, ignore_errors=True)
+        _write_files(new, segments, table, settings)
+        if built is not None:
+            _write_built(new / _BUILT, built)
         if target.exists():
             target.rename(old)
         new.rename(target)
     finally:
+        _restore(target, old)
         shutil.rmtree(new, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
 
 
-def _write_files(folder: Path, table: ItemTable, built: BuiltIndex | None, settings: dict[str, Any]) -> None:
-    segments = table.snapshot.segments
+def _paths(folder: str | os.PathLike[str]) -> tuple[Path, Path, Path]:
+    """Return a folder, the one that is written before it takes its place, and the one that it takes the place of."""
+    target = Path(folder).resolve()
+    if not target.name:
+        raise ValueError(f"{target} cannot be the folder of an index")
+    return target, target.with_name(f".{target.name}.new"), target.with_name(f".{target.name}.old")
+
+
+def _restore(target: Path, old: Path) -> None:
+    """Bring an index back whose replacement was interrupted."""
+    if not target.exists() and old.exists():
+        old.rename(target)
+
+
+def _write_files(folder: Path, segments: Sequence[Segment], table: ItemTable, settings: dict[str, Any]) -> None:
     positions = np.concatenate([segment.positions[segment.alive] for segment in segments])
     n_items = len(positions)
     if not n_items:
         raise ValueError("the index has no items; there is nothing to save")
     names = table.take_ids(positions).tolist()
-    try:
-        (folder / _IDS).write_text(json.dumps(None if names == list(range(n_items)) else names))
-    except TypeError:
-        raise TypeError("ids that are neither text nor numbers cannot be saved") from None
+    refused = next((name for name in names if not isinstance(name, str | int | float)), None)
+    if refused is not None:
+        raise TypeError(f"the id {refused!r} cannot be saved; accepted: text and numbers")
+    (folder / _IDS).write_text(json.dumps(None if names == list(range(n_items)) else names))
     digest = blake2b(digest_size=16)
     out = np.lib.format.open_memmap(folder / _VECTORS, mode="w+", dtype=table.dtype, shape=(n_items, table.n_features))
     first = 0
-    step = max(BLOCK_ENTRIES // table.n_features, 1)
     for segment in segments:
-        for start in range(0, len(segment.alive), step):
-            block = segment.vectors[segment.alive[start : start + step]]
+        for block in _blocks(segment.vectors, segment.alive):
             out[first : first + len(block)] = block
-            digest.update(np.ascontiguousarray(block).data)
+            digest.update(block.data)
             first += len(block)
     out.flush()
-    if built is not None:
-        (folder / _BUILT).mkdir()
-        built.backend.save(folder / _BUILT / _INDEX)
-        built.metric.save(folder / _BUILT / (_CURVED if isinstance(built.metric, CurvedMetric) else _METRIC))
     content = {"format": FORMAT, "n_items": n_items, "n_features": table.n_features, "digest": digest.hexdigest()}
-    (folder / _SETTINGS).write_text(json.dumps({**content, "settings": settings}, indent=2))
+    (folder / _SETTINGS).write_text(json.dumps({**content, "settings": settings}, indent=2, default=os.fspath))
+
+
+def _blocks(vectors: npt.NDArray[Any], rows: npt.NDArray[np.intp]) -> Iterator[npt.NDArray[Any]]:
+    """Yield some rows, in blocks that are not too large."""
+    step = max(BLOCK_ENTRIES // vectors.shape[1], 1)
+    for start in range(0, len(rows), step):
+        yield np.ascontiguousarray(vectors[rows[start : start + step]])
+
+
+def _write_built(folder: Path, built: BuiltIndex) -> None:
+    folder.mkdir()
+    built.backend.save(folder / _INDEX)
+    built.metric.save(folder / (_CURVED if isinstance(built.metric, CurvedMetric) else _METRIC))
 
 
 def read(folder: str | os.PathLike[str]) -> ReadItems:
     """Read the files of an index, after checking them."""
-    source = Path(folder)
+    source, _, old = _paths(folder)
+    _restore(source, old)
     try:
         content = json.loads((source / _SETTINGS).read_text())
         ids = json.loads((source / _IDS).read_text())
@@ -96,12 +124,18 @@ def read(folder: str | os.PathLike[str]) -> ReadItems:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{source} is not an index of this version; accepted: the format {FORMAT!r}")
     try:
+        shape, digest = (int(content["n_items"]), int(content["n_features"])), str(content["digest"])
+        settings = {name: content["settings"][name] for name in ("backend", "recall", "options")}
+        is_complete = ids is None or (isinstance(ids, list) and len(ids) == shape[0])
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"{source} is not a complete index: {_SETTINGS} is damaged") from None
+    try:
         vectors = np.load(source / _VECTORS, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError):
         raise ValueError(f"{source / _VECTORS} is missing, cut or damaged; save the index again") from None
-    if vectors.shape != (content["n_items"], content["n_features"]) or (ids is not None and len(ids) != len(vectors)):
-        raise ValueError(f"{source} is not a complete index: it has {len(vectors)} vectors of {content['n_items']}")
-    return ReadItems(vectors, content["digest"], ids, content["settings"])
+    if vectors.shape != shape or not is_complete:
+        raise ValueError(f"{source} is not a complete index: it has {len(vectors)} vectors of {shape[0]}")
+    return ReadItems(vectors, digest, ids, settings)
 
 
 def read_built(folder: str | os.PathLike[str], table: ItemTable, settings: dict[str, Any]) -> BuiltIndex:
@@ -111,15 +145,16 @@ def read_built(folder: str | os.PathLike[str], table: ItemTable, settings: dict[
     metric = CurvedMetric.load(source / _CURVED) if (source / _CURVED).exists() else Metric.load(source / _METRIC)
     backend = backend_factory(settings["backend"], settings["options"])()
     backend.load(source / _INDEX)
+    if len(backend) != len(table):
+        raise ValueError(f"{source} is an index of {len(backend)} other items; save the index again")
     return BuiltIndex(backend, metric, table.snapshot.segments)
 
 
 def check_same_items(folder: str | os.PathLike[str], saved: ReadItems, items: npt.NDArray[Any]) -> None:
-    """Refuse items other than those of an index."""
+    """Refuse items other than those of an index, or in another order than its ids."""
     digest = blake2b(digest_size=16)
-    step = max(BLOCK_ENTRIES // items.shape[1], 1)
-    for start in range(0, len(items), step):
-        digest.update(np.ascontiguousarray(items[start : start + step]).data)
+    for block in _blocks(items, np.arange(len(items))):
+        digest.update(block.data)
     if items.shape != saved.vectors.shape or digest.hexdigest() != saved.digest:
         n_items, n_features = saved.vectors.shape
         raise ValueError(

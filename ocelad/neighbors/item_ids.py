@@ -70,16 +70,16 @@ class ItemIds:
         first = self._next
         if ids is not None:
             names = _plain(ids, n_items)
-            known = self._positions if self._names is not None else dict.fromkeys(self)
-            if self._names is None and self._next:
-                self._names, self._positions = list(range(self._next)), {at: at for at in known}
             added: dict[Any, int] = {}
             for at, name in enumerate(names):
-                if name in known or name in added:
+                if name in added or name in self:
                     raise ValueError(f"the id {name!r} is repeated, at row {at}; accepted: ids that differ")
                 added[name] = first + at
+            if self._names is None:  # until now, the ids were the positions
+                self._positions = {at: at for at in self}
+                self._names = list(range(first))
             self._positions |= added
-            self._names = [*(self._names or []), *names]
+            self._names.extend(names)
         self._next += n_items
         return np.arange(first, self._next)
 
@@ -115,7 +115,7 @@ class ItemIds:
 
 def _plain(ids: Sequence[Any], n_items: int) -> list[Any]:
     """Return ids as Python values, one for each item."""
-    names = ids.tolist() if hasattr(ids, "tolist") else list(ids)
+    names = ids.tolist() if hasattr(ids, "tolist") else [name.item() if hasattr(name, "item") else name for name in ids]
     if len(names) != n_items:
         raise ValueError(f"there are {len(names)} ids and {n_items} items; accepted: one id for each item")
     for at, name in enumerate(names):

@@ -284,11 +284,11 @@ class MovingIndex:
         folder : path
         metric : as in ``MovingIndex``
         items : array-like or None
-            The items that the index should hold; if it holds others, it is refused.
+            The items that the index should hold, in the order of its ``ids``; if it holds others, it is refused.
         """
         saved = index_files.read(folder)
         if items is not None:
-            index_files.check_same_items(folder, saved, check_vectors(items, "items"))
+            index_files.check_same_items(folder, saved, check_vectors(items, "items", kind=saved.vectors.dtype))
         index = cls(saved.vectors, metric, ids=saved.ids, **saved.settings)
         if isinstance(index._searcher, ApproximateSearch):
             index._searcher.use(index_files.read_built(folder, index._table, saved.settings), index.metric)

@@ -18,12 +18,13 @@ _BACKENDS = {
 }
 #: The names of the indexes of other libraries.
 BACKENDS = tuple(_BACKENDS)
-#: The name of a table of lancedb in its folder.
-TABLE = "items"
 
 
 class Backend(Protocol):
     """An index of points for Euclidean distance, built once."""
+
+    def __len__(self) -> int:
+        """Return the number of points."""
 
     def build(self, points: npt.NDArray[np.float32]) -> None:
         """Build the index of points, one per row."""
@@ -46,6 +47,8 @@ def backend_factory(name: str, options: dict[str, Any]) -> Callable[[], Backend]
     if name not in _BACKENDS:
         raise ValueError(f"there is no backend {name!r}; accepted: exact, {', '.join(_BACKENDS)}")
     module, backend, extra = _BACKENDS[name]
+    for variable in ("LANCE_LOG", "LANCEDB_LOG"):  # lancedb warns of every new table; it reads them when it is imported
+        os.environ.setdefault(variable, "error")
     try:
         kind = getattr(import_module(f"{__name__}.{module}"), backend)
     except ImportError as missing:

@@ -30,6 +30,9 @@ class FaissBackend:
         self._index: Any = None
         self._lock = Lock()  # the effort is a setting of the index
 
+    def __len__(self) -> int:
+        return 0 if self._index is None else int(self._index.ntotal)
+
     def build(self, points: npt.NDArray[np.float32]) -> None:
         n, d = points.shape
         index: Any

@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 from weakref import finalize
 
-os.environ.setdefault("LANCE_LOG", "error")  # it warns of every new table; read when it is imported
-
 import lancedb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ocelad.neighbors.backends import TABLE
-
+#: The name of the table in its folder.
+TABLE = "items"
 # Below this many rows, a scan is faster than an index.
 _MIN_INDEXED = 10_000
 _N_PROBES = 20
@@ -36,6 +34,9 @@ class LancedbBackend:
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self._folder = None if folder is None else Path(folder)
         self._table: Any = None
+
+    def __len__(self) -> int:
+        return 0 if self._table is None else int(self._table.count_rows())
 
     def build(self, points: npt.NDArray[np.float32]) -> None:
         folder = self._folder

@@ -29,6 +29,9 @@ class UsearchBackend:
         self._index: Any = None
         self._lock = Lock()  # the effort is a setting of the index
 
+    def __len__(self) -> int:
+        return 0 if self._index is None else len(self._index)
+
     def _empty(self, n_dimensions: int) -> Any:
         return Index(
             ndim=n_dimensions,
@@ -58,7 +61,10 @@ class UsearchBackend:
         self._index.save(os.fspath(path))
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        index = Index.restore(os.fspath(path)) if os.path.exists(path) else None
+        try:
+            index = Index.restore(os.fspath(path)) if os.path.exists(path) else None
+        except RuntimeError:
+            index = None
         if index is None:
             raise ValueError(f"{path} is not a complete file of usearch")
         self._index = index
