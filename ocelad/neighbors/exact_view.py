@@ -144,8 +144,9 @@ class ExactView:
             step = max(BLOCK_ENTRIES // len(queries), 1)
             for start in range(0, len(part.segment), step):
                 block = slice(start, min(start + step, len(part.segment)))
-                squares, margins = self._estimate(part, block, query)
-                lower, upper = squares - margins, squares + margins
+                with np.errstate(over="ignore", invalid="ignore"):
+                    squares, margins = self._estimate(part, block, query)
+                    lower, upper = squares - margins, squares + margins
                 overflowed = ~(np.isfinite(squares) & np.isfinite(margins))
                 if overflowed.any():
                     lower[overflowed], upper[overflowed] = -np.inf, np.inf
@@ -158,19 +159,18 @@ class ExactView:
         """Return squared distances, and bounds on their errors."""
         stored, kind = part.stored, part.segment.vectors.dtype
         geometry, center = self._frame.geometry, self._frame.center
-        with np.errstate(over="ignore", invalid="ignore"):
-            products = geometry.factored(query.vectors).astype(kind) @ part.segment.vectors[block].T
-            if stored.lengths_inverse is not None:
-                products *= stored.lengths_inverse[block]
-            products -= (query.vectors @ center).astype(kind)[:, None]
-            if query.coordinates.shape[1]:
-                products += query.coordinates.astype(kind) @ stored.coordinates[block].T
-            if query.features.shape[1]:
-                products += query.features.astype(kind) @ stored.features[block].T
-            products *= -2.0
-            products += part.squares[block]
-            products += query.own.astype(kind)[:, None]
-            margins = self._sizes.margins(query, stored, block, kind)
+        products = geometry.factored(query.vectors).astype(kind) @ part.segment.vectors[block].T
+        if stored.lengths_inverse is not None:
+            products *= stored.lengths_inverse[block]
+        products -= (query.vectors @ center).astype(kind)[:, None]
+        if query.coordinates.shape[1]:
+            products += query.coordinates.astype(kind) @ stored.coordinates[block].T
+        if query.features.shape[1]:
+            products += query.features.astype(kind) @ stored.features[block].T
+        products *= -2.0
+        products += part.squares[block]
+        products += query.own.astype(kind)[:, None]
+        margins = self._sizes.margins(query, stored, block, kind)
         return products, margins
 
     def _prepare(self, queries: Floats) -> _Query:
