@@ -75,7 +75,7 @@ def embedded(n_items: int, n_features: int = 384) -> Course:
 COURSES: dict[str, Callable[[], Course]] = {
     "reviews, LSA-300": lambda: labelled("reviews-300-sentiment", "reviews-300-type"),
     "digits": lambda: labelled("digits-loop", "digits-parity"),
-    "isotropic, 384": lambda: isotropic(20_000),
+    "isotropic, 384": lambda: isotropic(10_000),
 }
 
 
