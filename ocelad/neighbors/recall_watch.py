@@ -14,7 +14,7 @@ from ocelad.neighbors.exact_view import Found
 #: The efforts of a search: each takes twice the candidates of the one before, and searches twice as far.
 EFFORTS = (1, 2, 4, 8, 16, 32)
 #: Queries by which the recall is measured, and those of the last searches that they are drawn from.
-N_SAMPLED, N_REMEMBERED = 24, 256
+N_SAMPLED, N_REMEMBERED = 48, 256
 #: Answers after which the recall is measured again.
 CHECK_INTERVAL = 25
 
@@ -25,12 +25,14 @@ class RecallWatch:
     Parameters
     ----------
     promise : float
-        The recall that is promised. The effort of a search is doubled when the measured recall is below it; when no
-        effort is enough, the index is renewed.
+        The recall that is promised. The effort of a search is doubled until at most half of the promised misses are
+        measured; when no effort keeps the promise, the index is renewed.
     """
 
     def __init__(self, promise: float) -> None:
         self.promise = promise
+        # Between two measurements the metric moves, and a measurement is a sample: half of the promised misses.
+        self._target = (1.0 + promise) / 2.0
         self.effort = EFFORTS[0]
         self.recall = 1.0
         self._queries: deque[tuple[Floats, int]] = deque(maxlen=N_REMEMBERED)
@@ -71,11 +73,11 @@ class RecallWatch:
         for effort in EFFORTS:
             found = approximate(queries, k, effort)
             recall = float(np.mean([_share_found(*pair) for pair in zip(truth, found, strict=True)]))
-            if recall >= self.promise:
+            if recall >= self._target:
                 break
         self.effort, self.recall = effort, recall
         if is_new:
-            self._recall_when_new = min(recall, self.promise)
+            self._recall_when_new = min(recall, self.promise)  # another new one would be no better
         return recall < self._recall_when_new
 
     def start_again(self) -> None:
