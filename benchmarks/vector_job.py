@@ -4,12 +4,11 @@
 
 The items are vectors like embeddings (32 directions with falling variances, and noise), as float32 in a .npy file. The
 answers are about random pairs. Each command runs as a user would run it; times are those of the whole process, with the
-start of Python, and so is the largest memory.
+start of Python.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -49,21 +48,15 @@ COMMANDS = {
 }
 
 
-def run(command: str, folder: Path) -> tuple[float, float]:
-    """Run a command; return its seconds and its largest memory in bytes."""
+def run(command: str, folder: Path) -> float:
+    """Run a command; return its seconds."""
     start = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ocelad", *command.split()],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+    process = subprocess.run(
+        [sys.executable, "-m", "ocelad", *command.split()], cwd=folder, capture_output=True, text=True, check=False
     )
-    assert process.stderr is not None
-    errors = process.stderr.read().decode()
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"ocelad {command}\n{errors}")
-    return time.perf_counter() - start, usage.ru_maxrss * 1024.0
+    if process.returncode:
+        raise SystemExit(f"ocelad {command}\n{process.stderr}")
+    return time.perf_counter() - start
 
 
 @click.command()
@@ -79,8 +72,7 @@ def main(items: int, features: int, answers: int) -> None:
         n_bytes = write_files(folder, items, features, answers)
         run("track answers.csv --items vectors.npy --linear -o a.tracker", folder)  # compiles, and fills the file cache
         for title, command in COMMANDS.items():
-            seconds, memory = run(command, folder)
-            table.append({"step": title, "command": command, "s": seconds, "MB": memory / 1e6})
+            table.append({"step": title, "command": command, "s": run(command, folder)})
     title = f"{items:,} x {features} float32 vectors ({n_bytes / 1e6:,.0f} MB), {answers} answers"
     show(console, title, table)
     settings = {"items": items, "features": features, "answers": answers}
