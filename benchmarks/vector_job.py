@@ -37,6 +37,7 @@ def write_files(folder: Path, n_items: int, n_features: int, n_answers: int) -> 
 
 COMMANDS = {
     "learn": "track answers.csv --items vectors.npy --linear --restart -o a.tracker",
+    "learn, not transitive": "track answers.csv --items vectors.npy --linear --no-transitive -o n.tracker",
     "learn, curved": "track answers.csv --items vectors.npy -o c.tracker",
     "100 queries, 10 neighbours": "neighbors a.tracker vectors.npy --queries queries.npy -o found.csv",
     "100 queries, curved": "neighbors c.tracker vectors.npy --queries queries.npy -o found.csv",
