@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ocelad.cli.exit_codes import ROWS_SKIPPED
-from ocelad.cli.options import exclude_option, format_option, missing_option, tracker_argument
+from ocelad.cli.options import tracker_argument
 from ocelad.cli.output import check_output
 from ocelad.cli.pair_files import (
     bad_row_options,
+    item_table_options,
     open_item_table,
     open_pairs,
     pair_file_options,
@@ -52,13 +53,8 @@ table_output_option = click.option(
     help="With --dimensions: the items whose principal axes are used, so that several files get the same axes; by "
     "default ITEMS.",
 )
-@click.option("--id", "id_", help="The id column; by default 'id' if it exists, else the row number.")
 @click.option("--label", metavar="COLUMN", help="A column that is copied to the output.")
-@click.option("--features", metavar="COLUMNS", help="The items' features, if they are not those of the training.")
-@exclude_option
-@missing_option
-@format_option
-@bad_row_options
+@item_table_options
 @table_output_option
 def embed(
     tracker: Path, items: str, dimensions: int | None, label: str | None, output: Path | None, **options: Any

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from ocelad.cli.exit_codes import ROWS_SKIPPED
-from ocelad.cli.options import exclude_option, format_option, missing_option, tracker_argument
+from ocelad.cli.options import tracker_argument
 from ocelad.cli.output import check_output
-from ocelad.cli.pair_files import bad_row_options
+from ocelad.cli.pair_files import item_table_options
 
 TARGETS = ("matrix", "npy", "faiss", "usearch", "lancedb")
 
@@ -27,12 +27,7 @@ TARGETS = ("matrix", "npy", "faiss", "usearch", "lancedb")
 )
 @click.option("--dimensions", type=click.IntRange(1), help="Only the first N principal axes; all by default.")
 @click.option("--kind", type=click.Choice(["flat", "ivf", "hnsw"]), help="The kind of index of faiss.  [default: hnsw]")
-@click.option("--id", "id_", help="The id column; by default 'id' if it exists, else the row number.")
-@click.option("--features", metavar="COLUMNS", help="The items' features, if they are not those of the training.")
-@exclude_option
-@missing_option
-@format_option
-@bad_row_options
+@item_table_options
 def export(
     tracker: Path,
     items: str | None,

@@ -9,8 +9,8 @@ import click
 
 from ocelad.cli.distance import check_table_output, table_output_option
 from ocelad.cli.exit_codes import ROWS_SKIPPED
-from ocelad.cli.options import exclude_option, format_option, missing_option, tracker_argument
-from ocelad.cli.pair_files import bad_row_options
+from ocelad.cli.options import tracker_argument
+from ocelad.cli.pair_files import item_table_options
 
 if TYPE_CHECKING:
     from ocelad.cli.item_arrays import ItemArrays
@@ -41,12 +41,7 @@ COLUMNS: dict[str, ColumnKind] = {
     metavar="ERROR",
     help="Instead of -k, all items that may be taken for the same with at most this share of errors, such as 0.02.",
 )
-@click.option("--id", "id_", help="The id column; by default 'id' if it exists, else the row number.")
-@click.option("--features", metavar="COLUMNS", help="The items' features, if they are not those of the training.")
-@exclude_option
-@missing_option
-@format_option
-@bad_row_options
+@item_table_options
 @table_output_option
 def neighbors(
     tracker: Path,

@@ -63,6 +63,21 @@ def bad_row_options(command: Command) -> Command:
     )
 
 
+def item_table_options(command: Command) -> Command:
+    """Add the options that say how a table of items with the features of a tracker is read."""
+    return add_options(
+        command,
+        click.option("--id", "id_", help="The id column; by default 'id' if it exists, else the row number."),
+        click.option(
+            "--features", metavar="COLUMNS", help="The items' features, if they are not those of the training."
+        ),
+        exclude_option,
+        missing_option,
+        format_option,
+        bad_row_options,
+    )
+
+
 def skipped_rows_path(file: str, options: dict[str, Any]) -> Path | None:
     """Return the file of skipped rows: one for each command, so that no command overwrites another's.
 
