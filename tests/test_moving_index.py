@@ -19,6 +19,7 @@ from ocelad.curved_metric import CurvedMetric
 from ocelad.feature_maps import LandmarkMap, OwnMap
 from ocelad.neighbors import MovingIndex
 from ocelad.neighbors.exact_search import ExactSearch
+from ocelad.neighbors.exact_view import ExactView
 from ocelad.neighbors.item_table import ItemTable
 
 BACKENDS = [
@@ -220,6 +221,14 @@ def test_only_what_is_new_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
         project(self, segment, new, out)
 
     monkeypatch.setattr(InFrame, "_project", count)
+    ranked: list[int] = []
+    rank = ExactView._rank
+
+    def count_ranked(self: ExactView, query: np.ndarray, places: np.ndarray, k: int | None) -> Any:
+        ranked.append(len(places))
+        return rank(self, query, places, k)
+
+    monkeypatch.setattr(ExactView, "_rank", count_ranked)
     rng = np.random.default_rng(0)
     items = rng.normal(size=(400, 300)).astype(np.float32)
     tracker = MetricTracker().start(300)
@@ -228,7 +237,8 @@ def test_only_what_is_new_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
         i, j = rng.integers(400, size=2)
         tracker.learn_one(items[i], items[j], (items[i, 0] > 0) == (items[j, 0] > 0))
         index.search(items[0])
-    assert sum(projected) < 1.5 * 200
+    assert 100 < sum(projected) < 1.5 * 200
+    assert np.mean(ranked) < 0.2 * 400  # the bounds are tight, so that few items are measured twice
     assert index.n_bytes < 0.3 * items.nbytes
 
 
