@@ -772,8 +772,8 @@ def test_columns_are_found_by_their_names(fresh, header, options, features):
         ("x_a,z_a,y\n1,2,1\n", {"format": "arrow"}, "another format"),
         ("x_a,z_a,y\n1,2,1\n", {"format": "jsonl"}, "line 1: the line is not JSON"),
         ("x_a,z_a,y\r1,2,1\r", {}, "carriage return"),
-        ("x_a;z_a;y\n1;2;1\n", {}, "semicolons"),
-        ("x_a\tz_a\ty\n1\t2\t1\n", {}, "format='tsv'"),
+        ("x_a;z_a;y\n1;2;1\n", {"format": "tsv"}, "semicolons (format='csv')"),
+        ("x_a,z_a,y\n1,2,1\n", {"format": "tsv"}, "format='csv'"),
     ],
 )
 def test_the_message_names_the_problem_of_a_file(fresh, content, options, words):
@@ -787,9 +787,10 @@ def test_the_message_names_the_problem_of_a_file(fresh, content, options, words)
 @pytest.mark.parametrize(
     ("content", "suffix", "words"),
     [
-        ("x_a,z_a,y\n1,2,1\n".encode("utf-16"), ".csv", "UTF-16"),
-        ("x_a,z_a,y\n1,2,1\n".encode("utf-16-be"), ".csv", "UTF-16"),
-        (b"x_a,z_a,y\n1,2,1\n\n1,\xff,1\n", ".csv", "line 4: byte 0xff"),
+        ("x_a,z_a,y\n1,2,1\n".encode("utf-16")[:-1], ".csv", "not valid UTF-16"),
+        ("x_a,z_a,y\n1,2,1\n".encode("utf-16-be") + b"\xd8\x00\x00\x31", ".csv", "not valid UTF-16"),
+        (b"x_a,z_a,y\n1,2,1\n\n1,\x81,1\n", ".csv", "line 4: byte 0x81"),
+        ("x_a,z_a,y,name\n1,2,1,\u00e9\n".encode() + b"1,2,1,\xff\n", ".csv", "line 3: byte 0xff"),
         (b"x_a,z_a,y\n1,2,1\n1,\x00,1\n", ".csv", "line 3: byte 0x00"),
         (bytes(range(256)), ".csv", "not text"),
         (b"PAR1 and no more", ".parquet", "damaged"),
@@ -812,6 +813,77 @@ def test_the_message_names_the_problem_of_the_bytes(fresh, content, suffix, word
     error = Outcome(path).error
     assert str(path) in str(error)
     assert words in str(error)
+
+
+ENCODED_ROWS = [("Ärmel", "1,50", "-3"), ("Öse; groß", "12,25", "4,5"), ("a\n“b”", "1.234,5", ""), ("c", "7", "8,25")]
+
+
+@pytest.mark.parametrize("block", [7, 1 << 20])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252"])
+@pytest.mark.parametrize("separator", [";", "\t", ","])
+def test_encodings_and_separators_of_spreadsheets(fresh, encoding, separator, block):
+    """The same table in every encoding, separator and block size has the same points and names."""
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=separator, lineterminator="\r\n")
+    writer.writerow(["Größe", "id", "height", "width"])
+    for name, height, width in ENCODED_ROWS:
+        numbers = [cell if separator == ";" else cell.replace(".", "").replace(",", ".") for cell in (height, width)]
+        writer.writerow([name, name[:1], *numbers])
+    path = fresh(".csv")
+    path.write_bytes(out.getvalue().encode(encoding))
+    with block_bytes(block), open_items(path, missing="median") as stream:
+        chunks = list(stream)
+        assert stream.feature_names == ("height", "width")
+    assert np.concatenate([chunk.X for chunk in chunks]).tolist() == [[1.5, -3], [12.25, 4.5], [1234.5, 4.5], [7, 8.25]]
+    assert [id for chunk in chunks for id in chunk.ids] == ["Ä", "Ö", "a", "c"]
+    assert any("Windows-1252" in note for note in stream.notes) == (encoding == "cp1252")
+
+
+@pytest.mark.parametrize("block", [5, 64, 1 << 20])
+def test_a_latin_1_file_is_resumed_with_the_same_ids(fresh, block):
+    """Letters that happen to be valid UTF-8 after the first ones that are not are still read as Windows-1252."""
+    rows = ["a,1,1", "é,2,1", "b,3,1", "Ã©,4,1", "c,5,1", "ü,6,1"]
+    path = fresh(".csv")
+    path.write_bytes("\n".join(["t,x_a,z_a,y", *(f"{row[0]}{row[1:]},1" for row in rows)]).encode("cp1252"))
+    with block_bytes(block):
+        whole = Outcome(path, chunk_size=1, time="t")
+        assert whole.error is None
+        assert whole.times[:4] == ["a", "é", "b", "Ã©"]
+        for i, chunk in enumerate(whole.chunks[:-1]):
+            rest = Outcome(path, chunk_size=1, time="t", resume=chunk.position)
+            assert rest.times == whole.times[i + 1 :]
+
+
+def test_a_mixture_of_encodings_is_refused_at_its_line(fresh):
+    path = fresh(".csv")
+    path.write_bytes("x_a,z_a,y,n\n1,2,1,é\n".encode() + "1,2,1,é\n".encode("cp1252"))
+    assert "line 3: byte 0xe9 is not text" in str(Outcome(path).error)
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (["1,5", "2", "3,25"], [1.5, 2, 3.25]),
+        (["1.234,5", "1.234", "2,5"], [1234.5, 1234, 2.5]),  # one decimal comma: points separate thousands
+        (["1.5", "2", "3.25"], [1.5, 2, 3.25]),
+        (["1,5e3", "-2,5", "+3"], [1500, -2.5, 3]),
+    ],
+)
+def test_decimal_commas(fresh, column, expected):
+    path = fresh(".csv")
+    path.write_text("id;x;n\n" + "".join(f"i{i};{cell};{i}\n" for i, cell in enumerate(column)))
+    with open_items(path) as stream:
+        assert np.concatenate([chunk.X for chunk in stream])[:, 0].tolist() == expected
+
+
+def test_a_point_among_decimal_commas_is_refused(fresh):
+    path = fresh(".csv")
+    path.write_text("id;x\n" + "".join(f"i{i};{i},5\n" for i in range(2000)) + "last;1.50\n")
+    with (
+        open_items(path) as stream,
+        pytest.raises(RowError, match=r"line 2002: column 'x' holds '1.50', but its first"),
+    ):
+        list(stream)
 
 
 def test_invalid_sources_and_options(fresh, tmp_path):

@@ -149,11 +149,16 @@ class ItemStream(FileStream[ItemChunk]):
 
     Attributes
     ----------
-    notes : tuple of str
-        What a user should know about the file, such as columns that are not features.
+    column_notes : tuple of str
+        What a user should know about the columns: those that are not features.
     """
 
-    notes: tuple[str, ...] = ()
+    column_notes: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know about the file: columns that are not features, and its encoding."""
+        return (*self.column_notes, *self.encoding_notes)
 
     @property
     def vector_column(self) -> str | None:
@@ -271,7 +276,7 @@ def open_items(
             rows = chunk_size or max(1, min(_CHUNK_ROWS, _CHUNK_VALUES // found.points.width))
             side_file = {"on_error": on_error, "skipped": skipped}
             stream = ItemStream(opened, table, schema, found.names, **side_file, chunk_size=rows, resume=None)
-            stream.notes = _describe_left_out(opened.name, found)
+            stream.column_notes = _describe_left_out(opened.name, found)
             return stream
         except BaseException:
             opened.close()

@@ -16,25 +16,26 @@ Sample: TypeAlias = list[tuple[int, Record | BadRowError]]
 class ColumnSample:
     """The first values of a column.
 
-    ``kind`` is "number", "text", "boolean", "list" (including objects: named numbers) or "other".
+    ``kind`` is "number", "text", "boolean", "list" (including objects: named numbers), "bytes" or "other". ``values``
+    are the cells that are not empty.
     """
 
     def __init__(self, table: Table, column: str, sample: Sample) -> None:
         cells = [row.get(column) for _, row in sample if not isinstance(row, BadRowError)]
-        self._cells = [cell for cell in cells if cell is not None and cell != ""]
+        self.values = [cell for cell in cells if cell is not None and cell != ""]
         self.kind = table.kinds[column] if table.typed else self._infer_kind(table)
         if self.kind == "object":
             self.kind = "list"
-        self.example = f"{quote(self._cells[0])} in its first row" if self._cells else "nothing"
+        self.example = f"{quote(self.values[0])} in its first row" if self.values else "nothing"
 
     def _infer_kind(self, table: Table) -> str:
         """Infer the kind from the cells; if half of them are numbers, the others are errors that reading reports."""
-        if not self._cells:
+        if not self.values:
             return "text"
-        numbers = sum(table.as_number(cell) is not None for cell in self._cells)
-        if 2 * numbers >= len(self._cells):
+        numbers = sum(table.as_number(cell) is not None for cell in self.values)
+        if 2 * numbers >= len(self.values):
             return "number"
-        first = self._cells[0]
+        first = self.values[0]
         if isinstance(first, (list, dict)):
             entries = first if isinstance(first, list) else list(first.values())
             return "list" if all(table.as_number(entry) is not None for entry in entries) else "other"
@@ -43,7 +44,7 @@ class ColumnSample:
     @property
     def mean_length(self) -> float:
         """The mean length of texts; 0 for other kinds."""
-        lengths = [len(str(cell)) for cell in self._cells] if self.kind == "text" else []
+        lengths = [len(str(cell)) for cell in self.values] if self.kind == "text" else []
         return sum(lengths) / max(1, len(lengths))
 
 

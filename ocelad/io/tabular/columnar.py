@@ -68,6 +68,7 @@ class ColumnarTable:
 
     unit = "row"
     typed = True
+    notes: tuple[str, ...] = ()
     as_number = staticmethod(cells.to_number)
 
     def __init__(
@@ -88,11 +89,16 @@ class ColumnarTable:
         self.kinds = {field.name: _kind(field.type) for field in schema}
         self.single_precision = frozenset(field.name for field in schema if _is_single_precision(field.type))
 
+    def encoding_at(self, offset: int) -> str | None:
+        return None
+
     def sample(self, count: int) -> list[tuple[int, Record | BadRowError]]:
         found: list[tuple[int, Record | BadRowError]] = []
+        # Bytes, such as pictures, are large, and their kind says everything.
+        columns = [name for name, kind in self.kinds.items() if kind != "bytes"] or list(self.kinds)
         with _pyarrow_errors(self.name):
-            for batch, first, _ in self._batches(list(self.kinds), count, 0):
-                rows = _decode(batch.slice(0, count - len(found)), list(self.kinds)).to_pylist()
+            for batch, first, _ in self._batches(columns, count, 0):
+                rows = _decode(batch.slice(0, count - len(found)), columns).to_pylist()
                 found += [(first + i + 1, row) for i, row in enumerate(rows)]
                 if len(found) >= count:
                     break
@@ -216,9 +222,19 @@ def _kind(type: Any) -> str:
         return "text"
     if types.is_list(type) or types.is_large_list(type) or types.is_fixed_size_list(type):
         return "list" if _kind(type.value_type) == "number" else "other"
+    if _is_bytes(type):
+        return "bytes"
     if types.is_struct(type):
+        # Hugging Face stores a picture as an object of its bytes and its path.
+        if "bytes" in [member.name for member in type] and _is_bytes(type.field("bytes").type):
+            return "bytes"
         return "object" if all(_kind(member.type) == "number" for member in type) else "other"
     return "other"
+
+
+def _is_bytes(type: Any) -> bool:
+    types = arrow("types")
+    return bool(types.is_binary(type) or types.is_large_binary(type) or types.is_fixed_size_binary(type))
 
 
 def _is_single_precision(type: Any) -> bool:

@@ -1,4 +1,8 @@
-"""CSV and TSV: separated cells, quoted if they contain a separator, a quote or a line end."""
+"""CSV and TSV: separated cells, quoted if they contain a separator, a quote or a line end.
+
+A CSV file may have semicolons or tabs instead of commas, and then decimal commas, as spreadsheets write it in countries
+with decimal commas.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,25 @@ from ocelad.io.tabular.record_blocks import Ints, Selection
 from ocelad.io.tabular.text import TextReader, TextTable
 
 SEPARATORS = {"csv": ",", "tsv": "\t"}
+# The number of rows that decide whether the numbers of a column have decimal commas.
+_N_SAMPLED = 1000
+_EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
+_WHOLE_NUMBER = re.compile(rf"[+-]?[0-9]+{_EXPONENT}")
+# With a decimal comma, points may separate thousands.
+_COMMA_NUMBER = re.compile(rf"[+-]?(?:[0-9]{{1,3}}(?:\.[0-9]{{3}})+|[0-9]+),[0-9]+{_EXPONENT}")
+_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(?:\.[0-9]{3})+")
 _QUOTE, _LF, _CR = b'"'[0], b"\n"[0], b"\r"[0]
 
 
 class DelimitedGrammar:
-    """The grammar of separated cells, with the names of the columns."""
+    """The grammar of separated cells, with the names of the columns, and of those whose numbers have decimal commas.
+
+    In cells of the latter, numbers are read as if they had decimal points.
+    """
 
     def __init__(self, separator: str, names: tuple[str, ...] = ()) -> None:
         self.separator, self.names = separator, names
+        self.comma_columns: frozenset[str] = frozenset()
         s = separator.encode()
         # Possessive quantifiers (++ and *+) prevent backtracking: an opening quote is never matched as anything else.
         cell = rb'(?>"[^"]*+(?:""[^"]*+)*+"[^%b\n]*+|[^"%b\n][^%b\n]*+|)' % (s, s, s)
@@ -53,9 +68,10 @@ class DelimitedGrammar:
                 return None
         pa, csv = arrow(), arrow("csv")
         numbers = {name for points in selection.points if isinstance(points, ScalarColumns) for name in points.columns}
+        numbers -= self.comma_columns
         types = {name: pa.float64() if name in numbers else pa.string() for name in selection.columns}
         try:
-            return csv.read_csv(
+            table = csv.read_csv(
                 pa.BufferReader(data),
                 read_options=csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self.names),
                 parse_options=csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
@@ -67,14 +83,40 @@ class DelimitedGrammar:
                     check_utf8=False,
                 ),
             )
+            return self._with_decimal_points(table, selection) if self.comma_columns else table
         except pa.ArrowInvalid:
             return None
+
+    def _with_decimal_points(self, table: Any, selection: Selection) -> Any:
+        """Return a table with decimal points; None if points separate thousands. Raises ArrowInvalid."""
+        pa, compute = arrow(), arrow("compute")
+        points = {name for points in selection.points if isinstance(points, ScalarColumns) for name in points.columns}
+        for name in self.comma_columns.intersection(selection.columns):
+            column = table.column(name)
+            if compute.any(compute.match_substring(column, ".")).as_py():
+                return None
+            if name in points:
+                column = compute.replace_substring(column, ",", ".").cast(pa.float64())
+            else:
+                cells = map(_with_decimal_point, column.to_pylist())
+                column = pa.array(cells, pa.string())
+            table = table.set_column(table.schema.get_field_index(name), name, column)
+        return table
 
     def record(self, text: str) -> Record:
         row = self.split(text)
         if len(row) != len(self.names):
             raise BadRowError(f"the row has {len(row)} cells; the header has {len(self.names)}")
-        return dict(zip(self.names, row, strict=True))
+        record = dict(zip(self.names, row, strict=True))
+        for name in self.comma_columns:
+            cell = _with_decimal_point(record[name])
+            if "." in cell and cell == record[name]:
+                raise BadRowError(
+                    f"column {quote(name)} holds {quote(cell)}, but its first numbers have decimal commas; accepted: "
+                    "decimal commas in all rows"
+                )
+            record[name] = cell
+        return record
 
     def split(self, text: str) -> list[str]:
         """Split a record into cells.
@@ -114,9 +156,10 @@ class DelimitedGrammar:
 
 
 def open_delimited(reader: TextReader, format: str) -> TextTable:
-    """Open a CSV or TSV file, and read its header."""
+    """Open a CSV or TSV file, and read its header. A CSV file may be separated by semicolons or tabs, too."""
     name = reader.source.name
-    grammar = DelimitedGrammar(SEPARATORS[format])
+    separator = SEPARATORS[format] if format != "csv" else _find_separator(reader.peek_lines(2))
+    grammar = DelimitedGrammar(separator)
     try:
         names = [cell.strip(" \t") for cell in grammar.split(reader.first_line(grammar))]
     except BadRowError as error:
@@ -129,10 +172,62 @@ def open_delimited(reader: TextReader, format: str) -> TextTable:
         if len(names) == 1 and mark in names[0]:
             raise FileError(
                 f"{name} is read as {format}, but its header {quote(names[0])} seems to be separated by "
-                f"{word}; accepted: commas (format='csv') or tabs (format='tsv')"
+                f"{word}; accepted: commas or semicolons (format='csv') or tabs (format='tsv')"
             )
     for column in names:
         if names.count(column) > 1:
             raise FileError(f"{name} has the column {quote(column)} twice; accepted: columns with different names")
     grammar.names = tuple(names)
+    if separator == ";":
+        grammar.comma_columns = _find_comma_columns(reader, grammar)
     return TextTable(reader, grammar, format, dict.fromkeys(names, "cell"), cells.parse_number)
+
+
+def _find_separator(lines: list[str]) -> str:
+    """Return the separator of a CSV file: of those that give both of its first lines as many cells, the one with most.
+
+    >>> _find_separator(["id;Price, EUR;x", "a;1,5;2"]), _find_separator(["id,tags;x;y", "a,b"])
+    (';', ',')
+    """
+    counts = {separator: [_count_cells(separator, line) for line in lines] for separator in (",", ";", "\t")}
+    agreeing = {separator: found[0] for separator, found in counts.items() if found and len(set(found)) == 1}
+    best = max(agreeing, key=lambda separator: agreeing[separator], default=",")
+    if agreeing.get(best, 0) > 1:
+        return best
+    return next((separator for separator, found in counts.items() if found and found[0] > 1), ",")
+
+
+def _count_cells(separator: str, line: str) -> int:
+    """Return the number of cells of a line; 0 if it is only a part of a row."""
+    try:
+        return len(DelimitedGrammar(separator).split(line))
+    except BadRowError:
+        return 0
+
+
+def _find_comma_columns(reader: TextReader, grammar: DelimitedGrammar) -> frozenset[str]:
+    """Return the columns whose first numbers have decimal commas; all of their cells that are not empty are numbers."""
+    sample = [record for _, record in reader.sample(grammar, _N_SAMPLED) if not isinstance(record, BadRowError)]
+    found = []
+    for name in grammar.names:
+        present = [text for record in sample if not cells.is_missing(text := record[name].strip(" \t"))]
+        has_commas = any(_COMMA_NUMBER.fullmatch(text) for text in present)
+        if has_commas and all(_is_comma_number(text) for text in present):
+            found.append(name)
+    return frozenset(found)
+
+
+def _is_comma_number(text: str) -> bool:
+    return any(pattern.fullmatch(text) for pattern in (_WHOLE_NUMBER, _COMMA_NUMBER, _THOUSANDS))
+
+
+def _with_decimal_point(cell: str) -> str:
+    """Return a number with a decimal point instead of a decimal comma; any other cell as it is.
+
+    >>> _with_decimal_point("1.234,5"), _with_decimal_point("1,5e3"), _with_decimal_point("a,b")
+    ('1234.5', '1.5e3', 'a,b')
+    """
+    text = cell.strip(" \t")
+    if _COMMA_NUMBER.fullmatch(text) or _THOUSANDS.fullmatch(text):
+        return text.replace(".", "").replace(",", ".")
+    return cell

@@ -77,6 +77,11 @@ class FileStream(Generic[Chunk]):
         return dict(self._position)
 
     @property
+    def encoding_notes(self) -> tuple[str, ...]:
+        """What a user should know about the encoding of the file, as far as it has been read."""
+        return self._table.notes
+
+    @property
     def skipped(self) -> Path | None:
         """The file of skipped rows; None if invalid rows raise an exception."""
         return None if self._skipped is None else self._skipped.path
@@ -119,7 +124,9 @@ class FileStream(Generic[Chunk]):
         if self._source.seekable and self._table.unit == "line" and self._offset < count:
             # Rows after the position may be corrected before the stream is resumed.
             count, digest = self._source.fingerprint(self._offset)
+        encoding = self._table.encoding_at(self._offset)
         return {
+            **({} if encoding is None else {"encoding": encoding}),
             "format": self._table.format,
             "columns": self._columns,
             "offset": self._offset,

@@ -26,6 +26,8 @@ class Selection:
 
     points: tuple[PointColumns, ...]
     others: tuple[str, ...]
+    #: The approximate size of cells that are larger than a number, such as pictures, in numbers.
+    extra_width: int = 0
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -34,7 +36,7 @@ class Selection:
     @property
     def width(self) -> int:
         """The approximate number of values in a row."""
-        return sum(points.width for points in self.points) + len(self.others)
+        return sum(points.width for points in self.points) + len(self.others) + self.extra_width
 
 
 class Block(Protocol):
@@ -90,9 +92,9 @@ class Table(Protocol):
     """A file of any format as a table.
 
     ``unit`` is the unit in which positions are counted: "line" or "row". ``kinds`` maps each column to the kind of its
-    values: "number", "text", "boolean", "list", "object" or "other", or "cell" if only text is known. ``typed`` is True
-    if the format guarantees that all values of a column have that kind. ``single_precision`` has the columns whose
-    numbers are float32. ``as_number`` converts a cell to a number.
+    values: "number", "text", "boolean", "list", "object", "bytes" or "other", or "cell" if only text is known.
+    ``typed`` is True if the format guarantees that all values of a column have that kind. ``single_precision`` has the
+    columns whose numbers are float32. ``as_number`` converts a cell to a number.
     """
 
     format: str
@@ -103,6 +105,13 @@ class Table(Protocol):
 
     @property
     def as_number(self) -> AsNumber: ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know about the file, as far as it has been read."""
+
+    def encoding_at(self, offset: int) -> str | None:
+        """Return the encoding of a text file, if a byte before the offset, which is not ASCII, decides it."""
 
     def sample(self, count: int) -> list[tuple[int, Record | BadRowError]]:
         """Return the first records, at most ``count``, with their lines, without consuming them."""

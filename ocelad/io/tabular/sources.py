@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import io
 import os
@@ -67,11 +68,22 @@ class Source:
             self._head += more
         self.gzipped = self._head.startswith(b"\x1f\x8b")
         self._gzip = _GzipReader() if self.gzipped else None
+        self._decoder: Any = None
+        self._undecoded = b""
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether the bytes are not those of the file: they are decompressed, or converted to UTF-8."""
+        return self.gzipped or self._decoder is not None
 
     @property
     def seekable(self) -> bool:
-        """Whether ``seek`` is possible, which holds for plain files."""
-        return self.total_bytes is not None and not self.gzipped
+        """Whether ``seek`` is possible, which holds for plain files in UTF-8."""
+        return self.total_bytes is not None and not self.is_converted
+
+    def decode_from(self, encoding: str, unread: bytes) -> None:
+        """Convert text from an encoding to UTF-8 from now on; ``unread`` are bytes that were read already."""
+        self._decoder, self._undecoded = codecs.getincrementaldecoder(encoding)(), unread
 
     @property
     def bytes_read(self) -> int:
@@ -89,13 +101,28 @@ class Source:
 
     def read(self, count: int) -> bytes:
         """Return the next bytes, at most ``count``, and no bytes at the end."""
-        data = self._next(count) if self._gzip is None else self._decompress(self._gzip, count)
+        data = self._unconverted(count) if self._decoder is None else self._convert(count)
         self._n_returned += len(data)
         if self.max_bytes is not None and self._n_returned > self.max_bytes:
             raise FileError(
                 f"{self.name} holds more than {self.max_bytes >> 20} MiB when unzipped, which is the maximum"
             )
         return data
+
+    def _unconverted(self, count: int) -> bytes:
+        return self._next(count) if self._gzip is None else self._decompress(self._gzip, count)
+
+    def _convert(self, count: int) -> bytes:
+        """Return the next text in UTF-8, of at least one character unless the text has ended."""
+        while True:
+            data, self._undecoded = self._undecoded or self._unconverted(count), b""
+            try:
+                text: str = self._decoder.decode(data, final=not data)
+                converted = text.encode()
+            except UnicodeError:
+                raise FileError(f"{self.name} is damaged: its text is not valid UTF-16") from None
+            if converted or not data:
+                return converted
 
     def seek(self, offset: int) -> None:
         """Continue at a byte of a plain file."""

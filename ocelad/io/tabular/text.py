@@ -1,4 +1,8 @@
-"""Text files, read in blocks of whole records with their line numbers."""
+"""Text files, read in blocks of whole records with their line numbers.
+
+Files are in UTF-8. UTF-16 is converted while it is read. A file with bytes that are not UTF-8 is in Windows-1252, which
+contains the letters of Latin-1, if all bytes before the first of them are ASCII: otherwise it mixes encodings.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,8 @@ from ocelad.io.tabular.record_blocks import Ints, Selection
 from ocelad.io.tabular.sources import Source
 
 BOM = b"\xef\xbb\xbf"
-_LF, _CR = 10, 13
+UTF_8, WINDOWS_1252 = "utf-8", "cp1252"
+_LF, _CR, _FIRST_NOT_ASCII = 10, 13, 128
 _UTF16_BYTES = 4  # the number of first bytes that reveal UTF-16
 
 
@@ -45,6 +50,7 @@ class TextBlock:
     lines: Ints
     next_lines: Ints
     bytes_read: int
+    encoding: str = UTF_8
 
     def part(self, first: int, last: int) -> TextBlock:
         start, end = int(self.starts[first]) - self.offset, int(self.ends[last - 1]) - self.offset
@@ -59,13 +65,15 @@ class TextBlock:
             self.lines[rows],
             self.next_lines[rows],
             self.bytes_read,
+            self.encoding,
         )
 
     def table(self) -> Any:
         # pyarrow ends a line at a single carriage return, and drops a byte order mark at the start of any block.
         if self.data.count(b"\r") != self.data.count(b"\r\n") or self.data.startswith(BOM):
             return None
-        table = self.grammar.table(self.data, self.selection)
+        data = self.data if self.encoding == UTF_8 else self.data.decode(self.encoding).encode()
+        table = self.grammar.table(data, self.selection)
         return table if table is not None and table.num_rows == len(self.lines) else None
 
     def record(self, i: int) -> Record:
@@ -73,21 +81,29 @@ class TextBlock:
 
     def text(self, i: int) -> str:
         data = self.data[self.starts[i] - self.offset : self.ends[i] - self.offset]
-        return data.removesuffix(b"\n").removesuffix(b"\r").decode()
+        return data.removesuffix(b"\n").removesuffix(b"\r").decode(self.encoding)
 
 
 class TextReader:
-    """Reads a text file in blocks that end at the end of a record."""
+    """Reads a text file in blocks that end at the end of a record.
+
+    ``encoding`` is None until the first byte that is not ASCII decides it.
+    """
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self.encoding: str | None = None
+        self._decided_at = 0  # the first byte that is not ASCII
         self._pending = b""
         self._offset = 0
         self._line = 1
         self._ended = False
         while len(self._pending) < _UTF16_BYTES and self._read_more():
             pass
-        _check_not_utf16(source.name, self._pending[:_UTF16_BYTES])
+        if (utf_16 := _utf16_name(self._pending[:_UTF16_BYTES])) is not None:
+            source.decode_from(utf_16, self._pending)
+            self._pending, self.encoding, self._decided_at = b"", UTF_8, -1
+            self._read_more()
         if self._pending.startswith(BOM):
             self._pending, self._offset = self._pending[len(BOM) :], len(BOM)
 
@@ -98,12 +114,33 @@ class TextReader:
         return self._pending.lstrip()[:1].decode(errors="replace")
 
     def peek_line(self) -> str:
-        """Return the first line that is not blank, without consuming it."""
+        """Return the first line that is not blank, without consuming it; empty for an empty file."""
+        return next(iter(self.peek_lines(1)), "")
+
+    def peek_lines(self, count: int) -> list[str]:
+        """Return the first lines that are not blank, at most ``count``, without consuming them."""
         while (
-            b"\n" not in self._pending.lstrip() and len(self._pending) <= sources.MAX_LINE_BYTES and self._read_more()
+            self._pending.lstrip().count(b"\n") < count
+            and len(self._pending) <= sources.MAX_LINE_BYTES
+            and self._read_more()
         ):
             pass
-        return self._pending.lstrip().partition(b"\n")[0].decode(errors="replace")
+        lines = (line.rstrip(b"\r") for line in self._pending.lstrip().split(b"\n", maxsplit=4 * count))
+        return [_decode_line(line) for line in lines if line][:count]
+
+    def encoding_at(self, offset: int) -> str | None:
+        """Return the encoding as the bytes before an offset decide it, however far the file has been read."""
+        return self.encoding if offset > self._decided_at else None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about the encoding, as far as the file has been read."""
+        if self.encoding != WINDOWS_1252:
+            return ()
+        return (
+            f"{self.source.name} is not in UTF-8; it is read as Windows-1252 (Latin-1), so check its letters, or save "
+            "it in UTF-8",
+        )
 
     def first_line(self, grammar: Grammar) -> str:
         """Read the first record that is not blank."""
@@ -133,9 +170,11 @@ class TextReader:
             self._unread(data, offset, line)
         return found
 
-    def skip_to(self, offset: int, line: int) -> None:
-        """Continue at a byte that is the end of a record."""
+    def skip_to(self, offset: int, line: int, encoding: str | None = None) -> None:
+        """Continue at a byte that is the end of a record; ``encoding`` is that of the bytes before it, if known."""
         name = self.source.name
+        if encoding is not None:
+            self.encoding, self._decided_at = encoding, -1
         size = self.source.total_bytes
         if self.source.seekable and size is not None:
             if size < offset:
@@ -194,25 +233,30 @@ class TextReader:
         self._pending = self._pending[len(data) :]
         self._offset += len(data)
         self._line += len(newlines)
-        read = self.source.bytes_read if self.source.gzipped else self._offset
-        return TextBlock(
-            grammar, selection, data, offset, offset + starts, offset + record_ends, lines, next_lines, read
-        )
+        read = self.source.bytes_read if self.source.is_converted else self._offset
+        ends = offset + record_ends
+        encoding = self.encoding or UTF_8
+        return TextBlock(grammar, selection, data, offset, offset + starts, ends, lines, next_lines, read, encoding)
 
     def _ends_before_invalid_byte(self, data: bytes, ends: Ints) -> Ints:
-        """Return the ends of the records before the first byte that is not UTF-8 text; FileError if there are none."""
-        invalid = data.find(b"\0")
-        try:
-            data.decode()
-        except UnicodeDecodeError as error:
-            invalid = error.start if invalid < 0 else min(invalid, error.start)
+        """Return the ends of the records before the first byte that is not text; FileError if there are none."""
+        nul = data.find(b"\0")
+        invalid = _first_invalid_byte(data, self.encoding or UTF_8)
+        if self.encoding is None and not data.isascii():
+            first = int(np.argmax(np.frombuffer(data, dtype=np.uint8) >= _FIRST_NOT_ASCII))
+            self._decided_at = self._offset + first
+            self.encoding = WINDOWS_1252 if first == invalid else UTF_8
+            if self.encoding == WINDOWS_1252:
+                invalid = _first_invalid_byte(data, WINDOWS_1252)
+        invalid = min((at for at in (nul, invalid) if at >= 0), default=-1)
         if invalid < 0:
             return ends
         valid = ends[ends <= invalid]
         if not valid.size:
             line = self._line + data.count(b"\n", 0, invalid)
             raise FileError(
-                f"{self.source.name}, line {line}: byte 0x{data[invalid]:02x} is not text; accepted: UTF-8 text files"
+                f"{self.source.name}, line {line}: byte 0x{data[invalid]:02x} is not text; accepted: text files in "
+                "UTF-8, UTF-16 or Windows-1252 (Latin-1)"
             )
         return valid
 
@@ -239,20 +283,47 @@ class TextTable:
     ) -> None:
         self.reader, self.grammar, self.format, self.kinds, self.as_number = reader, grammar, format, kinds, as_number
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.reader.notes
+
+    def encoding_at(self, offset: int) -> str | None:
+        return self.reader.encoding_at(offset)
+
     def sample(self, count: int) -> list[tuple[int, Record | BadRowError]]:
         return self.reader.sample(self.grammar, count)
 
     def blocks(self, selection: Selection, start: Mapping[str, Any] | None) -> Iterator[TextBlock]:
         if start is not None:
-            self.reader.skip_to(start["offset"], start["line"])
+            self.reader.skip_to(start["offset"], start["line"], start.get("encoding"))
         while (block := self.reader.block(self.grammar, selection)) is not None:
             yield block
 
 
-def _check_not_utf16(name: str, head: bytes) -> None:
+def _utf16_name(head: bytes) -> str | None:
+    """Return the name of the UTF-16 encoding that the first bytes reveal, or None."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"  # its mark says in which order the bytes are
     zeros = [byte == 0 for byte in head]
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or zeros in ([False, True] * 2, [True, False] * 2):
-        raise FileError(f"{name} is in UTF-16; accepted: UTF-8 (iconv -f UTF-16 -t UTF-8 converts it)")
+    if zeros == [False, True] * 2:
+        return "utf-16-le"
+    return "utf-16-be" if zeros == [True, False] * 2 else None
+
+
+def _decode_line(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return line.decode(WINDOWS_1252, errors="replace")
+
+
+def _first_invalid_byte(data: bytes, encoding: str) -> int:
+    """Return the position of the first byte that is invalid in an encoding, or -1."""
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError as error:
+        return error.start
+    return -1
 
 
 def _record_or_error(block: TextBlock, i: int) -> Record | BadRowError:
