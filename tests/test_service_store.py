@@ -57,7 +57,7 @@ from ocelad.service.store import (
 )
 from ocelad.service.store.database import Database
 from ocelad.service.store.durable_files import make_folder
-from ocelad.service.store.entry_log import AppendRequest
+from ocelad.service.store.entry_log import AppendRequest, AppendResult
 from ocelad.service.store.project_table import check_text
 from ocelad.service.store.schema import MIGRATIONS, VERSION_TABLE
 from ocelad.service.store.tables import metadata
@@ -130,8 +130,8 @@ class Model:
     def submit(self, new, seq, person, key, origin):
         """Return the class of the error, or the numbers of the entries and whether they are repeated."""
         content = origin or (new if isinstance(new, NewName) else tuple(new), seq), person
-        if key in self.keys:
-            known, numbers = self.keys[key]
+        if (person, key) in self.keys:
+            known, numbers = self.keys[person, key]
             return (numbers, True) if known == content else KeyConflict
         before = len(self.log)
         bundle = before + 1 if origin else None
@@ -158,7 +158,7 @@ class Model:
                     self.log.append(("undo", left, right, source, person, n, None, None))
         made = range(before + 1, len(self.log) + 1)
         if key is not None:
-            self.keys[key] = content, made
+            self.keys[person, key] = content, made
         return made, False
 
     def stands(self, n):
@@ -383,11 +383,13 @@ def test_repetitions_within_a_batch_are_stored_once(store, project):
 def test_a_key_belongs_to_a_person(store, project):
     """Two people who use the same key for the same answer by chance have given two answers."""
     first = store.append(project, some_entries(1), "ann", "key").result()
-    assert outcome(store.append(project, some_entries(1), "bob", "key")) is KeyConflict
-    assert store.append(project, some_entries(1), "ann", "key").result().entries == first.entries
+    second = store.append(project, some_entries(1), "bob", "key").result()
+    assert [each.entries[0].seq for each in (first, second)] == [1, 2]
+    for person, given in (("ann", first), ("bob", second)):
+        assert store.append(project, some_entries(1), person, "key").result() == AppendResult(given.entries, True)
     store.undo(project, 1, "ann", "undo key").result()
-    assert outcome(store.undo(project, 1, "bob", "undo key")) is KeyConflict
-    assert store.project(project).seq == 2
+    assert outcome(store.undo(project, 1, "bob", "undo key")) is AlreadyUndone
+    assert store.project(project).seq == 3
 
 
 @pytest.mark.parametrize(
@@ -396,7 +398,6 @@ def test_a_key_belongs_to_a_person(store, project):
         (NewEntry(1, 0, "same", "given"),),
         (NewEntry(0, 2, "same", "given"),),
         (NewEntry(0, 1, "skip", "given"),),
-        (NewEntry(0, 1, "same", "active"),),
         (NewEntry(0, 1, "same", "given"), NewEntry(0, 1, "same", "given")),
     ],
 )
@@ -410,8 +411,12 @@ def test_the_digest_of_a_request_is_the_one_in_existing_databases():
     """A change of the digest would turn repeated requests after an upgrade into conflicts."""
     request = AppendRequest("it", [NewEntry(0, 1, "same", "given")], "ann", "key")
     undo = AppendRequest("it", (), "ann", "key", undoes=3)
-    assert request.digest == hashlib.sha256(b'["ann", [[0, 1, "same", "given"]]]').digest()
+    assert request.digest == hashlib.sha256(b'["ann", [[0, 1, "same"]]]').digest()
     assert undo.digest == hashlib.sha256(b'["ann", ["undo", 3]]').digest()
+    for source in ("given", "random", "active"):  # clients named the source before
+        earlier = hashlib.sha256(f'["ann", [[0, 1, "same", "{source}"]]]'.encode()).digest()
+        assert request.is_repetition_of(earlier)
+    assert not request.is_repetition_of(hashlib.sha256(b'["ann", [[0, 1, "skip", "given"]]]').digest())
 
 
 def test_a_repeated_bundle_is_found_by_its_origin_whatever_its_entries(store, project):
@@ -421,9 +426,9 @@ def test_a_repeated_bundle_is_found_by_its_origin_whatever_its_entries(store, pr
     found = store.find_repeated(project, "ann", "key", ["merge", 0, 1])
     assert first.entries == again.entries == found.entries
     assert [first.repeated, again.repeated, found.repeated] == [False, True, True]
-    for person, origin in (("bob", ["merge", 0, 1]), ("ann", ["merge", 0, 2])):
-        with pytest.raises(KeyConflict):
-            store.find_repeated(project, person, "key", origin)
+    assert store.find_repeated(project, "bob", "key", ["merge", 0, 1]) is None
+    with pytest.raises(KeyConflict):
+        store.find_repeated(project, "ann", "key", ["merge", 0, 2])
     with pytest.raises(InvalidRequest, match=r"^the bundle has 10,001 entries; accepted: up to 10,000$"):
         store.append(project, some_entries(10_001), "ann", None, ["split"])
 
@@ -537,7 +542,7 @@ def test_tokens_are_stored_hashed_and_names_are_unique(tmp_path, store, url):
             tokens.create("ann", {"*": "read"})
         with pytest.raises(UnknownToken, match="'eve'"):
             tokens.revoke("eve")
-        with pytest.raises(InvalidRequest, match="accepted: read, answer, admin"):
+        with pytest.raises(InvalidRequest, match="accepted: read, answer, review, admin"):
             tokens.create("eve", {"*": "everything"})
         for name in ("", "alice/bob", "a\nb", "ann\n", "a\0b", "\ud800", "x" * 65):
             with pytest.raises(InvalidRequest, match="accepted: 1 to 64 letters"):
@@ -643,7 +648,7 @@ def test_a_lost_connection_is_reopened(store, project, url, postgres):  # noqa: 
     database = Database(Path(), url)
     with database.write_transaction() as connection:
         number = store.project(project).number
-        copied = "at, kind, left_item, right_item, asked, who"
+        copied = "at, kind, left_item, right_item, asked, who, undoes, name, bundle, chain"
         connection.execute(text(f"INSERT INTO entries SELECT project, 3, {copied} FROM entries LIMIT 1"))
     database.dispose()
     assert store.append(project, some_entries(2), key="two").result(30).entries[-1].seq == 5
@@ -814,7 +819,7 @@ def test_the_commands_backup_and_restore(tmp_path):
         made = CliRunner().invoke(backup_command, [str(tmp_path / "copy"), "--data-folder", str(tmp_path / "data")])
     back = CliRunner().invoke(restore_command, [str(tmp_path / "copy"), "--data-folder", str(tmp_path / "new")])
     assert made.output == f"Backup: {tmp_path / 'copy'} (projects: 1, entries: 3)\n"
-    assert back.output == f"Restored: {tmp_path / 'new'} (projects: 1, entries: 3)\n"
+    assert back.stdout == f"Restored: {tmp_path / 'new'} (projects: 1, entries: 3)\n"
     with Store.open(tmp_path / "new") as store:
         assert len(store.entries("it")) == 3
 
@@ -953,7 +958,7 @@ def test_batches_of_items_are_bounded_in_bytes_as_well(monkeypatch):
     batches = list(item_table.split_items(1, items.metadata(), 0, items))
     assert [len(batch.rows) for batch in batches] == [2, 2, 2, 1, 1]
     assert [row for batch in batches for row in batch.picture_rows] == [
-        (1, i, png) for i, png in enumerate(items.pictures)
+        (1, i, png, None) for i, png in enumerate(items.pictures)
     ]
 
 

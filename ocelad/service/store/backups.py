@@ -48,7 +48,8 @@ def restore(source: Path, folder: Path) -> BackupSummary:
     with folder_lock(folder):
         summary = _copy(source, folder / DATABASE_FILE)
     try:
-        Store.open(folder).close()  # migrates an older schema and rejects a newer one
+        with Store.open(folder) as store:  # migrates an older schema and rejects a newer one
+            store.sessions.clear()
     except StoreUnavailable:
         (folder / DATABASE_FILE).unlink()
         raise

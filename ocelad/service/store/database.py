@@ -14,9 +14,11 @@ from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, 
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from ocelad.service.store.durable_files import make_file
-from ocelad.service.store.errors import StoreUnavailable
+from ocelad.service.store.errors import DatabaseLost, StoreUnavailable
 
 DATABASE_FILE = "ocelad.sqlite3"
+#: Folders beside the database with files that can be computed from it.
+CACHE_FOLDERS = ("snapshots", "vectors")
 # The application id in the header of the SQLite file, which file(1) and other programs read.
 _APPLICATION_ID = int.from_bytes(b"ocel", "big")
 # Other holders of SQLite's write lock, the end of a backup or `ocelad token`, need it for milliseconds only.
@@ -25,7 +27,8 @@ BUSY_MS = 10_000
 STATEMENT_MS = 60_000
 CONNECT_S = 5
 # SQLite: macOS writes to the disk only after a full fsync; on other systems that pragma has no effect.
-_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "fullfsync = ON", "foreign_keys = ON")
+# Deleted content is overwritten, so that erased answers cannot be read from the file.
+_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "fullfsync = ON", "foreign_keys = ON", "secure_delete = ON")
 
 
 class Database:
@@ -49,8 +52,11 @@ class Database:
 
     def __init__(self, folder: Path, url: str | None = None) -> None:
         self.is_postgresql = url is not None
+        self._path: Path | None = None
+        self._files: dict[Path, tuple[int, int]] = {}
         if url is None:
-            path = folder / DATABASE_FILE
+            path = self._path = folder / DATABASE_FILE
+            _reject_lost_database(path)
             make_file(path)
             self.name = repr(str(path))
             self.writers, self.readers = _sqlite(path, "BEGIN IMMEDIATE"), _sqlite(path, "BEGIN")
@@ -79,6 +85,37 @@ class Database:
         with self.translating_errors(), self.writers.begin() as connection:
             yield connection
 
+    def remember_files(self) -> None:
+        """Remember which files hold a SQLite database; ``check_files`` compares."""
+        if self._path is not None:
+            self._files = {path: found for path in _files_of(self._path) if (found := _identify(path)) is not None}
+
+    def forget_log(self) -> None:
+        """Forget the write-ahead log, which SQLite deletes when the last connection is closed."""
+        self._files = {path: found for path, found in self._files.items() if path == self._path}
+
+    def check_files(self) -> None:
+        """Raise DatabaseLost if a file of a SQLite database was deleted or replaced while it was open.
+
+        SQLite continues to write to a deleted file without an error, and everything written is lost at the end.
+        """
+        for path, remembered in self._files.items():
+            found = _identify(path)
+            if found != remembered:
+                what = "deleted" if found is None else "replaced"
+                raise DatabaseLost(
+                    f"{str(path)!r} was {what} while the service was running: nothing more is stored; stop the service "
+                    "and restore a backup into another folder"
+                )
+
+    def truncate_log(self) -> None:
+        """Empty SQLite's write-ahead log, in which erased content may remain until it is written over."""
+        if not self.is_postgresql:
+            with self.translating_errors(), self.writers.connect() as connection:
+                driver = connection.connection.driver_connection
+                assert driver is not None
+                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+
     def set_application_id(self, connection: Connection) -> None:
         """Write the application id of a SQLite file; a file that is not writable is thus detected at start."""
         if not self.is_postgresql:
@@ -96,6 +133,40 @@ class Database:
             return describe_sqlite_error(self.name, cause)
         reason = " ".join(str(cause if cause is not None else error).split())[:300] or "no reason given"
         return f"cannot use {self.name} ({reason})"
+
+
+def _files_of(path: Path) -> tuple[Path, Path]:
+    """Return the files that a commit writes to: the database and its write-ahead log."""
+    return path, path.with_name(f"{path.name}-wal")
+
+
+def _identify(path: Path) -> tuple[int, int] | None:
+    """Return what identifies a file whatever its name is; None if it does not exist."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _reject_lost_database(path: Path) -> None:
+    """Reject a missing or empty database beside snapshots, which show that there were projects.
+
+    A new database in its place would look as if every answer had been given up.
+    """
+    try:
+        if path.exists() and path.stat().st_size > 0:
+            return
+        folders = [path.parent / name for name in CACHE_FOLDERS]
+        caches = [each for folder in folders if folder.is_dir() for each in folder.iterdir()]
+    except OSError as error:
+        raise StoreUnavailable(f"cannot read {str(path)!r} ({error.strerror}); accepted: a writable folder") from None
+    if caches:
+        state = "is empty" if path.exists() else "does not exist"
+        raise StoreUnavailable(
+            f"{str(path)!r} {state}, but {str(caches[0])!r} shows that there were projects; restore a backup into "
+            "another folder, or remove the caches to begin again without the answers"
+        )
 
 
 #: Messages by SQLite's primary result code.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class StoreError(Exception):
     """Base class of all errors of the store."""
@@ -19,6 +21,10 @@ class ProjectExists(InvalidRequest):
     """A project with this id exists already."""
 
 
+class ProjectArchived(InvalidRequest):
+    """The project can be read, but not changed."""
+
+
 class UnknownItem(InvalidRequest):
     """No item is at this position."""
 
@@ -29,6 +35,17 @@ class DuplicateItem(InvalidRequest):
 
 class UnknownEntry(InvalidRequest):
     """No entry has this number."""
+
+    @classmethod
+    def of(cls, project_id: str, seq: int, last: int) -> Self:
+        """Return the error about entry ``seq`` of a log that ends with entry ``last``.
+
+        >>> print(UnknownEntry.of("wines", 3, 2), UnknownEntry.of("wines", 3, 0), sep=chr(10))
+        'wines' has no entry 3; accepted: 1 to 2
+        'wines' has no entry 3; nobody has answered yet
+        """
+        rest = f"accepted: 1 to {last}" if last else "nobody has answered yet"
+        return cls(f"{project_id!r} has no entry {seq}; {rest}")
 
 
 class NothingToUndo(InvalidRequest):
@@ -51,12 +68,24 @@ class UnknownToken(InvalidRequest):
     """No token has this name."""
 
 
+class UnknownWebhook(InvalidRequest):
+    """The project has no webhook with this number."""
+
+
 class Unavailable(StoreError, OSError):
     """The request is valid but cannot be served now; it may be repeated with the same key."""
 
 
 class StoreUnavailable(Unavailable):
     """The database cannot be reached, read or written. The last entries may or may not have been committed."""
+
+
+class LogReplaced(StoreUnavailable):
+    """The log in the database is not the one that was known: it was restored, or another writer was there."""
+
+
+class DatabaseLost(StoreUnavailable):
+    """A file of the database was deleted or replaced while it was open."""
 
 
 class StoreInUse(StoreUnavailable):

@@ -40,7 +40,8 @@ def check_items(items: ItemSet) -> None:
         raise InvalidRequest(f"features have shape {items.features.shape}; accepted: finite numbers of shape {shape}")
     if items.display != "features" and (items.text if items.display == "text" else items.pictures) is None:
         raise InvalidRequest(f"the items are displayed as {items.display!r}, but have no {items.display}")
-    for name, column in [("text", items.text), ("pictures", items.pictures), *items.fields.items()]:
+    pictures = [("pictures", items.pictures), ("full_pictures", items.full_pictures)]
+    for name, column in [("text", items.text), *pictures, *items.fields.items()]:
         if column is not None and len(column) != len(items.ids):
             raise InvalidRequest(f"{name!r} has {len(column)} values for {len(items.ids)} items; accepted: one each")
 
@@ -60,7 +61,7 @@ def check_compatible(project: ProjectRecord, items: ItemSet) -> None:
             f"the items have {len(items.feature_names)} features that are not those of {project.id!r}; "
             f"accepted: its {len(known['feature_names'])} features, in their order"
         )
-    if items.display != known["shown"]:
+    if items.display != known["shown"] or (items.text is None) == has_text(known):
         raise InvalidRequest(
             f"the items are displayed as {items.display!r}; accepted: {known['shown']!r}, as in {project.id!r}"
         )
@@ -120,13 +121,14 @@ def split_items(number: int, metadata: Mapping[str, Any], n_before: int, items: 
         features = np.asarray(items.features[i], kind).tobytes()
         text_and_fields = json.dumps([texts[i], *(column[i] for column in columns)])
         picture = b"" if items.pictures is None else items.pictures[i]
-        row_size = len(features) + len(text_and_fields) + len(picture)
+        full = b"" if items.full_pictures is None else items.full_pictures[i]
+        row_size = len(features) + len(text_and_fields) + len(picture) + len(full)
         if rows and (len(rows) == MAX_BATCH_ROWS or size + row_size > MAX_BATCH_BYTES):
             yield ItemBatch(number, rows, picture_rows, n_before + i)
             rows, picture_rows, size = [], [], 0
         rows.append((number, n_before + i, id, features, text_and_fields))
         if items.pictures is not None:
-            picture_rows.append((number, n_before + i, picture))
+            picture_rows.append((number, n_before + i, picture, full or None))
         size += row_size
     yield ItemBatch(number, rows, picture_rows, n_before + len(items))
 
@@ -140,7 +142,11 @@ def delete_incomplete(connection: Connection) -> None:
 
 
 def load_items(
-    connection: Connection, project: ProjectRecord, folder: Path, load_one: Callable[[int], bytes | None]
+    connection: Connection,
+    project: ProjectRecord,
+    folder: Path,
+    load_one: Callable[[int], bytes | None],
+    load_full: Callable[[int], bytes | None],
 ) -> ItemSet:
     """Return all items of a project.
 
@@ -151,8 +157,8 @@ def load_items(
     folder : Path
         The data folder. The vectors of a project with float32 features are in a file there, which is written when it
         does not exist, and are mapped into memory.
-    load_one : callable
-        Loads a picture when it is first used.
+    load_one, load_full : callable
+        Load a picture, and one in its own size if it is larger, when it is first used.
     """
     metadata = project.metadata
     names, kind = tuple(metadata["feature_names"]), _feature_type(metadata)
@@ -163,7 +169,8 @@ def load_items(
         features = np.frombuffer(rows, kind).reshape(-1, len(names)).astype(np.float64)
     ids: list[str] = []
     texts_and_fields: list[list[Any]] = []
-    has_values = bool(metadata["fields"]) or metadata["shown"] == "text"
+    has_texts = has_text(metadata)
+    has_values = bool(metadata["fields"]) or has_texts
     for part in _load_columns(connection, project, table.c.id, *([table.c.shown] if has_values else [])):
         ids += [row[0] for row in part]
         texts_and_fields += [json.loads(row[1]) for row in part] if has_values else []
@@ -176,10 +183,18 @@ def load_items(
         feature_names=names,
         scaling=Scaling(metadata["scaling"]["kind"], np.array(metadata["scaling"]["factors"], float)),
         display=metadata["shown"],
-        text=[values[0] for values in texts_and_fields] if metadata["shown"] == "text" else None,
+        text=[values[0] for values in texts_and_fields] if has_texts else None,
         pictures=_LazyPictures(len(ids), load_one) if metadata["shown"] == "picture" else None,
+        full_pictures=_LazyPictures(len(ids), load_full) if metadata["shown"] == "picture" else None,
         fields=fields,
+        source_columns=dict(metadata.get("columns", {})),
+        has_picture=ItemSet.unpack_has_picture(metadata, len(ids)),
     )
+
+
+def has_text(metadata: Mapping[str, Any]) -> bool:
+    """Return whether items have texts, by their metadata."""
+    return bool(metadata.get("has_text", metadata["shown"] == "text"))
 
 
 def load_vectors(connection: Connection, project: ProjectRecord, folder: Path) -> npt.NDArray[np.float32]:
@@ -213,10 +228,11 @@ def _load_one(connection: Connection, project: ProjectRecord, position: int) -> 
     return bytes(connection.scalar(select(table.c.features).where(here)) or b"")
 
 
-def load_picture(connection: Connection, number: int, position: int) -> bytes | None:
-    """Return the PNG of an item, or None if it has no picture."""
-    png = connection.scalar(select(pictures.c.png).where(pictures.c.project == number, pictures.c.position == position))
-    return None if png is None else bytes(png)
+def load_picture(connection: Connection, number: int, position: int, full: bool = False) -> bytes | None:
+    """Return the PNG of an item, or None if it has no picture; ``full``: in its own size, None if that is the same."""
+    column = pictures.c.full_size if full else pictures.c.png
+    found = connection.scalar(select(column).where(pictures.c.project == number, pictures.c.position == position))
+    return None if found is None else bytes(found)
 
 
 class _LazyPictures(Sequence[bytes]):

@@ -7,9 +7,10 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from ocelad.service.store.errors import InvalidRequest
+from ocelad.service.store.log_chain import EMPTY_CHAIN
 from ocelad.service.store.tables import entries, projects
 
 
@@ -31,6 +32,12 @@ class ProjectRecord:
     n_items : int
     seq : int
         The number of the last entry in the log; 0 if the log is empty.
+    chain : bytes
+        The chain of the log up to its last entry.
+    options : dict
+        What people can change later: the question, the columns of the cards, ...
+    archived_at : int or None
+        Since when the project is archived, in milliseconds since 1970; None: it is not.
     number : int
         The primary key in the database.
     """
@@ -43,29 +50,43 @@ class ProjectRecord:
     digest: str
     n_items: int
     seq: int
+    chain: bytes
+    options: dict[str, Any]
+    archived_at: int | None
     number: int
 
 
 def load_projects(connection: Connection) -> dict[str, ProjectRecord]:
     """Return all complete projects by id, in the order of their creation."""
-    last = select(func.max(entries.c.seq)).where(entries.c.project == projects.c.number).scalar_subquery()
-    rows = connection.execute(
-        select(projects, last.label("last")).where(projects.c.n_items > 0).order_by(projects.c.number)
+    newest_first = entries.c.seq.desc()
+    of_project = entries.c.project == projects.c.number
+    seq, chain = (
+        select(column).where(of_project).order_by(newest_first).limit(1).scalar_subquery()
+        for column in (entries.c.seq, entries.c.chain)
     )
-    return {
-        row.id: ProjectRecord(
-            id=row.id,
-            title=row.title,
-            created_at=row.created_at,
-            settings=json.loads(row.settings),
-            metadata=json.loads(row.about),
-            digest=row.digest,
-            n_items=row.n_items,
-            seq=row.last or 0,
-            number=row.number,
-        )
-        for row in rows
-    }
+    rows = connection.execute(
+        select(projects, seq.label("seq"), chain.label("chain"))
+        .where(projects.c.n_items > 0, projects.c.deleted_at.is_(None))
+        .order_by(projects.c.number)
+    )
+    return {row.id: _to_record(row) for row in rows}
+
+
+def _to_record(row: Any) -> ProjectRecord:
+    return ProjectRecord(
+        id=row.id,
+        title=row.title,
+        created_at=row.created_at,
+        settings=json.loads(row.settings),
+        metadata=json.loads(row.about),
+        digest=row.digest,
+        n_items=row.n_items,
+        seq=row.seq or 0,
+        chain=EMPTY_CHAIN if row.chain is None else bytes(row.chain),
+        options=json.loads(row.options),
+        archived_at=row.archived_at,
+        number=row.number,
+    )
 
 
 def now_ms() -> int:

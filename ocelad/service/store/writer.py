@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -16,13 +16,24 @@ from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
 from ocelad.service.entries import Entry
 from ocelad.service.store.database import Database
-from ocelad.service.store.entry_log import AppendRequest, AppendResult, WriteBatch, load_entries
-from ocelad.service.store.errors import InvalidRequest, Overloaded, StoreError, StoreUnavailable
+from ocelad.service.store.entry_log import (
+    AppendRequest,
+    AppendResult,
+    Salts,
+    WriteBatch,
+    delete_old_keys,
+    load_chain,
+    load_entries,
+)
+from ocelad.service.store.errors import InvalidRequest, LogReplaced, Overloaded, StoreError, StoreUnavailable
+from ocelad.service.store.identity import Identity, open_identity
 from ocelad.service.store.lock import lock_database
 from ocelad.service.store.project_table import ProjectRecord, load_projects, now_ms
 from ocelad.service.store.schema import migrate
 
 Listener: TypeAlias = Callable[[str, Sequence[Entry]], None]
+#: Called with the ids of projects whose log is not the one that was announced before, and a sentence that says why.
+ReplacementListener: TypeAlias = Callable[[Sequence[str], str], None]
 
 # The capacity of the queue in entries; at 10,000 a second and more these take some seconds.
 MAX_QUEUED = 200_000
@@ -30,14 +41,27 @@ MAX_QUEUED = 200_000
 MAX_COMMIT_SIZE = 50_000
 # Seconds between attempts to reconnect, and between checks of an idle connection.
 RETRY_S, PING_S = 1.0, 10.0
+# Seconds between deletions of expired idempotency keys, and the largest number of salts in memory.
+_CLEANUP_S, _MAX_SALTS = 3600.0, 50_000
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
 class WriteTask:
-    """A write other than appending entries; it has its own transaction, and projects are reloaded after it."""
+    """A write other than appending entries, in its own transaction.
+
+    Attributes
+    ----------
+    run : callable
+    reloads : bool
+        Whether projects are reloaded after it.
+    replaces : str or None
+        The id of a project whose log it changes, not only extends.
+    """
 
     run: Callable[[Connection], Any]
+    reloads: bool = True
+    replaces: str | None = None
     future: Future[Any] = field(default_factory=Future)
 
 
@@ -57,6 +81,8 @@ class Writer:
         The projects after the last commit; the dict is replaced, never modified.
     failure : str or None
         Why writing fails at present; None if the last attempt succeeded.
+    identity : Identity or None
+        That of the database, as this writer has last opened it.
     """
 
     def __init__(self, database: Database) -> None:
@@ -64,6 +90,10 @@ class Writer:
         self.failure: str | None = None
         self._database = database
         self._listeners: list[Listener] = []
+        self._replacement_listeners: list[ReplacementListener] = []
+        self._salts: Salts = {}
+        self._cleaned_up_at = -_CLEANUP_S
+        self.identity: Identity | None = None
         self._connection: Connection | None = self._connect()
         self.projects = self._load_projects(self._connection)
         self._queue: deque[_Job] = deque()
@@ -79,6 +109,10 @@ class Writer:
     def listen(self, listener: Listener) -> None:
         """Call ``listener`` with every project's new entries from now on."""
         self._listeners.append(listener)
+
+    def listen_to_replacements(self, listener: ReplacementListener) -> None:
+        """Call ``listener`` when the log of a project turns out to be another one, or content was erased from it."""
+        self._replacement_listeners.append(listener)
 
     def submit(self, job: _Job) -> None:
         """Add a job to the queue; its future holds the result."""
@@ -130,6 +164,10 @@ class Writer:
         self._append(requests)
         if not jobs:
             self._ping()
+        if self._connection is not None and time.monotonic() - self._cleaned_up_at > _CLEANUP_S:
+            self._cleaned_up_at = time.monotonic()
+            with self._connection.begin():
+                delete_old_keys(self._connection, now_ms())
 
     def _take(self) -> list[_Job] | None:
         """Return the queued jobs, an empty list after an idle period, or None at the end."""
@@ -165,8 +203,9 @@ class Writer:
         try:
             connection = self._connected()
             with connection.begin():
-                batch = WriteBatch(connection, self.projects, now_ms())
+                batch = WriteBatch(connection, self.projects, now_ms(), self._salts)
                 results = batch.write(requests)
+            self._database.check_files()
         except (IntegrityError, DataError) as error:
             # Known invalid requests were rejected before. Writing each request separately finds the one at fault.
             if len(requests) > 1:
@@ -179,6 +218,7 @@ class Writer:
         else:
             self._linger_s = min(0.005, (time.monotonic() - started) / 2)
             self._succeed()
+            self._remember_salts(batch.found_salts)
             for project, new in batch.written.items():
                 self._announce(project, new)
             for request, result in zip(requests, results, strict=True):
@@ -192,25 +232,44 @@ class Writer:
             connection = self._connected()
             with connection.begin():
                 result = task.run(connection)
-            self.projects = self._load_projects(connection)
+            self._database.check_files()
+            if task.reloads:
+                self.projects = self._load_projects(connection)
+                self._salts = {}  # SQLite may give the number of a deleted project to a new one
         except InvalidRequest as error:
             task.future.set_exception(error)
         except Exception as error:
             self._fail([task], error)
         else:
             self._succeed()
+            if task.replaces is not None:
+                self._announce_replaced([task.replaces], "the answers of a person were erased")
             task.future.set_result(result)
+
+    def _remember_salts(self, found: Salts) -> None:
+        if len(self._salts) + len(found) > _MAX_SALTS:
+            self._salts = {}
+        self._salts |= found
 
     def _announce(self, project: str, new: Sequence[Entry]) -> None:
         """Pass entries that are durable now to the listeners."""
         if not new:
             return
-        self.projects = {**self.projects, project: replace(self.projects[project], seq=new[-1].seq)}
+        last = new[-1]
+        self.projects = {**self.projects, project: replace(self.projects[project], seq=last.seq, chain=last.chain)}
         for listener in self._listeners:
             try:
                 listener(project, new)
             except Exception:  # the entries are durable, whatever a listener does
                 _log.exception("a listener failed on the entries of %s up to %d", project, new[-1].seq)
+
+    def _announce_replaced(self, projects: Sequence[str], reason: str) -> None:
+        """Tell the listeners that these logs must be read again from their beginning."""
+        for listener in self._replacement_listeners:
+            try:
+                listener(projects, reason)
+            except Exception:
+                _log.exception("a listener failed on the replaced logs of %s", ", ".join(projects))
 
     def _fail(self, jobs: Sequence[_Job], error: Exception) -> None:
         """Fail the jobs and drop the connection: whether the commit took effect must be read from the database."""
@@ -240,25 +299,77 @@ class Writer:
         return result
 
     def _connected(self) -> Connection:
-        """Return the connection that holds the lock; reconnect if it was lost."""
+        """Return the connection that holds the lock; reconnect if it was lost.
+
+        Raises
+        ------
+        LogReplaced
+            Once, if the database is not the one that was left, or another writer was there meanwhile. Requests that
+            were made before then are refused: they may be about items and entries that do not exist any more.
+        """
         if self._connection is None:
+            before = self.identity
             connection = self._connect()
             try:
                 found = self._load_projects(connection)
+                replaced, reason = self._find_replaced(connection, before, found)
                 missed = {
                     project: load_entries(connection, record.number, self._last_seq(project), record.seq)
                     for project, record in found.items()
-                    if record.seq > self._last_seq(project)
+                    if project not in replaced and record.seq > self._last_seq(project)
                 }
                 connection.rollback()
             except BaseException:
                 _close(connection)
+                self._forget_opening(before)
                 raise
             self._connection = connection
+            self._salts = {}
             self.projects = found
             for project, new in missed.items():  # from commits whose confirmation was lost
                 self._announce(project, new)
+            if replaced:
+                _log.error(
+                    "%s: %s; these projects are read again: %s", self._database.name, reason, ", ".join(replaced)
+                )
+                self._announce_replaced(replaced, reason)
+                self._reject_queued(reason)
+                raise LogReplaced(f"{self._database.name} is not as this service left it: {reason}; try again")
         return self._connection
+
+    def _forget_opening(self, before: Identity | None) -> None:
+        """Compare the next opening with the state before this one, but count this one: it was our own."""
+        if before is not None and self.identity is not None and self.identity.epoch == before.epoch + 1:
+            self.identity = replace(before, epoch=self.identity.epoch)
+        else:
+            self.identity = before
+
+    def _find_replaced(
+        self, connection: Connection, before: Identity | None, found: Mapping[str, ProjectRecord]
+    ) -> tuple[list[str], str]:
+        """Return the projects whose log does not continue the one that is known, and a sentence that says why."""
+        now = self.identity
+        assert now is not None
+        if before is None or not self.projects:
+            return [], ""
+        if now.id != before.id:
+            return list(self.projects), "another database is in its place"
+        if now.epoch != before.epoch + 1:
+            return list(self.projects), (
+                "another service has written to it meanwhile"
+                if now.epoch > before.epoch
+                else "it was restored to an earlier point"
+            )
+        replaced = [id for id, known in self.projects.items() if not _continues(connection, known, found.get(id))]
+        return replaced, "it was restored to an earlier point"
+
+    def _reject_queued(self, reason: str) -> None:
+        """Refuse what was queued before the logs turned out to be replaced."""
+        with self._changed:
+            left, self._queue, self._n_queued = self._queue, deque(), 0
+        for job in left:
+            if job.future.set_running_or_notify_cancel():
+                job.future.set_exception(LogReplaced(f"{self._database.name} is not as it was: {reason}; try again"))
 
     def _ping(self) -> None:
         """Check an idle connection, or reconnect."""
@@ -266,6 +377,7 @@ class Writer:
             connection = self._connected()
             with connection.begin():
                 connection.execute(text("SELECT 1"))
+            self._database.check_files()
         except Exception as error:
             self._fail([], error)
         else:
@@ -275,6 +387,7 @@ class Writer:
         return self.projects[project].seq if project in self.projects else 0
 
     def _connect(self) -> Connection:
+        self._database.check_files()  # SQLite would create a new, empty file in the place of a deleted one
         connection = self._database.writers.connect()
         try:
             if self._database.is_postgresql:
@@ -282,6 +395,8 @@ class Writer:
             with connection.begin():
                 self._database.set_application_id(connection)
                 migrate(connection, self._database.name)
+                self.identity = open_identity(connection)
+            self._database.remember_files()
         except BaseException:
             _close(connection)
             raise
@@ -295,6 +410,14 @@ class Writer:
         if self._connection is not None:
             _close(self._connection)
             self._connection = None
+            self._database.forget_log()
+
+
+def _continues(connection: Connection, known: ProjectRecord, found: ProjectRecord | None) -> bool:
+    """Return whether a project's log begins with the entries that are known."""
+    if found is None or found.number != known.number or found.seq < known.seq:
+        return False
+    return known.seq == 0 or load_chain(connection, known.number, known.seq) == known.chain
 
 
 def _size(job: _Job) -> int:
