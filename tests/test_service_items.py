@@ -32,6 +32,7 @@ from ocelad.service.items import (
     UploadLimits,
     check_new_items,
     column_values,
+    default_cards,
     fit_scaling,
     items_digest,
     largest_differences,
@@ -212,7 +213,7 @@ def test_default_roles_of_columns(text, features, display, fields):
 
 
 def test_long_texts_are_truncated():
-    rows = [{"a": k, "word": "w" * 300, "story": "s" * 30_000} for k in range(3)]
+    rows = [{"a": k, "word": "w" * 3000, "story": "s" * 30_000} for k in range(3)]
     items = parse_upload(as_jsonl(rows), "jsonl")
     assert items.text == ["s" * (MAX_TEXT_LENGTH - 1) + "…"] * 3
     assert items.fields == {"word": ["w" * (MAX_FIELD_LENGTH - 1) + "…"] * 3}
@@ -241,7 +242,7 @@ INVALID = {
     "control in an id": (
         b"id,a\nx,1\ny\x1b[2J,2\n",
         "csv",
-        "line 3: the id 'y.* contains U\\+001B, an invisible control",
+        "line 3: the id 'y.* contains U\\+001B, an invisible character",
     ),
     "an id that turns": ("id,a\nx,1\ny\u202etxt,2\n".encode(), "csv", "line 3: the id 'y.* contains U\\+202E"),
     "column twice": (b"a,a\n1,2\n", "csv", "has the column 'a' twice"),
@@ -250,8 +251,14 @@ INVALID = {
     "no features": (b"label\n1\n2\n", "csv", "has no columns of features"),
     "no words": (b"a,b\n?!,--\n..,;;\n", "csv", "the texts of the upload contain no words"),
     "all the same": (b"a,b\n1,2\n1,2\n", "csv", "all items have the same features"),
-    "not UTF-8": (b"a,b\n1,2\n3,\xff\n", "csv", "byte 0xff is not text"),
-    "UTF-16": ("a,b\n1,2\n".encode("utf-16"), "csv", "is in UTF-16"),
+    "mixed encodings": ("a,b,n\n1,2,é\n".encode() + b"3,4,\xff\n", "csv", "line 3: byte 0xff is not text"),
+    "not in Windows-1252": (b"a,b\n1,2\n3,\x81\n", "csv", "line 3: byte 0x81 is not text"),
+    "half a character of UTF-16": ("a,b\n1,2\n".encode("utf-16")[:-1], "csv", "not valid UTF-16"),
+    "a dot": (b"id,x\na,1\n.,2\n", "csv", "line 3: the id '.' is a dot or two dots"),
+    "two dots": (b"id,x\n..,1\na,2\n", "csv", "line 2: the id '..' is a dot or two dots"),
+    "no width": ("id,x\na,1\na\u200bb,2\n".encode(), "csv", r"line 3: the id '.*' contains U\+200B, an invisible"),
+    "a blank before": (b"id,x\na,1\n b,2\n", "csv", "line 3: the id ' b' begins or ends with a blank"),
+    "a column of a dot": (b"id,x,.\na,1,f\nb,2,g\n", "csv", "a column cannot be named '.'"),
     "not JSON": (b'{"a": 1}\n{"a": \n', "jsonl", "line 2: the line is not JSON"),
     "an array": (b"[1, 2]", "jsonl", "begins with '\\['"),
     "two lists": (b'{"a": [1], "b": [2]}\n', "jsonl", "several columns of lists, 'a', 'b'"),
@@ -722,26 +729,35 @@ def test_an_unknown_built_in_set_is_rejected():
         load_built_in("mnist")  # type: ignore[arg-type]
 
 
+def shown(items: ItemSet) -> SimpleNamespace:
+    """Return a project with the default cards of its items."""
+    return SimpleNamespace(id="some", items=items, cards=default_cards(items))
+
+
 def test_an_item_is_serialized_on_request_with_its_features():
-    project = SimpleNamespace(id="some", items=parse_upload(as_csv(ROWS), "csv"))
+    project = shown(parse_upload(as_csv(ROWS), "csv"))
     assert serialize.item(project, 4, with_features=True).model_dump() == {
         "id": "i4",
         "position": 4,
+        "title": None,
         "text": ROWS[4]["story"],
+        "link": None,
         "picture": None,
+        "picture_full": None,
         "features": {"height": 6.0, "width": 3.9},
-        "fields": {"flag": True, "word": "red", "label": 1},
+        "fields": {"flag": True, "word": "red"},  # not the label, which people are to find out
     }
     assert serialize.item(project, 4).features == {}
-    digits = SimpleNamespace(id="some", items=load_built_in("digits"))
-    assert serialize.item(digits, 4).picture == "/v1/projects/some/pictures/4"
+    digits = serialize.item(shown(load_built_in("digits")), 4)
+    assert digits.picture == "/v1/projects/some/pictures/4"
+    assert digits.picture_full == "/v1/projects/some/pictures/4?size=full"
 
 
 @pytest.mark.parametrize("n_features", [100, 101])
 def test_an_item_with_more_than_100_features_is_serialized_without_them(n_features):
     X = np.arange(2.0 * n_features).reshape(2, -1)
     items = ItemSet(("a", "b"), X, tuple(f"f{j}" for j in range(n_features)), fit_scaling(X, "all"))
-    project = SimpleNamespace(id="some", items=items)
+    project = shown(items)
     assert len(serialize.item(project, 0, with_features=True).features) == (100 if n_features == 100 else 0)
 
 
@@ -837,7 +853,7 @@ def test_new_items_have_the_scaling_of_the_project(project):
         ({"id": "i3"}, "items.1.id", "the id 'i3' exists already"),
         ({"id": "first"}, "items.1.id", "the id 'first' exists already"),
         ({"id": "a\0"}, "items.1.id", "NUL or a character that is invalid in UTF-8"),
-        ({"id": "a\n"}, "items.1.id", "contains U\\+000A, an invisible control"),
+        ({"id": "a\n"}, "items.1.id", "contains U\\+000A, an invisible character"),
         ({"features": [1.0]}, "items.1.features", "has 1 features; 2 are expected"),
         ({"features": [1.0, 1e200]}, "items.1.features", "beyond 1e\\+150"),
         ({"features": [1.0, 1e9]}, "items.1.features", "too far from the others in 'width'"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -13,6 +14,7 @@ from ocelad._typing import Floats
 
 Display: TypeAlias = Literal["picture", "text", "features"]
 FieldValue: TypeAlias = str | float | int | bool | None
+SourceRole: TypeAlias = Literal["id", "text", "picture"]
 
 
 @dataclass(frozen=True)
@@ -81,14 +83,22 @@ class ItemSet:
     feature_names : tuple of str
     scaling : Scaling
     display : {"picture", "text", "features"}
-        How an item is displayed.
+        What an item has to show: a picture, otherwise a text, otherwise only features.
     text : sequence of str, or None
-        One text per item if texts are displayed.
+        One text per item if the items have texts.
     pictures : sequence of bytes, or None
-        One PNG per item if pictures are displayed.
+        One PNG per item if the items have pictures; empty for an item without one.
+    full_pictures : sequence of bytes, or None
+        The pictures in their own size, up to a limit; empty where that is the size of ``pictures``.
     fields : dict of str to list
-        Further columns by name, one value per item. They are displayed and can colour the map, but are not learned
-        from.
+        All further columns by name, one value per item. They can be displayed and can colour the map, but are not
+        learned from.
+    source_columns : dict
+        The columns of the file that the ids, texts and pictures come from, by "id", "text" and "picture".
+    has_picture : array of bool, or None
+        Whether each item has a picture; None: all have one if any has.
+    notes : tuple of str
+        What a user should know about the file that the items were read from; not stored.
     """
 
     ids: tuple[str, ...]
@@ -99,6 +109,10 @@ class ItemSet:
     text: Sequence[str] | None = None
     pictures: Sequence[bytes] | None = None
     fields: dict[str, list[FieldValue]] = field(default_factory=dict)
+    full_pictures: Sequence[bytes] | None = None
+    source_columns: dict[SourceRole, str] = field(default_factory=dict)
+    has_picture: npt.NDArray[np.bool_] | None = None
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -115,10 +129,27 @@ class ItemSet:
 
     def metadata(self) -> dict[str, Any]:
         """Return what all items share, as JSON types; the keys are those of the database."""
-        shared = {
+        shared: dict[str, Any] = {
             "feature_names": list(self.feature_names),
             "scaling": {"kind": self.scaling.kind, "factors": self.scaling.factors.tolist()},
             "shown": self.display,
             "fields": list(self.fields),
         }
-        return {**shared, "dtype": "float32"} if self.is_single else shared
+        # Keys that earlier versions do not store are left out where they say nothing.
+        if self.is_single:
+            shared["dtype"] = "float32"
+        if self.source_columns:
+            shared["columns"] = dict(self.source_columns)
+        if self.text is not None and self.display != "text":
+            shared["has_text"] = True
+        if self.has_picture is not None:
+            shared["has_picture"] = b64encode(np.packbits(self.has_picture).tobytes()).decode()
+        return shared
+
+    @staticmethod
+    def unpack_has_picture(metadata: Mapping[str, Any], n_items: int) -> npt.NDArray[np.bool_] | None:
+        """Return ``has_picture`` as ``metadata`` stores it."""
+        packed = metadata.get("has_picture")
+        if packed is None:
+            return None
+        return np.unpackbits(np.frombuffer(b64decode(packed), np.uint8), count=n_items).astype(np.bool_)

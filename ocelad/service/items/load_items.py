@@ -22,7 +22,9 @@ def load_items(
     *,
     format: str | None = None,
     id: str | None = None,
+    title: str | None = None,
     text: str | None = None,
+    picture: str | None = None,
     features: str | Sequence[str] | None = None,
     fields: Sequence[str] = (),
     exclude: str | Sequence[str] = (),
@@ -42,13 +44,20 @@ def load_items(
         Default: from the suffix or the first bytes.
     id : str, optional
         The column of ids. Default: ``id``; without such a column, items are numbered from 0.
+    title : str, optional
+        The column that names an item, whose texts are not displayed a second time. Default: ``title``, ``name`` or
+        similar.
     text : str, optional
         The column of displayed texts. Default: the column with the longest texts, if their mean length is at least 30
         characters or no column has numbers.
+    picture : str, optional
+        The column of pictures: the bytes of picture files, base64 of them, or paths of files relative to the table and
+        in its folder. Default: a column of bytes, or one with a name such as ``picture`` or ``image``.
     features : str or sequence of str, optional
         The columns of the features, as names or patterns (in one string: comma-separated); or one column of lists of
         numbers; or one column of texts, whose words become the features. Default: the column of lists; otherwise all
-        columns of numbers except label, class, target and, if there is no x, y; otherwise the words of the text.
+        columns of numbers except label, class, target and, if there is no x, y; otherwise the brightness of the
+        pictures; otherwise the words of the text.
     fields : sequence of str
         Columns that are displayed and can colour the map, but are not learned from. Columns without another role are
         included automatically.
@@ -75,7 +84,15 @@ def load_items(
     if Path(source).is_dir():
         return read_picture_folder(Path(source), limits, progress=progress, skip=skip)
     file = Source(source, max_bytes=limits.max_unzipped_bytes)
-    columns: ColumnOptions = {"id": id, "text": text, "features": features, "fields": fields, "exclude": exclude}
+    columns: ColumnOptions = {
+        "id": id,
+        "title": title,
+        "text": text,
+        "picture": picture,
+        "features": features,
+        "fields": fields,
+        "exclude": exclude,
+    }
     return read_table(file, format, limits, missing, **columns)
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from ocelad._typing import Floats
 from ocelad.service.items.item_scaling import fit_scaling
+from ocelad.service.items.picture_cells import SUFFIXES
 from ocelad.service.items.pictures import Picture, read_picture
-from ocelad.service.items.upload_limits import MAX_PICTURE_BYTES, ItemsError, UploadLimits, id_problem
+from ocelad.service.items.upload_limits import ItemsError, UploadLimits, id_problem
 from ocelad.service.itemset import ItemSet
-
-SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
 
 
 def read_picture_folder(
@@ -51,24 +50,51 @@ def read_picture_folder(
         ids.append(id)
         pictures.append(picture)
         total += len(picture.png)
-        if total > MAX_PICTURE_BYTES:
-            raise ItemsError(f"the pictures of {folder} are larger than {MAX_PICTURE_BYTES >> 30} GiB in total")
+        limits.check_pictures(str(folder), total)
     if progress is not None:
         progress(len(paths), len(paths))
     if len(pictures) < 2:
         raise ItemsError(f"{folder} has {len(pictures)} readable pictures; at least 2 are expected")
-    brightness = _brightness(pictures)
-    X = brightness.reshape(len(brightness), -1)
+    X, feature_names = picture_features(pictures)
     limits.check(str(folder), *X.shape)
+    full_pictures, notes = bounded_full_pictures(str(folder), pictures, limits)
     folders = [path.rpartition("/")[0] for path in ids]
     return ItemSet(
         ids=tuple(ids),
         features=X,
-        feature_names=pixel_names(*brightness.shape[1:]),
+        feature_names=feature_names,
         scaling=fit_scaling(X, "all"),
         display="picture",
         pictures=[picture.png for picture in pictures],
+        full_pictures=full_pictures,
+        source_columns={"id": "path"},
+        notes=notes,
         fields={"folder": [name or None for name in folders]} if any(folders) else {},
+    )
+
+
+def picture_features(pictures: Sequence[Picture]) -> tuple[Floats, tuple[str, ...]]:
+    """Return the features of pictures, the brightness of their pixels or of a grid of cells, and their names."""
+    brightness = _brightness(pictures)
+    return brightness.reshape(len(brightness), -1), pixel_names(*brightness.shape[1:])
+
+
+def bounded_full_pictures(
+    name: str, pictures: Sequence[Picture | None], limits: UploadLimits
+) -> tuple[list[bytes], tuple[str, ...]]:
+    """Return the pictures in their own size, as many as fit into the limit, and a note if some do not."""
+    found, total, n_left_out = [], 0, 0
+    for picture in pictures:
+        full = b"" if picture is None else picture.full
+        fits = total + len(full) <= limits.max_full_bytes
+        found.append(full if fits else b"")
+        total += len(full) if fits else 0
+        n_left_out += not fits
+    if not n_left_out:
+        return found, ()
+    return found, (
+        f"{name}: {n_left_out:,} pictures are stored only at the size of display, because all in their own size would "
+        f"be larger than {limits.max_full_bytes >> 20:,} MiB",
     )
 
 
@@ -95,7 +121,7 @@ def _id(path: Path, folder: Path) -> str:
     return id
 
 
-def _brightness(pictures: list[Picture]) -> Floats:
+def _brightness(pictures: Sequence[Picture]) -> Floats:
     shapes = {None if picture.small is None else picture.small.shape for picture in pictures}
     one_size = len(shapes) == 1 and None not in shapes
     return np.array([picture.small if one_size else picture.thumbnail for picture in pictures])

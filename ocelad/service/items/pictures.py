@@ -12,13 +12,15 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad.service.items.upload_limits import MAX_PICTURE_SIDE, MAX_PIXELS, ItemsError
+from ocelad.service.items.upload_limits import MAX_FULL_SIDE, MAX_PICTURE_SIDE, MAX_PIXELS, ItemsError
 
 #: The only decoders that are used; other decoders of Pillow run programs or are rarely maintained.
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 THUMBNAIL_SIDE = 16
 #: If all pictures have one size of at most this many pixels, every pixel is a feature.
 MAX_SMALL_PIXELS = 28 * 28
+# Of pictures in their own size: a larger PNG becomes a JPEG of this quality.
+_MAX_PNG_BYTES, _JPEG_QUALITY = 2 << 20, 88
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,15 @@ class Picture:
         The brightness of a grid of cells, from 0 to 1.
     small : array of shape (height, width), or None
         The brightness of each pixel, if the picture is small.
+    full : bytes
+        A PNG or JPEG in the picture's own size, at most 2048 pixels wide and high, and without metadata; empty if
+        ``png`` has this size.
     """
 
     png: bytes
     thumbnail: Floats
     small: Floats | None
+    full: bytes = b""
 
 
 @cache
@@ -53,18 +59,43 @@ def read_picture(file: BinaryIO, name: str) -> Picture:
     """Read a picture from a file; of an animation, the first frame."""
     image = _open(file, name)
     side = max(MAX_PICTURE_SIDE, THUMBNAIL_SIDE)
-    try:
-        image.draft("RGB", (side, side))  # a JPEG can be decoded at a reduced size
-        image.load()
-        image = _convert(import_module("PIL.ImageOps").exif_transpose(image))
-    except Exception as error:  # decoders raise many types of errors for damaged files
-        raise ItemsError(f"{name} is damaged or truncated: {_first_line(error)}") from None
+    is_large = max(image.size) > side
+    image = _decode(image, name, side)
     grey = image.convert("L")
     small = brightness(grey) if grey.width * grey.height <= MAX_SMALL_PIXELS else None
     shape = (THUMBNAIL_SIDE, THUMBNAIL_SIDE)
     thumbnail = brightness(grey.resize(shape, pillow().Resampling.BOX))
     image.thumbnail((side, side))
-    return Picture(encode_png(image), thumbnail, small)
+    if not is_large:
+        return Picture(encode_png(image), thumbnail, small)
+    # Decoded again: what is displayed and learned from comes from the reduced size, which is many times faster.
+    file.seek(0)
+    return Picture(encode_png(image), thumbnail, small, _encode_full(_open(file, name), name))
+
+
+def _decode(image: Any, name: str, side: int) -> Any:
+    """Decode an opened picture, where its format can at a reduced size that is not below ``side``."""
+    try:
+        image.draft("RGB", (side, side))
+        image.load()
+        return _convert(import_module("PIL.ImageOps").exif_transpose(image))
+    except Exception as error:  # decoders raise many types of errors for damaged files
+        raise ItemsError(f"{name} is damaged or truncated: {_first_line(error)}") from None
+
+
+def _encode_full(image: Any, name: str) -> bytes:
+    """Return a picture of at most 2048 x 2048 pixels: a JPEG if it was one or if a PNG would be large."""
+    is_photograph = image.format in ("JPEG", "WEBP")
+    image = _decode(image, name, MAX_FULL_SIDE)
+    image.thumbnail((MAX_FULL_SIDE, MAX_FULL_SIDE))
+    png = b"" if is_photograph else encode_png(image)
+    return png if png and len(png) <= _MAX_PNG_BYTES else _encode_jpeg(image)
+
+
+def _encode_jpeg(image: Any) -> bytes:
+    out = io.BytesIO()
+    image.save(out, "JPEG", quality=_JPEG_QUALITY)
+    return out.getvalue()
 
 
 def brightness(grey: Any) -> Floats:

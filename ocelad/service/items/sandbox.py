@@ -80,7 +80,12 @@ def main() -> None:
     try:
         items = parse_upload(data, limits=UploadLimits(*limits), **options)
         response: Any = {**items.metadata(), "ids": items.ids, "text": items.text, "fields": items.fields}
+        response["notes"] = items.notes
         values = np.ascontiguousarray(items.features).tobytes()
+        if items.pictures is not None:
+            full_pictures = items.full_pictures or [b""] * len(items)
+            response["picture_lengths"] = [list(map(len, each)) for each in (items.pictures, full_pictures)]
+            values = b"".join([values, *items.pictures, *full_pictures])
     except MemoryError:
         response = {"error": f"reading the upload needs more than {MAX_MEMORY >> 30} GiB of memory"}
     except (ValueError, TypeError) as error:
@@ -115,14 +120,26 @@ def _unpack(data: bytes) -> tuple[Any, bytes]:
 
 
 def _item_set(response: Any, values: bytes) -> ItemSet:
-    names = tuple(response["feature_names"])
-    scaling = response["scaling"]
+    names, ids = tuple(response["feature_names"]), tuple(response["ids"])
+    scaling, kind = response["scaling"], np.dtype(response.get("dtype", "float64"))
+    n_values = len(ids) * len(names)
+    position = n_values * kind.itemsize
+    pictures: list[list[bytes]] = []
+    for lengths in response.get("picture_lengths", ()):
+        ends = position + np.cumsum(lengths)
+        pictures.append([values[end - length : end] for end, length in zip(ends.tolist(), lengths, strict=True)])
+        position = int(ends[-1])
     return ItemSet(
-        ids=tuple(response["ids"]),
-        features=np.frombuffer(values, dtype=response.get("dtype", "float64")).reshape(-1, len(names)),
+        ids=ids,
+        features=np.frombuffer(values, dtype=kind, count=n_values).reshape(-1, len(names)),
         feature_names=names,
         scaling=Scaling(scaling["kind"], np.array(scaling["factors"])),
         display=response["shown"],
         text=response["text"],
+        pictures=pictures[0] if pictures else None,
+        full_pictures=pictures[1] if pictures else None,
         fields=response["fields"],
+        source_columns=response.get("columns", {}),
+        has_picture=ItemSet.unpack_has_picture(response, len(ids)),
+        notes=tuple(response["notes"]),
     )

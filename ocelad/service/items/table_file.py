@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
@@ -31,6 +32,9 @@ from ocelad.io.tabular.record_blocks import Ints, Selection, Values
 from ocelad.io.tabular.sources import Source
 from ocelad.service.items.column_roles import ColumnOptions, ColumnRoles, assign_roles
 from ocelad.service.items.item_scaling import fit_scaling
+from ocelad.service.items.picture_cells import read_cell
+from ocelad.service.items.picture_folder import bounded_full_pictures, picture_features
+from ocelad.service.items.pictures import Picture
 from ocelad.service.items.text_features import text_features
 from ocelad.service.items.upload_limits import (
     MAX_ABS_SINGLE,
@@ -42,7 +46,7 @@ from ocelad.service.items.upload_limits import (
     id_problem,
     truncate,
 )
-from ocelad.service.itemset import FieldValue, ItemSet
+from ocelad.service.itemset import FieldValue, ItemSet, SourceRole
 
 # The approximate number of values per chunk.
 _CHUNK_VALUES = 1_000_000
@@ -51,6 +55,8 @@ _CELL_PREFIX = "cell "
 # The first bytes of ZIP archives, which .xlsx files are, and of older Excel files.
 _OFFICE_MAGIC = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 _BOOLEANS = {"true": True, "false": False}
+# The rows of pictures that are decoded together, and the assumed size of a picture file in numbers of eight bytes.
+_PICTURE_ROWS, _PICTURE_WIDTH = 256, 1 << 13
 
 
 def read_table(
@@ -62,21 +68,23 @@ def read_table(
         if source.head(4) in _OFFICE_MAGIC and format != "npz" and not is_npz(source):
             raise ItemsError(f"{source.name} looks like an Excel file (or another archive); save it as CSV")
         table = open_table(source, format, stop=True)
-        roles = assign_roles(source.name, table, **columns)
+        folder = None if source.path is None else source.path.parent
+        roles = assign_roles(source.name, table, **columns, reads_paths=folder is not None)
         limits.check(source.name, 0, len(roles.feature_names))
         width = max(1, len(roles.feature_names) + len(roles.fields))
         stream = _RowStream(
             source,
             table,
-            _RowSchema(roles, may_miss=missing == "median"),
+            _RowSchema(roles, may_miss=missing == "median", folder=folder),
             roles.feature_names,
             on_error="stop",
             skipped=None,
-            chunk_size=max(1, _CHUNK_VALUES // width),
+            chunk_size=max(1, _CHUNK_VALUES // width if roles.picture is None else _PICTURE_ROWS),
             resume=None,
         )
         with stream:
-            return _read_rows(source.name, table.unit, roles, stream, limits, table.as_number)
+            items = _read_rows(source.name, table.unit, roles, stream, limits, table.as_number)
+            return replace(items, notes=(*table.notes, *items.notes))
     finally:
         source.close()
 
@@ -96,6 +104,7 @@ class _RowSchema:
 
     roles: ColumnRoles
     may_miss: bool = False
+    folder: Path | None = None
 
     @property
     def _points(self) -> PointColumns | FilledPoints | None:
@@ -104,9 +113,11 @@ class _RowSchema:
 
     @property
     def selection(self) -> Selection:
-        named = (self.roles.id, self.roles.text, self.roles.words, *self.roles.fields)
-        points = () if self.roles.points is None else (self.roles.points,)
-        return Selection(points, tuple(dict.fromkeys(column for column in named if column is not None)))
+        roles = self.roles
+        named = (roles.id, roles.text, roles.words, *roles.fields, roles.picture)
+        points = () if roles.points is None else (roles.points,)
+        others = tuple(dict.fromkeys(column for column in named if column is not None))
+        return Selection(points, others, 0 if roles.picture is None else _PICTURE_WIDTH)
 
     def columns(self, table: Any) -> Values | None:
         X = np.empty((table.num_rows, len(self.roles.feature_names)))
@@ -157,7 +168,9 @@ class _RowSchema:
             **{key: [row[key] for row in rows] for key in (_CELL_PREFIX + name for name in self.selection.others)},
         }
 
-    def _cell_value(self, column: str, entry: Any) -> FieldValue:
+    def _cell_value(self, column: str, entry: Any) -> FieldValue | Picture:
+        if column == self.roles.picture:
+            return read_cell(column, entry, self.folder)
         if column == self.roles.id:
             key = cells.require(column, entry, cells.normalize_id, "an id is expected: text or a whole number")
             if problem := id_problem(key):
@@ -181,12 +194,15 @@ def _read_rows(
     parts: list[npt.NDArray[Any]] = []
     selected: dict[str, list[Any]] = {}
     lines: dict[str, int] = {}
-    count = n_characters = 0
+    count = n_characters = n_picture_bytes = 0
     for rows in stream:
         count += len(rows.X)
         limits.check(name, count, len(roles.feature_names), single=rows.X.dtype == np.float32)
         n_characters += sum(len(value) for values in rows.cells.values() for value in values if isinstance(value, str))
         limits.check_characters(name, n_characters)
+        if roles.picture is not None:
+            n_picture_bytes += sum(0 if cell is None else len(cell.png) for cell in rows.cells[roles.picture])
+            limits.check_pictures(name, n_picture_bytes)
         parts.append(rows.X)
         for column, values in rows.cells.items():
             selected.setdefault(column, []).extend(values)
@@ -199,12 +215,16 @@ def _read_rows(
     if count < 2:
         raise ItemsError(f"{name} has {'no items' if not count else 'one item'}; at least 2 are expected")
     displayed_text = None if roles.text is None else [_as_text(value) for value in selected[roles.text]]
-    if roles.words is None:
+    pictures: list[Picture | None] = [] if roles.picture is None else selected.pop(roles.picture)
+    if roles.words is not None:
+        X, feature_names = text_features(name, [_as_text(value) for value in selected[roles.words]])
+    elif roles.points is not None:
         X, feature_names = _fill_medians(name, roles.feature_names, _join(parts)), roles.feature_names
     else:
-        X, feature_names = text_features(name, [_as_text(value) for value in selected[roles.words]])
-        limits.check(name, count, len(feature_names))
-    return ItemSet(
+        X, feature_names = picture_features(_all_present(name, str(roles.picture), pictures))
+    limits.check(name, count, len(feature_names), single=X.dtype == np.float32)
+    sources: dict[SourceRole, str | None] = {"id": roles.id, "text": roles.text, "picture": roles.picture}
+    items = ItemSet(
         ids=tuple(lines) if roles.id is not None else tuple(map(str, range(count))),
         features=X,
         feature_names=feature_names,
@@ -212,7 +232,32 @@ def _read_rows(
         display="features" if displayed_text is None else "text",
         text=displayed_text,
         fields={column: field_values(selected[column], as_number) for column in roles.fields},
+        source_columns={role: column for role, column in sources.items() if column is not None},
     )
+    return items if not any(pictures) else _with_pictures(name, items, pictures, limits)
+
+
+def _with_pictures(name: str, items: ItemSet, pictures: list[Picture | None], limits: UploadLimits) -> ItemSet:
+    full_pictures, notes = bounded_full_pictures(name, pictures, limits)
+    return replace(
+        items,
+        display="picture",
+        pictures=[b"" if picture is None else picture.png for picture in pictures],
+        full_pictures=full_pictures,
+        has_picture=None if all(pictures) else np.array([picture is not None for picture in pictures]),
+        notes=notes,
+    )
+
+
+def _all_present(name: str, column: str, pictures: list[Picture | None]) -> list[Picture]:
+    present = [picture for picture in pictures if picture is not None]
+    if len(present) < len(pictures):
+        row = pictures.index(None) + 1
+        raise ItemsError(
+            f"{name}: the column {quote(column)} is empty in item {row}, and the features are computed from the "
+            "pictures; remove the row, or name columns of numbers with features="
+        )
+    return present
 
 
 def _join(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
@@ -236,16 +281,25 @@ def _fill_medians(name: str, feature_names: Sequence[str], X: npt.NDArray[Any]) 
 def field_values(found: Sequence[FieldValue], as_number: AsNumber) -> list[FieldValue]:
     """Convert the values of a field to one type: numbers, booleans or texts, independently of the file format.
 
+    Texts of digits that would change as numbers, such as 0123, stay texts.
+
     >>> field_values(["1", "2.5", None], cells.parse_number), field_values(["True", "false"], cells.parse_number)
     ([1, 2.5, None], [True, False])
+    >>> field_values(["0123", "7"], cells.parse_number)
+    ['0123', '7']
     """
     present = [value for value in found if value is not None]
     if all(isinstance(value, bool) or (isinstance(value, str) and value.lower() in _BOOLEANS) for value in present):
         return [value if value is None else _BOOLEANS[str(value).lower()] for value in found]
     numbers = {value: as_number(value) if isinstance(value, str) else cells.to_number(value) for value in set(present)}
-    if all(number is not None for number in numbers.values()):
+    if all(number is not None and not _is_code(value, number) for value, number in numbers.items()):
         return [None if value is None else cells.normalize_value(numbers[value]) for value in found]
     return [None if value is None else str(value) for value in found]
+
+
+def _is_code(value: FieldValue, number: float) -> bool:
+    """Return whether a text of digits would change as a number, like a telephone number or a long article number."""
+    return isinstance(value, str) and value.isdecimal() and (str(int(value)) != value or int(number) != int(value))
 
 
 def _as_text(value: FieldValue) -> str:

@@ -16,8 +16,8 @@ MAX_FIELDS = 100
 MAX_NAME_LENGTH = 200
 #: Longer displayed texts are truncated.
 MAX_TEXT_LENGTH = 20_000
-#: Longer texts in fields are truncated.
-MAX_FIELD_LENGTH = 200
+#: Longer texts in fields are truncated. A field may be chosen as the text or the link of a card later.
+MAX_FIELD_LENGTH = 2_000
 # Squares of larger numbers, and of the inverses of smaller ranges, would be close to the overflow of float64.
 MAX_ABS_VALUE = 1e150
 # Squares of larger numbers would be close to the overflow of float32.
@@ -25,12 +25,20 @@ MAX_ABS_SINGLE = 1e15
 MAX_PIXELS = 50_000_000
 #: The largest width and height of a displayed picture; larger ones are reduced.
 MAX_PICTURE_SIDE = 256
-#: The largest total size of the displayed pictures.
-MAX_PICTURE_BYTES = 2 << 30
+#: The largest width and height of a picture in its own size.
+MAX_FULL_SIDE = 2048
+#: The largest total size of the displayed pictures, and of those in their own size; beyond it, later ones have only
+#: the displayed size.
+MAX_PICTURE_BYTES, MAX_FULL_BYTES = 2 << 30, 1 << 30
 _ELLIPSIS = "…"
 _NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
-# Control characters, line separators and marks of text direction: with them, different ids could look the same.
-_INVISIBLE = re.compile("[\x01-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+# Control characters, line separators, and what Unicode calls default ignorable: characters of no width, marks of text
+# direction, variation selectors and fillers. With them, different ids could look the same.
+_INVISIBLE = re.compile(
+    "[\x01-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,9 @@ class UploadLimits:
         The largest numbers of rows, of features per row, and of feature values in total.
     max_single_values : int
         The largest number of feature values of float32 vectors.
+    max_picture_bytes, max_full_bytes : int
+        The largest total size of displayed pictures, and of pictures in their own size; beyond the latter, pictures
+        have only the displayed size.
     max_unzipped_bytes : int or None
         The largest size of a text file after decompression. None: no limit.
     max_characters : int or None
@@ -55,6 +66,8 @@ class UploadLimits:
     max_unzipped_bytes: int | None = None
     max_characters: int | None = None
     max_single_values: int = MAX_SINGLE_VALUES
+    max_picture_bytes: int = MAX_PICTURE_BYTES
+    max_full_bytes: int = MAX_FULL_BYTES
 
     def check(self, name: str, n_items: int, n_features: int, *, single: bool = False) -> None:
         """Raise ItemsError if there are too many items or features."""
@@ -69,6 +82,13 @@ class UploadLimits:
                 f"at most {max_values:,} numbers are accepted"
             )
 
+    def check_pictures(self, name: str, n_bytes: int) -> None:
+        """Raise ItemsError if the displayed pictures are too large in total."""
+        if n_bytes > self.max_picture_bytes:
+            size = self.max_picture_bytes
+            accepted = f"{size >> 30} GiB" if size >> 30 else f"{size >> 20} MiB"
+            raise ItemsError(f"the pictures of {name} are larger than {accepted} in total, at the size of display")
+
     def check_characters(self, name: str, n_characters: int) -> None:
         """Raise ItemsError if there is too much text."""
         if self.max_characters is not None and n_characters > self.max_characters:
@@ -82,6 +102,8 @@ HTTP_UPLOAD_LIMITS = UploadLimits(
     max_unzipped_bytes=256 << 20,
     max_characters=64_000_000,
     max_single_values=25_000_000,
+    max_picture_bytes=512 << 20,
+    max_full_bytes=512 << 20,
 )
 
 
@@ -114,12 +136,18 @@ def id_problem(id: str) -> str | None:
     """Return why an id is rejected, as the end of a sentence that begins with the id; None if it is accepted.
 
     >>> id_problem("a\\u202eb")
-    'contains U+202E, an invisible control character'
+    'contains U+202E, an invisible character'
+    >>> id_problem("..")
+    'is a dot or two dots, which have another meaning in URLs'
     """
     if len(id) > MAX_NAME_LENGTH:
         return f"is longer than {MAX_NAME_LENGTH} characters"
     if not is_storable(id):
         return "contains NUL or a character that is invalid in UTF-8"
     if invisible := _INVISIBLE.search(id):
-        return f"contains U+{ord(invisible[0]):04X}, an invisible control character"
+        return f"contains U+{ord(invisible[0]):04X}, an invisible character"
+    if id != id.strip():
+        return "begins or ends with a blank"
+    if id in (".", ".."):
+        return "is a dot or two dots, which have another meaning in URLs"
     return None
