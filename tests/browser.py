@@ -36,14 +36,14 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-class Person:
-    """A user of the page, in a separate browser profile.
+class Visitor:
+    """A browser profile with one page.
 
     All problems of the page are recorded: script errors, violations of the content-security policy, error responses
     of the service, and requests to other hosts.
     """
 
-    def __init__(self, browser: Any, url: str, project: str, **profile: Any) -> None:
+    def __init__(self, browser: Any, url: str, path: str, **profile: Any) -> None:
         defaults = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
         self._context = browser.new_context(**{**defaults, **profile})
         self.page = self._context.new_page()
@@ -55,8 +55,7 @@ class Person:
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("request", self._on_request)
         self.page.on("response", self._on_response)
-        self.page.goto(f"{url}/?project={project}")
-        self.ready()
+        self.page.goto(f"{url}{path}")
 
     def _on_console(self, message: Any) -> None:
         if message.type in ("error", "warning") and not message.text.startswith(_FAILED):
@@ -75,6 +74,17 @@ class Person:
         """Close the browser profile, and check that no problem was recorded."""
         self._context.close()
         assert not self.problems, self.problems
+
+    def text(self, selector: str) -> str:
+        return self.page.locator(selector).inner_text()
+
+
+class Person(Visitor):
+    """A user of the answering page, in a separate browser profile."""
+
+    def __init__(self, browser: Any, url: str, project: str, **profile: Any) -> None:
+        super().__init__(browser, url, f"/?project={project}", **profile)
+        self.ready()
 
     def ready(self) -> None:
         """Wait until a pair is shown and the map is drawn."""
@@ -101,9 +111,6 @@ class Person:
     def sees(self, seq: int) -> None:
         """Wait until the page knows this entry and shows what was learned from it."""
         self.page.wait_for_selector(f"body[data-seq='{seq}'][data-learned='{seq}']")
-
-    def text(self, selector: str) -> str:
-        return self.page.locator(selector).inner_text()
 
     def picture_of_map(self) -> str:
         """Return the pixels of the map's points after the next frame."""

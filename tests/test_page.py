@@ -113,7 +113,8 @@ def log(client, project, after=0):
 
 def test_thirty_answers_by_keyboard_an_undo_and_a_reload(visit, client):
     person, first_seq = visit(), seq(client, "digits")
-    digits = {item["id"]: item["fields"]["digit"] for item in items(client, "digits")}
+    digit = client.get("projects/digits/columns/digit").json()["values"]
+    digits = {item["id"]: digit[item["position"]] for item in items(client, "digits")}
     rows = int(person.page.get_attribute("#timeline-table", "data-rows"))
     picture, moved = person.picture_of_map(), int(person.page.get_attribute("#map-marks", "data-moved"))
     answered = []
@@ -148,18 +149,18 @@ def test_thirty_answers_by_keyboard_an_undo_and_a_reload(visit, client):
     assert len(log(client, "digits", first_seq)) == 31
 
 
-def test_a_pair_is_not_asked_twice_in_a_row(visit, texts):
+def test_a_pair_is_not_asked_twice(visit, texts):
     person, replies = visit(texts), []
 
-    def repeat(route):
-        replies.append(replies[0] if 0 < len(replies) < 3 else route.fetch().json())
+    def repeat(route):  # the service proposes each pair twice
+        replies.append(replies[-1] if len(replies) % 2 else route.fetch().json())
         route.fulfill(json=replies[-1])
 
     person.page.route("**/next-pair", repeat)
-    asked = [person.press("d") for _ in range(4)]
+    asked = [frozenset(person.press("d")) for _ in range(6)]
     person.page.unroute_all(behavior="wait")
-    repeated = (replies[0]["left"]["id"], replies[0]["right"]["id"])
-    assert asked[2] == repeated != asked[3]
+    assert len(set(asked)) == 6
+    assert len(replies) > 4
 
 
 def test_the_last_pairs_are_asked_once_each(visit, client):
@@ -180,9 +181,14 @@ def test_the_last_pairs_are_asked_once_each(visit, client):
     assert len(set(asked)) == len(log(client, few)) == 6
 
 
+def files_of(page):
+    """Return the address of the folder with the files of the page."""
+    return page.evaluate("() => document.querySelector('script[type=module]').src.replace(/\\/[^/]*$/, '')")
+
+
 # A separate map: four fixed grey points in the corners, and a red one that moves.
-MAP_OF_FIVE = """async () => {
-    const { ItemMap } = await import("/static/map.js");
+MAP_OF_FIVE = """async (files) => {
+    const { ItemMap } = await import(`${files}/map.js`);
     const [points, marks] = ["points", "marks"].map(() => document.createElement("canvas"));
     for (const canvas of [points, marks]) {
         Object.assign(canvas.style, { position: "fixed", inset: "0", width: "400px", height: "400px" });
@@ -213,7 +219,7 @@ def test_points_are_animated_unless_reduced_motion_is_preferred(visit, preferenc
     page = visit(reduced_motion=preference).page
     page.clock.install()  # the test controls the time
     page.clock.pause_at(page.evaluate("() => Date.now() + 10_000"))
-    page.evaluate(MAP_OF_FIVE)
+    page.evaluate(MAP_OF_FIVE, files_of(page))
 
     def x_after(milliseconds):
         page.clock.run_for(milliseconds)
@@ -419,7 +425,7 @@ def test_the_page_is_accessible(visit, project, texts, wines):
     assert violations() == []
 
 
-def test_the_weights_of_experts_and_scales_have_names_and_a_change_is_announced(visit, client, wines):
+def test_the_history_is_in_plain_words_and_a_change_is_announced(visit, client, wines):
     person = visit(wines)
     page = person.page
 
@@ -431,18 +437,16 @@ def test_the_weights_of_experts_and_scales_have_names_and_a_change_is_announced(
         return [page.locator(f"#timeline {part}").all_inner_texts() for part in ("h3", ".hint", ".chart-text")]
 
     titles, hints, texts = answer()
-    assert titles == ["Loss of each answer", "Drift of the metric", "Weights of the experts"]
+    assert titles == ["Right predictions", "Change of the distance", "What the predictions rest on"]
     assert hints[1] == "a peak: the meaning of “same” changed"
-    assert hints[2].startswith("from Euclidean, at the bottom, to ")
-    assert re.fullmatch(r"Now: [\w ,]+ leads with \d+ %", texts[2])
+    assert re.fullmatch(r"Now: mostly [\w ,]+ \(\d+%\)", texts[2])
+    experts = client.get(f"projects/{wines}/timeline").json()["experts"]
+    assert not any(name in page.locator("#timeline").inner_text() for name in experts)  # names for experts only
     page.check("#timeline-as-table")
-    assert page.locator("#timeline-table th[scope=col]").all_inner_texts()[:5] == [
-        "Answers",
-        "Loss",
-        "Predicted correctly",
-        "Drift",
-        "Euclidean",
-    ]
+    columns = page.locator("#timeline-table th[scope=col]").all_inner_texts()
+    assert columns[:4] == ["Answers", "Right predictions", "Change of the distance", "plain distance"]
+    row = page.locator("#timeline-table tbody tr").first.locator("td").all_inner_texts()
+    assert sum(float(cell.rstrip("%")) for cell in row[2:]) == pytest.approx(100, abs=3)
     page.uncheck("#timeline-as-table")
 
     changes = [{"first": 3, "detected": 9, "evidence": 5.0}]
@@ -455,13 +459,9 @@ def test_the_weights_of_experts_and_scales_have_names_and_a_change_is_announced(
     page.route("**/timeline", respond)
     _, hints, _ = answer()  # the charts are updated in place
     assert hints[1] == "the meaning of “same” changed near answer 3 (noticed at 9)"
-    timeline |= {"method": "rice", "experts": ["1", "2"], "shares": [[0.25] * n, [0.75] * n], "changes": []}
-    titles, hints, texts = answer()
-    assert titles[2] == "Weights of the scales"
-    assert hints[2] == "from 1 to 2 answers, the shortest at the bottom"
-    assert texts[2] == "Now: scale 2 leads with 75 %"
-    page.check("#timeline-as-table")
-    assert page.locator("#timeline-table th[scope=col]").all_inner_texts()[4:] == ["Scale 1", "Scale 2"]
+    timeline |= {"method": "rice", "experts": ["1", "2", "128"], "shares": [[0.25] * n, [0.35] * n, [0.4] * n]}
+    _, _, texts = answer()
+    assert texts[2] == "Now: mostly the last 8 answers (60%)"
 
 
 def test_the_neighbours_say_if_no_items_are_predicted_to_be_the_same(visit, client, wines):
@@ -560,11 +560,12 @@ def test_words_that_differ_are_marked(visit, client, texts):
         for size in (2, 5, 15)
         for _ in range(60)
     ]
-    compare = """async (cases) => {
-        const { diffWords } = await import("/static/text-diff.js");
+    compare = """async ([files, cases]) => {
+        const { diffWords } = await import(`${files}/text-diff.js`);
         return cases.map(([left, right]) => diffWords(left, right));
     }"""
-    for (left, right), runs in zip(cases, person.page.evaluate(compare, cases), strict=True):
+    compared = person.page.evaluate(compare, [files_of(person.page), cases])
+    for (left, right), runs in zip(cases, compared, strict=True):
         assert ["".join(run["text"] for run in side) for side in runs] == [left, right]
         common = [[word for run in side if not run["differs"] for word in words(run["text"])] for side in runs]
         assert common[0] == common[1]
@@ -595,11 +596,11 @@ def test_features_are_listed_by_their_share_of_the_distance(visit, client, wines
     page.reload()
     page.wait_for_selector(".feature-bars li")
     assert page.inner_text("#features-title") == "What the distance looks at"
-    assert "share of the squared distance between items" in page.inner_text("#features-hint")
+    assert "share of the distance between items" in page.inner_text("#features-hint")
     rows = page.locator(".feature-bars li")
     assert f"{first['name']}: " in rows.nth(0).get_attribute("title")
-    assert "of the squared distance between two items" in rows.nth(0).get_attribute("title")
-    assert "-2 %" in rows.nth(1).locator(".feature-share").inner_text()
+    assert "of the distance between two items" in rows.nth(0).get_attribute("title")
+    assert "-2%" in rows.nth(1).locator(".feature-share").inner_text()
     assert rows.nth(1).locator(".fill").evaluate("bar => bar.style.width") == "0%"  # a negative share has no bar
 
 
@@ -672,7 +673,7 @@ def test_an_unknown_project_leaves_a_selection_of_the_others(browser, server, te
     context = browser.new_context()
     page = context.new_page()
     page.goto(f"{server.url}/?project=unknown")
-    page.get_by_text('There is no project "unknown" that you may read.').wait_for()
+    page.get_by_text("There is no project “unknown” that you may read.").wait_for()
     assert page.get_by_role("group", name="Your answer").count() == 0
     page.select_option("#project-choice", texts)
     page.wait_for_selector("#pair:not([aria-busy]) [data-item]")

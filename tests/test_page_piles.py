@@ -172,13 +172,14 @@ def test_a_contradiction_is_asked_as_the_next_question(visit, client, letters): 
     assert row.count() == 1
     assert row.get_by_text("different, but in one pile").is_visible()
     row.get_by_role("button").click()
-    person.page.wait_for_selector("#pair [data-item=t1]")
+    person.page.wait_for_selector("#pair [data-item=t1] + [data-item=t3]")
     assert person.pair == ("t1", "t3")
     assert person.text("#reason").startswith("Answers contradict each other: most say that these two are different")
     assert person.page.evaluate("document.activeElement.id") == "question"
     person.press("s")
     person.saved()
-    assert person.pair == before  # the pair that was shown comes next
+    if set(before) != {"t1", "t3"}:  # the service may have asked about it by itself
+        assert person.pair == before  # the pair that was shown comes next
     person.sees(first_seq + 1)
     expect(person.page.locator("#contradictions")).to_be_hidden()
     last = log(client, letters, first_seq)[-1]

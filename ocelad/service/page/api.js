@@ -1,11 +1,18 @@
 // Requests to the service. Pictures and events are fetched, not linked, because all requests need headers.
 
+import { say } from "./words.js";
+
+/** Headers are ASCII, and names may have letters of any script. */
+const encodeName = encodeURIComponent;
+
 /** A response with a status of 400 or above; its message is a sentence for people. */
 export class RequestError extends Error {
   constructor(status, detail, retryAfter) {
     super(detail.message);
     this.status = status;
     this.code = detail.code;
+    /** What in the request was wrong, such as "query.id"; null: unknown. */
+    this.where = detail.where ?? null;
     this.retryAfter = retryAfter;
   }
 
@@ -18,7 +25,7 @@ export class RequestError extends Error {
 /** No response: there is no connection, or the service is not running. */
 export class Unreachable extends Error {
   constructor() {
-    super("The service cannot be reached.");
+    super(say("service.unreachable"));
   }
 }
 
@@ -27,7 +34,8 @@ export class Api {
   #asking = null;
   #pictures = new Map();
 
-  /** person: () => name of the person; askToken: (rejected) => promise of a token; rejected: a token was sent. */
+  /** person: () => name of the person; askToken: (rejected, login) => promise of a token; rejected: a token was
+   *  sent; login: the path of the login, or null. */
   constructor(person, askToken) {
     this.person = person;
     this.#askToken = askToken;
@@ -41,7 +49,7 @@ export class Api {
 
   /** person: the name at the time of the answer. */
   post(path, body, key, person = this.person()) {
-    const headers = { "Content-Type": "application/json", "Idempotency-Key": key, "Ocelad-Person": person };
+    const headers = { "Content-Type": "application/json", "Idempotency-Key": key, "Ocelad-Person": encodeName(person) };
     return this.#json(path, { method: "POST", body: JSON.stringify(body), headers });
   }
 
@@ -68,11 +76,19 @@ export class Api {
     URL.revokeObjectURL(await copy);
   }
 
+  /** PATCH, DELETE and others; body: JSON or nothing. Returns the JSON of the response; null: it has none. */
+  async send(method, path, body) {
+    const json = body === undefined ? {} : { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
+    const response = await this.request(path, { method, ...json });
+    const text = await response.text();
+    return text ? JSON.parse(text) : null;
+  }
+
   /** Returns the response to a request; asks for a token if one is required. */
   async request(path, { headers = {}, ...request }) {
     for (;;) {
       const token = sessionStorage.getItem("ocelad.token");
-      const identity = { "Ocelad-Person": this.person(), ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+      const identity = { "Ocelad-Person": encodeName(this.person()), ...(token ? { Authorization: `Bearer ${token}` } : {}) };
       let response;
       try {
         // Without the browser's cache, in which a request waits for another one with the same URL.
@@ -88,13 +104,14 @@ export class Api {
         .catch(() => null);
       const rejection = new RequestError(
         response.status,
-        detail ?? { code: "unknown", message: `The service responded with status ${response.status}.` },
+        detail ?? { code: "unknown", message: say("service.status", { status: response.status }) },
         Number(response.headers.get("Retry-After")) || null,
       );
       if (response.status !== 401) throw rejection;
       // Another request may have received a token meanwhile; several rejected requests share one dialog.
       if (sessionStorage.getItem("ocelad.token") !== token) continue;
-      this.#asking ??= this.#askToken(token !== null).finally(() => (this.#asking = null));
+      const login = response.headers.get("Ocelad-Login");
+      this.#asking ??= this.#askToken(token !== null, login).finally(() => (this.#asking = null));
       sessionStorage.setItem("ocelad.token", await this.#asking);
     }
   }

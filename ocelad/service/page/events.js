@@ -36,6 +36,8 @@ export class EventStream {
   #path;
   #handlers;
   #cursor;
+  // Identifies the log up to the cursor: the service says "replaced" if it has another one.
+  #log = "";
   #pause = FIRST_PAUSE;
   #wake = () => {};
 
@@ -88,7 +90,8 @@ export class EventStream {
     addEventListener("offline", lose);
     document.addEventListener("visibilitychange", onVisibility);
     try {
-      const headers = { Accept: "text/event-stream", "Last-Event-ID": String(this.#cursor) };
+      const seen = this.#log ? `${this.#cursor}-${this.#log}` : String(this.#cursor);
+      const headers = { Accept: "text/event-stream", "Last-Event-ID": seen };
       const response = await this.#api.request(this.#path, { headers, signal: lost.signal });
       const reader = messageReader((message) => this.#deliver(message));
       const decoder = new TextDecoder();
@@ -108,8 +111,11 @@ export class EventStream {
   }
 
   #deliver({ event, data }) {
+    // The log is another one than the page has shown, such as after a backup was restored. Queued answers are stored.
+    if (event === "replaced") return location.reload();
     if (event === "hello") {
       this.#pause = FIRST_PAUSE;
+      this.#log = data.log ?? "";
       this.#handlers.state("live");
     }
     if (["hello", "learned", "items", "people"].includes(event)) this.#handlers[event](data);
@@ -117,6 +123,7 @@ export class EventStream {
     const received = data.entries.filter((entry) => entry.seq > this.#cursor);
     if (!received.length) return;
     this.#cursor = received.at(-1).seq;
+    this.#log = data.log ?? "";
     this.#handlers.entries(received);
   }
 }

@@ -1,15 +1,16 @@
 // The shares of the features in the squared distances between items, now and before learning.
 
-import { css, element, formatPercent } from "./dom.js";
+import { css, element } from "./dom.js";
+import { formatPercent } from "./numbers.js";
 import { pixelGrid } from "./pixel-grid.js";
 import { palette } from "./palette.js";
+import { say } from "./words.js";
 
 const MAX_BARS = 15;
 // Shares of features that are correlated with others can be negative; they have no bar.
 const positive = (share) => Math.max(share, 0);
 const describe = (name, share, initialShare) =>
-  `${name}: ${formatPercent(share)} of the squared distance between two items, averaged over all pairs; ` +
-  `${formatPercent(initialShare)} before learning`;
+  say("shares.describe", { name, share: formatPercent(share), before: formatPercent(initialShare) });
 
 export class FeaturesView {
   #frame;
@@ -25,12 +26,8 @@ export class FeaturesView {
 
   update({ features, n_answers: answers }) {
     this.#features = features;
-    const learned = this.#grid
-      ? "Each pixel's share of the squared distance between items."
-      : "Each feature's share of the squared distance between items; a line marks the share before learning.";
-    this.#hint.textContent = answers
-      ? learned
-      : "Nothing is learned yet: these are the features' shares of the Euclidean distance between items.";
+    const learned = this.#grid ? "shares.hint-pixels" : "shares.hint-features";
+    this.#hint.textContent = say(answers ? learned : "shares.hint-none");
     this.draw();
   }
 
@@ -45,7 +42,7 @@ export class FeaturesView {
     const list = element(
       "details",
       {},
-      element("summary", {}, `The ${Math.min(MAX_BARS, this.#features.length)} largest as a list`),
+      element("summary", {}, say("shares.list", { n: Math.min(MAX_BARS, this.#features.length) })),
       bars,
     );
     list.open = this.#listOpen;
@@ -54,8 +51,8 @@ export class FeaturesView {
       element(
         "div",
         { class: "heat-maps" },
-        this.#heatMap("Before learning", "initial_share", top),
-        this.#heatMap("Now", "share", top),
+        this.#heatMap(say("shares.before"), "initial_share", top),
+        this.#heatMap(say("shares.now"), "share", top),
       ),
       list,
     );
@@ -82,7 +79,7 @@ export class FeaturesView {
           "span",
           { class: "feature-share" },
           formatPercent(share),
-          element("span", { class: "visually-hidden" }, ` now, ${formatPercent(initial_share)} before learning`),
+          element("span", { class: "visually-hidden" }, ` ${say("shares.now-and-before", { before: formatPercent(initial_share) })}`),
         ),
       );
     });
@@ -97,7 +94,7 @@ export class FeaturesView {
       height: rows,
       class: "heat-map",
       role: "img",
-      "aria-label": `${title}: each pixel's share of the distance between items; the list below has the numbers`,
+      "aria-label": say("shares.heat-map", { title }),
     });
     const context = canvas.getContext("2d");
     const colours = palette();
@@ -115,7 +112,7 @@ export class FeaturesView {
       ];
       const { name } = cells[row * columns + column];
       const feature = features.get(name);
-      canvas.title = feature ? describe(name, feature.share, feature.initial_share) : `${name}: little`;
+      canvas.title = feature ? describe(name, feature.share, feature.initial_share) : say("shares.little", { name });
     });
     return element("figure", {}, canvas, element("figcaption", {}, title));
   }

@@ -1,7 +1,8 @@
 // A cache of items by position, fetched in blocks, and short summaries of items.
 
-import { element, formatNumber } from "./dom.js";
-import { pictureElement } from "./pair-view.js";
+import { element } from "./dom.js";
+import { formatNumber } from "./numbers.js";
+import { nameOf, pictureElement } from "./pair-view.js";
 
 const BLOCK = 50;
 
@@ -41,8 +42,8 @@ export async function itemSummary(item, api) {
   const body = element(
     "div",
     { class: "summary-body" },
-    element("strong", { class: "item-id" }, item.id),
-    item.text ? element("span", { class: "summary-text" }, item.text) : [],
+    element("strong", { class: "item-id", dir: "auto" }, nameOf(item)),
+    item.text ? element("span", { class: "summary-text", dir: "auto" }, item.text) : [],
     fields.length
       ? element(
           "span",

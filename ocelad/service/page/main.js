@@ -1,39 +1,37 @@
-// Starts the page when the service has returned its projects.
+// Starts the answering page when the service has returned its projects.
 
-import { Api, Unreachable } from "./api.js";
-import { showProjectSelect } from "./project-select.js";
-import { askToken, setUpHelp, setUpPerson, setUpTheme } from "./dialogs.js";
-import { byId, count, prefersReducedMotion } from "./dom.js";
-import { setUpShortcuts } from "./shortcuts.js";
-import { showError } from "./messages.js";
-import { SendQueue } from "./send-queue.js";
-import { personName } from "./person-name.js";
+import { byId, prefersReducedMotion } from "./dom.js";
+import { showHeld } from "./held-answers.js";
+import { showError, showMessage } from "./messages.js";
+import { showNoProject } from "./no-project.js";
 import { ProjectPage } from "./project-page.js";
+import { SendQueue } from "./send-queue.js";
+import { openProject, openShell, start } from "./shell.js";
+import { setUpShortcuts } from "./shortcuts.js";
+import { say } from "./words.js";
 
-// Milliseconds between attempts to reach the service, and before unsent answers are mentioned.
-const RETRY_PAUSE = 1500;
+// Milliseconds before unsent answers are mentioned.
 const UNSENT_DELAY = 800;
 
-async function start() {
+start(async () => {
   let page = null;
-  const openHelp = setUpHelp();
-  setUpPerson();
-  setUpTheme(() => page?.repaint());
-  const api = new Api(personName, askToken);
-  const sendQueue = new SendQueue(api, showUnsent, showError);
+  const { api, openHelp } = openShell({ page: "index", recolour: () => page?.repaint() });
+  const sendQueue = new SendQueue(api, {
+    unsent: showUnsent,
+    held: (lane) => showHeld(sendQueue, lane),
+    dropped: showError,
+    notStored: () => showMessage(say("unsent.not-stored")),
+  });
 
-  const projects = await fetchProjects(api);
-  const wanted = new URLSearchParams(location.search).get("project");
-  const project = wanted === null ? projects[0] : projects.find(({ id }) => id === wanted);
-  showProjectSelect(project, projects);
-  if (!project) {
-    for (const empty of document.querySelectorAll("main, .figures, #connection")) empty.hidden = true;
-    const choose = projects.length ? " Choose one above." : "";
-    throw new Error(
-      wanted === null ? "There is no project yet." : `There is no project "${wanted}" that you may read.${choose}`,
-    );
-  }
+  const { project, projects } = await openProject(api, "index");
+  // Also those of projects that no longer exist: they are kept until the person decides.
   sendQueue.resume();
+  if (!project) {
+    byId("connection").hidden = true;
+    showNoProject(projects);
+    return;
+  }
+  document.querySelector("main").hidden = false;
   page = new ProjectPage(api, project, sendQueue);
 
   for (const button of document.querySelectorAll("[data-answer]")) {
@@ -51,7 +49,7 @@ async function start() {
     "?": openHelp,
   });
   await page.run();
-}
+});
 
 /** Clicks a button for a key, with an animation. */
 function press(selector) {
@@ -61,29 +59,14 @@ function press(selector) {
   button.animate([{ transform: "scale(0.96)" }, { transform: "none" }], 160);
 }
 
-async function fetchProjects(api) {
-  for (;;) {
-    try {
-      return (await api.get("v1/projects")).projects;
-    } catch (error) {
-      if (!(error instanceof Unreachable)) throw error;
-      byId("connection-text").textContent = "The service does not respond";
-      await new Promise((resolve) => setTimeout(resolve, RETRY_PAUSE));
-    }
-  }
-}
-
 let unsentTimer = 0;
 
 /** Reports unsent answers only if sending takes long. */
 function showUnsent(unsent) {
   document.body.dataset.unsent = String(unsent);
   const message = byId("saved");
-  const report = () => {
-    const waiting = Number(document.body.dataset.unsent);
-    const changes = count(waiting, "change");
-    message.textContent = `${changes} not saved yet. Stored in this browser until the service responds.`;
-  };
+  if (!message) return;
+  const report = () => (message.textContent = say("unsent", { n: Number(document.body.dataset.unsent) }));
   if (unsent && message.textContent) report();
   else if (unsent) unsentTimer ||= setTimeout(report, UNSENT_DELAY);
   else {
@@ -92,5 +75,3 @@ function showUnsent(unsent) {
     message.textContent = "";
   }
 }
-
-start().catch(showError);

@@ -1,8 +1,10 @@
 // The colours of the map: clusters, a column of the data, or the distance to the item under the pointer.
 
 import { MAX_GROUPS, palette } from "./palette.js";
-import { css, element, formatNumber } from "./dom.js";
+import { css, element } from "./dom.js";
+import { formatNumber } from "./numbers.js";
 import { packColour } from "./raster.js";
+import { language, say } from "./words.js";
 
 const CLUSTERS = "clusters";
 const NEIGHBORS = "neighbors";
@@ -30,12 +32,12 @@ export class Colouring {
   constructor(api, path, project, map, { choice, nClusters, legend }, changed) {
     [this.#api, this.#path, this.#map] = [api, path, map];
     [this.#choice, this.#nClusters, this.#legend] = [choice, nClusters, legend];
-    choice.append(new Option("clusters", CLUSTERS), new Option("distance to the pointer", NEIGHBORS));
+    choice.append(new Option(say("map.clusters"), CLUSTERS), new Option(say("map.nearness"), NEIGHBORS));
     if (project.columns.length) {
       choice.append(
         element(
           "optgroup",
-          { label: "columns" },
+          { label: say("map.columns") },
           project.columns.map(({ name }) => new Option(name, COLUMN + name)),
         ),
       );
@@ -120,7 +122,7 @@ export class Colouring {
 
   #groups(colours, values, names) {
     // The most frequent categories have a colour each; the legend lists them in natural order: 1, 2, 10.
-    const named = names && names.slice(0, MAX_GROUPS).sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+    const named = names && names.slice(0, MAX_GROUPS).sort((a, b) => a.localeCompare(b, language, { numeric: true }));
     const places = named && names.map((name, i) => (i < MAX_GROUPS ? named.indexOf(name) : MAX_GROUPS));
     const groupOf = (i) => {
       const value = values[i] ?? null;
@@ -128,21 +130,21 @@ export class Colouring {
     };
     const sizes = new Array(MAX_GROUPS + 1).fill(0);
     for (let i = 0; i < this.#n; i++) if (groupOf(i) !== null) sizes[groupOf(i)] += 1;
-    const nameOf = (group) => (group === MAX_GROUPS ? "others" : named ? named[group] : `cluster ${group + 1}`);
+    const nameOf = (group) => (group === MAX_GROUPS ? say("map.others") : named ? named[group] : say("map.cluster", { number: group + 1 }));
     const legend = sizes.flatMap((size, group) => {
       if (!size) return [];
       const button = element("button", {
         type: "button",
         class: "legend-entry",
         "aria-pressed": String(this.#selected === group),
-        title: "Highlight this group",
+        title: say("map.highlight"),
       });
       const swatch = element("span", { class: "swatch" });
       swatch.style.background = css(colours.group(group));
       button.append(
         swatch,
         element("span", {}, nameOf(group)),
-        element("span", { class: "legend-size" }, size.toLocaleString("en")),
+        element("span", { class: "legend-size" }, formatNumber(size)),
       );
       button.addEventListener("click", () => {
         this.#selected = this.#selected === group ? null : group;
@@ -169,7 +171,7 @@ export class Colouring {
 
   #nearness(colours) {
     if (!this.#near) {
-      const hint = element("span", { class: "hint" }, "Point at an item to highlight its nearest neighbours.");
+      const hint = element("span", { class: "hint" }, say("map.point"));
       return { colourOf: () => colours.grey, groupOf: () => null, legend: [hint] };
     }
     const { position, neighbors } = this.#near;
@@ -186,8 +188,8 @@ export class Colouring {
       groupOf: (i) => (nearness.has(i) ? 0 : null),
       legend: this.#ramp(
         colours,
-        `neighbour ${neighbors.length}, distance ${formatNumber(farthest)}`,
-        "nearest",
+        say("map.farthest", { n: neighbors.length, distance: formatNumber(farthest) }),
+        say("map.nearest"),
         MIN_NEARNESS,
       ),
     };

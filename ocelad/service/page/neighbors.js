@@ -1,13 +1,15 @@
 // The list of the nearest neighbours of an item.
 
-import { element, formatNumber } from "./dom.js";
+import { element } from "./dom.js";
 import { itemSummary } from "./items.js";
+import { formatNumber } from "./numbers.js";
+import { nameOf } from "./pair-view.js";
+import { say } from "./words.js";
 
 const N_NEIGHBORS = 10;
 
 function thresholdText(threshold) {
-  if (threshold < 0) return "At present no items are predicted to be the same.";
-  return `Predicted “same” up to a distance of ${formatNumber(threshold)}.`;
+  return threshold < 0 ? say("neighbors.none-same") : say("neighbors.threshold", { distance: formatNumber(threshold) });
 }
 
 export class NeighborsPanel {
@@ -47,13 +49,13 @@ export class NeighborsPanel {
     const head = await itemSummary(response.item, this.#api);
     if (id !== this.#item) return;
     const focused = [...this.#panel.querySelectorAll("button")].indexOf(document.activeElement);
-    const close = element("button", { type: "button", class: "quiet icon", "aria-label": "Close this list" }, "×");
+    const close = element("button", { type: "button", class: "quiet icon", "aria-label": say("neighbors.close") }, "×");
     close.addEventListener("click", () => this.close());
     this.#panel.replaceChildren(
       element(
         "div",
         { class: "neighbors-head" },
-        element("h3", { id: "neighbors-title" }, "Nearest neighbours"),
+        element("h3", { id: "neighbors-title" }, say("neighbors.title")),
         close,
       ),
       element("div", { class: "summary selected" }, head),
@@ -71,13 +73,13 @@ export class NeighborsPanel {
   async #row({ item, distance, similar }) {
     const button = element(
       "button",
-      { type: "button", class: "neighbor", title: `Neighbours of ${item.id}` },
+      { type: "button", class: "neighbor", title: say("neighbors.of", { item: nameOf(item) }) },
       element("span", { class: "summary" }, await itemSummary(item, this.#api)),
       element(
         "span",
         { class: `neighbor-distance ${similar ? "is-same" : "is-different"}` },
         formatNumber(distance),
-        element("span", { class: "verdict" }, similar ? "same" : "different"),
+        element("span", { class: "verdict" }, say(similar ? "answered.same" : "answered.different")),
       ),
     );
     button.addEventListener("click", () => this.open(item.id));

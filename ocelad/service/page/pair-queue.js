@@ -1,21 +1,35 @@
-// The current pair, the next one, which is fetched in advance, and the answered ones, which can be undone.
+// The current pair, the next ones, which are fetched in advance, and the answered ones, which can be undone.
 
 import { RequestError } from "./api.js";
 import { pairElements } from "./pair-view.js";
+import { say } from "./words.js";
 
 const MAX_ANSWERED = 100;
 const MAX_ATTEMPTS = 4;
 const RETRY_PAUSE = 1500;
-const LABELS = { same: "same", different: "different", skip: "skipped" };
+// The number of pairs in advance, and the largest number while keys wait for pairs. Earlier choices know less.
+const RESERVE = 2;
+const MAX_RESERVE = 6;
+// A hidden page paints nothing; then a pair counts as shown after this many milliseconds.
+const MAX_PAINT = 100;
+const UNDO = "undo";
 
 /** Describes what an undo has undone, from its response. */
 function describeUndone({ entry, n_undone: n }) {
-  if (entry.kind === "name") return `Undone: the name of the pile of ${entry.left}.`;
-  if (n > 1) return `Undone: ${n} answers that were given together.`;
-  return `Undone: ${LABELS[entry.kind]}, for ${entry.left} and ${entry.right}.`;
+  if (entry.kind === "name") return say("undone.name", { item: entry.left });
+  if (n > 1) return say("undone.bundle", { n });
+  return say("undone.answer", { answer: say(`answered.${entry.kind}`), left: entry.left, right: entry.right });
 }
 
 const pairKey = (pair) => [pair.left.id, pair.right.id].sort().join("\n");
+
+/** Returns a promise that is resolved when the page has been painted. */
+function painted() {
+  return new Promise((resolve) => {
+    requestAnimationFrame(() => setTimeout(resolve));
+    setTimeout(resolve, MAX_PAINT);
+  });
+}
 
 export class PairQueue {
   #api;
@@ -24,12 +38,15 @@ export class PairQueue {
   #sendQueue;
   #page;
   #current = null;
-  #next = null;
+  #ready = []; // {promise, pair}: fetched in advance; the pair is null until it has arrived
+  #typed = []; // answers and undos that wait until a pair is shown
+  #working = false;
   #answered = []; // with a pair, or a change of the piles without one
   #nAnswered = 0;
-  #beginning = false;
+  #beginning = null;
 
-  /** page: {show(shown), wait(), noPair(error), announce(sentence)}; shown is {pair, elements}. */
+  /** page: {show(shown), wait(), noPair(error), announce(sentence), unused(n)}; shown is {pair, elements}; unused is
+   *  called if n answers were typed for which no pair came. */
   constructor(api, project, path, sendQueue, page) {
     this.#api = api;
     this.#project = project;
@@ -39,36 +56,90 @@ export class PairQueue {
   }
 
   /** Shows a pair if none is shown. */
-  async begin() {
-    if (this.#current || this.#beginning) return;
-    this.#beginning = true;
+  begin() {
+    if (this.#current) return Promise.resolve();
+    this.#beginning ??= this.#begin().finally(() => (this.#beginning = null));
+    return this.#beginning;
+  }
+
+  async #begin() {
     this.#page.wait();
     try {
-      const next = this.#next;
-      this.#next = null;
-      const ready = await next;
-      const shown = ready && !this.#repeats(ready.pair) ? ready : await this.#fetchNext();
+      const shown = (await this.#takeReady()) ?? (await this.#fetchNext());
       if (!this.#current) this.#show(shown);
-      else if (!this.#repeats(shown.pair)) this.#next = Promise.resolve(shown);
+      else if (!this.#repeats(shown.pair)) this.#putBack(shown);
     } catch (error) {
       if (!this.#current) this.#page.noPair(error);
     }
-    this.#beginning = false;
   }
 
+  async #takeReady() {
+    while (this.#ready.length) {
+      const shown = await this.#ready.shift().promise;
+      if (shown && !this.#repeats(shown.pair)) return shown;
+    }
+    return null;
+  }
+
+  #putBack(shown) {
+    this.#ready.unshift({ promise: Promise.resolve(shown), pair: shown.pair });
+  }
+
+  /** Answers the current pair; the next one after it has been shown, if none is shown now. */
   answer(answer) {
-    if (!this.#current) return;
-    const { pair } = this.#current;
+    this.#type(answer);
+  }
+
+  /** Undoes the last answer of this person, and shows its pair again; or the last change of the piles. */
+  undo() {
+    this.#type(UNDO);
+  }
+
+  #type(action) {
+    this.#typed.push(action);
+    if (!this.#working) this.#work();
+    else this.#fill();
+  }
+
+  /** Takes what was typed in order. An answer waits until its pair has been painted: nobody answers what they could not
+   *  see. */
+  async #work() {
+    this.#working = true;
+    while (this.#typed.length) {
+      if (this.#typed[0] === UNDO) {
+        this.#typed.shift();
+        this.#undo();
+        continue;
+      }
+      await this.begin();
+      if (!this.#current) {
+        const unused = this.#typed.filter((action) => action !== UNDO).length;
+        this.#typed = [];
+        this.#page.unused(unused);
+        break;
+      }
+      if (!this.#current.painted) {
+        this.#page.wait();
+        await this.#current.painting;
+        continue; // the pair may be another one now
+      }
+      this.#answer(this.#typed.shift());
+    }
+    this.#working = false;
+  }
+
+  #answer(answer) {
+    const { pair, elements } = this.#current;
     const { key, response } = this.#sendQueue.add(`${this.#path}/comparisons`, {
       left: pair.left.id,
       right: pair.right.id,
       answer,
-      source: pair.source,
+      ticket: pair.ticket,
     });
-    this.#remember({ ...this.#current, key, response, stored: false });
+    this.#remember({ pair, elements, key, response, stored: false });
     this.#current = null;
     this.#nAnswered += 1;
-    this.#page.announce(`Answer ${this.#nAnswered}: ${LABELS[answer]}. Next pair.`);
+    this.#page.announce(say("answered", { number: this.#nAnswered, answer: say(`answered.${answer}`) }));
     this.begin();
   }
 
@@ -78,7 +149,7 @@ export class PairQueue {
     const edit = { label, key, response, stored: false };
     this.#remember(edit);
     response.then((acknowledgement) => {
-      if (acknowledgement === null) this.#answered = this.#answered.filter((each) => each !== edit); // it was rejected
+      if (acknowledgement === null) this.#answered = this.#answered.filter((each) => each !== edit); // it was refused
     });
     return response;
   }
@@ -87,7 +158,7 @@ export class PairQueue {
   async ask(left, right) {
     const pair = await this.#api.get(`${this.#path}/pair`, { left, right });
     const elements = await pairElements(pair, this.#project, this.#path, this.#api);
-    if (this.#current && pairKey(this.#current.pair) !== pairKey(pair)) this.#next = Promise.resolve(this.#current);
+    if (this.#current && pairKey(this.#current.pair) !== pairKey(pair)) this.#putBack(this.#current);
     this.#show({ pair, elements });
   }
 
@@ -97,19 +168,18 @@ export class PairQueue {
     if (this.#answered.length > MAX_ANSWERED) this.#answered.shift();
   }
 
-  /** Undoes the last answer of this person, and shows its pair again; or the last change of the piles. */
-  async undo() {
+  async #undo() {
     const again = this.#answered.pop();
     const undone = this.#sendQueue.add(`${this.#path}/undo`, { seq: null }, again?.key).response;
     if (again && !again.pair) {
-      this.#page.announce(`Undone: ${again.label}.`);
+      this.#page.announce(say("undone.edit", { change: again.label }));
       return;
     }
     if (again) {
       this.#nAnswered -= 1;
-      if (this.#current) this.#next = Promise.resolve(this.#current);
+      if (this.#current) this.#putBack(this.#current);
       this.#show(again);
-      this.#page.announce("Undone. The pair is shown again.");
+      this.#page.announce(say("undone.shown"));
       return;
     }
     const response = await undone;
@@ -117,11 +187,29 @@ export class PairQueue {
     this.begin();
   }
 
-  #show(shown) {
+  #show({ pair, elements }) {
+    const shown = { pair, elements, painted: false };
+    shown.painting = painted().then(() => (shown.painted = true));
     this.#current = shown;
     this.#page.show(shown);
-    // If this fails, it is repeated and reported when the pair is needed.
-    this.#next ??= this.#fetch().catch(() => null);
+    this.#fill();
+  }
+
+  /** Fetches pairs in advance: more if answers are waiting for them. */
+  #fill() {
+    const wanted = Math.min(RESERVE + this.#typed.length, MAX_RESERVE);
+    while (this.#ready.length < wanted) {
+      const entry = { pair: null };
+      // If this fails, it is repeated and reported when the pair is needed.
+      entry.promise = this.#fetch().then(
+        (shown) => {
+          entry.pair = shown?.pair ?? null;
+          return shown;
+        },
+        () => null,
+      );
+      this.#ready.push(entry);
+    }
   }
 
   /** Whether the pair is shown, was shown last, or has an answer that may not be stored yet. */
@@ -130,6 +218,10 @@ export class PairQueue {
     return [this.#current, answered.at(-1), ...answered.filter(({ stored }) => !stored)].some(
       (shown) => shown && pairKey(shown.pair) === pairKey(pair),
     );
+  }
+
+  #isReady(pair) {
+    return this.#ready.some((entry) => entry.pair && pairKey(entry.pair) === pairKey(pair));
   }
 
   /** Returns a promise of the pair to show: a recent one only if its answer is stored and no other is proposed. */
@@ -145,7 +237,8 @@ export class PairQueue {
     for (let attempt = 1; ; attempt++) {
       try {
         const pair = await this.#api.get(`${this.#path}/next-pair`);
-        if (!this.#repeats(pair) || (allowRepeat && attempt >= MAX_ATTEMPTS))
+        const isNew = !this.#repeats(pair) && !this.#isReady(pair);
+        if (isNew || (allowRepeat && attempt >= MAX_ATTEMPTS))
           return { pair, elements: await pairElements(pair, this.#project, this.#path, this.#api) };
         if (attempt >= MAX_ATTEMPTS) return null;
       } catch (error) {

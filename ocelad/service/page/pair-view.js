@@ -1,21 +1,48 @@
-// Two items side by side, with their differences highlighted.
+// Two items side by side: what names them, with their differences highlighted, and their features.
 
-import { count, element, formatDistinct, formatNumber, formatPercent } from "./dom.js";
+import { element } from "./dom.js";
+import { featureTable } from "./feature-table.js";
+import { openPicture } from "./picture-dialog.js";
 import { pixelGrid } from "./pixel-grid.js";
 import { diffWords } from "./text-diff.js";
+import { formatDistinct, formatNumber } from "./numbers.js";
+import { say } from "./words.js";
 
 const LETTERS = ["A", "B"];
 const FEW_PIXELS = 128;
 const LONG_TEXT = 250;
-// The service omits the features of items that have more.
-const MAX_FEATURES = 100;
+const FEATURES_KEY = "ocelad.features";
+
+/** The name of an item: its title, or else its id. */
+export const nameOf = (item) => item.title ?? item.id;
 
 /** Returns a promise of the elements of a pair; pictures are loaded first, so that nothing flickers. */
 export async function pairElements(pair, project, path, api) {
   const items = [pair.left, pair.right];
-  if (project.display === "picture") return pictureCards(items, pair, project, api);
-  if (project.display === "text") return textCards(items);
-  return [featureTable(items, pair, project, path, api)];
+  const grid = pixelGrid(project.feature_names);
+  const fields = items.map(shownFields);
+  const isNamed = items.some((item, i) => item.title || item.picture || item.text || item.link || fields[i].length);
+  if (!isNamed) return [featureTable(items, pair, project, path, api)];
+  const texts = items.every(({ text }) => text !== null && text !== undefined)
+    ? diffWords(items[0].text, items[1].text)
+    : items.map(({ text }) => (text ? [{ text, differs: false }] : null));
+  const pictures = await Promise.all(
+    items.map((item) => (item.picture ? pictureCard(item, pair, grid, api) : null)),
+  );
+  const cards = items.map((item, i) =>
+    element(
+      "article",
+      { class: "item", "data-item": item.id },
+      heading(item, i),
+      pictures[i] ?? [],
+      texts[i] ? textElement(item.text, texts[i], LETTERS[i]) : [],
+      fields[i].length ? fieldList(fields[i], fields[1 - i]) : [],
+      linkElement(item.link),
+    ),
+  );
+  // The features of pictures are pixels, or numbers of a network, which no person compares.
+  const hasFeatures = pair.differences.length > 0 && !grid && !items.some(({ picture }) => picture);
+  return hasFeatures ? [...cards, featuresOnDemand(items, pair, project, path, api)] : cards;
 }
 
 const heading = (item, i) =>
@@ -23,34 +50,91 @@ const heading = (item, i) =>
     "h2",
     { class: "item-head" },
     element("span", { class: "letter" }, LETTERS[i]),
-    element("span", { class: "item-id", title: item.id }, item.id),
+    element("span", { class: item.title ? "item-title" : "item-id", title: item.id, dir: "auto" }, nameOf(item)),
   );
 
-async function pictureCards(items, pair, project, api) {
-  const grid = pixelGrid(project.feature_names);
+async function pictureCard(item, pair, grid, api) {
+  const picture = await pictureElement(item, api);
+  const box = element("span", { class: "picture-box" }, picture);
+  const shape = picture.naturalWidth / picture.naturalHeight || 1;
+  box.style.aspectRatio = String(shape);
+  box.style.width = `${100 * Math.min(shape, 1)}%`;
   const marked = new Set(pair.differences.filter((difference) => difference.share > 0).map(({ feature }) => feature));
-  return Promise.all(
-    items.map(async (item, i) => {
-      const picture = await pictureElement(item, api);
-      const box = element("div", { class: "picture-box" }, picture);
-      const shape = picture.naturalWidth / picture.naturalHeight || 1;
-      box.style.aspectRatio = String(shape);
-      box.style.width = `${100 * Math.min(shape, 1)}%`;
-      if (grid) box.append(markedPixels(grid, marked));
+  if (grid) box.append(markedPixels(grid, marked));
+  const label = say("picture.enlarge", { item: nameOf(item) });
+  const open = element("button", { type: "button", class: "picture", "aria-label": label, title: label }, box);
+  open.addEventListener("click", () => openPicture(item, api));
+  return open;
+}
+
+/** The chosen columns of an item that are neither its title nor its text; none of a service that cannot choose. */
+function shownFields(item) {
+  if (!("title" in item)) return [];
+  return Object.entries(item.fields).filter(([, value]) => value !== null && value !== "");
+}
+
+function fieldList(fields, others) {
+  const other = new Map(others);
+  return element(
+    "dl",
+    { class: "item-fields" },
+    fields.map(([name, value]) => {
+      const differs = other.has(name) && other.get(name) !== value;
+      const text = fieldText(value, differs ? other.get(name) : value);
       return element(
-        "article",
-        { class: "item", "data-item": item.id },
-        heading(item, i),
-        element("div", { class: "picture" }, box),
+        "div",
+        {},
+        element("dt", { dir: "auto" }, name),
+        element("dd", { dir: "auto" }, differs ? element("mark", {}, text) : text),
       );
     }),
   );
 }
 
+function fieldText(value, other) {
+  if (typeof value === "boolean") return say(value ? "yes" : "no");
+  if (typeof value !== "number") return String(value);
+  return typeof other === "number" ? formatDistinct(value, other)[0] : formatNumber(value);
+}
+
+/** Returns a link to a page about the item; only to web pages, and the page learns nothing about this one. */
+function linkElement(link) {
+  const address = link && URL.canParse(link) ? new URL(link) : null;
+  if (!address || !["http:", "https:"].includes(address.protocol)) return [];
+  const shown = `${address.host}${address.pathname === "/" ? "" : address.pathname}`;
+  return element(
+    "a",
+    { class: "item-link", href: address.href, target: "_blank", rel: "noopener noreferrer", title: address.href },
+    shown,
+    element("span", { class: "visually-hidden" }, ` ${say("link.new-tab")}`),
+  );
+}
+
+/** Returns the features, which are shown on demand; the page remembers whether they are. */
+function featuresOnDemand(items, pair, project, path, api) {
+  const details = element("details", { class: "item features-on-demand" }, element("summary", {}, say("features.show")));
+  const show = () => {
+    if (details.open && details.childElementCount === 1)
+      details.append(featureTable(items, pair, project, path, api, { isNamed: true }));
+  };
+  details.addEventListener("toggle", () => {
+    // Not of a pair that was fetched in advance, before the person opened or closed the features of another one.
+    if (details.isConnected) localStorage.setItem(FEATURES_KEY, details.open ? "open" : "closed");
+    show();
+  });
+  return details;
+}
+
+/** Shows the features of a pair if the person has opened those of the last one. */
+export function openFeatures(frame) {
+  const details = frame.querySelector(".features-on-demand");
+  if (details) details.open = localStorage.getItem(FEATURES_KEY) === "open";
+}
+
 export async function pictureElement(item, api) {
   const picture = element("img", {
     src: await api.picture(item.picture),
-    alt: `Picture of ${item.id}`,
+    alt: say("picture.of", { item: nameOf(item) }),
     draggable: "false",
   });
   await picture.decode().catch(() => {});
@@ -88,18 +172,11 @@ function markedPixels({ rows, columns, cells }, marked) {
   return svg;
 }
 
-function textCards(items) {
-  return diffWords(items[0].text ?? "", items[1].text ?? "").map((runs, i) =>
-    element(
-      "article",
-      { class: "item", "data-item": items[i].id },
-      heading(items[i], i),
-      element(
-        "p",
-        longText(items[i].text, LETTERS[i]),
-        runs.map(({ text, differs }) => (differs ? element("mark", {}, text) : text)),
-      ),
-    ),
+function textElement(text, runs, letter) {
+  return element(
+    "p",
+    longText(text, letter),
+    runs.map(({ text: run, differs }) => (differs ? element("mark", {}, run) : run)),
   );
 }
 
@@ -108,85 +185,7 @@ function longText(text, letter) {
   const scrolled = text && text.length > LONG_TEXT;
   return {
     class: "item-text",
-    ...(scrolled ? { tabindex: "0", role: "group", "aria-label": `Text of ${letter}` } : {}),
+    dir: "auto",
+    ...(scrolled ? { tabindex: "0", role: "group", "aria-label": say("text.of", { letter }) } : {}),
   };
-}
-
-/** Returns one table of both items: the features that differ most first, the others collapsed. */
-function featureTable(items, pair, project, path, api) {
-  const listed = new Set(pair.differences.map(({ feature }) => feature));
-  const largest = Math.max(...pair.differences.map(({ share }) => Math.abs(share)), 1e-300);
-  const rows = pair.differences.map(({ feature, left, right, share }) => {
-    const bar = element(
-      "span",
-      { class: "bar", "aria-hidden": "true" },
-      element("span", { class: share < 0 ? "fill against" : "fill" }),
-    );
-    bar.firstChild.style.width = `${(100 * Math.abs(share)) / largest}%`;
-    const marked = Math.abs(share) >= largest / 4;
-    const values = formatDistinct(left, right);
-    return element(
-      "tr",
-      { class: marked ? "differs" : null },
-      element("th", { scope: "row", title: feature }, feature),
-      values.map((value) => element("td", {}, marked ? element("mark", {}, value) : value)),
-      element(
-        "td",
-        {},
-        element("span", { class: "share-cell" }, bar, element("span", { class: "share-number" }, formatPercent(share))),
-      ),
-    );
-  });
-  const heads = items.map((item, i) =>
-    element(
-      "th",
-      { scope: "col", "data-item": item.id, title: item.id },
-      element("span", { class: "letter" }, LETTERS[i]),
-      element("span", { class: "item-id" }, item.id),
-    ),
-  );
-  const share = element(
-    "th",
-    { scope: "col", class: "share-column", title: "Share of the squared distance between the scaled items" },
-    "Share",
-  );
-  const table = element(
-    "table",
-    {},
-    element("caption", { class: "visually-hidden" }, "Features of both items, those that differ most first"),
-    element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Feature"), heads, share)),
-    element("tbody", {}, rows),
-  );
-  const rest = project.feature_names.filter((name) => !listed.has(name));
-  const frame = element("div", { class: "item feature-values" }, table);
-  if (rest.length && project.feature_names.length <= MAX_FEATURES)
-    frame.append(restOfFeatures(items, rest, path, api));
-  return frame;
-}
-
-/** Returns the other features, which are fetched when they are opened. */
-function restOfFeatures(items, names, path, api) {
-  const frame = element("div", {}, element("p", { class: "hint" }, "Loading"));
-  const details = element("details", {}, element("summary", {}, count(names.length, "more feature")), frame);
-  const show = async () => {
-    const both = await Promise.all(items.map(({ id }) => api.get(`${path}/items/${encodeURIComponent(id)}`)));
-    const rows = names.map((name) =>
-      element(
-        "tr",
-        {},
-        element("th", { scope: "row", title: name }, name),
-        both.map(({ features }) => element("td", {}, formatNumber(features[name]))),
-      ),
-    );
-    const heads = ["Feature", ...LETTERS].map((word) => element("th", { scope: "col" }, word));
-    const caption = element("caption", { class: "visually-hidden" }, "The other features of both items");
-    frame.replaceChildren(
-      element("table", {}, caption, element("thead", {}, element("tr", {}, heads)), element("tbody", {}, rows)),
-    );
-  };
-  details.addEventListener(
-    "toggle",
-    () => details.open && show().catch((error) => frame.replaceChildren(error.message)),
-  );
-  return details;
 }

@@ -1,10 +1,13 @@
 // The items of a pile, in a dialog; selected ones can be split off.
 
 import { prepareDialog } from "./dialogs.js";
-import { byId, count, element } from "./dom.js";
+import { byId, element } from "./dom.js";
 import { itemSummary } from "./items.js";
+import { say } from "./words.js";
 
 const PAGE = 60;
+
+export const pileName = ({ id, name }) => name ?? say("piles.of", { item: id });
 
 export class PileDialog {
   #api;
@@ -27,9 +30,8 @@ export class PileDialog {
     this.#group = group;
     this.#next = 0;
     this.#selected.clear();
-    byId("pile-title").textContent = group.name ?? `Pile of ${group.id}`;
-    const help = this.#mayAnswer ? " Select those that do not belong here, and split them off." : "";
-    byId("pile-hint").textContent = `${count(group.size, "item")}.${help}`;
+    byId("pile-title").textContent = pileName(group);
+    byId("pile-hint").textContent = this.#mayAnswer ? say("piles.split-hint") : say("items", { n: group.size });
     byId("pile-items").replaceChildren();
     this.#showSelection();
     byId("pile-dialog").showModal();
@@ -63,12 +65,12 @@ export class PileDialog {
   #showSelection() {
     const n = this.#selected.size;
     byId("split-pile").disabled = n === 0 || n >= (this.#group?.size ?? 0);
-    byId("split-pile").textContent = n ? `Split off ${count(n, "item")}` : "Split off";
+    byId("split-pile").textContent = n ? say("piles.split-n", { n }) : say("piles.split");
   }
 
   #split() {
     const items = [...this.#selected];
     byId("pile-dialog").close();
-    this.#actions.edit("split", { items }, "the split of a pile");
+    this.#actions.edit("split", { items }, say("change.split"));
   }
 }

@@ -1,9 +1,11 @@
 // The piles: groups of items that the answers imply to be the same. They can be named, merged, split and exported.
 
-import { byId, count, element } from "./dom.js";
+import { byId, element } from "./dom.js";
+import { download } from "./downloads.js";
 import { itemSummary } from "./items.js";
-import { pictureElement } from "./pair-view.js";
-import { PileDialog } from "./pile-dialog.js";
+import { nameOf, pictureElement } from "./pair-view.js";
+import { PileDialog, pileName } from "./pile-dialog.js";
+import { say } from "./words.js";
 
 // The number of piles at first, and per "Show more"; the service lists at most MAX_PAGE at a time.
 const FIRST_PILES = 12;
@@ -13,8 +15,6 @@ const N_PICTURES = 6;
 const N_TEXTS = 2;
 const MAX_CONTRADICTIONS = 5;
 const MAX_NAME = 100;
-
-const titleOf = ({ id, name }) => name ?? `pile of ${id}`;
 
 export class PilesPanel {
   #api;
@@ -82,18 +82,18 @@ export class PilesPanel {
     const key = JSON.stringify([group.name, group.size, group.items.map(({ id }) => id)]);
     const before = this.#cards.get(group.id);
     if (before?.key === key) return before;
-    const title = titleOf(group);
+    const title = pileName(group);
     const open = element(
       "button",
       {
         type: "button",
         class: group.items[0].picture ? "pile-open pictures" : "pile-open",
-        "aria-label": `Open ${title}: ${count(group.size, "item")}`,
+        "aria-label": say("piles.open", { title, items: say("items", { n: group.size }) }),
       },
       await this.#examples(group),
     );
     open.addEventListener("click", () => this.#dialog.open(group).catch(this.#actions.failed));
-    const size = element("span", { class: "pile-size" }, count(group.size, "item"));
+    const size = element("span", { class: "pile-size" }, say("items", { n: group.size }));
     const head = element("div", { class: "pile-head" }, this.#choice(group, title), this.#name(group), size);
     const card = element("li", { class: "pile", "data-group": group.id, draggable: this.#mayAnswer && "true" });
     card.append(head, open);
@@ -110,13 +110,13 @@ export class PilesPanel {
     const rest = size - Math.min(items.length, N_TEXTS);
     return items
       .slice(0, N_TEXTS)
-      .map((item) => element("span", { class: "pile-text" }, item.text ?? item.id))
-      .concat(rest ? [element("span", { class: "hint" }, `and ${count(rest, "other")}`)] : []);
+      .map((item) => element("span", { class: "pile-text" }, item.text ?? nameOf(item)))
+      .concat(rest ? [element("span", { class: "hint" }, say("piles.others", { n: rest }))] : []);
   }
 
   #choice({ id }, title) {
     if (!this.#mayAnswer) return [];
-    const choice = element("input", { type: "checkbox", class: "pile-choice", "aria-label": `Select ${title}` });
+    const choice = element("input", { type: "checkbox", class: "pile-choice", "aria-label": say("piles.select", { title }) });
     choice.addEventListener("change", () => {
       if (choice.checked) this.#selected.add(id);
       else this.#selected.delete(id);
@@ -129,9 +129,9 @@ export class PilesPanel {
     const input = element("input", {
       class: "pile-name",
       value: name ?? "",
-      placeholder: this.#mayAnswer ? "Name this pile" : `Pile of ${id}`,
-      title: name ?? `Pile of ${id}`,
-      "aria-label": `Name of the pile of ${id}`,
+      placeholder: this.#mayAnswer ? say("piles.name-this") : pileName({ id }),
+      title: pileName({ id, name }),
+      "aria-label": say("piles.name-of", { item: id }),
       maxlength: MAX_NAME,
       autocomplete: "off",
       readonly: !this.#mayAnswer,
@@ -143,7 +143,7 @@ export class PilesPanel {
     input.addEventListener("change", async () => {
       const wanted = input.value.trim();
       const changed = wanted && wanted !== name;
-      const saved = changed && (await this.#actions.edit("name", { item: id, name: wanted }, "the name of a pile"));
+      const saved = changed && (await this.#actions.edit("name", { item: id, name: wanted }, say("change.name")));
       if (!saved) input.value = name ?? "";
     });
     return input;
@@ -174,7 +174,7 @@ export class PilesPanel {
   #merge(left, right) {
     this.#selected.clear();
     this.#showSelection();
-    this.#actions.edit("merge", { left, right }, "the merge of two piles");
+    this.#actions.edit("merge", { left, right }, say("change.merge"));
   }
 
   #showSelection() {
@@ -189,7 +189,7 @@ export class PilesPanel {
 
   async #contradiction({ left, right, votes }) {
     const [one, other] = await Promise.all([left, right].map((item) => itemSummary(item, this.#api)));
-    const verdict = votes < 0 ? "different, but in one pile" : "the same, but in two piles";
+    const verdict = say(votes < 0 ? "piles.but-one" : "piles.but-two");
     const shown = [
       element("span", { class: "summary" }, one),
       element("span", { class: "summary" }, other),
@@ -209,10 +209,7 @@ export class PilesPanel {
     link.addEventListener("click", async (event) => {
       event.preventDefault();
       try {
-        const response = await this.#api.request(link.href, {});
-        const address = URL.createObjectURL(await response.blob());
-        element("a", { href: address, download: link.download }).click();
-        URL.revokeObjectURL(address);
+        await download(this.#api, link.href, link.download);
       } catch (error) {
         this.#actions.failed(error);
       }
@@ -221,11 +218,14 @@ export class PilesPanel {
 }
 
 /** Returns the sentence about what the answers imply. */
-function describe({ n_answers: answers, n_implied: implied, n_groups: piles }, nMore) {
-  if (!answers) return "Items that are the same form piles as you answer.";
-  const verb = answers === 1 ? "implies" : "imply";
-  const more = nMore > 0 ? ` ${count(nMore, "more contradiction")}.` : "";
-  return `${count(answers, "answer")} ${verb} ${count(implied, "comparison")} and ${count(piles, "pile")}.${more}`;
+function describe({ n_answers: n, n_implied: implied, n_groups: piles }, nMore) {
+  if (!n) return say("piles.empty");
+  const implies = say("piles.imply", {
+    n,
+    comparisons: say("comparisons", { n: implied }),
+    piles: say("piles", { n: piles }),
+  });
+  return nMore > 0 ? `${implies} ${say("piles.more-contradictions", { n: nMore })}` : implies;
 }
 
 /** Replaces the children of a list; the focus stays on the element at the same place of the same child. */

@@ -1,18 +1,25 @@
 // The page of a project: connects its panels, the pairs and the event stream.
 
-import { Unreachable } from "./api.js";
+import { RequestError, Unreachable } from "./api.js";
 import { Colouring } from "./map-colouring.js";
-import { byId, coalesce, count, formatPercent } from "./dom.js";
+import { byId, coalesce, element } from "./dom.js";
 import { EventStream } from "./events.js";
 import { FeaturesView } from "./features.js";
 import { ItemCache, itemSummary } from "./items.js";
 import { ItemMap } from "./map.js";
 import { NeighborsPanel } from "./neighbors.js";
-import { announce, sentence, showError } from "./messages.js";
+import { announce, sentence, showError, showMessage } from "./messages.js";
+import { formatNumber, formatPercent } from "./numbers.js";
+import { nameOf, openFeatures } from "./pair-view.js";
 import { personName } from "./person-name.js";
 import { PairQueue } from "./pair-queue.js";
 import { PilesPanel } from "./piles.js";
+import { questionOf } from "./question-words.js";
+import { RandomPairsView } from "./random-pairs.js";
+import { reasonFor } from "./reasons.js";
 import { TimelineView } from "./timeline.js";
+import { checkVersion } from "./version.js";
+import { say } from "./words.js";
 
 // The shortest time between two updates of the panels, in milliseconds.
 const REFRESH_PAUSE = 250;
@@ -23,7 +30,21 @@ const MIN_FOR_PERCENT = 20;
 // Milliseconds for which the name of another person is shown after an answer.
 const PRESENCE = 5 * 60_000;
 
+// A pair needs two items.
+const MIN_ITEMS = 2;
+
 const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+
+/** Returns sentences about why there is no pair, and what to do. */
+function whatToDo(error, nItems) {
+  if (error === null) return [say("no-pair.reader"), say("no-pair.reader-do")];
+  if (error instanceof Unreachable) return [error.message, say("no-pair.unreachable-do")];
+  if (error instanceof RequestError && error.code === "nothing_to_ask") {
+    const kind = nItems < MIN_ITEMS ? "few" : "done";
+    return [say(`no-pair.${kind}`), say(`no-pair.${kind}-do`)];
+  }
+  return [sentence(error.message)];
+}
 
 export class ProjectPage {
   #api;
@@ -36,9 +57,11 @@ export class ProjectPage {
   #neighbors;
   #timeline;
   #features;
+  #randomPairs = new RandomPairsView(byId("random-pairs"));
   #watching = 1;
   #answering = new Map();
   #connection = "starting";
+  #connected = false;
   #pairQueue;
   #piles = null;
   #focused = null;
@@ -60,6 +83,7 @@ export class ProjectPage {
       show: (shown) => this.#show(shown),
       wait: () => this.#wait(),
       noPair: (error) => this.#showNoPair(error),
+      unused: (n) => n && showMessage(say("typed.unused", { n })),
       announce,
     });
     if (project.transitive) {
@@ -73,7 +97,17 @@ export class ProjectPage {
     byId("zoom-out").addEventListener("click", () => this.#map.zoomAt(1 / 1.6));
     byId("zoom-all").addEventListener("click", () => this.#map.showAll());
     this.#setSeq(project.seq);
-    byId("n-answers").textContent = project.n_answers.toLocaleString("en");
+    byId("n-answers").textContent = formatNumber(project.n_answers);
+    this.#showQuestion(project);
+    new ResizeObserver(() => this.#fitFrame()).observe(byId("pair-frame"));
+  }
+
+  /** Shows the question and the guidelines in the words of the project; lists of projects have no guidelines. */
+  #showQuestion({ question, guidelines }) {
+    // The service's own default is translated.
+    byId("question-title").textContent = questionOf({ question });
+    byId("guidelines").hidden = !guidelines;
+    byId("guidelines-text").textContent = guidelines ?? "";
   }
 
   get mayAnswer() {
@@ -84,9 +118,13 @@ export class ProjectPage {
     if (this.mayAnswer) this.#pairQueue.begin();
     else {
       byId("answers").hidden = true;
-      this.#showNoPair(new Error("You may view this project, but not answer."));
+      this.#showNoPair(null);
     }
     this.refresh();
+    this.#api
+      .get(this.#path)
+      .then((project) => this.#showQuestion(project))
+      .catch(showError);
     const stream = new EventStream(this.#api, `${this.#path}/events`, this.#project.seq, {
       state: (name) => this.#setConnection(name),
       hello: (data) => this.#hello(data),
@@ -119,7 +157,7 @@ export class ProjectPage {
 
   async #edit(part, body, label) {
     const response = await this.#pairQueue.edit(part, body, label);
-    if (response) announce(`Saved: ${label}.`);
+    if (response) announce(say("saved", { change: label }));
     return response;
   }
 
@@ -128,13 +166,14 @@ export class ProjectPage {
     await this.#pairQueue.ask(left, right);
     byId("question").scrollIntoView({ block: "nearest" });
     byId("question").focus({ preventScroll: true });
-    announce("The pair is shown as the question.");
+    announce(say("asked"));
   }
 
   repaint() {
     this.#colouring.paint();
     this.#timeline.draw();
     this.#features.draw();
+    this.#randomPairs.draw();
   }
 
   refresh = coalesce(() => this.#refresh().catch(showError), REFRESH_PAUSE);
@@ -152,7 +191,7 @@ export class ProjectPage {
     if (moved) canvas.dataset.moved = String(Number(canvas.dataset.moved) + 1);
     canvas.setAttribute(
       "aria-label",
-      `Map of ${count(map.n_items, "item")} after ${count(metric.n_answers, "answer")}`,
+      say("map.describe", { items: say("items", { n: map.n_items }), answers: say("answers", { n: metric.n_answers }) }),
     );
     this.#timeline.update(timeline);
     this.#features.update(metric);
@@ -163,20 +202,21 @@ export class ProjectPage {
   }
 
   #showAccuracy({ n_answers }, { n_answers: answers, accuracy, random_pairs: random }) {
-    byId("n-answers").textContent = n_answers.toLocaleString("en");
+    byId("n-answers").textContent = formatNumber(n_answers);
     let [nPredicted, nCorrect] = [0, 0];
     for (let row = answers.length - 1; row >= 0 && nPredicted < N_RECENT; row--) {
       const n = answers[row] - (answers[row - 1] ?? 0);
       [nPredicted, nCorrect] = [nPredicted + n, nCorrect + n * accuracy[row]];
     }
-    byId("recent-accuracy").textContent = nPredicted ? `${Math.round(nCorrect)} of ${nPredicted}` : "–";
+    byId("recent-accuracy").textContent = nPredicted ? say("figures.of", { part: Math.round(nCorrect), all: nPredicted }) : "–";
     const share = random.n >= MIN_FOR_PERCENT ? formatPercent(random.n_correct / random.n) : random.n_correct;
-    byId("random-accuracy").textContent = random.n ? `${share} of ${random.n}` : "–";
+    byId("random-accuracy").textContent = random.n ? say("figures.of", { part: share, all: random.n }) : "–";
+    this.#randomPairs.update(random);
   }
 
   #wait() {
+    // The answers stay enabled: those that come early wait for their pair.
     byId("pair").setAttribute("aria-busy", "true");
-    this.#enableAnswers(false);
   }
 
   /** Enables or disables the answers; the one that had the focus gets it back when they are enabled. */
@@ -193,26 +233,32 @@ export class ProjectPage {
     this.#enableAnswers(true);
     const frame = byId("pair");
     frame.replaceChildren(...elements);
-    frame.dataset.display = this.#project.display;
+    frame.dataset.display = frame.querySelector("article .picture") ? "picture" : "text";
     frame.removeAttribute("aria-busy");
+    openFeatures(frame);
+    this.#fitFrame();
     byId("mark-option").hidden = !frame.querySelector("mark, .difference");
-    byId("reason").textContent = pair.reason;
+    byId("reason").textContent = reasonFor(pair);
     byId("no-question").hidden = true;
     frame.hidden = false;
     this.#map.pair = [pair.left.position, pair.right.position];
   }
 
-  /** Shows why there is no pair. */
+  /** Lets the keyboard scroll a pair that does not fit. */
+  #fitFrame() {
+    const frame = byId("pair-frame");
+    if (frame.scrollHeight > frame.clientHeight + 1) frame.tabIndex = 0;
+    else frame.removeAttribute("tabindex");
+  }
+
+  /** Shows why there is no pair, and what to do; error null: the person may not answer. */
   #showNoPair(error) {
     this.#enableAnswers(false);
     byId("pair").hidden = true;
     byId("mark-option").hidden = true;
     byId("reason").textContent = "";
     byId("no-question").hidden = false;
-    byId("no-question").textContent =
-      error instanceof Unreachable
-        ? `${error.message} The next pair is shown when the connection is restored.`
-        : sentence(error.message);
+    byId("no-question").replaceChildren(...whatToDo(error, this.#project.n_items).map((text) => element("p", {}, text)));
     this.#map.pair = [];
   }
 
@@ -230,7 +276,7 @@ export class ProjectPage {
       const summary = await itemSummary(item, this.#api);
       if (tooltip.dataset.position !== String(position)) return;
       tooltip.replaceChildren(...summary);
-      if (document.activeElement === byId("map-marks")) announce(`${item.id}${item.text ? `: ${item.text}` : ""}`);
+      if (document.activeElement === byId("map-marks")) announce(say("map.item", { item: [nameOf(item), item.text ?? ""].join(" ").trim() }));
     }
     tooltip.hidden = false;
     const frame = byId("map-frame");
@@ -252,6 +298,9 @@ export class ProjectPage {
     // A log that has become shorter was restored from a backup.
     if (seq < Number(document.body.dataset.seq)) location.reload();
     this.#sendQueue.retryNow();
+    // After a lost connection the service may be another version.
+    if (this.#connected) checkVersion(this.#api).catch(() => {});
+    this.#connected = true;
     if (this.mayAnswer) this.#pairQueue.begin();
     this.refresh();
   }
@@ -280,9 +329,10 @@ export class ProjectPage {
   #showConnection() {
     const recent = [...this.#answering].filter(([, at]) => Date.now() - at < PRESENCE).map(([person]) => person);
     const others = this.#watching - 1;
-    const companions = others === 1 && recent.length === 1 ? recent[0] : count(others, "other");
-    const text = this.#connection === "live" ? (others > 0 ? `Live, with ${companions}` : "Live") : "Reconnecting";
-    byId("connection").title = recent.length ? `Answered in the last minutes: ${recent.join(", ")}` : "";
+    const companions = others === 1 && recent.length === 1 ? recent[0] : say("connection.others", { n: others });
+    const live = others > 0 ? say("connection.live-with", { companions }) : say("connection.live");
+    const text = this.#connection === "live" ? live : say("connection.lost");
+    byId("connection").title = recent.length ? say("connection.recent", { people: recent.join(", ") }) : "";
     if (byId("connection-text").textContent !== text) byId("connection-text").textContent = text;
   }
 }

@@ -1,8 +1,12 @@
-// Charts of the loss, the drift of the metric and the weights of the experts over the answers.
+// Charts over the answers: how often predictions were right, how much the distance changed, and where the predictions
+// come from.
 
 import uPlot from "./vendor/uPlot.esm.js";
-import { css, element, formatNumber, formatPercent, themeColour } from "./dom.js";
+import { css, element, themeColour } from "./dom.js";
+import { formatPercent } from "./numbers.js";
 import { palette } from "./palette.js";
+import { predictionSources } from "./prediction-sources.js";
+import { say } from "./words.js";
 
 const HEIGHT = 130;
 // The axis of answers has only whole numbers.
@@ -18,13 +22,8 @@ function smooth(values) {
 
 /** Describes the accuracy of a row; in a long stream a row covers several answers. */
 function describeAccuracy(accuracy) {
-  if (accuracy === 0 || accuracy === 1) return accuracy ? "predicted correctly" : "predicted incorrectly";
-  return `${formatPercent(accuracy)} predicted correctly`;
-}
-
-/** Returns the name of an expert; those of the method "rice" are scales, named by their interval length. */
-function expertName({ method, experts }, k) {
-  return method === "rice" ? `scale ${experts[k]}` : experts[k];
+  if (accuracy === 0 || accuracy === 1) return say(accuracy ? "history.right" : "history.wrong");
+  return say("history.share-right", { share: formatPercent(accuracy) });
 }
 
 export class TimelineView {
@@ -44,7 +43,9 @@ export class TimelineView {
   }
 
   update(data) {
-    const sameCharts = this.#data && data.n_answers.length && this.#data.experts.length === data.experts.length;
+    data = { ...data, sources: predictionSources(data) };
+    const names = ({ sources }) => sources.map(({ name }) => name).join();
+    const sameCharts = this.#data && data.n_answers.length && names(this.#data) === names(data);
     this.#data = data;
     this.#table.dataset.rows = String(data.n_answers.length);
     if (!sameCharts || !this.#charts.length) {
@@ -67,7 +68,7 @@ export class TimelineView {
     for (const { plot } of this.#charts) plot.destroy();
     this.#charts = [];
     if (!data.n_answers.length) {
-      this.#frame.replaceChildren(element("p", { class: "empty" }, "No answers yet. Each answer adds a point."));
+      this.#frame.replaceChildren(element("p", { class: "empty" }, say("history.empty")));
       this.#table.replaceChildren();
       return;
     }
@@ -79,58 +80,54 @@ export class TimelineView {
 
   #describe(data) {
     const ink = { accent: themeColour("--same"), second: themeColour("--different"), line: themeColour("--line") };
-    return [this.#loss(data, ink), this.#drift(data, ink), this.#experts(data, ink)];
+    return [this.#accuracy(data, ink), this.#drift(data, ink), this.#sources(data, ink)];
   }
 
-  #loss(data, { accent }) {
+  #accuracy(data, { accent }) {
+    const smoothed = smooth(data.accuracy);
     return {
-      title: "Loss of each answer",
-      hint: "0: as predicted",
-      data: [data.loss, smooth(data.loss)],
+      title: say("history.accuracy"),
+      hint: say("history.accuracy-hint"),
+      data: [data.accuracy, smoothed],
       series: [
         { points: { show: true, size: 5, fill: css(accent, 0.4), width: 0 }, paths: () => null },
         { stroke: css(accent), width: 2, points: { show: false } },
       ],
-      range: (_, low, high) => [0, Math.max(high, 0.1) * 1.05],
+      range: [0, 1.05],
       describe: (row) =>
-        `Answer ${data.n_answers[row]}: ${formatNumber(data.loss[row])}, ${describeAccuracy(data.accuracy[row])}`,
-      last: `Now ${formatNumber(smooth(data.loss).at(-1))}`,
+        say("history.answer", { number: data.n_answers[row], text: describeAccuracy(data.accuracy[row]) }),
+      last: say("history.accuracy-now", { share: formatPercent(smoothed.at(-1)) }),
     };
   }
 
   #drift(data, { second }) {
     const last = data.changes.at(-1);
     return {
-      title: "Drift of the metric",
-      hint: last
-        ? `the meaning of “same” changed near answer ${last.first} (noticed at ${last.detected})`
-        : "a peak: the meaning of “same” changed",
+      title: say("history.drift"),
+      hint: last ? say("history.changed", { first: last.first, detected: last.detected }) : say("history.drift-hint"),
       data: [data.drift],
       series: [{ stroke: css(second), fill: css(second, 0.15), width: 1.75, points: { show: false } }],
       range: (_, low, high) => [0, Math.max(high, 0.01) * 1.05],
-      describe: (row) => `Answer ${data.n_answers[row]}: ${formatPercent(data.drift[row])} of its size per answer`,
-      last: `Now ${formatPercent(data.drift.at(-1))} per answer`,
+      describe: (row) => say("history.answer", { number: data.n_answers[row], text: formatPercent(data.drift[row]) }),
+      last: say("history.drift-now", { share: formatPercent(data.drift.at(-1)) }),
     };
   }
 
-  /** Stacked areas, the first expert at the bottom. The experts of the method "rice" are scales, the shortest first. */
-  #experts(data, { line }) {
+  /** Stacked areas, the first source at the bottom. */
+  #sources(data, { line }) {
     const colours = palette();
-    const n = data.experts.length;
-    const colourOf = (k) => colours.scale(n > 1 ? k / (n - 1) : 0.5);
+    const { sources } = data;
+    const colourOf = (k) => colours.scale(sources.length > 1 ? k / (sources.length - 1) : 0.5);
     const sums = data.n_answers.map(() => 0);
-    const stacked = data.shares.map((shares) => shares.map((share, row) => (sums[row] += share)));
-    const leader = (row) =>
-      data.shares.reduce((best, shares, k) => (shares[row] > data.shares[best][row] ? k : best), 0);
-    const leading = (row) =>
-      `${expertName(data, leader(row))} leads with ${formatPercent(data.shares[leader(row)][row])}`;
-    const [first, last] = [data.experts[0], data.experts.at(-1)];
-    const isRice = data.method === "rice";
+    const stacked = sources.map(({ shares }) => shares.map((share, row) => (sums[row] += share)));
+    const leading = (row) => {
+      const [{ name, shares }] = [...sources].sort((one, other) => other.shares[row] - one.shares[row]);
+      return say("history.mostly", { source: name, share: formatPercent(shares[row]) });
+    };
     return {
-      title: isRice ? "Weights of the scales" : "Weights of the experts",
-      hint: isRice
-        ? `from ${first} to ${last} answers, the shortest at the bottom`
-        : `from ${first}, at the bottom, to ${last}`,
+      title: say("history.sources"),
+      hint: "",
+      legend: sources.map(({ name }, k) => [name, css(colourOf(k))]),
       data: stacked,
       series: stacked.map((_, k) => ({
         stroke: css(line, 0.6),
@@ -140,8 +137,8 @@ export class TimelineView {
       })),
       bands: stacked.slice(1).map((_, k) => ({ series: [k + 2, k + 1], fill: css(colourOf(k + 1)) })),
       range: [0, 1],
-      describe: (row) => `Answer ${data.n_answers[row]}: ${leading(row)}`,
-      last: `Now: ${leading(data.n_answers.length - 1)}`,
+      describe: (row) => say("history.answer", { number: data.n_answers[row], text: leading(row) }),
+      last: say("history.now", { text: leading(data.n_answers.length - 1) }),
     };
   }
 
@@ -170,7 +167,7 @@ export class TimelineView {
       },
       axes: [
         { ...axis, size: 22, grid: { show: false }, space: 40, incrs: WHOLE_STEPS },
-        { ...axis, size: 40, space: 28, values: (_, ticks) => ticks.map(formatNumber) },
+        { ...axis, size: 40, space: 28, values: (_, ticks) => ticks.map(formatPercent) },
       ],
       series: [{}, ...chart.series],
       bands: chart.bands ?? [],
@@ -188,24 +185,20 @@ export class TimelineView {
   }
 
   #drawTable(data) {
-    const experts = data.experts.map((_, k) => expertName(data, k).replace(/^./, (letter) => letter.toUpperCase()));
-    const columns = ["Answers", "Loss", "Predicted correctly", "Drift", ...experts];
+    const columns = [say("history.answers"), say("history.accuracy"), say("history.drift")].concat(
+      data.sources.map(({ name }) => name),
+    );
     const rows = data.n_answers.map((answers, row) => [
       answers,
-      formatNumber(data.loss[row]),
       formatPercent(data.accuracy[row]),
       formatPercent(data.drift[row]),
-      ...data.shares.map((shares) => formatPercent(shares[row])),
+      ...data.sources.map(({ shares }) => formatPercent(shares[row])),
     ]);
     this.#table.replaceChildren(
       element(
         "table",
         {},
-        element(
-          "caption",
-          { class: "visually-hidden" },
-          "Loss, accuracy, drift and weights of the experts, the latest first",
-        ),
+        element("caption", { class: "visually-hidden" }, say("history.caption")),
         element(
           "thead",
           {},
@@ -233,11 +226,17 @@ export class TimelineView {
 }
 
 function figureElement(chart) {
+  const legend = (chart.legend ?? []).map(([name, colour]) => {
+    const swatch = element("span", { class: "swatch" });
+    swatch.style.background = colour;
+    return element("span", { class: "chart-key" }, swatch, name);
+  });
   chart.figure = element(
     "figure",
     { class: "chart-figure" },
     element("figcaption", {}, element("h3", {}, chart.title), element("span", { class: "hint" }, chart.hint)),
     element("div", { class: "chart", "aria-hidden": "true" }),
+    legend.length ? element("div", { class: "chart-keys" }, legend) : [],
     element("p", { class: "chart-text" }),
   );
   return chart.figure;
