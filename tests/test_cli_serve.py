@@ -36,9 +36,17 @@ def fail_to_start(tmp_path, *arguments, **env):
     return result.output + str(result.exception or "")
 
 
+def test_a_folder_without_projects_is_served_again(tmp_path):
+    """The last project may have been deleted on the page, where the next one is created."""
+    Store.open(tmp_path / "data").close()
+    server = Server(tmp_path / "data")
+    assert httpx.get(f"{server.url}/v1/projects").json()["projects"] == []
+    assert server.stop() == 0
+
+
 class TestErrors:
     def test_nothing_to_serve(self, tmp_path):
-        assert "has no projects yet: give ITEMS, or try --demo" in fail_to_start(tmp_path)
+        assert "has no projects yet: give ITEMS, or try --demo; --empty starts" in fail_to_start(tmp_path)
 
     def test_items_and_a_demo(self, tmp_path, items):
         assert "give ITEMS or --demo, not both" in fail_to_start(tmp_path, items, "--demo")

@@ -9,6 +9,7 @@ import json
 import random
 import socket
 import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -461,3 +462,70 @@ def test_the_token_is_not_sent_to_the_target_of_a_redirect():
         with fake_service(redirect) as (client, _), pytest.raises(ServiceError):
             client.projects()
     assert not sent
+
+
+def test_answers_are_listed_and_changed(project):
+    project.compare_many([("item 0", "item 1", True), ("item 1", "item 2", False), ("item 0", "item 2", None)])
+    assert [each.seq for each in project.answers()] == [3, 2, 1]
+    assert [each.seq for each in project.answers(order="oldest", item="item 1")] == [1, 2]
+    assert [each.answer for each in project.answers(person="anna", search="ITEM 2", answer="skip")] == ["skip"]
+    changed = project.change_answer(1, same=False)
+    assert (changed.undo, changed.seq) == (4, 5)
+    assert [each.seq for each in project.answers(undone=False)] == [5, 3, 2]
+    assert [each.undone_by for each in project.answers(undone=True)] == [4]
+    with pytest.raises(ServiceError) as error:
+        project.change_answer(1, same=None)
+    assert error.value.code == "already_undone"
+
+
+def test_lists_of_answers_have_many_pages(project):
+    rows = answers(450)
+    project.compare_many(rows)
+    listed = list(project.answers(order="oldest"))
+    assert [(each.left.id, each.right.id) for each in listed] == [row[:2] for row in rows]
+
+
+def test_an_export_is_imported(project, service, tmp_path):
+    rows = [row for row in answers(300, seed=1) if row[2] is not None]
+    project.compare_many(rows)
+    url, server = service
+    with Client(url, person="ben") as client:
+        target = client.project(server.create("imported", "Imported", ITEMS).id)
+        for format in ("zingg", "dedupe", "splink", "csv"):
+            project.export(tmp_path / "answers", format=format)
+            checked = target.import_answers(tmp_path / "answers", dry_run=True)
+            assert (checked.n_answers, checked.n_imported) == (len(rows), 0)
+        result = target.import_answers((tmp_path / "answers").read_bytes(), format="csv")
+        assert result.n_imported == len(rows)
+        assert target.import_answers(tmp_path / "answers").n_repeated == len(rows)
+        assert as_answers(target.history()) == rows
+        with pytest.raises(ServiceError) as error:
+            target.import_answers(b"id_a,id_b,same\nitem 0,x,1\n")
+        assert error.value.code == "unknown_items"
+        result = target.import_answers(b"id_a,id_b,same\nitem 0,x,1\n", skip_unknown=True)
+        assert (result.n_unknown, result.n_imported) == (1, 0)
+
+
+def test_several_people(service, project):
+    url, server = service
+    with Client(url, person="ben") as other:
+        ben = other.project(project.id)
+        for i in range(1, 6):
+            project.compare("item 0", f"item {i}", i % 2 == 0)
+            ben.compare("item 0", f"item {i}", i % 2 == 0 or i == 5)
+        assert [(each.person, each.n_answers) for each in project.people()] == [("anna", 5), ("ben", 5)]
+        assert project.agreement().all.percent.value == 0.8
+        [found] = project.disagreements()
+        assert {found.left.id, found.right.id} == {"item 0", "item 5"}
+        assert ben.settle(found.left.id, found.right.id, True).n_undone == 1
+        assert list(project.disagreements()) == []
+        assert set(project.learn_weights().people) == {"anna", "ben"}
+        assert ben.erase_person("ben").n_erased == 7  # with the decision
+        until = time.monotonic() + 30
+        while server.refusal(project.id) is not None:  # it is learned again without these answers
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        assert [each.person for each in project.people()] == ["anna"]
+        kinds = [entry.kind for entry in project.history()]
+        assert kinds.count("erased") == 6
+        assert kinds[-1] == "erase"

@@ -20,7 +20,14 @@ from ocelad.service.settings import Settings
 URL = "http://127.0.0.1:8765"
 ITEM = {"id": "a", "features": [1.0]}
 NO_PROJECTS = httpx.Response(200, json={"projects": []})
-DISTANCES = {"seq": 3, "threshold": 1.0, "distances": [1.0], "similar": [True]}
+DISTANCES = {
+    "seq": 3,
+    "threshold": 1.0,
+    "distances": [1.0],
+    "similar": [True],
+    "probabilities": [0.5],
+    "decisions": None,
+}
 STORED = httpx.Response(201, json={"first": 1, "last": 1, "repeated": False})
 
 

@@ -202,7 +202,7 @@ def test_a_project_of_the_adaptive_method_is_restored_bit_for_bit(curved, sizes)
     whole = LearningState(4, settings).learn(answers, points)
     state, done = LearningState(4, settings), 0
     for size in sizes:
-        some = Answers(*(part[done : done + size] for part in answers))
+        some = Answers(*(None if part is None else part[done : done + size] for part in answers))
         state = LearningState(4, settings).with_state(*state.learn(some, points).state())
         done += size
     assert state.tracker.play() == whole.tracker.play()

@@ -8,12 +8,14 @@ import itertools
 import json
 from base64 import b64decode
 from time import monotonic, sleep
+from urllib.parse import quote
 
 import numpy as np
 import pytest
 from serving import served, some_items
 
 from ocelad import MetricTracker
+from ocelad.client import Client
 from ocelad.curved_metric import CurvedMetric
 from ocelad.service import store as store_errors
 from ocelad.service.app import ERRORS
@@ -31,6 +33,7 @@ class ProjectClient:
 
     def __init__(self, client, service, name):
         self.get, self.post, self.stream = client.get, client.post, client.stream
+        self.patch, self.put, self.delete = client.patch, client.put, client.delete
         self.P, self.name, self.service = f"/v1/projects/{name}", name, service
         self.project = service.project(name)
 
@@ -60,7 +63,7 @@ def test_every_route_rejects_unknown_query_parameters(client):
     routes = client.get("/v1/openapi.json").json()["paths"]
     assert len(routes) > 10
     for path, methods in routes.items():
-        ask = {"get": client.get, "post": client.post}
+        ask = {method: getattr(client, method) for method in ("get", "post", "patch", "put", "delete")}
         for method, described in methods.items() if path.startswith("/v1/") else ():
             answer = ask[method](path.replace("{project}", client.name), params={"limits": 3})
             names = [each["name"] for each in described.get("parameters", ()) if each["in"] == "query"]
@@ -78,7 +81,8 @@ class TestAnswers:
         wait_until_learned(client)
         points = client.project.items.points
         settings = client.service.store.project(client.name).settings
-        assert settings == {"method": "adaptive", "curved": True, "transitive": True, "known_items": len(points)}
+        known = {"method": "adaptive", "curved": True, "transitive": True, "known_items": len(points)}
+        assert {name: value for name, value in settings.items() if name != "version"} == known
         oracle = MetricTracker(curved=True, preprocessor=points).fit([(0, 1), (2, 3), (2, 4)], [1, -1, -1])
         assert client.project.view.metric == oracle.metric_
 
@@ -93,10 +97,32 @@ class TestAnswers:
     def test_an_idempotency_key_belongs_to_one_person(self, client):
         compare(client, 0, 1, "same", **{"Idempotency-Key": "k1", "Ocelad-Person": "anna"})
         other = compare(client, 0, 1, "same", **{"Idempotency-Key": "k1", "Ocelad-Person": "ben"})
-        assert (other.status_code, other.json()["error"]["code"]) == (409, "key_conflict")
+        assert (other.status_code, other.json()["repeated"]) == (201, False)
         again = compare(client, 0, 1, "same", **{"Idempotency-Key": "k1", "Ocelad-Person": "anna"})
         assert (again.status_code, again.json()["repeated"]) == (200, True)
-        assert client.get(client.P).json()["seq"] == 1
+        assert client.get(client.P).json()["seq"] == 2
+
+    def test_names_have_letters_of_any_script_and_one_form(self, client):
+        names = ["Zoë O’Neil", "李雷", "דנה", "Дмитрий", "नेहा", "e\u0301va", "é" * 64]
+        for name in names:
+            assert compare(client, 0, 1, "same", **{"Ocelad-Person": quote(name)}).status_code == 201
+        with Client(client.service.settings.address, person="Zoë O’Neil") as other:
+            other.project(client.name).undo()
+        entries = client.get(f"{client.P}/history").json()["entries"]
+        assert [entry["person"] for entry in entries] == [*names[:5], "éva", names[6], names[0]]
+        assert entries[-1]["undoes"] == 1
+
+    @pytest.mark.parametrize(
+        "name", ["a\u200bb", "a\u202eb", "a\u2066", "\ufeffa", "\u3164", "a\ufe0f", "a\n", "a/b", "<b>", "a%", "é" * 65]
+    )
+    def test_names_that_nobody_can_tell_from_others_are_refused_with_a_sentence(self, client, name):
+        answers = [compare(client, 0, 1, "same", **{"Ocelad-Person": quote(name, safe="")})]
+        answers.append(client.get(client.P, headers={"Ocelad-Person": quote(name, safe="")}))
+        for answer in answers:
+            assert answer.status_code == 422
+            message = answer.json()["error"]["message"]
+            assert "a person's name has at most 64 letters and digits of any script" in message
+        assert client.get(client.P).json()["seq"] == 0
 
     def test_undo_applies_to_the_last_answer_of_the_same_person(self, client):
         compare(client, 0, 1, "same", **{"Ocelad-Person": "anna"})
@@ -170,7 +196,7 @@ class TestAnswers:
         answer = client.post("/v1/projects", params={"id": "BAD NAME", "format": "csv"}, content=b"")
         assert "query.id: a project's name has 1 to 64 lowercase letters" in answer.json()["error"]["message"]
         answer = client.get(client.P, headers={"Ocelad-Person": "a/b"})
-        assert "a person's name has at most 64 ASCII letters" in answer.json()["error"]["message"]
+        assert "a person's name has at most 64 letters and digits of any script" in answer.json()["error"]["message"]
 
     def test_a_long_path_is_truncated_in_the_error(self, client):
         answer = client.get("/v1/" + "x" * 5000)
@@ -234,6 +260,9 @@ class TestQueries:
         expected = metric.distance(items.features[[0, 3]], items.features[[5, 4]])
         assert np.allclose(reply["distances"], expected, rtol=1e-9)
         assert reply["similar"] == (expected <= reply["threshold"]).tolist()
+        assert reply["similar"] == [probability >= 0.5 for probability in reply["probabilities"]]
+        assert np.allclose(reply["probabilities"], 1 / (1 + np.exp(expected**2 - metric.threshold)), rtol=1e-9)
+        assert reply["decisions"] is None
         nearest = client.get(f"{client.P}/neighbors", params={"item": "item 0", "k": 3}).json()["neighbors"]
         order = np.argsort(metric.distance(items.features[1:], items.features[0]))[:3] + 1
         assert [each["item"]["position"] for each in nearest] == order.tolist()
@@ -286,6 +315,7 @@ class TestQueries:
         distances = client.post(f"{client.P}/distance", json={"pairs": pairs}).json()
         assert distances["similar"] == [bool(distances["threshold"] >= 0), False]
         assert distances["threshold"] == reply["threshold"]
+        assert all(each["probability"] < 0.5 for each in reply["neighbors"])
 
     @pytest.mark.parametrize(
         ("path", "status", "code"),
@@ -380,8 +410,8 @@ class TestOperations:
         assert answer.headers["request-id"] in answer.text
 
 
-def read_events(client, after, wanted):
-    """Return messages as (event, id, data) until they contain ``wanted`` entries."""
+def read_events(client, after, wanted, n_messages=1):
+    """Return messages as (event, id, data) until there are some, and they contain ``wanted`` entries."""
     headers = {} if after is None else {"Last-Event-ID": str(after)}
     messages, fields, count = [], {}, 0
     with client.stream("GET", f"{client.P}/events", headers=headers) as answer:
@@ -393,7 +423,7 @@ def read_events(client, after, wanted):
                 data = json.loads(fields["data"])
                 messages.append((fields["event"], fields.get("id"), data))
                 count, fields = count + len(data.get("entries", ())), {}
-                if count >= wanted:
+                if count >= wanted and len(messages) >= n_messages:
                     break
     return messages
 
@@ -414,8 +444,9 @@ class TestEvents:
 
     def test_a_reader_ahead_of_the_log_starts_at_its_end(self, client):
         compare(client, 0, 1, "same")
-        messages = read_events(client, 99, 0)
-        assert messages[0][1:] == ("1", {**messages[0][2], "seq": 1})
+        replaced, hello = read_events(client, 99, 0, n_messages=2)
+        assert (replaced[0], hello[0]) == ("replaced", "hello")
+        assert hello[1:] == ("1", {**hello[2], "seq": 1})
 
     def test_a_notification_wakes_all_present_waiters_and_no_later_one(self):
         async def wake():

@@ -17,8 +17,8 @@ def post(client, part, body):
     return response.json()
 
 
-def compare(client, left, right, answer, source="given"):
-    body = {"left": f"item {left}", "right": f"item {right}", "answer": answer, "source": source}
+def compare(client, left, right, answer, ticket=None):
+    body = {"left": f"item {left}", "right": f"item {right}", "answer": answer, "ticket": ticket}
     return post(client, "/comparisons", body)["last"]
 
 
@@ -28,12 +28,14 @@ def graph_of(project):
     return project.chooser._asked.graph
 
 
-def test_an_answer_is_stored_with_its_source(tmp_path):
-    sources = ["link", "check", "settle", "active", "random", "given"]
+def test_an_answer_is_stored_with_the_source_of_its_ticket(tmp_path):
+    sources = ["link", "check", "settle", "active", "random"]
     with served(tmp_path / "data", some_items()) as (client, service):
         for i, source in enumerate(sources):
-            compare(client, 0, i + 1, "same", source)
-        assert [entry.source for entry in service.store.entries("some")] == sources
+            ticket = service.project("some").tickets.issue(0, i + 1, source)
+            compare(client, 0, i + 1, "same", ticket=ticket)
+        compare(client, 0, 9, "same")
+        assert [entry.source for entry in service.store.entries("some")] == [*sources, "given"]
         refused = client.post(f"{PATH}/comparisons", json={"left": "item 0", "right": "item 8", "source": "?"})
         assert refused.status_code == 422
 
@@ -45,7 +47,7 @@ def test_people_are_asked_until_all_pairs_are_answered_or_implied(tmp_path):
         while (response := client.get(f"{PATH}/next-pair")).status_code == 200:
             pair = response.json()
             left, right = (int(pair[side]["id"].removeprefix("item ")) for side in ("left", "right"))
-            compare(client, left, right, "same" if left % 3 == right % 3 else "different", pair["source"])
+            compare(client, left, right, "same" if left % 3 == right % 3 else "different", pair["ticket"])
             n_answers += 1
             sources.add(pair["source"])
         graph = graph_of(service.project("some"))

@@ -120,6 +120,26 @@ def test_a_project_learns_a_question_that_no_linear_distance_answers(kernels: di
     assert errors["neighbors, curved"] < 0.05
 
 
+def test_probabilities_and_decisions_are_those_of_a_tracker(kernels: dict[str, bool]) -> None:
+    items, inside = disk(60)
+    log, points = log_about(inside, 300), items.points
+    tracker = MetricTracker(curved=True, preprocessor=points[: len(items)])
+    tracker.start(points.shape[1])
+    for entry in active_answers(log):
+        tracker.learn_one(points[entry.left], points[entry.right], entry.kind == "same")
+    left, right = np.random.default_rng(5).integers(60, size=(2, 200))
+    pairs = np.stack([points[left], points[right]], axis=1)
+    view = final_view(log, items, of_items(items))
+    distances = view.distances(points[left], points[right])
+    np.testing.assert_allclose(view.probabilities(distances), tracker.predict_proba(pairs)[:, 1], rtol=1e-6)
+    for error, decisions in ((0.05, {-1, 1}), (0.001, {0})):
+        decided = view.decide(distances, error)
+        np.testing.assert_array_equal(decided, tracker.decide(pairs, error))
+        assert set(decided.tolist()) == decisions
+    rice = final_view(log, items, check_settings(2, {"method": "rice", "transitive": False}))
+    assert rice.decide(distances, 0.05) is None
+
+
 def test_the_descriptions_of_a_curved_view_agree(kernels: dict[str, bool], tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     items = item_set(rng.normal(size=(60, 5)) * [1, 10, 0.1, 1, 1], [1.0, 0.1, 10.0, 2.0, 0.5])
@@ -371,7 +391,7 @@ def test_the_drift_of_both_parts_and_across_a_new_map() -> None:
 
     def drift(metric: CurvedMetric, *, new_map: bool = False) -> float:
         recorder = TimelineRecorder.start(one, "logistic")
-        recorder.add(y, y, np.zeros(1, dtype=bool))
+        recorder.add(y, y)
         if new_map:
             recorder.forget_curved()
         recorder.end_row(metric, shares)
@@ -394,7 +414,7 @@ def test_a_saved_timeline_of_a_curved_metric_continues_and_damage_is_refused() -
     _, metric, other = two_metrics()
     n = metric.curved_part.n_features
     recorder = TimelineRecorder.start(metric, "logistic")
-    recorder.add(np.ones(1), np.ones(1), np.zeros(1, dtype=bool))
+    recorder.add(np.ones(1), np.ones(1))
     arrays, metadata = recorder.state()
     fresh = TimelineRecorder.start(other, "logistic")
     resumed, changed = fresh.with_state(arrays, metadata, n), metric.curved_part.scaled(3.0)

@@ -26,9 +26,9 @@ from ocelad.service.security import (
     Guard,
     LimitedHttpProtocol,
     RequestLimits,
+    cached_callers,
     http_protocol,
 )
-from ocelad.service.security import authenticator as authenticator_module
 from ocelad.service.security.guard import SECURITY_HEADERS
 from ocelad.service.security.rate_limiter import RateLimiter
 from ocelad.service.token_secret import generate_secret, hash_secret
@@ -106,7 +106,8 @@ class FakeTokens:
 
     def __init__(self, *permissions):
         self.tokens = [
-            SimpleNamespace(name=f"t{i}", permissions=each, revoked_at=None) for i, each in enumerate(permissions)
+            SimpleNamespace(name=f"t{i}", permissions=each, revoked_at=None, expires_at=None)
+            for i, each in enumerate(permissions)
         ]
         self.secrets = [generate_secret() for _ in permissions]
         self.n_lookups, self.down = 0, False
@@ -270,11 +271,17 @@ def test_secrets_in_queries_are_rejected(query):
     assert status_of(guarded(), query=b"tokens=3&x=ocelad_2")[0] == 200
 
 
-def test_every_response_has_security_headers_and_only_the_page_is_cacheable(port):
+def test_every_response_has_security_headers_and_is_not_stored_unless_it_says_so(port):
     for path in ("/", "/echo", "/nothing", "/v1/nothing"):
         _, headers, _ = send_raw(port, GET(path))
         assert {(name.decode(), value.decode()) for name, value in SECURITY_HEADERS} <= set(headers.items())
-        assert ("no-store" in headers.get("cache-control", "")) == (path != "/")
+        assert headers["cache-control"] == "no-store"
+
+    async def cacheable(scope, receive, send):
+        await PlainTextResponse("", headers={"Cache-Control": "max-age=60"})(scope, receive, send)
+
+    with serving(guarded(cacheable)) as own_port:
+        assert send_raw(own_port, GET("/"))[1]["cache-control"] == "max-age=60"
 
 
 def test_websockets_are_closed():
@@ -541,7 +548,7 @@ def test_requests_without_a_token_are_limited_by_address():
 
 
 def test_unknown_tokens_are_limited_by_network_without_affecting_others(monkeypatch):
-    monkeypatch.setattr(authenticator_module, "_FAILURES_PER_SECOND", 1e-6)
+    monkeypatch.setattr(cached_callers, "_FAILURES_PER_SECOND", 1e-6)
     tokens = FakeTokens({"*": "read"})
     app = guarded(tokens=tokens, cache_seconds=0.0)
     assert status_of(app, client="2001:db8::1", **bearer(tokens.secrets[0]))[0] == 200
@@ -677,7 +684,7 @@ def test_a_cached_token_is_looked_up_again_and_rejected_once_revoked():
 
 
 def test_the_number_of_cached_tokens_is_limited(monkeypatch):
-    monkeypatch.setattr(authenticator_module, "_MAX_CACHED", 2)
+    monkeypatch.setattr(cached_callers, "_MAX_CACHED", 2)
     tokens = FakeTokens(*[{"*": "read"}] * 3)
     authenticate = authenticator(tokens, cache_seconds=60.0)
     for i in (0, 1, 2, 2, 1, 0):  # the third evicts the first, which is then looked up again
@@ -707,7 +714,7 @@ def test_a_cached_token_is_accepted_for_a_while_when_the_database_is_down():
 def test_failing_look_ups_do_not_extend_the_time_of_a_cached_token(monkeypatch):
     """Each failed look-up postpones the next one, but the cached caller expires all the same."""
     clock = [0.0]
-    monkeypatch.setattr(authenticator_module, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(cached_callers, "monotonic", lambda: clock[0])
     tokens = FakeTokens({"digits": "answer"})
     headers = {"authorization": f"Bearer {tokens.secrets[0]}"}
     authenticate = authenticator(tokens, cache_seconds=2.0, max_stale_seconds=60.0)

@@ -9,7 +9,7 @@ import random
 import signal
 import threading
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -29,6 +29,8 @@ pytestmark = pytest.mark.slow
 N_ITEMS, N_FEATURES, N_CLIENTS = 40, 8, 4
 # 75 kills include three checks of the whole log, eight kills during a start and, on PostgreSQL, nine cut connections.
 N_KILLS = 75
+# Requests of a client between two rests.
+BURST = 12
 ITEMS = ItemSet(
     tuple(f"item {i}" for i in range(N_ITEMS)),
     np.random.default_rng(5).normal(size=(N_ITEMS, N_FEATURES)) * 2,
@@ -37,6 +39,7 @@ ITEMS = ItemSet(
 )
 LINEAR = {"method": "adaptive"}
 CURVED = {"method": "adaptive", "curved": True, "known_items": N_ITEMS}
+DEFAULT = {**CURVED, "transitive": True}
 
 
 class Address:
@@ -71,9 +74,10 @@ class Acknowledged:
 class Client(threading.Thread):
     """A client that sends answers, each with its own key, and repeats each until it is acknowledged."""
 
-    def __init__(self, name, address, seed):
+    def __init__(self, name, address, seed, project="it", rest=0.0):
         super().__init__(daemon=True)
         self.name, self._address, self._random = name, address, random.Random(seed)
+        self.project, self._rest = project, rest
         self.acknowledged: list[Acknowledged] = []  # only appended to
         self.n_repeated = 0
         self.error = None
@@ -84,6 +88,8 @@ class Client(threading.Thread):
                 if self._address.over:
                     return
                 self._answer(f"{self.name}.{n}")
+                if n % BURST == BURST - 1:
+                    time.sleep(self._random.uniform(0, self._rest))  # meanwhile its project may leave memory
         except BaseException as error:
             self.error = error
             raise
@@ -121,7 +127,7 @@ class Client(threading.Thread):
             try:
                 connection = http.client.HTTPConnection(self._address.get(), timeout=20)
                 with closing(connection):
-                    connection.request("POST", f"/v1/projects/it/{route}", json.dumps(body), headers)
+                    connection.request("POST", f"/v1/projects/{self.project}/{route}", json.dumps(body), headers)
                     response = connection.getresponse()
                     reply = json.loads(response.read())
             except (OSError, http.client.HTTPException, ValueError):
@@ -135,8 +141,8 @@ class Client(threading.Thread):
 class LogChecker:
     """Reads the log and checks it against the acknowledged requests."""
 
-    def __init__(self, settings):
-        self.settings = settings
+    def __init__(self, settings, project="it"):
+        self.settings, self.project = settings, project
         self.url = None
         self.log = []
         self.by_person = {}  # numbers and contents of entries
@@ -144,7 +150,7 @@ class LogChecker:
 
     def get(self, path):
         with closing(http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=60)) as connection:
-            connection.request("GET", f"/v1/projects/it/{path}")
+            connection.request("GET", f"/v1/projects/{self.project}/{path}")
             response = connection.getresponse()
             reply = json.loads(response.read())
             assert response.status == 200, reply
@@ -189,7 +195,9 @@ class LogChecker:
         standing = [e for e in log if e["kind"] in ("same", "different") and e["seq"] not in undone]
         assert reply["n_answers"] == len(standing)
         if standing:
-            point = dict(zip(ITEMS.ids, ITEMS.points, strict=True))
+            # Answers imply others if they are about items, not about points.
+            transitive = self.settings.get("transitive", False)
+            point = dict(zip(ITEMS.ids, range(N_ITEMS) if transitive else ITEMS.points, strict=True))
             method, curved = self.settings["method"], self.settings.get("curved", False)
             known = ITEMS.points if curved else None
             tracker = MetricTracker(method=method, curved=curved, preprocessor=known)
@@ -200,49 +208,64 @@ class LogChecker:
         return reply["seq"]
 
 
-def run_under_load(folder, url, start, kill, stop, n_kills, cut=None, seed=0, settings=LINEAR):
-    """Kill a server repeatedly while clients answer; check the log at each start and at the end."""
+def run_under_load(
+    folder, url, start, kill, stop, n_kills, cut=None, seed=0, settings=LINEAR, projects=("it",), rest=0.0, watch=None
+):
+    """Kill a server repeatedly while clients answer; check the logs at each start and at the end."""
     chance = random.Random(seed)
     address = Address()
-    clients = [Client(f"client{i}", address, f"{seed} {i}") for i in range(N_CLIENTS)]
-    checker = LogChecker(settings)
+    clients = [
+        Client(f"client{i}", address, f"{seed} {i}", projects[i % len(projects)], rest)
+        for i in range(max(N_CLIENTS, len(projects)))
+    ]
+    checkers = [LogChecker(settings, project) for project in projects]
     with Store.open(folder, url) as store:
-        store.create_project("it", "It", ITEMS, settings, "")
-        store.append("it", [NewEntry(0, 1, "skip")], "before").result()
+        for project in projects:
+            store.create_project(project, "It", ITEMS, settings, "")
+            store.append(project, [NewEntry(0, 1, "skip")], "before").result()
+
+    def acknowledged(checker):
+        return [list(client.acknowledged) for client in clients if client.project == checker.project]
+
     address.set(start())
     for client in clients:
         client.start()
     n_learned = []
     for n in range(1, n_kills + 1):
         _wait_for_more(clients)
-        time.sleep(chance.uniform(0, 0.2))
+        time.sleep(chance.uniform(0, 0.2 + rest))
+        if watch is not None:
+            watch(address.get())
         if cut is not None and n % 8 == 0:
             cut()
             time.sleep(chance.uniform(0, 0.1))
         address.set(None)
         kill() if n % 20 else stop()
-        acknowledged = [list(client.acknowledged) for client in clients]
+        before = [acknowledged(checker) for checker in checkers]
         if n % 10 == 5:
             start(wait=False)  # and kill it during the start
             time.sleep(chance.uniform(0, 0.2))
             kill()
-        checker.url = start()
-        checker.check(acknowledged, everything=n % 25 == 0)
-        if n % 10 == 0:
-            n_learned.append(checker.check_metric())
+        running_url = start()
+        for checker, requests in zip(checkers, before, strict=True):
+            checker.url = running_url
+            checker.check(requests, everything=n % 25 == 0)
+            if n % 10 == 0:
+                n_learned.append(checker.check_metric())
         assert not [client.error for client in clients if client.error]
-        address.set(checker.url)
+        address.set(running_url)
     address.over = True
     for client in clients:
         client.join(60)
         assert client.error is None
         assert not client.is_alive()
-    checker.check([client.acknowledged for client in clients], everything=True)
-    people = {request.person for client in clients for request in client.acknowledged}
-    assert checker.by_person.keys() == people | {"before"}
-    assert checker.check_metric() == len(checker.log)
-    n_repeated = sum(client.n_repeated for client in clients)
-    print(f"{n_kills} kills, {len(checker.log)} entries, {n_repeated} requests repeated, metric checked at {n_learned}")
+    for checker in checkers:
+        checker.check(acknowledged(checker), everything=True)
+        people = {request.person for requests in acknowledged(checker) for request in requests}
+        assert checker.by_person.keys() == people | {"before"}
+        assert checker.check_metric() == len(checker.log)
+    n_repeated, n_entries = sum(client.n_repeated for client in clients), sum(len(each.log) for each in checkers)
+    print(f"{n_kills} kills, {n_entries} entries, {n_repeated} requests repeated, metric checked at {n_learned}")
     # Otherwise no kill interrupted a request.
     assert n_repeated > 0
 
@@ -295,6 +318,49 @@ def test_kills_on_postgresql(tmp_path):
 
             run_under_load(tmp_path / "data", url, server.start, server.kill, server.stop, N_KILLS, cut)
             server.stop()
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_kills_with_the_default_settings(tmp_path, database):
+    """New projects learn from implied answers, too. An answer takes milliseconds then, so that the clients pause."""
+    with ExitStack() as stack:
+        url = None if database == "sqlite" else stack.enter_context(running()).new_url()
+        server = stack.enter_context(closing(ForkedServer(tmp_path / "data", url)))
+        calls = server.start, server.kill, server.stop
+        run_under_load(tmp_path / "data", url, *calls, 25, settings=DEFAULT, rest=0.5)
+        server.stop()
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_kills_while_projects_leave_memory(tmp_path, database, monkeypatch):
+    """Several projects under load, most of which do not fit into memory at once."""
+    monkeypatch.setenv("OCELAD_SERVE_MAX_LOADED_PROJECTS", "2")
+    projects = [f"it{i}" for i in range(6)]
+    n_loaded = []
+
+    def watch(netloc):
+        with closing(http.client.HTTPConnection(netloc, timeout=60)) as connection:
+            connection.request("GET", "/v1/ready")
+            n_loaded.append(len(json.loads(connection.getresponse().read())["projects"]))
+
+    with running() if database == "postgresql" else nullcontext() as postgres:
+        url = None if postgres is None else postgres.new_url()
+        with closing(ForkedServer(tmp_path / "data", url)) as server:
+            run_under_load(
+                tmp_path / "data",
+                url,
+                server.start,
+                server.kill,
+                server.stop,
+                n_kills=25,
+                settings=CURVED,
+                projects=projects,
+                rest=1.0,
+                watch=watch,
+            )
+            server.stop()
+    print(f"projects in memory before the kills: {n_loaded}")
+    assert min(n_loaded[5:]) < len(projects)  # all were asked for since the start
 
 
 def test_kills_of_the_whole_command(tmp_path):

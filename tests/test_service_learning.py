@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,8 +33,10 @@ from ocelad.service.learning.item_points import MAX_SHARE_PAIRS, ItemPoints, Mea
 from ocelad.service.learning.learning_state import Answers, LearningState
 from ocelad.service.learning.log_reader import NO_ENTRY, LogReader
 from ocelad.service.learning.map_projection import MAX_ROTATION, MapProjection, _rotate_towards_first_axes
+from ocelad.service.learning.random_pairs import RandomPair
 from ocelad.service.learning.snapshot import FORMAT
 from ocelad.service.learning.timeline import TimelineRecorder, next_row_end
+from ocelad.service.store.log_chain import EMPTY_CHAIN, entry_digest, next_chain
 
 TIMEOUT = 60.0
 LOW_RANK = {"max_rank": 2, "engine": "lowrank"}
@@ -72,6 +75,15 @@ def random_log(n_entries: int, n_items: int, seed: int = 0, undos: float = 0.0) 
         kind = rng.choice(["same", "different", "skip"], p=[0.4, 0.5, 0.1])
         log.append(answer(seq, left, right, str(kind), str(rng.choice(["random", "active"]))))
     return log
+
+
+def chained(log: Sequence[Entry]) -> list[Entry]:
+    """Return the entries with chains, as the store makes them."""
+    chain, entries = EMPTY_CHAIN, []
+    for entry in log:
+        chain = next_chain(chain, entry_digest(entry, b"salt"))
+        entries.append(replace(entry, chain=chain))
+    return entries
 
 
 def active_answers(log: Sequence[Entry]) -> list[Entry]:
@@ -163,8 +175,7 @@ def test_every_view_equals_a_replay_however_entries_arrive(
         plain = wait_for(learner, len(durable))
     np.testing.assert_array_equal(last.timeline.table, plain.timeline.table)
     assert last.expert_names == plain.expert_names
-    assert last.timeline.n_random_pairs == plain.timeline.n_random_pairs
-    assert last.timeline.n_random_correct == plain.timeline.n_random_correct
+    assert last.timeline.random_course == plain.timeline.random_course
 
 
 @pytest.mark.parametrize("tracker_settings", [{}, ADAPTIVE])
@@ -186,8 +197,8 @@ def test_a_long_log_gives_the_same_bits_and_rows_with_restarts_and_deep_undos(
     with running_learner(only, items, tracker_settings) as learner:
         plain = wait_for(learner, len(only))
     np.testing.assert_array_equal(view.timeline.table, plain.timeline.table)
-    assert view.timeline.n_random_pairs == plain.timeline.n_random_pairs == sum(e.source == "random" for e in only)
-    assert view.timeline.n_random_correct == plain.timeline.n_random_correct
+    assert view.timeline.random_course == plain.timeline.random_course
+    assert view.timeline.random_counts.n == len({frozenset((e.left, e.right)) for e in only if e.source == "random"})
 
 
 @pytest.mark.parametrize("method", ["rice", "adaptive"])
@@ -196,7 +207,8 @@ def test_the_timeline_agrees_with_a_tracker(kernels: dict[str, bool], method: An
     with running_learner(log, items, {"method": method}) as learner:
         table = wait_for(learner, 700).timeline.table
     answers, tracker = active_answers(log), MetricTracker(method=method).start(3)
-    correct, loss, random, matrix = [], [], [], tracker.metric_.matrix
+    correct, loss, matrix = [], [], tracker.metric_.matrix
+    random: dict[frozenset[int], bool] = {}  # each pair counts once
     done = 0
     for row in table:
         for entry in answers[done : int(row[0])]:
@@ -204,7 +216,8 @@ def test_the_timeline_agrees_with_a_tracker(kernels: dict[str, bool], method: An
             margin = tracker.test_then_train([[items.points[entry.left], items.points[entry.right]]], [y])[0]
             correct.append(margin > 0)
             loss.append(np.log1p(np.exp(-margin)))
-            random.append(entry.source == "random")
+            if entry.source == "random":
+                random.setdefault(frozenset((entry.left, entry.right)), correct[-1])
         count = int(row[0]) - done
         assert row[1] == pytest.approx(np.mean(loss[-count:]))
         assert row[2] == np.mean(correct[-count:])
@@ -215,8 +228,7 @@ def test_the_timeline_agrees_with_a_tracker(kernels: dict[str, bool], method: An
         done, matrix = int(row[0]), after
     assert done == len(answers)
     timeline = learner.view.timeline
-    n_random_correct = sum(np.array(correct) & np.array(random))
-    assert (timeline.n_random_pairs, timeline.n_random_correct) == (sum(random), n_random_correct)
+    assert timeline.random_counts[:2] == (len(random), sum(random.values()))
     columns = timeline.columns()
     for values, column in zip(columns[:4], table.T[:4], strict=True):
         np.testing.assert_array_equal(values, column)
@@ -368,7 +380,13 @@ def _damaged(path: Path, log: list[Entry], items: ItemSet) -> tuple[list[Entry],
 
 
 def _other_log(path: Path, log: list[Entry], items: ItemSet) -> tuple[list[Entry], ItemSet]:
-    return [answer(1, 0, 1, "different" if log[0].kind == "same" else "same"), *log[1:]], items
+    return chained([answer(1, 0, 1, "different" if log[0].kind == "same" else "same"), *log[1:]]), items
+
+
+def _erased(path: Path, log: list[Entry], items: ItemSet) -> tuple[list[Entry], ItemSet]:
+    """The chain of the erased entry stays."""
+    erased = replace(log[0], kind="erased", left=0, right=0, person="", erased=b"digest")
+    return [erased, *log[1:], Entry(len(log) + 1, 0, "erase", 0, 0, "given", "admin", chain=b"last")], items
 
 
 def _shorter_log(path: Path, log: list[Entry], items: ItemSet) -> tuple[list[Entry], ItemSet]:
@@ -388,11 +406,11 @@ def _a_metric(path: Path, log: list[Entry], items: ItemSet) -> tuple[list[Entry]
     return log, items
 
 
-@pytest.mark.parametrize("change", [_damaged, _other_log, _shorter_log, _other_items, _fewer_items, _a_metric])
+@pytest.mark.parametrize("change", [_damaged, _other_log, _erased, _shorter_log, _other_items, _fewer_items, _a_metric])
 def test_a_snapshot_of_something_else_is_ignored_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, change: Callable[..., tuple[list[Entry], ItemSet]]
 ) -> None:
-    items, log, path = random_items(10, 3), random_log(40, 10), tmp_path / "snapshot"
+    items, log, path = random_items(10, 3), chained(random_log(40, 10)), tmp_path / "snapshot"
     with running_learner(log, items, None, path) as learner:
         wait_for(learner, 40)
     log, items = change(path, log, items)
@@ -519,12 +537,12 @@ def test_the_log_reader_reports_the_first_entry_that_was_newly_undone() -> None:
 
 
 @pytest.mark.parametrize("cached", [2, 100])
-def test_the_log_reader_returns_entries_and_digests_from_memory_and_from_the_store(
+def test_the_log_reader_returns_entries_and_chains_from_memory_and_from_the_store(
     cached: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ocelad.service.learning.log_reader._N_CACHED", cached)
     monkeypatch.setattr("ocelad.service.learning.log_reader._PAGE_SIZE", 3)
-    stored = random_log(20, 10, undos=0.2)
+    stored = chained(random_log(20, 10, undos=0.2))
     reads: list[int] = []
 
     def read(after: int, limit: int) -> list[Entry]:
@@ -537,10 +555,32 @@ def test_the_log_reader_returns_entries_and_digests_from_memory_and_from_the_sto
     for seq in range(21):
         assert log.after(seq, 4) == stored[seq : seq + 4]
     assert bool(reads) == (cached == 2)
-    other = LogReader(read)
-    other.fetch(20, with_digest=True)
-    assert other.digest_seq == 20
-    assert log.digest(20) == other.digest(20) != LogReader(read).digest(0)
+    assert [log.chain(seq) for seq in range(1, 22)] == [*(entry.chain for entry in stored), None]
+
+
+@pytest.mark.parametrize("start", [0, 7, 20])
+@pytest.mark.parametrize("finds", [False, True])
+def test_a_log_reader_that_starts_in_the_middle_agrees_with_one_that_reads_everything(start: int, finds: bool) -> None:
+    stored, reads = random_log(20, 10, undos=0.3), []
+
+    def read(after: int, limit: int) -> list[Entry]:
+        reads.append(after)
+        return stored[after : after + limit]
+
+    def find_undone(last: int) -> list[int]:
+        return [entry.undoes for entry in stored[:last] if entry.undoes is not None]
+
+    whole, part = LogReader(read), LogReader(read, find_undone if finds else None)
+    whole.fetch()
+    reads.clear()
+    part.start_after(start)
+    part.fetch()
+    assert (part.end, part.undone) == (whole.end, whole.undone)
+    assert not finds or min(reads) == start
+    assert [part.after(seq, 5) for seq in range(21)] == [whole.after(seq, 5) for seq in range(21)]
+    newly = [entry.undoes for entry in stored[start:] if entry.undoes is not None]
+    before = set(find_undone(start))
+    assert part.first_undone == min((seq for seq in newly if seq not in before), default=NO_ENTRY)
 
 
 # The method "adaptive": plain NumPy plays the first rounds, then compiled code takes over.
@@ -989,22 +1029,35 @@ def test_a_saved_timeline_continues_and_each_damage_is_refused() -> None:
     metric, shares = Metric(np.diag([1.0, 2.0, 3.0])), np.array([0.25, 0.75])
     recorder = TimelineRecorder.start(Metric(np.eye(3)), "logistic")
     for _ in range(2):
-        recorder.add(np.array([1.0, -1.0, 1.0]), np.array([0.5, -0.5, 0.5]), np.array([True, True, False]))
+        random = [RandomPair(at, recorder.n_answers + at, 100, 1.0 + at) for at in (0, 1)]
+        recorder.add(np.array([1.0, -1.0, 1.0]), np.array([0.5, -0.5, 0.5]), random)
         recorder.end_row(metric, shares)
-    recorder.add(np.array([1.0]), np.array([2.0]), np.array([False]))
+    recorder.add(np.array([1.0]), np.array([2.0]))
     arrays, metadata = recorder.state()
     fresh = TimelineRecorder.start(Metric(np.eye(3)), "logistic")
     resumed = fresh.with_state(arrays, metadata)
     expected = recorder.timeline(metric, shares, ("1", "2"))
-    assert (expected.n_random_pairs, expected.n_random_correct) == (4, 2)
+    assert expected.random_counts == (4, 2, 2, 2)  # Euclidean distance has no threshold for the first two pairs
     np.testing.assert_array_equal(resumed.timeline(metric, shares, ("1", "2")).table, expected.table)
+    assert resumed.timeline(metric, shares, ("1", "2")).random_course == expected.random_course
     for name in ("rows", "before"):
         wrong = arrays[name].copy()
         wrong[0, 0] = np.nan
         for damaged in (wrong, arrays[name][:, :-1], arrays[name][0]):
             with pytest.raises(ValueError, match="the timeline"):
                 fresh.with_state({**arrays, name: damaged}, metadata)
-    for name in metadata.keys() - {"loss_in_row"}:
+    for name in metadata.keys() - {"loss_in_row", "random"}:
         with pytest.raises(ValueError, match="negative counts"):
             fresh.with_state(arrays, {**metadata, name: -1})
+    for name in metadata["random"]:
+        for damaged in (-1, 5):
+            with pytest.raises(ValueError, match="counts"):
+                fresh.with_state(arrays, {**metadata, "random": {**metadata["random"], name: damaged}})
+    for name in ("random.codes", "random.distances", "random.same", "random_course"):
+        for damaged in (arrays[name][:-1], arrays[name].astype(np.float32)):
+            with pytest.raises(ValueError, match=r"the (random pairs|timeline)"):
+                fresh.with_state({**arrays, name: damaged}, metadata)
+    for name in ("random.codes", "random.distances"):
+        with pytest.raises(ValueError, match="ascending"):
+            fresh.with_state({**arrays, name: arrays[name][::-1]}, metadata)
     assert fresh.rows == []

@@ -26,17 +26,21 @@ CHECKS = (
 # Ids that hypothesis generates early, so that many requests name existing items.
 ITEMS = replace(some_items(m=6), ids=("0", "1", "00", "a", " ", "\N{WHITE SMILING FACE}"))
 # Valid requests, and invalid ones for operations that have parameters or a body.
+# Routes without anything that could be wrong.
+NO_INPUT = ("/v1/logout",)
 CASES = [
     (method, path, mode)
     for method, path in ROUTES
     for mode in GenerationMode
-    if mode == GenerationMode.POSITIVE or "{" in path or method == "post"
+    if mode == GenerationMode.POSITIVE or "{" in path or (method == "post" and path not in NO_INPUT)
 ]
 
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory):
-    with served(tmp_path_factory.mktemp("api") / "data", ITEMS, max_upload=10_000) as (http, _):
+    # Many uploads at a time: a request that the test has given up still runs on a busy machine.
+    many = {"max_uploads": 64, "max_exports": 64}
+    with served(tmp_path_factory.mktemp("api") / "data", ITEMS, max_upload=10_000, **many) as (http, _):
         yield schemathesis.openapi.from_url(f"{http.base_url}/v1/openapi.json")
 
 

@@ -34,9 +34,28 @@ ROUTES = {
     ("get", "/v1/health"): (None, {}),
     ("get", "/v1/ready"): (None, {}),
     ("get", "/metrics"): ("all", {}),
+    ("get", "/v1/audit"): ("all admin", {}),
+    ("get", "/v1/me"): ("token", {}),
+    ("post", "/v1/logout"): ("token", {}),
     ("get", "/v1/projects"): ("token", {}),
     ("post", "/v1/projects"): ("admin", {"params": {"id": "some", "format": "csv"}, "content": b"id,x\n"}),
     ("get", "/v1/projects/{project}"): ("read", {}),
+    ("patch", "/v1/projects/{project}"): ("admin", {"json": {"title": "Some items"}}),
+    ("delete", "/v1/projects/{project}"): ("admin", {"params": {"confirm": "another"}}),
+    ("get", "/v1/projects/{project}/ready"): ("read", {}),
+    ("post", "/v1/projects/{project}/archive"): ("admin", {}),
+    ("post", "/v1/projects/{project}/unarchive"): ("admin", {}),
+    ("post", "/v1/projects/{project}/copy"): ("admin", {"json": {"id": "some"}}),
+    ("get", "/v1/projects/{project}/webhooks"): ("admin", {}),
+    ("post", "/v1/projects/{project}/webhooks"): ("admin", {"json": {"url": "http://127.0.0.1/"}}),
+    ("delete", "/v1/projects/{project}/webhooks/{number}"): ("admin", {}),
+    ("get", "/v1/projects/{project}/item"): ("read", {"params": {"id": "item 0"}}),
+    ("get", "/v1/projects/{project}/people"): ("read", {}),
+    ("get", "/v1/projects/{project}/agreement"): ("read", {}),
+    ("post", "/v1/projects/{project}/people/weights/learn"): ("admin", {}),
+    ("post", "/v1/projects/{project}/people/erase"): ("admin", {"json": {"person": "nobody", "confirm": "somebody"}}),
+    ("get", "/v1/projects/{project}/disagreements"): ("review", {}),
+    ("post", "/v1/projects/{project}/disagreements/settle"): ("review", {"json": PAIR}),
     ("get", "/v1/projects/{project}/items"): ("read", {}),
     ("post", "/v1/projects/{project}/items"): ("admin", {"json": ITEM}),
     ("get", "/v1/projects/{project}/items/{item}"): ("read", {}),
@@ -47,6 +66,9 @@ ROUTES = {
     ("get", "/v1/projects/{project}/history"): ("read", {}),
     ("get", "/v1/projects/{project}/events"): ("read", {}),
     ("get", "/v1/projects/{project}/export"): ("read", {}),
+    ("get", "/v1/projects/{project}/answers"): ("read", {}),
+    ("post", "/v1/projects/{project}/answers/{seq}/change"): ("answer", {"json": {"answer": "skip"}}),
+    ("post", "/v1/projects/{project}/import"): ("admin", {"content": b"id_a,id_b,same\n"}),
     ("get", "/v1/projects/{project}/groups"): ("read", {}),
     ("get", "/v1/projects/{project}/groups/items"): ("read", {"params": {"item": "item 0"}}),
     ("get", "/v1/projects/{project}/contradictions"): ("read", {}),
@@ -62,8 +84,8 @@ ROUTES = {
     ("get", "/v1/projects/{project}/timeline"): ("read", {}),
     ("get", "/v1/projects/{project}/map"): ("read", {}),
 }
-PATH_PARAMETERS = {"project": "some", "item": "item 0", "position": "0", "name": "colour"}
-PERMISSIONS = ("read", "answer", "admin")
+PATH_PARAMETERS = {"number": "1", "project": "some", "item": "item 0", "position": "0", "name": "colour", "seq": "999"}
+PERMISSIONS = ("read", "answer", "review", "admin")
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +130,8 @@ def test_every_route_requires_its_permission(closed, method, path, holder):
         assert response.headers["www-authenticate"].startswith("Bearer")
     elif needs == "token":
         assert status == 200
+    elif needs == "all admin":
+        assert (status, code) == (403, "forbidden")
     elif needs == "all":
         assert status == (200 if holder == "all" else 403)
     elif holder == "other":  # a caller without permission must not learn that the project exists
@@ -242,7 +266,7 @@ def test_a_token_is_required_beyond_loopback(public):
 
 @pytest.mark.parametrize("path", [path for method, path in ROUTES if method == "post"])
 def test_requests_without_a_token_are_rejected_before_their_body(public, path):
-    head = f"POST {path.format(project='some')} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    head = f"POST {path.format(**PATH_PARAMETERS)} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     assert error_code(send_raw(public.port, f"{head}Content-Length: 9\r\n\r\n")) == "unauthorized"
     assert error_code(send_raw(public.port, f"{head}Transfer-Encoding: chunked\r\n\r\n1\r\n[\r\n")) == "unauthorized"
 
@@ -416,6 +440,13 @@ def test_no_header_can_be_injected(public, line):
         "Ocelad-Person: " + "a" * 65,
         "Ocelad-Person: <script>",
         "Ocelad-Person: a/b",
+        "Ocelad-Person: a%2Fb",
+        "Ocelad-Person: a%0Ab",
+        "Ocelad-Person: a%E2%80%8Bb",
+        "Ocelad-Person: a%E2%80%AEb",
+        "Ocelad-Person: %FF",
+        "Ocelad-Person: %zz",
+        "Ocelad-Person: " + "%C3%A4" * 65,
         "Idempotency-Key: a b",
         "Idempotency-Key: " + "k" * 201,
         "Idempotency-Key: \xe4",

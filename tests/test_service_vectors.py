@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sqlite3
 import tracemalloc
 from contextlib import closing
@@ -164,8 +165,8 @@ def test_a_project_of_another_database_has_another_file(tmp_path):
     first, second = vector_items(20), vector_items(20, 5)
     create(tmp_path, first)
     assert load(tmp_path).features.tobytes() == first.features.tobytes()
-    (tmp_path / DATABASE_FILE).unlink()
-    create(tmp_path, second)
+    create(tmp_path / "other", second)
+    os.replace(tmp_path / "other" / DATABASE_FILE, tmp_path / DATABASE_FILE)
     assert load(tmp_path).features.tobytes() == second.features.tobytes()
 
 

@@ -187,6 +187,10 @@ class PairChooser:
             self._asked.record(left, right, kind, number, undoes)
             self._reserved.pop(encode_pair(left, right), None)
 
+    def is_answered(self, left: int, right: int) -> bool:
+        """Return whether a pair has an answer "same" or "different" that is not undone. It never waits."""
+        return any(entry.same is not None for entry in self._asked.entries.get(encode_pair(left, right), ()))
+
     def next(self, view: MetricView) -> Choice:
         """Return the next pair to ask about.
 

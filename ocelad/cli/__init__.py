@@ -8,21 +8,26 @@ import sys
 import click
 
 import ocelad
+from ocelad.cli.audit import audit
 from ocelad.cli.backup import backup, restore
 from ocelad.cli.compare import compare
 from ocelad.cli.demo import demo
 from ocelad.cli.distance import distance, embed
 from ocelad.cli.evaluate import evaluate
 from ocelad.cli.export import export
+from ocelad.cli.export_answers import export_answers
 from ocelad.cli.figure import figure
+from ocelad.cli.import_answers import import_answers
 from ocelad.cli.inspect import inspect
 from ocelad.cli.neighbors import neighbors
 from ocelad.cli.options import name_options
 from ocelad.cli.plot import plot
 from ocelad.cli.reproduce import reproduce
 from ocelad.cli.serve import serve
+from ocelad.cli.session import session
 from ocelad.cli.token import token
 from ocelad.cli.track import track
+from ocelad.cli.verify import verify
 from ocelad.cli.warm import warm
 
 
@@ -44,6 +49,7 @@ def cli() -> None:
       ocelad figure 3                              compute and draw a figure of the paper
       ocelad reproduce --quick                     compute all figures and write a report
       ocelad serve --demo                          serve a web page that collects answers
+      ocelad import answers.csv --project digits   add answers from a file to a project
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done with rows skipped, 130 interrupted (and saved).
     """
@@ -51,16 +57,19 @@ def cli() -> None:
 
 for command in (
     *(demo, track, embed, distance, neighbors, export, evaluate, inspect, plot, compare, figure, reproduce),
-    *(serve, token, backup, restore, warm),
+    *(serve, token, session, audit, import_answers, export_answers, backup, restore, verify, warm),
 ):
     cli.add_command(command)
 
 
-# The packages of the extra "serve".
-_SERVE_PACKAGES = (
-    *("alembic", "fastapi", "httptools", "prometheus_client", "pydantic", "pydantic_settings"),
-    *("sqlalchemy", "starlette", "structlog", "uvicorn"),
-)
+# The extra that installs a package.
+_EXTRAS = dict.fromkeys(
+    (
+        *("alembic", "fastapi", "httptools", "prometheus_client", "pydantic", "pydantic_settings"),
+        *("sqlalchemy", "starlette", "structlog", "uvicorn"),
+    ),
+    "serve",
+) | dict.fromkeys(("authlib", "joserfc", "requests"), "oidc")
 
 
 def main() -> None:
@@ -72,8 +81,10 @@ def main() -> None:
             raise
         from ocelad.ensemble.bank import LearnerError
 
-        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _SERVE_PACKAGES:
-            click.echo(f"Error: this needs {error.name}; install it with: pip install 'ocelad[serve]'", err=True)
+        package = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+        extra = _EXTRAS.get(package.partition(".")[0])
+        if extra is not None:
+            click.echo(f"Error: this needs {package}; install it with: pip install 'ocelad[{extra}]'", err=True)
         elif isinstance(error, (ValueError, OSError, LearnerError)):  # their messages are written for users
             click.echo(f"Error: {name_options(str(error))}", err=True)
         else:

@@ -35,6 +35,9 @@ def backup(target: Path, data_folder: Path) -> None:
 def restore(source: Path, data_folder: Path) -> None:
     """Create a data folder from SOURCE, a file that `ocelad backup` wrote. The folder must be new or empty.
 
+    Tokens are as they were: one that was revoked or rotated after the backup is valid again, until you revoke or rotate
+    it again. People must log in again.
+
     \b
     Example:
       ocelad restore answers-2026-10-01.sqlite3 --data-folder restored
@@ -43,3 +46,6 @@ def restore(source: Path, data_folder: Path) -> None:
 
     copied = copy_back(source, data_folder)
     click.echo(f"Restored: {data_folder} (projects: {copied.n_projects}, entries: {copied.n_entries})")
+    click.echo(
+        "Tokens that were revoked or rotated after the backup are valid again: see `ocelad token list`.", err=True
+    )

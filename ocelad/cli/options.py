@@ -22,6 +22,12 @@ data_folder_option = click.option(
     show_default=True,
     help="The data folder of the service.",
 )
+database_option = click.option(
+    "--database",
+    metavar="URL",
+    envvar="OCELAD_SERVE_DATABASE",
+    help="The service's database, postgresql://user@host/name, if it is not SQLite in the data folder.",
+)
 setting_option = click.option(
     "--set",
     "more",
@@ -55,6 +61,11 @@ def add_options(command: Command, *options: Callable[[Command], Command]) -> Com
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def database_options(command: Command) -> Command:
+    """Add the options that say where a service stores its data; as for ``ocelad serve``, also by the environment."""
+    return add_options(command, data_folder_option, database_option)
 
 
 def parse_settings(settings: Mapping[str, Any], more: Iterable[str], *names: str) -> dict[str, Any]:

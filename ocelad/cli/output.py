@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,17 @@ def _to_plain(value: Any) -> Any:
         return value
     number = float(value)
     return number if number - number == 0.0 else None
+
+
+def format_time(milliseconds: int | None) -> str:
+    """Return a time in milliseconds since 1970 as text; empty for None.
+
+    >>> format_time(0), format_time(None)
+    ('1970-01-01 00:00 UTC', '')
+    """
+    if milliseconds is None:
+        return ""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def make_table(title: str, columns: list[str], rows: list[list[str]], *, numbers: bool = True) -> Any:

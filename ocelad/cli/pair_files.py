@@ -149,13 +149,15 @@ def open_item_table(
     }
     stream = open_items(file, id=options.get("id_") or "id", features=chosen, **reading, **arguments)
     if not options.get("quiet"):
-        for note in stream.notes:
+        for note in stream.column_notes:
             click.echo(f"Note: {name_options(note)}.", err=True)
     return stream
 
 
 def report_skipped(stream: FileStream[Any]) -> None:
-    """Print on standard error how many rows were skipped, if any, and where they are."""
+    """Print on standard error how many rows were skipped, if any, and where they are; and notes on the encoding."""
+    for note in stream.encoding_notes:
+        click.echo(f"Note: {note}.", err=True)
     if stream.n_skipped:
         where = "" if stream.skipped is None else f"; they are in {stream.skipped}"
         rows = "1 row was" if stream.n_skipped == 1 else f"{stream.n_skipped:,} rows were"

@@ -7,16 +7,20 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ocelad.cli.exit_codes import INTERRUPTED
+from ocelad.cli.login_options import login_options, login_settings, option_of_setting
 from ocelad.cli.options import exclude_option, format_option, missing_option, parse_settings
 
 if TYPE_CHECKING:
     from ocelad.service.itemset import ItemSet
+    from ocelad.service.project_options import ProjectOptions
     from ocelad.service.service import Service
     from ocelad.service.settings import Settings
 
@@ -40,6 +44,23 @@ _MAX_NAMES = 8
 @click.option("--title", help="The project's title on the page.")
 @click.option("--id", "id_", metavar="COLUMN", help="The column of ids; by default 'id', if it exists.")
 @click.option("--text", metavar="COLUMN", help="The column of texts to show; by default the longest texts.")
+@click.option("--item-title", metavar="COLUMN", help="The column that names an item; by default 'title' or 'name'.")
+@click.option("--link", metavar="COLUMN", help="The column of links to show; by default the first one with links.")
+@click.option(
+    "--picture",
+    metavar="COLUMN",
+    help="The column of pictures: bytes, base64, or paths in the folder of the table; by default 'picture' or 'image'.",
+)
+@click.option(
+    "--show", multiple=True, metavar="COLUMN", help="A further column on the cards of items, in this order. Repeatable."
+)
+@click.option("--question", help="What people are asked.  [default: Are these two the same?]")
+@click.option(
+    "--guidelines",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A text file with guidelines for the people who answer.",
+)
 @click.option(
     "--field", multiple=True, metavar="COLUMN", help="A column that is shown but is not a feature. Repeatable."
 )
@@ -72,10 +93,17 @@ _MAX_NAMES = 8
     help="Another host name of the service, such as a proxy's. Repeatable.",
 )
 @click.option("--require-token", is_flag=True, default=None, help="Require a token from clients on this machine, too.")
+@login_options
 @click.option(
     "--random-share",
     type=click.FloatRange(0, 1),
     help="The share of pairs that are chosen at random.  [default: 0.12; 0.2 in projects without groups]",
+)
+@click.option(
+    "--allow-webhook-network",
+    multiple=True,
+    metavar="NETWORK",
+    help="A network, such as 10.0.0.0/8, that webhooks may be sent to although it is not public. Repeatable.",
 )
 @click.option("--empty", is_flag=True, help="Start even without a project; clients can create projects over HTTP.")
 @click.option("--workers", type=click.IntRange(1, 1), default=1, help="The number of processes; only 1 is supported.")
@@ -127,15 +155,21 @@ def _serve(name: str | None, items: Path | None, options: dict[str, Any]) -> Non
     from ocelad.service.store import removed_on_failure
 
     settings = _settings(options)
+    if settings.oidc_issuer is not None:
+        import_module("ocelad.service.security.openid_provider")  # says at once that the extra "oidc" is missing
     configure_logging(options["log_format"] or ("console" if sys.stderr.isatty() else "json"), options["log_level"])
     listening, settings = bind_socket(settings)
+    existed = settings.folder.is_dir()  # its last project may have been deleted; a new folder may be a misspelled one
     with listening, removed_on_failure(settings.folder):
         service = Service.open(settings)
         try:
             created = None if name is None else _create_project(service, name, items, options)
-            if not list(service) and not options["empty"]:
-                raise click.UsageError(f"{str(settings.folder)!r} has no projects yet: give ITEMS, or try --demo")
-            precompile_learning(live.view.metric.n_features for live in service)
+            if not service.records() and not options["empty"] and not existed:
+                raise click.UsageError(
+                    f"{str(settings.folder)!r} has no projects yet: give ITEMS, or try --demo; --empty starts without "
+                    "a project, and you create one on the page"
+                )
+            precompile_learning()
         except BaseException:
             service.close()
             raise
@@ -171,16 +205,22 @@ def _settings(options: dict[str, Any]) -> Settings:
         "allow_hosts": options["allow_host"] or None,
         "require_token": options["require_token"],
         "random_share": options["random_share"],
+        "webhook_networks": options["allow_webhook_network"] or None,
+        **login_settings(options),
     }
+    given = {name: value for name, value in given.items() if value is not None}
     try:
-        return Settings(**{name: value for name, value in given.items() if value is not None})
+        return Settings(**given)
     except ValidationError as error:
         first = error.errors()[0]
+        message = first["msg"].removeprefix("Value error, ")
+        if not first["loc"]:  # settings that do not fit together
+            raise click.UsageError(message) from None
         setting = str(first["loc"][0])
-        name = (
-            "--allow-host" if setting == "allow_hosts" and options["allow_host"] else f"OCELAD_SERVE_{setting.upper()}"
-        )
-        raise click.UsageError(f"{name}: {first['msg'].removeprefix('Value error, ')}") from None
+        option = "--allow-host" if setting == "allow_hosts" else option_of_setting(setting)
+        raise click.UsageError(
+            f"{option if setting in given else f'OCELAD_SERVE_{setting.upper()}'}: {message}"
+        ) from None
 
 
 def _project_name(file: Path | None, options: dict[str, Any]) -> str | None:
@@ -212,11 +252,19 @@ def _create_project(service: Service, name: str, file: Path | None, options: dic
         columns["exclude"] = options["exclude"]
     if options["missing"] != "stop":
         columns["missing"] = options["missing"]
+    for option, role in (("item_title", "title"), ("picture", "picture")):
+        if options[option] is not None:
+            columns[role] = options[option]
     digest = f"built-in {options['demo']}" if file is None else reading.source_digest(file, **columns)
     if name not in service:
         settings = parse_settings({}, options["more"], "curved", "transitive")
         items = reading.load_built_in(options["demo"]) if file is None else _read_items(file, columns)
-        service.create(name, options["title"] or name, items, settings, digest)
+        for note in items.notes:
+            click.echo(f"Note: {note}.", err=True)
+        chosen = _project_options(items, options)
+        if file is None:  # the fields of built-in items are their classes, which people are to find out
+            chosen = chosen.changed(cards=reading.default_cards(items).model_copy(update={"fields": ()}))
+        service.create(name, options["title"] or name, items, settings, digest, chosen)
         return items
     if digest != service.store.project(name).digest:
         raise click.UsageError(
@@ -225,7 +273,36 @@ def _create_project(service: Service, name: str, file: Path | None, options: dic
         )
     if options["more"]:
         raise click.UsageError(f"the project {name!r} exists; its settings cannot be changed")
+    if any(options[option] for option in ("question", "guidelines", "link", "show")):
+        raise click.UsageError(
+            f"the project {name!r} exists; its question, guidelines and cards are changed on the page, or with PATCH "
+            f"/v1/projects/{name}"
+        )
     return None
+
+
+def _project_options(items: ItemSet, options: dict[str, Any]) -> ProjectOptions:
+    """Return the question, the guidelines and the cards of a new project."""
+    from pydantic import ValidationError
+
+    from ocelad.service import items as reading
+    from ocelad.service.project_options import ProjectOptions
+    from ocelad.service.wire import ProjectChange
+
+    roles = {"title": "item_title", "text": "text", "link": "link", "picture": "picture", "fields": "show"}
+    chosen = {role: options[option] for role, option in roles.items() if options[option]}
+    words: dict[str, Any] = {"question": options["question"]} if options["question"] is not None else {}
+    try:
+        if options["guidelines"] is not None:
+            words["guidelines"] = options["guidelines"].read_text(encoding="utf-8-sig")
+        words = ProjectChange.model_validate(words).model_dump(exclude_unset=True)
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{options['guidelines']} is not a text in UTF-8") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise click.UsageError(f"--{first['loc'][0]}: {first['msg']}") from None
+    cards = reading.choose_cards(items, chosen) if chosen else None
+    return ProjectOptions().changed(**words, **({} if cards is None else {"cards": cards}))
 
 
 def _describe_features(items: ItemSet) -> str:
@@ -252,10 +329,13 @@ def _is_accessible(settings: Settings) -> bool:
     from ocelad.service.security import requires_token
     from ocelad.service.store import open_tokens
 
-    if not requires_token(settings.host, settings.require_token):
+    if settings.has_login or not requires_token(settings.host, settings.require_token):
         return True
     with open_tokens(settings.folder, settings.database_url) as tokens:
-        return any(token.revoked_at is None for token in tokens.all())
+        now = time() * 1000
+        return any(
+            token.revoked_at is None and (token.expires_at is None or token.expires_at > now) for token in tokens.all()
+        )
 
 
 def _describe_access(settings: Settings) -> str:

@@ -1,51 +1,56 @@
-"""ocelad token: create, list and revoke the access tokens of a service."""
+"""ocelad token: create, list, rotate and revoke the access tokens of a service."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocelad.cli.options import Command, add_options, data_folder_option, json_option
-from ocelad.cli.output import make_table, print_json, print_tables
+from ocelad.cli.durations import Duration, Moment
+from ocelad.cli.options import Command, database_options, json_option
+from ocelad.cli.output import format_time, make_table, print_json, print_tables
 
 if TYPE_CHECKING:
     from ocelad.service.store import Tokens
 
-PERMISSIONS = ("read", "answer", "admin")
+PERMISSIONS = ("read", "answer", "review", "admin")
+# Who acts, in the audit log.
+BY = "command line"
 
 
-def _database_options(command: Command) -> Command:
-    """Add the options that say where the tokens are stored; as for ``ocelad serve``, also by environment variables."""
-    return add_options(
-        command,
-        data_folder_option,
-        click.option(
-            "--database",
-            metavar="URL",
-            envvar="OCELAD_SERVE_DATABASE",
-            help="The service's database, postgresql://user@host/name, if it is not SQLite in the data folder.",
-        ),
+def expires_option(default: str) -> Callable[[Command], Command]:
+    """Return the option --expires, whose help names the default."""
+    return click.option(
+        "--expires",
+        "expires_at",
+        type=Moment(),
+        metavar="TIME",
+        help="When the token expires: after 30d or 12h, or at a date such as 2027-01-31 (00:00 UTC).  "
+        f"[default: {default}]",
     )
 
 
 @click.group()
 def token() -> None:
-    """Create, list and revoke access tokens, which a service requires from clients on other machines.
+    """Create, list, rotate and revoke access tokens, which a service requires from clients on other machines.
 
-    Tokens can be created and revoked while the service runs. The permission "answer" includes "read"; "admin"
-    includes both, and also allows creating projects and adding items. Give every person a separate token: each answer
-    is stored with the token's name, and each token can be revoked separately.
+    Tokens can be created, rotated and revoked while the service runs. Each permission includes those before it:
+    "read"; "answer"; "review", which also allows settling disagreements; "admin", which also allows creating, changing
+    and deleting projects. Give every person a separate token: each answer is stored with the token's name, and each
+    token can be revoked separately.
 
     \b
     Examples:
       ocelad token create anna --permission answer
       ocelad token create ben --project wines --permission admin --project digits --permission read
+      ocelad token create robot --permission read --expires 30d
       ocelad token list
+      ocelad token rotate anna --grace 1h
       ocelad token revoke anna
     """
 
@@ -66,12 +71,14 @@ def token() -> None:
     type=click.Choice(PERMISSIONS),
     help="What the token permits: given once for all named projects, or once for each.  [default: answer]",
 )
-@_database_options
+@expires_option("never")
+@database_options
 @json_option
 def create(
     name: str,
     projects: tuple[str, ...],
     permissions: tuple[Any, ...],
+    expires_at: int | None,
     data_folder: Path,
     database: str | None,
     as_json: bool,
@@ -82,7 +89,7 @@ def create(
 
     \b
     Examples:
-      ocelad token create anna --permission answer
+      ocelad token create anna --permission answer --expires 30d
       ocelad token create ben --project wines --permission admin --project digits --permission read
     """
     projects, permissions = projects or ("*",), permissions or ("answer",)
@@ -94,22 +101,23 @@ def create(
         )
     granted = dict(zip(projects, permissions * len(projects) if len(permissions) == 1 else permissions, strict=True))
     with _open_tokens(data_folder, database, create=True) as tokens:
-        secret = tokens.create(name, granted)
+        secret = tokens.create(name, granted, expires_at)
     if as_json:
-        print_json({"name": name, "permissions": granted, "secret": secret})
+        print_json({"name": name, "permissions": granted, "expires_at": expires_at, "secret": secret})
         return
     click.echo(secret)
+    until = "" if expires_at is None else f" It expires at {format_time(expires_at)}."
     click.echo(
-        "Store it now: it is not shown again. The page asks for it; programs send 'Authorization: Bearer ...'.",
+        "Store it now: it is not shown again. The page asks for it; programs send 'Authorization: Bearer ...'." + until,
         err=True,
     )
 
 
 @token.command("list")
-@_database_options
+@database_options
 @json_option
 def list_(data_folder: Path, database: str | None, as_json: bool) -> None:
-    """List all tokens with their permissions, including revoked ones.
+    """List all tokens with their permissions, including revoked and expired ones.
 
     \b
     Example:
@@ -123,15 +131,58 @@ def list_(data_folder: Path, database: str | None, as_json: bool) -> None:
         click.echo("There are no tokens; `ocelad token create NAME` creates one.")
     else:
         cells = [
-            [row.name, _format_permissions(row.permissions), _format_time(row.created_at), _format_time(row.revoked_at)]
+            [
+                row.name,
+                _format_permissions(row.permissions),
+                format_time(row.created_at),
+                _format_expiry(row.expires_at),
+                format_time(row.revoked_at),
+            ]
             for row in rows
         ]
-        print_tables(make_table("", ["name", "permissions", "created", "revoked"], cells, numbers=False))
+        print_tables(make_table("", ["name", "permissions", "created", "expires", "revoked"], cells, numbers=False))
 
 
 @token.command()
 @click.argument("name")
-@_database_options
+@click.option(
+    "--grace",
+    type=Duration(),
+    metavar="TIME",
+    default="0",
+    show_default=True,
+    help="How long the old secret remains valid, such as 30m, 1h or 7d.",
+)
+@expires_option("as before")
+@database_options
+@json_option
+def rotate(
+    name: str, grace: int, expires_at: int | None, data_folder: Path, database: str | None, as_json: bool
+) -> None:
+    """Give the token NAME a new secret and print it; its permissions stay.
+
+    The old secret remains valid during the grace period, so that programs can change to the new one; without one, a
+    running service rejects it within seconds. A secret before the old one is rejected in any case. --expires sets a new
+    time; without it, the time stays.
+
+    \b
+    Examples:
+      ocelad token rotate anna
+      ocelad token rotate robot --grace 1h --expires 30d
+    """
+    with _open_tokens(data_folder, database) as tokens:
+        secret = tokens.rotate(name, grace, expires_at)
+    if as_json:
+        print_json({"name": name, "secret": secret, "grace_ms": grace})
+        return
+    click.echo(secret)
+    old = "The old secret is no longer valid." if grace == 0 else f"The old one is valid until {_from_now(grace)}."
+    click.echo(f"Store it now: it is not shown again. {old}", err=True)
+
+
+@token.command()
+@click.argument("name")
+@database_options
 def revoke(name: str, data_folder: Path, database: str | None) -> None:
     """Revoke the token NAME; a running service rejects it within seconds.
 
@@ -141,7 +192,7 @@ def revoke(name: str, data_folder: Path, database: str | None) -> None:
     """
     with _open_tokens(data_folder, database) as tokens:
         revoked = tokens.revoke(name)
-    click.echo(f"The token {name!r} was revoked at {_format_time(revoked.revoked_at)}.")
+    click.echo(f"The token {name!r} was revoked at {format_time(revoked.revoked_at)}.")
 
 
 def _open_tokens(data_folder: Path, database: str | None, *, create: bool = False) -> AbstractContextManager[Tokens]:
@@ -149,7 +200,7 @@ def _open_tokens(data_folder: Path, database: str | None, *, create: bool = Fals
 
     if not (create or database or data_folder.is_dir()):
         raise click.UsageError(f"there is no data folder {str(data_folder)!r}; choose another with --data-folder")
-    return open_tokens(data_folder, database)
+    return open_tokens(data_folder, database, BY)
 
 
 def _format_permissions(permissions: dict[str, Any]) -> str:
@@ -158,7 +209,10 @@ def _format_permissions(permissions: dict[str, Any]) -> str:
     )
 
 
-def _format_time(milliseconds: int | None) -> str:
-    if milliseconds is None:
-        return ""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+def _format_expiry(expires_at: int | None) -> str:
+    expired = expires_at is not None and expires_at <= time() * 1000
+    return format_time(expires_at) + (" (expired)" if expired else "")
+
+
+def _from_now(milliseconds: int) -> str:
+    return format_time(int(time() * 1000) + milliseconds)

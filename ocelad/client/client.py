@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -10,8 +11,10 @@ from typing import Any, Literal, Self
 
 from ocelad.client.connection import Connection
 from ocelad.client.project import Project
-from ocelad.service.wire import Health, ProjectInfo, ProjectList, UploadFormat
+from ocelad.service.wire import Health, MethodName, ProjectInfo, ProjectList, UploadFormat
 
+# Longer guidelines are sent with a second request.
+_MAX_GUIDELINES_IN_URL = 1000
 _FORMATS: dict[str, UploadFormat] = {
     ".csv": "csv",
     ".jsonl": "jsonl",
@@ -72,7 +75,12 @@ class Client:
 
     def projects(self) -> list[ProjectInfo]:
         """Return the projects that the caller may read."""
-        return self._connection.get(ProjectList, "/v1/projects").projects
+        page = self._connection.get(ProjectList, "/v1/projects")
+        found = list(page.projects)
+        while page.next is not None:
+            page = self._connection.get(ProjectList, "/v1/projects", after=page.next)
+            found += page.projects
+        return found
 
     def project(self, id: str) -> Project:
         """Return a project by its name, without a request; its first request fails if it does not exist."""
@@ -85,13 +93,21 @@ class Client:
         *,
         format: UploadFormat | None = None,
         title: str | None = None,
+        question: str | None = None,
+        guidelines: str | None = None,
         item_id: str | None = None,
+        item_title: str | None = None,
         text: str | None = None,
+        link: str | None = None,
+        picture: str | None = None,
+        show: Sequence[str] = (),
         features: str | None = None,
         fields: Sequence[str] = (),
         exclude: Sequence[str] = (),
         missing: Literal["stop", "median"] = "stop",
-        curved: bool = True,
+        method: MethodName = "adaptive",
+        settings: Mapping[str, Any] | None = None,
+        curved: bool | None = None,
         transitive: bool = True,
     ) -> Project:
         """Create a project from a file of items.
@@ -106,8 +122,12 @@ class Client:
             None: from the suffix of the path.
         title : str or None
             The title on the page.
-        item_id, text : str or None
-            The columns of ids and of displayed texts.
+        question, guidelines : str or None
+            What people are asked, and guidelines for them in plain text.
+        item_id, item_title, text, link, picture : str or None
+            The columns of ids, of what names an item, and of displayed texts, links and pictures.
+        show : sequence of str
+            Further columns on the cards of items, in this order.
         features : str or None
             The columns of features: names or patterns, comma-separated.
         fields : sequence of str
@@ -116,8 +136,11 @@ class Client:
             Columns that are not features, as names or patterns.
         missing : {"stop", "median"}
             Whether a missing number of an item is refused, or replaced by the median of its feature.
-        curved : bool
-            Whether to learn a curved distance; False: a linear one.
+        method : {"adaptive", "rice"}
+        settings : mapping or None
+            Settings of the method "rice", such as ``{"step_size": 0.1}``.
+        curved : bool or None
+            Whether to learn a curved distance; False: a linear one. None: with the method "adaptive".
         transitive : bool
             Whether answers imply others, and make groups of items.
         """
@@ -128,12 +151,21 @@ class Client:
             raise ValueError(
                 f"format is required for these items; accepted: {', '.join(dict.fromkeys(_FORMATS.values()))}"
             )
-        columns = {"item_id": item_id, "text": text, "features": features, "fields": list(fields)}
-        # Services of earlier versions do not know these parameters.
-        given = {"curved": curved, "transitive": transitive}
-        kind: dict[str, Any] = {name: "false" for name, value in given.items() if not value}
-        kind |= {"exclude": list(exclude)} if exclude else {}
-        kind |= {"missing": missing} if missing != "stop" else {}
+        columns: dict[str, Any] = {"item_id": item_id, "text": text, "features": features, "fields": list(fields)}
+        # Services of earlier versions do not know the other parameters.
+        more: dict[str, Any] = {"item_title": item_title, "link": link, "picture": picture, "question": question}
+        more |= {} if curved is None else {"curved": str(curved).lower()}
+        more |= {} if transitive else {"transitive": "false"}
+        more |= {"exclude": list(exclude)} if exclude else {}
+        more |= {"show": list(show)} if show else {}
+        more |= {"missing": missing} if missing != "stop" else {}
+        more |= {"method": method} if method != "adaptive" else {}
+        more |= {"settings": json.dumps(dict(settings))} if settings else {}
+        fits = guidelines is None or len(guidelines) <= _MAX_GUIDELINES_IN_URL
+        more |= {"guidelines": guidelines} if guidelines and fits else {}
         path = "/v1/projects"
-        self._connection.upload(ProjectInfo, path, items, id=id, format=format, title=title, **columns, **kind)
-        return self.project(id)
+        self._connection.upload(ProjectInfo, path, items, id=id, format=format, title=title, **columns, **more)
+        project = self.project(id)
+        if not fits:
+            project.change(guidelines=guidelines)
+        return project

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel, ValidationError
@@ -45,7 +46,7 @@ class Connection:
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         if person is not None:
-            headers["Ocelad-Person"] = person
+            headers["Ocelad-Person"] = quote(person, safe=" '")  # letters of any script in an ASCII header
         base = httpx.URL(url)
         if base.scheme not in ("http", "https") or not base.host:
             raise ValueError(f"url must be an HTTP address such as http://127.0.0.1:8765; got {url!r}")
@@ -66,11 +67,18 @@ class Connection:
         content = new.model_dump_json()
         return _parse(model, self.send("POST", path, repeatable=repeatable, content=content, headers=headers))
 
-    def upload(self, model: type[Model], path: str, data: bytes, **params: Any) -> Model:
-        """Return the response to a POST request with a file."""
+    def patch(self, model: type[Model], path: str, change: BaseModel) -> Model:
+        """Return the response to a PATCH request, which has the fields that were set."""
+        headers = {"Content-Type": "application/json"}
+        return _parse(
+            model, self.send("PATCH", path, content=change.model_dump_json(exclude_unset=True), headers=headers)
+        )
+
+    def upload(self, model: type[Model], path: str, data: bytes, *, repeatable: bool = False, **params: Any) -> Model:
+        """Return the response to a POST request with a file; ``repeatable`` if a repetition has no further effect."""
         timeout = self._timeout_with(_CREATE_TIMEOUT)
         response = self.send(
-            "POST", path, repeatable=False, content=data, params=_without_none(params), timeout=timeout
+            "POST", path, repeatable=repeatable, content=data, params=_without_none(params), timeout=timeout
         )
         return _parse(model, response)
 

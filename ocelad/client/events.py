@@ -22,7 +22,8 @@ class Event:
     ----------
     kind : str
         "hello": a connection was established; "comparisons": new log entries; "learned": the metric was updated;
-        "items": items were added. Other kinds may follow in later versions.
+        "items": items were added; "replaced": the log is another one than before, such as after a backup was restored,
+        or answers were erased: forget all entries, and read the log again. Other kinds may follow in later versions.
     data : dict
     seq : int or None
         The number of the last log entry up to this event; pass it as ``after`` to continue later.
@@ -40,12 +41,16 @@ class Event:
 
 def follow(connection: Connection, path: str, after: int | None, max_outage: float | None) -> Iterator[Event]:
     """Yield events after an entry; after a lost connection, continue after the last entry that was yielded."""
-    seq, n_failures, last_event = after, 0, monotonic()
+    seq, log, n_failures, last_event = after, "", 0, monotonic()
     while True:
-        cursor = {} if seq is None else {"Last-Event-ID": str(seq)}
+        # The beginning of the log's chain: a service whose log is another one says so.
+        cursor = {} if seq is None else {"Last-Event-ID": f"{seq}-{log}" if log else str(seq)}
         try:
             for event in parse_events(connection.lines(path, {"Accept": "text/event-stream", **cursor})):
-                seq = seq if event.seq is None else event.seq
+                if event.kind == "replaced":
+                    seq, log = event.seq, ""
+                elif event.seq is not None:
+                    seq, log = event.seq, str(event.data.get("log", ""))
                 yield event
                 n_failures, last_event = 0, monotonic()
             failure = RequestFailure(httpx.RemoteProtocolError("the event stream ended"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from numbers import Integral
 from os import PathLike
@@ -49,11 +49,33 @@ from ocelad.service.wire import (
     NewItems,
     NextPair,
     PointPair,
+    ProjectChange,
     ProjectInfo,
     Split,
     Timeline,
     Undo,
     UndoResult,
+)
+from ocelad.service.wire_answers import (
+    AnswerChange,
+    AnswerChanged,
+    AnswerPage,
+    ImportFormat,
+    ImportResult,
+    ListedAnswer,
+)
+from ocelad.service.wire_team import (
+    AgreementReport,
+    Disagreement,
+    DisagreementPage,
+    Erased,
+    Erasure,
+    LearnedWeights,
+    NoContent,
+    PeoplePage,
+    Person,
+    Settled,
+    Settlement,
 )
 
 _EXPORT_FORMATS: dict[str, Literal["jsonl", "csv"]] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
@@ -78,13 +100,44 @@ class Project:
         """Return the numbers of items and answers, and the permission of the caller."""
         return self._connection.get(ProjectInfo, self._path)
 
+    def change(
+        self,
+        *,
+        title: str | None = None,
+        question: str | None = None,
+        guidelines: str | None = None,
+        cards: Mapping[str, Any] | None = None,
+    ) -> ProjectInfo:
+        """Change what is given; requires the permission "admin".
+
+        Parameters
+        ----------
+        title, question, guidelines : str or None
+        cards : mapping or None
+            The columns of items' cards by role: "title", "text", "link" and "picture" name a column or are None,
+            "fields" lists columns. ``info().card_columns`` are the columns that can be chosen.
+        """
+        given = {"title": title, "question": question, "guidelines": guidelines, "cards": cards}
+        change = validate(ProjectChange, **{name: value for name, value in given.items() if value is not None})
+        return self._connection.patch(ProjectInfo, self._path, change)
+
     # Answers
 
     def compare(
-        self, left: str | int, right: str | int, same: bool | None, *, source: PairSource = "given"
+        self,
+        left: str | int,
+        right: str | int,
+        same: bool | None,
+        *,
+        ticket: str | None = None,
+        source: PairSource = "given",
     ) -> Acknowledgement:
-        """Answer whether two items are the same; None skips the pair. The answer is durable when this returns."""
-        new = _comparison(left, right, same, source)
+        """Answer whether two items are the same; None skips the pair. The answer is durable when this returns.
+
+        ``ticket`` is that of the pair if ``next_pair`` returned it: it shows how the pair was chosen. ``source`` is
+        accepted for programs that were written before there were tickets, and ignored.
+        """
+        new = _comparison(left, right, same, ticket)
         return self._post_once(Acknowledgement, "comparisons", new, uuid4().hex)
 
     def compare_many(
@@ -129,6 +182,79 @@ class Project:
             yield from page.entries
             cursor = page.next
 
+    def answers(
+        self,
+        *,
+        person: str | None = None,
+        answer: Answer | None = None,
+        source: PairSource | None = None,
+        item: str | int | None = None,
+        search: str | None = None,
+        undone: bool | None = None,
+        order: Literal["newest", "oldest"] = "newest",
+    ) -> Iterator[ListedAnswer]:
+        """Yield the answers with their items that match all given filters.
+
+        Parameters
+        ----------
+        person : str or None
+            Who answered, as it is stored.
+        answer : {"same", "different", "skip"} or None
+        source : str or None
+            How the pair was chosen, such as "random" or "import".
+        item : str, int or None
+            The id of one of the two items.
+        search : str or None
+            Words in the id, the text or a field of one of the two items, in any case.
+        undone : bool or None
+            Only undone answers, or only others; None: both.
+        order : {"newest", "oldest"}
+            Which answers come first.
+        """
+        filters = {"person": person, "answer": answer, "source": source, "search": search, "order": order}
+        filters |= {"item": None if item is None else str(item)}
+        filters |= {"undone": None if undone is None else str(undone).lower()}
+        page = self._get(AnswerPage, "answers", limit=200, **filters)
+        yield from page.answers
+        while page.next is not None:
+            page = self._get(AnswerPage, "answers", limit=200, after=page.next, **filters)
+            yield from page.answers
+
+    def change_answer(self, seq: int, same: bool | None) -> AnswerChanged:
+        """Replace answer ``seq`` by another one in your name; None skips the pair. Both entries are stored together."""
+        change = validate(AnswerChange, answer=_answer(same))
+        return self._post_once(AnswerChanged, f"answers/{int(seq)}/change", change, uuid4().hex)
+
+    def import_answers(
+        self,
+        file: str | PathLike[str] | bytes,
+        *,
+        format: ImportFormat | None = None,
+        id_column: str | None = None,
+        skip_unknown: bool = False,
+        dry_run: bool = False,
+    ) -> ImportResult:
+        """Import answers from a file. The same file is imported once, so that an interrupted import can be repeated.
+
+        Parameters
+        ----------
+        file : path, or bytes
+            A table of id_a, id_b and same (CSV, TSV, JSON lines, Parquet), a training file of dedupe, or labelled pairs
+            of Splink or Zingg; or its content.
+        format : {"csv", "jsonl", "parquet", "dedupe", "splink", "zingg"} or None
+            None: found from the content.
+        id_column : str or None
+            The column of ids in records of dedupe and Zingg; None: one of the usual names.
+        skip_unknown : bool
+            Whether to leave out answers about unknown items; otherwise they are an error.
+        dry_run : bool
+            Whether to check the file only.
+        """
+        data = file if isinstance(file, bytes) else Path(file).read_bytes()
+        flags = {"skip_unknown": skip_unknown, "dry_run": dry_run}
+        params = {"format": format, "id_column": id_column, **{name: "true" for name, value in flags.items() if value}}
+        return self._connection.upload(ImportResult, f"{self._path}/import", data, repeatable=True, **params)
+
     def events(self, after: int | None = None, *, max_outage: float | None = None) -> Iterator[Event]:
         """Yield events as they happen, without end, with every log entry exactly once.
 
@@ -157,10 +283,13 @@ class Project:
         """Return the features by their share of the squared distances between items, and the shares of the experts."""
         return self._get(MetricInfo, "metric", matrix=str(matrix).lower())
 
-    def distance(self, pairs: Iterable[tuple[Any, Any]]) -> Distances:
-        """Return the distance of each pair of points, and whether they are predicted to be the same."""
+    def distance(self, pairs: Iterable[tuple[Any, Any]], error: float | None = None) -> Distances:
+        """Return the distance of each pair of points, and the probability that they are the same.
+
+        With ``error``, each pair is decided or left to a person: at most this share of the decided ones is wrong.
+        """
         new = [validate(PointPair, left=_point(left), right=_point(right)) for left, right in pairs]
-        return self._post(Distances, "distance", validate(DistanceQuery, pairs=new))
+        return self._post(Distances, "distance", validate(DistanceQuery, pairs=new, error=error))
 
     def embed(self, points: Iterable[Any], n_components: int = 2) -> Embedding:
         """Return coordinates along the principal directions; Euclidean distance approximates the learned one."""
@@ -225,6 +354,47 @@ class Project:
             Acknowledgement, "groups/name", validate(GroupName, item=_id(item), name=name), uuid4().hex
         )
 
+    # People
+
+    def people(self) -> Iterator[Person]:
+        """Yield the people who have answered, by name, with their figures.
+
+        Without the permission "review" only the caller is among them.
+        """
+        after: str | None = None
+        while True:
+            page = self._get(PeoplePage, "people", after=after, limit=1000)
+            yield from page.people
+            if page.next is None:
+                return
+            after = page.next
+
+    def agreement(self) -> AgreementReport:
+        """Return how far people agree: the share of equal answers, Krippendorff's alpha, Cohen's kappa of couples."""
+        return self._get(AgreementReport, "agreement")
+
+    def disagreements(self) -> Iterator[Disagreement]:
+        """Yield the pairs about which people's answers differ, and that nobody has settled."""
+        after: int | None = 0
+        while after is not None:
+            page = self._get(DisagreementPage, "disagreements", after=after, limit=200)
+            yield from page.disagreements
+            after = page.next
+
+    def settle(self, left: str | int, right: str | int, same: bool | None) -> Settled:
+        """Settle a pair: this answer is learned from, and other answers are undone. None: it cannot be answered."""
+        new = validate(Settlement, left=_id(left), right=_id(right), answer=_answer(same))
+        return self._post_once(Settled, "disagreements/settle", new, uuid4().hex)
+
+    def learn_weights(self) -> LearnedWeights:
+        """Estimate how often each person is right, and let their answers weigh accordingly."""
+        return self._post(LearnedWeights, "people/weights/learn", NoContent())
+
+    def erase_person(self, person: str) -> Erased:
+        """Erase all answers of a person for good; ``person`` is the name as ``people`` returns it."""
+        new = validate(Erasure, person=person, confirm=person)
+        return self._post(Erased, "people/erase", new, repeatable=False)
+
     # Items
 
     def items(self) -> Iterator[Item]:
@@ -237,6 +407,8 @@ class Project:
 
     def item(self, id: str | int) -> Item:
         """Return an item with its features."""
+        if str(id) in (".", ".."):  # which have another meaning in a path
+            return self._get(Item, "item", id=str(id))
         return self._get(Item, f"items/{quote(str(id), safe='')}")
 
     def column(self, name: str) -> ColumnValues:
@@ -252,11 +424,12 @@ class Project:
         self,
         path: str | PathLike[str],
         content: Literal["comparisons", "log", "items", "groups"] = "comparisons",
-        format: Literal["parquet", "jsonl", "csv"] | None = None,
+        format: Literal["parquet", "jsonl", "csv", "dedupe", "splink", "zingg"] | None = None,
     ) -> None:
         """Write the answers that are not undone, the whole log, the items, or the items' groups to a file, atomically.
 
-        The default of the format follows from the suffix of the path: .jsonl, .csv, or Parquet.
+        The default of the format follows from the suffix of the path: .jsonl, .csv, or Parquet. Answers can also be
+        written as a training file of dedupe, or as labelled pairs of Splink or Zingg.
         """
         format = format or _EXPORT_FORMATS.get(Path(path).suffix, "parquet")
         self._connection.download(f"{self._path}/export", Path(path), content=content, format=format)
@@ -276,8 +449,8 @@ def _answer(same: bool | None) -> Answer:
     return "skip" if same is None else "same" if same else "different"
 
 
-def _comparison(left: str | int, right: str | int, same: bool | None, source: PairSource = "given") -> NewComparison:
-    return validate(NewComparison, left=_id(left), right=_id(right), answer=_answer(same), source=source)
+def _comparison(left: str | int, right: str | int, same: bool | None, ticket: str | None = None) -> NewComparison:
+    return validate(NewComparison, left=_id(left), right=_id(right), answer=_answer(same), ticket=ticket)
 
 
 def _id(id: Any) -> Any:

@@ -11,19 +11,34 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from ocelad.service.api_error import ApiError
+from ocelad.service.person_names import PERSON_RULE
 from ocelad.service.responses import error_response
 from ocelad.service.wire import TAGS
 
 ErrorMapping = tuple[type[Exception], int, str]  # an exception, and the status and code of its response
 
+#: Messages of errors with the status 503, by code.
+UNAVAILABLE = {
+    "store_unavailable": (
+        "the service cannot read or write now; acknowledged data is safe, and the request may be repeated"
+    ),
+    "log_replaced": (
+        "the database is not as this service left it: it was restored to an earlier point, or another service has "
+        "written to it; nothing of this request was stored, and the logs are read again; try again"
+    ),
+    "database_lost": (
+        "the file of the database was deleted or replaced while the service was running: nothing is stored any more; "
+        "keep your answers, and tell the person who runs the service"
+    ),
+}
 # A longer path is truncated in messages.
 _MAX_PATH = 200
 # Messages for parameters that do not match their pattern.
 _PATTERN_MESSAGES = {
     "id": "a project's name has 1 to 64 lowercase letters, digits, - and _, and begins with a letter or digit",
-    "ocelad-person": "a person's name has at most 64 ASCII letters, digits, spaces and . _ -",
+    "ocelad-person": PERSON_RULE,
     "idempotency-key": "a key has 1 to 200 visible ASCII characters",
-    "last-event-id": "the id of an event is the number of an entry",
+    "last-event-id": "the id of an event is the number of an entry, or that and - and 16 hexadecimal digits",
 }
 
 
@@ -83,8 +98,9 @@ def _from_mapped(error: Exception, status: int, code: str) -> ApiError:
     if status != 503:
         return ApiError(status, str(error), code=code)
     # The reason is for the log: it may name files, hosts and databases.
-    message = "the service cannot read or write now; acknowledged data is safe, and the request may be repeated"
-    return ApiError(503, message, code=code, headers={"Retry-After": "1"})
+    return ApiError(
+        503, UNAVAILABLE.get(code, UNAVAILABLE["store_unavailable"]), code=code, headers={"Retry-After": "1"}
+    )
 
 
 def _from_http_exception(request: Request, error: HTTPException) -> ApiError:

@@ -1,45 +1,86 @@
-"""Exports of answers, of the log and of items as files that ``ocelad track`` reads, and of groups."""
+"""Exports of answers, of the log and of items as files that ``ocelad track`` reads, and of groups.
+
+They are sent while they are written: they need neither temporary files nor memory for the whole.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain, islice
-from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, Literal
 
-from ocelad.service import items as item_sets
+import numpy as np
+
 from ocelad.service import serialize
+from ocelad.service.api_error import ApiError
 from ocelad.service.entries import Entry
+from ocelad.service.labelled_pairs import WRITERS, WrittenAnswer
 from ocelad.service.served_project import ServedProject
 
 ExportContent = Literal["comparisons", "log", "items", "groups"]
-ExportFormat = Literal["parquet", "jsonl", "csv"]
+ExportFormat = Literal["parquet", "jsonl", "csv", "dedupe", "splink", "zingg"]
 MEDIA_TYPES: dict[str, str] = {
     "parquet": "application/vnd.apache.parquet",
     "jsonl": "application/x-ndjson",
     "csv": "text/csv",
+    "dedupe": "application/json",
+    "splink": "text/csv",
+    "zingg": "text/csv",
 }
-_PAGE, _CHUNK_BYTES = 5000, 2**18
+#: The suffix of a file of each format.
+SUFFIXES: dict[str, str] = {"dedupe": "dedupe.json", "splink": "splink.csv", "zingg": "zingg.csv"}
+# The rows, and the values of items, that are in memory at a time.
+_PAGE, _PAGE_VALUES = 5000, 1_000_000
 
 
 def export_chunks(project: ServedProject, content: ExportContent, format: ExportFormat) -> Iterator[bytes]:
     """Yield the bytes of an export of the project's present state."""
+    if format == "dedupe" or format == "splink" or format == "zingg":
+        if content != "comparisons":
+            accepted = "accepted: parquet, jsonl and csv"
+            raise ApiError(422, f"{content} cannot be written for {format}; {accepted}", where="query.format")
+        return _pages(WRITERS[format](partial(_answers, project, project.seq), project.items))
     if content == "items":
-        return _export_items(project, format)
-    tables = _group_tables(project) if content == "groups" else _entry_tables(project, content)
+        tables = _item_tables(project)
+    else:
+        tables = _group_tables(project) if content == "groups" else _entry_tables(project, content)
     return _WRITERS[format](tables)
 
 
-def _export_items(project: ServedProject, format: ExportFormat) -> Iterator[bytes]:
-    with TemporaryDirectory() as folder:
-        path = Path(folder, f"items.{format}")
-        item_sets.write_items(project.items, path)
-        with open(path, "rb") as file:
-            yield from iter(partial(file.read, _CHUNK_BYTES), b"")
+def _answers(project: ServedProject, last: int) -> Iterator[WrittenAnswer]:
+    """Yield the answers up to an entry that were not undone until then."""
+    position = 0
+    while position < last and (page := project.entries(position, min(_PAGE, last - position))):
+        position = page[-1].seq
+        for entry in page:
+            if entry.kind in ("same", "different") and not project.is_undone(entry, last):
+                yield WrittenAnswer(entry.left, entry.right, entry.kind == "same", entry.person, entry.seq)
+
+
+def _pages(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield lines in larger chunks."""
+    while page := list(islice(lines, 1000)):
+        yield b"".join(page)
+
+
+def _item_tables(project: ServedProject) -> Iterator[Any]:
+    """Yield tables of the ids and the features, as ``ocelad track --items`` and ``ocelad embed`` read them."""
+    import pyarrow as pa
+
+    items = project.items
+    names = items.feature_names
+    schema = pa.schema([("id", pa.string()), *((name, pa.float64()) for name in names)])
+    rows = max(1, _PAGE_VALUES // len(names))
+    for begin in range(0, len(items), rows):
+        part = slice(begin, begin + rows)
+        features = items.features[part].astype(np.float64)
+        columns = [pa.array(items.ids[part], pa.string()), *(pa.array(column) for column in features.T.copy())]
+        yield pa.Table.from_arrays(columns, schema=schema)
 
 
 def _entry_tables(project: ServedProject, content: ExportContent) -> Iterator[Any]:
@@ -75,7 +116,7 @@ def _row(project: ServedProject, entry: Entry, last: int) -> dict[str, Any]:
         "id_a": serialized.left,
         "id_b": serialized.right,
         "similar": serialized.kind,
-        "time": datetime.fromtimestamp(serialized.at / 1000, UTC),
+        "time": datetime.fromtimestamp(serialized.at / 1000, UTC) if serialized.at else None,  # None: erased
         "person": serialized.person,
         "source": serialized.source,
         "seq": serialized.seq,
@@ -101,16 +142,40 @@ def _group_tables(project: ServedProject) -> Iterator[Any]:
         yield pa.Table.from_pylist(page, schema=schema)
 
 
+class _WrittenBytes(io.RawIOBase):
+    """A file for writing whose bytes are taken while it is written, so that they are neither in memory nor on disk."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._n_bytes = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._parts.append(bytes(data))
+        self._n_bytes += len(self._parts[-1])
+        return len(self._parts[-1])
+
+    def tell(self) -> int:
+        return self._n_bytes
+
+    def take(self) -> bytes:
+        """Return what was written since the last call."""
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
+
 def _to_parquet(tables: Iterator[Any]) -> Iterator[bytes]:
+    """Yield a Parquet file, one group of rows at a time: its index is at its end."""
     import pyarrow.parquet as pq
 
-    first = next(tables)
-    with TemporaryFile() as file:  # the index of a Parquet file is at its end: it is sent once it is complete
-        with pq.ParquetWriter(file, first.schema) as writer:
-            for table in chain([first], tables):
-                writer.write_table(table)
-        file.seek(0)
-        yield from iter(partial(file.read, _CHUNK_BYTES), b"")
+    file, first = _WrittenBytes(), next(tables)
+    with pq.ParquetWriter(file, first.schema) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table)
+            yield file.take()
+    yield file.take()
 
 
 def _to_json_lines(tables: Iterator[Any]) -> Iterator[bytes]:
@@ -125,7 +190,9 @@ def _to_csv(tables: Iterator[Any]) -> Iterator[bytes]:
 
     options = pa_csv.WriteOptions(include_header=False)
     first = next(tables)
-    yield (",".join(first.schema.names) + "\n").encode()
+    header = io.StringIO()
+    csv.writer(header, lineterminator="\n").writerow(first.schema.names)
+    yield header.getvalue().encode()
     for table in chain([first], tables):
         with pa.BufferOutputStream() as out:
             pa_csv.write_csv(table, out, options)

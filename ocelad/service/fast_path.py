@@ -6,14 +6,15 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ocelad.service.api_error import ApiError
 from ocelad.service.error_handlers import ErrorMapping, to_api_error
+from ocelad.service.person_names import PERSON_PATTERN, decode_person
 from ocelad.service.responses import error_response
-from ocelad.service.routes.access import KEY_PATTERN, PERSON_PATTERN
+from ocelad.service.routes.access import KEY_PATTERN
 from ocelad.service.routes.answers import compare, router
 from ocelad.service.security import current_caller
 from ocelad.service.service import Service
@@ -81,9 +82,12 @@ class FastPath:
         if not caller.may("answer", project_id):
             return None
         try:
-            project = self._service.project(project_id)
-            return Submission.prepare(project, _BODY.validate_json(body), caller, person or "", key)
-        except (ApiError, ValidationError):
+            project = self._service.peek(project_id)
+            if project is None or project.archived_at is not None:  # the route loads it, or refuses the request
+                return None
+            name = decode_person(person or "")
+            return Submission.prepare(project, _BODY.validate_json(body), caller, name, key)
+        except (ApiError, ValueError):  # pydantic's ValidationError is a ValueError
             return None
 
 

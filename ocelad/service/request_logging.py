@@ -61,15 +61,14 @@ class PrometheusMetrics:
 
     def render(self, service: Service) -> bytes:
         """Return all metrics in the text format of Prometheus."""
+        for gauge in self._gauges.values():
+            gauge.clear()  # of projects that were deleted or have left memory
+        for record in service.records():
+            self._gauges["entries"].labels(record.id).set(record.seq)
+            self._gauges["items"].labels(record.id).set(record.n_items)
         for project in service:
-            values = {
-                "entries": project.seq,
-                "backlog": project.backlog,
-                "items": len(project.items),
-                "people": project.n_streams,
-            }
-            for name, value in values.items():
-                self._gauges[name].labels(project.id).set(value)
+            self._gauges["backlog"].labels(project.id).set(project.backlog)
+            self._gauges["people"].labels(project.id).set(project.n_streams)
         return generate_latest(self.registry)
 
 

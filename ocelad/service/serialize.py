@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from ocelad.engines.rice_settings import Rice
 from ocelad.service import items as item_sets
 from ocelad.service import wire
 from ocelad.service.entries import Entry
+from ocelad.service.error_handlers import UNAVAILABLE
 from ocelad.service.itemset import ItemSet
 from ocelad.service.learning import Group, View
+from ocelad.service.learning.random_pairs import RandomCounts
+from ocelad.service.learning.tracker_settings import TrackerSettings, compare_version
+from ocelad.service.project_options import Cards, ProjectOptions
+from ocelad.service.security import Caller
 from ocelad.service.served_project import ServedProject
 from ocelad.service.service import Service
+from ocelad.service.store import ProjectRecord
 
 # Decimal digits of the timeline, more than a plot can show.
 _TIMELINE_DIGITS = 6
@@ -21,10 +30,16 @@ _TIMELINE_DIGITS = 6
 _MAX_ITEM_FEATURES = 100
 
 
-def project_info(project: ServedProject, permission: wire.Permission, *, with_groups: bool = False) -> wire.ProjectInfo:
-    """Return the description of a project for a caller with this permission, on request with numbers of groups."""
-    view, items = project.view, project.items
-    groups = view.groups if with_groups else None
+def project_info(
+    project: ServedProject, permission: wire.Permission, *, detailed: bool = False, notes: Sequence[str] = ()
+) -> wire.ProjectInfo:
+    """Return the description of a project for a caller with this permission.
+
+    On request it is detailed: with the numbers of groups, the guidelines and the cards.
+    """
+    view, items, options = project.view, project.items, project.options
+    groups = view.groups if detailed else None
+    replay = project.replay
     return wire.ProjectInfo(
         id=project.id,
         title=project.title,
@@ -33,6 +48,10 @@ def project_info(project: ServedProject, permission: wire.Permission, *, with_gr
         feature_names=list(items.feature_names),
         display=items.display,
         columns=[wire.Column(**column._asdict()) for column in project.columns],
+        question=options.question,
+        guidelines=options.guidelines if detailed else None,
+        cards=cards(project.cards) if detailed else None,
+        card_columns=card_columns(items) if detailed else None,
         method=view.method,
         curved=view.curved,
         transitive=view.groups is not None,
@@ -43,18 +62,95 @@ def project_info(project: ServedProject, permission: wire.Permission, *, with_gr
         n_groups=None if groups is None else len(groups.all),
         n_contradictions=None if groups is None else len(groups.contradictions),
         permission=permission,
+        notice=None if project.notice is None else wire.Notice(at=project.notice.at, text=project.notice.text),
+        archived_at=project.archived_at,
+        repeat_share=options.repeat_share,
+        repeat_people=options.repeat_people,
+        weights=options.weights.mode,
+        replay=replay.kind,
+        replay_note=replay.note,
+        notes=list(notes),
     )
+
+
+def project_summary(service: Service, record: ProjectRecord, permission: wire.Permission) -> wire.ProjectInfo:
+    """Return the description of a project without loading it: some numbers are None if it is not in memory."""
+    project = service.peek(record.id)
+    if project is not None:
+        return project_info(project, permission)
+    settings, replay = TrackerSettings.read(record.settings), compare_version(record.settings)
+    notice, options = service.notices.get(record.id), ProjectOptions.read(record.options)
+    return wire.ProjectInfo(
+        id=record.id,
+        title=record.title,
+        created_at=record.created_at,
+        n_items=record.n_items,
+        feature_names=list(record.metadata["feature_names"]),
+        display=record.metadata["shown"],
+        columns=[],
+        question=options.question,
+        guidelines=None,
+        cards=None,
+        card_columns=None,
+        method="rice" if isinstance(settings.method, Rice) else "adaptive",
+        curved=settings.curved,
+        transitive=settings.transitive,
+        seq=record.seq,
+        learned_seq=None,
+        n_answers=None,
+        n_implied=None,
+        n_groups=None,
+        n_contradictions=None,
+        permission=permission,
+        notice=None if notice is None else wire.Notice(at=notice.at, text=notice.text),
+        archived_at=record.archived_at,
+        repeat_share=options.repeat_share,
+        repeat_people=options.repeat_people,
+        weights=options.weights.mode,
+        replay=replay.kind,
+        replay_note=replay.note,
+    )
+
+
+def project_page(
+    service: Service, caller: Caller, after: int, limit: int, *, archived: bool = False
+) -> wire.ProjectList:
+    """Return a page of the projects that a caller may read, without loading any."""
+    held = (
+        (record, permission)
+        for record in service.records()
+        if record.number > after
+        and (archived or record.archived_at is None)
+        and (permission := caller.permission_on(record.id)) is not None
+    )
+    page = list(islice(held, limit + 1))
+    infos = [project_summary(service, record, permission) for record, permission in page[:limit]]
+    return wire.ProjectList(projects=infos, next=page[limit - 1][0].number if len(page) > limit else None)
+
+
+def cards(cards: Cards) -> wire.Cards:
+    """Return the columns of an item's card."""
+    return wire.Cards(
+        title=cards.title, text=cards.text, link=cards.link, picture=cards.picture, fields=list(cards.fields)
+    )
+
+
+def card_columns(items: ItemSet) -> list[wire.CardColumn]:
+    """Return the columns that cards can show."""
+    return [wire.CardColumn(**column._asdict()) for column in item_sets.card_columns(items)]
 
 
 def log_entry(project: ServedProject, entry: Entry, last: int | None = None) -> wire.LogEntry:
     """Return an entry of the log with the ids of its items; if ``last`` is given, as of that entry."""
     ids = project.items.ids
+    # The content is gone, or there was none; an undo of another person's answer keeps its items.
+    is_empty = entry.kind in ("erased", "erase") or (entry.erased is not None and entry.left == entry.right)
     return wire.LogEntry(
         seq=entry.seq,
         at=entry.at,
         kind=entry.kind,
-        left=ids[entry.left],
-        right=ids[entry.right],
+        left=None if is_empty else ids[entry.left],
+        right=None if is_empty else ids[entry.right],
         source=entry.source,
         person=entry.person,
         undoes=entry.undoes,
@@ -69,13 +165,18 @@ def item(project: ServedProject, position: int, *, with_features: bool = False) 
     items = project.items
     with_features = with_features and len(items.feature_names) <= _MAX_ITEM_FEATURES
     features = zip(items.feature_names, items.features[position].tolist(), strict=True) if with_features else ()
+    card = item_sets.make_card(items, project.cards, position)
+    picture = f"/v1/projects/{project.id}/pictures/{position}" if card.has_picture else None
     return wire.Item(
         id=items.ids[position],
         position=position,
-        text=None if items.text is None else items.text[position],
-        picture=None if items.pictures is None else f"/v1/projects/{project.id}/pictures/{position}",
+        title=card.title,
+        text=card.text,
+        link=card.link,
+        picture=picture,
+        picture_full=None if picture is None else f"{picture}?size=full",
         features=dict(features),
-        fields={name: values[position] for name, values in items.fields.items()},
+        fields=card.fields,
     )
 
 
@@ -132,8 +233,14 @@ def timeline(view: View) -> wire.Timeline:
             wire.DetectedChange(first=change.round, detected=change.detected, evidence=change.evidence)
             for change in view.timeline.changes
         ],
-        random_pairs=wire.RandomPairAccuracy(n=view.timeline.n_random_pairs, n_correct=view.timeline.n_random_correct),
+        random_pairs=_random_pairs(view.timeline.random_course),
     )
+
+
+def _random_pairs(course: Sequence[RandomCounts]) -> wire.RandomPairAccuracy:
+    last = course[-1] if course else RandomCounts()
+    columns = zip(RandomCounts._fields, map(list, zip(*course, strict=True)) if course else 4 * [[]], strict=True)
+    return wire.RandomPairAccuracy(**last._asdict(), course=wire.RandomPairCourse(**dict(columns)))
 
 
 def item_map(view: View, n_clusters: int | None) -> wire.ItemMap:
@@ -147,19 +254,41 @@ def item_map(view: View, n_clusters: int | None) -> wire.ItemMap:
 
 
 def readiness(service: Service) -> wire.Readiness:
-    """Return whether a service is ready for use and, if not, why."""
-    backlog = {project.id: project.backlog for project in service}
-    failed = next((f"{project.id}: {project.learner.failure}" for project in service if project.learner.failure), None)
+    """Return whether a service can store and serve and, if not, why; and the state of each project in memory.
+
+    The text of an error of the database is not repeated: it may name files and hosts.
+    """
+    projects = {project.id: _loaded_readiness(project) for project in service}
+    backlog = {id: state.backlog or 0 for id, state in projects.items()}
+    status: wire.ServiceStatus = "ready"
+    reason = None
     if service.stopping:
-        return wire.Readiness(status="stopping", reason="the service is stopping", backlog=backlog)
-    if service.store.failure is not None:  # its text is not repeated: it may name files and hosts
-        return wire.Readiness(status="failing", reason="the database cannot be written", backlog=backlog)
-    if failed is not None:
-        return wire.Readiness(status="failing", reason=failed, backlog=backlog)
-    late = [project.id for project in service if project.view.seq < project.initial_seq]
-    if late:
-        return wire.Readiness(status="starting", reason=f"still learning from earlier answers: {late}", backlog=backlog)
-    return wire.Readiness(status="ready", reason=None, backlog=backlog)
+        status, reason = "stopping", "the service is stopping"
+    elif service.store.is_lost:
+        status, reason = "failing", UNAVAILABLE["database_lost"]
+    elif service.store.failure is not None:
+        status, reason = "failing", "the database cannot be written"
+    return wire.Readiness(status=status, reason=reason, backlog=backlog, projects=projects)
+
+
+def project_readiness(service: Service, id: str) -> wire.ProjectReadiness:
+    """Return whether a project is ready for use; one that is not in memory is, because it is loaded when asked for."""
+    refusal, project = service.refusal(id), service.peek(id)
+    if refusal is not None:
+        return wire.ProjectReadiness(status="rebuilding", reason=refusal.message, backlog=None)
+    if project is None:
+        return wire.ProjectReadiness(status="ready", reason=None, backlog=None)
+    return _loaded_readiness(project)
+
+
+def _loaded_readiness(project: ServedProject) -> wire.ProjectReadiness:
+    status: wire.ProjectStatus = "ready"
+    reason = None
+    if project.learner.failure is not None:
+        status, reason = "failing", project.learner.failure
+    elif project.view.seq < project.initial_seq:
+        status, reason = "starting", "it is still learning from earlier answers"
+    return wire.ProjectReadiness(status=status, reason=reason, backlog=project.backlog)
 
 
 def _base64(array: np.ndarray[Any, Any]) -> str:

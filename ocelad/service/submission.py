@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Self
 
@@ -40,9 +41,12 @@ class Submission:
     def prepare(cls, project: ServedProject, body: OneOrMany, caller: Caller, person: str, key: str | None) -> Self:
         """Look up the items of a request; raise ApiError if one is unknown or compared with itself."""
         if isinstance(body, NewComparison):
-            entries = [_new_entry(project, body, "body")]
+            entries = [_new_entry(project, body, "body", ())]
         else:
-            entries = [_new_entry(project, each, f"body.comparisons.{i}") for i, each in enumerate(body.comparisons)]
+            entries, pairs = [], set[frozenset[int]]()
+            for i, each in enumerate(body.comparisons):
+                entries.append(_new_entry(project, each, f"body.comparisons.{i}", pairs))
+                pairs.add(frozenset((entries[-1].left, entries[-1].right)))
         return cls(project.id, entries, caller.stored_name(person), key)
 
     async def store(self, store: Store) -> Response:
@@ -51,13 +55,18 @@ class Submission:
         return acknowledge(result)
 
 
-def _new_entry(project: ServedProject, new: NewComparison, where: str) -> NewEntry:
+def _new_entry(project: ServedProject, new: NewComparison, where: str, earlier: Collection[frozenset[int]]) -> NewEntry:
+    """Return the entry of an answer; ``earlier`` are the pairs before it in the same request."""
     left, right = project.position(new.left, f"{where}.left"), project.position(new.right, f"{where}.right")
     if left == right:
         raise ApiError(
             422, f"{new.left!r} is compared with itself; accepted: two different items", where=f"{where}.right"
         )
-    return NewEntry(left, right, new.answer, new.source)
+    source = project.tickets.source(new.ticket, left, right)
+    # A pair that was answered before is not random any more: the metric has learned the answer.
+    if source == "random" and (frozenset((left, right)) in earlier or project.is_answered(left, right)):
+        source = "given"
+    return NewEntry(left, right, new.answer, source)
 
 
 def acknowledge(result: AppendResult) -> Response:

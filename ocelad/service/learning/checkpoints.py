@@ -35,11 +35,16 @@ class Checkpoints:
     def __len__(self) -> int:
         return len(self._checkpoints)
 
+    @property
+    def n_bytes(self) -> int:
+        """The total size of the saved arrays."""
+        return sum(each.n_bytes for each in self._checkpoints)
+
     def add(self, seq: int, state: LearningState) -> None:
         """Add the state after entry ``seq``, which must be later than all checkpoints."""
         self._checkpoints.append(Checkpoint(seq, state, state.n_bytes))
         self._thin_out()
-        while len(self._checkpoints) > 1 and sum(each.n_bytes for each in self._checkpoints) > self._max_bytes:
+        while len(self._checkpoints) > 1 and self.n_bytes > self._max_bytes:
             del self._checkpoints[0]
 
     def restore_before(self, seq: int) -> tuple[int, LearningState]:

@@ -1,12 +1,13 @@
-"""Learner: one thread per project that learns from durable entries and publishes views."""
+"""Learner: learns from a project's durable entries in a pool of threads, and publishes views."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from threading import Condition, Thread
+from threading import Condition, Lock
 from time import monotonic
 from typing import Any
 
@@ -20,6 +21,7 @@ from ocelad.service.learning.checkpoints import Checkpoints
 from ocelad.service.learning.clusters import StableKMeans
 from ocelad.service.learning.groups import Groups
 from ocelad.service.learning.item_points import ItemPoints
+from ocelad.service.learning.learner_pool import LearnerPool
 from ocelad.service.learning.learning_state import Answers, LearningState
 from ocelad.service.learning.log_reader import NO_ENTRY, LogReader
 from ocelad.service.learning.map_projection import MapProjection
@@ -48,7 +50,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Learner:
-    """Learns from a project's log in a background thread; readers use ``view`` and never wait.
+    """Learns from a project's log in the background; readers use ``view`` and never wait.
 
     After entry L the metric is that of a ``MetricTracker`` with these settings that has learned, in order, from the
     answers among the entries 1 to L that none of these entries undoes; with a curved distance, that of one that knows
@@ -65,8 +67,14 @@ class Learner:
         A file for snapshots, from which the next start continues. It is only a cache.
     read : callable (after, limit) -> list of Entry
         Returns up to ``limit`` durable entries after a number.
+    find_undone : callable (last) -> iterable of int, or None
+        Returns the numbers of the entries that entries up to a number undo. None: they are read.
     on_view : callable (View) -> None, or None
-        Called in the learner's thread with every published view after the first.
+        Called in a thread of the pool with every published view after the first.
+    pool : LearnerPool or None
+        The threads in which it learns; None: a thread of its own.
+    weights : mapping of str to float, or None
+        The weight of each person's answers, from 0 to 1; others have 1.
 
     Attributes
     ----------
@@ -83,7 +91,10 @@ class Learner:
         *,
         snapshot: Path | None,
         read: Callable[[int, int], list[Entry]],
+        find_undone: Callable[[int], Iterable[int]] | None = None,
         on_view: Callable[[View], None] | None = None,
+        pool: LearnerPool | None = None,
+        weights: Mapping[str, float] | None = None,
     ) -> None:
         _limit_blas_threads()
         self._snapshot_path, self._on_view = snapshot, on_view
@@ -91,11 +102,16 @@ class Learner:
         self._queue: list[Entry] = []
         self._has_unread = True  # whether the log may contain entries that were not passed to ``add_entries``
         self._new_items: ItemSet | None = None
-        self._closing = False
+        self._weights: Mapping[str, float] = dict(weights or {})
+        self._new_weights: Mapping[str, float] | None = None
+        self._view_is_outdated = False  # whether the view was learned with other weights
         self.failure: str | None = None
+        self._retry = _FIRST_RETRY
+        self._saving = Lock()  # after ``discard`` no snapshot is written
+        self._is_discarded = False
 
         self._item_points, self._projection, self._k_means = ItemPoints(items), MapProjection(), StableKMeans()
-        self._log = LogReader(read)
+        self._log = LogReader(read, find_undone)
         self._state = LearningState(self._item_points.n_features, settings, self._item_points.points)
         self._checkpoints = Checkpoints(self._state)
         self._seq = 0  # the number of the last entry in the state
@@ -105,8 +121,9 @@ class Learner:
         self._learned_at, self._batch_duration = -_NEVER, 0.0
         self._next_publication = 0.0
         self.view = self._make_view()
-        self._thread = Thread(target=self._run, name="learner", daemon=True)
-        self._thread.start()
+        self._earliest = -_NEVER  # the earliest time of the next step, whatever arrives
+        self._pool, self._owns_pool = pool or LearnerPool(), pool is None
+        self._pool.add(self)
 
     def add_entries(self, entries: Sequence[Entry]) -> None:
         """Queue new durable entries, in order, and return at once. Gaps are read; repeated entries are dropped."""
@@ -115,54 +132,92 @@ class Learner:
             if len(self._queue) > _MAX_QUEUED:
                 self._queue.clear()
                 self._has_unread = True
-            self._changed.notify_all()
+        self._wake()
 
     def replace_items(self, items: ItemSet) -> None:
         """Replace the items by a set that begins with them; must be called before entries name the new items."""
         with self._changed:
             self._new_items = items
-            self._changed.notify_all()
+        self._wake()
+
+    def replace_weights(self, weights: Mapping[str, float]) -> None:
+        """Replace the weights of people's answers, and learn all answers again. Until then the view stays as it is."""
+        with self._changed:
+            current = self._weights if self._new_weights is None else self._new_weights
+            if dict(weights) == dict(current):
+                return
+            self._new_weights = dict(weights)
+        self._wake()
+
+    def _wake(self) -> None:
+        # Answers that arrive soon after a batch wait for more to arrive.
+        self._pool.wake(self, max(self._earliest, self._learned_at + _MIN_BATCH_INTERVAL))
 
     def wait(self, seq: int, timeout: float | None = None) -> bool:
         """Wait until a view of at least entry ``seq`` is published; return False after ``timeout`` seconds."""
         with self._changed:
             return self._changed.wait_for(lambda: self.view.seq >= seq, timeout)
 
-    def close(self) -> None:
-        """Finish the current batch, write a snapshot, and end the thread."""
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that has arrived is learned and published, so that ``close`` loses nothing."""
         with self._changed:
-            self._closing = True
-            self._changed.notify_all()
-        self._thread.join()
+            waits = self._has_news() or self._seq < self._log.end or self._has_new_view()
+            return not (waits or self.failure or self._state.is_provisional)
+
+    @property
+    def n_bytes(self) -> int:
+        """The approximate size of what has been learned and of its checkpoints."""
+        return self._checkpoints.n_bytes
+
+    def close(self) -> None:
+        """Finish the current batch, write a snapshot, and learn no more."""
+        self._pool.remove(self)
+        if self._save_due() < _NEVER:
+            self._save()
+        if self._owns_pool:
+            self._pool.close()
+
+    def discard(self) -> None:
+        """Learn no more, and remove the snapshot: the log is not the one that was learned from. Returns at once."""
+        with self._saving:
+            self._is_discarded = True
+            if self._snapshot_path is not None:
+                with suppress(OSError):
+                    self._snapshot_path.unlink(missing_ok=True)
+        self._pool.remove(self, wait=False)
+        # No entry stays in memory. A step that is running fails then, which has no effect any more.
+        self._log, self._queue = LogReader(lambda after, limit: []), []
 
     def _resume(self) -> None:
         if self._snapshot_path is None:
             return
         atomic.remove_leftovers(self._snapshot_path)
-        saved = snapshot.read(self._snapshot_path, self._state, self._log, self._item_points)
+        saved = snapshot.read(self._snapshot_path, self._state, self._log, self._item_points, self._weights)
         if saved is not None:
             self._seq, self._state = saved
             self._checkpoints.add(*saved)
-            self._log.first_undone = NO_ENTRY  # the snapshot does not contain entries undone before it
 
-    def _run(self) -> None:
-        retry = _FIRST_RETRY
-        while True:
-            try:
-                running = self._step()
-                self.failure, retry = None, _FIRST_RETRY
-            except Exception as error:
-                _logger.exception("learning failed after entry %d; it will be retried", self._seq)
-                self.failure = f"learning failed after entry {self._seq}: {error}"
-                self._has_unread = True
-                self._batch_size = 1  # learn as many answers as possible before the one that fails
-                running = self._pause(retry)
-                retry = min(2 * retry, _MAX_RETRY)
-            if not running:
-                return
+    def step(self) -> float | None:
+        """Do whatever is due; return the seconds until the next step, or None: when something arrives.
 
-    def _step(self) -> bool:
-        """Do whatever is due next, or wait for it; return False when the learner is closed."""
+        Only the pool calls it.
+        """
+        try:
+            delay = self._step()
+            self.failure, self._retry = None, _FIRST_RETRY
+            return delay
+        except Exception as error:
+            if self._is_discarded:
+                return None
+            _logger.exception("learning failed after entry %d; it will be retried", self._seq)
+            self.failure = f"learning failed after entry {self._seq}: {error}"
+            self._has_unread = True
+            self._batch_size = 1  # learn as many answers as possible before the one that fails
+            delay, self._retry = self._retry, min(2 * self._retry, _MAX_RETRY)
+            return delay
+
+    def _step(self) -> float | None:
         self._receive()
         # Publish before learning, so that the view is published even if the next batch fails.
         if self._has_new_view() and monotonic() >= self._next_publication:
@@ -172,18 +227,13 @@ class Learner:
         if self._seq < self._log.end:
             self._learn()
         with self._changed:
-            if not self._closing:
-                if self._queue and self._seq < self._log.end:
-                    self._changed.wait_for(lambda: self._closing, _BACKLOG_PAUSE * self._batch_duration)
-                elif self._seq == self._log.end:
-                    self._changed.wait_for(self._has_news, self._seconds_until_due())
-                    if self._queue:
-                        remaining = self._learned_at + _MIN_BATCH_INTERVAL - monotonic()
-                        self._changed.wait_for(lambda: self._closing, remaining)
-                return True
-        if self._save_due() < _NEVER:
-            self._save()
-        return False
+            if self._seq < self._log.end:
+                pause = _BACKLOG_PAUSE * self._batch_duration if self._queue else 0.0
+                self._earliest = monotonic() + pause
+                return pause
+            if self._has_news():
+                return max(0.0, self._learned_at + _MIN_BATCH_INTERVAL - monotonic()) if self._queue else 0.0
+            return self._seconds_until_due()
 
     def _receive(self) -> None:
         """Take over what other threads have passed, and go back to a checkpoint if a learned entry was undone."""
@@ -191,6 +241,12 @@ class Learner:
             entries, self._queue = self._queue, []
             has_unread, self._has_unread = self._has_unread, False
             items, self._new_items = self._new_items, None
+            weights, self._new_weights = self._new_weights, None
+            if weights is not None:
+                self._weights, self._view_is_outdated = weights, True
+        if weights is not None:
+            self._seq, self._state = self._checkpoints.restore_before(1)
+            self._saved_seq = 0
         if items is not None:
             self._item_points = self._item_points.extended(items)
         self._log.add(entries)
@@ -206,7 +262,7 @@ class Learner:
         entries = self._log.after(self._seq, self._batch_size)
         if not entries:
             raise RuntimeError(f"the log cannot be read beyond entry {self._seq}")
-        answers = Answers.from_entries(entries, self._log.undone)
+        answers = Answers.from_entries(entries, self._log.undone, self._weights)
         self._check_positions(answers)
         self._state = self._state.learn(answers, self._item_points.points)
         if self._state.is_outdated:
@@ -228,6 +284,7 @@ class Learner:
     def _has_new_view(self) -> bool:
         """Return whether the state differs from the last view and may be published."""
         changed = self._seq > self.view.seq or self._item_points is not self.view._item_points
+        changed |= self._view_is_outdated
         return changed and self._is_consistent()
 
     def _is_consistent(self) -> bool:
@@ -239,6 +296,7 @@ class Learner:
         view = self._make_view()
         with self._changed:
             self.view = view
+            self._view_is_outdated = False
             self._changed.notify_all()
         self._log.forget_undos(view.seq)
         self._notify(view)
@@ -271,7 +329,7 @@ class Learner:
 
     def _save_due(self) -> float:
         """Return the time at which the next snapshot is due."""
-        if self._snapshot_path is None or self._seq <= self._saved_seq or self._seq < self._log.digest_seq:
+        if self._snapshot_path is None or self._seq <= self._saved_seq:
             return _NEVER
         if not self._is_consistent() or not self._state.can_be_saved:
             return _NEVER
@@ -281,27 +339,25 @@ class Learner:
 
     def _save(self) -> None:
         assert self._snapshot_path is not None
-        try:
-            snapshot.write(self._snapshot_path, self._seq, self._state, self._log, self._item_points)
-        except OSError as error:
-            _logger.warning("a snapshot could not be written; the next start will take longer: %s", error)
+        with self._saving:
+            if not self._is_discarded:
+                self._write_snapshot(self._snapshot_path)
         self._saved_seq, self._saved_at = self._seq, monotonic()
 
+    def _write_snapshot(self, path: Path) -> None:
+        try:
+            snapshot.write(path, self._seq, self._state, self._log, self._item_points, self._weights)
+        except (OSError, ValueError) as error:
+            _logger.warning("a snapshot could not be written; the next start will take longer: %s", error)
+
     def _has_news(self) -> bool:
-        return bool(self._queue or self._has_unread or self._closing or self._new_items is not None)
+        has_news = self._new_items is not None or self._new_weights is not None
+        return bool(self._queue or self._has_unread or has_news)
 
     def _seconds_until_due(self) -> float | None:
         """Return the seconds until the next publication or snapshot is due; None if neither is."""
         due = min(self._next_publication if self._has_new_view() else _NEVER, self._save_due())
         return None if due == _NEVER else max(0.0, due - monotonic())
-
-    def _pause(self, seconds: float) -> bool:
-        """Wait for this long, or until something arrives; return False when the learner is closed."""
-        with self._changed:
-            self._changed.wait_for(
-                lambda: bool(self._queue or self._closing or self._new_items is not None), timeout=seconds
-            )
-            return not self._closing
 
 
 @cache

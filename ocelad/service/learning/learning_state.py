@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
+from math import dist
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ from ocelad.feature_maps import FeatureMap
 from ocelad.implied_answers import Answer, ImpliedAnswers, draw_reference
 from ocelad.pairs import Events, PointPairs, subtract
 from ocelad.service.entries import Entry
+from ocelad.service.learning.random_pairs import RandomPair
 from ocelad.service.learning.timeline import Timeline, TimelineRecorder, next_row_end
 from ocelad.service.learning.tracker_settings import Points, TrackerSettings
 
@@ -31,6 +33,7 @@ class Answers(NamedTuple):
     """Answers in the order of the log: positions of items, +1 (same) or -1, and whether the pair was random.
 
     ``names`` are the names of groups among them: positions of items, and the name that the group of each was given.
+    ``weights`` are those of the answers, from 0 to 1; None: all are 1.
     """
 
     left: Positions
@@ -38,10 +41,16 @@ class Answers(NamedTuple):
     y: Floats
     random: npt.NDArray[np.bool_]
     names: Sequence[tuple[int, str]] = ()
+    weights: Floats | None = None
 
     @classmethod
-    def from_entries(cls, entries: Iterable[Entry], undone: Collection[int]) -> Self:
-        """Select the answers "same" and "different", and the names, that are not undone."""
+    def from_entries(
+        cls, entries: Iterable[Entry], undone: Collection[int], weights: Mapping[str, float] | None = None
+    ) -> Self:
+        """Select the answers "same" and "different", and the names, that are not undone.
+
+        ``weights`` are those of people; who is not in it has 1, and so has the decision of a reviewer.
+        """
         standing = [entry for entry in entries if entry.seq not in undone]
         answers = [entry for entry in standing if entry.kind in ("same", "different")]
         return cls(
@@ -50,6 +59,9 @@ class Answers(NamedTuple):
             np.array([1.0 if entry.kind == "same" else -1.0 for entry in answers]),
             np.array([entry.source == "random" for entry in answers], dtype=np.bool_),
             [(entry.left, entry.name) for entry in standing if entry.name is not None],
+            None
+            if not weights
+            else np.array([1.0 if entry.source == "review" else weights.get(entry.person, 1.0) for entry in answers]),
         )
 
 
@@ -98,11 +110,12 @@ class LearningState:
         chosen = TrackerSettings.read(settings)
         self.tracker: AnyTracker
         if chosen.curved:
-            self.tracker = CurvedTracker(n_features, items=chosen.known_points(points))
+            # Not ``with_groups`` afterwards, which would rehearse the items again: that is most of the time of a load.
+            self.tracker = CurvedTracker(n_features, items=chosen.known_points(points), grouped=chosen.transitive)
         else:
             self.tracker = start_tracker(chosen.method, n_features)
-        if chosen.transitive and isinstance(self.tracker, AdaptiveTracker | CurvedTracker):
-            self.tracker = self.tracker.with_groups()
+            if chosen.transitive and isinstance(self.tracker, AdaptiveTracker):
+                self.tracker = self.tracker.with_groups()
         self.recorder = TimelineRecorder.start(self.tracker.play(), method_loss(chosen.method))
         self.names: dict[int, str] = {}
         # The answers by positions of items and what they imply, if "same" is taken as transitive. A large graph is slow
@@ -152,10 +165,11 @@ class LearningState:
             n = 1 if isinstance(state.tracker, AdaptiveTracker | CurvedTracker) else end - recorder.n_answers
             part = slice(done, done + n)
             y, feature_map = answers.y[part], state.feature_map
-            margins = state._play(answers.left[part], answers.right[part], y, items)
+            weights = None if answers.weights is None else answers.weights[part]
+            margins = state._play(answers.left[part], answers.right[part], y, weights, items)
             if state.feature_map is not feature_map:
                 recorder.forget_curved()
-            recorder.add(y, margins, answers.random[part])
+            recorder.add(y, margins, _random_pairs(answers, part, points))
             done += len(y)
             if recorder.n_answers == end:
                 state._update_groups(items)
@@ -167,16 +181,21 @@ class LearningState:
             state.names[item] = name
         return state
 
-    def _play(self, left: Positions, right: Positions, y: Floats, items: KnownItems) -> Floats:
+    def _play(self, left: Positions, right: Positions, y: Floats, weights: Floats | None, items: KnownItems) -> Floats:
         """Learn from answers, and from what they imply; return the margins before. The adaptive method: one answer."""
+        weight = 1.0 if weights is None else float(weights[0])
         X, Z, implied, tracker = items.table[left], items.table[right], self._implied, self.tracker
         if implied is not None and isinstance(tracker, AdaptiveTracker | CurvedTracker):
-            return np.array([implied.learn(tracker, Answer(int(left[0]), int(right[0]), float(y[0])), items)])
+            return np.array([implied.learn(tracker, Answer(int(left[0]), int(right[0]), float(y[0]), weight), items)])
         if implied is not None:
             for i, j, label in zip(left.tolist(), right.tolist(), y.tolist(), strict=True):
                 implied.graph.add(i, j, label)
         if isinstance(tracker, CurvedTracker):
-            return tracker.replay(PointPairs.from_trusted(X, Z, y))
+            return tracker.replay(PointPairs.from_trusted(X, Z, y), weights)
+        if isinstance(tracker, AdaptiveTracker):
+            return tracker.replay(Events(subtract(X, Z), y), weights)
+        if weights is not None:
+            raise ValueError("the method rice learns from all answers alike; weights require the method adaptive")
         return tracker.replay(Events(subtract(X, Z), y))
 
     def _update_groups(self, items: KnownItems) -> None:
@@ -262,6 +281,17 @@ class LearningState:
         # Snapshots of earlier versions have no names.
         state.names = {int(item): str(name) for item, name in metadata.get("names", ())}
         return state
+
+
+def _random_pairs(answers: Answers, part: slice, points: Points) -> list[RandomPair]:
+    """Return the random pairs among a part of the answers."""
+    found = []
+    for at in np.flatnonzero(answers.random[part]).tolist():
+        left, right = int(answers.left[part.start + at]), int(answers.right[part.start + at])
+        # ``dist`` rounds once: the distance does not depend on how many pairs are measured together.
+        x, z = np.asarray(points[np.array([left, right])]).tolist()
+        found.append(RandomPair(at, left, right, dist(x, z)))
+    return found
 
 
 def _waits_for_kernels(tracker: AnyTracker) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from hashlib import sha256
+from collections.abc import Callable, Iterable, Sequence
 
 from ocelad.service.entries import Entry
 
@@ -21,6 +20,8 @@ class LogReader:
     ----------
     read : callable (after, limit) -> list of Entry
         Returns up to ``limit`` durable entries after a number.
+    find_undone : callable (last) -> iterable of int, or None
+        Returns the numbers of the entries that entries up to a number undo. None: they are read.
 
     Attributes
     ----------
@@ -30,16 +31,22 @@ class LogReader:
         The numbers of the entries that a seen entry undoes.
     first_undone : int
         The smallest number added to ``undone`` since the owner last set this to NO_ENTRY.
+    last_erasure : int
+        The number of the last seen entry that records an erasure; 0: none was seen.
     """
 
-    def __init__(self, read: Callable[[int, int], list[Entry]]) -> None:
-        self._read = read
+    def __init__(
+        self,
+        read: Callable[[int, int], list[Entry]],
+        find_undone: Callable[[int], Iterable[int]] | None = None,
+    ) -> None:
+        self._read, self._find_undone = read, find_undone
         self._cached: list[Entry] = []  # entries up to ``end``, without gaps
         self._undos: list[tuple[int, int]] = []  # numbers of an undo and of the entry that it undoes
-        self._hash, self._hashed_seq = sha256(), 0
         self.end = 0
         self.undone: set[int] = set()
         self.first_undone = NO_ENTRY
+        self.last_erasure = 0
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Add entries. Entries that were seen before are skipped; missing ones in between are read."""
@@ -53,8 +60,29 @@ class LogReader:
         if len(self._cached) > 2 * _N_CACHED:
             del self._cached[:-_N_CACHED]
 
-    def fetch(self, last: int | None = None, *, with_digest: bool = False) -> None:
-        """Read up to entry ``last``, or to the end of the log; ``with_digest`` prepares ``digest`` of the last one."""
+    def start_after(self, seq: int) -> None:
+        """Begin after entry ``seq`` without reading the entries up to it, except those that are undone."""
+        self._cached, self._undos, self.end, self.last_erasure = [], [], seq, 0
+        find_undone = self._find_undone or self._read_undone
+        self.undone = set(find_undone(seq) if seq else ())
+        self.first_undone = NO_ENTRY
+
+    def _read_undone(self, last: int) -> Iterable[int]:
+        after = 0
+        while after < last and (entries := self._read(after, min(_PAGE_SIZE, last - after))):
+            after = entries[-1].seq
+            yield from (entry.undoes for entry in entries if entry.undoes is not None)
+
+    def chain(self, seq: int) -> bytes | None:
+        """Return the chain of the log up to entry ``seq``, which identifies it; None if there is no such entry."""
+        first = self.end - len(self._cached)
+        if first < seq <= self.end:
+            return self._cached[seq - first - 1].chain
+        entries = self._read(seq - 1, 1)
+        return entries[0].chain if entries and entries[0].seq == seq else None
+
+    def fetch(self, last: int | None = None) -> None:
+        """Read up to entry ``last``, or to the end of the log."""
         while last is None or self.end < last:
             limit = _PAGE_SIZE if last is None else min(_PAGE_SIZE, last - self.end)
             entries = self._read(self.end, limit)
@@ -63,12 +91,12 @@ class LogReader:
             if [entry.seq for entry in entries] != list(range(self.end + 1, self.end + 1 + len(entries))):
                 raise RuntimeError(f"the log has a gap after entry {self.end}")
             self.add(entries)
-            if with_digest:  # while the entries are in memory: older ones would have to be read again
-                self.digest(self.end)
 
     def _add(self, entry: Entry) -> None:
         self._cached.append(entry)
         self.end = entry.seq
+        if entry.kind == "erase":
+            self.last_erasure = entry.seq
         if entry.undoes is not None:
             self._undos.append((entry.seq, entry.undoes))
             if entry.undoes not in self.undone:
@@ -90,31 +118,3 @@ class LogReader:
     def forget_undos(self, seq: int) -> None:
         """Forget the undos up to ``seq``; afterwards ``is_settled`` is valid only from ``seq`` on."""
         self._undos = [(undo, undoes) for undo, undoes in self._undos if undo > seq]
-
-    @property
-    def digest_seq(self) -> int:
-        """The number of the last entry in the running digest; ``digest`` accepts only numbers from it on."""
-        return self._hashed_seq
-
-    def digest(self, seq: int) -> str:
-        """Return the SHA-256 of all entries up to ``seq``. The hash is running, so that ``seq`` must not decrease."""
-        while self._hashed_seq < seq:
-            entries = self.after(self._hashed_seq, min(_PAGE_SIZE, seq - self._hashed_seq))
-            if not entries:
-                raise RuntimeError(f"the log cannot be read beyond entry {self._hashed_seq}")
-            self._hash.update("".join(map(_digest_text, entries)).encode())
-            self._hashed_seq = entries[-1].seq
-        return self._hash.hexdigest()
-
-
-def _digest_text(entry: Entry) -> str:
-    """Return the text of an entry that enters the digest. It must never change: snapshots store the digest.
-
-    >>> _digest_text(Entry(1, 1700000000000, "same", 3, 5, "given", "anna"))
-    "Entry(seq=1, at=1700000000000, kind='same', left=3, right=5, asked='given', who='anna', undoes=None)"
-    """
-    name = "" if entry.name is None else f", name={entry.name!r}"
-    return (
-        f"Entry(seq={entry.seq!r}, at={entry.at!r}, kind={entry.kind!r}, left={entry.left!r}, right={entry.right!r}, "
-        f"asked={entry.source!r}, who={entry.person!r}, undoes={entry.undoes!r}{name})"
-    )

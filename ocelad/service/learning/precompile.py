@@ -31,9 +31,9 @@ def prepare_kernels(settings: Mapping[str, Any], n_features: int) -> None:
         kernels_ready()
 
 
-def precompile_learning(n_features: Iterable[int]) -> None:
-    """Start to compile the kernels of new projects in the background, and return at once.
+def precompile_learning(n_features: Iterable[int] = ()) -> None:
+    """Start to compile the kernels of the default method in the background, and return at once.
 
-    ``n_features`` are those of the projects, which ``prepare_kernels`` has prepared; they are not needed any more.
+    ``n_features`` has no effect: the kernels are the same for any number of features.
     """
     kernels_ready()

@@ -6,8 +6,8 @@ the same rows, bit by bit, also after a restart or an undo.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -16,8 +16,11 @@ from ocelad._typing import Arrays, Floats, Metadata
 from ocelad.adaptive.changes import Change
 from ocelad.curved_metric import AnyMetric, CurvedMetric, linear_part
 from ocelad.ensemble.schedule import MAX_SCALES
+from ocelad.ensemble.state_reader import add_prefix
 from ocelad.estimators import stream_statistics
+from ocelad.estimators.saveable import strip_prefix
 from ocelad.learners.comid import LossName
+from ocelad.service.learning.random_pairs import RandomCounts, RandomPair, RandomPairs
 
 # The first answers have one row each; after them, every doubling of the number of answers has half as many rows.
 N_SINGLE_ROWS = 512
@@ -65,18 +68,21 @@ class Timeline:
         of the metric per answer relative to its size, and the shares of all experts at its end.
     expert_names : tuple of str
         With the method "rice", the interval length of each scale.
-    n_random_pairs, n_random_correct : int
-        The number of answers about random pairs, and how many of them were predicted correctly before they were
-        learned from.
+    random_course : tuple of RandomCounts
+        The counts of random pairs up to the end of each row.
     changes : tuple of Change
         The detected changes of the question, the oldest first; their rounds count the answers.
     """
 
     rows: tuple[Floats, ...]
     expert_names: tuple[str, ...]
-    n_random_pairs: int
-    n_random_correct: int
+    random_course: tuple[RandomCounts, ...] = ()
     changes: tuple[Change, ...] = ()
+
+    @property
+    def random_counts(self) -> RandomCounts:
+        """The number of random pairs, and how many of them were predicted correctly, by the metric and without it."""
+        return self.random_course[-1] if self.random_course else RandomCounts()
 
     @property
     def table(self) -> Floats:
@@ -109,8 +115,9 @@ class TimelineRecorder:
     n_answers : int
     n_in_row, loss_in_row, n_correct_in_row : int, float and int
         The number of answers in the current row, the sum of their losses, and the number of correct predictions.
-    n_random_pairs, n_random_correct : int
-        As in ``Timeline``.
+    random_pairs : RandomPairs
+    random_course : list of RandomCounts
+        One per complete row.
     """
 
     loss: LossName
@@ -122,8 +129,8 @@ class TimelineRecorder:
     n_in_row: int = 0
     loss_in_row: float = 0.0
     n_correct_in_row: int = 0
-    n_random_pairs: int = 0
-    n_random_correct: int = 0
+    random_pairs: RandomPairs = field(default_factory=RandomPairs)
+    random_course: list[RandomCounts] = field(default_factory=list)
 
     @classmethod
     def start(cls, metric: AnyMetric, loss: LossName) -> Self:
@@ -133,18 +140,21 @@ class TimelineRecorder:
 
     def copy(self) -> Self:
         """Return an independent copy; it shares the complete rows, which never change."""
-        return replace(self, rows=self.rows.copy())
+        return replace(self, rows=self.rows.copy(), random_course=self.random_course.copy())
 
-    def add(self, y: Floats, margins: Floats, random: np.ndarray) -> None:
-        """Add answers, at most up to the end of the row, with the margins predicted before learning from them."""
+    def add(self, y: Floats, margins: Floats, random: Sequence[RandomPair] = ()) -> None:
+        """Add answers, at most up to the end of the row, with the margins predicted before learning from them.
+
+        ``random`` are the random pairs among them.
+        """
         losses, correct = stream_statistics.score_margins(y, margins, self.loss)
         # One by one: the rounding of NumPy's sum would depend on how many answers are added at once.
         self.loss_in_row = float(np.add.accumulate([self.loss_in_row, *losses])[-1])
         self.n_correct_in_row += int(correct.sum())
         self.n_in_row += len(y)
         self.n_answers += len(y)
-        self.n_random_pairs += int(random.sum())
-        self.n_random_correct += int((random & correct).sum())
+        for pair in random:
+            self.random_pairs = self.random_pairs.add(pair, same=bool(y[pair.at] > 0), correct=bool(correct[pair.at]))
 
     def forget_curved(self) -> None:
         """Forget the curved part at the end of the last row, because the feature map was drawn again.
@@ -157,6 +167,7 @@ class TimelineRecorder:
     def end_row(self, metric: AnyMetric, shares: Floats) -> None:
         """Complete the row; ``metric`` and ``shares`` are those after its last answer."""
         self.rows.append(self._row(metric, shares))
+        self.random_course.append(self.random_pairs.counts)
         self.last_products, self.last_curved = linear_part(metric).matmul(self.directions), _curved_matrix(metric)
         self.n_in_row, self.loss_in_row, self.n_correct_in_row = 0, 0.0, 0
 
@@ -165,8 +176,8 @@ class TimelineRecorder:
     ) -> Timeline:
         """Return the timeline up to now, including the incomplete row."""
         incomplete = [self._row(metric, shares)] if self.n_in_row else []
-        rows = (*self.rows, *incomplete)
-        return Timeline(rows, expert_names, self.n_random_pairs, self.n_random_correct, changes)
+        course = [self.random_pairs.counts] if self.n_in_row else []
+        return Timeline((*self.rows, *incomplete), expert_names, (*self.random_course, *course), changes)
 
     def _row(self, metric: AnyMetric, shares: Floats) -> Floats:
         row = np.zeros(_N_STATISTICS + MAX_SCALES)
@@ -196,8 +207,11 @@ class TimelineRecorder:
         rows = np.array(self.rows).reshape(len(self.rows), _N_STATISTICS + MAX_SCALES)
         metadata = {key: getattr(self, name) for key, name in _COUNTS.items()}
         curved: Arrays = {} if self.last_curved is None else {"curved_before": self.last_curved}
-        arrays = {"rows": rows, "before": self.last_products, **curved}
-        return arrays, {**metadata, "loss_in_row": self.loss_in_row}
+        course = np.array(self.random_course, dtype=np.int64).reshape(len(self.random_course), len(RandomCounts()))
+        arrays = {"rows": rows, "before": self.last_products, "random_course": course, **curved}
+        random_arrays, random_counts = self.random_pairs.state()
+        arrays |= add_prefix("random", random_arrays)
+        return arrays, {**metadata, "loss_in_row": self.loss_in_row, "random": random_counts}
 
     def with_state(self, arrays: Mapping[str, Any], metadata: Mapping[str, Any], n_curved: int = 0) -> Self:
         """Return a recorder that continues from the result of ``state``, after validation.
@@ -206,6 +220,10 @@ class TimelineRecorder:
         """
         rows, products, curved = arrays["rows"], arrays["before"], arrays.get("curved_before")
         counts: dict[str, Any] = {name: int(metadata[key]) for key, name in _COUNTS.items()}
+        random_pairs = RandomPairs.from_state(strip_prefix("random", arrays), metadata["random"])
+        course = arrays["random_course"]
+        if course.dtype != np.int64 or course.shape != (len(rows), len(RandomCounts())) or (course < 0).any():
+            raise ValueError(f"the timeline has counts of random pairs of shape {course.shape}, or negative counts")
         if rows.ndim != 2 or rows.shape[1] != _N_STATISTICS + MAX_SCALES or products.shape != self.last_products.shape:
             raise ValueError(f"the timeline has arrays of shapes {rows.shape} and {products.shape}")
         if not np.isfinite(rows).all() or not np.isfinite(products).all() or min(counts.values()) < 0:
@@ -218,6 +236,8 @@ class TimelineRecorder:
             last_curved=curved,
             rows=list(rows),
             loss_in_row=float(metadata["loss_in_row"]),
+            random_pairs=random_pairs,
+            random_course=[RandomCounts(*row) for row in course.tolist()],
             **counts,
         )
 
@@ -232,6 +252,4 @@ _COUNTS = {
     "n_answers": "n_answers",
     "n_in_row": "n_in_row",
     "right_in_row": "n_correct_in_row",
-    "n_honest": "n_random_pairs",
-    "honest_right": "n_random_correct",
 }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from importlib.metadata import version
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from ocelad._typing import Floats
+from ocelad.adaptive.adaptive_tracker import STATE_VERSION
 from ocelad.engines.rice_settings import Rice
 from ocelad.estimators import MetricTracker
 from ocelad.estimators.learning_method import CheckedMethod, method_from_settings, method_settings
@@ -28,6 +30,20 @@ INITIAL_SCALE = 0.1
 STEP_SIZE = 0.02
 # Settings of a curved distance, and of groups.
 _CURVED, _KNOWN_ITEMS, _TRANSITIVE = "curved", "known_items", "transitive"
+# The version of the method, and of the package, that a project was created with.
+_VERSION = "version"
+#: The versions of the methods. Two versions of the package with the same one learn the same bits from the same log.
+METHOD_VERSIONS = {"adaptive": STATE_VERSION, "rice": 1}
+
+
+class Replay(NamedTuple):
+    """Whether a project's log is learned as by the version that the project was created with.
+
+    ``note`` says so in one sentence; None if it is.
+    """
+
+    kind: Literal["same", "changed", "unknown"]
+    note: str | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +77,7 @@ class TrackerSettings:
         >>> TrackerSettings.read({"method": "adaptive"}).curved
         False
         """
-        others = (_CURVED, _KNOWN_ITEMS, _TRANSITIVE)
+        others = (_CURVED, _KNOWN_ITEMS, _TRANSITIVE, _VERSION)
         of_method = {name: value for name, value in settings.items() if name not in others}
         curved, known_items = bool(settings.get(_CURVED, False)), int(settings.get(_KNOWN_ITEMS, 0))
         return cls(method_from_settings(of_method), curved, known_items, bool(settings.get(_TRANSITIVE, False)))
@@ -97,6 +113,41 @@ def with_known_items(settings: Mapping[str, Any], n_items: int) -> dict[str, Any
     """
     knows_items = settings.get(_CURVED) or settings.get(_TRANSITIVE)
     return {**settings, _KNOWN_ITEMS: n_items} if knows_items else dict(settings)
+
+
+def with_version(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a new project with the versions that it is created with."""
+    return {**settings, _VERSION: {"method": METHOD_VERSIONS[_method_name(settings)], "package": version("ocelad")}}
+
+
+def compare_version(settings: Mapping[str, Any]) -> Replay:
+    """Return whether this version learns the same bits from a project's log as the one that has created the project.
+
+    >>> compare_version(with_version(default_settings()))
+    Replay(kind='same', note=None)
+    >>> compare_version(default_settings()).kind
+    'unknown'
+    """
+    method, stored = _method_name(settings), settings.get(_VERSION)
+    if not isinstance(stored, Mapping):
+        return Replay(
+            "unknown",
+            "the project was created by a version that did not store the version of its method: all answers are kept, "
+            "but what this version learns from them may differ from what was learned before",
+        )
+    if stored.get("method") == METHOD_VERSIONS.get(method):
+        return Replay("same")
+    return Replay(
+        "changed",
+        f"the project was created with version {stored.get('method')} of the method {method!r} (ocelad "
+        f"{stored.get('package')}), and this service learns with version {METHOD_VERSIONS.get(method)} (ocelad "
+        f"{version('ocelad')}): all answers are kept, but what is learned from them differs from what was learned "
+        "before; to learn it to the same bits, serve the project with the earlier version",
+    )
+
+
+def _method_name(settings: Mapping[str, Any]) -> str:
+    return str(settings.get("method", "rice"))
 
 
 def rice_settings(n_features: int) -> dict[str, Any]:

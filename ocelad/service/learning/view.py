@@ -8,9 +8,12 @@ from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
 from ocelad._typing import Floats
+from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
 from ocelad.adaptive.changes import Change
+from ocelad.adaptive.curved_tracker import CurvedTracker
 from ocelad.comparison_graph import ComparisonGraph
 from ocelad.curved_metric import AnyMetric, CurvedMetric, linear_part
 from ocelad.engines.metric_bank import MetricLearnerBank
@@ -216,6 +219,20 @@ class View:
     def distances(self, left: Any, right: Any) -> Floats:
         """Return the distances between points, row by row."""
         return np.asarray(self.metric.distance(left, right))
+
+    def probabilities(self, distances: Any) -> Floats:
+        """Return the probability of "same" at these distances; with the method "adaptive" it is calibrated."""
+        return np.asarray(expit(self.metric.threshold - np.square(distances)))
+
+    def decide(self, distances: Any, error: float) -> npt.NDArray[np.intp] | None:
+        """Return +1 ("same"), -1 ("different") or 0 ("ask a person"); None: only the method "adaptive" decides.
+
+        At most the share ``error`` of the decided pairs is wrong, if they are like those that were asked.
+        """
+        if not isinstance(self._tracker, AdaptiveTracker | CurvedTracker):
+            return None
+        log_odds = self.metric.threshold - np.square(np.asarray(distances, dtype=np.float64))
+        return np.asarray(self._tracker.decide(log_odds, error), dtype=np.intp)
 
     def margins(self, left: Any, right: Any) -> Floats:
         """Return ``mu - d^2`` of pairs of items; positive if they are predicted to be the same.

@@ -9,20 +9,38 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Path, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.responses import Response
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
+from pydantic_core import PydanticCustomError
 from starlette.concurrency import run_in_threadpool
 
 from ocelad.service.api_error import ApiError
+from ocelad.service.held_projects import hold_project
+from ocelad.service.person_names import PERSON_PATTERN, decode_person
 from ocelad.service.responses import json_response
 from ocelad.service.security import Caller, current_caller
 from ocelad.service.served_project import ServedProject
-from ocelad.service.service import Service
+from ocelad.service.service import Service, unknown_project
 from ocelad.service.store import StoreUnavailable
 from ocelad.service.wire import ErrorResponse, Permission
 
-PERSON_PATTERN, KEY_PATTERN = r"^[A-Za-z0-9 ._-]{0,64}$", r"^[!-~]{1,200}$"
+KEY_PATTERN = r"^[!-~]{1,200}$"
+
+
+def _decoded(header: str) -> str:
+    try:
+        return decode_person(header)
+    except ValueError as error:
+        raise PydanticCustomError("person", str(error)) from None
+
+
 Person = Annotated[
-    str, Header(alias="Ocelad-Person", pattern=PERSON_PATTERN, description="The name of the person who answers")
+    str,
+    Header(
+        alias="Ocelad-Person",
+        pattern=PERSON_PATTERN,
+        description="The name of the person who answers, percent-encoded",
+    ),
+    AfterValidator(_decoded),
 ]
 Key = Annotated[
     str | None,
@@ -42,7 +60,7 @@ class Access:
     ----------
     service : Service
     project : ServedProject
-    permission : {"read", "answer", "admin"}
+    permission : {"read", "answer", "review", "admin"}
         The highest permission of the caller on the project.
     caller : Caller
     person : str
@@ -55,6 +73,19 @@ class Access:
     caller: Caller
     person: str
     _request: Request
+
+    @property
+    def who(self) -> str:
+        """Who acts, as the answers and the audit log store it."""
+        return self.caller.stored_name(self.person)
+
+    async def audit(self, action: str, target: str | None = None, **detail: Any) -> None:
+        """Record an action such as "project.rename" on the project, or on ``target``; not for single answers.
+
+        ``detail`` has JSON values: numbers, names and ids, never secrets or the content of answers. In a thread, call
+        ``access.service.audit.record(access.who, ...)``.
+        """
+        await self.service.audit.write(self.who, action, self.project.id if target is None else target, detail)
 
     async def may_still_read(self) -> bool:
         """Return whether the caller may still read; a token may be revoked while a stream is open."""
@@ -92,6 +123,24 @@ def _query_parameters(dependant: Dependant) -> list[str]:
     return own + [name for each in dependant.dependencies for name in _query_parameters(each)]
 
 
+def check_permission(request: Request, project: str, permission: Permission) -> Permission:
+    """Return the caller's permission on a project, which is not loaded; raise ApiError if it is not sufficient."""
+    service, caller = get_service(request), current_caller(request)
+    held = caller.permission_on(project)
+    if held is None or project not in service:  # without any permission a caller must not learn whether it exists
+        raise unknown_project(project)
+    if not caller.may(permission, project):
+        raise ApiError(403, f"this requires the permission {permission!r} on {project!r}; the token has {held!r}")
+    return held
+
+
+def check_not_archived(service: Service, project: str) -> None:
+    """Raise ApiError if a project is archived: people cannot answer then."""
+    if service.store.project(project).archived_at is not None:
+        message = f"{project!r} is archived: it can be read, but not answered; unarchive it first"
+        raise ApiError(409, message, code="archived")
+
+
 def _require(permission: Permission) -> Callable[..., Coroutine[Any, Any, Access]]:
     async def access(
         request: Request,
@@ -99,12 +148,10 @@ def _require(permission: Permission) -> Callable[..., Coroutine[Any, Any, Access
         person: Person = "",
     ) -> Access:
         service, caller = get_service(request), current_caller(request)
-        held = caller.permission_on(project)
-        if held is None:  # without any permission a caller must not learn whether the project exists
-            raise ApiError(404, f"there is no project {project!r}", code="unknown_project", where="path.project")
-        served = service.project(project)
-        if not caller.may(permission, project):
-            raise ApiError(403, f"this requires the permission {permission!r} on {project!r}; the token has {held!r}")
+        held = check_permission(request, project, permission)
+        if permission == "answer":
+            check_not_archived(service, project)
+        served = await hold_project(request, service, project)
         return Access(service, served, held, caller, person, request)
 
     return access
@@ -112,6 +159,7 @@ def _require(permission: Permission) -> Callable[..., Coroutine[Any, Any, Access
 
 Reader = Annotated[Access, Depends(_require("read"))]
 Answerer = Annotated[Access, Depends(_require("answer"))]
+Reviewer = Annotated[Access, Depends(_require("review"))]
 Admin = Annotated[Access, Depends(_require("admin"))]
 
 # The error responses of any route, for the OpenAPI description.

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from ocelad.service import serialize
 from ocelad.service.api_error import ApiError
-from ocelad.service.events import event_stream
-from ocelad.service.exports import MEDIA_TYPES, ExportContent, ExportFormat, export_chunks
+from ocelad.service.events import Cursor, event_stream
+from ocelad.service.exports import MEDIA_TYPES, SUFFIXES, ExportContent, ExportFormat, export_chunks
 from ocelad.service.responses import json_response
 from ocelad.service.routes.access import ERROR_RESPONSES, Answerer, Key, Reader, json_response_in_thread
 from ocelad.service.routes.groups import require_groups
 from ocelad.service.served_project import ServedProject
+from ocelad.service.slow_work import SlowStream, SlowWork
 from ocelad.service.submission import Submission
 from ocelad.service.wire import Acknowledgement, HistoryPage, OneOrMany, Seq, Undo, UndoResult
 
@@ -74,10 +75,17 @@ def _history_page(project: ServedProject, after: int, limit: int) -> HistoryPage
 async def events(
     access: Reader,
     after: Annotated[Seq | None, Query(description="The number of the last entry seen")] = None,
-    last_event_id: Annotated[str | None, Header(pattern=r"^[0-9]{1,16}$")] = None,
+    last_event_id: Annotated[str | None, Header(pattern=r"^[0-9]{1,16}(-[0-9a-f]{16})?$")] = None,
 ) -> Response:
-    """Stream server-sent events; Last-Event-ID or ``after`` resumes an interrupted stream."""
-    seen = after if last_event_id is None else int(last_event_id)
+    """Stream server-sent events; Last-Event-ID or ``after`` resumes an interrupted stream.
+
+    Last-Event-ID is the id of the last event, or ``ID-LOG`` with the ``log`` of the last event that had one. Then a
+    reader that has seen another log, such as that before a backup was restored, gets the event "replaced".
+    """
+    if last_event_id is not None:
+        seen: Cursor | None = Cursor.parse(last_event_id)
+    else:
+        seen = None if after is None else Cursor(after)
     headers = {"X-Accel-Buffering": "no"}  # asks a proxy to pass messages on at once
     stream = event_stream(access.service, access.project, seen, access.may_still_read)
     return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
@@ -90,20 +98,28 @@ async def events(
 )
 async def export(
     access: Reader,
+    request: Request,
     content: Annotated[ExportContent, Query()] = "comparisons",
     format: Annotated[ExportFormat, Query()] = "parquet",
 ) -> Response:
     """Export the answers that are not undone, the whole log, the items, or the groups as a file.
 
     The groups are all items with the id and the name of their group; an item without answers is its own group.
-    ``ocelad track comparisons.parquet --items items.parquet`` learns from the answers and the items.
+    ``ocelad track comparisons.parquet --items items.parquet`` learns from the answers and the items. The answers can
+    also be written as a training file of dedupe, or as labelled pairs of Splink or Zingg.
     """
     project = access.project
     if content == "groups":
         require_groups(project)
-    name = f"{project.id}-{content}.{format}"
-    return StreamingResponse(
-        export_chunks(project, content, format),
-        media_type=MEDIA_TYPES[format],
-        headers={"Content-Disposition": f'attachment; filename="{name}"'},
-    )
+    name = f"{project.id}-{content}.{SUFFIXES.get(format, format)}"
+    exports: SlowWork = request.app.state.exports
+    chunks = export_chunks(project, content, format)
+    admission = exports.admit()
+    try:
+        first = await admission.run(lambda: next(chunks, b""))  # before the response begins: it may raise an error
+    except BaseException:
+        admission.leave()
+        raise
+    await access.audit("export", content=content, format=format)
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return SlowStream(admission, first, chunks, media_type=MEDIA_TYPES[format], headers=headers)

@@ -129,14 +129,17 @@ def _given_pair(project: ServedProject, left_id: str, right_id: str) -> NextPair
         raise ApiError(503, "an item has just been added; try again", headers={"Retry-After": "1"})
     found = () if view.groups is None else view.groups.contradictions
     votes = next((each.votes for each in found if {each.left, each.right} == {left, right}), 0.0)
+    distance = float(view.distances(view.points[[left]], view.points[[right]])[0])
     return NextPair(
         seq=view.seq,
         left=serialize.item(project, left),
         right=serialize.item(project, right),
         source="given",
+        ticket=None,
         reason=_IN_ONE_GROUP if votes < 0 else _IN_TWO_GROUPS if votes > 0 else _ON_REQUEST,
-        distance=float(view.distances(view.points[[left]], view.points[[right]])[0]),
+        distance=distance,
         threshold=view.metric.distance_threshold,
+        probability=float(view.probabilities(distance)),
         differences=serialize.differences(project.items, left, right),
     )
 
@@ -207,4 +210,5 @@ async def _edit(access: Access, answers: Callable[[Groups], Answers], origin: li
         if repeated is not None:
             return acknowledge(repeated)
     entries = await run_in_threadpool(prepare)
+    project.check_current()
     return acknowledge(await asyncio.wrap_future(store.append(project.id, entries, person, key, origin)))

@@ -18,7 +18,9 @@ from ocelad.service.api_error import ApiError
 from ocelad.service.learning import View
 from ocelad.service.routes.access import ERROR_RESPONSES, Answerer, Reader, json_response_in_thread
 from ocelad.service.served_project import ServedProject
+from ocelad.service.team.repeats import REPEAT_REASON
 from ocelad.service.wire import (
+    Decision,
     DistanceQuery,
     Distances,
     Embedding,
@@ -77,7 +79,11 @@ def _metric_file(view: View) -> bytes:
 
 @router.post("/projects/{project}/distance", response_model=Distances)
 async def distance(access: Reader, query: DistanceQuery) -> Response:
-    """Return the distances of pairs of points: items, or features in their own units."""
+    """Return the distances of pairs of points, items or features in their own units, and the probability of "same".
+
+    With ``error``, each pair is also decided, or left to a person: at most this share of the decided ones is wrong, if
+    the pairs are like those that people were asked about.
+    """
     return await json_response_in_thread(_distances, access.project, query)
 
 
@@ -87,8 +93,25 @@ def _distances(project: ServedProject, query: DistanceQuery) -> Distances:
     right = _points(project, [pair.right for pair in query.pairs], "body.pairs", ".right")
     distances, threshold = view.distances(left, right), view.metric.distance_threshold
     _check_finite(distances)
-    similar = (distances <= threshold).tolist()
-    return Distances(seq=view.seq, threshold=threshold, distances=distances.tolist(), similar=similar)
+    return Distances(
+        seq=view.seq,
+        threshold=threshold,
+        distances=distances.tolist(),
+        similar=(distances <= threshold).tolist(),
+        probabilities=view.probabilities(distances).tolist(),
+        decisions=None if query.error is None else _decisions(project, view, distances, query.error),
+    )
+
+
+def _decisions(project: ServedProject, view: View, distances: Floats, error: float) -> list[Decision]:
+    decided = view.decide(distances, error)
+    if decided is None:
+        message = (
+            f"{project.id!r} learns by the method 'rice', which does not decide; accepted: no error, or 'adaptive'"
+        )
+        raise ApiError(422, message, where="body.error")
+    names: dict[int, Decision] = {1: "same", -1: "different", 0: "ask"}
+    return [names[each] for each in decided.tolist()]
 
 
 @router.post("/projects/{project}/embed", response_model=Embedding)
@@ -158,8 +181,15 @@ def _neighbors(project: ServedProject, id: str, k: int) -> Neighbors:
     positions, distances = view.neighbors(position, k)
     threshold = view.metric.distance_threshold
     found = [
-        Neighbor(item=serialize.item(project, int(position)), distance=distance, similar=distance <= threshold)
-        for position, distance in zip(positions, distances.tolist(), strict=True)
+        Neighbor(
+            item=serialize.item(project, int(position)),
+            distance=distance,
+            similar=distance <= threshold,
+            probability=probability,
+        )
+        for position, distance, probability in zip(
+            positions, distances.tolist(), view.probabilities(distances).tolist(), strict=True
+        )
     ]
     return Neighbors(seq=view.seq, item=serialize.item(project, position), threshold=threshold, neighbors=found)
 
@@ -167,24 +197,55 @@ def _neighbors(project: ServedProject, id: str, k: int) -> Neighbors:
 @router.get("/projects/{project}/next-pair", response_model=NextPair)
 async def next_pair(access: Answerer) -> Response:
     """Return the pair whose comparison is most informative or, at times, a random pair; and the reason."""
-    return await json_response_in_thread(_next_pair, access.project)
+    return await json_response_in_thread(_next_pair, access.project, access.who)
 
 
-def _next_pair(project: ServedProject) -> NextPair:
-    view = project.view
+def _next_pair(project: ServedProject, person: str) -> NextPair:
+    view, options = project.view, project.options
+    repeated = None
+    if project.repeats.is_due(options.repeat_share):
+        repeated = _repeated_pair(project, person)
+    if repeated is not None:
+        return repeated
     try:
         choice = project.chooser.next(view)
     except NoPairsLeft as error:
+        repeated = _repeated_pair(project, person) if options.repeat_share else None
+        if repeated is not None:
+            return repeated
         raise ApiError(409, str(error), code="nothing_to_ask") from None
     return NextPair(
         seq=view.seq,
         left=serialize.item(project, choice.left),
         right=serialize.item(project, choice.right),
         source=choice.source,
+        ticket=project.tickets.issue(choice.left, choice.right, choice.source),
         reason=choice.reason,
         distance=choice.distance,
         threshold=view.metric.distance_threshold,
+        probability=float(view.probabilities(choice.distance)),
         differences=serialize.differences(project.items, choice.left, choice.right),
+    )
+
+
+def _repeated_pair(project: ServedProject, person: str) -> NextPair | None:
+    """Return a pair that others have answered, for a further person; None if no such pair is left."""
+    view, pair = project.view, project.repeats.next(person, project.options.repeat_people)
+    if pair is None or max(pair) >= len(view.items):
+        return None
+    left, right = pair
+    distance = float(view.distances(view.points[[left]], view.points[[right]])[0])
+    return NextPair(
+        seq=view.seq,
+        left=serialize.item(project, left),
+        right=serialize.item(project, right),
+        source="repeat",
+        ticket=project.tickets.issue(left, right, "repeat"),
+        reason=REPEAT_REASON,
+        distance=distance,
+        threshold=view.metric.distance_threshold,
+        probability=float(view.probabilities(distance)),
+        differences=serialize.differences(project.items, left, right),
     )
 
 

@@ -1,22 +1,28 @@
-"""The authenticator: find the caller of a request by its bearer token."""
+"""The authenticator: find the caller of a request by its token, its proxy, or its login."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from time import monotonic
+from datetime import UTC, datetime
+from math import inf
+from time import time
 from typing import Protocol
 
 from starlette.requests import HTTPConnection
 
 from ocelad.service.api_error import ApiError
 from ocelad.service.security.addresses import remote_network
+from ocelad.service.security.cached_callers import CachedCallers, KnownCaller
 from ocelad.service.security.callers import LOCAL_ADMIN, Caller
+from ocelad.service.security.login_cookies import LoginCookies
+from ocelad.service.security.openid_login import OpenIdLogin, looks_like_jwt
+from ocelad.service.security.proxy_login import ProxyLogin
 from ocelad.service.security.rate_limiter import RateLimiter, rate_limit_error
 from ocelad.service.token_secret import hash_secret, looks_like_secret
 from ocelad.service.wire import Permission
 
+#: Where a browser logs in; a response with the status 401 names it in the header ``Ocelad-Login``.
+LOGIN_PATH = "/login"
 # Headers that proxies add to the requests that they forward.
 _PROXY_HEADERS = frozenset(
     {
@@ -29,8 +35,8 @@ _PROXY_HEADERS = frozenset(
         b"x-real-ip",
     }
 )
-_MAX_CACHED = 1000
-# Unknown tokens from one address: the accepted rate, and the burst before it applies.
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+# Login tokens that are not accepted from one address: the rate, and the burst before it applies.
 _FAILURES_PER_SECOND, _FAILURE_BURST = 1.0, 20.0
 
 
@@ -43,6 +49,8 @@ class Token(Protocol):
     def permissions(self) -> Mapping[str, Permission]: ...
     @property
     def revoked_at(self) -> int | None: ...
+    @property
+    def expires_at(self) -> int | None: ...
 
 
 class TokenLookup(Protocol):
@@ -51,17 +59,8 @@ class TokenLookup(Protocol):
     def find_token(self, secret_hash: str) -> Token | None: ...
 
 
-@dataclass(frozen=True)
-class _CachedCaller:
-    """A caller, when its token must be looked up again, and until when it is accepted if the look-up fails."""
-
-    caller: Caller
-    refresh_at: float
-    expires_at: float
-
-
 class Authenticator:
-    """Find the caller of a request by its bearer token.
+    """Find the caller of a request by its bearer token, by the header of a proxy, or by the cookie of a session.
 
     Parameters
     ----------
@@ -69,15 +68,17 @@ class Authenticator:
         The store. It compares hashes of secrets, so that the time of a look-up leaks nothing: a client cannot choose a
         secret by its hash.
     token_required : bool
-        If False, every caller is an admin.
+        If False, every caller is an admin, unless there is a login.
     unavailable : type of Exception
         What the store raises while it cannot look up tokens.
-    cache_seconds : float
-        How long a token is accepted before it is looked up again; a revoked token is refused after that time.
-    max_stale_seconds : float
-        How long a token is accepted while look-ups fail, so that reading continues without the database.
-    lookup_timeout : float
-        Seconds after which the look-up of a cached token counts as failed.
+    proxy : ProxyLogin or None
+        Login by the header of a proxy.
+    openid : OpenIdLogin or None
+        Login by OpenID Connect.
+    cookies : LoginCookies or None
+        The cookies of sessions.
+    cache_seconds, max_stale_seconds, lookup_timeout : float
+        As in ``CachedCallers``.
     """
 
     def __init__(
@@ -86,93 +87,113 @@ class Authenticator:
         token_required: bool,
         *,
         unavailable: type[Exception],
+        proxy: ProxyLogin | None = None,
+        openid: OpenIdLogin | None = None,
+        cookies: LoginCookies | None = None,
         cache_seconds: float = 2.0,
         max_stale_seconds: float = 60.0,
         lookup_timeout: float = 1.0,
     ) -> None:
-        self._tokens, self._token_required, self._unavailable = tokens, token_required, unavailable
-        self._cache_seconds, self._max_stale_seconds = cache_seconds, max_stale_seconds
-        self._lookup_timeout = lookup_timeout
-        self._cache: dict[str, _CachedCaller] = {}  # by the hash of the secret, in the order of the look-ups
-        self._lookups: dict[str, asyncio.Task[Caller]] = {}
+        self._store, self._proxy, self._openid = tokens, proxy, openid
+        self._cookies = cookies or LoginCookies(secure=False)
+        self._required = token_required or proxy is not None or openid is not None
         self._failures = RateLimiter(_FAILURES_PER_SECOND, _FAILURE_BURST)
 
+        def cached(find: object, what: str) -> CachedCallers:
+            return CachedCallers(
+                find,  # type: ignore[arg-type]
+                what,
+                unavailable=unavailable,
+                cache_seconds=cache_seconds,
+                max_stale_seconds=max_stale_seconds,
+                lookup_timeout=lookup_timeout,
+            )
+
+        self._tokens = cached(self._find_token, "tokens")
+        self._sessions = None if openid is None else cached(openid.find_session, "sessions")
+
     async def __call__(self, request: HTTPConnection) -> Caller:
-        """Return the caller of a request; raise ApiError if the token is missing, unknown or revoked."""
-        if not self._token_required:
+        """Return the caller of a request; raise ApiError if it cannot be identified."""
+        if not self._required:
             _reject_proxies(request.scope["headers"])
             return LOCAL_ADMIN
-        hash = hash_secret(_parse_secret(request.headers.get("authorization")))
-        cached, now = self._cache.get(hash), monotonic()
-        if cached is None:
-            return await self._look_up_new(hash, remote_network(request.scope))
-        if now < cached.refresh_at:
-            return cached.caller
-        if now >= cached.expires_at:
-            return await self._look_up(hash)
-        return await self._refresh(hash, cached)
-
-    async def _look_up_new(self, hash: str, address: str | None) -> Caller:
-        """Look up a token that is not cached, unless its address has sent too many unknown tokens."""
-        if address is not None and (wait := self._failures.wait(address)):
-            raise rate_limit_error("too many unknown tokens from this address", wait)
         try:
-            return await self._look_up(hash)
-        except ApiError:
-            if address is not None:
+            return await self._identify(request)
+        except ApiError as error:
+            if error.status == 401:
+                challenge = {"WWW-Authenticate": 'Bearer realm="ocelad"'}
+                login = {} if self._openid is None else {"Ocelad-Login": LOGIN_PATH}
+                error.headers = {**challenge, **login, **(error.headers or {})}
+            raise
+
+    def session_hash(self, request: HTTPConnection) -> str | None:
+        """Return the hash of the session that a request names; None if it names none."""
+        secret = self._cookies.get(request, self._cookies.session)
+        return None if self._openid is None or not secret else self._openid.session_hash(secret)
+
+    def forget_session(self, hash: str) -> None:
+        """Refuse an ended session at once."""
+        if self._sessions is not None:
+            self._sessions.forget(hash)
+
+    async def _identify(self, request: HTTPConnection) -> Caller:
+        address = remote_network(request.scope)
+        proxied = None if self._proxy is None else self._proxy.find(request.scope)
+        authorizations = request.headers.getlist("authorization")
+        scheme, _, secret = authorizations[0].partition(" ") if authorizations else ("", "", "")
+        if len(authorizations) == 1 and scheme.lower() == "bearer":
+            if looks_like_secret(secret.strip()):
+                return await self._tokens.get(hash_secret(secret.strip()), address)
+            if self._openid is not None and looks_like_jwt(secret.strip()):
+                return await self._identify_by_jwt(self._openid, secret.strip(), address)
+        if proxied is not None:
+            if "cookie" in request.headers:  # then a browser sent it, and the proxy may know the person by a cookie
+                _check_origin(request)
+            return proxied
+        session = None if authorizations else self.session_hash(request)
+        if session is not None and self._sessions is not None:
+            _check_origin(request)
+            return await self._sessions.get(session, address)
+        raise _unidentified(bool(authorizations), self._openid is not None)
+
+    async def _identify_by_jwt(self, openid: OpenIdLogin, token: str, address: str | None) -> Caller:
+        if address is not None and (wait := self._failures.wait(address)):
+            raise rate_limit_error("too many login tokens that are not valid from this address", wait)
+        try:
+            return (await openid.run(openid.identify, token)).caller
+        except ApiError as error:
+            if address is not None and error.status == 401:
                 self._failures.take(address)
             raise
 
-    async def _refresh(self, hash: str, cached: _CachedCaller) -> Caller:
-        """Look up a cached token again; keep the cached caller if the look-up fails or takes too long."""
-        lookup = self._start_lookup(hash)
-        await asyncio.wait({lookup}, timeout=self._lookup_timeout)
-        if lookup.done() and not isinstance(lookup.exception(), self._unavailable):
-            return lookup.result()
-        if self._cache.get(hash) == cached:
-            self._cache[hash] = replace(cached, refresh_at=monotonic() + self._cache_seconds)
-        return cached.caller
-
-    async def _look_up(self, hash: str) -> Caller:
-        lookup = self._start_lookup(hash)
-        await asyncio.wait({lookup})  # a cancelled request must not cancel the look-up, which others share
-        return lookup.result()
-
-    def _start_lookup(self, hash: str) -> asyncio.Task[Caller]:
-        """Return the running look-up of this hash, or start one."""
-        if hash not in self._lookups:
-            lookup = self._lookups[hash] = asyncio.create_task(self._find(hash))
-            # Retrieves the exception, so that asyncio does not report it if every request was cancelled.
-            lookup.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        return self._lookups[hash]
-
-    async def _find(self, hash: str) -> Caller:
-        try:
-            token = await asyncio.to_thread(self._tokens.find_token, hash)  # the database may be slow
-        finally:
-            del self._lookups[hash]
+    def _find_token(self, hash: str) -> KnownCaller:
+        token = self._store.find_token(hash)
         if token is None or token.revoked_at is not None:
-            self._cache.pop(hash, None)
-            raise _unauthorized("this token is unknown or revoked; `ocelad token create` makes a new one")
-        caller, now = Caller(token.name, dict(token.permissions)), monotonic()
-        self._cache.pop(hash, None)
-        if len(self._cache) >= _MAX_CACHED:
-            del self._cache[next(iter(self._cache))]
-        self._cache[hash] = _CachedCaller(caller, now + self._cache_seconds, now + self._max_stale_seconds)
-        return caller
+            raise ApiError(401, "this token is unknown or revoked; `ocelad token create` makes a new one")
+        valid_until = inf if token.expires_at is None else token.expires_at / 1000
+        if time() >= valid_until:
+            when = datetime.fromtimestamp(valid_until, UTC).strftime("%Y-%m-%d %H:%M UTC")
+            raise ApiError(401, f"this token expired at {when}; `ocelad token rotate` makes a new secret")
+        return KnownCaller(Caller(token.name, dict(token.permissions)), valid_until)
 
 
-def _parse_secret(authorization: str | None) -> str:
-    if authorization is None:
-        raise _unauthorized("a token is required; accepted: the header 'Authorization: Bearer ocelad_...'")
-    scheme, _, secret = authorization.partition(" ")
-    if scheme.lower() != "bearer" or not looks_like_secret(secret.strip()):
-        raise _unauthorized("the header Authorization holds no token of this service; accepted: 'Bearer ocelad_...'")
-    return secret.strip()
+def _check_origin(request: HTTPConnection) -> None:
+    """Require that a browser has sent a change from the service's own page: it adds the cookie to any request.
+
+    ``Guard`` has refused other origins already. A request that does not say where it comes from is refused here.
+    """
+    if request.scope.get("method", "GET") in _READING:
+        return
+    if "origin" not in request.headers and request.headers.get("sec-fetch-site") != "same-origin":
+        raise ApiError(403, "this change does not say which page it comes from; accepted: the service's own page")
 
 
-def _unauthorized(message: str) -> ApiError:
-    return ApiError(401, message, headers={"WWW-Authenticate": 'Bearer realm="ocelad"'})
+def _unidentified(authorized: bool, login: bool) -> ApiError:
+    more = ", or a login" if login else ""
+    if authorized:
+        accepted = "'Bearer ocelad_...'" + more
+        return ApiError(401, f"the header Authorization holds no token of this service; accepted: {accepted}")
+    return ApiError(401, f"a token is required; accepted: the header 'Authorization: Bearer ocelad_...'{more}")
 
 
 def _reject_proxies(headers: Iterable[tuple[bytes, bytes]]) -> None:

@@ -9,7 +9,16 @@ from ocelad.service.wire import Permission
 
 #: Stands for all projects, also future ones.
 ALL = "*"
-_ORDER: dict[Permission, int] = {"read": 0, "answer": 1, "admin": 2}
+_ORDER: dict[Permission, int] = {"read": 0, "answer": 1, "review": 2, "admin": 3}
+
+
+def highest(*permissions: Permission) -> Permission:
+    """Return the permission that includes the others.
+
+    >>> highest("answer", "read")
+    'answer'
+    """
+    return max(permissions, key=_ORDER.__getitem__)
 
 
 @dataclass(frozen=True)
@@ -19,9 +28,12 @@ class Caller:
     Attributes
     ----------
     name : str
-        The name of the token; empty if none is required.
-    permissions : mapping of str to {"read", "answer", "admin"}
-        By project id, or "*" for all. "answer" includes "read", and "admin" includes both.
+        The name of the token or of the person who has logged in; empty if no token is required.
+    permissions : mapping of str to {"read", "answer", "review", "admin"}
+        By project id, or "*" for all. Each includes those before it.
+    personal : bool
+        Whether the name is that of one person, who has logged in. A token may be shared, so that its answers are stored
+        with the name that each person has chosen, too.
 
     Examples
     --------
@@ -36,11 +48,12 @@ class Caller:
 
     name: str
     permissions: Mapping[str, Permission]
+    personal: bool = False
 
     def permission_on(self, project: str) -> Permission | None:
         """Return the highest permission on a project; None: the caller must not learn whether it exists."""
         held = [self.permissions[key] for key in (ALL, project) if key in self.permissions]
-        return max(held, key=_ORDER.__getitem__, default=None)
+        return highest(*held) if held else None
 
     def may(self, permission: Permission, project: str) -> bool:
         """Return whether the caller has this permission on a project, or a higher one."""
@@ -52,7 +65,11 @@ class Caller:
 
         >>> Caller("anna", {}).stored_name("misty hare"), Caller("", {}).stored_name("misty hare")
         ('anna/misty hare', 'misty hare')
+        >>> Caller("anna", {}, personal=True).stored_name("misty hare")
+        'anna'
         """
+        if self.personal:
+            return self.name
         return "/".join(part for part in (self.name, person.strip()) if part)
 
     def has_stored(self, stored_name: str) -> bool:

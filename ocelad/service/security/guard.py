@@ -50,10 +50,14 @@ class Guard:
     allowed_hosts : collection of str
         Accepted values of ``Host`` besides localhost, 127.0.0.1 and [::1], without ports: the address that the service
         listens on, and further names. With 0.0.0.0 or ::, any IP address is accepted: DNS rebinding needs a name.
+    page_paths : collection of str
+        The paths of the pages, which a link on another site may open.
     """
 
-    def __init__(self, app: ASGIApp, *, allowed_hosts: Collection[str] = ()) -> None:
-        self._app = app
+    def __init__(
+        self, app: ASGIApp, *, allowed_hosts: Collection[str] = (), page_paths: Collection[str] = ("/",)
+    ) -> None:
+        self._app, self._page_paths = app, frozenset(page_paths)
         self._names = LOOPBACK_NAMES | {f"[{name}]" if ":" in name else name.lower() for name in allowed_hosts}
         addresses = map(parse_address, allowed_hosts)
         self._any_address = any(address is not None and address.is_unspecified for address in addresses)
@@ -65,7 +69,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        with_headers = _with_security_headers(send, scope["path"])
+        with_headers = _with_security_headers(send)
         try:
             self._check(scope)
         except ApiError as error:
@@ -84,10 +88,19 @@ class Guard:
         origin = headers.get(b"origin")
         if origin is not None and not _same_origin(origin, scope["scheme"], hosts[0]):
             raise ApiError(403, "this request comes from another origin; accepted: requests of the service's own page")
-        if headers.get(b"sec-fetch-site") in ("cross-site", "same-site") and not _opens_page(scope, headers):
+        if headers.get(b"sec-fetch-site") in ("cross-site", "same-site") and not self._opens_page(scope, headers):
             raise ApiError(403, "this request comes from another site; accepted: requests of the service's own page")
         if scope["query_string"]:
             _reject_secrets(scope["query_string"])
+
+    def _opens_page(self, scope: Scope, headers: Mapping[bytes, str]) -> bool:
+        """Return whether the request follows a link to a page, which is harmless: only the user sees the response."""
+        return (
+            scope["method"] == "GET"
+            and scope["path"] in self._page_paths
+            and headers.get(b"sec-fetch-mode") == "navigate"
+            and headers.get(b"sec-fetch-dest") == "document"
+        )
 
     def _check_host(self, hosts: list[str]) -> None:
         if len(hosts) != 1:
@@ -127,16 +140,6 @@ def _same_origin(origin: str, scheme: str, host: str) -> bool:
     return origin_host.removesuffix(port) == host.removesuffix(port)
 
 
-def _opens_page(scope: Scope, headers: Mapping[bytes, str]) -> bool:
-    """Return whether the request follows a link to the page, which is harmless: only the user sees the response."""
-    return (
-        scope["method"] == "GET"
-        and scope["path"] == "/"
-        and headers.get(b"sec-fetch-mode") == "navigate"
-        and headers.get(b"sec-fetch-dest") == "document"
-    )
-
-
 def _reject_secrets(query: bytes) -> None:
     """Reject a secret in the query: browsers, proxies and logs store URLs."""
     query_items = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
@@ -148,20 +151,19 @@ def _reject_secrets(query: bytes) -> None:
         )
 
 
-def _with_security_headers(send: Send, path: str) -> Send:
+def _with_security_headers(send: Send) -> Send:
     """Return ``send`` with the security headers added to the response."""
-    private = not (path == "/" or path.startswith("/static/"))
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), *_added_headers(message.get("headers", ()), private)]
+            message["headers"] = [*message.get("headers", ()), *_added_headers(message.get("headers", ()))]
         await send(message)
 
     return send_with_headers
 
 
-def _added_headers(headers: Any, private: bool) -> tuple[tuple[bytes, bytes], ...]:
+def _added_headers(headers: Any) -> tuple[tuple[bytes, bytes], ...]:
     """Return the headers to add to a response; a route's own Cache-Control is kept."""
-    if private and not any(name.lower() == b"cache-control" for name, _ in headers):
-        return (*SECURITY_HEADERS, _NO_STORE)
-    return SECURITY_HEADERS
+    if any(name.lower() == b"cache-control" for name, _ in headers):
+        return SECURITY_HEADERS
+    return (*SECURITY_HEADERS, _NO_STORE)

@@ -15,6 +15,7 @@ _MIN_BYTES_PER_SECOND = 16 * 1024
 _DISCONNECT: Message = {"type": "http.disconnect"}
 _CLOSE = {"Connection": "close"}
 _PROJECTS, _ITEMS = re.compile(r"/v1/projects/?"), re.compile(r"/v1/projects/[^/]+/items/?")
+_IMPORT = re.compile(r"/v1/projects/[^/]+/import/?")
 
 
 class RequestLimits:
@@ -23,13 +24,14 @@ class RequestLimits:
     Parameters
     ----------
     app : ASGI application
-    max_body, max_items_body, max_upload : int
-        The largest body in bytes: of any request, of one that adds items, and of one that creates a project.
+    max_body, max_items_body, max_upload, max_import : int
+        The largest body in bytes: of any request, of one that adds items, of one that creates a project, and of one
+        that imports answers.
     body_timeout : float
         Seconds for a body to arrive, plus one for every 16 KiB received.
     request_timeout, upload_timeout : float
         Seconds from the end of the body to the begin of the response: of any request, and of one that creates a
-        project, where reading the items may take minutes.
+        project or imports answers, where reading the file may take minutes.
     """
 
     def __init__(
@@ -42,9 +44,11 @@ class RequestLimits:
         body_timeout: float,
         request_timeout: float,
         upload_timeout: float = 180.0,
+        max_import: int = 64 << 20,
     ) -> None:
         self._app = app
         self._max_body, self._max_items_body, self._max_upload = max_body, max_items_body, max_upload
+        self._max_import = max_import
         self._body_timeout, self._request_timeout = body_timeout, request_timeout
         self._upload_timeout = max(upload_timeout, request_timeout)
 
@@ -69,6 +73,8 @@ class RequestLimits:
                 return self._max_upload, self._upload_timeout
             if _ITEMS.fullmatch(scope["path"]):
                 return self._max_items_body, self._request_timeout
+            if _IMPORT.fullmatch(scope["path"]):
+                return self._max_import, self._upload_timeout
         return self._max_body, self._request_timeout
 
 
