@@ -73,6 +73,9 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/entities.py
 	$(BIN)/python benchmarks/comparison_graph.py
 	$(BIN)/python benchmarks/service.py
+	$(BIN)/python benchmarks/service_projects.py
+	$(BIN)/python benchmarks/service_few_answers.py
+	$(BIN)/python benchmarks/answer_weights.py
 	$(BIN)/ocelad compare --seeds 50 --output benchmarks/compare/figure
 	$(BIN)/ocelad compare ensembles online fixed --tune 12 --seeds 50 --output benchmarks/compare/tuned
 	$(BIN)/ocelad compare rice batch fixed --seeds 20 --output benchmarks/compare/batch
