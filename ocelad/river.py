@@ -24,11 +24,11 @@ from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
 from ocelad.adaptive.track_adaptive import track_adaptive
 from ocelad.engines.grow import add_features
 from ocelad.engines.rice import track_metric
-from ocelad.engines.rice_settings import Rice
+from ocelad.engines.rice_settings import SQUARED_LENGTH, Rice
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.estimators.learning_method import Method, check_method
 from ocelad.estimators.reservoir import MAX_COORDINATE, Partner, Reservoir
-from ocelad.estimators.scaling import SQUARED_LENGTH, DistanceScaler, ScaleSetting
+from ocelad.estimators.scaling import DistanceScaler, ScaleSetting
 from ocelad.metric import Metric
 from ocelad.pairs import Events, subtract
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -30,16 +31,24 @@ BY_ID = {
 }
 
 
+def learn(preprocessor, pairs, curved):
+    """Learn from some pairs at once and from the others one by one."""
+    tracker = MetricTracker(preprocessor=preprocessor, curved=curved).fit(pairs[:100], SAME[:100])
+    for (left, right), same in zip(pairs[100:], SAME[100:], strict=True):
+        tracker.learn_one(left, right, same)
+    return tracker
+
+
+@cache
+def learn_by_index(curved):
+    return learn(X, PAIRS, curved)
+
+
 @pytest.mark.parametrize("curved", [False, True])
 @pytest.mark.parametrize("items", BY_ID.values(), ids=BY_ID.keys())
 def test_ids_and_indices_give_the_same_tracker(items, curved):
-    by_id, by_index = MetricTracker(preprocessor=items, curved=curved), MetricTracker(preprocessor=X, curved=curved)
     named = np.array(IDS)[PAIRS]
-    by_id.fit(named[:100], SAME[:100])
-    by_index.fit(PAIRS[:100], SAME[:100])
-    for (left, right), (i, j), same in zip(named[100:], PAIRS[100:], SAME[100:], strict=True):
-        by_id.learn_one(left, right, same)
-        by_index.learn_one(i, j, same)
+    by_id, by_index = learn(items, named, curved), learn_by_index(curved)
     assert by_id.metric_ == by_index.metric_
     assert (by_id.predict_proba(named) == by_index.predict_proba(PAIRS)).all()
     assert [w.share for w in by_id.feature_weights()] == [w.share for w in by_index.feature_weights()]
@@ -108,13 +117,14 @@ def test_another_preprocessor_is_read_anew():
 
 
 def test_zero_and_one_are_labels():
-    y = np.where(SAME, 1, -1)
-    expected = MetricTracker(preprocessor=X).fit(PAIRS, y).metric_
-    for labels in (SAME, SAME.astype(int), SAME.astype(float), SAME.tolist(), (y + 1) // 2):
-        assert MetricTracker(preprocessor=X).fit(PAIRS, labels).metric_ == expected
-    tracker = MetricTracker(preprocessor=X).fit(PAIRS, SAME.astype(int))
+    pairs, same = PAIRS[:40], SAME[:40]
+    y = np.where(same, 1, -1)
+    expected = MetricTracker(preprocessor=X).fit(pairs, y).metric_
+    for labels in (same, same.astype(int), same.astype(float), same.tolist(), (y + 1) // 2):
+        assert MetricTracker(preprocessor=X).fit(pairs, labels).metric_ == expected
+    tracker = MetricTracker(preprocessor=X).fit(pairs, same.astype(int))
     assert set(tracker.predict(PAIRS)) <= {-1, 1}
-    assert tracker.score(PAIRS, SAME.astype(int)) == tracker.score(PAIRS, y)
+    assert tracker.score(PAIRS, SAME.astype(int)) == tracker.score(PAIRS, np.where(SAME, 1, -1))
 
 
 @pytest.mark.parametrize(("first", "then"), [(0, -1), (-1, 0)])

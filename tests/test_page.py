@@ -361,6 +361,7 @@ def test_the_undo_of_a_refused_answer_undoes_nothing(visit, client, texts, reloa
     person.press("z")  # the answer is on its way, and the undo waits behind it
     waiting[0].fulfill(status=422, json=refusal)
     if reload:
+        person.saved()  # the refusal has arrived; until then a reload sends both again
         person.page.unroute("**/comparisons")
         person.page.reload()
         person.ready()

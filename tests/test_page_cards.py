@@ -37,6 +37,7 @@ def test_a_card_shows_what_names_an_item_and_its_features_on_demand(visit, clien
     assert link.get_attribute("target") == "_blank"
     assert page.locator("#pair table").count() == 0
     page.get_by_text("Show features").click()
+    page.wait_for_selector("#pair tbody th")
     assert set(page.locator("#pair tbody th").all_inner_texts()) == {"founded", "staff"}
     person.press("d")
     page.wait_for_selector(f"#pair article:not([data-item='{left}'])")

@@ -219,6 +219,7 @@ def test_the_day_of_a_team(visit, answering, client, tmp_path):
     page.fill("#delete-id", project[:-1])
     assert confirm.is_disabled()
     page.fill("#delete-id", project)
+    ann.expected_status = ben.expected_status = 404  # their pages notice it
     confirm.click()
     page.wait_for_selector("[data-banner=deleted]")
     assert page.locator(f"[data-project={project}]").count() == 0

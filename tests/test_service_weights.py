@@ -93,7 +93,7 @@ def test_a_reviewers_decision_has_full_weight():
 
 @both
 @given(data=st.data())
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_change_of_weights_gives_the_bits_of_a_replay(tracker_settings, data, tmp_path_factory):
     weights = st.dictionaries(st.sampled_from(PEOPLE), st.sampled_from([0.0, 0.25, 1.0]), max_size=3)
     log, durable, used = some_log(), [], {}

@@ -18,6 +18,10 @@ from ocelad.pairs import EventsName
 
 EngineName: TypeAlias = Literal["auto", "dense", "fullrank", "lowrank", "blocked", "sparse"]
 
+# A step moves the squared distance of a pair by up to step_size * |u|**4. With the default step size, 1e-2, and this
+# squared length that is 1, the smallest threshold: enough to correct a pair, and not much more.
+SQUARED_LENGTH = 10.0
+
 
 @dataclass(kw_only=True, repr=False)
 class Rice:

@@ -9,12 +9,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from ocelad._validation import check_choice, check_number, is_sparse
+from ocelad.engines.rice_settings import SQUARED_LENGTH
 
 ScaleSetting: TypeAlias = Literal["auto"] | float
 
-# A step moves the squared distance of a pair by up to step_size * |u|**4. With the default step size, 1e-2, and this
-# squared length that is 1, the smallest threshold: enough to correct a pair, and not much more.
-SQUARED_LENGTH = 10.0
 # Shorter differences are ignored, because the inverse of their squared length would overflow.
 MIN_SQUARED_LENGTH = 1e-200
 # The length is fixed after this many pairs: it need not be precise, and the scale of the metric should settle.

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ocelad._typing import Floats
-from ocelad.estimators.scaling import SQUARED_LENGTH
+from ocelad.engines.rice_settings import SQUARED_LENGTH
 from ocelad.service.items.upload_limits import MAX_ABS_VALUE, ItemsError
 from ocelad.service.itemset import Scaling
 

@@ -6,7 +6,7 @@ import { FORMATS, formatOf, isNumeric, previewTable } from "./file-preview.js";
 import { formatBytes, formatPercent } from "./numbers.js";
 import { freeId } from "./project-id.js";
 import { clearRefusals, refuse, showRefusal } from "./refusals.js";
-import { setUpDropZone } from "./upload.js";
+import { setUpFileInput } from "./upload.js";
 import { say } from "./words.js";
 
 /** The roles that a column can have, as the service calls them. */
@@ -31,8 +31,7 @@ export class CreateForm {
     file.accept = Object.keys(FORMATS)
       .map((suffix) => `.${suffix}`)
       .join(",");
-    setUpDropZone(byId("drop-zone"), file);
-    file.addEventListener("change", () => this.#choose(file.files[0] ?? null));
+    setUpFileInput(byId("drop-zone"), file, (chosen) => this.#choose(chosen));
     byId("title").addEventListener("input", () => this.#suggestId());
     byId("project-id").addEventListener("input", () => (this.#idIsOwn = true));
     byId("create-form").addEventListener("submit", (event) => {

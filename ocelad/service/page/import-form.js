@@ -4,7 +4,7 @@ import { byId, element } from "./dom.js";
 import { formatBytes, formatPercent } from "./numbers.js";
 import { sentence } from "./messages.js";
 import { clearRefusals, showRefusal } from "./refusals.js";
-import { setUpDropZone } from "./upload.js";
+import { setUpFileInput } from "./upload.js";
 import { say } from "./words.js";
 
 const FORMATS = ["csv", "dedupe", "splink", "zingg"];
@@ -23,10 +23,8 @@ export class ImportForm {
       element("option", { value: "" }, say("columns.automatic")),
       ...FORMATS.map((format) => element("option", { value: format }, say(`import.format-${format}`))),
     );
-    const file = byId("import-file");
-    setUpDropZone(byId("import-zone"), file);
-    file.addEventListener("change", () => {
-      this.#file = file.files[0] ?? null;
+    setUpFileInput(byId("import-zone"), byId("import-file"), (file) => {
+      this.#file = file;
       this.#check();
     });
     for (const id of ["import-format", "import-id"]) byId(id).addEventListener("change", () => this.#check());

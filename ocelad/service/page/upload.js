@@ -41,8 +41,9 @@ function rejection(request, body) {
   return new RequestError(request.status, body?.error ?? unknown, retryAfter);
 }
 
-/** Gives a file that is dropped on an area to its file input; files that miss it do not replace the page. */
-export function setUpDropZone(zone, input) {
+/** Calls choose(file) for each file that is chosen, null for none, or dropped on an area; files that miss it do not
+ *  replace the page. */
+export function setUpFileInput(zone, input, choose) {
   for (const type of ["dragover", "drop"]) addEventListener(type, (event) => event.preventDefault());
   zone.addEventListener("dragover", () => zone.classList.add("over"));
   for (const type of ["dragleave", "drop"]) zone.addEventListener(type, () => zone.classList.remove("over"));
@@ -51,4 +52,7 @@ export function setUpDropZone(zone, input) {
     input.files = dataTransfer.files;
     input.dispatchEvent(new Event("change", { bubbles: true }));
   });
+  input.addEventListener("change", () => choose(input.files[0] ?? null));
+  // The person was faster than the page.
+  if (input.files.length) choose(input.files[0]);
 }
