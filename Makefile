@@ -3,12 +3,13 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test test-slow check mutants bench figures docs clean
+.PHONY: help demo test test-slow test-all check mutants bench figures docs clean
 
 help:
 	@echo "make demo       track the built-in drifting stream: a table and a picture"
 	@echo "make test       run the tests except the slow ones"
 	@echo "make test-slow  run the slow tests (minutes)"
+	@echo "make test-all   run all tests, the heavy ones included (half an hour)"
 	@echo "make check      check format, lint, types and import layers"
 	@echo "make mutants    make small faults and count how many the tests find (half an hour)"
 	@echo "make bench      run the benchmarks and write benchmarks/results/"
@@ -19,19 +20,26 @@ help:
 demo: .venv/.demo
 	$(BIN)/ocelad demo
 
-# The kernels are compiled once, before the workers of pytest start: otherwise each worker compiles them.
+# Which tests to run, by their marks.
+TESTS ?= not slow and not heavy
+
+# The kernels are compiled once, before the workers of pytest start: otherwise each worker compiles them. The tests
+# without the compiler run meanwhile.
 test: .venv/.dev .venv/.system
-	$(BIN)/ocelad warm
+	$(BIN)/ocelad warm & compiling=$$!; \
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n auto -q tests/test_engines.py tests/test_kernels.py tests/test_blocked.py \
 	  tests/test_diagonal.py tests/test_margins.py tests/test_relatives.py tests/test_step_schedule.py \
 	  tests/test_compiled_weightings.py tests/test_scores.py tests/test_adaptive_definition.py tests/test_losses.py \
 	  tests/test_lmnn_kernels.py tests/test_curved_tracker.py tests/test_feature_maps.py \
-	  tests/test_rehearsal.py tests/test_implied_answers.py
-	$(BIN)/pytest -n auto --dist worksteal
+	  tests/test_rehearsal.py tests/test_implied_answers.py && wait $$compiling
+	$(BIN)/pytest -n auto --dist worksteal -m '$(TESTS)'
 
 test-slow: .venv/.dev .venv/.system
 	$(BIN)/ocelad warm
 	$(BIN)/pytest -n auto --dist worksteal -m slow
+
+test-all:
+	$(MAKE) test TESTS=
 
 check: .venv/.dev
 	$(BIN)/ruff format --check .

@@ -573,7 +573,7 @@ def test_wine_as_published(method):
     assert accuracy_of_3_nn(method, *load_wine(return_X_y=True)) > PUBLISHED_WINE[method] - 0.025
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("method", PUBLISHED_DIGITS, ids=method_id)
 def test_digits_as_published(method):
     assert accuracy_of_3_nn(method, *load_digits(return_X_y=True)) > PUBLISHED_DIGITS[method] - 0.01

@@ -170,7 +170,7 @@ class TestDownload:
         assert "--download and --data exclude each other" in printed.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_killed_figure_continues_with_the_same_result(tmp_path):
     command = [sys.executable, "-m", "ocelad", "figure", "3", "--trials", "12"]
     command += ["--set", "methods=comid", "--set", "every=500"]

@@ -579,7 +579,7 @@ def test_each_kernel_has_one_compiled_signature():
         assert len(kernel.signatures) <= 1, kernel
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.skipif(not COMPILED, reason="needs the compiler")
 def test_only_the_first_use_reports_that_it_compiles(tmp_path):
     def run():

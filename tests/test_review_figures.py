@@ -290,7 +290,7 @@ class TestClaimsOfDrift:
 
 
 @real
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "limits"), [("4", {"raw": 3.5, "bin.idf.l2": 1.5}), ("5", {"raw": 23.0, "bin.idf.l2": 18.0})]
 )

@@ -163,7 +163,7 @@ def test_a_file_that_has_grown_is_resumed(tmp_path):
 COMMAND = [sys.executable, "-m", "ocelad", "track"]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_twenty_kills_at_random_times_do_not_change_the_result(tmp_path):
     pairs, y = some_pairs(60_000, n_features=10)
     path = write_csv(tmp_path / "pairs.csv", pairs, y)
