@@ -17,7 +17,7 @@ from ocelad.cli.service_options import open_local, open_remote, service_options
 
 if TYPE_CHECKING:
     from ocelad.client import Project
-    from ocelad.service.wire_answers import ImportResult
+    from ocelad.service.wire import ImportResult
 
 FORMATS = ("csv", "jsonl", "parquet", "dedupe", "splink", "zingg")
 # Seconds between two looks at the progress of a service.

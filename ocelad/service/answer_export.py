@@ -13,7 +13,7 @@ from ocelad.io.table_output import ColumnKind, open_output
 from ocelad.service.entries import Entry
 from ocelad.service.labelled_pairs import WRITERS, WrittenAnswer
 from ocelad.service.store import Store
-from ocelad.service.wire_answers import ImportFormat
+from ocelad.service.wire import ImportFormat
 
 _PAGE = 5_000
 _COLUMNS = ("id_a", "id_b", "similar", "time", "person", "source", "seq")

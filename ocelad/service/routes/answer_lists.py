@@ -21,8 +21,7 @@ from ocelad.service.responses import json_response
 from ocelad.service.routes.access import ERROR_RESPONSES, Access, Answerer, Key, Reader
 from ocelad.service.slow_work import SlowStream, SlowWork
 from ocelad.service.store import AnswerFilter
-from ocelad.service.wire import Seq
-from ocelad.service.wire_answers import AnswerChange, AnswerChanged, AnswerPage, ListedAnswer
+from ocelad.service.wire import AnswerChange, AnswerChanged, AnswerPage, ListedAnswer, Seq
 
 router = APIRouter(tags=["answers"], responses=ERROR_RESPONSES)
 # Seconds for the search of items, for the search of their answers, and for counting.

@@ -17,8 +17,7 @@ from ocelad.service.routes.access import ERROR_RESPONSES, Key, Reviewer
 from ocelad.service.routes.people import admitted_figures
 from ocelad.service.served_project import ServedProject
 from ocelad.service.store import AlreadyUndone, AppendResult
-from ocelad.service.wire import Seq
-from ocelad.service.wire_team import Disagreement, DisagreementPage, PersonAnswer, Settled, Settlement
+from ocelad.service.wire import Disagreement, DisagreementPage, PersonAnswer, Seq, Settled, Settlement
 
 router = APIRouter(tags=["people"], responses=ERROR_RESPONSES)
 # A person may undo an answer while it is being overruled; then the decision is prepared again.

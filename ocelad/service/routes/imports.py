@@ -15,7 +15,7 @@ from ocelad.service.log_setup import get_logger
 from ocelad.service.responses import json_response
 from ocelad.service.routes.access import ERROR_RESPONSES, Access, Admin
 from ocelad.service.slow_work import SlowWork
-from ocelad.service.wire_answers import ImportFormat, ImportResult, UnknownInFile
+from ocelad.service.wire import ImportFormat, ImportResult, UnknownInFile
 
 log = get_logger("ocelad.service")
 router = APIRouter(tags=["answers"], responses=ERROR_RESPONSES)

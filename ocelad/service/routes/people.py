@@ -27,7 +27,7 @@ from ocelad.service.served_project import ServedProject
 from ocelad.service.slow_work import SlowWork
 from ocelad.service.team import AgreementFigures, PersonFigures, TeamFigures
 from ocelad.service.team.figures import CoupleFigures, Share
-from ocelad.service.wire_team import (
+from ocelad.service.wire import (
     Agreement,
     AgreementReport,
     Counted,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from ocelad.service.entries import Answer, PairSource
-from ocelad.service.wire import Item, RequestModel, ResponseModel
+from ocelad.service.wire.items import Item
+from ocelad.service.wire.models import RequestModel, ResponseModel
 
 ImportFormat = Literal["csv", "jsonl", "parquet", "dedupe", "splink", "zingg"]
 

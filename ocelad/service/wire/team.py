@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ocelad.service.entries import Answer, PairSource
-from ocelad.service.wire import Id, Item, RequestModel, ResponseModel
+from ocelad.service.wire.items import Item
+from ocelad.service.wire.models import Id, RequestModel, ResponseModel
 
 
 class Estimate(ResponseModel):
