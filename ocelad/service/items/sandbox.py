@@ -41,8 +41,8 @@ def read_upload(
 ) -> ItemSet:
     """Read items from the bytes of a file, as ``load_items`` does; no path is accessed.
 
-    Starting the process, which has limited memory and time, takes about a second. A file that crashes the process or
-    exceeds its limits raises ItemsError, like any other invalid file. One file is read at a time; others wait.
+    Starting the process, which has limited memory and time, takes about half a second. A file that crashes the process
+    or exceeds its limits raises ItemsError, like any other invalid file. One file is read at a time; others wait.
     """
     request = json.dumps([{"format": format, "missing": missing, **columns}, astuple(limits)]).encode()
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
