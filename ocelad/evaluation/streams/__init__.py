@@ -2,6 +2,7 @@
 
 from ocelad.evaluation.streams.drifting_clusters import PAPER_PHASES, DriftingClusters, Phase, StreamStep
 from ocelad.evaluation.streams.entity_records import EntityRecords
+from ocelad.evaluation.streams.linked_tables import LinkedTables
 from ocelad.evaluation.streams.pair_sampling import draw_pairs
 from ocelad.evaluation.streams.reviews import Reviews, download_reviews, load_reviews
 from ocelad.evaluation.streams.scenarios import SCENARIOS, Scenario
@@ -12,6 +13,7 @@ __all__ = [
     "SCENARIOS",
     "DriftingClusters",
     "EntityRecords",
+    "LinkedTables",
     "Phase",
     "Reviews",
     "Scenario",

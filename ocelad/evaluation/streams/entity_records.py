@@ -106,7 +106,7 @@ def _draw_sizes(n_entities: int, rng: np.random.Generator) -> np.ndarray:
 
 def _draw_entities(n_entities: int, rng: np.random.Generator) -> list[Record]:
     """Draw entities without errors; the last ones are branches of earlier ones."""
-    words, cities = _draw_words(_N_WORDS, rng), _draw_words(_N_CITIES, rng)
+    words, cities = draw_words(_N_WORDS, rng), draw_words(_N_CITIES, rng)
     common = 1.0 / np.arange(10, _N_WORDS + 10)  # some words occur in many names
     entities: list[Record] = []
     n_branches = int(BRANCH_SHARE * n_entities)
@@ -127,7 +127,7 @@ def _draw_entities(n_entities: int, rng: np.random.Generator) -> list[Record]:
     return entities
 
 
-def _draw_words(count: int, rng: np.random.Generator) -> list[str]:
+def draw_words(count: int, rng: np.random.Generator) -> list[str]:
     """Draw different words of two or three syllables."""
     words: dict[str, None] = {}
     while len(words) < count:
@@ -152,7 +152,7 @@ def _with_errors(entity: Record, rates: dict[str, float], rng: np.random.Generat
         del words[int(rng.integers(len(words)))]
     record["name"] = " ".join(words)
     if happens("typo"):
-        record["name"] = _mistype(record["name"], rng)
+        record["name"] = mistype(record["name"], rng)
     if happens("wrong digit"):
         at, digit = int(rng.integers(len(record["phone"]))), str(int(rng.integers(10)))
         record["phone"] = record["phone"][:at] + digit + record["phone"][at + 1 :]
@@ -167,7 +167,7 @@ def _with_errors(entity: Record, rates: dict[str, float], rng: np.random.Generat
     return record
 
 
-def _mistype(text: str, rng: np.random.Generator) -> str:
+def mistype(text: str, rng: np.random.Generator) -> str:
     """Insert, delete or replace a letter, or exchange two neighbouring ones."""
     at = int(rng.integers(len(text) - 1))
     letter = chr(ord("a") + int(rng.integers(26)))
