@@ -26,7 +26,7 @@ from ocelad import Metric, MetricTracker
 from ocelad._typing import Floats
 from ocelad.choice import PairChooser
 from ocelad.curved_metric import AnyMetric
-from ocelad.evaluation.plots import GREY, PALETTE, pyplot, save_figure
+from ocelad.evaluation.picture_style import GREY, PALETTE, pyplot, save_figure
 from ocelad.evaluation.scores import knn_error
 from ocelad.evaluation.streams import DriftingClusters
 from ocelad.lab.trials import map_trials

@@ -4,8 +4,8 @@
 
 Each map is fitted to the training items and given to ``MetricTracker(curved=...)``. Seeds begin at 100, so these are
 tuning seeds: the table shows how the map was chosen. A second result is about embeddings whose lengths differ (it needs
-the reviews, see docs/few-answers.md): how unequally often points are neighbours of others, as the skewness of the
-number of times that a point is one of another's five nearest.
+the reviews, see docs/explanation/few-answers.md): how unequally often points are neighbours of others, as the skewness
+of the number of times that a point is one of another's five nearest.
 """
 
 from __future__ import annotations

@@ -9,11 +9,15 @@ Times are medians of the CPU seconds (user and system). The time per pair is tha
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
+from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 from results import save
@@ -29,6 +33,21 @@ FIRST_PAIR = "import ocelad; ocelad.MetricTracker(method={!r}).learn_one([1.0, 2
 FIRST_FAST = (
     "from ocelad import Pair, track_metric; track_metric(2, engine={!r}).step(Pair([1.0, 2.0], [0.0, 0.0], True))"
 )
+
+# Fits in a process without compiled kernels; the shape of what is learned from.
+FIRST_FIT = (
+    "import numpy as np, ocelad; X = np.random.default_rng(0).normal(size={shape}); "
+    "y = np.where(X.reshape(len(X), -1)[:, 0] > 0, 1, -1); ocelad.{estimator}"
+)
+FIRST_FITS = {
+    "default": ("MetricTracker().fit(X, y)", "({n}, 2, {n_features})"),
+    "curved": ("MetricTracker(curved=True).fit(X, y)", "({n}, 2, {n_features})"),
+    "rice": ("MetricTracker(method='rice').fit(X, y)", "({n}, 2, {n_features})"),
+    "labels": ("LabelMetricTracker().fit(X, y)", "({n}, {n_features})"),
+    "triplets": ("TripletTracker().fit(X)", "({n}, 3, {n_features})"),
+}
+# Larger ones take minutes: the method "rice" computes many features by an eigendecomposition.
+SLOW_FITS = {("rice", 384, 1000), ("rice", 384, 5000)}
 
 
 def cpu_seconds(command: list[str], repeats: int = 5) -> float:
@@ -47,6 +66,29 @@ def first_use_seconds(engine: str) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         command = f"import os; os.environ['NUMBA_CACHE_DIR'] = {folder!r}; {FIRST_FAST.format(engine)}"
         return cpu_seconds([*PYTHON, command], repeats=1), cpu_seconds([*PYTHON, command])
+
+
+def first_fit_rows() -> list[dict[str, Any]]:
+    """Return the elapsed seconds of a first ``fit`` with an empty cache, imports included, and whether it compiled."""
+    rows = []
+    for case, (estimator, shape) in FIRST_FITS.items():
+        for n_features in (5, 25, 384):
+            for n in (1, 100, 1000, 5000):
+                if (case, n_features, n) in SLOW_FITS:
+                    continue
+                fit = FIRST_FIT.format(estimator=estimator, shape=shape.format(n=n, n_features=n_features))
+                with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+                    start = time.perf_counter()
+                    environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+                    done = subprocess.run([*PYTHON, fit], env=environment, capture_output=True, text=True, check=True)
+                    seconds = time.perf_counter() - start
+                    for lock in Path(folder).rglob("*.compiling"):  # the compiler in the background
+                        with suppress(OSError, ValueError):
+                            os.kill(int(lock.read_text()), signal.SIGTERM)
+                waited = " (waited for the compiler)" if "compiling" in done.stderr else ""
+                what = f"first fit, {case}, {n} of {n_features} features{waited}"
+                rows.append({"what": what, "value": seconds, "unit": "s"})
+    return rows
 
 
 def milliseconds_per_pair(n_features: int, rounds: int) -> float:
@@ -105,7 +147,8 @@ def main() -> None:
     for n_features, rounds in ((10, 1000), (25, 1000), (100, 200), (300, 30)):
         value = milliseconds_per_pair(n_features, rounds)
         rows.append({"what": f"a pair of {n_features} features", "value": value, "unit": "ms"})
-    table = Table(title="CPU time", box=None)
+    rows += first_fit_rows()
+    table = Table(title="CPU time; of first fits, elapsed time", box=None)
     table.add_column("what")
     table.add_column("time", justify="right")
     for row in rows:

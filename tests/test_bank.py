@@ -308,6 +308,12 @@ def test_losses_may_be_large_and_negative():
     np.testing.assert_allclose(plain.round_state.weights, shifted.round_state.weights, rtol=1e-6)
 
 
+def test_a_learner_instead_of_a_function_that_makes_learners_is_rejected():
+    sentence = r"make must be a function make\(scale, start\) that creates a learner; got a Mean object"
+    with pytest.raises(TypeError, match=sentence):
+        LearnerBank(Mean(Scale(0, 1), None))
+
+
 def test_an_unknown_finest_is_rejected():
     with pytest.raises(ValueError, match="finest must be one of 'carry', 'ensemble', 'reset'; got 'coarse'"):
         LearnerBank(Mean, finest="coarse")

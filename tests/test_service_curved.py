@@ -25,9 +25,10 @@ from test_service_learning import (
 )
 
 from ocelad import Metric, MetricTracker
-from ocelad.adaptive import curved_tracker, kernel_loading
+from ocelad.adaptive import curved_tracker
 from ocelad.choice import PairChooser
 from ocelad.curved_metric import CurvedMetric
+from ocelad.engines import kernel_loading
 from ocelad.estimators.distance_shares import distance_shares
 from ocelad.feature_maps import LandmarkMap
 from ocelad.service.entries import Entry
@@ -47,7 +48,9 @@ FROM_ANSWERS = {"method": "adaptive", "curved": True}
 def kernels(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
     """Decides whether compiled code is ready."""
     ready = {"ready": True}
-    monkeypatch.setattr(kernel_loading, "kernels_ready", lambda: ready["ready"])
+    monkeypatch.setattr(
+        kernel_loading, "kernels_ready", lambda family="adaptive", **_: family != "adaptive" or ready["ready"]
+    )
     return ready
 
 

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ocelad import Metric, MetricTracker, Pair
-from ocelad.adaptive import kernel_loading
 from ocelad.curved_metric import CurvedMetric
+from ocelad.engines import kernel_loading
 from ocelad.estimators.distance_shares import distance_shares
 from ocelad.estimators.learning_method import method_from_settings, start_tracker
 from ocelad.feature_maps import LandmarkMap
@@ -128,7 +128,9 @@ def wait_for(learner: Learner, seq: int) -> View:
 def kernels(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
     """Decides whether compiled code is ready."""
     ready = {"ready": True}
-    monkeypatch.setattr(kernel_loading, "kernels_ready", lambda: ready["ready"])
+    monkeypatch.setattr(
+        kernel_loading, "kernels_ready", lambda family="adaptive", **_: family != "adaptive" or ready["ready"]
+    )
     return ready
 
 
@@ -690,11 +692,11 @@ def test_learning_does_not_wait_for_kernels_and_ends_with_the_same_bits(
 def test_kernels_that_become_ready_within_a_batch_change_no_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     items = random_items(12, 5)
     log, calls = changing_log(100, items), iter(range(1000))
-    monkeypatch.setattr(kernel_loading, "kernels_ready", lambda: next(calls) > 10)
+    monkeypatch.setattr(kernel_loading, "kernels_ready", lambda *_, **__: next(calls) > 10)
     monkeypatch.setattr(learner_module, "_BATCH_SECONDS", 1e9)
     with running_learner(log, items, ADAPTIVE) as learner:
         view = wait_for(learner, 100)
-    monkeypatch.setattr(kernel_loading, "kernels_ready", lambda: True)
+    monkeypatch.setattr(kernel_loading, "kernels_ready", lambda *_, **__: True)
     assert_same_learning(view, log, items, ADAPTIVE)
 
 

@@ -130,7 +130,7 @@ NO_COMPILER = """
 import sys
 from pathlib import Path
 import numba.core.event
-from ocelad.adaptive import kernel_loading
+from ocelad.engines import kernel_loading
 compiled = []
 class Listener(numba.core.event.Listener):
     def on_start(self, event):
@@ -138,7 +138,7 @@ class Listener(numba.core.event.Listener):
     def on_end(self, event):
         pass
 numba.core.event.register("numba:compile", Listener())
-kernel_loading._start_compiler = lambda: None
+kernel_loading._start_compiler = lambda family: None
 sys.path.insert(0, "tests")
 from serving import some_items
 from ocelad.service import serialize

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from ocelad.service.settings import Settings, check_environment
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", *sorted((ROOT / "deploy").iterdir())]
+DOCUMENTS = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", *sorted((ROOT / "deploy").iterdir())]
 PREFIX = "OCELAD_SERVE_"
 # Settings that are accepted only together with others.
 TOGETHER = {

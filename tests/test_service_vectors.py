@@ -22,7 +22,7 @@ from test_service_learning import answer, item_set, random_log, running_learner,
 
 from ocelad import Metric, MetricTracker, PairChooser
 from ocelad.choice import TrackerView
-from ocelad.estimators import metric_tracker
+from ocelad.estimators import known_items
 from ocelad.neighbors.exact_search import ExactSearch
 from ocelad.service.items import ItemsError, check_new_items, fit_scaling, items_digest, load_items, write_items
 from ocelad.service.items.load_items import parse_upload
@@ -291,7 +291,7 @@ def test_float32_and_float64_vectors_give_the_same_metric_bit_for_bit(options):
 
 
 def test_of_many_float32_items_a_tracker_knows_the_same_sample_as_a_metric_tracker(monkeypatch):
-    monkeypatch.setattr(metric_tracker, "MAX_ITEMS", 50)
+    monkeypatch.setattr(known_items, "MAX_ITEMS", 50)
     options = TrackerSettings("adaptive", True, 80, True)
     points = vector_items(80).points
     known = options.known_points(points)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy, deepcopy
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Self, TypeAlias, cast, get_args
 
 import numpy as np
 
@@ -34,6 +34,8 @@ from ocelad.pairs import (
 
 #: Rounds that the definition computes even if compiled code is ready: loading that takes longer.
 PLAIN_ROUNDS = 64
+#: Seconds that the definition may take before a process compiles the kernels, which takes half a minute once.
+PLAIN_SECONDS = 4.0
 # Larger differences could overflow; of smaller ones the squares could be 0, and they count as 0.
 MAX_DIFFERENCE, MIN_DIFFERENCE = 1e75, 1e-140
 #: Version of the saved state.
@@ -43,7 +45,7 @@ DISCRIMINANTS = ("groups", "curved groups")
 
 
 #: What events are learned for: as answers, with or without a test for changes, or as implied pairs.
-Role: TypeAlias = Literal["answers", "untested answers", "learn implied", "weigh implied"]
+Role: TypeAlias = Literal["answers", "untested answers", "learn implied", "weigh implied", "renew curved"]
 
 
 class _PlayedPart(NamedTuple):
@@ -53,6 +55,7 @@ class _PlayedPart(NamedTuple):
     weights: Floats
     discriminants: tuple[PointMetric | None, ...] = ()
     role: Role = "answers"
+    transport: Floats | None = None  # of renewed curved features; see Mixture.renew_curved
 
 
 class AdaptiveTracker:
@@ -183,7 +186,7 @@ class AdaptiveTracker:
         log_odds, done = np.empty(len(events)), 0
         while done < len(events):
             if not self._is_compiled and self.n_rounds + len(events) - done > PLAIN_ROUNDS:
-                self._hand_over()
+                self._hand_over(planned=self.n_rounds + len(events) - done)
             last = len(events) if self._is_compiled else min(len(events), done + SNAPSHOT_PERIOD)
             part = events if last - done == len(events) else events[done:last]
             part_weights = weights[done:last]
@@ -204,6 +207,11 @@ class AdaptiveTracker:
         """Learn from events, and let the decisions learn from the predictions of answers; return the predictions."""
         events, weights = part.events, part.weights
         self._mixture.discriminants = list(part.discriminants)
+        if part.transport is not None:
+            assert isinstance(events, Events)
+            self._mixture.renew_curved(events, weights, part.transport)
+            self.n_features, self._n_curved = events.n_features, part.transport.shape[1]
+            return np.empty(0)
         if part.role in ("learn implied", "weigh implied"):
             assert isinstance(events, Events)
             learn = self._mixture.learn_implied if part.role == "learn implied" else self._mixture.weigh_implied
@@ -258,21 +266,31 @@ class AdaptiveTracker:
     def renew_curved(self, events: Events, weights: Floats, transport: Floats) -> None:
         """Replace the curved features by others, and let their distances learn again from the latest events.
 
-        See ``Mixture.renew_curved``. Only compiled code can do this; it may have to be compiled first.
+        See ``Mixture.renew_curved``.
         """
-        if not self._is_compiled:
-            self._hand_over(wait=True)
-        self._mixture.renew_curved(events, weights, transport)
-        self._n_curved = transport.shape[1]
-        self.n_features = events.n_features
+        discriminants = tuple(self._mixture.discriminants)
+        self._play_and_record(_PlayedPart(events, weights, discriminants, "renew curved", transport))
 
-    def _hand_over(self, wait: bool = False) -> None:
-        """Let compiled code play all rounds again, if it is ready."""
-        from ocelad.adaptive.kernel_loading import kernels_ready
+    def _hand_over(self, planned: int = 0, wait: bool = False) -> None:
+        """Let compiled code play all rounds again, if it is ready.
 
-        if wait or kernels_ready():
+        Parameters
+        ----------
+        planned : int
+            The number of rounds after the present call; if the definition is slow for so many, the kernels are
+            compiled in the background.
+        wait : bool
+            Whether to compile now, if necessary.
+        """
+        from ocelad.engines.kernel_loading import kernels_ready
+
+        if wait or kernels_ready(start=plain_seconds(planned, self.n_features, self._sparse) > PLAIN_SECONDS):
             compiled = copy(self)
-            compiled._mixture, compiled._decisions = self._new_mixture(compiled=True), DecisionThresholds()
+            if renewed := [part for part in self._pending if part.transport is not None]:
+                assert renewed[0].transport is not None
+                compiled._n_curved = renewed[0].transport.shape[0]  # that of the first rounds
+                compiled.n_features += compiled._n_curved - self._n_curved
+            compiled._mixture, compiled._decisions = compiled._new_mixture(compiled=True), DecisionThresholds()
             compiled._is_compiled = True
             for part in self._pending:
                 compiled._play(part)
@@ -387,12 +405,16 @@ class AdaptiveTracker:
         """
         if self._experts:
             raise ValueError("a tracker with experts of your own cannot be saved; it can be pickled if they can")
+        if any(part.transport is not None for part in self._pending):
+            self._hand_over(wait=True)  # the saved pairs have one number of features
         metadata: dict[str, Any] = {"settings": self.settings, "n_rounds": self.n_rounds}
-        if not self._is_compiled and self._grouped:
-            self._hand_over(wait=True)  # saved answers would lack the implied ones
         if not self._is_compiled:
             n_rehearsed = 0 if self._rehearsal is None else len(self._rehearsal)
-            return self._pending_arrays(), {**metadata, "pending": True, "n_rehearsed": n_rehearsed}
+            metadata |= {"pending": True, "n_rehearsed": n_rehearsed}
+            if not self._grouped:
+                return self._pending_arrays(), metadata
+            arrays, thresholds = self._pending_parts()
+            return {**self._pending_arrays(), **arrays}, {**metadata, "thresholds": thresholds}
         arrays, of_mixture = self._mixture.state()
         arrays |= add_prefix("decisions", self._decisions.arrays())
         return arrays, {**metadata, "pending": False, "mixture": of_mixture}
@@ -415,13 +437,15 @@ class AdaptiveTracker:
             events, weights = other._read_pending(saved)
             most = 0 if self._events == "relatives" else len(weights)
             n_rehearsed = saved.integer("n_rehearsed", 0, most) if saved.has_value("n_rehearsed") else 0
-            saved.expect_end()
             if events is not None and n_rehearsed:
                 assert isinstance(events, Events)
                 other._rehearsal = events[:n_rehearsed]
             other._mixture = other._new_mixture(compiled=False)
-            if events is not None and n_rehearsed < len(weights):
+            if saved.has_value("thresholds"):
+                other._play_parts(saved, cast("Events | None", events), weights, n_rehearsed)
+            elif events is not None and n_rehearsed < len(weights):
                 other.replay(events[n_rehearsed:], weights[n_rehearsed:])
+            saved.expect_end()
         else:
             other._mixture = other._new_mixture(compiled=True)
             other._mixture.restore(saved, n_rounds)
@@ -455,6 +479,65 @@ class AdaptiveTracker:
                 arrays["U"] = np.concatenate([np.empty((0, self.n_features)), *dense])
         return {**arrays, "weights": np.concatenate([np.empty(0), *(part.weights for part in pending)])}
 
+    def _pending_parts(self) -> tuple[Arrays, list[list[float]]]:
+        """Return the role of each pending part and the discriminants that measured it.
+
+        Each row of "parts" is the length of a part, its role, and the positions of its discriminants among all of them,
+        from 1 on; 0: none. The last row, without rounds, is that of the present discriminants.
+        """
+        roles = get_args(Role)
+        parts = [(len(part.events), roles.index(part.role), part.discriminants) for part in self._pending]
+        metrics: dict[int, tuple[int, PointMetric]] = {}  # by identity: its position, and the metric
+        rows = []
+        for length, role, discriminants in (*parts, (0, 0, tuple(self._mixture.discriminants))):
+            for metric in discriminants:
+                if metric is not None:
+                    metrics.setdefault(id(metric), (len(metrics) + 1, metric))
+            rows.append([length, role, *(0 if metric is None else metrics[id(metric)][0] for metric in discriminants)])
+        arrays: Arrays = {"parts": np.array(rows, dtype=np.int64)}
+        for position, metric in metrics.values():
+            copies = {name: np.array(array) for name, array in metric.arrays().items()}
+            arrays |= add_prefix(f"discriminants.{position}", copies)
+        return arrays, [[metric.threshold, metric.round] for _, metric in metrics.values()]
+
+    def _play_parts(self, saved: StateReader, events: Events | None, weights: Floats, done: int) -> None:
+        """Play saved parts, whose events begin at a row, by compiled code if it is ready."""
+        metrics = self._read_discriminants(saved)
+        rows = saved.integers("parts", (None, 2 + len(self._mixture.discriminants)), 0, 2**31)
+        roles: tuple[Role, ...] = get_args(Role)
+        if len(rows) == 0 or done + rows[:, 0].sum() != len(weights) or (rows[:-1, 0] == 0).any() or rows[-1, 0] > 0:
+            raise ValueError(f"saved array 'parts' does not divide the {len(weights) - done} saved rounds")
+        if rows[:, 1].max() >= len(roles) or rows[:, 2:].max(initial=0) >= len(metrics):
+            raise ValueError("saved array 'parts' names an unknown role or discriminant")
+        for length, role, *positions in rows[:-1].tolist():
+            assert events is not None  # the parts have rounds
+            part, discriminants = slice(done, done + length), tuple(metrics[at] for at in positions)
+            self._pending = (*self._pending, _PlayedPart(events[part], weights[part], discriminants, roles[role]))
+            done += length
+        # As in ``replay``, only answers count: a saved tracker and a loaded one hand over in the same round.
+        n_answers = sum(len(part.events) for part in self._pending if part.role in ("answers", "untested answers"))
+        if n_answers > PLAIN_ROUNDS:
+            self._hand_over()
+        if not self._is_compiled:
+            for pending in self._pending:
+                self._play(pending)
+        self._mixture.discriminants = [metrics[at] for at in rows[-1, 2:].tolist()]
+
+    def _read_discriminants(self, saved: StateReader) -> list[PointMetric | None]:
+        """Return the discriminants that measured saved parts, after None."""
+        arrays: dict[str, Arrays] = {}
+        for name, array in saved.section("discriminants").remaining_arrays().items():
+            number, _, rest = name.partition(".")
+            arrays.setdefault(number, {})[rest] = array
+        thresholds = saved.value("thresholds")
+        if arrays.keys() != {str(at + 1) for at in range(len(thresholds))}:
+            raise ValueError(f"the saved discriminants are {sorted(arrays)}; expected 1 to {len(thresholds)}")
+        metrics: list[PointMetric | None] = [None]
+        for position, values in enumerate(thresholds, start=1):
+            of_metric = StateReader(arrays[str(position)], {})
+            metrics.append(self._mixture.read_metric(of_metric, f"discriminants.{position}", values))
+        return metrics
+
     def _read_pending(self, saved: StateReader) -> tuple[Events | Relatives | None, Floats]:
         """Return the saved rounds and their weights; no events if there are none."""
         weights = saved.floats("weights", (None,), at_least=0.0)
@@ -471,6 +554,16 @@ class AdaptiveTracker:
         data = saved.floats("data", (None,))
         rows = csr_array((data, *saved.csr_rows("", count, len(data), n)), shape=(count, n))
         return Events(rows, y) if count else None, weights
+
+
+def plain_seconds(n_rounds: int, n_features: int, sparse: bool = False) -> float:
+    """Return about how long the definition takes for rounds of this many features, on a machine of 2020.
+
+    >>> plain_seconds(6000, 25) < PLAIN_SECONDS < plain_seconds(6000, 128)
+    True
+    """
+    dense = n_features <= AdaptiveConfig().max_moment_features and not sparse
+    return n_rounds * (4e-4 + (1.4e-7 * n_features**2 if dense else 7e-8 * n_features))
 
 
 def checked_points(points: Any, name: str, n_features: int, *, sparse: bool) -> Any:

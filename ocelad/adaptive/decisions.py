@@ -10,7 +10,7 @@ to decide the pairs whose confidence is at least a threshold and to ask a person
 
 All pairs teach, also those that were not decided. Whatever the estimates are worth, for every level e and after every
 round t the wrong decisions are at most ``e * decided + 1 + 2 log(1 + e t)``, because a level whose next mistake could
-break this bound does not decide. ``docs/decisions.md`` has the proof.
+break this bound does not decide. ``docs/explanation/decisions.md`` has the proof.
 
 ``kernels/decisions.py`` is the compiled form of ``update``. Its constants repeat those of this module, so that a
 changed one fails a test.

@@ -365,12 +365,16 @@ class Mixture:
         transport : array of shape (n_curved_before, n_curved)
             The linear map from new features to those before.
         """
-        from ocelad.adaptive.compiled_bases import CompiledBases
-
         assert isinstance(self.bases, ExtendedBases)
         n_curved = transport.shape[1]
         kinds = CurvedKinds(n_curved, self.config)
-        curved = CompiledBases(kinds, n_curved, self.config, sparse=False, events="pairs")
+        curved: Bases
+        if isinstance(self.bases.linear, PlainBases):
+            curved = PlainBases(kinds, n_curved, self.config)
+        else:
+            from ocelad.adaptive.compiled_bases import CompiledBases
+
+            curved = CompiledBases(kinds, n_curved, self.config, sparse=False, events="pairs")
         self.bases = ExtendedBases(self.bases.linear, curved, self.kinds, kinds, self._n_linear)
         self._n_features = self._n_linear + n_curved
         for first in range(0, len(events), SNAPSHOT_PERIOD):
@@ -423,21 +427,38 @@ class Mixture:
         for name, values in metrics.items():
             if name not in (*names, *discriminants, "snapshot", "anchor"):
                 raise ValueError(f"saved metric {name!r} is unknown")
-            of_metric = StateReader({}, dict(zip(("threshold", "round"), values, strict=True)))
-            threshold, round = of_metric.number("threshold"), of_metric.integer("round", 0, n_rounds)
-            section = saved.section(name)
-            if self._n_linear < self._n_features:
-                loaded[name] = SplitMetric.restore(section, threshold, round)
-            else:
-                loaded[name] = Metric.from_arrays(section.remaining_arrays(), threshold, round)
-            if loaded[name].n_features != self._n_features:
-                raise ValueError(f"saved metric {name!r} has {loaded[name].n_features} features")
+            loaded[name] = self.read_metric(saved.section(name), name, values, n_rounds)
         self.memories = [loaded.get(name) for name in names]
         self.discriminants = [loaded.get(name) for name in discriminants]
         self.snapshot, self.anchor = loaded.get("snapshot"), loaded.get("anchor")
         if self._similar is not None:
             self._similar = SimilarPairs.restore(saved.section("similar"), self._n_linear, n_rounds)
         self.drift, self.round, self._restart_from = float(drift), n_rounds, restart_from
+
+    def read_metric(self, saved: StateReader, name: str, values: Any, n_rounds: int = 2**53) -> PointMetric:
+        """Return a saved metric, after checking it.
+
+        Parameters
+        ----------
+        saved : StateReader
+            Its arrays.
+        name : str
+            What an error message calls it.
+        values : [float, int]
+            Its threshold and its round.
+        n_rounds : int
+            The last round that it can have.
+        """
+        of_metric = StateReader({}, dict(zip(("threshold", "round"), values, strict=True)))
+        threshold, round = of_metric.number("threshold"), of_metric.integer("round", 0, n_rounds)
+        metric: PointMetric
+        if self._n_linear < self._n_features:
+            metric = SplitMetric.restore(saved, threshold, round)
+        else:
+            metric = Metric.from_arrays(saved.remaining_arrays(), threshold, round)
+        if metric.n_features != self._n_features:
+            raise ValueError(f"saved metric {name!r} has {metric.n_features} features")
+        return metric
 
 
 def _carried_over(metric: PointMetric, transport: Floats) -> PointMetric:

@@ -1,17 +1,18 @@
-"""Compiles the kernels of all engines and of the adaptive method: ``python -m ocelad.adaptive.precompile``."""
+"""Compiles the kernels of all engines and of the adaptive method: ``python -m ocelad.adaptive.precompile FAMILY``."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+import sys
+from typing import Any, cast, get_args
 
 import numpy as np
 
 from ocelad.adaptive.decisions import DecisionThresholds
-from ocelad.adaptive.kernel_loading import mark_kernels_ready
 from ocelad.adaptive.kernels.decisions import play_decisions
 from ocelad.adaptive.mixture import Mixture
 from ocelad.engines.diagonal_bank import DiagonalBank
+from ocelad.engines.kernel_loading import Family, mark_kernels_ready
 from ocelad.engines.rice import track_metric
 from ocelad.ensemble.ocelad import Ocelad
 from ocelad.metric import Metric
@@ -20,26 +21,34 @@ from ocelad.pairs import Events, Relatives
 
 def precompile_engines() -> None:
     """Compile every kernel, or load it from the disk cache."""
-    precompile_adaptive()
-    mark_kernels_ready()
-    pairs, relatives = Events(np.eye(3), np.array([1.0, -1.0, 1.0])), Relatives(np.eye(3), np.ones((3, 3)))
-    # The engines "blocked" and "sparse" use the kernels of "lowrank"; the diagonal kernel serves both kinds of events.
-    trackers: list[tuple[Ocelad[Any, Metric], Events | Relatives]] = [
-        (track_metric(3, engine="fullrank"), pairs),
-        (track_metric(3, engine="lowrank"), pairs),
-        (track_metric(3, diagonal=True), pairs),
-        (track_metric(3, engine="fullrank", events="relatives"), relatives),
-        (track_metric(3, engine="lowrank", events="relatives"), relatives),
-    ]
-    for tracker, events in trackers:
-        tracker.replay(events)
-        for event in events:
-            tracker.step(event)
+    for family in get_args(Family):
+        precompile(family)
+    _play(track_metric(3, diagonal=True))
     # The diagonal bank applies its deferred shrinkage every repair_interval rounds.
     shrinking = track_metric(3, diagonal=True, shrinkage=1e-3)
     assert isinstance(shrinking.bank, DiagonalBank)
     n = shrinking.bank.repair_interval
     shrinking.replay(Events(np.ones((n, 3)), np.ones(n)))
+
+
+def precompile(family: Family) -> None:
+    """Compile the kernels of a family, or load them from the disk cache."""
+    if family == "adaptive":
+        precompile_adaptive()
+    else:  # the engines "blocked" and "sparse" use the kernels of "lowrank"
+        _play(track_metric(3, engine=family))
+        _play(track_metric(3, engine=family, events="relatives"), relative=True)
+    mark_kernels_ready(family)
+
+
+def _play(tracker: Ocelad[Any, Metric], relative: bool = False) -> None:
+    """Play rounds at once and one by one; the diagonal kernel serves both kinds of events."""
+    events: Events | Relatives = Events(np.eye(3), np.array([1.0, -1.0, 1.0]))
+    if relative:
+        events = Relatives(np.eye(3), np.ones((3, 3)))
+    tracker.replay(events)
+    for event in events:
+        tracker.step(event)
 
 
 def precompile_adaptive() -> None:
@@ -63,4 +72,4 @@ def precompile_adaptive() -> None:
 
 if __name__ == "__main__":
     os.nice(10)
-    precompile_engines()
+    precompile(cast(Family, sys.argv[1]))

@@ -21,7 +21,8 @@ from ocelad.choice.pair_ranking import MetricView, Positions, rank_pairs
 from ocelad.comparison_graph import ComparisonGraph, Contradiction
 from ocelad.exclusion import join_by_exclusion
 
-# The number of candidate pairs, drawn from all pairs that were not asked yet. More do not help (docs/active.md).
+# The number of candidate pairs, drawn from all pairs that were not asked yet. More do not help
+# (docs/explanation/choice-of-pairs.md).
 N_CANDIDATES = 300
 # Above this number of features, a third as many.
 MANY_FEATURES = 128

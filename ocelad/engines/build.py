@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ocelad.pairs import EventsName
 
 if TYPE_CHECKING:
     from ocelad.engines.compiled_bank import CompiledBank
+    from ocelad.engines.kernel_loading import Family
 
 
 def build_bank(
@@ -70,7 +71,7 @@ def build_bank(
         return _build_dense(n, rice, ensemble), settings
     build = partial(build_compiled, engine, n, schedule, **_compiled_settings(rice), **ensemble)
     if rice.engine == "auto" and n <= MAX_WARMUP_FEATURES and rice.max_rank is None and starts == "below":
-        return WarmupBank(_build_dense(n, rice, ensemble), engine, build), settings
+        return WarmupBank(_build_dense(n, rice, ensemble), cast("Family", engine), n, build), settings
     return build(), settings
 
 

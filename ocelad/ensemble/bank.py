@@ -240,6 +240,9 @@ class LearnerBank(Generic[Event, Play]):
         finest: Finest = "carry",
         starts: Starts = "below",
     ) -> None:
+        if not callable(make):
+            kind = type(make).__name__
+            raise TypeError(f"make must be a function make(scale, start) that creates a learner; got a {kind} object")
         self._make = make
         self._mix = mix
         self._finest = check_choice(finest, "finest", get_args(Finest))

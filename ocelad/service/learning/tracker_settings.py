@@ -11,8 +11,8 @@ from ocelad._typing import Floats
 from ocelad.adaptive.adaptive_tracker import STATE_VERSION
 from ocelad.engines.rice_settings import Rice
 from ocelad.estimators import MetricTracker
+from ocelad.estimators.known_items import draw_known
 from ocelad.estimators.learning_method import CheckedMethod, method_from_settings, method_settings
-from ocelad.estimators.metric_tracker import draw_known
 from ocelad.service.itemset import ScaledPoints
 
 Points: TypeAlias = ScaledPoints | Floats
@@ -25,7 +25,7 @@ MAX_RANK = 32
 _CALL_DEPENDENT_ENGINES = ("blocked", "sparse")
 # With this scale about half of the items, whose median squared distance is 10, are within the threshold before anything
 # is learned. Both values were chosen for a few dozen answers, for a thousand, and for a change of the question
-# (docs/active.md).
+# (docs/explanation/choice-of-pairs.md).
 INITIAL_SCALE = 0.1
 STEP_SIZE = 0.02
 # Settings of a curved distance, and of groups.

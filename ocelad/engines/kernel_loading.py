@@ -1,0 +1,116 @@
+"""Decides when compiled kernels are ready, and compiles them in the background if they are not.
+
+Compiling the kernels of a family takes ten seconds to half a minute of processor time, once per machine; loading them
+from the cache on disk takes half a second. Until they are ready, the definitions compute the rounds.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+from typing import Literal, TypeAlias, get_args
+
+from ocelad import _compile
+from ocelad.engines.kernels import rounds
+
+#: The kernels that are compiled together: those of the adaptive method, and those of an engine of the method "rice".
+Family: TypeAlias = Literal["adaptive", "fullrank", "lowrank"]
+
+_compilers: dict[Family, subprocess.Popen[bytes]] = {}
+# The number of running blocks that wait for compiled code; see ``waiting_for_kernels``.
+_n_waiting = 0
+
+
+def kernels_ready(family: Family = "adaptive", *, start: bool = True) -> bool:
+    """Return whether the compiled code of a family can be used without waiting.
+
+    Parameters
+    ----------
+    family : {"adaptive", "fullrank", "lowrank"}
+    start : bool
+        Whether to compile it in the background if it is not ready.
+    """
+    if _n_waiting or _compile.numba_config.DISABLE_JIT or kernels_compiled(family):
+        return True
+    if start and family not in _compilers and not _is_compiling_elsewhere(family):
+        _start_compiler(family)
+    compiler = _compilers.get(family)
+    return compiler is not None and compiler.poll() is not None  # a failed compiler leaves the work to this process
+
+
+@contextmanager
+def waiting_for_kernels() -> Iterator[None]:
+    """Let this process compile kernels when it first needs them, instead of computing by the definitions meanwhile.
+
+    Many trials are then faster, and a trial has the same bits whether or not kernels were compiled before it.
+    """
+    global _n_waiting
+    _n_waiting += 1
+    try:
+        yield
+    finally:
+        _n_waiting -= 1
+
+
+def compile_probe() -> float:
+    """Compile a tiny function, which is not cached, and return the seconds that it took."""
+    start = perf_counter()
+    probe = lambda x: x + 1  # noqa: E731  (its module is changed, so that nobody is told that kernels are compiled)
+    probe.__module__ = "__main__"
+    if _compile.numba.njit(probe)(1) != 2:  # type: ignore[attr-defined]
+        raise RuntimeError("compiled code computes a wrong sum")
+    return perf_counter() - start
+
+
+def kernels_compiled(*families: Family) -> bool:
+    """Return whether the cache on disk holds all kernels of these families; by default of all."""
+    return all(_stamp(family).exists() for family in families or get_args(Family))
+
+
+def kernels_folder() -> Path:
+    """Return the folder of the cache on disk."""
+    return _stamp("adaptive").parent
+
+
+def mark_kernels_ready(family: Family = "adaptive") -> None:
+    """Record that the cache on disk holds all kernels of a family."""
+    _stamp(family).parent.mkdir(parents=True, exist_ok=True)
+    _stamp(family).write_text(f"the kernels of {family} are compiled\n")
+
+
+@cache
+def _stamp(family: Family) -> Path:
+    """Return the file that exists once the kernels of a family are compiled for these sources, processor and numba."""
+    folder = _compile.cache_folder(rounds.loss_value)
+    return folder / f"ocelad-{_compile.kernels_digest()}.{family}.compiled"
+
+
+def _is_compiling_elsewhere(family: Family) -> bool:
+    """Return whether another process is compiling the kernels."""
+    try:
+        process = int(_lock(family).read_text())
+        os.kill(process, 0)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _lock(family: Family) -> Path:
+    return _stamp(family).with_suffix(".compiling")
+
+
+def _start_compiler(family: Family) -> None:
+    """Start a process that compiles the kernels of a family, at a low priority."""
+    command = [sys.executable, "-m", "ocelad.adaptive.precompile", family]
+    quiet = subprocess.DEVNULL
+    with suppress(OSError):
+        process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+        _lock(family).parent.mkdir(parents=True, exist_ok=True)
+        _lock(family).write_text(str(process.pid))
+        _compilers[family] = process
