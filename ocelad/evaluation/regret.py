@@ -1,7 +1,8 @@
 """Regret on every interval: the loss of a run minus the loss of a comparator.
 
 Theorem 1 bounds the dynamic regret of OCELAD on all intervals at once, so the worst interval of each length counts. It
-is found exactly: cumulative sums give the regret of all intervals.
+is found exactly: cumulative sums give the regret of all intervals. The theorem is about convex losses in [0, 1]; see
+``regret_bound``.
 
 Examples
 --------
@@ -25,7 +26,7 @@ import numpy as np
 
 from ocelad._typing import Floats
 from ocelad._validation import check_array, check_choice, check_integer, check_number
-from ocelad.evaluation.plots import pyplot
+from ocelad.evaluation.picture_style import GREY, PALETTE, pyplot, styled
 from ocelad.learners.losses import LOSSES
 from ocelad.metric import Metric
 from ocelad.pairs import Event, Pair
@@ -205,6 +206,27 @@ class Regret:
 def regret_bound(first: Any, last: Any, path_length: Any = 0.0, learner_constant: float = 0.0) -> Any:
     """The bound of Theorem 1, ``8 C (1 + gamma) sqrt(|I|) + 40 log(s + 1) sqrt(|I|)``, on intervals I = [q, s].
 
+    It holds for losses that are convex in the play, so that the average of the learners loses no more than they do on
+    average, and that lie in [0, 1], if each learner has the dynamic regret ``C (1 + gamma) sqrt(|I|)`` on its own
+    interval. Divide other losses by their range, and C with them.
+
+    Parameters
+    ----------
+    first, last : int or array of int
+        The rounds q and s.
+    path_length : float or array
+        The path length gamma of the comparator on the interval.
+    learner_constant : float
+        The constant C of the learners.
+
+    Notes
+    -----
+    The theorem states no range of the losses. Its second term does not change with their unit, whereas the regret does,
+    so it needs one; [0, 1] is that of SAOL, whose analysis it extends. COMID with a bounded metric, ``||M|| <= c``, and
+    bounded points has bounded losses and gradients and, by the paper's Corollary, such a C.
+
+    Examples
+    --------
     >>> round(float(regret_bound(1, 100)), 1)
     1846.0
     """
@@ -242,8 +264,12 @@ def frobenius_distance(one: Any, other: Any) -> float:
     return float(np.linalg.norm(one - other))
 
 
+@styled
 def plot_worst_intervals(worst: WorstIntervals | Regret, ax: Axes | None = None) -> Axes:
-    """Plot the worst regret and its bound against the interval length, on logarithmic axes."""
+    """Plot the worst regret and its bound against the interval length, on logarithmic axes.
+
+    The bound is for losses in [0, 1]; see ``regret_bound``.
+    """
     if isinstance(worst, Regret):
         worst = worst.worst_intervals()
     if ax is None:
@@ -252,16 +278,14 @@ def plot_worst_intervals(worst: WorstIntervals | Regret, ax: Axes | None = None)
     if not positive.any():
         ax.text(0.5, 0.5, "no interval has a positive regret", ha="center", transform=ax.transAxes)
     lines = (
-        ("worst interval", worst.regret, "#0072B2", "-"),
-        ("bound of Theorem 1", worst.bound, "#555555", "--"),
+        ("worst interval", worst.regret, PALETTE[0], "-"),
+        ("bound of Theorem 1 (for losses in [0, 1])", worst.bound, GREY, "--"),
     )
     for name, values, color, style in lines:
         ax.loglog(worst.length[positive], values[positive], color=color, linewidth=2, linestyle=style, label=name)
     ax.legend(frameon=False, loc="upper left")
     ax.set_xlabel("interval length (rounds)")
     ax.set_ylabel("regret")
-    ax.grid(which="major", color="#dddddd", linewidth=0.6)
-    ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ocelad._typing import Floats
 from ocelad._validation import check_integer
+from ocelad.adaptive.changes import Change
+from ocelad.adaptive.expert_names import expert_group, group_weights
 from ocelad.adaptive.track_adaptive import track_adaptive
 from ocelad.engines.rice import track_metric
-from ocelad.ensemble.schedule import Schedule
-from ocelad.evaluation.plots import draw_stacked_weights, pyplot
+from ocelad.evaluation.picture_style import GREY, PALETTE, current_theme, mark_round, pyplot, save_figure, styled
+from ocelad.evaluation.plots import draw_stacked_weights, mark_changes
 from ocelad.evaluation.prequential import FixedMetric, ScoreRow, SingleLearner, Tracker, prequential_scores
 from ocelad.evaluation.streams import PAPER_PHASES, DriftingClusters, Phase
 from ocelad.learners.comid import Comid
@@ -30,10 +32,8 @@ EUCLIDEAN = "Euclidean"
 # (ocelad compare comid:loss=logistic,step_size=1e-3 ... --first-seed 0).
 FIXED_STEP_SIZE = 3e-3
 FIXED = f"COMID {FIXED_STEP_SIZE:g}"
-COLORS = {ADAPTIVE: "#009E73", RICE: "#0072B2", FIXED: "#D55E00", EUCLIDEAN: "#777777"}
+COLORS = {ADAPTIVE: PALETTE[2], RICE: PALETTE[0], FIXED: PALETTE[1], EUCLIDEAN: GREY}
 EVALUATIONS = 60
-# More scales than any stream has.
-_MAX_SCALES = 64
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,40 @@ class DemoProgress:
     phase : Phase
     knn_error : float or None
         The error of the method adaptive at the last evaluation; None before the first.
-    top_length : int
-        The interval length of RICE-OCELAD that had the largest share since the last evaluation.
+    top_experts : str
+        The experts of the method adaptive with the largest weight since the last evaluation, in words.
+    change : Change or None
+        A change of the question that the method adaptive has detected in this round.
     """
 
     round: int
     phase: Phase
     knn_error: float | None
-    top_length: int
+    top_experts: str
+    change: Change | None = None
+
+
+class PhaseSummary(NamedTuple):
+    """What the method adaptive has done in a phase.
+
+    Attributes
+    ----------
+    phase : Phase
+    top_experts : str
+        The experts with the largest weight, in words.
+    weight : float
+        Their mean weight.
+    drift : float
+        The mean relative change of the metric per 1000 rounds.
+    changes : list of Change
+        Those detected in the phase.
+    """
+
+    phase: Phase
+    top_experts: str
+    weight: float
+    drift: float
+    changes: list[Change]
 
 
 class Demo:
@@ -73,41 +99,68 @@ class Demo:
     60
     >>> len(demo.rows)  # 60 evaluations of four methods
     240
+    >>> demo.summaries()[0].top_experts
+    'plain distance'
     """
 
     def __init__(self, seed: int = 0, rounds: int = 6000) -> None:
         self.stream = DriftingClusters(scale_phases(rounds), seed=seed)
         self.every = max(1, len(self.stream) // EVALUATIONS)
         self.rows: list[ScoreRow] = []
-        self.shares: list[Floats] = []
-        self.share_rounds: list[int] = []
+        # Of the method adaptive, at each evaluation: the mean weights of its experts and its mean drift since the last.
+        self.rounds: list[int] = []
+        self.weights: list[Floats] = []
+        self.drifts: list[float] = []
+        self.changes: list[Change] = []
+        self.experts: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[DemoProgress]:
-        self.rows, self.shares, self.share_rounds = [], [], []
+        self.rows, self.rounds, self.weights, self.drifts, self.changes = [], [], [], [], []
         n = self.stream.n_features
         start = Metric(np.eye(n) / n)
-        rice = track_metric(n)
+        adaptive = track_adaptive(n)
+        self.experts = adaptive.expert_names
         trackers: dict[str, Tracker] = {
-            ADAPTIVE: track_adaptive(n),
-            RICE: rice,
+            ADAPTIVE: adaptive,
+            RICE: track_metric(n),
             FIXED: SingleLearner(Comid(start, step_size=FIXED_STEP_SIZE, loss="logistic")),
             EUCLIDEAN: FixedMetric(start),
         }
-        sums, error = np.zeros(_MAX_SCALES), None
+        weights, drift, since, error, top = np.zeros(len(self.experts)), 0.0, 0, None, expert_group(self.experts[0])
         for step, rows in prequential_scores(self.stream, trackers, every=self.every):
             self.rows += rows
             for row in rows:
                 error = row.knn_error if row.method == ADAPTIVE else error
-            probabilities = rice.round_state.probabilities
-            sums[: len(probabilities)] += probabilities
+            weights, drift, since = weights + adaptive.expert_weights, drift + adaptive.drift, since + 1
+            change = None
+            if adaptive.changes and adaptive.changes[-1].detected == step.round:
+                change = adaptive.changes[-1]
+                self.changes.append(change)
             if rows:
-                # The weights change with every start of an interval, so that the mean since the last evaluation is
-                # shown.
-                self.shares.append(sums / sums.sum())
-                self.share_rounds.append(step.round)
-                sums = np.zeros(_MAX_SCALES)
-            shares = self.shares[-1] if self.shares else sums
-            yield DemoProgress(step.round, step.phase, error, _interval_length(int(shares.argmax())))
+                self.rounds.append(step.round)
+                self.weights.append(weights / since)
+                self.drifts.append(1000 * drift / since)
+                top = self._top_experts(weights[None] / since)[0]
+                weights, drift, since = np.zeros(len(self.experts)), 0.0, 0
+            yield DemoProgress(step.round, step.phase, error, top, change)
+
+    def _top_experts(self, weights: Floats) -> tuple[str, float]:
+        """Return the group of experts with the largest mean weight, and that weight."""
+        groups, shares = group_weights(self.experts, weights, smallest=0.0)
+        means = shares.mean(axis=0)
+        return groups[int(means.argmax())], float(means.max())
+
+    def summaries(self) -> list[PhaseSummary]:
+        """Return what the method adaptive has done in each phase."""
+        ends = np.cumsum([0] + [phase.length for phase in self.stream.phases])
+        summaries = []
+        for phase, first, last in zip(self.stream.phases, ends, ends[1:], strict=False):
+            inside = [k for k, t in enumerate(self.rounds) if first < t <= last]
+            top, weight = self._top_experts(np.array([self.weights[k] for k in inside]))
+            changes = [change for change in self.changes if first < change.detected <= last]
+            drift = float(np.mean([self.drifts[k] for k in inside]))
+            summaries.append(PhaseSummary(phase, top, weight, drift, changes))
+        return summaries
 
     def overall(self, method: str) -> tuple[float, float]:
         """Return the mean k-NN error and the mean NMI of a method over the whole stream."""
@@ -120,39 +173,41 @@ class Demo:
             for phase in self.stream.phases
         ]
 
+    @styled
     def draw(self, path: str | Path) -> None:
-        """Draw three panels over time: the drift, the k-NN errors, and the share of each interval length."""
+        """Draw four panels over time: the stream, the k-NN errors, and the drift and the experts of the default method.
+
+        ``theme`` is "light" or "dark".
+        """
         if not self.rows:
             raise RuntimeError("there is nothing to draw yet: iterate over the Demo first")
-        plt = pyplot()
-        figure, (top, middle, bottom) = plt.subplots(
-            3, 1, figsize=(9, 8.4), sharex=True, height_ratios=[1, 2.2, 1.8], layout="constrained"
+        figure, (top, errors, drift, experts) = pyplot().subplots(
+            4, 1, figsize=(10, 9.6), sharex=True, height_ratios=[1, 2.2, 1, 1.9], layout="constrained"
         )
-        _draw_drift(top, self.stream.phases)
+        _draw_phases(top, self.stream.phases)
         for method, color in COLORS.items():
             rows = [row for row in self.rows if row.method == method]
-            middle.plot(
-                [row.round for row in rows],
-                [100 * row.knn_error for row in rows],
-                color=color,
-                linewidth=2,
-                label=method,
-            )
-        middle.set_ylabel("5-NN error (%)")
-        middle.set_ylim(bottom=0)
-        middle.legend(frameon=False, ncols=len(COLORS), loc="lower center", bbox_to_anchor=(0.5, 1.0))
-        shares = np.array(self.shares)
-        draw_stacked_weights(bottom, self.share_rounds, shares, [_interval_length(j) for j in range(shares.shape[1])])
-        bottom.set_xlabel("round")
-        for ax in (top, middle, bottom):
-            ax.spines[["top", "right"]].set_visible(False)
-            ax.set_xlim(0, len(self.stream))
-        for ax in (middle, bottom):
+            at, values = [row.round for row in rows], [100 * row.knn_error for row in rows]
+            errors.plot(at, values, color=color, linewidth=2, label=method)
+        errors.set_ylabel("5-NN error (%)")
+        errors.set_ylim(bottom=0)
+        errors.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        drift.stairs(self.drifts, [0, *self.rounds], baseline=None, color=COLORS[ADAPTIVE], linewidth=1.8)
+        drift.set_ylim(bottom=0)
+        drift.set_ylabel("drift_\nper 1000 rounds")
+        drift.set_title(
+            f"What the method {ADAPTIVE} shows: how fast its distance moves, and the weights of its experts"
+        )
+        groups, weights = group_weights(self.experts, np.array(self.weights))
+        draw_stacked_weights(experts, self.rounds, weights, groups)
+        experts.set_xlabel("round")
+        experts.set_xlim(0, len(self.stream))
+        for ax in (errors, drift, experts):
             for end in np.cumsum([phase.length for phase in self.stream.phases])[:-1]:
-                ax.axvline(end, color="#bbbbbb", linewidth=0.8, zorder=0)
-        command = f"ocelad demo --seed {self.stream.seed} --rounds {len(self.stream)}"
-        figure.savefig(path, dpi=120, metadata={"Title": command})
-        plt.close(figure)
+                mark_round(ax, float(end))
+        mark_changes((drift, experts), self.changes)
+        figure.align_ylabels()
+        save_figure(figure, path, Title=f"ocelad demo --seed {self.stream.seed} --rounds {len(self.stream)}")
 
 
 def scale_phases(rounds: int) -> tuple[Phase, ...]:
@@ -168,27 +223,24 @@ def scale_phases(rounds: int) -> tuple[Phase, ...]:
     return tuple(replace(phase, length=int(length)) for phase, length in zip(PAPER_PHASES, lengths, strict=True))
 
 
-def _interval_length(scale: int) -> int:
-    return Schedule().scale(scale).length
-
-
 def _mean_scores(rows: Iterable[ScoreRow]) -> tuple[float, float]:
     error, nmi = np.mean([(row.knn_error, row.nmi) for row in rows], axis=0)
     return float(error), float(nmi)
 
 
-def _draw_drift(ax: Axes, phases: Sequence[Phase]) -> None:
+def _draw_phases(ax: Axes, phases: Sequence[Phase]) -> None:
+    """Draw how fast the stream drifts, and where the question changes."""
     ends = np.cumsum([0] + [phase.length for phase in phases])
-    ax.stairs([phase.drift for phase in phases], ends, baseline=None, color="#333333", linewidth=2)
-    top = 1.6 * max(phase.drift for phase in phases)
+    ax.stairs([phase.drift for phase in phases], ends, baseline=None, color=PALETTE[6], linewidth=2)
+    top = 1.9 * max(phase.drift for phase in phases)
     for phase, start, end in zip(phases, ends, ends[1:], strict=False):
-        ax.text((start + end) / 2, 0.97 * top, phase.name, ha="center", va="top", fontsize=8)
+        ax.text((start + end) / 2, 0.97 * top, phase.name, ha="center", va="top", fontsize=9)
     for before, after, end in zip(phases, phases[1:], ends[1:], strict=False):
+        mark_round(ax, float(end))
         if before.clustering != after.clustering:
-            ax.axvline(end, color="#CC3311", linewidth=1.2, linestyle=":")
             label = f"{before.clustering} → {after.clustering}"
-            ax.text(
-                end, 0.62 * top, label, ha="center", va="center", fontsize=9, color="#CC3311", backgroundcolor="white"
-            )
+            box = {"facecolor": current_theme().background, "edgecolor": PALETTE[1], "boxstyle": "round,pad=0.25"}
+            ax.text(end, 0.52 * top, label, ha="center", va="center", fontsize=9, color=PALETTE[1], bbox=box)
     ax.set_ylim(0, top)
-    ax.set_ylabel("drift per round")
+    ax.set_ylabel("drift of the\nstream")
+    ax.grid(visible=False)

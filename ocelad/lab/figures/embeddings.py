@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ocelad.evaluation.plots import PALETTE, pyplot
-from ocelad.evaluation.streams.reviews import PAPER_N_WORDS
+from ocelad.evaluation.picture_style import PALETTE, pyplot, styled
+from ocelad.evaluation.streams.reviews import PAPER_DOMAINS, PAPER_N_WORDS
 from ocelad.lab.experiments import embeddings
 from ocelad.lab.experiments.embeddings import LEARNED, N_NEIGHBORS, ORIGINAL, PCA, PERMUTED
+from ocelad.lab.experiments.review_domains import PAPER_SETTING
 from ocelad.lab.figures.figure import Claim, Figure, SummaryTable
 from ocelad.lab.figures.figure_data import FigureData
 from ocelad.lab.statistics import estimate_mean
@@ -35,10 +36,12 @@ EMBEDDINGS = {
 }
 # The paper's colours: books and positive reviews blue, the others red.
 COLORS = {"books": PALETTE[0], "electronics": PALETTE[1], "positive": PALETTE[0], "negative": PALETTE[1]}
+OTHER_DOMAINS = f"the paper has the product types {' and '.join(PAPER_DOMAINS)}"
 # The range of errors in percent that counts as chance for two classes with permuted labels.
 CHANCE = (47.0, 53.0)
 
 
+@styled
 def draw(data: FigureData) -> Any:
     """Draw the reviews in two dimensions: the learned metric above, PCA below, one column per preprocessing."""
     features = _features(data)
@@ -62,6 +65,11 @@ def draw(data: FigureData) -> Any:
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, markerscale=4)
     return figure
+
+
+def has_paper_domains(data: FigureData) -> bool:
+    """Return whether the reviews are of the paper's product types."""
+    return bool(data.metadata["settings"].get("domains", PAPER_SETTING) == PAPER_SETTING)
 
 
 def _features(data: FigureData) -> list[str]:
@@ -105,7 +113,8 @@ def summarize(data: FigureData) -> SummaryTable:
     for features in _features(data):
         for embedding, description in EMBEDDINGS.items():
             errors = data.where("errors", features=features, embedding=embedding)
-            paper = PAPER.get(question, {}).get(embedding) if features == PAPER_FEATURES else None
+            of_paper = features == PAPER_FEATURES and has_paper_domains(data)
+            paper = PAPER.get(question, {}).get(embedding) if of_paper else None
             rows.append(
                 [
                     features,
@@ -139,7 +148,9 @@ def _separates(data: FigureData, question: str, features: str, column: str) -> C
     """Check whether the error is smaller in the learned embedding than with all words and in that of PCA."""
     ours = {embedding: _mean(data, features, embedding, column) for embedding in (LEARNED, PCA, ORIGINAL)}
     agrees, paper, remark = None, "-", "not in the paper, which has only raw counts and leave-one-out"
-    if (features, column) == (PAPER_FEATURES, "loo"):
+    if not has_paper_domains(data):
+        remark = OTHER_DOMAINS
+    elif (features, column) == (PAPER_FEATURES, "loo"):
         agrees, paper = ours[LEARNED] < min(ours[PCA], ours[ORIGINAL]), _join_errors(PAPER[question])
         n = data.tables["reviews"]["reviews"][0]
         remark = f"numbers differ: {n:,} instead of 11,402 reviews, no L1 norm, and settings that the paper omits"
@@ -174,6 +185,7 @@ def _figure(name: str, question: str, title: str) -> Figure:
             "question": question,
             "trials": 5,
             "first_seed": 100,
+            "domains": PAPER_SETTING,
             "features": "raw bin.idf.l2",
             "words": PAPER_N_WORDS,
             "pairs": 100_000,

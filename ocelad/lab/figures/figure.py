@@ -78,6 +78,8 @@ class Figure:
         Whether it needs the reviews, which are not part of the package.
     departures : str
         Where the computation differs from the paper, or the paper does not specify it.
+    check : callable (settings as keywords), or None
+        Raises an error for a wrong setting before anything is computed.
     """
 
     name: str
@@ -90,9 +92,10 @@ class Figure:
     quick: Mapping[str, Any] = field(default_factory=dict)
     needs_reviews: bool = False
     departures: str = ""
+    check: Callable[..., None] | None = None
 
     def resolve_settings(self, *, quick: bool = False, **changed: Any) -> dict[str, Any]:
-        """Return all settings with some of them changed; raise if a value has another type than the default."""
+        """Return all settings with some of them changed; raise if a value is wrong or of another type."""
         for name, value in changed.items():
             check_choice(name, f"a setting of figure {self.name}", self.settings)
             default = self.settings[name]
@@ -100,7 +103,10 @@ class Figure:
                 raise TypeError(
                     f"{name} of figure {self.name} must be {type(default).__name__}, such as {default!r}; got {value!r}"
                 )
-        return {**self.settings, **(self.quick if quick else {}), **changed}
+        resolved = {**self.settings, **(self.quick if quick else {}), **changed}
+        if self.check is not None:
+            self.check(**resolved)
+        return resolved
 
     def compute(
         self, runner: Runner | None = None, *, reviews_folder: Path | None = None, **settings: Any

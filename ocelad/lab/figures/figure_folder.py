@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ocelad.evaluation.plots import save_figure
+from ocelad.evaluation.picture_style import save_figure
 from ocelad.lab.figures.figure import Figure
 from ocelad.lab.figures.figure_data import FigureData, Format
 from ocelad.lab.journal import Journal
@@ -24,11 +24,13 @@ class FigureFolder:
     root : path
         The folder that contains the folders of all figures.
     figure : Figure
+    variant : str
+        The end of the name of the folder, for settings whose results must not be mixed with those of others.
     """
 
-    def __init__(self, root: str | Path, figure: Figure) -> None:
+    def __init__(self, root: str | Path, figure: Figure, variant: str = "") -> None:
         self.figure = figure
-        self.path = Path(root) / f"figure-{figure.name}"
+        self.path = Path(root) / f"figure-{figure.name}{variant and f'-{variant}'}"
 
     def compute(
         self,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ocelad.evaluation.plots import GREY, PALETTE, draw_stacked_weights, pyplot
+from ocelad.evaluation.picture_style import GREY, PALETTE, pyplot, styled
+from ocelad.evaluation.plots import draw_stacked_weights
 from ocelad.lab.experiments import intervals
 from ocelad.lab.figures.figure import Claim, Figure, SummaryTable
 from ocelad.lab.figures.figure_data import FigureData
@@ -27,6 +28,7 @@ class Interval(NamedTuple):
     last: int
 
 
+@styled
 def draw(data: FigureData) -> Any:
     """Draw the intervals of the first rounds; below, the shares over long runs, and the share and loss by scale."""
     figure = pyplot().figure(figsize=(11, 8.6), layout="constrained")
@@ -52,7 +54,7 @@ def _draw_schedule(figure: Any, ax: Axes, data: FigureData) -> None:
     for scale, first, last in intervals:
         corner = (first - 0.5, scale - _HALF_HEIGHT)
         ax.add_patch(
-            Rectangle(corner, last - first + 1, 2 * _HALF_HEIGHT, fill=False, edgecolor="#333333", linewidth=0.8)
+            Rectangle(corner, last - first + 1, 2 * _HALF_HEIGHT, fill=False, edgecolor=PALETTE[6], linewidth=0.8)
         )
     _draw_starts(ax, data)
     for color, start in zip(_LINEAGE_COLORS, _select_lineages(intervals), strict=False):
@@ -65,7 +67,6 @@ def _draw_schedule(figure: Any, ax: Axes, data: FigureData) -> None:
     ax.set_xlabel("round")
     ax.set_xlim(0, share.shape[1] + 1)
     ax.set_ylim(-0.6, len(share) - 0.4)
-    ax.spines[["top", "right"]].set_visible(False)
     ax.set_title(
         "Each learner starts from the metric of the next shorter scale (arrows; two lineages in colour)",
         loc="left",
@@ -143,7 +144,6 @@ def _draw_long_runs(ax: Axes, data: FigureData) -> None:
         ax.text((first + last) / 2, 1.02, label, ha="center", va="bottom", fontsize=8)
     ax.set_xlim(0, ends[-1])
     ax.set_xlabel("round")
-    ax.spines[["top", "right"]].set_visible(False)
 
 
 def _draw_losses(ax: Axes, data: FigureData) -> None:
@@ -155,6 +155,7 @@ def _draw_losses(ax: Axes, data: FigureData) -> None:
     ax.set_xticks(scales[::2], [str(length) for length in lengths[::2]], fontsize=8)
     ax.spines[["top"]].set_visible(False)
     other = ax.twinx()
+    other.grid(visible=False)
     other.plot(scales, losses, "o-", color=PALETTE[1], linewidth=1.8, markersize=5)
     other.set_ylabel("mean hinge loss, line", color=PALETTE[1])
     other.tick_params(axis="y", colors=PALETTE[1])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ocelad.evaluation.plots import GREY, PALETTE, pyplot
+from ocelad.evaluation.picture_style import GREY, PALETTE, current_theme, pyplot, styled
 from ocelad.lab.experiments import margins
 from ocelad.lab.figures.figure import Claim, Figure, SummaryTable
 from ocelad.lab.figures.figure_data import FigureData
@@ -24,6 +24,7 @@ _SHARES = {
 }
 
 
+@styled
 def draw(data: FigureData) -> Any:
     """Draw the points at their learned distances from the point of interest, before and after learning."""
     figure, (left, right) = pyplot().subplots(1, 2, figsize=(11, 5.4), sharex=True, sharey=True, layout="constrained")
@@ -33,7 +34,6 @@ def draw(data: FigureData) -> Any:
         _draw_points(ax, data, when)
         ax.set_aspect("equal")
         ax.set_xlabel("distance from x, first direction")
-        ax.spines[["top", "right"]].set_visible(False)
         ax.set_title(f"{title}: {_violations(data, when)}", loc="left", fontsize=10)
     _draw_moves(right, data)
     left.set_ylabel("second direction")
@@ -67,8 +67,9 @@ def _draw_margins(ax: Axes, data: FigureData, when: str) -> None:
 
     mu = _metric(data, when)["threshold"]
     inner, outer = np.sqrt(mu - 1), np.sqrt(mu + 1)
-    ax.add_patch(Circle((0, 0), outer, facecolor="#f0f0f0", edgecolor="none", zorder=0))
-    ax.add_patch(Circle((0, 0), inner, facecolor="#dcebf5", edgecolor=PALETTE[0], linewidth=1.6, zorder=1))
+    ax.add_patch(Circle((0, 0), outer, facecolor=current_theme().grid, edgecolor="none", zorder=0))
+    ax.add_patch(Circle((0, 0), inner, facecolor="none", edgecolor=PALETTE[0], linewidth=1.6, zorder=1))
+    ax.add_patch(Circle((0, 0), inner, facecolor=PALETTE[0], edgecolor="none", alpha=0.15, zorder=1))
     ax.add_patch(Circle((0, 0), outer, facecolor="none", edgecolor=GREY, linewidth=1.6, linestyle="--", zorder=1))
     ax.plot([], [], color=PALETTE[0], linewidth=1.6, label="d² = μ − 1, same class: inside")
     ax.plot([], [], "--", color=GREY, linewidth=1.6, label="d² = μ + 1, others: outside")
@@ -86,13 +87,13 @@ def _draw_points(ax: Axes, data: FigureData, when: str) -> None:
                 x2[chosen],
                 s=46,
                 marker=marker,
-                facecolor="white" if broken else color,
+                facecolor=current_theme().background if broken else color,
                 edgecolor=color,
                 linewidth=1.8,
                 label=name + (", violated" if broken else ""),
                 zorder=4,
             )
-    ax.scatter([0], [0], s=190, marker="*", color="black", label="x", zorder=5)
+    ax.scatter([0], [0], s=190, marker="*", color=PALETTE[6], label="x", zorder=5)
 
 
 def _draw_moves(ax: Axes, data: FigureData) -> None:

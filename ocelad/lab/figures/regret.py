@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ocelad.evaluation.plots import GREY, pyplot
+from ocelad.evaluation.picture_style import GREY, PALETTE, pyplot, styled
 from ocelad.evaluation.regret import regret_bound
 from ocelad.lab.experiments import regret
 from ocelad.lab.experiments.regret import METHOD_NAMES
@@ -28,6 +28,7 @@ _PAPER = {
 _DASHES = {"moving": "-", "still": ":"}
 
 
+@styled
 def draw(data: FigureData) -> Any:
     """Draw the worst regret at each length with the bound, and the ratio of both."""
     figure, (left, right) = pyplot().subplots(1, 2, figsize=(11, 5.4), layout="constrained")
@@ -35,8 +36,6 @@ def draw(data: FigureData) -> Any:
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.set_xlabel("length of the interval |I| (rounds)")
-        ax.grid(which="major", color="#dddddd", linewidth=0.6)
-        ax.spines[["top", "right"]].set_visible(False)
     for method in METHOD_NAMES:
         _draw_regret(left, data, method)
         _draw_shares(right, data, method)
@@ -77,7 +76,7 @@ def _draw_bound(ax: Axes, data: FigureData) -> None:
     least = regret_bound(np.ones(len(length)), length)
     ax.plot(length, least, "--", color=GREY, linewidth=1.8)
     label = "Second term of the bound of Theorem 1:\nat least 40 log(|I| + 1) √|I|"
-    ax.annotate(label, (0.02, 0.98), xycoords="axes fraction", va="top", color="#444444", fontsize=9)
+    ax.annotate(label, (0.02, 0.98), xycoords="axes fraction", va="top", color=PALETTE[6], fontsize=9)
     ax.set_ylim(top=3 * least[-1])
 
 

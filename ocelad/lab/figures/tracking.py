@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ocelad.evaluation.plots import GREY, PALETTE, pyplot
+from ocelad.evaluation.picture_style import GREY, PALETTE, pyplot, styled
 from ocelad.lab.experiments import tracking
 from ocelad.lab.experiments.tracking import FIGURE_METHODS, REFERENCE
 from ocelad.lab.figures.figure import Claim, Figure, SummaryTable
@@ -35,6 +35,7 @@ _OTHER_STYLES = ("-.", ":")
 _MAX_DRIFT = 0.5
 
 
+@styled
 def draw(data: FigureData) -> Any:
     """Draw the drift, the mean error and the share of trials in which k-means finds the clusters over the rounds."""
     figure, (top, middle, bottom) = pyplot().subplots(
@@ -46,7 +47,6 @@ def draw(data: FigureData) -> Any:
             _draw_curve(ax, data, method, measure)
         for end in _phase_ends(data):
             ax.axvline(end, color=GREY, linewidth=0.8, zorder=0)
-        ax.spines[["top", "right"]].set_visible(False)
     middle.set_yscale("log")
     middle.set_yticks([0.5, 1, 2, 5, 10, 20, 50], ["0.5", "1", "2", "5", "10", "20", "50"])
     middle.minorticks_off()
@@ -112,7 +112,6 @@ def _draw_drift(ax: Axes, data: FigureData) -> None:
     ax.set_ylim(0, top)
     ax.set_ylabel("drift per round")
     ax.set_title("Movement of the true metric's projector (Frobenius norm)", loc="left", fontsize=10)
-    ax.spines[["top", "right"]].set_visible(False)
 
 
 def summarize(data: FigureData) -> SummaryTable:
@@ -254,4 +253,5 @@ FIGURE = Figure(
         "are documented in ocelad.evaluation.streams.DriftingClusters. The settings of all methods were chosen on "
         "streams of other seeds."
     ),
+    check=tracking.check_settings,
 )

@@ -93,10 +93,18 @@ def find_review_folder(folder: str | os.PathLike[str] | None = None) -> Path:
     return _find_source(folder, None)[1].absolute()
 
 
+def find_domains(folder: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
+    """Return the product types of the reviews that ``load_reviews`` would read, in alphabetical order."""
+    name, source_folder = _find_source(folder, None)
+    return tuple(sorted(_SOURCES[name].domains(source_folder)))
+
+
 @lru_cache(maxsize=2)
-def load_verified_reviews(folder: str, fingerprint: str, n_words: int | None) -> Reviews:
+def load_verified_reviews(
+    folder: str, fingerprint: str, n_words: int | None, domains: tuple[str, ...] = PAPER_DOMAINS
+) -> Reviews:
     """Load the reviews in a folder, and check their fingerprint; cached within a process."""
-    reviews = load_reviews(folder, n_words=n_words)
+    reviews = load_reviews(folder, n_words=n_words, domains=domains)
     if reviews.fingerprint() != fingerprint:
         raise ValueError(f"the reviews in {folder} have changed since the start; start again")
     return reviews
@@ -209,13 +217,25 @@ def _words(reader: OriginalReader) -> list[str]:
     return [word.decode(errors="backslashreplace") for word in reader.words]
 
 
+def _domains_of_top5000(folder: Path) -> set[str]:
+    return {path.name.partition("_train.svmlight")[0] for path in folder.glob("*_train.svmlight*")}
+
+
+def _domains_of_original(folder: Path) -> set[str]:
+    """Return the subfolders with reviews of either form."""
+    names = ["positive.review", "negative.review"]
+    names += [name + suffix for files in _STAR_FILES for name in files for suffix in (".review", "")]
+    return {part.name for part in folder.iterdir() if part.is_dir() and find_file(part, *names)}
+
+
 class _Source(NamedTuple):
     is_in: Callable[[Path], bool]
     read: Callable[[Path, Sequence[str]], _Parsed]
+    domains: Callable[[Path], set[str]]
 
 
 _SOURCES = {
-    "top5000": _Source(_is_top5000, _read_top5000),
-    "processed_acl": _Source(_is_processed_acl, _read_processed_acl),
-    "processed_stars": _Source(_is_processed_stars, _read_processed_stars),
+    "top5000": _Source(_is_top5000, _read_top5000, _domains_of_top5000),
+    "processed_acl": _Source(_is_processed_acl, _read_processed_acl, _domains_of_original),
+    "processed_stars": _Source(_is_processed_stars, _read_processed_stars, _domains_of_original),
 }
