@@ -99,6 +99,94 @@ def test_wrong_ids_and_items_are_refused(items, pairs, sentence):
     assert not tracker.__sklearn_is_fitted__()
 
 
+GAP = X.copy()
+GAP[5, 2] = np.nan
+GAP_COLUMNS = dict(zip("abc", GAP.T, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("items", "keys", "sentence"),
+    [
+        (GAP, [6, 5], "the preprocessor holds nan for item 5 in feature 2"),
+        (csr_array(GAP), [6, 5], "the preprocessor holds nan for item 5 in feature 2"),
+        (dict(zip(IDS, GAP, strict=True)), ["item 6", "item 5"], "holds nan for item 'item 5' in feature 2"),
+        (GAP.__getitem__, [6, 5], "holds nan for item 5 in feature 2"),
+        (pd.DataFrame(GAP_COLUMNS), [6, 5], "has no value for item 5 in column 'c'"),
+        (pd.DataFrame(GAP_COLUMNS, index=IDS), ["item 6", "item 5"], "has no value for item 'item 5' in column 'c'"),
+        (pl.DataFrame({"id": IDS, **GAP_COLUMNS}), ["item 6", "item 5"], "holds nan for item 'item 5' in column 'c'"),
+        (pl.DataFrame({"id": ["u", "v"], "a": [1.0, None]}), ["u", "v"], "has no value for item 'v' in column 'a'"),
+        (pd.DataFrame({"a": [1.0, np.inf]}), [0, 1], "holds inf for item 1 in column 'a'"),
+    ],
+)
+def test_a_number_that_is_missing_is_named_with_its_item(items, keys, sentence):
+    tracker = MetricTracker(preprocessor=items)
+    with pytest.raises(ValueError, match=sentence):
+        tracker.learn_one(*keys, True)
+    with pytest.raises(ValueError, match=sentence):
+        tracker.fit([keys[:1] * 2, keys], [1, -1])
+    tracker.start(1 if sentence.endswith("'a'") else 3)
+    with pytest.raises(ValueError, match=sentence):
+        tracker.transform(keys)
+
+
+FRAME = pd.DataFrame(COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("table", "found"),
+    [
+        (FRAME[FRAME["a"] > 0], None),
+        (FRAME[::-1], "the index 39 in row 0"),
+        (pd.concat([FRAME, FRAME]), "the index 0 in row 40"),
+        (FRAME.set_axis(range(1, 41)), "the index 1 in row 0"),
+    ],
+    ids=["filtered", "reversed", "concatenated", "from 1"],
+)
+def test_a_table_whose_index_holds_other_integers_than_positions_is_refused(table, found):
+    with pytest.raises(ValueError, match=f"the preprocessor is a table with {found or 'the index'}.*reset_index"):
+        MetricTracker(preprocessor=table).learn_one(0, 1, True)
+    assert find_items(table.reset_index(drop=True)).n_items == len(table)
+    assert find_items(table.set_axis([f"row {i}" for i in range(len(table))])).rows(np.array(["row 1"]), "").size == 3
+
+
+def test_an_index_that_is_no_number_is_ignored():
+    assert find_items(FRAME.set_axis(pd.date_range("2020", periods=40))).rows(np.array([1]), "").size == 3
+
+
+def test_ids_without_items_are_refused_with_what_to_do(tmp_path):
+    """Also after loading: a file does not hold the items."""
+    MetricTracker(preprocessor=BY_ID["mapping"]).fit(np.array(IDS)[PAIRS], SAME).save(tmp_path / "tracker")
+    tracker = MetricTracker.load(tmp_path / "tracker")
+    assert tracker.preprocessor is None
+    for keys in (["item 1", "item 2"], [1, 2]):
+        for call in (
+            lambda keys=keys: tracker.learn_one(*keys, True),
+            lambda keys=keys: tracker.predict([keys]),
+            lambda keys=keys: tracker.partial_fit([keys], [1]),
+            lambda keys=keys: tracker.transform(keys),
+        ):
+            with pytest.raises((TypeError, ValueError), match=r"preprocessor.*set_params\(preprocessor=\.\.\.\)"):
+                call()
+    tracker.set_params(preprocessor=BY_ID["mapping"])
+    assert tracker.learn_one("item 1", "item 2", True).n_rounds_ == len(PAIRS) + 1
+
+
+@pytest.mark.parametrize("items", [None, X, BY_ID["mapping"]], ids=["no items", "array", "mapping"])
+def test_one_pair_without_a_list_around_it_is_refused(items):
+    tracker = MetricTracker(preprocessor=items).start(3)
+    for pair in (["item 1", "item 2"], (1, 2)):
+        with pytest.raises(ValueError, match=r"pairs has shape \(2,\); wrap a single one: \[\[a, b\]\]"):
+            tracker.predict(pair)
+
+
+@pytest.mark.parametrize("items", [X, BY_ID["mapping"]], ids=["array", "mapping"])
+def test_one_point_without_a_list_around_it_is_refused(items):
+    tracker = MetricTracker(preprocessor=items).start(3)
+    with pytest.raises((TypeError, ValueError), match=r"points need two dimensions.*\[x\] instead of x"):
+        tracker.transform(X[0])
+    assert tracker.transform([X[0]]).shape[0] == 1
+
+
 def test_items_are_not_pickled_twice():
     tracker = MetricTracker(preprocessor=BY_ID["polars"]).fit(np.array(IDS)[PAIRS], SAME)
     assert "_read_items" not in pickle.loads(pickle.dumps(tracker)).__dict__

@@ -10,6 +10,8 @@ from threading import Event, Thread
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -506,6 +508,45 @@ def test_a_refused_id_does_not_change_how_items_are_named() -> None:
     assert index.ids == [0, 1, 2, 3]
 
 
+def test_one_id_counts_as_a_list_of_one() -> None:
+    for ids in (None, [f"u{i}" for i in range(9)]):
+        index = MovingIndex(np.random.default_rng(0).normal(size=(9, 3)), Metric(np.eye(3)), ids=ids)
+        one = index.ids[7]
+        single, several = index.neighbors_of(one, k=2), index.neighbors_of([one], k=2)
+        assert single.ids.tolist() == several.ids.tolist()
+        assert single.ids.shape == (1, 2)
+        assert (index.vectors_of(one) == index.vectors_of([one])).all()
+        index.remove(one)
+        assert one not in index
+        with pytest.raises(ValueError, match=f"there is no item {one!r} in the index"):
+            index.neighbors_of(one)
+
+
+@pytest.mark.parametrize("kind", ["index", "column", "polars"])
+def test_a_table_gives_its_ids(kind: str, tmp_path: Path) -> None:
+    points, names = np.random.default_rng(0).normal(size=(9, 3)), [f"u{i}" for i in range(9)]
+    columns = dict(zip("abc", points.T, strict=True))
+    table = {
+        "index": pd.DataFrame(columns, index=names),
+        "column": pd.DataFrame({"id": names, **columns}),
+        "polars": pl.DataFrame({"id": names, **columns}),
+    }[kind]
+    index = MovingIndex(table[:8], MetricTracker(preprocessor=table).start(3))
+    index.add(table[8:])
+    assert index.ids == names
+    assert (index.vectors_of(["u8", "u1"]) == points[[8, 1]]).all()
+    assert MovingIndex(table, index.metric, ids=range(9)).ids == list(range(9))
+    index.save(tmp_path / "index")
+    assert MovingIndex.load(tmp_path / "index", index.metric, items=table).ids == names
+
+
+def test_a_table_whose_index_holds_other_integers_than_positions_needs_ids() -> None:
+    table = pd.DataFrame(np.eye(3))[1:]
+    with pytest.raises(ValueError, match="items is a table with the index 1 in row 0"):
+        MovingIndex(table, Metric(np.eye(3)))
+    assert MovingIndex(table, Metric(np.eye(3)), ids=table.index).ids == [1, 2]
+
+
 # Input.
 
 
@@ -552,7 +593,7 @@ def test_bad_input_is_refused_and_changes_nothing(call: Any, sentence: str) -> N
         ({"ids": ["x"]}, "1 ids and 2 items"),
         (
             {"metric": MetricTracker()},
-            "metric is a MetricTracker; accepted: a Metric, or a tracker that has been started",
+            r"metric is a MetricTracker; accepted: a Metric, or a tracker .* started, by fit or \.start\(n_features\)",
         ),
         ({"backend": "best"}, "there is no backend 'best'; accepted: exact, faiss"),
         ({"options": {"kind": "flat"}}, "the backend 'exact' has no options"),

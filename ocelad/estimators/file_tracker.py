@@ -16,6 +16,7 @@ from ocelad.estimators.item_lookup import NamedItems
 from ocelad.estimators.learning_method import check_method, method_loss
 from ocelad.estimators.saveable import strip_prefix
 from ocelad.estimators.stream_statistics import MAX_TERM, probe_directions, relative_change, score_margins
+from ocelad.estimators.training_sketch import TrainingSketch
 from ocelad.io import dataframes, state_files
 from ocelad.metric import Metric
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 CHUNK_SIZE = 1021
 # The chunk size of a pipe: smaller, because a slow pipe delays learning until a chunk is full.
 PIPE_CHUNK_SIZE = 127
+# The chunk size of a file of at most so many bytes: its history has a row for each of these few pairs.
+SMALL_CHUNK_SIZE, SMALL_BYTES = 25, 1_000_000
 
 
 class Progress(NamedTuple):
@@ -63,6 +66,8 @@ class FileTracker:
         start.
     vector_column : str or None
         The column of vectors in the table of items; None if each feature has its column, or rows hold points.
+    sketch : TrainingSketch or None
+        A digest of the pairs learned from; None if the tracker learned from others before, of which nothing is known.
 
     Examples
     --------
@@ -85,6 +90,8 @@ class FileTracker:
         self.history = History()
         self.position: dict[str, Any] | None = None
         self.vector_column: str | None = None
+        learned = tracker.__sklearn_is_fitted__() and tracker.n_rounds_ > 0
+        self.sketch: TrainingSketch | None = None if learned else TrainingSketch()
         self._directions: Floats | None = None
 
     def follow(
@@ -118,6 +125,8 @@ class FileTracker:
                     consistent = True  # a refused chunk has changed nothing
                     raise
                 before = self._record(chunk.pairs, chunk.y, margins, before)
+                if self.sketch is not None:
+                    self.sketch.add(chunk.pairs, chunk.y)
                 self.position = chunk.position
                 n_unsaved += len(chunk.y)
                 consistent = True
@@ -170,6 +179,8 @@ class FileTracker:
         """Write tracker, history and position to one file, which is replaced atomically."""
         arrays, metadata = self.tracker.state()
         arrays |= add_prefix("history", self.history.arrays())
+        if self.sketch is not None:
+            arrays |= add_prefix("sketch", self.sketch.arrays())
         state_files.write(path, state_files.TRACKER, arrays, {**metadata, **self._origin()})
 
     def _origin(self) -> dict[str, Any]:
@@ -188,7 +199,14 @@ class FileTracker:
             file_tracker.vector_column = read_vector_column(metadata)
             if "history.sums" in arrays:
                 file_tracker.history = History.from_arrays(strip_prefix("history", arrays))
+            file_tracker.sketch = read_sketch(arrays) or file_tracker.sketch
         return file_tracker
+
+
+def read_sketch(arrays: Mapping[str, Any]) -> TrainingSketch | None:
+    """Return the digest of the pairs that a saved tracker learned from; None if the file has none."""
+    parts = strip_prefix("sketch", arrays)
+    return TrainingSketch.from_arrays(parts) if parts else None
 
 
 def read_vector_column(metadata: Mapping[str, Any]) -> str | None:

@@ -95,8 +95,11 @@ class History:
 
     def rows(self, max_rows: int = MAX_ROWS) -> list[Summary]:
         """Return the stream in at most ``max_rows`` parts of about the same length."""
-        cuts = np.unique(np.linspace(0, self._n_rows, min(max_rows, self._n_rows) + 1).round().astype(int))
-        return [self._summary(first, last) for first, last in pairwise(cuts)]
+        return [self._summary(first, last) for first, last in pairwise(self._cuts(max_rows))]
+
+    def _cuts(self, max_rows: int) -> np.ndarray:
+        """Return the first row of each part, and the number of rows."""
+        return np.unique(np.linspace(0, self._n_rows, min(max_rows, self._n_rows) + 1).round().astype(int))
 
     def total(self) -> Summary:
         """Return the statistics of the whole stream."""
@@ -106,9 +109,9 @@ class History:
         """Return the last row."""
         return self._summary(self._n_rows - 1, self._n_rows)
 
-    def weights(self) -> Floats:
-        """Return the mean weight of each expert in each row, of shape (n_rows, n_experts)."""
-        sums = self._sums[: self._n_rows]
+    def weights(self, max_rows: int = MAX_ROWS) -> Floats:
+        """Return the mean weight of each expert in each of the parts of ``rows``, of shape (n_rows, n_experts)."""
+        sums = np.add.reduceat(self._sums[: self._n_rows], self._cuts(max_rows)[:-1])
         weights = sums[:, _WEIGHTS:] / sums[:, _CHUNKS : _CHUNKS + 1]
         return np.asarray(weights[:, : int(np.flatnonzero(weights.any(axis=0)).max(initial=0)) + 1])
 

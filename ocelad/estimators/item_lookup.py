@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -63,8 +64,11 @@ class LookedUpItems:
         """Read the points of items, as far as they are not known, so that none can be missing later."""
         new = [entry for entry in dict.fromkeys(ids) if entry not in self._points]
         if new:
-            rows = dataframes.to_rows(self._items.rows(_as_keys(new), "earlier pairs"), "the preprocessor").values
-            self.add(new, checked_points(rows, "the preprocessor", rows.shape[1], sparse=False))
+            keys = _as_keys(new)
+            points = self._items.rows(keys, "earlier pairs")
+            with named_items([points], [keys]):
+                rows = dataframes.to_rows(points, "the preprocessor").values
+                self.add(new, checked_points(rows, "the preprocessor", rows.shape[1], sparse=False))
 
     def keep(self, ids: Sequence[Any]) -> None:
         """Drop the points of other items."""
@@ -89,6 +93,45 @@ def _as_keys(ids: Sequence[Any]) -> np.ndarray:
     return keys
 
 
+@contextmanager
+def named_items(parts: Sequence[Any], keys: Sequence[np.ndarray]) -> Iterator[None]:
+    """Within it, an error about a number of these points, which is missing or infinite, names the item.
+
+    It takes time only if there is an error.
+    """
+    try:
+        yield
+    except ValueError:
+        for points, names in zip(parts, keys, strict=True):
+            found = _find_not_finite(points)
+            if found is not None:
+                row, holds, where = found
+                raise ValueError(
+                    f"the preprocessor {holds} for item {names[row : row + 1].tolist()[0]!r} in {where}; only finite "
+                    "numbers are accepted"
+                ) from None
+        raise
+
+
+def _find_not_finite(points: Any) -> tuple[int, str, str] | None:
+    """Return the row of the first number that is not finite, what is there, and its column or feature."""
+    missing = dataframes.find_missing(points)
+    if missing is not None:
+        return missing[0], "has no value", f"column {missing[1]!r}"
+    values, names = dataframes.to_rows(points, "the preprocessor")
+    if is_sparse(values):
+        values = values.tocoo()
+        wrong = np.flatnonzero(~np.isfinite(values.data))
+        at = [(values.row[i], values.col[i], values.data[i]) for i in wrong[:1]]
+    else:
+        values = np.asarray(values, dtype=np.float64)
+        at = [(row, feature, values[row, feature]) for row, feature in np.argwhere(~np.isfinite(values))[:1]]
+    if not at:
+        return None
+    row, feature, number = at[0]
+    return int(row), f"holds {number}", f"feature {feature}" if names is None else f"column {names[feature]!r}"
+
+
 def find_items(preprocessor: Any) -> ItemLookup:
     """Return the items of a preprocessor.
 
@@ -96,7 +139,8 @@ def find_items(preprocessor: Any) -> ItemLookup:
     - A callable receives an array of indices or ids, and returns one point per row.
     - A mapping has the points by id. It may grow.
     - A table with a column ``id`` of strings, or a pandas table whose index holds strings, has its points by id.
-    - Any other table, array or sparse matrix has its points by position.
+    - Any other table, array or sparse matrix has its points by position. A pandas table whose index holds other
+      integers is refused, because its rows would be taken for others.
 
     >>> find_items({"a": [0.0, 1.0], "b": [2.0, 3.0]}).rows(np.array(["b", "a"]), "pairs")
     array([[2., 3.],
@@ -118,7 +162,10 @@ def find_items(preprocessor: Any) -> ItemLookup:
             "mapping from ids to points, or a callable"
         )
     named = dataframes.split_ids(table, ID_COLUMN)
-    return PositionedItems(table) if named is None else NamedItems(*named)
+    if named is not None:
+        return NamedItems(*named)
+    dataframes.check_index(table, "the preprocessor")
+    return PositionedItems(table)
 
 
 class PositionedItems(ItemLookup):

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import column_or_1d, validate_data
@@ -18,6 +18,7 @@ from ocelad.curved_metric import AnyMetric, CurvedMetric
 from ocelad.engines.rice_settings import Rice
 from ocelad.ensemble.state_reader import add_prefix
 from ocelad.estimators.feature_weights import FeatureWeights, rank_features, read_items
+from ocelad.estimators.leading_axes import check_n_components, embed_along, find_axes
 from ocelad.estimators.learning_method import (
     check_method,
     is_curved,
@@ -26,9 +27,11 @@ from ocelad.estimators.learning_method import (
     python_value,
 )
 from ocelad.estimators.metric_tracker import MetricTracker
+from ocelad.estimators.printed_estimator import PrintedEstimator
 from ocelad.estimators.reservoir import MAX_COORDINATE, Reservoir, stack_points
 from ocelad.estimators.saveable import Saveable, strip_prefix
 from ocelad.estimators.scaling import DistanceScaler, ScaleSetting
+from ocelad.estimators.tuples import result_type, to_type
 from ocelad.pairs import SparseVector, sparse_row, subtract
 
 # The number of points whose pairs are in memory at a time.
@@ -37,7 +40,7 @@ BATCH_SIZE = 2048
 _DEFAULT_METHOD: Literal["adaptive"] = "adaptive"
 
 
-class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrintedEstimator):  # type: ignore[misc]
     """Learns a metric under which points of one class are near each other, and keeps tracking it when it changes.
 
     Every point is compared with past points, alternately with one of its class (a similar pair) and with one of another
@@ -63,6 +66,9 @@ class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerM
         1.0: no scaling. A curved distance is never scaled.
     random_state : int, RandomState or None
         Controls the draws of partners.
+    n_components : int or None
+        The number of columns that ``transform`` returns: principal axes, in the learned space, of the points that the
+        reservoir holds. None: the rank of the metric. It changes no distance, and may be changed at any time.
 
     Attributes
     ----------
@@ -112,12 +118,14 @@ class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerM
         pairs_per_point: int = 2,
         scale: ScaleSetting = "auto",
         random_state: Any = None,
+        n_components: int | None = None,
     ) -> None:
         self.tracker = tracker
         self.reservoir_size = reservoir_size
         self.pairs_per_point = pairs_per_point
         self.scale = scale
         self.random_state = random_state
+        self.n_components = n_components
 
     def fit(self, X: Any, y: Any) -> LabelMetricTracker:
         """Discard all that was learned, then learn from the points in the order given.
@@ -146,11 +154,24 @@ class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerM
         """Map points to a space where Euclidean distance equals the tracked distance.
 
         The result has shape (n_points, rank). The rank of the metric, and so the number of columns, can change when
-        more points are learned from.
+        more points are learned from. With ``n_components`` there are exactly that many columns, and the Euclidean
+        distance is approximate; if the rank is smaller, the last columns are 0. The result is float32 if X is float32,
+        otherwise float64.
         """
         state = self._fitted
+        dtype = result_type(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return state.metric().embed(X)
+        return to_type(self._embed(state, X), dtype)
+
+    def _embed(self, state: _LabelState, X: Any) -> Floats:
+        metric, n_components = state.metric(), check_n_components(self.n_components)
+        if n_components is None:
+            return metric.embed(X)
+        found: tuple[AnyMetric, int, Floats | None] | None = self.__dict__.get("_axes_of")
+        if found is None or found[0] is not metric or found[1] != n_components:
+            points = stack_points(state.reservoir.points) if len(state.reservoir) else None
+            found = self._axes_of = metric, n_components, find_axes(metric, n_components, points)
+        return embed_along(metric, X, n_components, found[2])
 
     def feature_weights(self, n_features: int | None = None, items: Any = None) -> FeatureWeights:
         """Return the features by their share of the distances between items; see ``MetricTracker.feature_weights``.
@@ -196,7 +217,7 @@ class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerM
 
     @property
     def _n_features_out(self) -> int:
-        return self.metric_.rank
+        return self.n_components or self.metric_.rank
 
     def _learn(self, X: Any, y: Any, classes: Any, *, restart: bool) -> LabelMetricTracker:
         after = copy(self)  # validate_data sets attributes, and an error must not leave them changed
@@ -209,6 +230,7 @@ class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerM
         after._state.check_settings(self)
         after._update_classes(y, classes, restart)
         per_point = check_integer(self.pairs_per_point, "pairs_per_point", at_least=1)
+        check_n_components(self.n_components, None if after._state.curved else X.shape[1])
         after._state = after._state.learn(X, y, per_point)
         self.__dict__ = after.__dict__
         return self
@@ -242,6 +264,8 @@ class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerM
             "estimator": type(self).__name__,
             "settings": {name: python_value(state.settings[name]) for name in ("reservoir_size", "scale")},
             "pairs_per_point": python_value(self.pairs_per_point),
+            # Files without it predate the parameter.
+            **({} if self.n_components is None else {"n_components": python_value(self.n_components)}),
             "tracker_settings": None if self.tracker is None else state.tracker_settings,
             "default_method": _DEFAULT_METHOD,
             "curved": state.curved,
@@ -269,6 +293,7 @@ class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerM
             settings = {"method": _DEFAULT_METHOD}  # the default was linear before
         tracker = None if settings is None else MetricTracker(method=method_from_settings(settings), curved=curved)
         estimator = cls(tracker, pairs_per_point=metadata["pairs_per_point"], **metadata["settings"])
+        estimator.n_components = check_n_components(metadata.get("n_components"))
         n_features = check_integer(metadata["n_features"], "its number of features", at_least=1)
         state = _LabelState(estimator, n_features)
         if metadata["tracker"] is not None:
@@ -296,6 +321,7 @@ class LabelMetricTracker(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerM
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 

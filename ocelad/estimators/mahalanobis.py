@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from ocelad._typing import Arrays, Floats, Metadata
@@ -20,23 +20,48 @@ from ocelad.estimators.feature_weights import (
     read_known_items,
     stream_mean_squares,
 )
-from ocelad.estimators.item_lookup import ItemLookup, find_items
-from ocelad.estimators.learning_method import Method, method_from_settings, method_settings, resume_tracker
+from ocelad.estimators.item_lookup import ItemLookup, find_items, named_items
+from ocelad.estimators.known_items import usable_items
+from ocelad.estimators.leading_axes import check_n_components, embed_along, find_axes
+from ocelad.estimators.learning_method import (
+    Method,
+    method_from_settings,
+    method_settings,
+    python_value,
+    resume_tracker,
+)
+from ocelad.estimators.printed_estimator import PrintedEstimator
 from ocelad.estimators.saveable import Saveable, strip_prefix
 from ocelad.estimators.tracker_state import TrackerState
-from ocelad.estimators.tuples import TUPLE_NAMES, Points, read_points
+from ocelad.estimators.tuples import TUPLE_NAMES, Points, read_points, result_type, to_type
 from ocelad.io import dataframes
 from ocelad.metric import Metric
 from ocelad.pairs import EventsName, subtract
 
+# What ``transform`` accepts.
+_POINTS = "numbers of shape (n_rows, n_features), or ids or indices of shape (n_rows,)"
 
-class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
+
+class FitOnTuples:
+    """An estimator that is fitted on tuples of points and transforms points, and therefore has no ``fit_transform``."""
+
+    # Not in the estimator's class itself, where TransformerMixin would wrap it.
+    @property
+    def fit_transform(self) -> Any:
+        raise AttributeError(
+            f"{type(self).__name__} has no fit_transform: fit takes tuples, and transform takes points"
+        )
+
+
+class MahalanobisTracker(Saveable, FitOnTuples, TransformerMixin, PrintedEstimator):  # type: ignore[misc]
     """An estimator that tracks a metric and provides distances, an embedding and the weights of features.
 
     Parameters
     ----------
     method : "adaptive", "rice" or Rice
     preprocessor : array-like, sparse matrix or table of shape (n_points, n_features), mapping, callable or None
+    n_components : int or None
+        The number of columns that ``transform`` returns; None: the rank of the metric.
     """
 
     #: The number of points of a tuple, and the kind of event that a tuple becomes.
@@ -45,6 +70,8 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
 
     method: Method
     preprocessor: Any
+    # Subclasses of a user's own need not have this parameter.
+    n_components: int | None = None
 
     def start(self, n_features: int, feature_names: Sequence[str] | None = None) -> Self:
         """Discard all that was learned and start from the initial metric, without any data.
@@ -64,11 +91,14 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
         """Return everything learned, as arrays and as values that JSON can store."""
         state = self._fitted
         arrays, metadata = state.tracker.state()
+        n_components = python_value(self.n_components)
         return add_prefix("core", arrays), {
             "estimator": type(self).__name__,
             "settings": dict(state.settings),
             "feature_names": None if state.names is None else list(state.names),
             "core": metadata,
+            # Files without it predate the parameter.
+            **({} if n_components is None else {"n_components": n_components}),
         }
 
     @classmethod
@@ -79,12 +109,18 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
         if names is not None and (len(names) != n or not all(isinstance(name, str) for name in names)):
             raise ValueError(f"it does not have a name for each of its {n} features")
         estimator = cls(method=method_from_settings(metadata["settings"]))
+        estimator.n_components = check_n_components(metadata.get("n_components"))
         settings = method_settings(estimator.method)
         estimator._set_state(TrackerState(tracker, settings, None if names is None else tuple(names)))
         return estimator
 
     def transform(self, X: Any) -> Floats:
         """Map points to a space where Euclidean distance equals the tracked distance.
+
+        With ``n_components`` there are exactly that many columns, and the Euclidean distance is approximate. They are
+        the principal axes in the learned space of the items, if they are known: those of a table or mapping as
+        ``preprocessor``. Otherwise they are ordered by eigenvalue, or by the variance of the landmarks of a curved
+        distance. If the rank is smaller, the last columns are 0.
 
         Parameters
         ----------
@@ -93,20 +129,47 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        array of shape (n_rows, rank)
-            The rank of the metric, and so the number of columns, can change from one pair to the next.
+        array of shape (n_rows, n_components or rank), or the table that ``set_output`` asks for
+            The rank of the metric, and so the number of columns without ``n_components``, can change from one pair to
+            the next. float32 if X is float32, otherwise float64.
         """
-        items = self._items()
+        items, metric = self._items(), self.metric_
+        keys: list[Any] = []
         if items is not None and not is_sparse(X) and not dataframes.is_dataframe(X) and np.ndim(X) == 1:
-            X = items.rows(np.asarray(X), "X")
-        metric, (values, names) = self.metric_, dataframes.to_rows(X, "X")
-        dataframes.check_feature_names(names, self._fitted.names, "X")
-        n = metric.n_features
-        return metric.embed(values if is_sparse(values) else check_array(values, "X", 2, n_features=n))
+            keys = [np.asarray(X)]
+            X = _look_up(items, keys[0])
+        with named_items([X][: len(keys)], keys):
+            dtype, (values, names) = result_type(X), dataframes.to_rows(X, "X")
+            dataframes.check_feature_names(names, self._fitted.names, "X")
+            accepted = _POINTS if items is not None else f"{_POINTS} with a preprocessor: set_params(preprocessor=...)"
+            rows = values
+            if not is_sparse(values):
+                rows = check_array(values, "X", 2, n_features=metric.n_features, shapes={2: accepted})
+            n_components = check_n_components(self.n_components)
+            if n_components is None:
+                return to_type(metric.embed(rows), dtype)
+            return to_type(embed_along(metric, rows, n_components, self._axes(metric, n_components)), dtype)
+
+    def _axes(self, metric: AnyMetric, n_components: int) -> Floats | None:
+        """Return the principal axes of the known items in the learned space; they are computed once per metric."""
+        items = self._items()
+        key = metric, n_components, items, None if items is None else items.n_items
+        found: tuple[Any, Floats | None] | None = self.__dict__.get("_axes_of")
+        if found is None or not all(one is other or one == other for one, other in zip(found[0], key, strict=True)):
+            found = self._axes_of = key, find_axes(metric, n_components, usable_items(items))
+        return found[1]
 
     def pair_distance(self, pairs: Any) -> Floats:
-        """Return the tracked distance between the two points of each pair; accepts pairs as ``MetricTracker.fit``."""
-        return np.sqrt(squared_distances(self.metric_, self._read_points(pairs, 2)))
+        """Return the tracked distance between the two points of each pair; accepts pairs as ``MetricTracker.fit``.
+
+        The result is float32 if the pairs are float32, otherwise float64.
+        """
+        points = self._read_points(pairs, 2)
+        return to_type(self._pair_distance(points), points.dtype)
+
+    def _pair_distance(self, points: Points) -> Floats:
+        """Return the distances in float64, by which pairs are decided."""
+        return np.sqrt(squared_distances(self.metric_, points))
 
     def pair_score(self, pairs: Any) -> Floats:
         """Return the similarity of the two points of each pair: the negative of their distance."""
@@ -152,8 +215,8 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the columns that ``transform`` currently returns."""
-        name = type(self).__name__.lower()
-        return np.array([f"{name}{i}" for i in range(self.metric_.rank)], dtype=object)
+        name, rank = type(self).__name__.lower(), self.metric_.rank
+        return np.array([f"{name}{i}" for i in range(self.n_components or rank)], dtype=object)
 
     @property
     def metric_(self) -> AnyMetric:
@@ -205,7 +268,7 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
         return {
             name: value
             for name, value in super().__getstate__().items()
-            if name not in ("_read_items", "_read_points_of")
+            if name not in ("_read_items", "_read_points_of", "_axes_of")
         }
 
     def _read_points(self, tuples: Any, size: int) -> Points:
@@ -217,6 +280,7 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
 
     def _start_state(self, n_features: int, names: tuple[str, ...] | None, *, sparse: bool) -> TrackerState:
         """Return the state before the first tuple."""
+        check_n_components(self.n_components, n_features)
         return TrackerState.start(self.method, n_features, sparse=sparse, events=self._events, names=names)
 
     def _state_to_continue(self) -> TrackerState | None:
@@ -241,6 +305,11 @@ class MahalanobisTracker(Saveable, BaseEstimator):  # type: ignore[misc]
             raise NotFittedError(f"this {type(self).__name__} has seen no {tuples} yet; call fit or partial_fit first")
         return state
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         return "_state" in self.__dict__
 
@@ -252,6 +321,18 @@ def check_feature_count(n_features: Any, feature_names: Sequence[str] | None) ->
     if names is not None and (len(names) != n or not all(isinstance(name, str) for name in names)):
         raise ValueError(f"feature_names must be {n} strings, one for each feature; got {len(names)}")
     return n, names
+
+
+def _look_up(items: ItemLookup, keys: np.ndarray) -> Any:
+    """Return the points of items; an error about numbers says how points are passed."""
+    try:
+        return items.rows(keys, "X")
+    except (TypeError, ValueError) as error:
+        if keys.dtype.kind not in "iuf":
+            raise
+        raise type(error)(
+            f"{error}; points need two dimensions, (n_rows, n_features): one point is [x] instead of x"
+        ) from None
 
 
 def squared_distances(metric: AnyMetric, points: Points) -> Floats:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
@@ -21,18 +21,20 @@ from ocelad._validation import (
     check_weights,
     is_sparse,
 )
-from ocelad.adaptive.adaptive_tracker import MAX_DIFFERENCE, AdaptiveTracker, check_pairs
+from ocelad.adaptive.adaptive_tracker import AdaptiveTracker, check_pairs
 from ocelad.adaptive.curved_tracker import CurvedTracker
 from ocelad.comparison_graph import Contradiction
 from ocelad.curved_metric import linear_part
 from ocelad.ensemble.state_reader import add_prefix
 from ocelad.estimators.item_lookup import LookedUpItems
+from ocelad.estimators.known_items import sample_rows, usable_items
+from ocelad.estimators.leading_axes import check_n_components
 from ocelad.estimators.learning_method import Curved, Method, check_method, is_curved, own_map
 from ocelad.estimators.mahalanobis import MahalanobisTracker, check_feature_count, squared_distances
 from ocelad.estimators.saveable import strip_prefix
 from ocelad.estimators.threshold_calibration import ThresholdCalibration
 from ocelad.estimators.tracker_state import TrackerState
-from ocelad.estimators.tuples import Points, read_points
+from ocelad.estimators.tuples import Points, read_points, to_type
 from ocelad.implied_answers import Answer, ImpliedAnswers
 from ocelad.io import dataframes
 from ocelad.metric import Metric
@@ -43,8 +45,6 @@ if TYPE_CHECKING:
 
 #: What the parameter ``transitive`` of ``MetricTracker`` accepts.
 Transitive: TypeAlias = bool | Literal["auto"]
-# Of more items than this, a random sample is used for spreads, moments and landmarks.
-MAX_ITEMS = 4096
 
 
 class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
@@ -54,7 +54,9 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     with more than 128 or with sparse features, and with the engine "blocked", up to rounding). A call that raises an
     error has no effect.
 
-    It has the methods and attributes of metric-learn's pair learners and is a scikit-learn classifier of pairs.
+    It has the methods and attributes of metric-learn's pair learners and is a scikit-learn classifier of pairs, with
+    its ``get_params``, ``set_params`` and ``set_output``. It has no ``fit_transform``, because ``fit`` takes pairs and
+    ``transform`` takes points.
 
     Parameters
     ----------
@@ -65,8 +67,10 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         "rice" means ``Rice()``.
     preprocessor : array-like, sparse matrix or table of shape (n_points, n_features), mapping, callable or None
         The items, when pairs are given by id or by index. By id: a mapping from ids to points, a table with a column
-        ``id`` of strings, or a pandas table whose index holds strings. By index: any other table. A callable receives
-        an array of ids or indices and returns one point per row.
+        ``id`` of strings, or a pandas table whose index holds strings. By index: any other table; the index of a pandas
+        table is then 0, 1, 2, ..., so that a filtered one needs ``reset_index(drop=True)``. A callable receives an
+        array of ids or indices and returns one point per row. A saved file does not hold it: call
+        ``set_params(preprocessor=...)`` after ``load``.
     curved : bool, "auto", fitted transformer or callable
         Whether the distance has a curved part beside the linear one, for classes that no linear distance separates. How
         curved it is follows from the answers. It then has no ``components_`` and no matrix. "auto": with the method
@@ -79,6 +83,9 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         from implied answers, too, as far as further answers confirm them. "auto": if the first pairs are given by id or
         by index, with the method "adaptive" and dense points; each pair then takes milliseconds instead of
         microseconds. Switch it off if "same" only means "near", so that chains of the same end at different things.
+    n_components : int or None
+        The number of columns that ``transform`` returns: principal axes of the items in the learned space, if the
+        ``preprocessor`` has them, otherwise axes by eigenvalue. None: the rank of the metric. It changes no distance.
 
     Attributes
     ----------
@@ -151,11 +158,13 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         preprocessor: Any = None,
         curved: Curved = False,
         transitive: Transitive = "auto",
+        n_components: int | None = None,
     ) -> None:
         self.method = method
         self.preprocessor = preprocessor
         self.curved = curved
         self.transitive = transitive
+        self.n_components = n_components
 
     @property
     def classes_(self) -> Any:
@@ -219,17 +228,19 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         if items is not None and not adaptive:
             raise ValueError("items are used by method='adaptive' only: set it, or omit them")
         if items is not None:
-            items, item_names = dataframes.to_rows(_sample_rows(items), "items")
+            items, item_names = dataframes.to_rows(sample_rows(items), "items")
             dataframes.check_feature_names(item_names, names, "items")
         elif adaptive:
-            items = self._usable_items()
+            items = usable_items(self._items())
+        curved = is_curved(self.curved, self.method)
+        check_n_components(self.n_components, None if curved else n_features)
         is_transitive = self._may_be_transitive(sparse=sparse) and self.transitive is True
         state = TrackerState.start(
             self.method,
             n_features,
             sparse=sparse,
             names=names,
-            curved=is_curved(self.curved, self.method),
+            curved=curved,
             items=items,
             own_map=own_map(self.curved),
         )
@@ -254,24 +265,6 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         return (
             state.with_implied_answers() if may_be and state.implied is None and state.tracker.n_rounds == 0 else state
         )
-
-    def _usable_items(self) -> Any:
-        """Return the items of the preprocessor, without rows that no pair could use; None if there are none."""
-        known = self._items()
-        table = None if known is None else known.table()
-        if table is None:
-            return None
-        try:
-            rows = dataframes.to_rows(_sample_rows(table), "the preprocessor").values
-        except (TypeError, ValueError):  # a table with missing cells
-            return None
-        if is_sparse(rows):
-            return (
-                rows if np.isfinite(rows.data).all() and np.abs(rows.data).max(initial=0.0) <= MAX_DIFFERENCE else None
-            )
-        rows = np.asarray(rows, dtype=np.float64)  # float32 does not hold the largest accepted difference
-        rows = rows[(np.abs(rows) <= MAX_DIFFERENCE).all(axis=1)]  # neither NaN nor enormous
-        return rows if len(rows) else None
 
     def _state_to_continue(self) -> TrackerState | None:
         state = super()._state_to_continue()
@@ -357,6 +350,11 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         if self.preprocessor is not None and np.ndim(x) == 0 and np.ndim(z) == 0 and not is_sparse(x):
             points = self._points_by_key(x, z)
             x, z = (part[:1] if is_sparse(part) else part[0] for part in points.parts)
+        elif all(isinstance(key, str | Integral) for key in (x, z)):
+            raise ValueError(
+                "x and z are ids or indices, and there is no preprocessor that has their points; set it by "
+                "set_params(preprocessor=...), or pass points of shape (n_features,)"
+            )
         pair = Pair(x, z, check_label(y, "y") > 0)
         n_features, state = int(pair.x.shape[-1]), self._state_to_continue()
         if state is None:
@@ -382,7 +380,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         assert items is not None
         read: tuple[Any, int | None, LookedUpItems] | None = self.__dict__.get("_read_points_of")
         if read is None or read[0] is not items or read[1] != items.n_items:
-            read = self._read_points_of = items, items.n_items, LookedUpItems(items, self._usable_items())
+            read = self._read_points_of = items, items.n_items, LookedUpItems(items, usable_items(self._items()))
         return read[2]
 
     def _points_by_key(self, x: Any, z: Any) -> Points:
@@ -398,9 +396,13 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
 
         With the method "adaptive" it is ``log_odds``, and pairs with at least 0 are similar. With "rice", a fixed
         threshold or components set by the user it is ``pair_score``, and pairs with at least ``-threshold_`` are
-        similar.
+        similar. It is float32 if the pairs are float32, otherwise float64.
         """
-        return self.log_odds(pairs) if self._decides_by_odds else self.pair_score(pairs)
+        points = self._read_points(pairs, 2)
+        return to_type(self._decision(points), points.dtype)
+
+    def _decision(self, points: Points) -> Floats:
+        return self._log_odds(points) if self._decides_by_odds else -self._pair_distance(points)
 
     def log_odds(self, pairs: Any) -> Floats:
         """Return the log odds of "similar" for each pair; positive if similar is more likely.
@@ -408,15 +410,21 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         The method "adaptive" calibrates them along the stream. With "rice" they are the margin ``mu - d^2``. The
         logistic loss treats the margin as log odds; with other losses it is only a margin.
         """
-        return np.asarray(self.metric_.threshold - squared_distances(self.metric_, self._read_points(pairs, 2)))
+        points = self._read_points(pairs, 2)
+        return to_type(self._log_odds(points), points.dtype)
+
+    def _log_odds(self, points: Points) -> Floats:
+        """Return the log odds in float64, by which pairs are decided."""
+        return np.asarray(self.metric_.threshold - squared_distances(self.metric_, points))
 
     def predict_proba(self, pairs: Any) -> Floats:
         """Return the probabilities of -1 and of +1 that follow from ``log_odds``, of shape (n_pairs, 2).
 
         A fixed threshold changes ``predict``, not these probabilities.
         """
-        log_odds = self.log_odds(pairs)
-        return np.column_stack([expit(-log_odds), expit(log_odds)])
+        points = self._read_points(pairs, 2)
+        log_odds = self._log_odds(points)
+        return to_type(np.column_stack([expit(-log_odds), expit(log_odds)]), points.dtype)
 
     def predict(self, pairs: Any) -> np.ndarray:
         """Return +1 for each pair predicted similar, otherwise -1.
@@ -424,9 +432,10 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         With the method "adaptive" a pair is similar if its probability is at least 1/2. With "rice", a fixed threshold
         or components set by the user it is similar if its distance is at most ``threshold_``.
         """
+        points = self._read_points(pairs, 2)
         if self._decides_by_odds:
-            return np.where(self.log_odds(pairs) >= 0, 1, -1)
-        return np.where(self.pair_distance(pairs) <= self.threshold_, 1, -1)
+            return np.where(self._log_odds(points) >= 0, 1, -1)
+        return np.where(self._pair_distance(points) <= self.threshold_, 1, -1)
 
     def decide(self, pairs: Any, error: float = 0.02) -> np.ndarray:
         """Return +1 (same), -1 (different) or 0 (ask a person) for each pair, with a promised share of errors.
@@ -451,7 +460,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         >>> tracker.decide([[[0, 0, 0], [0, 0, 0]], [[0, 0, 0], [1.1, 0, 0]], [[0, 0, 0], [4, 0, 0]]], error=0.02)
         array([ 1,  0, -1])
         """
-        return self.decide_log_odds(self.log_odds(pairs), error)
+        return self.decide_log_odds(self._log_odds(self._read_points(pairs, 2)), error)
 
     def decide_log_odds(self, log_odds: Any, error: float = 0.02) -> np.ndarray:
         """Return what ``decide`` returns for pairs with these ``log_odds``."""
@@ -465,7 +474,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         """Return the area under the ROC curve of ``decision_function``: 1 is perfect, 0.5 is chance."""
         from sklearn.metrics import roc_auc_score
 
-        scores = self.decision_function(pairs)
+        scores = self._decision(self._read_points(pairs, 2))
         labels = check_labels(y, "y", len(scores))
         if abs(labels.sum()) == len(labels):
             raise ValueError(f"y holds only {labels[0]:+g}; a ROC curve needs similar and dissimilar pairs")
@@ -557,7 +566,8 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         >>> tracker.calibrate_threshold([[[0.0], [4.0]], [[0.0], [9.0]]], [1, -1]).predict([[[0.0], [5.0]]])
         array([-1])
         """
-        calibration, distances = ThresholdCalibration(strategy, min_rate, beta), self.pair_distance(pairs)
+        calibration = ThresholdCalibration(strategy, min_rate, beta)
+        distances = self._pair_distance(self._read_points(pairs, 2))
         return self.set_threshold(calibration.threshold(distances, check_labels(y, "y", len(distances))))
 
     def state(self) -> tuple[Arrays, Metadata]:
@@ -615,25 +625,6 @@ def _check_id(entry: Any) -> None:
             f"pairs holds the id {entry!r}, which is not hashable; accepted: ids such as texts and numbers, or "
             "transitive=False"
         ) from None
-
-
-def _sample_rows(items: Any) -> Any:
-    """Return the items, an array or a table, or a random sample of many: a tracker needs no more."""
-    table: Any = items if is_sparse(items) or dataframes.is_dataframe(items) else np.asarray(items)
-    table = table.tocsr() if is_sparse(table) else table
-    if len(table.shape) != 2 or table.shape[0] <= MAX_ITEMS:
-        return table
-    return dataframes.take_rows(table, draw_known(table.shape[0]))
-
-
-def draw_known(n_items: int) -> npt.NDArray[np.intp]:
-    """Return the positions of the items that a tracker knows before the first answer: all, or a random sample of many.
-
-    It is the same for the same number of items. Logs of the service are replayed with it, so that it must not change.
-    """
-    if n_items <= MAX_ITEMS:
-        return np.arange(n_items)
-    return np.sort(np.random.default_rng(n_items).choice(n_items, MAX_ITEMS, replace=False))
 
 
 def _calibration(params: Any) -> ThresholdCalibration:

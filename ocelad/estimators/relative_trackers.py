@@ -10,7 +10,7 @@ from ocelad._typing import Arrays, Floats, Metadata
 from ocelad._validation import is_sparse
 from ocelad.estimators.learning_method import Method
 from ocelad.estimators.mahalanobis import MahalanobisTracker
-from ocelad.estimators.tuples import TUPLE_NAMES, Points, read_points
+from ocelad.estimators.tuples import TUPLE_NAMES, Points, read_points, to_type
 from ocelad.pairs import EventsName, Relatives, subtract
 
 
@@ -25,13 +25,18 @@ class RelativeTracker(MahalanobisTracker):
     preprocessor : array-like, sparse matrix or table of shape (n_points, n_features), or callable, or None
         The points, when tuples are given as indices. A callable receives an array of indices and returns one point per
         row. Points must not be sparse.
+    n_components : int or None
+        As in ``MetricTracker``.
     """
 
     _events: ClassVar[EventsName] = "relatives"
 
-    def __init__(self, *, method: Method = "adaptive", preprocessor: Any = None) -> None:
+    def __init__(
+        self, *, method: Method = "adaptive", preprocessor: Any = None, n_components: int | None = None
+    ) -> None:
         self.method = method
         self.preprocessor = preprocessor
+        self.n_components = n_components
 
     def fit(self, tuples: Any, y: Any = None) -> Self:
         """Discard all that was learned, then learn from the tuples in the order given; y is ignored."""
@@ -63,14 +68,21 @@ class RelativeTracker(MahalanobisTracker):
         return np.asarray(margins)
 
     def decision_function(self, tuples: Any) -> Floats:
-        """Return by how much the distance that should be larger exceeds the other one."""
-        near, far = self._differences(*self._read_points(tuples, self._tuple_size).parts)
+        """Return by how much the distance that should be larger exceeds the other one.
+
+        It is float32 if the tuples are float32, otherwise float64.
+        """
+        points = self._read_points(tuples, self._tuple_size)
+        return to_type(self._decision(points), points.dtype)
+
+    def _decision(self, points: Points) -> Floats:
+        near, far = self._differences(*points.parts)
         metric = self.metric_
         return np.asarray(np.sqrt(metric.squared_length(far)) - np.sqrt(metric.squared_length(near)))
 
     def predict(self, tuples: Any) -> np.ndarray:
         """Return +1 for each tuple whose distances are in the right order, otherwise -1."""
-        return np.where(self.decision_function(tuples) > 0, 1, -1)
+        return np.where(self._decision(self._read_points(tuples, self._tuple_size)) > 0, 1, -1)
 
     def score(self, tuples: Any, y: Any = None) -> float:
         """Return the fraction of tuples whose distances are in the right order."""
@@ -114,6 +126,8 @@ class TripletTracker(RelativeTracker):
         "blocked" and "sparse" learn from pairs only.
     preprocessor : array-like or table of shape (n_points, n_features), or callable, or None
         As in ``MetricTracker``; points must not be sparse.
+    n_components : int or None
+        As in ``MetricTracker``.
 
     Examples
     --------

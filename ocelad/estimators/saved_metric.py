@@ -11,7 +11,9 @@ from ocelad import estimators
 from ocelad._typing import Floats
 from ocelad.curved_metric import AnyMetric, CurvedMetric
 from ocelad.estimators import LabelMetricTracker, MetricTracker
-from ocelad.estimators.file_tracker import read_vector_column
+from ocelad.estimators.file_tracker import read_sketch, read_vector_column
+from ocelad.estimators.saveable import Saveable
+from ocelad.estimators.training_sketch import TrainingSketch
 from ocelad.io import KnownFeatures, dataframes, state_files
 from ocelad.metric import Metric
 
@@ -33,6 +35,8 @@ class SavedMetric(NamedTuple):
         pairs and for labelled points.
     vector_column : str or None
         The column of vectors in the table of items that `ocelad track` learned from.
+    sketch : TrainingSketch or None
+        A digest of the pairs learned from, if the file has one: files that `ocelad track` wrote do.
     """
 
     metric: AnyMetric
@@ -41,6 +45,7 @@ class SavedMetric(NamedTuple):
     tracker: MetricTracker | None = None
     is_calibrated: bool = False
     vector_column: str | None = None
+    sketch: TrainingSketch | None = None
 
     @property
     def features(self) -> KnownFeatures:
@@ -82,16 +87,18 @@ def load_metric(path: str | os.PathLike[str]) -> SavedMetric:
     tracker = estimator if isinstance(estimator, MetricTracker) else None
     learned_by = estimator.tracker_ if isinstance(estimator, LabelMetricTracker) and estimator.n_rounds_ else tracker
     calibrated = learned_by is not None and learned_by.method_ == "adaptive"
-    _, metadata = state_files.read(path, state_files.TRACKER)
+    arrays, metadata = state_files.read(path, state_files.TRACKER)
     with state_files.content_errors(path, state_files.TRACKER):
-        column = read_vector_column(metadata)
-    return SavedMetric(metric, threshold, None if names is None else tuple(names), tracker, calibrated, column)
+        column, sketch = read_vector_column(metadata), read_sketch(arrays)
+    names = None if names is None else tuple(names)
+    return SavedMetric(metric, threshold, names, tracker, calibrated, column, sketch)
 
 
 def load_estimator(path: str | os.PathLike[str]) -> Any:
     """Load the estimator of a file, of any class."""
     _, metadata = state_files.read(path, state_files.TRACKER)
     with state_files.content_errors(path, state_files.TRACKER):
-        if metadata["estimator"] not in estimators.__all__:
+        kind: Any = getattr(estimators, str(metadata["estimator"]), None)
+        if not (isinstance(kind, type) and issubclass(kind, Saveable)):
             raise ValueError(f"it holds a {metadata['estimator']}, which is not known")
-    return getattr(estimators, metadata["estimator"]).load(path)
+    return kind.load(path)

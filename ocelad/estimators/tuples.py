@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ocelad._typing import Floats
 from ocelad._validation import check_array, check_sparse, is_sparse
-from ocelad.estimators.item_lookup import ItemLookup, find_items
+from ocelad.estimators.item_lookup import ItemLookup, find_items, named_items
 from ocelad.io import dataframes
 
 TUPLE_NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
@@ -25,11 +27,14 @@ class Points(NamedTuple):
         The names of the features, if the points came in tables.
     keys : array of shape (n_tuples, size), or None
         The ids or indices by which the points were given.
+    dtype : type
+        float32 if all points were given in it, otherwise float64. The parts are float64; results have this type.
     """
 
     parts: tuple[Any, ...]
     names: tuple[str, ...] | None
     keys: np.ndarray | None = None
+    dtype: type[np.floating[Any]] = np.float64
 
     @property
     def n_tuples(self) -> int:
@@ -73,21 +78,62 @@ def read_points(tuples: Any, size: int, preprocessor: Any = None, n_features: in
         names = named[0].names
         for part, letter in zip(named[1:], "ZVW", strict=False):
             dataframes.check_feature_names(part.names, names, letter)
-        return Points(_check_parts([part.values for part in named], "XZVW", n_features), names)
+        return Points(
+            _check_parts([part.values for part in named], "XZVW", n_features), names, dtype=result_type(*tuples)
+        )
     if dataframes.is_dataframe(tuples):
         tuples = np.column_stack(dataframes.column_arrays(tuples))
     if preprocessor is not None and np.ndim(tuples) == 2:
         return _read_keys(np.asarray(tuples), size, preprocessor, n_features)
+    _check_not_keys(tuples, size, accepted)
     rows = check_array(tuples, name, 3, n_features=n_features, shapes={3: accepted})
     if rows.shape[1] != size:
         raise ValueError(f"{name} has shape {rows.shape}; accepted: {accepted}")
-    return Points(tuple(rows[:, k] for k in range(size)), None)
+    return Points(tuple(rows[:, k] for k in range(size)), None, dtype=result_type(tuples))
+
+
+def result_type(*values: Any) -> type[np.floating[Any]]:
+    """Return the type of results that are computed from arrays, sparse matrices or tables, as in scikit-learn.
+
+    It is float32 if all of them hold float32 numbers, otherwise float64.
+    """
+    return np.float32 if all(map(dataframes.is_single_precision, values)) else np.float64
+
+
+def to_type(values: Floats, dtype: Any) -> Floats:
+    """Return float64 results in the type of the input; a number that is too large for float32 becomes infinite."""
+    with np.errstate(over="ignore"):
+        return values.astype(dtype, copy=False)
 
 
 def _accepted(size: int, preprocessor: Any) -> str:
     name = TUPLE_NAMES[size]
     more = "" if preprocessor is not None else " with a preprocessor"
     return f"numbers of shape (n_{name}, {size}, n_features), or indices or ids of shape (n_{name}, {size}){more}"
+
+
+def _check_not_keys(tuples: Any, size: int, accepted: str) -> None:
+    """Refuse one tuple of keys that is not in a list, and keys without a preprocessor."""
+    try:
+        array = np.asarray(tuples)
+    except ValueError:  # ragged; refused later
+        return
+    name = TUPLE_NAMES[size]
+    if array.shape == (size,):
+        one = f"[[{', '.join('abcd'[:size])}]]"
+        raise ValueError(f"{name} has shape {array.shape}; wrap a single one: {one}; accepted: {accepted}")
+    if array.ndim == 2 and array.shape[1] == size and is_keys(array):
+        raise ValueError(
+            f"{name} holds ids or indices, and there is no preprocessor that has their points; set it by "
+            f"set_params(preprocessor=...); accepted: {accepted}"
+        )
+
+
+def is_keys(array: np.ndarray) -> bool:
+    """Return whether an array holds texts or integers only, which may be ids or indices."""
+    if array.dtype.kind == "O":
+        return array.size > 0 and all(isinstance(entry, str | Integral) for entry in array.ravel())
+    return array.dtype.kind in "iuUST"
 
 
 def _has_rows(part: Any) -> bool:
@@ -120,6 +166,14 @@ def _read_keys(keys: Any, size: int, preprocessor: Any, n_features: int | None) 
     if keys.shape[1] != size or len(keys) == 0:
         raise ValueError(f"{name} has shape {keys.shape}; accepted: {_accepted(size, preprocessor)}")
     items = preprocessor if isinstance(preprocessor, ItemLookup) else find_items(preprocessor)
-    named = [dataframes.to_rows(items.rows(keys[:, k], name, k), "the preprocessor") for k in range(size)]
-    values = _check_parts([part.values for part in named], ["the preprocessor"] * size, n_features)
-    return Points(values, named[0].names, keys)
+    try:
+        rows = [items.rows(keys[:, k], name, k) for k in range(size)]
+    except (TypeError, ValueError) as error:
+        if keys.dtype.kind != "f":
+            raise
+        # Probably a PairTransformer has taken the indices for points.
+        raise type(error)(f"{error}; in a pipeline, set PairTransformer(..., preprocessor=...)") from None
+    with named_items(rows, [keys[:, k] for k in range(size)]):
+        named = [dataframes.to_rows(part, "the preprocessor") for part in rows]
+        values = _check_parts([part.values for part in named], ["the preprocessor"] * size, n_features)
+    return Points(values, named[0].names, keys, result_type(*rows))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
@@ -38,6 +39,8 @@ from ocelad.io.tabular.record_blocks import Ints, Selection, Table, Values
 from ocelad.io.tabular.sources import Source
 
 ON_ERROR = ("stop", "skip")
+# The start of the names of values that are copied, which no other values have.
+_KEPT = "kept "
 # The number of first rows that are searched for the features of nested columns.
 _N_SAMPLE_ROWS = 100
 
@@ -62,6 +65,8 @@ class ComparisonChunk:
         The weight of each comparison; None when no weights are read.
     ids : list of (str, str), or None
         The ids of the two items of each comparison, as text; None if rows hold points.
+    kept : dict of str to list
+        The further columns that were asked for, as in the file; None for an empty cell, and for a list or an object.
     """
 
     pairs: Floats
@@ -71,6 +76,7 @@ class ComparisonChunk:
     position: dict[str, Any]
     weights: Floats | None = None
     ids: list[tuple[str, str]] | None = None
+    kept: dict[str, list[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,11 +89,12 @@ class ComparisonSchema:
     time: str | None
     weight: ScalarColumns | None = None
     max_difference: float = inf
+    kept: tuple[str, ...] = ()
 
     @property
     def selection(self) -> Selection:
         numbers = (self.x, self.z) if self.weight is None else (self.x, self.z, self.weight)
-        return Selection(numbers, tuple(name for name in (self.label, self.time) if name is not None))
+        return Selection(numbers, tuple(name for name in (self.label, self.time, *self.kept) if name is not None))
 
     def columns(self, table: Any) -> Values | None:
         pairs = np.empty((table.num_rows, 2, self.x.width))
@@ -116,7 +123,8 @@ class ComparisonSchema:
         ids = None
         if isinstance(self.x, IdColumn) and isinstance(self.z, IdColumn):
             ids = list(zip(self.x.keys(table), self.z.keys(table), strict=True))
-        return {"pairs": pairs, "y": y, "times": times, "weights": weights, "ids": ids}
+        kept = {_KEPT + name: [_plain(entry) for entry in table.column(name).to_pylist()] for name in self.kept}
+        return {"pairs": pairs, "y": y, "times": times, "weights": weights, "ids": ids, **kept}
 
     def row(self, record: Record, as_number: AsNumber) -> Values:
         pair = np.array([self.x.point(record, as_number), self.z.point(record, as_number)])
@@ -145,7 +153,8 @@ class ComparisonSchema:
         ids = None
         if isinstance(self.x, IdColumn) and isinstance(self.z, IdColumn):
             ids = self.x.key(record), self.z.key(record)
-        return {"pairs": pair, "y": label, "times": time, "weights": weight, "ids": ids}
+        kept = {_KEPT + name: _plain(record.get(name)) for name in self.kept}
+        return {"pairs": pair, "y": label, "times": time, "weights": weight, "ids": ids, **kept}
 
     def stack(self, rows: list[Values]) -> Values:
         pairs = np.array([row["pairs"] for row in rows], dtype=np.float64).reshape(len(rows), 2, self.x.width)
@@ -153,7 +162,8 @@ class ComparisonSchema:
         times = None if self.time is None else [row["times"] for row in rows]
         weights = None if self.weight is None else np.array([row["weights"] for row in rows], dtype=np.float64)
         ids = [row["ids"] for row in rows] if isinstance(self.x, IdColumn) else None
-        return {"pairs": pairs, "y": y, "times": times, "weights": weights, "ids": ids}
+        kept = {_KEPT + name: [row[_KEPT + name] for row in rows] for name in self.kept}
+        return {"pairs": pairs, "y": y, "times": times, "weights": weights, "ids": ids, **kept}
 
 
 class ComparisonStream(FileStream[ComparisonChunk]):
@@ -171,6 +181,11 @@ class ComparisonStream(FileStream[ComparisonChunk]):
         schema = self._schema
         return schema.x.items if isinstance(schema, ComparisonSchema) and isinstance(schema.x, IdColumn) else None
 
+    @property
+    def kept_columns(self) -> tuple[str, ...]:
+        """The further columns that each chunk has."""
+        return self._schema.kept if isinstance(self._schema, ComparisonSchema) else ()
+
     def _current_position(self) -> dict[str, Any]:
         return {**super()._current_position(), "out_of_order": self.n_out_of_order, "last_time": self._last_time}
 
@@ -186,8 +201,9 @@ class ComparisonStream(FileStream[ComparisonChunk]):
                 self._last_time = time
 
     def _make_chunk(self, values: Values, lines: Ints, numbers: Ints) -> ComparisonChunk:
+        kept = {name: values[_KEPT + name] for name in self.kept_columns}
         return ComparisonChunk(
-            values["pairs"], values["y"], lines, values["times"], self.position, values["weights"], values["ids"]
+            values["pairs"], values["y"], lines, values["times"], self.position, values["weights"], values["ids"], kept
         )
 
 
@@ -204,6 +220,7 @@ def open_comparisons(
     id_b: str = "id_b",
     time: str | bool | None = None,
     weight: str | None = None,
+    keep: bool = False,
     max_difference: float = inf,
     on_error: str = "stop",
     skipped: Any = None,
@@ -237,6 +254,8 @@ def open_comparisons(
         The column of timestamps; False: read no timestamps. Default: ``timestamp`` or ``time``, if the file has one.
     weight : str, optional
         The column of weights, numbers from 0 to 10. Default: no weights.
+    keep : bool
+        Whether to read all further columns of text and numbers, too, also those of ids; see ``ComparisonChunk.kept``.
     max_difference : float, optional
         Rows in which a feature of x and z differs more are invalid. Default: any difference up to about 1e150 is
         accepted.
@@ -281,7 +300,8 @@ def open_comparisons(
         _check_weight_column(name, weight_column, [label_column, time_column, *sides[0].columns, *sides[1].columns])
         weights = None if weight_column is None else ScalarColumns((weight_column,))
         _check_column_kinds(name, table, sides if weights is None else (*sides, weights), used)
-        schema = ComparisonSchema(*sides, label_column, time_column, weights, max_difference)
+        kept = _further_columns(table, sides, used) if keep else ()
+        schema = ComparisonSchema(*sides, label_column, time_column, weights, max_difference, kept)
         return ComparisonStream(
             opened, table, schema, features, on_error=on_error, skipped=skipped, chunk_size=chunk_size, resume=resume
         )
@@ -341,6 +361,24 @@ def _nested_columns(record: Record, x: str, z: str) -> tuple[tuple[PointColumns,
         keys = tuple(one)
         return (ObjectColumn(x, keys), ObjectColumn(z, keys)), keys
     raise BadRowError(f"x holds {quote(one)} and z {quote(other)}; two lists of numbers are expected, or two objects")
+
+
+def _further_columns(table: Table, sides: tuple[PointColumns, PointColumns], used: list[str]) -> tuple[str, ...]:
+    """Return the columns of ids, and those of text and numbers that have no other role, in the order of the file."""
+    taken = {*used, *(name for side in sides if not isinstance(side, IdColumn) for name in side.columns)}
+    # In JSON lines the kind of a column is that of its first cell, which may be null: "other".
+    kinds = {"number", "text", "boolean"} if table.typed else {"number", "text", "boolean", "cell", "other"}
+    return tuple(name for name, kind in table.kinds.items() if name not in taken and kind in kinds)
+
+
+def _plain(cell: Any) -> Any:
+    """Return the text or number of a cell that is copied, a time as text, and None for anything else."""
+    if isinstance(cell, datetime.date | datetime.time):  # a datetime is a date
+        return cell.isoformat()
+    try:
+        return cells.normalize_value(cell)
+    except TypeError:
+        return None
 
 
 def _check_weight_column(name: str, weight: str | None, others: Sequence[str | None]) -> None:

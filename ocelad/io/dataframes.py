@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,9 +29,7 @@ def to_rows(value: Any, name: str) -> FrameRows:
     frame = _to_narwhals(value)
     if frame is None:
         return FrameRows(value, None)
-    # As in scikit-learn, pandas columns that are not all strings count as unnamed.
-    named = not hasattr(value, "set_axis") or all(isinstance(column, str) for column in value.columns)
-    names = tuple(frame.columns) if named else None
+    names = column_names(value)
     if any(str(dtype).startswith("Sparse") for dtype in getattr(value, "dtypes", ())):
         return FrameRows(_from_sparse_columns(value, name), names)
     return FrameRows(_to_numpy(frame, name), names)
@@ -41,10 +40,44 @@ def is_dataframe(value: Any) -> bool:
     return _to_narwhals(value) is not None
 
 
+def is_single_precision(value: Any) -> bool:
+    """Return whether an array, a sparse matrix or a dataframe holds float32 numbers only.
+
+    >>> is_single_precision(np.zeros(2, dtype=np.float32)), is_single_precision([1.0])
+    (True, False)
+    """
+    frame = _to_narwhals(value)
+    if frame is None:
+        return getattr(value, "dtype", None) == np.float32
+    return bool(frame.columns) and all(str(dtype) == "Float32" for dtype in frame.schema.values())
+
+
+def column_names(value: Any) -> tuple[str, ...] | None:
+    """Return the column names of a dataframe; None if it has none.
+
+    As in scikit-learn, pandas columns that are not all strings count as unnamed.
+    """
+    frame = _to_narwhals(value)
+    if frame is None or (hasattr(value, "set_axis") and not all(isinstance(column, str) for column in value.columns)):
+        return None
+    return tuple(frame.columns)
+
+
 def column_arrays(table: Any) -> list[Any]:
     """Return the columns of a dataframe as arrays."""
     frame = _to_narwhals(table)
     return [frame[column].to_numpy() for column in frame.columns]
+
+
+def to_columns(value: Any) -> dict[str, list[Any]] | None:
+    """Return the columns of a dataframe as lists by name; None for other values.
+
+    >>> import polars as pl
+    >>> to_columns(pl.DataFrame({"name": ["Ann", None], "age": [3, 4]}))
+    {'name': ['Ann', None], 'age': [3, 4]}
+    """
+    frame = _to_narwhals(value)
+    return None if frame is None else {column: frame[column].to_list() for column in frame.columns}
 
 
 def take_rows(value: Any, indices: Any) -> Any:
@@ -53,6 +86,13 @@ def take_rows(value: Any, indices: Any) -> Any:
         return value.iloc[indices]
     frame = _to_narwhals(value)
     return value[indices] if frame is None else frame[indices.tolist()].to_native()
+
+
+def concatenate(tables: Sequence[Any]) -> Any:
+    """Return the rows of several dataframes of one library below each other, as one dataframe of this library."""
+    import narwhals as nw
+
+    return nw.concat([nw.from_native(table, eager_only=True) for table in tables]).to_native()
 
 
 def split_ids(table: Any, column: str) -> tuple[list[Any], Any] | None:
@@ -74,6 +114,35 @@ def split_ids(table: Any, column: str) -> tuple[list[Any], Any] | None:
     if index is not None and hasattr(index, "tolist") and all(isinstance(entry, str) for entry in index):
         return index.tolist(), table
     return None
+
+
+def find_missing(value: Any) -> tuple[int, str] | None:
+    """Return the row and the column of the first missing value of a dataframe; None for other values, or if none is.
+
+    >>> import polars as pl
+    >>> find_missing(pl.DataFrame({"height": [1.5, None], "width": [3, 4]}))
+    (1, 'height')
+    """
+    frame = _to_narwhals(value)
+    for column in () if frame is None else frame.columns:
+        missing = frame[column].is_null().to_numpy()
+        if missing.any():
+            return int(missing.argmax()), column
+    return None
+
+
+def check_index(table: Any, name: str) -> None:
+    """Refuse a pandas table whose index holds numbers other than positions: an index could then mean two rows."""
+    index = getattr(table, "index", None) if hasattr(table, "iloc") else None
+    kind = None if index is None else getattr(index, "inferred_type", None)
+    if index is None or kind not in ("integer", "floating", "mixed-integer-float"):
+        return
+    wrong = np.flatnonzero(np.asarray(index) != np.arange(len(index)))
+    if len(wrong):
+        raise ValueError(
+            f"{name} is a table with the index {index[wrong[0]]} in row {wrong[0]}; accepted: reset_index(drop=True), "
+            "for items by row number, or strings in the index or in a column 'id', for items by id"
+        )
 
 
 def _to_narwhals(value: Any) -> Any:

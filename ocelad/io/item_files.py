@@ -362,7 +362,7 @@ def _feature_columns(
     found = table.sample(_N_SAMPLE_ROWS)
     names = None
     if isinstance(features, KnownFeatures):
-        features, names = _known_columns(name, table, features, free, found), features.names
+        features, names = _known_columns(name, table, features, free, excluded, found), features.names
     if features is not None:
         chosen = find_feature_columns(name, table.kinds, features, [*used, *excluded])
         if both := [column for column in chosen if column in excluded]:
@@ -402,7 +402,9 @@ def excluded_columns(name: str, columns: Mapping[str, Any], exclude: str | Seque
         raise FileError(str(error).replace("(features=)", "(exclude=)")) from None
 
 
-def _known_columns(name: str, table: Table, known: KnownFeatures, free: list[str], found: Sample) -> Any:
+def _known_columns(
+    name: str, table: Table, known: KnownFeatures, free: list[str], excluded: Sequence[str], found: Sample
+) -> Any:
     """Return the columns of known features; None if nothing is known of them."""
     if known.names is not None and set(known.names) <= set(free):
         return known.names
@@ -418,6 +420,17 @@ def _known_columns(name: str, table: Table, known: KnownFeatures, free: list[str
         raise FileError(
             f"{name} has no column {quote(known.column)} and no other column of vectors; it has "
             f"{quote_all(table.kinds)}; features= selects columns"
+        )
+    if left_out := [column for column in known.names or () if column in excluded]:
+        raise FileError(
+            f"{name}: exclude= leaves out the column {quote(left_out[0])}, which the tracker was trained on; "
+            "omit exclude="
+        )
+    if missing := [column for column in known.names or () if column not in table.kinds]:
+        columns = "column" if len(missing) == 1 else "columns"
+        raise FileError(
+            f"{name} lacks the {columns} {quote_all(missing, 5)}, which the tracker was trained on; it has "
+            f"{quote_all(table.kinds)}"
         )
     return known.names
 

@@ -28,6 +28,7 @@ from ocelad.io.atomic import write_atomically
 METRIC = "ocelad.metric/1"
 CURVED_METRIC = "ocelad.curved-metric/1"
 TRACKER = "ocelad.tracker/1"
+LINKER = "ocelad.linker/1"
 # The key of the safetensors metadata under which everything that is not an array is stored, as JSON.
 _KEY = "ocelad"
 _FORMAT = re.compile(r"ocelad\.([a-z-]+)/([0-9]{1,9})")

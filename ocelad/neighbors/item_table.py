@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from ocelad._typing import Floats
 from ocelad._validation import check_array, is_sparse
+from ocelad.estimators.item_lookup import ID_COLUMN
+from ocelad.io import dataframes
 from ocelad.neighbors.item_ids import ItemIds, Positions
 from ocelad.neighbors.segment import BLOCK_ENTRIES, Segment
 
@@ -135,6 +137,17 @@ def _merge(first: Segment, second: Segment) -> Segment:
         np.concatenate([segment.vectors[segment.alive] for segment in parts]),
         np.concatenate([segment.positions[segment.alive] for segment in parts]),
     )
+
+
+def split_ids(items: Any, ids: Sequence[Any] | None) -> tuple[Any, Sequence[Any] | None]:
+    """Return items without a column of ids, and their ids: the given ones, or those of a table, if it has any."""
+    named = dataframes.split_ids(items, ID_COLUMN)
+    if named is not None:
+        found, rest = named
+        return rest, found if ids is None else ids
+    if ids is None:
+        dataframes.check_index(items, "items")
+    return items, ids
 
 
 def check_vectors(items: Any, name: str, n_features: int | None = None, kind: Any = None) -> npt.NDArray[Any]:

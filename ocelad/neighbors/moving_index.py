@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -19,7 +19,7 @@ from ocelad.neighbors.approximate_search import ApproximateSearch
 from ocelad.neighbors.backends import backend_factory
 from ocelad.neighbors.exact_search import ExactSearch
 from ocelad.neighbors.exact_view import Found
-from ocelad.neighbors.item_table import ItemTable, check_vectors
+from ocelad.neighbors.item_table import ItemTable, check_vectors, split_ids
 
 #: The recall that indexes of other libraries promise, by default.
 RECALL = 0.99
@@ -68,11 +68,12 @@ class MovingIndex:
     Parameters
     ----------
     items : array-like of shape (n_items, n_features)
-        Of float32 or float64; it may be memory-mapped. It is not copied, and must not be changed.
+        Of float32 or float64; it may be memory-mapped. An array is not copied, and must not be changed.
     metric : MetricTracker, LabelMetricTracker, Metric or CurvedMetric
         Anything with an attribute ``metric_``; or a metric, which can be set anew: ``index.metric = ...``.
     ids : sequence of hashable values, or None
-        None: the row numbers.
+        None: the strings in the column ``id`` or in the index of a table, as for a ``preprocessor``; otherwise the row
+        numbers.
     backend : {"exact", "faiss", "usearch", "lancedb"}
     recall : float
         What an index of another library promises: the share of the true nearest neighbours that it finds.
@@ -105,6 +106,7 @@ class MovingIndex:
         recall: float = RECALL,
         options: dict[str, Any] | None = None,
     ) -> None:
+        items, ids = split_ids(items, ids)
         vectors = check_vectors(items, "items")
         self._source = _check_source(metric, vectors.shape[1])
         self._table = ItemTable(vectors, ids)
@@ -152,17 +154,25 @@ class MovingIndex:
         neighbors = self._search(np.atleast_2d(rows), check_integer(k, "k", at_least=1))
         return neighbors if rows.ndim == 2 else _first(neighbors)
 
-    def neighbors_of(self, ids: Sequence[Any], k: int = 10) -> Neighbors:
-        """Return the k items nearest to each of some items, without the item itself."""
+    def neighbors_of(self, ids: Any, k: int = 10) -> Neighbors:
+        """Return the k items nearest to each of some items, without the item itself.
+
+        Parameters
+        ----------
+        ids : sequence of ids, or one id
+            One text or number counts as a list of one: each array of the result has one row.
+        k : int
+        """
         k = check_integer(k, "k", at_least=1)
-        if not len(ids):
+        names = _as_list(ids)
+        if not names:
             raise ValueError("ids is empty; accepted: at least one id")
-        positions, vectors = self._table.find(ids)
+        positions, vectors = self._table.find(names)
         return self._search(vectors, k, positions.tolist())
 
-    def vectors_of(self, ids: Sequence[Any]) -> Floats:
-        """Return the vectors of items, in float64."""
-        return self._table.find(ids)[1]
+    def vectors_of(self, ids: Any) -> Floats:
+        """Return the vectors of items, in float64; ``ids`` are as in ``neighbors_of``."""
+        return self._table.find(_as_list(ids))[1]
 
     def _search(self, rows: Floats, k: int, excluded: list[int] | None = None) -> Neighbors:
         if not len(self):
@@ -210,12 +220,13 @@ class MovingIndex:
     # Items.
 
     def add(self, items: Any, ids: Sequence[Any] | None = None) -> None:
-        """Add items; an id that is there already is refused, and nothing is added."""
+        """Add items, as in ``MovingIndex``; an id that is there already is refused, and nothing is added."""
+        items, ids = split_ids(items, ids)
         self._table.add(check_vectors(items, "items", self._table.n_features, self._table.dtype), ids)
 
-    def remove(self, ids: Sequence[Any]) -> None:
-        """Remove items."""
-        self._table.remove(ids)
+    def remove(self, ids: Any) -> None:
+        """Remove items; ``ids`` are as in ``neighbors_of``."""
+        self._table.remove(_as_list(ids))
 
     def update(self, items: Any, ids: Sequence[Any]) -> None:
         """Give items new vectors."""
@@ -288,7 +299,8 @@ class MovingIndex:
         """
         saved = index_files.read(folder)
         if items is not None:
-            index_files.check_same_items(folder, saved, check_vectors(items, "items", kind=saved.vectors.dtype))
+            vectors = check_vectors(split_ids(items, saved.ids)[0], "items", kind=saved.vectors.dtype)
+            index_files.check_same_items(folder, saved, vectors)
         index = cls(saved.vectors, metric, ids=saved.ids, **saved.settings)
         if isinstance(index._searcher, ApproximateSearch):
             index._searcher.use(index_files.read_built(folder, index._table, saved.settings), index.metric)
@@ -299,10 +311,18 @@ def _check_source(metric: Any, n_features: int) -> Any:
     """Return a metric, or what has one, after checking it."""
     found = metric if isinstance(metric, Metric | CurvedMetric) else getattr(metric, "metric_", None)
     if not isinstance(found, Metric | CurvedMetric):
-        raise TypeError(f"metric is a {type(metric).__name__}; accepted: a Metric, or a tracker that has been started")
+        raise TypeError(
+            f"metric is a {type(metric).__name__}; accepted: a Metric, or a tracker that has been started, by fit or "
+            ".start(n_features)"
+        )
     if found.n_features != n_features:
         raise ValueError(f"the items have {n_features} features; the metric has {found.n_features}")
     return metric
+
+
+def _as_list(ids: Any) -> list[Any]:
+    """Return ids as a list; one text or number is a list of one."""
+    return [ids] if isinstance(ids, str | bytes) or not isinstance(ids, Iterable) else list(ids)
 
 
 def _first(neighbors: Neighbors) -> Neighbors:
