@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ocelad.ensemble.ocelad import RoundInfo as RoundInfo
     from ocelad.estimators import LabelMetricTracker as LabelMetricTracker
     from ocelad.estimators import MetricTracker as MetricTracker
+    from ocelad.estimators import PairTransformer as PairTransformer
     from ocelad.estimators import QuadrupletTracker as QuadrupletTracker
     from ocelad.estimators import TripletTracker as TripletTracker
     from ocelad.implied_answers import ImpliedAnswers as ImpliedAnswers
@@ -62,6 +63,7 @@ _MODULE_OF = {
     "Ocelad": "ocelad.ensemble.ocelad",
     "Pair": "ocelad.pairs",
     "PairChooser": "ocelad.choice",
+    "PairTransformer": "ocelad.estimators",
     "QuadrupletTracker": "ocelad.estimators",
     "Relative": "ocelad.pairs",
     "Relatives": "ocelad.pairs",

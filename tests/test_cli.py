@@ -181,7 +181,7 @@ def test_demo_on_a_terminal_shows_a_live_bar(tmp_path):
     assert process.wait(timeout=600) == 0
     text = output.decode()
     assert "120/120" in text
-    assert "top interval" in text
+    assert "plain distance" in text  # the experts with the largest weight
     assert "5-NN error" in text
     assert "A, slow drift" in text
 

@@ -111,6 +111,7 @@ def test_groups_stand_for_the_methods_that_can_run_on_the_stream(tmp_path):
             2,
             "'nowhere.csv' is neither a file nor a built-in stream; accepted: paper, static",
         ),
+        (("rice", "--stream", "papr", "--seeds", "1"), 2, "'papr' is neither a file nor a built-in stream"),
         (("rice", "--seeds", "0"), 2, "--seeds"),
         (("rice", "--every", "100000"), 1, "every is 100000; accepted: at most 6000, the length of the stream 'paper'"),
         (("comid:loss=foo",), 1, "comid:loss=foo: loss must be one of"),
@@ -134,11 +135,33 @@ def test_unsuitable_files_are_reported(tmp_path):
         (("rice", "--stream", "pairs.csv", *columns, "--class", "kind"), 2, "give --items FILE, too"),
     ]:
         assert message in run("compare", *arguments, cwd=tmp_path, code=code).stderr
-    (tmp_path / "pairs.csv").write_text("x0,z0,y\n1,2,1\n2,3,1\n")
-    printed = run(
-        "compare", "rice", "--stream", "pairs.csv", "--x", "x0", "--z", "z0", "--label", "y", cwd=tmp_path, code=1
-    )
-    assert "all pairs have the label +1" in printed.stderr
+
+
+def test_one_answer_only_is_compared_by_the_items_if_there_are_any(tmp_path):
+    rows = "".join(f"{i},{(i + 2) % 40},1\n" for i in range(40))
+    (tmp_path / "pairs.csv").write_text(f"id_a,id_b,y\n{rows}")
+    (tmp_path / "items.csv").write_text("id,f,kind\n" + "".join(f"{i},{i % 7},{'ab'[i % 2]}\n" for i in range(40)))
+    command = ("compare", "rice", "euclidean", "--stream", "pairs.csv", "--items", "items.csv", "--every", "20")
+    printed = run(*command, "--features", "f", cwd=tmp_path)
+    assert "No pairs can be ranked, so that nothing is compared" in printed.stderr
+    assert printed.stdout == ""
+    printed = run(*command, "--class", "kind", "--jobs", "1", cwd=tmp_path)
+    assert "No pairs can be ranked; methods are compared by the items" in printed.stderr
+    assert "5-NN error in %" in printed.stdout
+    assert "rank" not in printed.stdout
+    assert "nan" not in printed.stdout.lower()
+
+
+def test_the_default_methods_of_a_file_can_run_on_it(tmp_path):
+    columns = write_pairs(tmp_path / "pairs.csv")
+    command = ("compare", "--stream", "pairs.csv", *columns, "--jobs", "1", "--json")
+    methods = [each["method"] for each in json.loads(run(*command, cwd=tmp_path).stdout)["methods"]]
+    assert methods[:2] == ["adaptive", "rice"]
+    assert {"euclidean", "standardized"} <= set(methods)
+    assert not {"truth", "comid-oracle"} & set(methods)
+    note = "add the method standardized"
+    for chosen, noted in ((["euclidean"], True), (["euclidean", "standardized"], False), (["comid"], False)):
+        assert (note in run("compare", *chosen, *command[1:], cwd=tmp_path).stderr) == noted
 
 
 def test_one_stream_cannot_decide_who_wins(tmp_path):

@@ -11,7 +11,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from command import kill_four_times, run
+from synthetic_reviews import write_original, write_stars, write_top5000
 
+from ocelad.evaluation.streams.reviews import find_domains
 from ocelad.lab.figures import FIGURES, Claim, Figure, FigureData
 from ocelad.lab.figures.figure_folder import FigureFolder
 from ocelad.lab.figures.html_report import ReportFigure, make_report
@@ -126,6 +128,17 @@ class TestFigure:
         assert "replaced" not in run("figure", "toy", "--output", tmp_path).stderr
         assert "will be replaced: trials was 3" in run("figure", "toy", "--quick", "--output", tmp_path).stderr
 
+    def test_a_wrong_setting_is_refused_before_the_warning(self, toy, tmp_path, monkeypatch):
+        def check(*, trials, scale, word):
+            if word == "wrong":
+                raise ValueError("there is no such word")
+
+        run("figure", "toy", "--output", tmp_path)
+        monkeypatch.setitem(FIGURES, "toy", replace(toy, check=check))
+        printed = run("figure", "toy", "--set", "word=wrong", "--output", tmp_path, code=1).stderr
+        assert "there is no such word" in printed
+        assert "replaced" not in printed
+
     def test_incomplete_data_are_not_drawn(self, toy, tmp_path):
         data = FigureData({"figure": "toy"}, {"numbers": {"trial": [0], "value": [1.0]}, "more": {"a": [1]}})
         data.save(tmp_path / "figure-toy")
@@ -168,6 +181,73 @@ class TestDownload:
     def test_data_and_download_exclude_each_other(self, reviews, tmp_path):
         printed = run("figure", "toy", "--download", "--data", tmp_path, "--output", tmp_path, code=2)
         assert "--download and --data exclude each other" in printed.stderr
+
+
+class TestDomains:
+    SMALL = ("--set", "pairs=300", "--set", "words=40", "--trials", "1", "--backend", "threads", "--jobs", "1")
+
+    @pytest.fixture
+    def reviews(self, tmp_path):
+        """Reviews of four product types: dvd and kitchen are those of books and electronics, exchanged."""
+        folder = write_top5000(tmp_path / "top5000")
+        for domain, other in (("books", "kitchen"), ("electronics", "dvd")):
+            for path in list(folder.glob(f"{domain}_*")):
+                path.with_name(path.name.replace(domain, other)).write_bytes(path.read_bytes())
+        return folder
+
+    def test_other_product_types_have_a_folder_of_their_own(self, reviews, tmp_path):
+        command = ("figure", "4", *self.SMALL, "--data", reviews)
+        run(*command, cwd=tmp_path)
+        printed = run(*command, "--domains", "kitchen,dvd", cwd=tmp_path)
+        assert "figure-4-dvd-kitchen" in printed.stdout
+        claims = json.loads(run(*command, "--domains", "kitchen,dvd", "--json", cwd=tmp_path).stdout)["claims"]
+        remark = "the paper has the product types books and electronics"
+        assert {
+            (claim["paper"], claim["agrees"], claim["remark"]) for claim in claims if "learned" in claim["what"]
+        } == {("-", None, remark)}
+        assert "have other settings" not in printed.stderr
+        folders = {path.name for path in (tmp_path / "ocelad-figures").iterdir()}
+        assert folders == {"figure-4", "figure-4-dvd-kitchen"}
+        for name, labels in (("figure-4", ["books", "electronics"]), ("figure-4-dvd-kitchen", ["dvd", "kitchen"])):
+            data = FigureData.load(tmp_path / "ocelad-figures" / name)
+            assert sorted(set(data.tables["points"]["label"].tolist())) == labels
+            assert data.metadata["settings"]["domains"] == " ".join(labels)
+        again = run(*command, "--set", "domains=dvd kitchen", cwd=tmp_path)  # the same setting, in another order
+        assert re.search(r"embeddings by type: (\d+) of \1 trials", again.stderr)
+        redrawn = run("figure", "4", "--redraw", "--domains", "dvd,kitchen", cwd=tmp_path)
+        assert "figure-4-dvd-kitchen" in redrawn.stdout
+
+    def test_a_change_of_the_question_on_other_product_types(self, reviews, tmp_path):
+        sizes = ("--trials", "1", "--set", "pairs_before=300", "--set", "pairs_after=200", "--set", "words=40")
+        command = ("figure", "6", *sizes, "--data", reviews, "--domains", "books,dvd", "--jobs", "1")
+        content = json.loads(run(*command, "--backend", "threads", "--json", cwd=tmp_path).stdout)
+        assert {claim["agrees"] for claim in content["claims"]} == {None}
+        assert (tmp_path / "ocelad-figures" / "figure-6-books-dvd" / "figure.png").exists()
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "sentence"),
+        [
+            (
+                ("5", "--domains", "books,cars"),
+                1,
+                "there are no reviews of 'cars'; accepted: books, dvd, electronics,",
+            ),
+            (("5", "--domains", "books"), 2, "'books' is not two different product types, such as books,electronics"),
+            (("5", "--domains", "books,books"), 2, "is not two different product types"),
+            (("5", "--domains", "a,b,c"), 2, "is not two different product types"),
+            (("5", "--domains", "books,../x"), 2, "is not two different product types"),
+            (("5", "--domains", "books,dvd", "--set", "domains=books dvd"), 2, "are the same setting"),
+            (("3", "--domains", "books,dvd"), 2, "figure 3 has no product types; --domains is for figures 4, 5 and 6"),
+        ],
+    )
+    def test_refuses(self, reviews, tmp_path, arguments, code, sentence):
+        printed = run("figure", *arguments, "--data", reviews, cwd=tmp_path, code=code)
+        assert sentence in re.sub(r"\s+", " ", printed.stderr)
+        assert not list(tmp_path.glob("ocelad-figures/*"))
+
+    def test_the_original_reviews_name_their_product_types_too(self, tmp_path):
+        assert find_domains(write_original(tmp_path / "processed_acl")) == ("books", "electronics")
+        assert find_domains(write_stars(tmp_path / "stars" / "processed_stars")) == ("books", "electronics")
 
 
 @pytest.mark.heavy
@@ -263,6 +343,18 @@ class TestSettings:
             toy.resolve_settings(trials=True)
         with pytest.raises(ValueError, match="a setting of figure toy must be one of 'trials', 'scale', 'word'"):
             toy.resolve_settings(size=3)
+
+    @pytest.mark.parametrize(
+        ("changed", "sentence"),
+        [
+            ({"methods": "ricee"}, "there is no method 'ricee'"),
+            ({"methods": "comid:step_size=0"}, "step_size"),
+            ({"every": 9000}, "every must be"),
+        ],
+    )
+    def test_the_methods_of_figure_3_are_checked_with_the_settings(self, changed, sentence):
+        with pytest.raises(ValueError, match=sentence):
+            FIGURES["3"].resolve_settings(**changed)
 
     def test_quick_settings_are_settings_of_the_full_size(self):
         for figure in FIGURES.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import gzip
 import io
 import json
@@ -26,6 +27,7 @@ from pyarrow import ipc, parquet
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from ocelad import LabelMetricTracker, Metric, MetricTracker, Rice, TripletTracker
+from ocelad.adaptive.expert_names import describe_expert
 from ocelad.cli.described_items import read_points_of_pairs
 from ocelad.estimators.file_tracker import FileTracker
 from ocelad.estimators.saved_metric import load_metric
@@ -202,7 +204,7 @@ BAD_TRACKS = [
     (["pairs.parquet", "--resume", "--restart"], 2, "--resume and --restart exclude each other"),
     (["pairs.parquet", "--format", "csv"], 1, "pairs.parquet"),
     (["-"], 2, "standard input has no name: give --output"),
-    (["pairs.jsonl", "--resume", "-o", "items.csv"], 1, "is not a valid tracker file"),
+    (["pairs.jsonl", "--resume", "-o", "items.csv"], 1, "items.csv is a CSV file; `ocelad track` expects a tracker"),
 ]
 
 
@@ -270,14 +272,47 @@ def test_distance_with_probabilities(folder, tmp_path):
     of_items = ["--items", "items.csv", "--features", FEATURES]
     printed = run("distance", "adaptive.tracker", "answers.csv", *of_items, cwd=folder).stdout
     rows = list(csv.DictReader(io.StringIO(printed)))
-    assert list(rows[0]) == ["line", "distance", "probability", "similar"]
+    assert list(rows[0]) == ["line", "id_a", "id_b", "same", "distance", "probability", "similar"]
+    given = list(csv.DictReader((folder / "answers.csv").read_text().splitlines()))
+    assert [[row[name] for name in given[0]] for row in rows] == [list(row.values()) for row in given]
     np.testing.assert_allclose([float(row["distance"]) for row in rows], tracker.pair_distance(pairs), rtol=1e-12)
     probabilities = [float(row["probability"]) for row in rows]
     np.testing.assert_allclose(probabilities, tracker.predict_proba(pairs)[:, 1], rtol=1e-12)
     assert [int(row["similar"]) for row in rows] == tracker.predict(pairs).tolist()
     run("distance", "adaptive.tracker", "answers.csv", *of_items, "-o", tmp_path / "pairs.parquet", cwd=folder)
     assert parquet.read_table(tmp_path / "pairs.parquet")["probability"].to_pylist() == probabilities
-    assert "probability" not in run("distance", "songs.tracker", "answers.csv", *of_items, cwd=folder).stdout
+    of_rice = run("distance", "songs.tracker", "answers.csv", *of_items, cwd=folder)
+    assert "probability" not in of_rice.stdout
+    assert 'no probabilities of "same"' in of_rice.stderr
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_distance_copies_the_columns_that_are_not_features(folder, tmp_path, suffix):
+    table = parquet.read_table(folder / "pairs.parquet")
+    table = table.append_column("pair", pa.array([f"00{i}" for i in range(400)]))
+    table = table.append_column("price", pa.array([None, *range(399)]))
+    days = [datetime.date(2026, 1, 1) + datetime.timedelta(i) for i in range(400)]
+    table = table.append_column("day", pa.array(days if suffix == ".parquet" else list(map(str, days))))
+    table = table.append_column("tags", pa.array([["a", "b"]] * 400))
+    table = table.append_column("distance", pa.array(["far"] * 400))  # the output has a column of this name
+    if suffix == ".parquet":
+        parquet.write_table(table, tmp_path / "pairs.parquet")
+    elif suffix == ".csv":
+        table.drop_columns("tags").to_pandas().to_csv(tmp_path / "pairs.csv", index=False)
+    else:
+        rows = [{k: v for k, v in row.items() if v is not None} for row in table.to_pylist()]
+        rows[0], rows[1] = rows[1], rows[0]  # now the second row lacks a price
+        (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run("track", folder / "pairs.parquet", "-o", tmp_path / "t", "--quiet")
+    run("distance", tmp_path / "t", tmp_path / f"pairs{suffix}", "-o", tmp_path / "out.jsonl")
+    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert list(found[0]) == ["line", "pair", "price", "day", "distance", "probability", "similar"]
+    assert found[2]["day"] == "2026-01-03"
+    assert [row["pair"] for row in found[2:]] == [f"00{i}" for i in range(2, 400)]
+    prices = {row["pair"]: row["price"] for row in found}
+    assert prices["000"] is None
+    assert float(prices["007"]) == 6
+    assert all(isinstance(row["distance"], float) for row in found)
 
 
 def test_probabilities_of_other_estimators(folder, tmp_path):
@@ -390,11 +425,18 @@ def test_the_adaptive_method_on_the_command_line(folder, tmp_path):
     assert tracker.method_ == "adaptive"
     content = json.loads(run("inspect", "adaptive.tracker", "--json", cwd=folder).stdout)
     assert (content["method"], content["engine"], content["settings"]) == ("adaptive", "adaptive", {"curved": True})
-    assert content["drift"] == tracker.drift_
+    assert content["drift"] == 1000 * tracker.drift_
     assert content["changes"] == [change._asdict() for change in tracker.changes_]
     assert list(content["weights"]) == list(tracker.experts_)
     text = run("inspect", "adaptive.tracker", cwd=folder).stdout
-    assert all(word in text for word in ("drift", "Detected changes", tracker.experts_[0]))
+    assert all(
+        word in text
+        for word in (
+            "drift per 1000 pairs",
+            "Detected changes",
+            describe_expert(tracker.experts_[np.argmax(tracker.weights_)]),
+        )
+    )
     assert "drift" not in json.loads(run("inspect", "songs.tracker", "--json", cwd=folder).stdout)
     for kind in ("history", "weights"):
         run("plot", "adaptive.tracker", kind, "-o", tmp_path / f"{kind}.png", cwd=folder)
@@ -429,6 +471,95 @@ def test_evaluate(folder):
     assert "nothing to evaluate on" in run("evaluate", "songs.tracker", cwd=folder, code=2).stderr
 
 
+def test_evaluate_compares_with_standardized_euclidean_distance(folder, tmp_path):
+    """The features are divided by the training pairs' standard deviations, otherwise by those of the items or pairs."""
+    X, genre = some_items()
+    (train, _), (pairs, y) = read_pairs(folder), held_out(folder)
+    options = ["--items", "items.csv", "--features", FEATURES, "--class", "genre", "--json"]
+    content = json.loads(run("evaluate", "songs.tracker", "held_out.csv", *options, cwd=folder).stdout)
+    assert content["standardized_by"] == ["the training pairs", "the training pairs"]
+    scales = train.reshape(-1, 3).std(axis=0)
+    distances = np.linalg.norm((pairs[:, 0] - pairs[:, 1]) / scales, axis=1)
+    assert content["scores"]["ROC AUC of pairs"]["standardized"] == pytest.approx(roc_auc_score(y, -distances))
+    assert content["scores"]["5-NN error"]["standardized"] == knn_error(X / scales, genre)
+    MetricTracker.load(folder / "songs.tracker").save(tmp_path / "by Python")
+    content = json.loads(run("evaluate", tmp_path / "by Python", "held_out.csv", *options, cwd=folder).stdout)
+    assert content["standardized_by"] == ["the items of items.csv"] * 2
+    assert content["scores"]["5-NN error"]["standardized"] == knn_error(X / X.std(axis=0), genre)
+    lines = (folder / "pairs.jsonl").read_text().replace("x_a", "x_tempo").replace("z_a", "z_tempo")
+    lines = lines.replace("_b", "_loudness").replace("_c", "_length")
+    (tmp_path / "pairs.jsonl").write_text(lines)
+    text = run("evaluate", tmp_path / "by Python", tmp_path / "pairs.jsonl").stdout
+    assert "their standard deviations over the pairs of " in text
+    assert "standardized" in text.splitlines()[2]
+
+
+def test_evaluate_says_what_was_learned_from(folder, tmp_path):
+    options = ["--items", "items.csv", "--features", FEATURES]
+    given, answers = ((folder / name).read_text().splitlines() for name in ("held_out.csv", "answers.csv"))
+    (tmp_path / "mixed.csv").write_text("\n".join([*given, *answers[1:31]]) + "\n")
+    trained = {frozenset(row.split(",")[:2]) for row in answers[1:]}
+    n_known = sum(frozenset(row.split(",")[:2]) in trained for row in [*given[1:], *answers[1:31]])
+    for name in ("songs.tracker", "adaptive.tracker"):
+        text = run("evaluate", name, tmp_path / "mixed.csv", *options, cwd=folder).stdout
+        assert f"Learned from: {n_known} of the 230 pairs. The scores are not held-out." in text
+        content = json.loads(run("evaluate", name, tmp_path / "mixed.csv", *options, "--json", cwd=folder).stdout)
+        assert content["learned_from"] == {"pairs": {"n_learned": n_known, "n": 230, "exact": True}}
+    (tmp_path / "new.csv").write_text(
+        "\n".join([given[0], *(row for row in given[1:] if frozenset(row.split(",")[:2]) not in trained)]) + "\n"
+    )
+    text = run("evaluate", "songs.tracker", tmp_path / "new.csv", *options, "--class", "genre", cwd=folder).stdout
+    assert re.search(r"Learned from: none of the 1\d\d pairs\.\n", text)
+    assert re.search(r"In pairs that were learned from: 1\d\d of the 150 items\.\n", text)
+    MetricTracker.load(folder / "songs.tracker").save(tmp_path / "by Python")
+    text = run("evaluate", tmp_path / "by Python", "held_out.csv", *options, cwd=folder).stdout
+    assert "Learned from: unknown. A tracker that `ocelad track` of this version saved would know." in text
+    content = json.loads(run("evaluate", tmp_path / "by Python", "held_out.csv", *options, "--json", cwd=folder).stdout)
+    assert content["learned_from"] == {"pairs": None}
+
+
+def test_evaluate_explains_the_two_areas_under_the_curve(folder):
+    options = ["--items", "items.csv", "--features", FEATURES]
+    text = run("evaluate", "songs.tracker", "held_out.csv", *options, cwd=folder).stdout
+    assert 'ROC AUC of pairs: how often a "same" pair is nearer than a "different" one.' in text
+    assert 'ROC AUC of probabilities: how often it is more probably "same".' in text
+
+
+@pytest.mark.parametrize("answer", ["same", "different"])
+@pytest.mark.parametrize("method", ["adaptive", "rice"])
+def test_one_answer_only_warns(folder, tmp_path, answer, method):
+    """A stream with one of the two answers is learned from, scored and drawn, as far as that is possible."""
+    table = parquet.read_table(folder / "pairs.parquet")
+    chosen = np.array(table["similar"]) == (answer == "same")
+    parquet.write_table(table.filter(pa.array(chosen)), tmp_path / "pairs.parquet")
+    note = f'pairs.parquet are "{answer}", and none is'
+    tracked = run("track", "pairs.parquet", "--method", method, cwd=tmp_path)
+    assert note in tracked.stderr
+    inspected = run("inspect", "pairs.tracker", cwd=tmp_path)
+    assert f'Note: all {chosen.sum()} pairs of pairs.tracker are "{answer}"' in inspected.stderr
+    for tracker in ("pairs.tracker", folder / f"{'songs' if method == 'rice' else 'adaptive'}.tracker"):
+        renamed = table.filter(pa.array(chosen)).rename_columns(
+            table.column_names
+            if tracker == "pairs.tracker"
+            else [f"{side}_{name}" for side in "xz" for name in FEATURES.split(",")] + ["similar"]
+        )
+        parquet.write_table(renamed, tmp_path / "evaluated.parquet")
+        evaluated = run("evaluate", tracker, "evaluated.parquet", "--plot", "reliability.png", cwd=tmp_path)
+        assert f'are "{answer}", and none is' in evaluated.stderr
+        assert "There is no ROC AUC" in evaluated.stderr
+        assert "accuracy of pairs" in evaluated.stdout
+        scores = json.loads(run("evaluate", tracker, "evaluated.parquet", "--json", cwd=tmp_path).stdout)["scores"]
+        assert list(scores) == ["accuracy of pairs"]
+        assert list(scores["accuracy of pairs"]) == ["learned"]
+        for text in (evaluated.stdout, tracked.stdout, inspected.stdout):
+            assert not re.search(r"\bnan\b|\binf\b", text, re.I)
+    for kind in ("history", "weights", "spectrum", "features"):
+        run("plot", "pairs.tracker", kind, cwd=tmp_path)
+    compared = run("compare", "adaptive", "--stream", "pairs.parquet", "--json", cwd=tmp_path)
+    assert note in compared.stderr
+    assert json.loads(compared.stdout)["methods"] == []
+
+
 def test_inspect(folder, tmp_path):
     tracker = MetricTracker.load(folder / "songs.tracker")
     content = json.loads(run("inspect", "songs.tracker", "--json", cwd=folder).stdout)
@@ -443,9 +574,9 @@ def test_inspect(folder, tmp_path):
     assert all(word in text for word in ("tempo", "Largest eigenvalues", "Weight of each expert", "threshold"))
     tracker.metric_.save(tmp_path / "metric")
     assert json.loads(run("inspect", tmp_path / "metric", "--json").stdout)["kind"] == "metric"
-    assert "no file at" in run("inspect", tmp_path / "nothing", code=1).stderr
+    assert "nothing does not exist; `ocelad inspect` expects" in run("inspect", tmp_path / "nothing", code=1).stderr
     (tmp_path / "text").write_text("hello")
-    assert "is not a valid tracker file" in run("inspect", tmp_path / "text", code=1).stderr
+    assert "text is a text file; `ocelad inspect` expects" in run("inspect", tmp_path / "text", code=1).stderr
 
 
 def test_inspect_lists_features_by_their_share_of_the_distances_between_items(folder, tmp_path):
@@ -615,7 +746,7 @@ def test_each_command_has_its_own_file_of_skipped_rows(folder, tmp_path):
     run("track", "pairs.jsonl", *skip, cwd=tmp_path, code=3)
     skipped = (tmp_path / "pairs.jsonl.skipped.jsonl").read_bytes()
     stderr = run("distance", "pairs.tracker", "pairs.jsonl", *skip, cwd=tmp_path, code=3).stderr
-    assert "1 row was skipped; they are in pairs.jsonl.distance.skipped.jsonl." in stderr
+    assert "1 row was skipped; it is in pairs.jsonl.distance.skipped.jsonl." in stderr
     scores = run("evaluate", "pairs.tracker", "pairs.jsonl", *skip, "--json", cwd=tmp_path, code=3)
     assert json.loads(scores.stdout)["skipped"] == 1
     assert (tmp_path / "pairs.jsonl.skipped.jsonl").read_bytes() == skipped
@@ -862,10 +993,10 @@ def test_a_scale_that_does_not_suit_the_default_step_size_is_noted(n_pairs, squa
 
 def test_saves_are_reported_unless_quiet(folder, tmp_path):
     pairs, many = (folder / "pairs.jsonl").read_text(), tmp_path / "many.jsonl"
-    many.write_text(pairs * 6)  # 2400 pairs: chunks of 1021, 1021 and 358
+    many.write_text(pairs * 6)  # 2400 pairs: chunks of 25, because the file is small
     command = ("track", many, "--method", "rice", "--restart", "--every")
     lines = run(*command, "1500", cwd=tmp_path).stderr.splitlines()
-    assert [re.sub(" +", " ", line).split(" loss ")[0] for line in lines if line.endswith("saved")] == ["pair 2,042"]
+    assert [re.sub(" +", " ", line).split(" loss ")[0] for line in lines if line.endswith("saved")] == ["pair 1,500"]
     assert "saved" not in run(*command, "5000", cwd=tmp_path).stderr
     assert run(*command, "1000", "--quiet", cwd=tmp_path).stderr == ""
     assert "saved" not in run(*command, "1000", "--json", cwd=tmp_path).stderr

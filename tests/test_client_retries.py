@@ -305,7 +305,7 @@ def test_a_query_waits_no_longer_than_the_service_works_on_it(network):
 
 
 def test_creating_a_project_waits_as_long_as_the_proxy_of_the_docs(network):
-    docs = Path(__file__).parent.parent / "docs" / "operations.md"
+    docs = Path(__file__).parent.parent / "docs" / "how-to" / "operate-the-service.md"
     seconds = float(re.search(r"proxy_read_timeout (\d+)s", docs.read_text())[1])
     sent = network(refused(409))
     for timeout in (7.0, 10.0 * seconds):

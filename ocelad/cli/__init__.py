@@ -11,8 +11,10 @@ import ocelad
 from ocelad.cli.audit import audit
 from ocelad.cli.backup import backup, restore
 from ocelad.cli.compare import compare
+from ocelad.cli.completion import completion
 from ocelad.cli.demo import demo
 from ocelad.cli.distance import distance, embed
+from ocelad.cli.doctor import doctor
 from ocelad.cli.evaluate import evaluate
 from ocelad.cli.export import export
 from ocelad.cli.export_answers import export_answers
@@ -22,6 +24,7 @@ from ocelad.cli.inspect import inspect
 from ocelad.cli.neighbors import neighbors
 from ocelad.cli.options import name_options
 from ocelad.cli.plot import plot
+from ocelad.cli.records import records
 from ocelad.cli.reproduce import reproduce
 from ocelad.cli.serve import serve
 from ocelad.cli.session import session
@@ -38,38 +41,45 @@ def cli() -> None:
 
     \b
     Examples:
-      ocelad demo                                  track a drifting stream: a table and a picture
-      ocelad track pairs.csv                       learn from a file and save the tracker
-      ocelad track pairs.csv --resume              continue after an interruption
-      ocelad inspect pairs.tracker                 show what a saved tracker has learned
-      ocelad embed pairs.tracker items.csv         map items to points in the learned space
-      ocelad neighbors pairs.tracker items.csv     find the nearest items by the learned distance
-      ocelad export pairs.tracker --to matrix      write the distance for a vector store
-      ocelad compare rice comid saol               run several methods on the same streams
-      ocelad figure 3                              compute and draw a figure of the paper
-      ocelad reproduce --quick                     compute all figures and write a report
-      ocelad serve --demo                          serve a web page that collects answers
-      ocelad import answers.csv --project digits   add answers from a file to a project
+      ocelad demo                                       track a drifting stream: a table and a picture
+      ocelad track pairs.csv                            learn from a file and save the tracker
+      ocelad track pairs.csv --resume                   continue after an interruption
+      ocelad inspect pairs.tracker                      show what a saved tracker has learned
+      ocelad embed pairs.tracker items.csv              map items to points in the learned space
+      ocelad neighbors pairs.tracker items.csv          find the nearest items by the learned distance
+      ocelad export pairs.tracker items.csv --to faiss  write the items for a vector store
+      ocelad records crm.csv shop.csv                   find records of the same entity, by your answers
+      ocelad compare rice comid saol                    run several methods on the same streams
+      ocelad figure 3                                   compute and draw a figure of the paper
+      ocelad reproduce --quick                          compute all figures and write a report
+      ocelad serve --demo                               serve a web page that collects answers
+      ocelad import answers.csv --project digits        add answers from a file to a project
+      ocelad doctor                                     check the installation and the machine
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done with rows skipped, 130 interrupted (and saved).
     """
 
 
 for command in (
-    *(demo, track, embed, distance, neighbors, export, evaluate, inspect, plot, compare, figure, reproduce),
-    *(serve, token, session, audit, import_answers, export_answers, backup, restore, verify, warm),
+    *(track, embed, distance, neighbors, export, records, evaluate, inspect, plot),
+    *(demo, compare, figure, reproduce),
+    *(serve, token, session, audit, import_answers, export_answers, backup, restore, verify, warm, doctor, completion),
 ):
     cli.add_command(command)
 
 
 # The extra that installs a package.
-_EXTRAS = dict.fromkeys(
-    (
-        *("alembic", "fastapi", "httptools", "prometheus_client", "pydantic", "pydantic_settings"),
-        *("sqlalchemy", "starlette", "structlog", "uvicorn"),
-    ),
-    "serve",
-) | dict.fromkeys(("authlib", "joserfc", "requests"), "oidc")
+_EXTRAS = (
+    dict.fromkeys(
+        (
+            *("alembic", "fastapi", "httptools", "prometheus_client", "pydantic", "pydantic_settings"),
+            *("sqlalchemy", "starlette", "structlog", "uvicorn"),
+        ),
+        "serve",
+    )
+    | dict.fromkeys(("authlib", "joserfc", "requests"), "oidc")
+    | {"rapidfuzz": "records"}
+)
 
 
 def main() -> None:

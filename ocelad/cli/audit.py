@@ -13,7 +13,7 @@ from ocelad.cli.options import database_options
 from ocelad.cli.output import format_time, make_table, print_tables, to_json
 
 
-@click.command()
+@click.command(short_help="List who did what on a service.")
 @click.option("--who", metavar="NAME", help="Only what this token or person did.")
 @click.option("--action", metavar="NAME", help="Only actions of this name, such as project.delete.")
 @click.option(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from click.core import ParameterSource
 
 from ocelad.cli.compare_report import JOURNAL, NEEDS_NOTE, make_notes, make_tables, score_lines
 from ocelad.cli.compare_suite import SUITES, compare_suite, load_suite
+from ocelad.cli.completion_words import GROUPS, METHODS, STREAMS, Words
 from ocelad.cli.exit_codes import ROWS_SKIPPED
-from ocelad.cli.options import json_option
+from ocelad.cli.one_answer import note_one_answer
+from ocelad.cli.options import json_option, theme_option
 from ocelad.cli.output import PICTURES, find_plotting_error, make_table, print_json, print_tables, to_json
 from ocelad.cli.pair_files import bad_row_options, open_item_table, open_pairs, pair_file_options, report_skipped
 from ocelad.cli.progress import exit_interrupted, show_trials
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from ocelad.io import KnownFeatures
     from ocelad.lab.compare import Comparison, Method, Stream
 
+# Euclidean distance of features as they are, and of features divided by the standard deviations of the points so far.
+EUCLIDEAN, STANDARDIZED = "euclidean", "standardized"
 RESULT, SCORES, PICTURE = "comparison.json", "scores.csv", "comparison"
 # Options that describe a file of pairs.
 FILE_OPTIONS = (
@@ -43,9 +47,10 @@ FILE_OPTIONS = (
 
 
 @click.command(short_help="Compare methods on the same streams.")
-@click.argument("methods", nargs=-1)
+@click.argument("methods", nargs=-1, type=Words((*METHODS, *GROUPS)))
 @click.option(
     "--stream",
+    type=Words(STREAMS, files=True),
     default="paper",
     show_default=True,
     metavar="NAME|FILE",
@@ -100,12 +105,16 @@ FILE_OPTIONS = (
 )
 @click.option("--every", default=100, show_default=True, type=click.IntRange(1), help="Rounds between evaluations.")
 @click.option(
-    "--reference", metavar="METHOD", help="The method that the others are compared with; by default the first."
+    "--reference",
+    type=Words(METHODS),
+    metavar="METHOD",
+    help="The method that the others are compared with; by default the first.",
 )
 @click.option(
     "--class", "class_", metavar="COLUMN", help="With --items: the column of their classes, for the k-NN error."
 )
 @click.option(
+    "-o",
     "--output",
     default="ocelad-compare",
     show_default=True,
@@ -126,13 +135,15 @@ FILE_OPTIONS = (
 @click.option("--list", "list_", is_flag=True, help="List the methods and the built-in streams, and exit.")
 @pair_file_options
 @bad_row_options
+@theme_option
 @json_option
 def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any) -> None:
     """Compare METHODS on one stream: the same pairs, rounds and evaluations, paired by seed.
 
     A METHOD is a name, optionally with settings: comid:step_size=1e-3,loss=hinge. The groups "all", "online",
     "ensembles", "batch" and "fixed" stand for every method of that kind that can run on the stream. The default is
-    the methods of the paper's figure 3.
+    the methods of the paper's figure 3 and Euclidean distance of standardized features; for a file, those of them that
+    can run on it, and adaptive.
 
     Every method is evaluated every 100 rounds (--every), before it learns from the next pairs. The scores are: the
     5-NN error and whether k-means finds the clusters, on points with known classes; and how many couples of one
@@ -153,7 +164,6 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
       ocelad compare --suite adaptivity --benchmarks S1,wine
       ocelad compare lego --suite few-answers --benchmarks digits,wine --answers 300
     """
-    from ocelad.lab.compare import FIGURE
     from ocelad.lab.compare import compare as run
     from ocelad.lab.compare.run_comparison import FIRST_SEED
 
@@ -169,8 +179,11 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
     for option in ("answers", "no_rivals"):
         if options[option]:
             raise click.UsageError(f"{_option_name(option)} belongs to --suite few-answers: give that, too")
-    stream, n_skipped = _open_stream(options)
-    chosen = _choose_methods(methods or FIGURE, stream)
+    stream, n_skipped = _open_stream(options, as_json)
+    chosen = _choose_methods(methods or _default_methods(stream), stream)
+    labels = [method.name for method in chosen]
+    if not stream.seeded and EUCLIDEAN in labels and STANDARDIZED not in labels:
+        click.echo(f"Note: features may have different units; add the method {STANDARDIZED}.", err=True)
     output: Path = options["output"]
     journal = output / JOURNAL
     with show_trials() as progress:
@@ -214,7 +227,7 @@ def _option_name(parameter: str) -> str:
     return f"--{parameter.strip('_').replace('_', '-')}"
 
 
-def _open_stream(options: dict[str, Any]) -> tuple[Stream, int]:
+def _open_stream(options: dict[str, Any], as_json: bool) -> tuple[Stream, int]:
     """Return the stream that --stream names, and the number of rows of its file that were skipped."""
     from ocelad.lab.compare import STREAMS, PairStream
 
@@ -226,12 +239,12 @@ def _open_stream(options: dict[str, Any]) -> tuple[Stream, int]:
                     f"{_option_name(option)} describes a file of pairs; {name!r} is a built-in stream"
                 )
         return STREAMS[name], 0
+    if name != "-" and not Path(name).exists():
+        raise click.UsageError(f"{name!r} is neither a file nor a built-in stream; accepted: {', '.join(STREAMS)}")
     if options["seeds"]:
         raise click.UsageError("a file of pairs is one stream: omit --seeds")
     if options["class_"] and not options["items"]:
         raise click.UsageError("--class names a column of the items: give --items FILE, too")
-    if name != "-" and not Path(name).exists():
-        raise click.UsageError(f"{name!r} is neither a file nor a built-in stream; accepted: {', '.join(STREAMS)}")
     import numpy as np
 
     from ocelad.io import KnownFeatures
@@ -243,8 +256,21 @@ def _open_stream(options: dict[str, Any]) -> tuple[Stream, int]:
     if not chunks:
         raise ValueError(f"{name} has no pairs to compare on")
     pairs, y = np.concatenate([chunk.pairs for chunk in chunks]), np.concatenate([chunk.y for chunk in chunks])
+    if note := note_one_answer(int((y > 0).sum()), int((y < 0).sum()), name):
+        if not options["class_"]:
+            _exit_without_ranking(note, as_json)
+        click.echo(f"{note} No pairs can be ranked; methods are compared by the items.", err=True)
     eval_set = _read_eval_set(options, known) if options["class_"] else None
     return PairStream(pairs[:, 0], pairs[:, 1], y, eval_set=eval_set, name=Path(name).name), rows.n_skipped
+
+
+def _exit_without_ranking(note: str, as_json: bool) -> NoReturn:
+    """Say that pairs with one answer rank no distance, and exit."""
+    reason = "No pairs can be ranked, so that nothing is compared; --items and --class compare by the items."
+    click.echo(f"{note} {reason}", err=True)
+    if as_json:
+        print_json({"methods": [], "note": f"{note} {reason}"})
+    click.get_current_context().exit()
 
 
 def _read_eval_set(options: dict[str, Any], known: KnownFeatures) -> tuple[Any, Any]:
@@ -266,6 +292,14 @@ def _read_eval_set(options: dict[str, Any], known: KnownFeatures) -> tuple[Any, 
     if len(np.unique(classes)) < 2:
         raise ValueError(f"all items have the {options['class_']} {classes[0]!r}; at least two classes are needed")
     return X, classes
+
+
+def _default_methods(stream: Stream) -> list[str]:
+    """Return the methods of the paper's figure that can run on the stream; on given pairs our default method first."""
+    from ocelad.lab.compare import FIGURE, METHODS
+
+    names = [name for name in (*FIGURE, STANDARDIZED) if METHODS[name].incompatibility(stream) is None]
+    return names if stream.seeded else ["adaptive", *names]
 
 
 def _choose_methods(names: Sequence[str], stream: Stream) -> list[Method]:

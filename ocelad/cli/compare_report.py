@@ -89,10 +89,10 @@ def make_notes(result: Comparison) -> list[str]:
     if headings := _phase_headings(result):
         notes.append("; ".join(f"{heading}: {phase}" for phase, heading in headings.items()))
     if result.stream.has_eval_sets:
-        notes.append(
-            f"found: {MEASURES['clusters_found']}, higher is better; "
-            f"ranked: {MEASURES['ranking_error']}, lower is better."
-        )
+        meanings = [f"found: {MEASURES['clusters_found']}, higher is better"]
+        if "ranking_error" in result.measures:
+            meanings.append(f"ranked: {MEASURES['ranking_error']}, lower is better")
+        notes.append(f"{'; '.join(meanings)}.")
     if any(method.requires for method in result.methods):
         notes.append(NEEDS_NOTE)
     if not result.stream.seeded:

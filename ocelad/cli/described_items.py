@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ocelad.cli.evaluate import read_labelled_items
+from ocelad.cli.file_kind import PAIRS, expect_table
 
 
 def check_one_file(items: str | None, pairs: str | None) -> None:
@@ -39,7 +40,9 @@ def read_points_of_pairs(saved: Any, file: str, max_pairs: int) -> Any:
     from ocelad.io import open_comparisons
 
     every, n_read, kept = 1, 0, np.empty((0, 2, saved.metric.n_features))
-    with open_comparisons(file, label=False, time=False) as stream:
+    with expect_table(file, PAIRS):
+        stream = open_comparisons(file, label=False, time=False)
+    with stream:
         saved.check_features(stream.feature_names, file)
         for chunk in stream:
             kept = np.concatenate([kept, chunk.pairs[-n_read % every :: every]])

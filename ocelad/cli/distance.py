@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ocelad.cli.completion_words import FilePath
 from ocelad.cli.exit_codes import ROWS_SKIPPED
 from ocelad.cli.options import tracker_argument
-from ocelad.cli.output import check_output
+from ocelad.cli.output import check_output, count_of
 from ocelad.cli.pair_files import (
     bad_row_options,
     item_table_options,
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from ocelad.io import ItemStream
     from ocelad.io.table_output import ColumnKind
 
-# The largest number of features for which all components of a metric are computed.
-MAX_PROJECTED = 4000
-
 table_output_option = click.option(
     "-o",
     "--output",
@@ -41,7 +39,7 @@ table_output_option = click.option(
 
 @click.command(short_help="Map items to points in the learned space.")
 @tracker_argument
-@click.argument("items")
+@click.argument("items", type=FilePath())
 @click.option(
     "--dimensions",
     type=click.IntRange(1),
@@ -49,6 +47,7 @@ table_output_option = click.option(
 )
 @click.option(
     "--axes-of",
+    type=FilePath(),
     metavar="FILE",
     help="With --dimensions: the items whose principal axes are used, so that several files get the same axes; by "
     "default ITEMS.",
@@ -85,16 +84,22 @@ def embed(
     points_of = _find_embedding(saved, items, dimensions, options)
     with _open_embedded(saved, items, options, label=label) as rows:
         n_dimensions = points_of(np.zeros((1, saved.metric.n_features))).shape[1]
+        if dimensions is not None and n_dimensions < dimensions:
+            click.echo(f"Note: the learned space has only {count_of(n_dimensions, 'dimension')}.", err=True)
         names = [f"dimension_{j}" for j in range(n_dimensions)]
         copied = ["id"] if label is None else ["id", label]
         kinds: dict[str, ColumnKind] = dict.fromkeys(copied, "value")
         kinds |= dict.fromkeys(names, "float")
+        n_rows = 0
         with open_output(output, kinds) as out, show_bytes(rows, "Embedding", is_shown=output is not None) as chunks:
             for chunk in chunks:
                 points = points_of(chunk.X)
+                n_rows += len(points)
                 out.write(
                     dict(zip(copied, (chunk.ids, chunk.labels), strict=False)) | dict(zip(names, points.T, strict=True))
                 )
+        if output is not None:
+            report_table(output, n_rows, len(kinds))
         _exit_if_skipped(rows)
 
 
@@ -120,6 +125,7 @@ def _find_embedding(
 ) -> Callable[[Any], Floats]:
     """Return the function that maps items to points of the output."""
     from ocelad.curved_metric import project
+    from ocelad.estimators.leading_axes import MAX_PROJECTED
 
     metric = saved.metric
     if dimensions is None:
@@ -151,7 +157,7 @@ def _find_projection(saved: SavedMetric, items: str, dimensions: int, options: d
 
 @click.command(short_help="Compute the learned distance of each pair in a file.")
 @tracker_argument
-@click.argument("file")
+@click.argument("file", type=FilePath())
 @pair_file_options
 @bad_row_options
 @table_output_option
@@ -159,7 +165,8 @@ def distance(tracker: Path, file: str, output: Path | None, **options: Any) -> N
     """Compute the learned distance of each pair in FILE, and predict whether it is similar.
 
     FILE has the format that `ocelad track` reads, and needs no labels. The output has one row per pair: its line in
-    FILE, the distance, with the method adaptive the calibrated probability of "same", and 1 (similar) or -1
+    FILE; the ids and all other columns of FILE that are not features, except those that are named like one of the
+    output's own; the distance; with the method adaptive the calibrated probability of "same"; and 1 (similar) or -1
     (dissimilar).
 
     \b
@@ -172,22 +179,35 @@ def distance(tracker: Path, file: str, output: Path | None, **options: Any) -> N
 
     check_table_output(output, tracker, file, options["items"])
     saved = load_metric(tracker)
-    with open_pairs(file, options, saved.features, label=False) as stream:
+    with open_pairs(file, options, saved.features, label=False, time=False, keep=True) as stream:
         saved.check_features(stream.feature_names, file)
-        with open_output(output, _pair_columns(saved)) as out:
-            for chunk in stream:
-                out.write({"line": chunk.lines, **_measure_pairs(saved, chunk.pairs)})
+        measured = _measured_columns(saved)
+        copied = [name for name in stream.kept_columns if name not in ("line", *measured)]
+        n_rows = 0
+        columns: dict[str, ColumnKind] = {"line": "integer", **dict.fromkeys(copied, "value"), **measured}
+        with (
+            open_output(output, columns) as out,
+            show_bytes(stream, "Measuring", is_shown=output is not None) as chunks,
+        ):
+            for chunk in chunks:
+                kept = {name: chunk.kept[name] for name in copied}
+                n_rows += len(chunk.pairs)
+                out.write({"line": chunk.lines, **kept, **_measure_pairs(saved, chunk.pairs)})
+        if output is not None:
+            report_table(output, n_rows, len(columns))
+        if not saved.is_calibrated:
+            click.echo('Note: no probabilities of "same": only the method adaptive calibrates them.', err=True)
         _exit_if_skipped(stream)
 
 
-def _pair_columns(saved: SavedMetric) -> dict[str, ColumnKind]:
-    """Return the columns of a table of pairs, in their order."""
+def _measured_columns(saved: SavedMetric) -> dict[str, ColumnKind]:
+    """Return the columns that are computed, in their order."""
     probability: dict[str, ColumnKind] = {"probability": "float"} if saved.is_calibrated else {}
-    return {"line": "integer", "distance": "float", **probability, "similar": "integer"}
+    return {"distance": "float", **probability, "similar": "integer"}
 
 
 def _measure_pairs(saved: SavedMetric, pairs: Floats) -> dict[str, Any]:
-    """Return the values of all columns but the lines, for pairs of shape (n_pairs, 2, n_features)."""
+    """Return the values of the computed columns for pairs of shape (n_pairs, 2, n_features)."""
     from scipy.special import expit
 
     distances = saved.metric.distance(pairs[:, 0], pairs[:, 1])
@@ -205,6 +225,11 @@ def check_table_output(output: Path | None, *inputs: str | Path | None) -> None:
             raise click.BadParameter(
                 f"{str(output)!r} does not end in {', '.join(OUTPUT_SUFFIXES)}", param_hint="--output"
             )
+
+
+def report_table(output: Path, n_rows: int, n_columns: int) -> None:
+    """Print what was written to a table."""
+    click.echo(f"Saved: {output} ({count_of(n_rows, 'row')}, {count_of(n_columns, 'column')})")
 
 
 def _exit_if_skipped(stream: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ocelad.cli.completion_words import FilePath
 from ocelad.cli.exit_codes import ROWS_SKIPPED
 from ocelad.cli.options import tracker_argument
 from ocelad.cli.output import check_output
@@ -17,7 +18,7 @@ TARGETS = ("matrix", "npy", "faiss", "usearch", "lancedb")
 
 @click.command(short_help="Write the learned distance for a vector store.")
 @tracker_argument
-@click.argument("items", required=False)
+@click.argument("items", type=FilePath(), required=False)
 @click.option("--to", type=click.Choice(TARGETS), required=True, help="What to write; see above.")
 @click.option(
     "-o",

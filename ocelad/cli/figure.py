@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocelad.cli.options import Command, add_options, json_option
+from ocelad.cli.completion_words import FIGURES, Words
+from ocelad.cli.options import Command, add_options, json_option, theme_option
 from ocelad.cli.output import PICTURES, find_plotting_error, make_table, print_json, print_tables
 from ocelad.cli.progress import exit_interrupted, format_duration, show_trials
 
@@ -23,6 +24,7 @@ def run_options(command: Command) -> Command:
     return add_options(
         command,
         click.option(
+            "-o",
             "--output",
             default="ocelad-figures",
             show_default=True,
@@ -59,11 +61,16 @@ def run_options(command: Command) -> Command:
 
 
 @click.command(short_help="Compute and draw a figure of the paper.")
-@click.argument("name", required=False, metavar="N")
+@click.argument("name", required=False, metavar="N", type=Words(FIGURES))
 @click.option("--quick", is_flag=True, help="Use a small size that takes seconds.")
 @click.option("--trials", type=click.IntRange(1), help="The number of trials (for figures that have trials).")
 @click.option(
     "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a setting; --list shows them. Repeatable."
+)
+@click.option(
+    "--domains",
+    metavar="A,B",
+    help="Figures 4 to 6: two other product types than the paper's; they have a folder of their own.",
 )
 @click.option("--redraw", is_flag=True, help="Draw the saved data again without computing anything.")
 @click.option(
@@ -75,6 +82,7 @@ def run_options(command: Command) -> Command:
 )
 @click.option("--list", "list_", is_flag=True, help="List the figures and their settings, and exit.")
 @run_options
+@theme_option
 @json_option
 def figure(name: str | None, list_: bool, as_json: bool, **options: Any) -> None:
     """Compute figure N of the paper, save its data, and draw it.
@@ -90,6 +98,7 @@ def figure(name: str | None, list_: bool, as_json: bool, **options: Any) -> None
       ocelad figure 3 --trials 300
       ocelad figure 3 --backend dask --address tcp://127.0.0.1:8786
       ocelad figure 5 --data ~/multi-domain-sentiment --set features=raw
+      ocelad figure 6 --data ~/multi-domain-sentiment --domains dvd,kitchen
       ocelad figure 3 --redraw --picture svg
     """
     from ocelad.lab.figures import FIGURES
@@ -103,12 +112,15 @@ def figure(name: str | None, list_: bool, as_json: bool, **options: Any) -> None
     if name not in FIGURES:
         raise click.UsageError(f"there is no figure {name!r}; accepted: {', '.join(FIGURES)}")
     chosen = FIGURES[name]
-    folder = FigureFolder(options["output"], chosen)
+    if options["domains"] is not None and not chosen.needs_reviews:
+        raise click.UsageError(f"figure {name} has no product types; --domains is for figures 4, 5 and 6")
+    settings = None if options["redraw"] else _parse_settings(chosen, options)
+    folder = FigureFolder(options["output"], chosen, _name_variant(chosen, settings, options["domains"]))
     plotting_error = find_plotting_error()
-    if options["redraw"]:
+    if settings is None:
         data, seconds = _load_data(folder, options, plotting_error), None
     else:
-        data, seconds = compute_figure(folder, _parse_settings(chosen, options), options)
+        data, seconds = compute_figure(folder, settings, options)
     picture = folder.draw(data, options["picture"]) if plotting_error is None else None
     if as_json:
         claims = [claim._asdict() for claim in chosen.claims(data)]
@@ -123,6 +135,28 @@ def figure(name: str | None, list_: bool, as_json: bool, **options: Any) -> None
     click.echo(f"Picture: {picture}" if picture else f"No picture: {plotting_error}")
 
 
+def _name_variant(figure: Figure, settings: Mapping[str, Any] | None, domains: str | None) -> str:
+    """Return the end of the name of the folder: the product types of the reviews, if they are not the paper's."""
+    if not figure.needs_reviews:
+        return ""
+    from ocelad.lab.experiments.review_domains import PAPER_SETTING
+
+    chosen = _parse_domains(domains) if settings is None else str(settings.get("domains", PAPER_SETTING))
+    return "" if chosen == PAPER_SETTING else chosen.replace(" ", "-")
+
+
+def _parse_domains(domains: str | None) -> str:
+    """Return the setting for --domains; None stands for those of the paper."""
+    from ocelad.lab.experiments.review_domains import PAPER_SETTING, parse_domains
+
+    try:
+        return PAPER_SETTING if domains is None else " ".join(parse_domains(domains))
+    except ValueError:
+        raise click.BadParameter(
+            f"{domains!r} is not two different product types, such as books,electronics", param_hint="--domains"
+        ) from None
+
+
 def compute_figure(
     folder: FigureFolder, settings: Mapping[str, Any], options: dict[str, Any]
 ) -> tuple[FigureData, float]:
@@ -130,6 +164,10 @@ def compute_figure(
     _check_run_options(options)
     reviews = _download_reviews() if options["download"] and folder.figure.needs_reviews else options["data"]
     _warn_if_replaced(folder, settings)
+    if "domains" in settings:  # before a folder is made for them
+        from ocelad.lab.experiments.review_domains import check_domains
+
+        check_domains(settings["domains"].split(), reviews)
     start = monotonic()
     with show_trials() as progress:
         try:
@@ -154,6 +192,7 @@ def _warn_if_replaced(folder: FigureFolder, settings: Mapping[str, Any]) -> None
         saved = folder.load().metadata["settings"]
     except (OSError, ValueError, KeyError):
         return
+    saved = {**folder.figure.settings, **saved}  # settings that are newer than the data had their default
     changed = [f"{name} was {saved.get(name)}" for name, value in settings.items() if saved.get(name) != value]
     if changed:
         click.echo(
@@ -218,6 +257,12 @@ def _parse_settings(figure: Figure, options: dict[str, Any]) -> dict[str, Any]:
         if "trials" not in figure.settings:
             raise click.UsageError(f"figure {figure.name} has no trials; its settings: {', '.join(figure.settings)}")
         changed["trials"] = options["trials"]
+    if options["domains"] is not None:
+        if "domains" in changed:
+            raise click.UsageError("--domains and --set domains=... are the same setting; give one of them")
+        changed["domains"] = options["domains"]
+    if "domains" in changed:
+        changed["domains"] = _parse_domains(changed["domains"])
     return figure.resolve_settings(quick=options["quick"], **changed)
 
 

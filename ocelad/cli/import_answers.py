@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ocelad.cli.exit_codes import INTERRUPTED, ROWS_SKIPPED
+from ocelad.cli.file_kind import describe_file, is_described_as_table, refuse
 from ocelad.cli.options import json_option
 from ocelad.cli.output import print_json
 from ocelad.cli.progress import show_steps
@@ -25,7 +26,7 @@ _POLL = 0.3
 
 
 @click.command("import", short_help="Add answers from a file to a project.")
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
 @service_options
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="By default found from the file's content.")
 @click.option("--id-column", metavar="COLUMN", help="The column of ids in records of dedupe and Zingg.")
@@ -55,6 +56,8 @@ def import_answers(file: Path, as_json: bool, **options: Any) -> None:
     """
     if not file.exists():
         raise FileNotFoundError(f"there is no file {file}; accepted: a file of answers")
+    if (kind := describe_file(file)) == "an empty file" or not is_described_as_table(kind):
+        raise refuse(file, kind, "answers: a table with id_a, id_b and same, or pairs of dedupe, Splink or Zingg")
     try:
         result = _import_directly(file, options) if options["url"] is None else _import_remotely(file, options)
     except KeyboardInterrupt:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ocelad.cli.completion_words import FilePath
 from ocelad.cli.described_items import check_one_file, read_described_items
+from ocelad.cli.one_answer import note_one_answer
 from ocelad.cli.options import json_option, missing_option, tracker_argument
 from ocelad.cli.output import make_table, print_json, print_tables
 
@@ -16,11 +18,16 @@ if TYPE_CHECKING:
     from ocelad.estimators import MetricTracker
     from ocelad.estimators.feature_weights import FeatureWeights
     from ocelad.estimators.file_tracker import FileTracker
+    from ocelad.estimators.training_sketch import TrainingSketch
     from ocelad.metric import Metric
 
 # The number of eigenvalues that are listed.
 N_EIGENVALUES = 10
 BAR_WIDTH = 20
+# Experts of smaller weights are listed together.
+MIN_WEIGHT = 0.001
+# Names of rows that differ from those in the JSON.
+_LABELS = {"drift": "drift per 1000 pairs"}
 
 
 @click.command(short_help="Show what a saved tracker has learned.")
@@ -28,8 +35,15 @@ BAR_WIDTH = 20
 @click.option(
     "--features", default=10, show_default=True, type=click.IntRange(1), help="The number of features to list."
 )
-@click.option("--items", metavar="FILE", help="A table of items: features are listed by their share between them.")
-@click.option("--pairs", metavar="FILE", help="A file of pairs (x_..., z_...), whose points are the items.")
+@click.option(
+    "--items",
+    type=FilePath(),
+    metavar="FILE",
+    help="A table of items: features are listed by their share between them.",
+)
+@click.option(
+    "--pairs", type=FilePath(), metavar="FILE", help="A file of pairs (x_..., z_...), whose points are the items."
+)
 @click.option("--id", "id_", help="The id column of the items.")
 @missing_option
 @json_option
@@ -42,7 +56,7 @@ def inspect(tracker: Path, features: int, items: str | None, pairs: str | None, 
     the spreads along the stream are used. The method rice does not store them: then shares are those of the weights
     per unit of each feature.
 
-    With the method adaptive also the drift (the current relative change of the metric per pair) and the detected
+    With the method adaptive also the drift (the current relative change of the metric per 1000 pairs) and the detected
     changes of the question, each with its evidence: the log likelihood ratio by which the answers contradicted the
     metric before the change. A negative threshold means that no pair is predicted similar.
 
@@ -77,6 +91,8 @@ def inspect(tracker: Path, features: int, items: str | None, pairs: str | None, 
         print_json(content)
     else:
         print_tables(*_make_tables(content))
+    if note := note_one_answer(content.get("similar", 0), content.get("dissimilar", 0), str(tracker)):
+        click.echo(f"{note} A distance is learned from both.", err=True)
 
 
 def _describe_metric(metric: AnyMetric) -> dict[str, Any]:
@@ -89,6 +105,7 @@ def _describe_metric(metric: AnyMetric) -> dict[str, Any]:
         "rounds": metric.round,
         "features": metric.n_features,
         "rank": rank if linear is metric else metric.rank,
+        **({} if linear is metric else {"rank_linear": rank}),
         "threshold": metric.distance_threshold,
         "curved": linear is not metric,
         "spectrum": [float(value) for value in eigenvalues],
@@ -137,12 +154,18 @@ def _describe_tracking(tracking: FileTracker) -> dict[str, Any]:
         "threshold": tracker.threshold_,
         "method": tracker.method_,
         "engine": tracker.engine_,
+        **({} if tracking.sketch is None else _describe_answers(tracking.sketch)),
         "weights": dict(zip(tracker.experts_, tracker.weights_.tolist(), strict=True)),
         "accuracy": None if total is None else total.accuracy,
         "loss": None if total is None else total.loss,
         **(_describe_changes(tracker) if tracker.method_ == "adaptive" else {}),
         **describe_implied(tracker),
     }
+
+
+def _describe_answers(sketch: TrainingSketch) -> dict[str, Any]:
+    """Describe the answers of a tracker that `ocelad track` saved."""
+    return {"similar": sketch.n_similar, "dissimilar": sketch.n_dissimilar}
 
 
 def describe_implied(tracker: MetricTracker) -> dict[str, Any]:
@@ -160,15 +183,20 @@ def describe_implied(tracker: MetricTracker) -> dict[str, Any]:
 
 
 def _describe_changes(tracker: MetricTracker) -> dict[str, Any]:
-    return {"drift": tracker.drift_, "changes": [change._asdict() for change in tracker.changes_]}
+    return {"drift": 1000 * tracker.drift_, "changes": [change._asdict() for change in tracker.changes_]}
 
 
 def _make_tables(content: dict[str, Any]) -> list[Any]:
+    from ocelad.adaptive.expert_names import describe_expert
+
     names = (
-        *("kind", "estimator", "method", "engine", "rounds", "features", "rank", "threshold"),
+        *("kind", "estimator", "method", "engine", "rounds", "similar", "dissimilar", "features", "rank", "threshold"),
         *("accuracy", "loss", "drift", "groups", "implied", "contradictions", "transitivity"),
     )
-    rows = [[name, _format(content[name])] for name in names if content.get(name) is not None]
+    rows = [[_LABELS.get(name, name), _format(content[name])] for name in names if content.get(name) is not None]
+    if (linear := content.get("rank_linear")) is not None:
+        rank = f"{content['rank']:,} ({linear:,} linear + {content['rank'] - linear:,} curved)"
+        rows = [[name, rank if name == "rank" else value] for name, value in rows]
     rows += [[f"setting {name}", repr(value)] for name, value in content.get("settings", {}).items()]
     tables = [make_table("Saved", ["", ""], rows)]
     largest = content["spectrum"][0] if content["spectrum"] else 0.0
@@ -180,7 +208,13 @@ def _make_tables(content: dict[str, Any]) -> list[Any]:
     tables.append(_make_feature_table(content))
     if content.get("weights"):
         largest = max(content["weights"].values())
-        lines = [[str(key), f"{value:.4g}", _make_bar(value, largest)] for key, value in content["weights"].items()]
+        lines = [
+            [describe_expert(key), f"{value:.4f}", _make_bar(value, largest)]
+            for key, value in content["weights"].items()
+            if value >= MIN_WEIGHT
+        ]
+        if others := [value for value in content["weights"].values() if value < MIN_WEIGHT]:
+            lines.append(["1 other" if len(others) == 1 else f"{len(others)} others", f"{sum(others):.4f}", ""])
         tables.append(make_table("Weight of each expert", ["expert", "weight", ""], lines))
     if "changes" in content:
         changes = [

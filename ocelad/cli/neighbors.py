@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocelad.cli.distance import check_table_output, table_output_option
+from ocelad.cli.completion_words import FilePath
+from ocelad.cli.distance import check_table_output, report_table, table_output_option
 from ocelad.cli.exit_codes import ROWS_SKIPPED
 from ocelad.cli.options import tracker_argument
+from ocelad.cli.output import count_of
 from ocelad.cli.pair_files import item_table_options
 
 if TYPE_CHECKING:
     from ocelad.cli.item_arrays import ItemArrays
+    from ocelad.estimators import MetricTracker
     from ocelad.io.table_output import ColumnKind
     from ocelad.neighbors import MovingIndex, Neighbors
 
@@ -30,8 +33,8 @@ COLUMNS: dict[str, ColumnKind] = {
 
 @click.command(short_help="Find the nearest items by the learned distance.")
 @tracker_argument
-@click.argument("items")
-@click.option("--queries", metavar="FILE", help="A table of queries; by default the items themselves.")
+@click.argument("items", type=FilePath())
+@click.option("--queries", type=FilePath(), metavar="FILE", help="A table of queries; by default the items themselves.")
 @click.option("--of", "of_ids", multiple=True, metavar="ID", help="The neighbours of this item only. Repeatable.")
 @click.option("-k", "k", type=click.IntRange(1), default=10, show_default=True, help="The number of neighbours.")
 @click.option(
@@ -83,6 +86,7 @@ def neighbors(
     index = MovingIndex(read.vectors, saved.tracker or saved.metric, ids=read.ids)
     searched = None if queries is None else read_items(saved, queries, {**options, "features": None}, None)
     names = _query_ids(index, read, searched, of_ids)
+    n_found = 0
     with (
         open_output(output, COLUMNS) as out,
         show_steps(len(names), "Searching", is_shown=output is not None) as advance,
@@ -92,6 +96,7 @@ def neighbors(
             vectors = None if searched is None else searched.vectors[first : first + BATCH]
             for name, found in zip(batch, _search(index, batch, vectors, k, error), strict=True):
                 n = len(found.ids)
+                n_found += n
                 out.write(
                     {
                         "query": [name] * n,
@@ -102,8 +107,23 @@ def neighbors(
                     }
                 )
             advance(len(batch))
+    if output is not None:
+        report_table(output, n_found, len(COLUMNS))
+    if error is not None and saved.tracker is not None and names and not n_found:
+        click.echo(_explain_nothing_within(saved.tracker, error), err=True)
     if read.n_skipped or (searched is not None and searched.n_skipped):
         click.get_current_context().exit(ROWS_SKIPPED)
+
+
+def _explain_nothing_within(tracker: MetricTracker, error: float) -> str:
+    """Return a note: no error can be promised yet, or no item is near enough."""
+    from math import inf
+
+    share = f"an error of {100 * error:g} %"
+    if tracker.decide_log_odds([inf], error)[0] == 0:
+        answers = count_of(tracker.n_rounds_, "answer")
+        return f"Note: no distance can be promised {share} after {answers}; -k finds the nearest items."
+    return f"Note: no item is near enough to be taken for the same with {share}; -k finds the nearest items."
 
 
 def _query_ids(index: MovingIndex, read: ItemArrays, searched: ItemArrays | None, of_ids: tuple[str, ...]) -> list[Any]:

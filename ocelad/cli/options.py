@@ -10,10 +10,28 @@ from typing import Any, TypeAlias
 
 import click
 
+from ocelad.cli.completion_words import SETTINGS, Words
+from ocelad.cli.file_kind import check_tracker
+
 Command: TypeAlias = Callable[..., None]
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
-tracker_argument = click.argument("tracker", type=click.Path(dir_okay=False, path_type=Path))
+
+
+def _check_tracker(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    with context.scope(cleanup=False):
+        return None if path is None else check_tracker(path)
+
+
+tracker_argument = click.argument("tracker", type=click.Path(path_type=Path), callback=_check_tracker)
+from_option = click.option(
+    "--from",
+    "from_",
+    metavar="TRACKER",
+    type=click.Path(path_type=Path),
+    callback=_check_tracker,
+    help="Start with this saved tracker, which was trained on another file.",
+)
 data_folder_option = click.option(
     "--data-folder",
     type=click.Path(file_okay=False, path_type=Path),
@@ -32,6 +50,7 @@ setting_option = click.option(
     "--set",
     "more",
     multiple=True,
+    type=Words(tuple(f"{name}=" for name in ("method", *SETTINGS))),
     metavar="NAME=VALUE",
     help="The method, or any setting of Rice, such as max_rank=20. Repeatable.",
 )
@@ -102,10 +121,13 @@ def name_options(message: str) -> str:
     "it has no column 'y'; name it with --label, or the format with --format csv"
     >>> name_options("it has no column of labels; name it with label=, or pass label=False for none")
     'it has no column of labels; name it with --label'
+    >>> name_options("accepted: every=37 or less")
+    'accepted: --every 37 or less'
     >>> name_options("the columns of fields= are shown only")
     'the columns of --field are shown only'
     """
     message = re.sub(r",? or [^,;]*\b\w+=False[^,;]*", "", message)  # no option means label=False
+    message = re.sub(r"\bevery=(\d+)", r"--every \1", message)
     names = "exclude|features|fields|format|id_a|id_b|id|items|label|method|missing|skipped|text|time|weight|x|z"
     message = re.sub(rf"\b({names})=(?=[\s,;.)]|$)", lambda match: _option_name(match[1]), message)
     return re.sub(rf"\b({names})='(\w+)'", lambda match: f"{_option_name(match[1])} {match[2]}", message)
@@ -113,3 +135,23 @@ def name_options(message: str) -> str:
 
 def _option_name(argument: str) -> str:
     return "--field" if argument == "fields" else f"--{argument.replace('_', '-')}"
+
+
+def theme_option(command: Any) -> Any:
+    """Add ``--theme``, the colours of the pictures that a command draws."""
+    return click.option(
+        "--theme",
+        type=click.Choice(["light", "dark"]),
+        default="light",
+        show_default=True,
+        callback=_use_theme,
+        expose_value=False,
+        help="Colours of the picture, for a light or a dark page.",
+    )(command)
+
+
+def _use_theme(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """Draw in a theme until the command ends."""
+    from ocelad.evaluation.picture_style import picture_theme
+
+    context.with_resource(picture_theme(value))

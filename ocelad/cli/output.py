@@ -36,7 +36,7 @@ def check_output(path: Path, *inputs: str | Path | None, option: str = "--output
 
 def find_plotting_error() -> str | None:
     """Return why no picture can be drawn here, or None if one can."""
-    from ocelad.evaluation.plots import pyplot
+    from ocelad.evaluation.picture_style import pyplot
 
     try:
         pyplot().switch_backend("agg")  # draws into files, also on machines without a screen
@@ -66,6 +66,15 @@ def _to_plain(value: Any) -> Any:
     return number if number - number == 0.0 else None
 
 
+def count_of(n: int, thing: str) -> str:
+    """Return a number and what it counts, in the plural if it is not 1.
+
+    >>> count_of(1, "pair"), count_of(2000, "pair")
+    ('1 pair', '2,000 pairs')
+    """
+    return f"{n:,} {thing}" if n == 1 else f"{n:,} {thing}s"
+
+
 def format_time(milliseconds: int | None) -> str:
     """Return a time in milliseconds since 1970 as text; empty for None.
 
@@ -80,13 +89,15 @@ def format_time(milliseconds: int | None) -> str:
 def make_table(title: str, columns: list[str], rows: list[list[str]], *, numbers: bool = True) -> Any:
     """Build a table of text; with ``numbers``, columns that have a heading are right-aligned, except the first."""
     from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=title, box=SIMPLE_HEAD, title_justify="left")
+    # Names of columns and features may have brackets, which rich would take for markup.
+    table = Table(title=escape(title), box=SIMPLE_HEAD, title_justify="left")
     for index, column in enumerate(columns):
-        table.add_column(column, justify="right" if index > 0 and column and numbers else "left")
+        table.add_column(escape(column), justify="right" if index > 0 and column and numbers else "left")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     return table
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ocelad.cli.completion_words import FilePath
+from ocelad.cli.file_kind import ITEMS, PAIRS, expect_table
 from ocelad.cli.options import Command, add_options, exclude_option, format_option, missing_option, name_options
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ def pair_file_options(command: Command) -> Command:
         command,
         click.option(
             "--items",
+            type=FilePath(),
             metavar="FILE",
             help="A table of items with an id column, or a .npy file of vectors; the comparisons then refer to ids "
             "(id_a, id_b), which are row numbers from 0 if there is no id column.",
@@ -118,9 +121,13 @@ def open_pairs(
         **arguments,
     }
     if not options["items"]:
-        return open_comparisons(file, **arguments)
+        with expect_table(file, PAIRS, options["format_"]):
+            return open_comparisons(file, **arguments)
     # open_comparisons reads all items into memory, so that their file can be closed afterwards.
-    with open_item_table(options["items"], options, features, label=options.get("class_")) as items:
+    with (
+        open_item_table(options["items"], options, features, label=options.get("class_")) as items,
+        expect_table(file, PAIRS, options["format_"]),
+    ):
         return open_comparisons(file, items=items, **arguments)
 
 
@@ -140,18 +147,41 @@ def open_item_table(
     **arguments
         Further arguments of ``open_items``.
     """
-    from ocelad.io import open_items
+    from ocelad.io import FileError, open_items
 
     chosen = split_columns(options.get("features")) or features
     reading: dict[str, Any] = {
         "exclude": list(options.get("exclude") or ()),
         "missing": options.get("missing") or "stop",
     }
-    stream = open_items(file, id=options.get("id_") or "id", features=chosen, **reading, **arguments)
+    with expect_table(file, ITEMS, arguments.get("format")):
+        try:
+            stream = open_items(file, id=options.get("id_") or "id", features=chosen, **reading, **arguments)
+        except FileError as error:
+            if options.get("class_") is None:
+                raise
+            raise FileError(str(error).replace("(label=)", "(--class)")) from None  # its column is read as the label
+    if chosen is not features:
+        _check_chosen_features(stream, features)
     if not options.get("quiet"):
         for note in stream.column_notes:
             click.echo(f"Note: {name_options(note)}.", err=True)
     return stream
+
+
+def _check_chosen_features(stream: ItemStream, features: KnownFeatures | None) -> None:
+    """Refuse ``--features`` without a column that the tracker was trained on, although the table has it."""
+    known = features.names if features is not None else None
+    if (
+        stream.vector_column is not None
+        or known is None
+        or set(known) <= set(stream.feature_names)
+        or not set(known) & set(stream.feature_names)
+    ):
+        return
+    missing = ", ".join(repr(name) for name in known if name not in stream.feature_names)
+    stream.close()
+    raise click.UsageError(f"--features leaves out {missing}, which the tracker was trained on; omit --features")
 
 
 def report_skipped(stream: FileStream[Any]) -> None:
@@ -159,8 +189,10 @@ def report_skipped(stream: FileStream[Any]) -> None:
     for note in stream.encoding_notes:
         click.echo(f"Note: {note}.", err=True)
     if stream.n_skipped:
-        where = "" if stream.skipped is None else f"; they are in {stream.skipped}"
-        rows = "1 row was" if stream.n_skipped == 1 else f"{stream.n_skipped:,} rows were"
+        rows, they = (
+            ("1 row was", "it is") if stream.n_skipped == 1 else (f"{stream.n_skipped:,} rows were", "they are")
+        )
+        where = "" if stream.skipped is None else f"; {they} in {stream.skipped}"
         click.echo(f"{rows} skipped{where}.", err=True)
 
 

@@ -7,23 +7,30 @@ from typing import Any
 
 import click
 
+from ocelad.cli.completion_words import FilePath
 from ocelad.cli.described_items import check_one_file, read_described_items
 from ocelad.cli.evaluate import read_labelled_items
-from ocelad.cli.options import missing_option, tracker_argument
+from ocelad.cli.file_kind import TRACKER, describe_file, refuse
+from ocelad.cli.options import missing_option, theme_option, tracker_argument
 from ocelad.cli.output import check_picture, find_plotting_error
 
 # An embedding of more points is a picture in which single points are not visible.
 MAX_POINTS = 10_000
+# A history has at most this many points, each of at least so many pairs: fewer pairs are mostly chance.
+MAX_ROWS, MIN_PAIRS_PER_ROW = 60, 25
 # The number of features in the picture of feature weights.
 N_FEATURES = 30
 
 
-@click.command(short_help="Draw a saved tracker: its history, eigenvalues, weights or an embedding.")
+@click.command(short_help="Draw what a saved tracker has learned.")
 @tracker_argument
 @click.argument("kind", type=click.Choice(["history", "weights", "spectrum", "features", "embedding"]))
-@click.option("--items", metavar="FILE", help="With embedding and features: the table of items.")
+@click.option("--items", type=FilePath(), metavar="FILE", help="With embedding and features: the table of items.")
 @click.option(
-    "--pairs", metavar="FILE", help="With features: a file of pairs (x_..., z_...), whose points are the items."
+    "--pairs",
+    type=FilePath(),
+    metavar="FILE",
+    help="With features: a file of pairs (x_..., z_...), whose points are the items.",
 )
 @click.option("--label", metavar="COLUMN", help="With embedding: the column that colours the points.")
 @click.option("--id", "id_", help="The id column of the items.")
@@ -35,6 +42,7 @@ N_FEATURES = 30
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     help="A .png, .pdf or .svg file; TRACKER-KIND.png by default.",
 )
+@theme_option
 @click.option(
     "--seed",
     default=0,
@@ -55,15 +63,17 @@ def plot(
     """Draw what TRACKER has learned.
 
     \b
-    history    loss, accuracy and drift along the stream
-    weights    the weight of each expert along the stream
+    history    accuracy, drift and the weights of the experts along the stream
+    weights    the weights of the experts along the stream, in groups
     spectrum   the eigenvalues of the metric
     features   the features with the largest shares of the distances between items; see ocelad inspect
     embedding  items in the plane of their first two principal axes in the learned space
 
+    Dashed lines mark detected changes of the question.
+
     \b
     Examples:
-      ocelad plot pairs.tracker history
+      ocelad plot pairs.tracker history --theme dark
       ocelad plot pairs.tracker features --items items.csv
       ocelad plot pairs.tracker embedding --items items.csv --label genre -o genres.svg
     """
@@ -75,18 +85,25 @@ def plot(
     if plotting_error := find_plotting_error():
         raise click.ClickException(plotting_error)
 
+    from ocelad.adaptive.expert_names import group_weights
     from ocelad.curved_metric import linear_part
     from ocelad.estimators.file_tracker import FileTracker
     from ocelad.estimators.saved_metric import load_estimator, load_metric
     from ocelad.evaluation import plots
+    from ocelad.evaluation.picture_style import save_figure
 
+    if kind in ("history", "weights", "features") and (what := describe_file(tracker)) == "a metric":
+        raise refuse(tracker, what, f"{TRACKER}, to draw its {kind}")
     if kind in ("history", "weights"):
         tracking = FileTracker.load(tracker)
         if not len(tracking.history):
             raise ValueError(f"{str(tracker)!r} has no history; `ocelad track` writes one")
-        rows, shares = tracking.history.rows(), tracking.history.weights()
+        learned, history = tracking.tracker, tracking.history
+        n_rows = max(1, min(MAX_ROWS, history.total().n_pairs // MIN_PAIRS_PER_ROW))
+        groups, shares = group_weights(learned.experts_, history.weights(n_rows))
+        changes = learned.changes_ if learned.method_ == "adaptive" else []
         draw = plots.plot_history if kind == "history" else plots.plot_weights
-        figure = draw(rows, shares, tracking.tracker.experts_)
+        figure = draw(history.rows(n_rows), shares, groups, changes=changes)
     elif kind == "spectrum":
         figure = plots.plot_spectrum(linear_part(load_metric(tracker).metric).eigenvalues())
     elif kind == "features":
@@ -97,5 +114,5 @@ def plot(
         saved = load_metric(tracker)
         X, labels = read_labelled_items(saved, str(items), label, seed, MAX_POINTS, options)
         figure = plots.plot_embedding(saved.metric.embed(X), labels if label else None, label)
-    plots.save_figure(figure, output)
+    save_figure(figure, output)
     click.echo(f"Picture: {output}")

@@ -10,7 +10,7 @@ import click
 
 from ocelad.cli.exit_codes import ROWS_SKIPPED
 from ocelad.cli.figure import compute_figure, make_claims_table, run_options
-from ocelad.cli.options import json_option
+from ocelad.cli.options import json_option, theme_option
 from ocelad.cli.output import find_plotting_error, print_json, print_tables
 from ocelad.cli.progress import format_duration
 
@@ -21,6 +21,7 @@ REPORT = "report.html"
 @click.option("--quick", is_flag=True, help="Use small sizes that take about two minutes in total.")
 @click.option("--only", metavar="N,N", help="Compute only these figures, separated by commas.")
 @run_options
+@theme_option
 @json_option
 def reproduce(only: str | None, as_json: bool, **options: Any) -> None:
     """Compute all figures of the paper and write one HTML page with pictures, claims and settings.

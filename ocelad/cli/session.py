@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ocelad.service.store import Sessions
 
 
-@click.group()
+@click.group(short_help="List and end the sessions of logged-in people.")
 def session() -> None:
     """List and end the sessions of people who have logged in with OpenID Connect.
 

@@ -35,7 +35,7 @@ def expires_option(default: str) -> Callable[[Command], Command]:
     )
 
 
-@click.group()
+@click.group(short_help="Create, list, rotate and revoke access tokens.")
 def token() -> None:
     """Create, list, rotate and revoke access tokens, which a service requires from clients on other machines.
 

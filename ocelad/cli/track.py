@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ocelad.cli.completion_words import FilePath
 from ocelad.cli.exit_codes import INTERRUPTED, ROWS_SKIPPED
-from ocelad.cli.options import json_option, name_options, parse_settings, setting_option
-from ocelad.cli.output import check_output, make_table, print_json, print_tables
+from ocelad.cli.file_kind import check_tracker
+from ocelad.cli.one_answer import note_one_answer
+from ocelad.cli.options import from_option, json_option, name_options, parse_settings, setting_option
+from ocelad.cli.output import check_output, count_of, make_table, print_json, print_tables
 from ocelad.cli.pair_files import bad_row_options, open_pairs, pair_file_options, report_skipped
 
 if TYPE_CHECKING:
@@ -48,7 +51,7 @@ SUFFIXES = (
 
 
 @click.command(short_help="Learn from a file of comparisons and save the tracker.")
-@click.argument("file")
+@click.argument("file", type=FilePath())
 @pair_file_options
 @click.option(
     "--weight", metavar="COLUMN", help="adaptive: the column of weights from 0 to 10; by default all pairs weigh 1."
@@ -60,12 +63,7 @@ SUFFIXES = (
     help="The file of the saved tracker; by default FILE's name with .tracker in the current folder.",
 )
 @click.option("--resume", is_flag=True, help="Continue from OUTPUT; start from the beginning if it does not exist.")
-@click.option(
-    "--from",
-    "from_",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Start with this saved tracker, which was trained on another file.",
-)
+@from_option
 @click.option("--restart", is_flag=True, help="Start from the beginning and replace OUTPUT.")
 @click.option(
     "--every",
@@ -136,8 +134,9 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
     """
     from ocelad.adaptive.adaptive_tracker import MAX_DIFFERENCE
     from ocelad.estimators import MetricTracker
-    from ocelad.estimators.file_tracker import CHUNK_SIZE, PIPE_CHUNK_SIZE
+    from ocelad.estimators.file_tracker import CHUNK_SIZE, PIPE_CHUNK_SIZE, SMALL_BYTES, SMALL_CHUNK_SIZE
     from ocelad.estimators.learning_method import check_method
+    from ocelad.io.tabular.file_errors import RowError
 
     output = output or _default_output(file)
     check_output(output, file, options["items"], options["skipped"], options["from_"])
@@ -148,6 +147,8 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
     if options["weight"] is not None and not adaptive:
         raise click.UsageError("--weight needs the method adaptive; the method rice has no weights of pairs")
     size = PIPE_CHUNK_SIZE if file == "-" else CHUNK_SIZE
+    if file != "-" and Path(file).is_file() and Path(file).stat().st_size <= SMALL_BYTES:
+        size = SMALL_CHUNK_SIZE
     limit = MAX_DIFFERENCE if adaptive else inf
     known = _known_features(tracking)
     reading = {"chunk_size": size, "resume": tracking.position, "max_difference": limit}
@@ -157,10 +158,15 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
             stopped = _track(tracking, stream, output, options["every"], quiet=quiet or as_json)
         except KeyboardInterrupt:  # the second signal: exit without finishing the chunk
             sys.exit(INTERRUPTED)
-        except Exception:
+        except Exception as error:
+            is_row = isinstance(error, RowError) and options["on_error"] == "stop"
             if tracking.position is not None and output.exists():
                 done = MetricTracker.load(output).n_rounds_
-                click.echo(f"{output} has the first {done:,} pairs; --resume continues from there.", err=True)
+                ways = "--resume continues from there"
+                ways += "; --resume --on-error skip also leaves out rows that cannot be read" if is_row else ""
+                click.echo(f"{output} has the first {count_of(done, 'pair')}; {ways}.", err=True)
+            elif is_row:
+                click.echo("Nothing was saved. --on-error skip leaves out rows that cannot be read.", err=True)
             raise
         if not tracking.tracker.n_rounds_:
             if stopped:
@@ -174,6 +180,9 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
     elif not quiet:
         _print_report(tracking, stream, output, seconds)
     report_skipped(stream)
+    sketch = tracking.sketch
+    if sketch is not None and (note := note_one_answer(sketch.n_similar, sketch.n_dissimilar, file)):
+        click.echo(f"{note} A distance is learned from both.", err=True)
     if stopped:
         click.echo(f"Stopped and saved; to continue: {_resume_command()}", err=True)
         sys.exit(INTERRUPTED)
@@ -235,7 +244,7 @@ def _open_tracking(output: Path, options: dict[str, Any]) -> FileTracker:
         return tracking
     if not options["resume"]:
         raise click.UsageError(f"{str(output)!r} exists; --resume continues from it, --restart replaces it")
-    tracking = FileTracker.load(output)
+    tracking = FileTracker.load(check_tracker(output))
     atomic.remove_leftovers(output)
     if tracking.position is None and tracking.tracker.n_rounds_:
         raise click.UsageError(
@@ -374,6 +383,8 @@ def _describe_implied(tracker: MetricTracker) -> dict[str, Any]:
 
 
 def _print_report(tracking: FileTracker, stream: ComparisonStream, output: Path, seconds: float) -> None:
+    from ocelad.adaptive.expert_names import describe_expert
+
     total, tracker = tracking.history.total(), tracking.tracker
     rows = [
         [
@@ -381,21 +392,23 @@ def _print_report(tracking: FileTracker, stream: ComparisonStream, output: Path,
             f"{row['loss']:.3f}",
             f"{row['accuracy']:.1%}",
             f"{row['drift']:.3f}",
-            row["leading"],
+            describe_expert(row["leading"]),
         ]
         for row in _history_rows(tracking, 12)
     ]
     rows.append(["all", f"{total.loss:.3f}", f"{total.accuracy:.1%}", f"{total.drift:.3f}", ""])
     columns = ["pairs up to", "loss", "accuracy", "drift per 1000", "leading expert"]
     print_tables(make_table("Predictions before learning from each pair", columns, rows))
-    click.echo(f"{tracker.n_rounds_:,} pairs of {tracker.n_features_in_} features; this run took {seconds:.1f} s.")
+    pairs, features = count_of(tracker.n_rounds_, "pair"), count_of(tracker.n_features_in_, "feature")
+    click.echo(f"{pairs} of {features}; this run took {seconds:.1f} s.")
     if implied := _describe_implied(tracker):
-        click.echo(
-            f"The answers imply {implied['implied']:,} comparisons and {implied['groups']:,} groups; "
-            f"{implied['contradictions']:,} pairs contradict the groups."
-        )
+        comparisons, groups = count_of(implied["implied"], "comparison"), count_of(implied["groups"], "group")
+        n_against = implied["contradictions"]
+        against = "1 pair contradicts" if n_against == 1 else f"{n_against:,} pairs contradict"
+        click.echo(f"The answers imply {comparisons} and {groups}; {against} the groups.")
     if stream.n_out_of_order:
-        click.echo(f"{stream.n_out_of_order:,} rows are earlier than the row before them; the file's order was used.")
+        rows_are = "1 row is" if stream.n_out_of_order == 1 else f"{stream.n_out_of_order:,} rows are"
+        click.echo(f"{rows_are} earlier than the row before; the file's order was used.")
     _warn_if_badly_scaled(tracking)
     click.echo(f"Saved: {output}")
 

@@ -27,6 +27,7 @@ EXCLUDED = (
     "lab/experiments",
     "lab/figures",
     "io",
+    "evaluation/picture_style.py",
     "evaluation/plots.py",
     "lab/statistics.py",
     "lab/compare/comparison_plot.py",

@@ -34,6 +34,18 @@ class Estimate(NamedTuple):
     standard_error: float
     n: int = 0
 
+    def __str__(self) -> str:
+        """Return the mean and the standard error with two digits, as far as they are known.
+
+        >>> print(Estimate(2.184, 0.2, 10), Estimate(2.184, np.nan, 1), Estimate(np.nan, np.nan), sep=", ")
+        2.18 ± 0.20, 2.18, -
+        """
+        if not np.isfinite(self.mean):
+            return "-"
+        return (
+            f"{self.mean:.2f} ± {self.standard_error:.2f}" if np.isfinite(self.standard_error) else f"{self.mean:.2f}"
+        )
+
     @property
     def significant_sign(self) -> int | None:
         """-1 or 1 if the mean is significantly below or above 0, 0 if it is not significant, None if n is below 2.

@@ -113,8 +113,10 @@ def _iter_indexed(
     if backend == "threads" or effective_n_jobs(n_jobs) == 1:  # one job runs in this process in any case
         from threadpoolctl import threadpool_limits
 
+        from ocelad.engines.kernel_loading import waiting_for_kernels  # imports numba
+
         # The limit applies to the whole process, so it must outlive every single trial.
-        with threadpool_limits(1):
+        with threadpool_limits(1), waiting_for_kernels():
             tasks = (delayed(_run_indexed)(trial, index, seed) for index, seed in enumerate(seeds))
             yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered", backend="threading")(tasks)
         return
@@ -130,8 +132,11 @@ def _run_indexed(trial: Callable[[Seed], Result], index: int, seed: Seed) -> tup
 
 def _run_in_worker(trial: Callable[[Seed], Result], index: int, seed: Seed) -> tuple[int, Result]:
     """Run a trial in a worker process, with linear algebra on one thread."""
+    from ocelad.engines.kernel_loading import waiting_for_kernels
+
     _limit_threads()
-    return index, trial(seed)
+    with waiting_for_kernels():
+        return index, trial(seed)
 
 
 @cache

@@ -12,6 +12,7 @@ from ocelad.lab.compare.block_streams import Block as Block
 from ocelad.lab.compare.block_streams import PairStream as PairStream
 from ocelad.lab.compare.block_streams import Stream as Stream
 from ocelad.lab.compare.comparison import Comparison as Comparison
+from ocelad.lab.compare.comparison_plot import draw_comparison as draw_comparison
 from ocelad.lab.compare.methods import Categorical as Categorical
 from ocelad.lab.compare.methods import LogUniform as LogUniform
 from ocelad.lab.compare.methods import Method as Method

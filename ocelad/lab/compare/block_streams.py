@@ -118,6 +118,8 @@ class Stream(Protocol):
         Whether each seed draws another stream; given pairs are one stream.
     has_eval_sets : bool
         Whether metrics can be evaluated on labelled points, and not only on pairs.
+    has_both_answers : bool
+        Whether there are similar and dissimilar pairs, so that metrics can be evaluated on pairs.
     """
 
     @property
@@ -138,6 +140,8 @@ class Stream(Protocol):
     def seeded(self) -> bool: ...
     @property
     def has_eval_sets(self) -> bool: ...
+    @property
+    def has_both_answers(self) -> bool: ...
 
     def initial_points(self, seed: int) -> EvalSet | None:
         """Return all points before the first round with their classes, or None if it has no classes."""
@@ -170,7 +174,7 @@ class DriftingStream:
 
     sparse = False
     seeded = True
-    has_eval_sets = True
+    has_eval_sets = has_both_answers = True
     provides: frozenset[SideInformation] = frozenset({"labels", "changes", "truth", "length"})
 
     def __init__(self, name: str, description: str, draw: Callable[[int], DriftingClusters]) -> None:
@@ -265,8 +269,11 @@ class PairStream:
         self.sparse = is_sparse(X)
         self.rounds, self.n_features = int(X.shape[0]), int(X.shape[1])
         events = Events(subtract(X, Z), y)  # validates X, Z and y
-        if abs(events.y.sum()) == len(events.y):
-            raise ValueError(f"all pairs have the label {events.y[0]:+g}; accepted: similar and dissimilar pairs")
+        self.has_both_answers = bool(abs(events.y.sum()) < len(events.y))
+        if not self.has_both_answers and eval_set is None:
+            raise ValueError(
+                f"all pairs have the label {events.y[0]:+g}; accepted: similar and dissimilar pairs, or an eval_set"
+            )
         self.factor = scale_factor(events.U)
         self._X, self._Z, self._y = X * self.factor, Z * self.factor, events.y
         self._eval_set = None
@@ -348,7 +355,7 @@ class WordStream:
 
     sparse = True
     seeded = True
-    has_eval_sets = False
+    has_eval_sets, has_both_answers = False, True
     provides: frozenset[SideInformation] = frozenset({"changes", "length"})
 
     def __init__(

@@ -12,6 +12,7 @@ import ocelad
 from ocelad._typing import Floats
 from ocelad.lab.compare.block_streams import Stream
 from ocelad.lab.compare.methods import Method
+from ocelad.lab.compare.plain_table import plain_table
 from ocelad.lab.compare.scoring import NMI_THRESHOLD, Scores
 from ocelad.lab.compare.trial import Record
 from ocelad.lab.statistics import Estimate, estimate_mean, paired_difference
@@ -126,10 +127,31 @@ class Comparison:
     seeds: tuple[int, ...]
     tuned: Mapping[str, TuningResult] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        """Return the methods as a table, the best first: the main measure, and the difference to the reference."""
+        by_label = {summary.method: summary for summary in self.summaries()}
+        with_more = {method.label for method in self.methods if method.requires}
+        columns = ["method", "mean", f"minus {self.reference}"]
+        columns += [MEASURES["clusters_found"]] if self.stream.has_eval_sets else []
+        rows = []
+        for label in self.ranking:
+            summary, n_failed = by_label[label], len(self.failures(label))
+            name = f"{label} *" if label in with_more else label
+            name += f" ({n_failed} of {len(self.records[label])} runs failed)" if n_failed else ""
+            row = [name, str(summary.overall), "" if label == self.reference else str(summary.difference)]
+            row += [str(self._summary(label, "clusters_found").overall)] if self.stream.has_eval_sets else []
+            rows.append(row)
+        n_streams = f"{len(self.seeds)} streams" if len(self.seeds) > 1 else "one stream"
+        n_streams += "" if self.stream.seeded else f" in {self.n_segments} segments"
+        table = plain_table(f"{MEASURES[self.main_measure]}: {self.stream.name}, {n_streams}", columns, rows)
+        return f"{table}\n* uses more than the pairs" if with_more else table
+
     @property
     def measures(self) -> tuple[str, ...]:
         """The measures that are available on this stream, the main measure first."""
-        return tuple(MEASURES) if self.stream.has_eval_sets else ("ranking_error",)
+        if not self.stream.has_eval_sets:
+            return ("ranking_error",)
+        return tuple(measure for measure in MEASURES if self.stream.has_both_answers or measure != "ranking_error")
 
     @property
     def main_measure(self) -> str:

@@ -9,25 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ocelad.evaluation.plots import GREY, PALETTE, pyplot
+from ocelad.evaluation.picture_style import GREY, PALETTE, pyplot, save_figure, styled
 from ocelad.lab.compare.comparison import HIGHER_IS_BETTER, MEASURES, Comparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Colour-blind safe colours, without the palest one, which is too faint for thin lines; then other dashes.
-STYLES = [(color, dash) for dash, color in product(("-", "--", ":"), PALETTE[:7])]
+# All colours of the palette first; then the same with other dashes.
+STYLES = [(color, dash) for dash, color in product(("-", "--"), PALETTE)]
 # With more methods than this, each gets its own panel.
 MAX_LINES = 12
 N_COLUMNS = 4
 
 
+@styled
 def draw_comparison(comparison: Comparison, path: str | Path) -> None:
     """Draw the comparison into a .png, .pdf or .svg file."""
-    plt = pyplot()
     figure = _lines(comparison) if len(comparison.methods) <= MAX_LINES else _panels(comparison)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    save_figure(figure, path)
 
 
 def _lines(comparison: Comparison) -> Any:
@@ -113,7 +112,6 @@ def _finish_axes(ax: Axes, comparison: Comparison, measure: str, methods: Sequen
         ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.yaxis.set_major_formatter("{x:g}")
         ax.yaxis.set_minor_formatter("")
-    ax.spines[["top", "right"]].set_visible(False)
     ax.set_xlim(0, comparison.stream.rounds)
     for start, _ in _phase_starts(comparison)[1:]:
         ax.axvline(start, color=GREY, linewidth=0.8, zorder=0)

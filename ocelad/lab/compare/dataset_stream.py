@@ -72,7 +72,7 @@ class DatasetStream:
 
     sparse = False
     seeded = True
-    has_eval_sets = True
+    has_eval_sets = has_both_answers = True
     provides: frozenset[SideInformation] = frozenset({"labels", "changes", "length"})
 
     def __init__(

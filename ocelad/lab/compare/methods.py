@@ -163,11 +163,18 @@ class Method:
             learner = self.create(StreamInfo(stream.n_features, stream.rounds, 0, points, stream.sparse))
         except (TypeError, ValueError) as error:
             raise ValueError(f"{self.label}: {error}") from error
+        kind = type(learner).__name__
+        if callable(getattr(learner, "loss", None)):  # its update would be called with a block
+            raise ValueError(
+                f"{self.label}: factory returned a {kind}, which learns from single events (it has a loss); "
+                "wrap it in LearnerAdapter of ocelad.lab.compare.adapters"
+            )
         if isinstance(learner, BlockLearner) or (isinstance(learner, OddsLearner) and not needs_play):
             return
-        kind = type(learner).__name__
         lacking = "play and update" if needs_play else "play or log_odds, and update"
-        raise ValueError(f"{self.label}: factory returned a {kind}, which has no {lacking}")
+        raise ValueError(
+            f"{self.label}: factory returned a {kind}, which has no {lacking}; see ocelad.lab.compare.adapters"
+        )
 
     def incompatibility(self, stream: StreamProperties) -> str | None:
         """Return the reason why the method cannot run on the stream, or None if it can."""

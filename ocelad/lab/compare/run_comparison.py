@@ -166,7 +166,7 @@ def _split(stream: Stream, every: int, tune_seeds: int, first_seed: int) -> tupl
     if cut < 2 * every:
         raise ValueError(
             f"tuning uses the first quarter of the {stream.rounds} pairs, which is less than two times "
-            f"every={every}; accepted: more pairs, a smaller every, or no tuning"
+            f"every={every}; accepted: {f'every={cut // 2} or less' if cut > 1 else 'more pairs'}, or no tuning"
         )
     # Tuning is by pairs only, because the comparison is evaluated on the points of the eval_set.
     return stream.part(0, cut, with_eval_set=False), stream.part(cut, stream.rounds)

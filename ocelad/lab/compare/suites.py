@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
 from ocelad.lab.compare.methods import Method
+from ocelad.lab.compare.plain_table import plain_table
 from ocelad.lab.runner import Progress
 
 #: The method that the suites evaluate.
@@ -35,6 +36,25 @@ class Target(NamedTuple):
     bound: str
     value: float
     met: bool
+
+
+def format_targets(
+    suite: str, targets: Sequence[Target], skipped: Mapping[str, str], *, only_missed: bool = False
+) -> str:
+    """Return a table of the targets, whether each is met, and the names of benchmarks that were not run.
+
+    With ``only_missed`` the table leaves out the targets that are met, for suites with hundreds of them.
+    """
+    rows = [
+        [each.benchmark, each.quantity, each.bound, f"{each.value:.2f}", "met" if each.met else "missed"]
+        for each in targets
+        if not (only_missed and each.met)
+    ]
+    met = sum(target.met for target in targets)
+    table = plain_table(
+        f"{suite} suite: {met} of {len(targets)} targets are met", ["benchmark", "", "target", "value", "result"], rows
+    )
+    return f"{table}\nskipped: {', '.join(skipped)}" if skipped else table
 
 
 class Named(Protocol):

@@ -17,6 +17,7 @@ from ocelad.evaluation.scores.sparse_knn import sparse_knn_error
 from ocelad.evaluation.streams import draw_pairs
 from ocelad.evaluation.streams.reviews import PREPROCESSINGS, find_review_folder, load_reviews, load_verified_reviews
 from ocelad.lab.baselines.comid_variants import inverse_root, scheduled_comid
+from ocelad.lab.experiments.review_domains import check_domains, parse_domains
 from ocelad.lab.experiments.to_columns import to_columns
 from ocelad.lab.runner import Answer, Runner, Task
 from ocelad.pairs import Events
@@ -37,7 +38,7 @@ def trial(task: Task, folder: str) -> Answer:
     Held-out reviews and their duplicates are used neither for pairs nor for the document frequencies nor for the PCA.
     Only the vocabulary, the most frequent words, comes from all reviews.
     """
-    reviews = load_verified_reviews(folder, task["reviews"], task["words"])
+    reviews = load_verified_reviews(folder, task["reviews"], task["words"], tuple(task["domains"]))
     train, held_out = reviews.split(seed=task["seed"])
     labels = np.unique(reviews.labels(task["question"]), return_inverse=True)[1]
     points = reviews.points_for(train, task["features"])
@@ -105,6 +106,7 @@ def compute_tables(
     question: str,
     trials: int,
     first_seed: int,
+    domains: str,
     features: str,
     words: int,
     pairs: int,
@@ -118,6 +120,8 @@ def compute_tables(
         The property that two similar reviews share.
     trials, first_seed : int
         The number of splits into training and held-out reviews, and the seed of the first.
+    domains : str
+        The two product types, separated by a blank.
     features : str
         Preprocessings of the counts (``Reviews.points``), separated by blanks.
     words : int
@@ -132,13 +136,20 @@ def compute_tables(
     check_integer(words, "words", at_least=3)  # the truncated SVD needs more columns than components
     check_integer(pairs, "pairs", at_least=1)
     check_number(step_size, "step_size", above=0)
-    folder = str(find_review_folder(reviews_folder))
-    reviews = load_reviews(folder, n_words=words)
+    folder, pair = str(find_review_folder(reviews_folder)), parse_domains(domains)
+    check_domains(pair, folder)
+    reviews = load_reviews(folder, n_words=words, domains=pair)
     names = reviews.labels(question)
     preprocessings = features.split()
     for name in preprocessings or [""]:
         check_choice(name, "features", PREPROCESSINGS)
-    common = {"reviews": reviews.fingerprint(), "words": words, "question": question, "pairs": pairs}
+    common = {
+        "reviews": reviews.fingerprint(),
+        "domains": list(pair),
+        "words": words,
+        "question": question,
+        "pairs": pairs,
+    }
     tasks = [
         {**common, "step_size": step_size, "features": name, "seed": s, "permuted": permuted, "shown": shown}
         for name in preprocessings

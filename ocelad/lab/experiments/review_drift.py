@@ -11,6 +11,7 @@ from ocelad.engines.rice import track_metric
 from ocelad.evaluation.scores import knn_error
 from ocelad.evaluation.streams.reviews import PREPROCESSINGS, find_review_folder, load_reviews, load_verified_reviews
 from ocelad.lab.baselines.comid_variants import inverse_root, scheduled_comid
+from ocelad.lab.experiments.review_domains import check_domains, parse_domains
 from ocelad.lab.experiments.to_columns import to_columns
 from ocelad.lab.runner import Answer, Runner, Task
 from ocelad.metric import Metric
@@ -36,7 +37,7 @@ def trial(task: Task, folder: str) -> Answer:
     All methods see the same pairs of training reviews. The oracle is restarted at the change. The frozen learner stops
     learning at the change.
     """
-    reviews = load_verified_reviews(folder, task["reviews"], task["words"])
+    reviews = load_verified_reviews(folder, task["reviews"], task["words"], tuple(task["domains"]))
     split = reviews.split(seed=task["seed"])
     points = reviews.points_for(split[0], task["features"])
 
@@ -105,6 +106,7 @@ def compute_tables(
     *,
     trials: int,
     first_seed: int,
+    domains: str,
     features: str,
     words: int,
     pairs_before: int,
@@ -120,6 +122,8 @@ def compute_tables(
     ----------
     trials, first_seed : int
         The number of splits into training and held-out reviews, and the seed of the first.
+    domains : str
+        The two product types, separated by a blank.
     features : str
         The preprocessing of the counts (``Reviews.points``).
     words : int
@@ -139,11 +143,13 @@ def compute_tables(
     sizes = {"step_size": step_size, "oracle_step_size": oracle_step_size, "static_step_size": static_step_size}
     for name, value in {**sizes, "max_norm": max_norm}.items():
         check_number(value, name, above=0)
-    folder = str(find_review_folder(reviews_folder))
-    reviews = load_reviews(folder, n_words=words)
+    folder, pair = str(find_review_folder(reviews_folder)), parse_domains(domains)
+    check_domains(pair, folder)
+    reviews = load_reviews(folder, n_words=words, domains=pair)
     check_choice(features, "features", PREPROCESSINGS)
     common = {
         "reviews": reviews.fingerprint(),
+        "domains": list(pair),
         "words": words,
         "features": features,
         "pairs_before": pairs_before,

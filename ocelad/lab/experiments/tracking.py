@@ -84,9 +84,7 @@ def compute_tables(
         Rounds between evaluations.
     """
     del reviews_folder  # the streams are synthetic
-    check_integer(trials, "trials", at_least=1)
-    check_integer(first_seed, "first_seed", at_least=0)
-    check_integer(every, "every", at_least=1, at_most=STREAMS["paper"].rounds)
+    check_settings(trials=trials, first_seed=first_seed, methods=methods, every=every)
     chosen = _methods(methods.split())
     labels = [method.label for method in chosen]
     seeds = range(first_seed, first_seed + trials)
@@ -107,6 +105,15 @@ def compute_tables(
             "failures": [sum(label in answer["failed"] for answer in answers) for label in labels],
         },
     }
+
+
+def check_settings(*, trials: int, first_seed: int, methods: str, every: int) -> None:
+    """Raise ValueError or TypeError if a setting of ``compute_tables`` is wrong, before anything is computed."""
+    check_integer(trials, "trials", at_least=1)
+    check_integer(first_seed, "first_seed", at_least=0)
+    check_integer(every, "every", at_least=1, at_most=STREAMS["paper"].rounds)
+    for method in _methods(methods.split()):
+        method.check_settings(STREAMS["paper"])
 
 
 def _methods(names: Sequence[str]) -> list[Method]:

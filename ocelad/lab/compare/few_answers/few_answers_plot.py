@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ocelad.evaluation.plots import GREY, PALETTE, pyplot
+from ocelad.evaluation.picture_style import GREY, PALETTE, pyplot, save_figure, styled
 from ocelad.lab.compare.few_answers.answer_methods import CURVED, EUCLIDEAN
 from ocelad.lab.compare.few_answers.few_answers_results import AnswerResult, FewAnswersResult
 from ocelad.lab.compare.few_answers.no_harm import MAX_EXCESS, NAMES
@@ -23,6 +23,7 @@ MEASURES = {"knn_error": PALETTE[0], "ranking_error": PALETTE[1]}
 LINEAR_RANGE = 2.0
 
 
+@styled
 def draw_few_answers(result: FewAnswersResult, path: str | Path) -> None:
     """Draw the results into a .png, .pdf or .svg file."""
     plt = pyplot()
@@ -45,8 +46,7 @@ def draw_few_answers(result: FewAnswersResult, path: str | Path) -> None:
     figure.legend(handles, labels, loc="outside upper right", frameon=False, fontsize=9, ncols=len(labels))
     figure.supxlabel("answers", fontsize=10)
     figure.supylabel(f"minus {EUCLIDEAN}, points", fontsize=10)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    save_figure(figure, path)
 
 
 def _draw_panel(ax: Axes, outcome: AnswerResult) -> None:
@@ -74,4 +74,3 @@ def _draw_panel(ax: Axes, outcome: AnswerResult) -> None:
     ax.minorticks_off()
     ax.set_yscale("symlog", linthresh=LINEAR_RANGE)
     ax.yaxis.set_major_formatter("{x:g}")
-    ax.spines[["top", "right"]].set_visible(False)

@@ -16,7 +16,7 @@ from ocelad.lab.compare.few_answers.answer_methods import EUCLIDEAN, LOGISTIC
 from ocelad.lab.compare.few_answers.checkpoint_trial import CheckpointRecord
 from ocelad.lab.compare.few_answers.no_harm import no_harm_targets
 from ocelad.lab.compare.methods import Method
-from ocelad.lab.compare.suites import OURS, Target
+from ocelad.lab.compare.suites import OURS, Target, format_targets
 from ocelad.lab.statistics import Estimate, estimate_mean, paired_difference
 
 #: The measures with their labels.
@@ -153,6 +153,10 @@ class FewAnswersResult:
     outcomes: tuple[AnswerResult, ...]
     methods: tuple[Method, ...]
     skipped: Mapping[str, str]
+
+    def __str__(self) -> str:
+        """Return how many targets are met, and a table of those that are missed."""
+        return format_targets("few-answers", self.targets, self.skipped, only_missed=True)
 
     @property
     def seeds(self) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ocelad.evaluation.plots import GREY, PALETTE, pyplot
+from ocelad.evaluation.picture_style import GREY, PALETTE, pyplot, save_figure, styled
 from ocelad.lab.compare.comparison import MEASURES
 from ocelad.lab.compare.suite.suite_results import BEST_COMID, SuiteResult
 from ocelad.lab.compare.suites import OURS
@@ -22,6 +22,7 @@ SPACING = 0.1
 MIN_ERROR = 0.01
 
 
+@styled
 def draw_suite(result: SuiteResult, path: str | Path) -> None:
     """Draw the results into a .png, .pdf or .svg file."""
     plt = pyplot()
@@ -39,8 +40,8 @@ def draw_suite(result: SuiteResult, path: str | Path) -> None:
             benchmark = outcome.benchmark
             target = benchmark.max_error if measure is None else benchmark.min_clusters_found
             if target is not None:
-                ax.plot(target, at, "|", color="black", markersize=22, markeredgewidth=1.6, zorder=4)
-        ax.plot([], [], "|", color="black", markersize=14, markeredgewidth=1.6, label="target")
+                ax.plot(target, at, "|", color=PALETTE[6], markersize=22, markeredgewidth=1.6, zorder=4)
+        ax.plot([], [], "|", color=PALETTE[6], markersize=14, markeredgewidth=1.6, label="target")
         ax.spines[["top", "right", "left"]].set_visible(False)
     left.set_xscale("log")
     left.xaxis.set_major_locator(_ticks())
@@ -56,8 +57,7 @@ def draw_suite(result: SuiteResult, path: str | Path) -> None:
     handles, labels = left.get_legend_handles_labels()
     title = f"{len(result.seeds)} streams per benchmark"
     figure.legend(handles, labels, loc="outside center right", frameon=False, fontsize=9, title=title)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    save_figure(figure, path)
 
 
 def _draw_method(

@@ -13,7 +13,7 @@ import ocelad
 from ocelad.lab.compare.comparison import MEASURES, Comparison, MethodSummary, Unbeaten
 from ocelad.lab.compare.suite.benchmarks import COMID_GRID, Benchmark
 from ocelad.lab.compare.suite.recovery import recovery_time
-from ocelad.lab.compare.suites import OURS, Target
+from ocelad.lab.compare.suites import OURS, Target, format_targets
 from ocelad.lab.statistics import Estimate
 
 #: The target of the recovery time, in rounds.
@@ -221,6 +221,10 @@ class SuiteResult:
 
     outcomes: tuple[BenchmarkResult, ...]
     skipped: Mapping[str, str]
+
+    def __str__(self) -> str:
+        """Return a table of the targets, and whether each is met."""
+        return format_targets("adaptivity", self.targets, self.skipped)
 
     @property
     def seeds(self) -> tuple[int, ...]:
