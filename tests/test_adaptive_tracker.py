@@ -17,9 +17,9 @@ from scipy.special import expit
 from ocelad import MetricTracker, QuadrupletTracker, TripletTracker, track_metric
 from ocelad.adaptive.adaptive_tracker import MAX_DIFFERENCE, PLAIN_ROUNDS
 from ocelad.adaptive.calibration import WARMUP
-from ocelad.adaptive.kernel_loading import mark_kernels_ready
 from ocelad.adaptive.precompile import precompile_adaptive
 from ocelad.adaptive.track_adaptive import track_adaptive
+from ocelad.engines.kernel_loading import mark_kernels_ready
 from ocelad.estimators.learning_method import resume_tracker
 from ocelad.pairs import Event, Events, Pair, Relative, Relatives
 

@@ -367,6 +367,11 @@ class TestMethods:
         with pytest.raises(ValueError, match="none: factory returned a NoneType, which has no play and update"):
             compare([Method("none", "", lambda info: None)], short())
 
+    def test_a_learner_of_single_events_needs_an_adapter(self):
+        bare = Method("bare", "", lambda info: Comid(Metric(np.eye(info.n_features)), step_size=0.1))
+        with pytest.raises(ValueError, match=r"bare: factory returned a Comid, .* wrap it in LearnerAdapter"):
+            compare([bare], short())
+
     def test_every_default_is_within_its_search_space(self):
         for method in METHODS.values():
             for key, search in method.search_space.items():
@@ -560,7 +565,7 @@ class TestTuning:
         (record,) = run_trial(stream.part(0, 400), [spy], seed=0, every=100)
         assert comparison.tuned["aimed"].trials[0][1] == pytest.approx(np.nanmean(record.values("ranking_error")))
         assert comparison.tuned["aimed"].trials[0][1] != pytest.approx(np.mean(record.values("knn_error")))
-        with pytest.raises(ValueError, match="less than two times every=100"):
+        with pytest.raises(ValueError, match="less than two times every=100; accepted: every=50 or less"):
             compare([self.aimed()], given(400), tune=2, every=100)
 
     def test_tuning_uses_other_seeds_than_the_comparison(self):
@@ -707,6 +712,25 @@ class TestSummary:
         assert comparison.curve("b", "knn_error")[1] == pytest.approx([20.0, 20.0])
         assert comparison.microseconds("b") == 1.0
         assert comparison.ranking == ["a", "b"]
+
+    def test_it_prints_as_a_table_the_best_first(self):
+        errors = {"a": [[0.1, 0.3], [0.2, 0.4], [0.3, 0.5]], "b": [[0.05, 0.05]] * 3, "c": [[0.5, 0.5]] * 3}
+        comparison = self.comparison(errors, failed={("c", 1)})
+        oracle = replace(comparison.methods[1], requires=frozenset({"truth"}))
+        assert str(replace(comparison, methods=(comparison.methods[0], oracle, comparison.methods[2]))).split("\n") == [
+            "5-NN error in %: short, 3 streams",
+            "method                  mean          minus a        P(NMI > 0.8) in %",
+            "b *                     5.00 ± 0.00   -25.00 ± 5.77  100.00 ± 0.00",
+            "a                       30.00 ± 5.77                 0.00 ± 0.00",
+            "c (1 of 3 runs failed)  50.00 ± 0.00  20.00 ± 10.00  0.00 ± 0.00",
+            "* uses more than the pairs",
+        ]
+        pairs_only = self.comparison({"a": [[0.5, 0.5]]}, stream=given())
+        assert str(pairs_only).split("\n") == [
+            "wrongly ranked pairs in %: pairs, one stream in 2 segments",
+            "method  mean          minus a",
+            "a       50.00 ± 0.00",
+        ]
 
     def test_methods_with_failed_runs_rank_last(self):
         comparison = self.comparison({"a": [[0.5, 0.5]] * 2, "b": [[0.1, 0.1]] * 2}, failed={("b", 1)})

@@ -27,11 +27,11 @@ from ocelad.adaptive.compiled_bases import CompiledBases
 from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.curved_tracker import MAP_ROUNDS, TEST_PERIOD, CurvedTracker
 from ocelad.adaptive.extended_bases import CURVED_RANK
-from ocelad.adaptive.kernel_loading import mark_kernels_ready
 from ocelad.adaptive.mixture import Mixture
 from ocelad.adaptive.precompile import precompile_adaptive
 from ocelad.adaptive.recent_pairs import MAX_NUMBERS, MAX_SINGLE, MIN_PAIRS, RecentPairs
 from ocelad.adaptive.split_metric import SplitMetric, relative_change, weighted_sum
+from ocelad.engines.kernel_loading import mark_kernels_ready
 from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.feature_maps import LandmarkMap, to_unit_length
 from ocelad.metric import Metric

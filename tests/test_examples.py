@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 
 import curved_distance
+import first_answers
 import implied_groups
 import numpy as np
 import pytest
 import regret_on_every_interval
 import track_anything
+from click.testing import CliRunner
 
 # Streams that were never used to choose a setting of the example.
 SEEDS = [100, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (101, 102))]
@@ -75,3 +77,19 @@ def test_implied_groups(capsys, tmp_path, monkeypatch):
     random, chosen = implied_groups.WAYS
     assert errors[chosen, 30] < min(errors[random, 30], errors[chosen, 0])
     assert (tmp_path / "implied.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.heavy
+def test_first_answers_lower_the_errors_on_wines():
+    trials = [first_answers.measure("wine", seed) for seed in (0, 1)]
+    rows = {row["distance"]: row for row in first_answers.summarise("wine", trials)}
+    learned, fixed = rows["ocelad, 100 answers"], [rows["Euclidean"], rows["standardized"]]
+    assert learned["ranking error"] < min(row["ranking error"] for row in fixed)
+    assert learned["5-NN error"] < rows["Euclidean"]["5-NN error"]
+
+
+def test_the_picture_of_the_first_answers_follows_the_saved_results(tmp_path):
+    picture = tmp_path / "first.png"
+    assert CliRunner().invoke(first_answers.main, ["--picture", str(picture)]).exit_code == 0
+    for path in (picture, tmp_path / "first-dark.png"):
+        assert path.read_bytes().startswith(b"\x89PNG")

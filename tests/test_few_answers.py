@@ -457,6 +457,11 @@ class TestRun:
         assert reports[-1] == ("small/balanced", 2 * len(LABELS), 2 * len(LABELS))
         content = json.loads(json.dumps(result.to_json()))
         assert content["benchmarks"][0]["methods"][0]["method"] == OURS
+        met = sum(target.met for target in result.targets)
+        first, _, *lines = str(result).split("\n")
+        assert first == f"few-answers suite: {met} of {len(result.targets)} targets are met"
+        assert sum(line.endswith("missed") for line in lines) == len(result.targets) - met
+        assert not any(line.endswith("met") for line in lines)
         with pytest.raises(ValueError, match=r"there is no benchmark to run \(gone/natural: the data are missing\)"):
             run_few_answers(["gone"], seeds=1, n_jobs=1)
 

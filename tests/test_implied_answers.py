@@ -20,11 +20,11 @@ from ocelad.adaptive.changes import MIN_ROUND
 from ocelad.adaptive.curved_tracker import MAP_ROUNDS, CurvedTracker
 from ocelad.adaptive.decisions import DecisionThresholds
 from ocelad.adaptive.group_discriminant import Grouping, linear_discriminant
-from ocelad.adaptive.kernel_loading import mark_kernels_ready
 from ocelad.adaptive.mixture import Mixture
 from ocelad.adaptive.precompile import precompile_adaptive
 from ocelad.adaptive.rehearsal import draw_item_pairs
 from ocelad.comparison_graph import ComparisonGraph
+from ocelad.engines.kernel_loading import mark_kernels_ready
 from ocelad.estimators.learning_method import resume_tracker
 from ocelad.implied_answers import (
     FADING,

@@ -45,10 +45,10 @@ def test_accepted_methods():
     with pytest.raises(ValueError, match="method must be 'adaptive', 'rice' or a Rice; got 'paper'"):
         MetricTracker(method="paper").fit(pairs, y)
     assert MetricTracker().fit(pairs, y).method_ == "adaptive"
-    assert set(MetricTracker().get_params()) == {"method", "preprocessor", "curved", "transitive"}
-    assert set(TripletTracker().get_params()) == {"method", "preprocessor"}
+    assert set(MetricTracker().get_params()) == {"method", "preprocessor", "curved", "transitive", "n_components"}
+    assert set(TripletTracker().get_params()) == {"method", "preprocessor", "n_components"}
     of_rice = {f"method__{name}" for name in OF_RICE}
-    assert set(TripletTracker(method=Rice()).get_params()) == {"method", "preprocessor", *of_rice}
+    assert set(TripletTracker(method=Rice()).get_params()) == {"method", "preprocessor", "n_components", *of_rice}
 
 
 @pytest.mark.parametrize("name", OF_RICE)

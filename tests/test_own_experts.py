@@ -13,10 +13,10 @@ from scipy.sparse import csr_array
 
 from ocelad.adaptive.adaptive_tracker import PLAIN_ROUNDS
 from ocelad.adaptive.calibration import WARMUP
-from ocelad.adaptive.kernel_loading import mark_kernels_ready
 from ocelad.adaptive.mixture import SNAPSHOT_PERIOD, Mixture
 from ocelad.adaptive.precompile import precompile_adaptive
 from ocelad.adaptive.track_adaptive import track_adaptive
+from ocelad.engines.kernel_loading import mark_kernels_ready
 from ocelad.estimators.learning_method import resume_tracker
 from ocelad.metric import Metric
 from ocelad.pairs import Events

@@ -96,7 +96,7 @@ def test_a_picture_is_enlarged_in_a_dialog_that_zooms(visit):  # noqa: F811
     page.keyboard.press("0")
     assert picture.bounding_box()["width"] == pytest.approx(fitting["width"], rel=0.02)
     page.keyboard.press("Escape")
-    assert page.locator(".picture-dialog").count() == 0
+    page.locator(".picture-dialog").wait_for(state="detached")
     assert person.page.evaluate("document.activeElement.className") == "picture"
 
 

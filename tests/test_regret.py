@@ -108,7 +108,7 @@ def test_plot_shows_the_worst_regret_and_the_bound():
     curves = {line.get_label(): line.get_ydata() for line in ax.get_lines()}
     positive = worst.regret > 0
     np.testing.assert_array_equal(curves["worst interval"], worst.regret[positive])
-    np.testing.assert_array_equal(curves["bound of Theorem 1"], worst.bound[positive])
+    np.testing.assert_array_equal(curves["bound of Theorem 1 (for losses in [0, 1])"], worst.bound[positive])
     assert ax.get_xlabel()
     assert ax.get_ylabel()
 

@@ -24,13 +24,13 @@ from scipy.sparse import coo_array, csr_array
 from ocelad import MetricTracker, Rice
 from ocelad.adaptive.adaptive_tracker import PLAIN_ROUNDS, AdaptiveTracker
 from ocelad.adaptive.curved_tracker import CurvedTracker
-from ocelad.adaptive.kernel_loading import mark_kernels_ready
 from ocelad.adaptive.mixture import Mixture
 from ocelad.adaptive.own_experts import OwnExpert
 from ocelad.adaptive.precompile import precompile_adaptive
 from ocelad.adaptive.rehearsal import N_REHEARSED, draw_item_pairs
 from ocelad.adaptive.track_adaptive import track_adaptive
-from ocelad.estimators import metric_tracker
+from ocelad.engines.kernel_loading import mark_kernels_ready
+from ocelad.estimators import known_items
 from ocelad.estimators.tracker_state import TrackerState
 from ocelad.feature_maps import LandmarkMap
 from ocelad.metric import Metric
@@ -659,7 +659,7 @@ def test_names_of_items_are_checked(curved):
 @CURVED
 def test_of_many_items_a_sample_is_used(curved, monkeypatch):
     """The same one for arrays, sparse matrices and tables; its rows are items."""
-    limit, seen, start = metric_tracker.MAX_ITEMS, [], TrackerState.start
+    limit, seen, start = known_items.MAX_ITEMS, [], TrackerState.start
     items = np.random.default_rng(0).normal(size=(limit + 900, 3))
     items[:, 0] = np.arange(len(items))  # marks the rows
 

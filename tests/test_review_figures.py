@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 from synthetic_reviews import write_top5000
 
-from ocelad.evaluation.plots import pyplot
+from ocelad.evaluation.picture_style import pyplot
 from ocelad.evaluation.scores import knn_error
 from ocelad.evaluation.streams import Reviews, load_reviews
 from ocelad.lab import figures
@@ -186,7 +186,7 @@ def test_the_smallest_settings_are_accepted(folder, name, settings):
 
 
 def test_a_change_of_the_reviews_is_detected(folder):
-    task = {"reviews": "0" * 64, "words": 40}
+    task = {"reviews": "0" * 64, "words": 40, "domains": ["books", "electronics"]}
     for trial in (embeddings.trial, review_drift.trial):
         with pytest.raises(ValueError, match="have changed since the start"):
             trial(task, str(folder))

@@ -213,6 +213,15 @@ class TestTargets:
         assert self.targets("S2", errors=errors)["error"].met
         assert not self.targets("S2", errors=errors, failed=[(OURS, 1)])["error"].met
 
+    def test_a_result_prints_as_a_table_of_targets(self):
+        errors = {OURS: [[0.1]] * 2, "others": [[5.0]] * 2}
+        result = SuiteResult((BenchmarkResult(BENCHMARKS["S2"], fake_comparison(errors)),), {"gone": "no data"})
+        first, *lines = str(result).split("\n")
+        met = sum(target.met for target in result.targets)
+        assert first == f"adaptivity suite: {met} of {len(result.targets)} targets are met"
+        assert [line.split()[-1] for line in lines[1:-1]] == [("missed", "met")[each.met] for each in result.targets]
+        assert lines[-1] == "skipped: gone"
+
     def test_differences_are_paired_and_minus_ours(self):
         outcome = BenchmarkResult(
             BENCHMARKS["S2"], fake_comparison({OURS: [[1.0], [2.0], [6.0]], "others": [[2.0], [4.0], [7.0]]})

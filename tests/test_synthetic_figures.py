@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from matplotlib.text import Text
 
 from ocelad import Metric, Ocelad, track_metric
-from ocelad.evaluation.plots import pyplot
+from ocelad.evaluation.picture_style import pyplot
 from ocelad.evaluation.streams import DriftingClusters, Phase
 from ocelad.lab.baselines.saol import saol
 from ocelad.lab.demo import scale_phases

@@ -16,9 +16,9 @@ from sklearn.base import clone
 from sklearn.preprocessing import PolynomialFeatures
 
 from ocelad import MetricTracker
-from ocelad.adaptive.kernel_loading import mark_kernels_ready
 from ocelad.adaptive.precompile import precompile_adaptive
 from ocelad.comparison_graph import Contradiction
+from ocelad.engines.kernel_loading import mark_kernels_ready
 
 CURVED = pytest.mark.parametrize("curved", [False, True])
 COLUMNS = ["a", "b", "c"]
