@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test test-slow test-all check mutants bench figures docs clean
+.PHONY: help demo test test-slow test-all check package mutants bench figures docs tutorial-pictures clean
 
 help:
 	@echo "make demo       track the built-in drifting stream: a table and a picture"
@@ -11,10 +11,12 @@ help:
 	@echo "make test-slow  run the slow tests (minutes)"
 	@echo "make test-all   run all tests, the heavy ones included (half an hour)"
 	@echo "make check      check format, lint, types and import layers"
+	@echo "make package    build the wheel and the source archive in dist/, and check them"
 	@echo "make mutants    make small faults and count how many the tests find (half an hour)"
 	@echo "make bench      run the benchmarks and write benchmarks/results/"
 	@echo "make figures    compute all figures of the paper at full size and write a report (90 minutes)"
 	@echo "make docs       build the documentation in docs/_build/html"
+	@echo "make tutorial-pictures  draw the pictures of the tutorials again"
 	@echo "make clean      remove the virtual environment and all caches"
 
 demo: .venv/.demo
@@ -47,12 +49,18 @@ check: .venv/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
 
+package: .venv/.dev
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
+
 mutants: .venv/.dev .venv/.system
 	$(BIN)/ocelad warm
 	$(BIN)/python tools/mutation.py map
 	$(BIN)/python tools/mutation.py run
 
 bench: .venv/.dev
+	$(BIN)/python benchmarks/first_answers.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/engines.py
 	$(BIN)/python benchmarks/limits.py
@@ -79,6 +87,8 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/implied_answers.py line
 	$(BIN)/python benchmarks/implied_answers.py switch
 	$(BIN)/python benchmarks/entities.py
+	$(BIN)/python benchmarks/records.py
+	$(BIN)/python benchmarks/records.py --large
 	$(BIN)/python benchmarks/comparison_graph.py
 	$(BIN)/python benchmarks/service.py
 	$(BIN)/python benchmarks/service_projects.py
@@ -93,8 +103,14 @@ figures: .venv/.dev
 	$(BIN)/ocelad reproduce
 
 docs: .venv/.docs
-	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build/html
-	@echo "Documentation: docs/_build/html/index.html"
+	@rm -rf docs/reference/api  # it may hold pages of names that are gone
+	@begin=$$(date +%s); \
+	$(BIN)/sphinx-build -W --keep-going -q -j auto docs docs/_build/html && \
+	echo "Documentation: docs/_build/html/index.html, built in $$(($$(date +%s) - begin)) s"
+
+# The pictures that the tutorials show are drawn by their own code.
+tutorial-pictures: .venv/.docs
+	$(BIN)/python tools/run_page.py docs/get-started.md docs/tutorials/*-*.md --pictures docs/tutorials/pictures
 
 clean:
 	rm -rf .venv .import_linter_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build
@@ -105,8 +121,9 @@ clean:
 	$(PYTHON) -m venv .venv
 
 # Each stamp file records that the package is installed with the extra of that name.
+# Python compiles the modules that the demonstration imports, which are few.
 .venv/.demo: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) --editable '.[plot]'
+	$(PIP) --no-compile --editable '.[plot]'
 	@touch $@
 
 .venv/.dev: .venv/bin/python pyproject.toml constraints.txt
