@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy, deepcopy
+from math import isfinite
 from typing import Any, Literal, NamedTuple, Self, TypeAlias, cast, get_args
 
 import numpy as np
@@ -16,6 +17,7 @@ from ocelad.adaptive.decisions import DecisionThresholds
 from ocelad.adaptive.group_discriminant import Grouping, linear_discriminant
 from ocelad.adaptive.mixture import SNAPSHOT_PERIOD, Mixture
 from ocelad.adaptive.own_experts import OwnExpert, check_own_experts
+from ocelad.adaptive.shared_prior import SharedPrior
 from ocelad.adaptive.split_metric import PointMetric, SplitMetric
 from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.metric import Metric
@@ -82,6 +84,8 @@ class AdaptiveTracker:
         the first round.
     grouped : bool
         Whether discriminants of groups of items join the ensemble; ``set_discriminants`` sets them.
+    prior : SharedPrior or None
+        A metric that others have learned; for pairs without curved features.
 
     Examples
     --------
@@ -108,6 +112,7 @@ class AdaptiveTracker:
         n_curved: int = 0,
         rehearsal: Events | None = None,
         grouped: bool = False,
+        prior: SharedPrior | None = None,
     ) -> None:
         self.n_features = check_integer(n_features, "n_features", at_least=1)
         self._sparse = check_choice(sparse, "sparse", (False, True))
@@ -120,6 +125,11 @@ class AdaptiveTracker:
                 "experts of your own accept dense pairs only: no sparse ones, no comparisons, no curved features, no "
                 "groups"
             )
+        if prior is not None and (events == "relatives" or n_curved):
+            raise ValueError("a prior is for pairs without curved features")
+        if prior is not None and prior.metric.n_features != self.n_features:
+            raise ValueError(f"the prior has {prior.metric.n_features} features; {self.n_features} are expected")
+        self._prior = prior
         self._rehearsal: Events | None = None if rehearsal is None else self._checked_events(rehearsal)
         self._mixture, self._decisions = self._new_mixture(compiled=False), DecisionThresholds()
         self._is_compiled = False
@@ -138,6 +148,8 @@ class AdaptiveTracker:
         )
         if self._rehearsal is not None:
             mixture.rehearse(self._rehearsal)
+        if self._prior is not None:
+            mixture.begin_with(self._prior)
         return mixture
 
     def __copy__(self) -> Self:
@@ -295,7 +307,7 @@ class AdaptiveTracker:
             for part in self._pending:
                 compiled._play(part)
             compiled._mixture.discriminants = self._mixture.discriminants
-            compiled._pending, compiled._rehearsal = (), None
+            compiled._pending, compiled._rehearsal, compiled._prior = (), None, None
             self.__dict__.update(compiled.__dict__)
 
     def _checked_events(self, events: Any) -> Any:
@@ -411,10 +423,15 @@ class AdaptiveTracker:
         if not self._is_compiled:
             n_rehearsed = 0 if self._rehearsal is None else len(self._rehearsal)
             metadata |= {"pending": True, "n_rehearsed": n_rehearsed}
+            pending = self._pending_arrays()
+            if self._prior is not None:
+                metric = self._prior.metric
+                metadata |= {"prior": [metric.threshold, metric.round, self._prior.log_weight]}
+                pending |= add_prefix("prior", {name: np.array(array) for name, array in metric.arrays().items()})
             if not self._grouped:
-                return self._pending_arrays(), metadata
+                return pending, metadata
             arrays, thresholds = self._pending_parts()
-            return {**self._pending_arrays(), **arrays}, {**metadata, "thresholds": thresholds}
+            return {**pending, **arrays}, {**metadata, "thresholds": thresholds}
         arrays, of_mixture = self._mixture.state()
         arrays |= add_prefix("decisions", self._decisions.arrays())
         return arrays, {**metadata, "pending": False, "mixture": of_mixture}
@@ -432,8 +449,10 @@ class AdaptiveTracker:
         if settings != self.settings:
             raise ValueError(f"the saved tracker has the settings {settings}; expected {self.settings}")
         n_rounds, other = saved.integer("n_rounds", 0, 2**53), copy(self)
-        other._rehearsal = None
+        other._rehearsal = other._prior = None
         if saved.value("pending"):
+            if saved.has_value("prior"):
+                other._prior = other._read_prior(saved)
             events, weights = other._read_pending(saved)
             most = 0 if self._events == "relatives" else len(weights)
             n_rehearsed = saved.integer("n_rehearsed", 0, most) if saved.has_value("n_rehearsed") else 0
@@ -522,6 +541,14 @@ class AdaptiveTracker:
             for pending in self._pending:
                 self._play(pending)
         self._mixture.discriminants = [metrics[at] for at in rows[-1, 2:].tolist()]
+
+    def _read_prior(self, saved: StateReader) -> SharedPrior:
+        """Return the metric that the saved tracker began with."""
+        *of_metric, log_weight = saved.value("prior")
+        metric = self._mixture.read_metric(saved.section("prior"), "prior", of_metric)
+        if not isinstance(metric, Metric) or not isinstance(log_weight, float) or not isfinite(log_weight):
+            raise ValueError("the saved prior must be a metric with a finite log weight")
+        return SharedPrior(metric, log_weight)
 
     def _read_discriminants(self, saved: StateReader) -> list[PointMetric | None]:
         """Return the discriminants that measured saved parts, after None."""

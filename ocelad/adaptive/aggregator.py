@@ -269,10 +269,13 @@ class PlainAggregator:
         """Return the memory with the least discounted weight, an empty one first."""
         return int(np.argmin(self._usage))
 
-    def start_memory(self, j: int, offset: float) -> None:
-        """Start the expert of a stored metric, whose log odds were ``offset - squared distance``."""
+    def start_memory(self, j: int, offset: float, log_weight: float | None = None) -> None:
+        """Start the expert of a stored metric, whose log odds were ``offset - squared distance``.
+
+        ``log_weight`` is relative to the best distance; None: behind it by a handicap.
+        """
         k = self._counts.memory_range.start + j
-        self._weights.start(k)
+        self._weights.start(k, log_weight)
         self._fits.reset(k, offset)
         self._means.freeze(k)
         self._spreads.freeze(k)

@@ -176,13 +176,14 @@ class CompiledAggregator:
         """Return the memory with the least discounted weight, an empty one first."""
         return int(np.argmin(self._state.usage))
 
-    def start_memory(self, j: int, offset: float) -> None:
-        """Start the expert of a stored metric, whose log odds were ``offset - squared distance``."""
+    def start_memory(self, j: int, offset: float, log_weight: float | None = None) -> None:
+        """Start the expert of a stored metric; see ``PlainAggregator.start_memory``."""
         k = self._counts.memory_range.start + j
         self._start_fit(k, offset, 1.0, calibration.MEMORY_RIDGE * self._settings.pseudo_count)
         state = self._state
         state.means[k] = state.spreads[k] = state.frozen[k] = state.usage[j] = 1.0
-        state.locations[k], state.log_weights[k] = 0.0, self._settings.memory_start
+        state.locations[k] = 0.0
+        state.log_weights[k] = self._settings.memory_start if log_weight is None else log_weight
         self._update_weights()
 
     def restart_windows(self, means: Floats) -> None:

@@ -20,6 +20,7 @@ from ocelad.adaptive.changes import CHANGE, MAX_EVIDENCE_TO_REPLACE, MIN_ROUND, 
 from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.extended_bases import CURVED_RANK, CurvedKinds, ExtendedBases
 from ocelad.adaptive.own_experts import OwnExpert, play_own_expert
+from ocelad.adaptive.shared_prior import SharedPrior
 from ocelad.adaptive.similar_pairs import SimilarPairs
 from ocelad.adaptive.split_metric import PointMetric, SplitMetric, relative_change, weighted_sum
 from ocelad.ensemble.state_reader import StateReader, add_prefix
@@ -91,7 +92,7 @@ class Aggregator(Protocol):
 
     def least_used_memory(self) -> int: ...
 
-    def start_memory(self, j: int, offset: float) -> None: ...
+    def start_memory(self, j: int, offset: float, log_weight: float | None = None) -> None: ...
 
 
 class Mixture:
@@ -220,6 +221,11 @@ class Mixture:
         """Let scales, moments and mean distances learn from differences without answers, before the first round."""
         self.play(events, np.zeros(len(events)))
         self.round, self.drift, self.snapshot, self.anchor = 0, 0.0, None, None
+
+    def begin_with(self, prior: SharedPrior) -> None:
+        """Store a metric that others have learned as the first memory, before the first round."""
+        self.memories[0] = prior.metric
+        self.aggregator.start_memory(0, prior.metric.threshold, prior.log_weight)
 
     def learn_implied(self, events: Events, weights: Floats) -> None:
         """Let the distances learn from pairs whose answers are implied; weights and calibrations do not change."""

@@ -12,6 +12,7 @@ from ocelad.pairs import EventsName
 if TYPE_CHECKING:
     from ocelad.adaptive.config import AdaptiveConfig
     from ocelad.adaptive.own_experts import OwnExpert
+    from ocelad.adaptive.shared_prior import SharedPrior
 
 
 def track_adaptive(
@@ -23,6 +24,7 @@ def track_adaptive(
     config: AdaptiveConfig | None = None,
     experts: Sequence[OwnExpert] = (),
     grouped: bool = False,
+    prior: SharedPrior | None = None,
 ) -> AdaptiveTracker:
     """Return a tracker that adapts to the scale of the data, the speed of change and the difficulty of the problem.
 
@@ -44,6 +46,8 @@ def track_adaptive(
         y, weight)`` and ``metric()``; see ``ocelad.adaptive.own_experts``. For dense pairs.
     grouped : bool
         Whether discriminants of groups of items join the ensemble; see ``ocelad.ImpliedAnswers``.
+    prior : SharedPrior or None
+        A metric that others have learned, which joins the ensemble as its first memory; for pairs.
 
     Examples
     --------
@@ -70,4 +74,5 @@ def track_adaptive(
         experts=experts,
         rehearsal=rehearsal,
         grouped=grouped,
+        prior=prior,
     )

@@ -53,9 +53,9 @@ class DiscountedWeights:
         """The experts' weights; they sum to 1."""
         return softmax(np.where(self._absent, -np.inf, self._log_weights - self._handicaps))
 
-    def start(self, k: int) -> None:
-        """Let a stored metric take part, behind the best distance by a handicap."""
-        self._absent[k], self._log_weights[k] = False, self._start
+    def start(self, k: int, log_weight: float | None = None) -> None:
+        """Let a stored metric take part, with a log weight; by default behind the best distance by a handicap."""
+        self._absent[k], self._log_weights[k] = False, self._start if log_weight is None else log_weight
 
     def restart(self, sources: slice, k: int) -> None:
         """Give an expert the log weight of the best of others."""

@@ -1,0 +1,1 @@
+"""Many trackers, one per key: a tenant, a user, a site or a topic."""
