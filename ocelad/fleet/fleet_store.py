@@ -1,0 +1,409 @@
+"""FleetStore: the states of a fleet in one SQLite file, with a journal of the answers that the states lack."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import Any, Literal, NamedTuple, TypeAlias
+from uuid import uuid4
+from zlib import crc32
+
+from ocelad.fleet.keyed_pairs import Key
+from ocelad.io.atomic import fsync_folder
+
+#: When what is written survives: after each call; after ``commit``; or never, because the file is temporary.
+Durability: TypeAlias = Literal["each call", "commit", "temporary"]
+#: The version of the file's format. It increases when a name within the file changes its meaning.
+FORMAT_VERSION = 1
+# The application id in the header of the file, which file(1) and other programs read.
+_APPLICATION_ID = int.from_bytes(b"ocfl", "big")
+_PAGE_BYTES = 8192
+# The write-ahead log is cut to this size after large transactions.
+_MAX_LOG_BYTES = 64_000_000
+# Seconds to wait for a lock: a process that was killed releases its own at once.
+_LOCK_SECONDS = 0.5
+# Keys of one query.
+_N_KEYS = 500
+_SCHEMA = (
+    # The columns of keys have no type, so that "1" and 1 are different.
+    "CREATE TABLE meta (name TEXT PRIMARY KEY, crc INTEGER NOT NULL, value BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE states (serial INTEGER PRIMARY KEY, key NOT NULL UNIQUE, through INTEGER NOT NULL,"
+    " crc INTEGER NOT NULL, state BLOB NOT NULL)",
+    "CREATE TABLE journal (first INTEGER PRIMARY KEY, crc INTEGER NOT NULL, answers BLOB NOT NULL)",
+)
+
+
+class FleetInUse(OSError):
+    """Another process, or another fleet of this process, has the file open."""
+
+
+class FleetDamaged(ValueError):
+    """The file is no fleet, or it is damaged."""
+
+
+class StoredState(NamedTuple):
+    """The state of a key.
+
+    Attributes
+    ----------
+    key : str or int
+    serial : int
+        The position in the stream of the key's first answer, by which keys are ordered.
+    through : int
+        The state has learned from all answers of the key before this position.
+    state : bytes
+    """
+
+    key: Key
+    serial: int
+    through: int
+    state: bytes
+
+
+class FleetStore:
+    """The file of a fleet, which this process holds alone.
+
+    Parameters
+    ----------
+    path : path or None
+        The file, which is created if it does not exist; None: a temporary one, which ``close`` removes.
+    durability : {"each call", "commit", "temporary"}
+
+    Examples
+    --------
+    >>> store = FleetStore(None, "temporary")
+    >>> store.write_states([StoredState("a", 0, 5, b"state of a")])
+    >>> store.read_states(["a", "b"])
+    {'a': StoredState(key='a', serial=0, through=5, state=b'state of a')}
+    >>> store.close()
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None, durability: Durability) -> None:
+        self.durability: Durability = durability
+        self.folder: str | None = None
+        if path is None:
+            self.folder = mkdtemp(prefix="ocelad-fleet-")
+            path = Path(self.folder, "states")
+        self.path = Path(os.path.realpath(path))
+        self.name = repr(str(path))
+        #: Bytes written since the last checkpoint, and those of the journal.
+        self.uncommitted_bytes = self.journal_bytes = 0
+        self.process = os.getpid()
+        self._is_broken = False
+        self._in_transaction = self._is_writing = False
+        self._connection: sqlite3.Connection | None = None
+        try:
+            with self._errors("open"):
+                self._connection = self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> sqlite3.Connection:
+        if self.durability == "temporary":
+            connection = _connect(self.path)
+            for pragma in (
+                f"page_size = {_PAGE_BYTES}",
+                "locking_mode = EXCLUSIVE",
+                "journal_mode = TRUNCATE",
+                "synchronous = OFF",
+            ):
+                connection.execute(f"PRAGMA {pragma}")
+            for statement in _SCHEMA:
+                connection.execute(statement)
+            return connection
+        if self.path.is_dir():
+            raise IsADirectoryError(f"{self.name} is a folder; accepted: the path of a file")
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(
+                f"the folder {str(self.path.parent)!r} does not exist; accepted: an existing folder"
+            )
+        if not self.path.exists():
+            _create(self.path)
+        if self.path.stat().st_size == 0:
+            raise FleetDamaged(f"{self.name} is empty; accepted: the file of a fleet, or a path without a file")
+        connection = _connect(self.path)
+        try:
+            # Without a lock that other processes see, two of them would learn different things.
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            # Before anything is written: the file may belong to another program.
+            if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
+                raise FleetDamaged(f"{self.name} is another program's file; accepted: the file of a fleet")
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version > FORMAT_VERSION:
+                raise FleetDamaged(
+                    f"{self.name} has version {version} of the format, from a newer version of ocelad; this version "
+                    f"reads {FORMAT_VERSION}"
+                )
+            for pragma in (
+                "synchronous = FULL",
+                "fullfsync = ON",
+                f"journal_size_limit = {_MAX_LOG_BYTES}",
+                "cache_size = -16000",
+            ):
+                connection.execute(f"PRAGMA {pragma}")
+            connection.execute("BEGIN EXCLUSIVE")
+            connection.execute("COMMIT")
+            for table in ("meta", "states", "journal"):
+                connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    # Settings and the shared learner.
+
+    def read_meta(self, name: str) -> bytes | None:
+        """Return a named value; None if it was never written."""
+        with self._errors("read"):
+            row = self._execute("SELECT crc, value FROM meta WHERE name = ?", (name,)).fetchone()
+            return None if row is None else self._checked(row[1], row[0], f"the {name}")
+
+    def write_meta(self, values: dict[str, bytes]) -> None:
+        """Write named values."""
+        with self._writing():
+            self._execute_many(
+                "INSERT OR REPLACE INTO meta VALUES (?, ?, ?)",
+                ((name, crc32(value), value) for name, value in values.items()),
+            )
+
+    def read_settings(self) -> dict[str, Any] | None:
+        """Return the settings of the fleet; None for a new file."""
+        value = self.read_meta("settings")
+        settings: dict[str, Any] | None = None if value is None else json.loads(value)
+        return settings
+
+    # States.
+
+    def n_states(self) -> int:
+        """Return the number of keys with a state."""
+        with self._errors("read"):
+            return int(self._execute("SELECT COUNT(*) FROM states").fetchone()[0])
+
+    def read_states(self, keys: Sequence[Key]) -> dict[Key, StoredState]:
+        """Return the states of those of the keys that have one."""
+        found: dict[Key, StoredState] = {}
+        with self._errors("read"):
+            for at in range(0, len(keys), _N_KEYS):
+                some = keys[at : at + _N_KEYS]
+                marks = ",".join("?" * len(some))
+                query = f"SELECT key, serial, through, state, crc FROM states WHERE key IN ({marks})"
+                for *stored, crc in self._execute(query, tuple(some)):
+                    found[stored[0]] = self._checked_state(stored, crc)
+        return found
+
+    def has_state(self, key: Key) -> bool:
+        """Return whether the key has a state."""
+        with self._errors("read"):
+            return self._execute("SELECT 1 FROM states WHERE key = ?", (key,)).fetchone() is not None
+
+    def serials(self) -> dict[Key, int]:
+        """Return the serial of each key that has a state."""
+        with self._errors("read"):
+            return dict(self._execute("SELECT key, serial FROM states"))
+
+    def states_since(self, serial: int, count: int) -> list[StoredState]:
+        """Return the states of the first keys from a serial on, at most ``count``."""
+        query = "SELECT key, serial, through, state, crc FROM states WHERE serial >= ? ORDER BY serial LIMIT ?"
+        with self._errors("read"):
+            return [self._checked_state(stored, crc) for *stored, crc in self._execute(query, (serial, count))]
+
+    def write_states(self, states: Iterable[StoredState]) -> None:
+        """Write states, or replace them."""
+        with self._writing():
+            self._execute_many(
+                "INSERT OR REPLACE INTO states (key, serial, through, state, crc) VALUES (?, ?, ?, ?, ?)",
+                ((*state, self._counted_crc(state.state)) for state in states),
+            )
+
+    # The journal.
+
+    def append(self, calls: Iterable[tuple[int, bytes]], meta: dict[str, bytes]) -> None:
+        """Write answers, the first of which are at some positions of the stream, and named values."""
+        n_bytes = 0
+        with self._writing():
+            for first, answers in calls:
+                self._execute("INSERT INTO journal VALUES (?, ?, ?)", (first, crc32(answers), answers))
+                n_bytes += len(answers)
+            if meta:
+                self.write_meta(meta)
+        self.journal_bytes += n_bytes
+
+    def has_answers(self, first: int) -> bool:
+        """Return whether the journal has a call that begins at this position."""
+        with self._errors("read"):
+            return self._execute("SELECT 1 FROM journal WHERE first = ?", (first,)).fetchone() is not None
+
+    def journal(self) -> Iterator[tuple[int, bytes]]:
+        """Return the calls in the journal, the oldest first: the position of the first answer, and the answers."""
+        last = -1
+        query = "SELECT first, crc, answers FROM journal WHERE first > ? ORDER BY first LIMIT 1"
+        while True:  # states are written between two calls
+            with self._errors("read"):
+                row = self._execute(query, (last,)).fetchone()
+                if row is None:
+                    return
+                answers = self._checked(row[2], row[1], f"the answers from {row[0]} on")
+            last = int(row[0])
+            self.journal_bytes += len(answers)
+            yield last, answers
+
+    # Transactions.
+
+    @contextmanager
+    def checkpoint(self) -> Iterator[None]:
+        """Write everything in the block, empty the journal, and commit: all of it, or nothing."""
+        with self._writing():
+            yield
+            self._execute("DELETE FROM journal")
+            self._commit()
+        self.uncommitted_bytes = self.journal_bytes = 0
+
+    def _commit(self) -> None:
+        self._execute("RELEASE part")
+        self._execute("COMMIT")
+        self._in_transaction = False
+
+    def close(self) -> None:
+        """Close the file without writing anything more; what was not committed is lost."""
+        if self.process != os.getpid():
+            return  # a fork: the file belongs to the process that has opened it
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            with suppress(sqlite3.Error):
+                if self._in_transaction:
+                    connection.execute("ROLLBACK")
+            with suppress(sqlite3.Error):
+                connection.close()
+        if self.folder is not None:
+            rmtree(self.folder, ignore_errors=True)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Write everything in the block or nothing; commit at its end, if each call is to be durable."""
+        if self._is_writing:
+            yield
+            return
+        with self._errors("write"):
+            if not self._in_transaction:
+                self._execute("BEGIN IMMEDIATE")
+                self._in_transaction = True
+            self._execute("SAVEPOINT part")
+            self._is_writing = True
+            try:
+                yield
+                if self._in_transaction:  # a checkpoint has ended it
+                    if self.durability == "commit":
+                        self._execute("RELEASE part")
+                    else:
+                        self._commit()
+            except BaseException:
+                self._take_back()
+                raise
+            finally:
+                self._is_writing = False
+
+    def _take_back(self) -> None:
+        """Take back what was written in an interrupted block."""
+        assert self._connection is not None
+        if not self._in_transaction:
+            return  # the interruption came after the end
+        is_open = self._connection.in_transaction  # some errors have ended the transaction already
+        with suppress(sqlite3.Error):
+            if self.durability == "commit" and is_open:
+                # What was written before in the long transaction stays.
+                self._connection.execute("ROLLBACK TO part")
+                self._connection.execute("RELEASE part")
+            elif is_open:
+                self._connection.execute("ROLLBACK")
+        if self.durability != "commit":
+            self._in_transaction = False
+        elif not is_open:
+            self._is_broken = True
+
+    def _execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        assert self._connection is not None, "the store is closed"
+        if self._is_broken:
+            raise OSError(
+                f"{self.name} could not be written, and what was learned since it was last saved is lost; open it again"
+            )
+        return self._connection.execute(statement, values)
+
+    def _execute_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        assert self._connection is not None, "the store is closed"
+        self._connection.executemany(statement, rows)
+
+    def _counted_crc(self, content: bytes) -> int:
+        self.uncommitted_bytes += len(content)
+        return crc32(content)
+
+    def _checked_state(self, stored: list[Any], crc: int) -> StoredState:
+        state = StoredState(*stored)
+        self._checked(state.state, crc, f"the state of the key {state.key!r}")
+        return state
+
+    def _checked(self, content: Any, crc: Any, what: str) -> bytes:
+        if not isinstance(content, bytes) or crc32(content) != crc:
+            raise FleetDamaged(
+                f"{self.name} is damaged: {what} does not match its checksum; accepted: a backup of the file"
+            )
+        return content
+
+    @contextmanager
+    def _errors(self, verb: str) -> Iterator[None]:
+        """Turn exceptions of SQLite into one sentence that names the file."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise FleetInUse(
+                    f"{self.name} is in use by another process or another fleet; close that one, or use another path"
+                ) from None
+            if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
+                raise FleetDamaged(
+                    f"{self.name} is damaged, or it is not the file of a fleet ({error}); accepted: the file of a fleet"
+                ) from None
+            raise OSError(
+                f"cannot {verb} {self.name} ({error}); accepted: a writable file on a disk with space"
+            ) from None
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # Several threads share the connection one after the other: the fleet has a lock.
+    return sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False)
+
+
+def _create(path: Path) -> None:
+    """Create an empty file. It appears with all its tables, so that a process that is killed leaves none or all."""
+    temporary = path.with_name(f".{path.name[:50]}.{uuid4().hex}.part")
+    try:
+        connection = _connect(temporary)
+        try:
+            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in _SCHEMA:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+        try:
+            os.link(temporary, path)  # unlike a rename, it fails if another process was faster
+        except FileExistsError:
+            pass
+        except OSError:
+            os.rename(temporary, path)  # not all file systems have hard links
+    finally:
+        for leftover in (temporary, *(temporary.with_name(temporary.name + end) for end in ("-wal", "-journal"))):
+            leftover.unlink(missing_ok=True)
+    fsync_folder(path.parent)

@@ -1,0 +1,187 @@
+"""HeldStates: the states of a fleet, the last used ones in memory and the others on the disk."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+
+from ocelad.fleet.fleet_store import FleetStore, StoredState
+from ocelad.fleet.keyed_pairs import Key
+
+#: What a key takes beside its state: entries of dictionaries, and the headers of objects (measured).
+OVERHEAD_BYTES = 400
+# When the memory is full, so much of it is freed at once: one transaction for many states.
+_FREED_SHARE = 0.1
+NOT_STORED = -1
+# States read at once from the disk when all are listed.
+_N_READ = 64
+# The size of a state of about 25 features, assumed until states of the disk have been read.
+_LARGE = 200_000
+
+
+class Held:
+    """The state of a key in memory.
+
+    ``serial``, ``through`` and ``state`` are those of ``StoredState``; ``stored`` is the ``through`` of what the disk
+    has, or NOT_STORED.
+    """
+
+    __slots__ = ("serial", "state", "stored", "through")
+
+    def __init__(self, serial: int, through: int, state: bytes, stored: int) -> None:
+        self.serial, self.through, self.state, self.stored = serial, through, state, stored
+
+
+class HeldStates:
+    """States by key, with a bound on the memory that they take.
+
+    Parameters
+    ----------
+    max_bytes : int
+    store : FleetStore or None
+        None: a temporary one is created when the memory is full.
+
+    Examples
+    --------
+    >>> states = HeldStates(max_bytes=1000, store=None)
+    >>> for serial, key in enumerate("abc"):
+    ...     states.put(key, serial, through=serial + 1, state=bytes(300))
+    >>> states.evict()
+    >>> len(states), states.n_bytes <= 1000
+    (3, True)
+    >>> states.close()
+    """
+
+    def __init__(self, max_bytes: int, store: FleetStore | None) -> None:
+        self.max_bytes, self.store = max_bytes, store
+        #: The bytes in memory, and those of them that the disk lacks.
+        self.n_bytes = self.unstored_bytes = 0
+        self._held: OrderedDict[Key, Held] = OrderedDict()
+        self._n_stored = 0 if store is None else store.n_states()  # keys that the disk has
+        self._n_new = 0  # keys in memory that the disk has not
+        #: The size of the largest state seen.
+        self.largest = _LARGE if self._n_stored else 1
+
+    def __len__(self) -> int:
+        return self._n_stored + self._n_new
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._held or (self._n_stored > 0 and self._store().has_state(key))
+
+    def keys(self) -> list[Key]:
+        """Return the keys in the order of their first answers."""
+        serials = self._store().serials() if self._n_stored else {}
+        serials.update((key, held.serial) for key, held in self._held.items())
+        return sorted(serials, key=serials.__getitem__)
+
+    def get(self, keys: Sequence[Key]) -> list[Held | None]:
+        """Return the states of keys; None for those that have none. Those on the disk are read into memory."""
+        found = list(map(self._held.get, keys))
+        if self._n_stored:
+            absent = [key for key, held in zip(keys, found, strict=True) if held is None]
+            for stored in self._store().read_states(absent).values():
+                self._hold(stored.key, Held(stored.serial, stored.through, stored.state, stored.through))
+            if absent:
+                found = list(map(self._held.get, keys))
+        for key, held in zip(keys, found, strict=True):
+            if held is not None:
+                self._held.move_to_end(key)
+        return found
+
+    def put(self, key: Key, serial: int, through: int, state: bytes) -> None:
+        """Hold the state of a key, as the last used one. If the key is not new, ``get`` must have read it."""
+        held = self._held.get(key)
+        if held is None:
+            self._n_new += 1
+            self._hold(key, Held(serial, through, state, NOT_STORED))
+            return
+        self._count(key, held, -1)
+        held.through, held.state = through, state
+        self._count(key, held, 1)
+        self._held.move_to_end(key)
+
+    def evict(self) -> None:
+        """Free memory if more than ``max_bytes`` are in use: the least recently used states go to the disk."""
+        if self.n_bytes <= self.max_bytes:
+            return
+        excess, leaving = self.n_bytes - int((1.0 - _FREED_SHARE) * self.max_bytes), []
+        for key, held in self._held.items():
+            if excess <= 0:
+                break
+            excess -= _size(key, held)
+            leaving.append(key)
+        lacking = self._lacking(leaving)
+        if lacking:
+            self._write(lacking)
+            self._mark_stored(lacking)
+        for key in leaving:
+            self._count(key, self._held.pop(key), -1)
+
+    @contextmanager
+    def storing_all(self, store: FleetStore) -> Iterator[None]:
+        """Make a checkpoint of the store with all states, and with what the ``with`` block writes."""
+        lacking = self._lacking(self._held)
+        with store.checkpoint():
+            self._write(lacking)
+            yield
+        self._mark_stored(lacking)
+
+    def since(self, serial: int, count: int) -> list[bytes]:
+        """Return the states of the first ``count`` keys from a serial on."""
+        first = {held.serial: held.state for held in self._held.values() if held.serial >= serial}
+        if self._n_stored:
+            # What is in memory is newer.
+            stored = self._store().states_since(serial, count)
+            first = {state.serial: state.state for state in stored} | first
+        return [first[at] for at in sorted(first)[:count]]
+
+    def items(self) -> Iterator[tuple[Key, bytes]]:
+        """Return all keys with their states, in the order of their first answers; nothing is read into memory."""
+        keys = iter(self.keys())
+        while some := list(islice(keys, _N_READ)):
+            absent = [key for key in some if key not in self._held]
+            stored = self._store().read_states(absent) if absent else {}
+            for key in some:
+                yield key, stored[key].state if key in stored else self._held[key].state
+
+    def close(self) -> None:
+        """Close the store; what was not written to it is lost."""
+        if self.store is not None:
+            self.store.close()
+
+    def _lacking(self, keys: Iterable[Key]) -> list[tuple[Key, Held]]:
+        """Return those of the states that the disk lacks."""
+        return [(key, held) for key in keys if (held := self._held[key]).stored != held.through]
+
+    def _write(self, states: Sequence[tuple[Key, Held]]) -> None:
+        self._store().write_states(StoredState(key, held.serial, held.through, held.state) for key, held in states)
+
+    def _mark_stored(self, states: Sequence[tuple[Key, Held]]) -> None:
+        for key, held in states:
+            if held.stored == NOT_STORED:
+                self._n_stored, self._n_new = self._n_stored + 1, self._n_new - 1
+            self._count(key, held, -1)
+            held.stored = held.through
+            self._count(key, held, 1)
+
+    def _hold(self, key: Key, held: Held) -> None:
+        self._held[key] = held
+        self._count(key, held, 1)
+
+    def _count(self, key: Key, held: Held, sign: int) -> None:
+        size = _size(key, held)
+        self.largest = max(self.largest, size)
+        self.n_bytes += sign * size
+        if held.stored != held.through:
+            self.unstored_bytes += sign * size
+
+    def _store(self) -> FleetStore:
+        if self.store is None:
+            self.store = FleetStore(None, "temporary")
+        return self.store
+
+
+def _size(key: Key, held: Held) -> int:
+    return OVERHEAD_BYTES + len(held.state) + (len(key) if isinstance(key, str) else 0)
