@@ -1,0 +1,146 @@
+"""AnswerColumns: which columns of a DataFrame hold the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from ocelad._validation import check_integer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: The column with the points of one side, an array of numbers, or its numeric columns.
+PointColumns: TypeAlias = str | Sequence[str]
+
+#: Names of the columns that ``track_stream`` returns, beside the key.
+OUTPUT_COLUMNS = ("n_answers", "n_new", "n_skipped", "drift", "n_changes", "last_change", "state")
+#: Names of the columns between the reading of answers and learning.
+ANSWER, TIME, ID = "ocelad_answer", "ocelad_time", "ocelad_id"
+
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+_IDS = ("tinyint", "smallint", "int", "bigint", "string", "binary")
+_KEYS = (*_IDS, "boolean", "date", "timestamp")
+
+
+class AnswerColumns(NamedTuple):
+    """Names of the columns that hold answers, checked against a DataFrame.
+
+    Attributes
+    ----------
+    key : tuple of str
+    left, right : str or tuple of str
+    same : str
+    n_features : int
+    event_time : str or None
+    id : str or None
+    """
+
+    key: tuple[str, ...]
+    left: str | tuple[str, ...]
+    right: str | tuple[str, ...]
+    same: str
+    n_features: int
+    event_time: str | None = None
+    id: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all columns that are read, each once."""
+        sides = [name for side in (self.left, self.right) for name in _as_tuple(side)]
+        others = [name for name in (self.same, self.event_time, self.id) if name is not None]
+        return list(dict.fromkeys([*self.key, *sides, *others]))
+
+
+def check_columns(
+    df: DataFrame,
+    *,
+    key: str | Sequence[str],
+    left: PointColumns,
+    right: PointColumns,
+    same: str,
+    n_features: int | None,
+    event_time: str | None,
+    id: str | None,
+) -> AnswerColumns:
+    """Return the columns if the DataFrame has them in types that are accepted."""
+    types = dict(df.dtypes)
+    keys = check_key(df, key)
+    taken = [name for name in keys if name in (*OUTPUT_COLUMNS, ANSWER, TIME, ID)]
+    if taken:
+        raise ValueError(f"the key column {taken[0]!r} has the name of a column of the result; rename it")
+    n_features = check_points(df, {"left": left, "right": right}, n_features)
+    _check_type(types, same, "same", ("boolean", *_NUMBERS), "booleans, or numbers: +1, and -1 or 0")
+    if event_time is not None:
+        _check_type(types, event_time, "event_time", ("timestamp",), "timestamps")
+    if id is not None:
+        _check_type(types, id, "id", _IDS, "strings, whole numbers or binary")
+    sides = [side if isinstance(side, str) else tuple(side) for side in (left, right)]
+    return AnswerColumns(keys, sides[0], sides[1], same, n_features, event_time, id)
+
+
+def check_key(df: DataFrame, key: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the key columns of a DataFrame."""
+    keys, types = _as_tuple(key), dict(df.dtypes)
+    if not keys:
+        raise ValueError("key names no column; accepted: the name of a column, or a list of names")
+    for name in keys:
+        if "." in name or "`" in name:
+            raise ValueError(f"the key column {name!r} has a dot or a backtick in its name; rename it")
+        _check_type(types, name, "key", _KEYS, "strings, whole numbers, booleans, dates, timestamps or binary")
+    return keys
+
+
+def check_points(df: DataFrame, sides: dict[str, PointColumns], n_features: int | None) -> int:
+    """Return the number of features of points in a DataFrame, which lists of columns or the argument give."""
+    types = dict(df.dtypes)
+    counts = {role: len(side) for role, side in sides.items() if not isinstance(side, str)}
+    for role, side in sides.items():
+        if isinstance(side, str):
+            arrays = [f"array<{number}>" for number in _NUMBERS]
+            _check_type(types, side, role, arrays, "arrays of numbers (pyspark.ml's vector_to_array makes them)")
+        else:
+            for name in side:
+                _check_type(types, name, role, _NUMBERS, "numbers")
+    if n_features is not None:
+        counts["n_features"] = check_integer(n_features, "n_features", at_least=1)
+    if not counts:
+        raise ValueError("n_features is needed, because a column of arrays does not say their length")
+    if len(set(counts.values())) > 1 or not min(counts.values()):
+        said = ", ".join(f"{role}: {count}" for role, count in counts.items())
+        raise ValueError(f"the numbers of features differ or are 0 ({said}); accepted: the same number for both sides")
+    return next(iter(counts.values()))
+
+
+def column(name: str) -> Any:
+    """Return the column of this name, which may have dots."""
+    from pyspark.sql.functions import col
+
+    return col(quoted(name))
+
+
+def quoted(name: str) -> str:
+    """Return the name of a column as Spark's SQL reads it.
+
+    >>> quoted("user id")
+    '`user id`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def schema_of(df: DataFrame, names: Sequence[str]) -> str:
+    """Return the names and types of columns as DDL."""
+    types = dict(df.dtypes)
+    return ", ".join(f"{quoted(name)} {types[name]}" for name in names)
+
+
+def _as_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _check_type(types: dict[str, str], name: str, role: str, accepted: Sequence[str], words: str) -> None:
+    if name not in types:
+        raise ValueError(f"{role} is {name!r}, which is no column; the columns are {', '.join(map(repr, types))}")
+    kind = types[name].split("(")[0]
+    if kind not in accepted:
+        raise TypeError(f"{role} is the column {name!r} of type {types[name]}; accepted: {words}")

@@ -1,0 +1,399 @@
+"""track_stream and track_table: one tracker for each key of a stream, or of a table at rest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from ocelad._validation import check_choice
+from ocelad.adaptive.shared_prior import SharedPrior
+from ocelad.fleet.packed_trackers import Form
+from ocelad.spark.answer_columns import (
+    ANSWER,
+    ID,
+    OUTPUT_COLUMNS,
+    TIME,
+    AnswerColumns,
+    PointColumns,
+    check_columns,
+    check_key,
+    column,
+    schema_of,
+)
+from ocelad.spark.answer_rows import answer_type, read_answers, to_binary
+from ocelad.spark.key_learner import KeyAnswers, Learned
+from ocelad.spark.processor import LearningSettings, TrackerProcessor, output_schema
+from ocelad.spark.session import check_state_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# Tables at rest learn about this many answers at once: enough for all cores, and a few hundred MB at most.
+BLOCK_ANSWERS, BLOCK_KEYS = 65_536, 4_096
+_STATE = "ocelad_state"
+_SECONDS = {"s": 1, "second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
+
+
+def track_stream(
+    df: DataFrame,
+    *,
+    key: str | Sequence[str],
+    left: PointColumns,
+    right: PointColumns,
+    same: str,
+    n_features: int | None = None,
+    event_time: str | None = None,
+    watermark: str | None = None,
+    id: str | None = None,
+    prior: SharedPrior | Sequence[SharedPrior] | None = None,
+    form: Form = "exact",
+    ttl: timedelta | str | None = None,
+    initial: DataFrame | None = None,
+    with_state: bool = True,
+) -> DataFrame:
+    """Learn one distance for each key of a stream; return a row for each key and micro-batch.
+
+    The state of a key is one binary value in Spark's RocksDB state store. Spark's checkpoint makes it exactly-once: a
+    query that is killed and started again ends with the same bits. Rows that are not answers are skipped;
+    ``refused_rows`` returns them with the reason.
+
+    A key learns the answers of a micro-batch in the order of their event times, then ids. Without ``event_time`` and
+    ``id``, the order is that of the rows in their partition.
+
+    Parameters
+    ----------
+    df : DataFrame
+        A stream.
+    key : str or list of str
+        The columns that name the tenant, user, site or topic. Null is refused.
+    left, right : str or list of str
+        The two points: a column with arrays of numbers, or numeric columns.
+    same : str
+        A column with booleans, or with +1 for "same" and -1 or 0 for "different".
+    n_features : int or None
+        Needed if points are arrays.
+    event_time : str or None
+        A column of timestamps.
+    watermark : str or None
+        How late an answer may be, such as ``"10 minutes"``: later ones are not learned. Spark counts them in the
+        query's progress (``numRowsDroppedByWatermark``), or with ``ttl`` they count in ``n_skipped``. None: late
+        answers are learned when they arrive.
+    id : str or None
+        A column that identifies an answer: rows of a key with an id that it has learned are skipped. Each id takes 8
+        bytes of the key's state; with a watermark it takes 16, until it is older than the watermark.
+    prior : SharedPrior, a sequence of them, or None
+        New keys begin with it, or with the last one. It is part of the query: restart with the same ones, or append
+        new ones.
+    form : {"exact", "compact"}
+        How trackers are stored; see ``PackedTrackers``.
+    ttl : timedelta, str or None
+        A key without an answer for this time, such as ``"90 days"``, is forgotten. With ``ttl``, Spark runs
+        micro-batches all the time: set a trigger.
+    initial : DataFrame or None
+        Trackers that were learned before: the key columns and ``state``, as ``track_table`` and ``track_stream`` return
+        them. Spark reads it when the query starts for the first time.
+    with_state : bool
+        Whether to return the column ``state``, which ``distance`` and ``embed`` need.
+
+    Returns
+    -------
+    DataFrame
+        A stream with the key and ``n_answers``, the number of answers learned so far; ``n_new`` and ``n_skipped``,
+        those of this micro-batch that were learned, and not learned; ``drift``, the relative change of the metric per
+        answer; ``n_changes``, the number of detected changes of the question, and ``last_change``, the first answer of
+        the last one; ``state``. Write it in output mode append.
+
+    Examples
+    --------
+    ::
+
+        answers = spark.readStream.schema("user STRING, x ARRAY<DOUBLE>, z ARRAY<DOUBLE>, same INT").json("answers")
+        rounds = track_stream(answers, key="user", left="x", right="z", same="same", n_features=25)
+        rounds.writeStream.format("parquet").option("checkpointLocation", "checkpoint").start("rounds")
+    """
+    if not df.isStreaming:
+        raise ValueError("df is a table at rest, and track_stream learns from a stream; use track_table")
+    check_state_store(df.sparkSession)
+    if watermark is not None and event_time is None:
+        raise ValueError("watermark needs event_time, the column of timestamps that it is about")
+    columns = check_columns(
+        df, key=key, left=left, right=right, same=same, n_features=n_features, event_time=event_time, id=id
+    )
+    ttl_ms = None if ttl is None else _milliseconds(ttl, "ttl")
+    has_watermark = watermark is not None
+    settings = _settings(columns, prior, form, drops_late=has_watermark and ttl is not None, forgets_ids=has_watermark)
+    outputs = OUTPUT_COLUMNS if with_state else OUTPUT_COLUMNS[:-1]
+    answers = _answers(df, columns, with_time=has_watermark)
+    if watermark is not None:
+        answers = answers.withWatermark(TIME, watermark)
+    begin = None
+    if initial is not None:
+        begin = _states(initial, columns.key).groupBy(*columns.key)
+    grouped: Any = answers.groupBy(*(column(name) for name in columns.key))
+    rounds: DataFrame = grouped.transformWithState(
+        TrackerProcessor(settings, columns.key, outputs, ttl_ms),
+        outputStructType=f"{schema_of(df, columns.key)}, {output_schema(outputs)}",
+        outputMode="append",
+        # Spark expires state by processing time only, and drops late rows by event time only.
+        timeMode="ProcessingTime" if ttl_ms is not None else "EventTime" if has_watermark else "None",
+        initialState=begin,
+    )
+    return rounds
+
+
+def track_table(
+    df: DataFrame,
+    *,
+    key: str | Sequence[str],
+    left: PointColumns,
+    right: PointColumns,
+    same: str,
+    n_features: int | None = None,
+    event_time: str | None = None,
+    id: str | None = None,
+    prior: SharedPrior | Sequence[SharedPrior] | None = None,
+    form: Form = "exact",
+    initial: DataFrame | None = None,
+    with_state: bool = True,
+) -> DataFrame:
+    """Learn one distance for each key of a table at rest; return one row for each key.
+
+    It learns what ``track_stream`` would learn from the same rows in one micro-batch, to the same bits, and many keys
+    at a time. Keys of ``initial`` without answers are returned as they are.
+
+    Parameters
+    ----------
+    df : DataFrame
+        A table at rest.
+    key, left, right, same, n_features, event_time, id, prior, form, initial, with_state
+        As in ``track_stream``.
+
+    Returns
+    -------
+    DataFrame
+        As in ``track_stream``, with one row for each key.
+    """
+    from pyspark.sql.functions import lit
+
+    if df.isStreaming:
+        raise ValueError("df is a stream, and track_table learns from a table at rest; use track_stream")
+    columns = check_columns(
+        df, key=key, left=left, right=right, same=same, n_features=n_features, event_time=event_time, id=id
+    )
+    outputs = OUTPUT_COLUMNS if with_state else OUTPUT_COLUMNS[:-1]
+    rows = _answers(df, columns, with_time=False).withColumn(_STATE, lit(None).cast("binary"))
+    if initial is not None:
+        states = _states(initial, columns.key).withColumnRenamed("state", _STATE)
+        rows = rows.unionByName(states, allowMissingColumns=True)
+    keys = [column(name) for name in columns.key]
+    by_key = rows.repartition(*keys).sortWithinPartitions(*keys, column(ANSWER).isNotNull())
+    learn = _table_learner(_settings(columns, prior, form), columns.key, outputs)
+    return by_key.mapInArrow(learn, f"{schema_of(df, columns.key)}, {output_schema(outputs)}")
+
+
+def refused_rows(
+    df: DataFrame,
+    *,
+    key: str | Sequence[str],
+    left: PointColumns,
+    right: PointColumns,
+    same: str,
+    n_features: int | None = None,
+    event_time: str | None = None,
+    id: str | None = None,
+) -> DataFrame:
+    """Return the rows of a stream or a table that are not answers, with a column ``problem``: one sentence.
+
+    These are the rows that ``track_stream`` and ``track_table`` skip: the key or a value is null, a number is not
+    finite, an array has another length, or the label is none.
+
+    Parameters
+    ----------
+    df, key, left, right, same, n_features, event_time, id
+        As in ``track_stream``.
+
+    Examples
+    --------
+    ::
+
+        columns = dict(key="user", left="x", right="z", same="same", n_features=25)
+        refused = refused_rows(answers, **columns)
+        refused.writeStream.format("json").option("checkpointLocation", "checkpoint-refused").start("refused")
+    """
+    columns = check_columns(
+        df, key=key, left=left, right=right, same=same, n_features=n_features, event_time=event_time, id=id
+    )
+    if "problem" in df.columns:
+        raise ValueError("df has a column 'problem' already; rename it")
+
+    def refused(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            problems = read_answers(batch, columns).problems
+            bad = pa.array([problem is not None for problem in problems])
+            yield batch.append_column("problem", pa.array(problems, pa.string())).filter(bad)
+
+    schema = ", ".join([schema_of(df, tuple(df.columns)), "problem STRING"])
+    return df.mapInArrow(refused, schema)
+
+
+def _answers(df: DataFrame, columns: AnswerColumns, *, with_time: bool) -> DataFrame:
+    """Return the good rows: the key, the answer as one binary value, and its id and event time where they are needed.
+
+    One binary value is far cheaper to shuffle, and to hand to Python row by row, than arrays of numbers.
+    """
+
+    def good(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        first = 0
+        for batch in batches:
+            answers, problems = read_answers(batch, columns, first)
+            first += batch.num_rows
+            arrays = {name: batch.column(name) for name in columns.key}
+            if columns.id is not None:
+                arrays[ID] = batch.column(columns.id)
+            if with_time:
+                assert columns.event_time is not None
+                arrays[TIME] = batch.column(columns.event_time)
+            arrays[ANSWER] = to_binary(answers)
+            yield pa.RecordBatch.from_pydict(arrays).filter(pa.array([problem is None for problem in problems]))
+
+    types = dict(df.dtypes)
+    schema = [schema_of(df, columns.key)]
+    if columns.id is not None:
+        schema.append(f"{ID} {types[columns.id]}")
+    if with_time:
+        schema.append(f"{TIME} TIMESTAMP")
+    schema.append(f"{ANSWER} BINARY")
+    return df.select(*(column(name) for name in columns.names)).mapInArrow(good, ", ".join(schema))
+
+
+def _table_learner(
+    settings: LearningSettings, key: tuple[str, ...], outputs: tuple[str, ...]
+) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Return a function that learns from record batches that are sorted by key, the initial state of a key first."""
+
+    def learn(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        learner, block, n_answers = settings.learner(), _KeyBlock(settings), 0
+        schema: Any = None
+        for batch in batches:
+            schema = pa.schema([batch.schema.field(name) for name in key]) if schema is None else schema
+            block.add(batch, key)
+            n_answers += batch.num_rows
+            if n_answers >= BLOCK_ANSWERS or len(block.keys) >= BLOCK_KEYS:
+                # The last key may go on in the next batch.
+                yield _report(block.take(len(block.keys) - 1, learner), learner, schema, outputs)
+                n_answers = 0
+        if schema is not None:
+            yield _report(block.take(len(block.keys), learner), learner, schema, outputs)
+
+    return learn
+
+
+class _KeyBlock:
+    """Rows of consecutive keys that wait to be learned together."""
+
+    def __init__(self, settings: LearningSettings) -> None:
+        self._settings = settings
+        self.keys: list[tuple[Any, ...]] = []
+        self._states: list[bytes | None] = []
+        self._answers: list[list[bytes]] = []
+        self._ids: list[list[Any]] = []
+
+    def add(self, batch: Any, key: tuple[str, ...]) -> None:
+        """Add the rows of a record batch."""
+        columns = [batch.column(name).to_pylist() for name in key]
+        answers, states = batch.column(ANSWER).to_pylist(), batch.column(_STATE).to_pylist()
+        ids = batch.column(ID).to_pylist() if self._settings.has_ids else [None] * batch.num_rows
+        for name, answer, state, answer_id in zip(zip(*columns, strict=True), answers, states, ids, strict=True):
+            if not self.keys or name != self.keys[-1]:
+                self.keys.append(name)
+                self._states.append(None)
+                self._answers.append([])
+                self._ids.append([])
+            if answer is None:
+                self._states[-1] = state
+            else:
+                self._answers[-1].append(answer)
+                self._ids[-1].append(answer_id)
+
+    def take(self, count: int, learner: Any) -> list[tuple[tuple[Any, ...], Learned]]:
+        """Learn the first keys and remove them."""
+        kind = answer_type(self._settings.n_features)
+        states = [None if state is None else learner.adopt(state) for state in self._states[:count]]
+        answers = [
+            KeyAnswers(np.frombuffer(b"".join(rows), kind), ids if self._settings.has_ids else None)
+            for rows, ids in zip(self._answers[:count], self._ids[:count], strict=True)
+        ]
+        results = list(zip(self.keys[:count], learner.learn(states, answers), strict=True))
+        del self.keys[:count], self._states[:count], self._answers[:count], self._ids[:count]
+        return results
+
+
+def _report(results: list[tuple[tuple[Any, ...], Learned]], learner: Any, keys: Any, outputs: tuple[str, ...]) -> Any:
+    """Return a record batch with one row for each key."""
+    import pyarrow as pa
+
+    reports = [learner.report(learned) for _, learned in results]
+    types = {"drift": pa.float64(), "n_changes": pa.int32(), "state": pa.binary()}
+    arrays = [pa.array([name[at] for name, _ in results], field.type) for at, field in enumerate(keys)]
+    arrays += [pa.array([report[name] for report in reports], types.get(name, pa.int64())) for name in outputs]
+    return pa.RecordBatch.from_arrays(arrays, names=[*keys.names, *outputs])
+
+
+def _settings(
+    columns: AnswerColumns,
+    prior: SharedPrior | Sequence[SharedPrior] | None,
+    form: Form,
+    *,
+    drops_late: bool = False,
+    forgets_ids: bool = False,
+) -> LearningSettings:
+    form = check_choice(form, "form", get_args(Form))
+    priors = as_priors(prior, columns.n_features)
+    return LearningSettings(columns.n_features, form, priors, columns.id is not None, drops_late, forgets_ids)
+
+
+def as_priors(prior: SharedPrior | Sequence[SharedPrior] | None, n_features: int) -> tuple[SharedPrior, ...]:
+    """Return the priors as a tuple, checked."""
+    priors = () if prior is None else (prior,) if isinstance(prior, SharedPrior) else tuple(prior)
+    for one in priors:
+        if not isinstance(one, SharedPrior):
+            raise TypeError(f"prior holds a {type(one).__name__}; accepted: a SharedPrior, or a sequence of them")
+        if one.metric.n_features != n_features:
+            raise ValueError(f"the prior has {one.metric.n_features} features; {n_features} are expected")
+    return priors
+
+
+def _states(states: DataFrame, key: tuple[str, ...]) -> DataFrame:
+    """Return the keys and the states of a table of trackers."""
+    check_key(states, key)
+    if dict(states.dtypes).get("state") != "binary":
+        raise ValueError("initial has no binary column 'state'; accepted: the key columns and state")
+    return states.select(*(column(name) for name in key), "state").where("state IS NOT NULL")
+
+
+def _milliseconds(duration: timedelta | str, name: str) -> int:
+    """Return a duration in milliseconds.
+
+    >>> _milliseconds("90 days", "ttl"), _milliseconds(timedelta(minutes=1), "ttl")
+    (7776000000, 60000)
+    """
+    if isinstance(duration, timedelta):
+        seconds = duration.total_seconds()
+    else:
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", str(duration))
+        if not found or found[2] not in _SECONDS:
+            raise ValueError(f"{name} is {duration!r}; accepted: a timedelta, or text such as '90 days' or '2 hours'")
+        seconds = float(found[1]) * _SECONDS[found[2]]
+    if seconds <= 0:
+        raise ValueError(f"{name} is {duration!r}; accepted: a duration above 0")
+    return round(1000 * seconds)
