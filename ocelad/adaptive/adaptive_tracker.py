@@ -327,6 +327,24 @@ class AdaptiveTracker:
             U = csr_array(U)
         return events if U is events.U else Events(U, events.y)
 
+    # Its compiled parts.
+
+    def compiled_parts(self) -> tuple[Mixture, DecisionThresholds]:
+        """Return the compiled ensemble and the decisions, with which learning continues in other ways.
+
+        If the definition has computed the rounds so far, compiled code plays them again first.
+        """
+        if not self._is_compiled:
+            self._hand_over(wait=True)
+        return self._mixture, self._decisions
+
+    @classmethod
+    def from_compiled_parts(cls, n_features: int, mixture: Mixture, decisions: DecisionThresholds) -> Self:
+        """Return a tracker of dense pairs that continues with a compiled ensemble."""
+        tracker = cls(n_features)
+        tracker._mixture, tracker._decisions, tracker._is_compiled = mixture, decisions, True
+        return tracker
+
     # Results.
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ocelad._typing import Floats
@@ -9,6 +11,7 @@ from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.low_rank_comid import LowRankComid
 from ocelad.adaptive.moments import Discriminants
 from ocelad.adaptive.scales import FeatureScales
+from ocelad.adaptive.split_metric import PointMetric, relative_change, squared_lengths
 from ocelad.metric import Metric
 from ocelad.pairs import Events, Relatives
 
@@ -193,6 +196,14 @@ class PlainBases:
     def combine(self, coefficients: Floats) -> Metric:
         """Return the weighted sum of the metrics."""
         return Metric.weighted_sum(self.metrics(), coefficients, 0.0, 0)
+
+    def squared_lengths(self, metric: PointMetric, U: Any, t: int) -> Floats:
+        """Return the squared length of each row, a difference of round t, t + 1, ..., by a stored metric."""
+        return squared_lengths(metric, U, t)
+
+    def relative_change(self, metric: PointMetric, before: PointMetric) -> float:
+        """Return how far a metric has moved; see ``Metric.relative_change``."""
+        return relative_change(metric, before, self.mean_squares)
 
     @property
     def sums_of_squares(self) -> Floats:

@@ -111,8 +111,8 @@ class CompiledAggregator:
         state.cusum[aggregation.CONFIDENCE] = state.cusum[aggregation.CONFIDENCE_BEFORE] = 1.0
         state.cusum[aggregation.CONFIDENCE_HESSIAN] = changes.CONFIDENCE_PSEUDO_COUNT
         for k in range(n_experts):
-            self._start_fit(k, self._settings.initial_offset, slope, config.ridge)
-        self._start_fit(n_experts, 0.0, 1.0, config.recalibration_pseudo_count)
+            aggregation.start_fit(state, k, self._settings.initial_offset, slope, config.ridge)
+        aggregation.start_fit(state, n_experts, 0.0, 1.0, config.recalibration_pseudo_count)
         aggregation.start_entries(state)
         aggregation.prepare(state, self._settings)
 
@@ -134,6 +134,11 @@ class CompiledAggregator:
     ) -> tuple[int, int]:
         """Play rounds t, t + 1, ... until the change test warns or detects a change; see ``PlainAggregator.play``."""
         return aggregation.play(self._state, self._settings, squares, sizes, anchor, y, weights, t, predictions)
+
+    @property
+    def kernel_parts(self) -> tuple[AggregatorState, Settings]:
+        """The arguments of ``aggregation.play``."""
+        return self._state, self._settings
 
     @property
     def shares(self) -> Floats:
@@ -174,36 +179,17 @@ class CompiledAggregator:
 
     def least_used_memory(self) -> int:
         """Return the memory with the least discounted weight, an empty one first."""
-        return int(np.argmin(self._state.usage))
+        return aggregation.least_used_memory(self._state)
 
     def start_memory(self, j: int, offset: float, log_weight: float | None = None) -> None:
         """Start the expert of a stored metric; see ``PlainAggregator.start_memory``."""
-        k = self._counts.memory_range.start + j
-        self._start_fit(k, offset, 1.0, calibration.MEMORY_RIDGE * self._settings.pseudo_count)
-        state = self._state
-        state.means[k] = state.spreads[k] = state.frozen[k] = state.usage[j] = 1.0
-        state.locations[k] = 0.0
-        state.log_weights[k] = self._settings.memory_start if log_weight is None else log_weight
-        self._update_weights()
+        curvature = calibration.MEMORY_RIDGE * self._settings.pseudo_count
+        start = self._settings.memory_start if log_weight is None else log_weight
+        aggregation.start_memory(self._state, self._settings, j, offset, curvature, start)
 
     def restart_windows(self, means: Floats) -> None:
         """Let windows that began again continue from the fit of the shortest one and the weight of the best one."""
-        state, counts = self._state, self._counts
-        first, last = counts.priors, counts.priors + sum(counts.windows)
-        for windows in counts.window_ranges:
-            for k in range(windows.start + 1, windows.stop):
-                state.means[k] = max(means[k - first], self._settings.min_mean)
-                state.spreads[k], state.fits[k] = state.spreads[windows.start], state.fits[windows.start]
-                state.log_weights[k] = state.log_weights[first:last].max()
-        self._update_weights()
-
-    def _update_weights(self) -> None:
-        aggregation.update_discounted(self._state, self._settings)
-        aggregation.update_shares(self._state)
-        aggregation.update_coefficients(self._state, self._settings)
-
-    def _start_fit(self, k: int, offset: float, slope: float, curvature: float) -> None:
-        self._state.fits[k] = offset, slope, curvature, 0.0, curvature
+        aggregation.restart_windows(self._state, self._settings, means, self._counts.windows[0])
 
     def arrays(self) -> Arrays:
         """Return copies of all arrays that later rounds depend on."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from copy import copy, deepcopy
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
+from ocelad._validation import is_sparse
 from ocelad.adaptive.bases import COMID_FLOOR, Kinds, diagonal_metric
 from ocelad.adaptive.calibration import WARMUP
 from ocelad.adaptive.config import AdaptiveConfig
-from ocelad.adaptive.kernels import moments, scales
+from ocelad.adaptive.kernels import combination, moments, scales
 from ocelad.adaptive.kernels.moments import MomentState
+from ocelad.adaptive.split_metric import PointMetric, relative_change, squared_lengths
 from ocelad.engines.blocked_bank import SparseBank
 from ocelad.engines.compiled_bank import CompiledBank
 from ocelad.engines.lowrank_bank import LowRankBank
@@ -21,6 +23,19 @@ from ocelad.ensemble.schedule import FixedExperts
 from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.metric import Metric
 from ocelad.pairs import Events, EventsName, Relatives
+
+
+class BasesParts(NamedTuple):
+    """What the kernels of ``CompiledBases`` work on."""
+
+    sums: Floats
+    counts: Floats
+    numbers: Floats
+    roots: Floats
+    scaling: scales.Scaling
+    moments: MomentState
+    decays: Floats
+    comid: LowRankBank
 
 
 class CompiledBases:
@@ -73,6 +88,14 @@ class CompiledBases:
             arrays = {name: value.copy() for name, value in self._moments._asdict().items() if name != "n_half"}
             copied._moments = self._moments._replace(**arrays)
         return copied
+
+    @property
+    def kernel_parts(self) -> BasesParts:
+        """The arrays and constants of the kernels; of dense pairs."""
+        assert self._moments is not None
+        assert isinstance(self._comid, LowRankBank)
+        scaling = (self._sums, self._counts, self._numbers, self._roots, self._scaling)
+        return BasesParts(*scaling, self._moments, self._decays, self._comid)
 
     def measure_and_learn(
         self, events: Events | Relatives, weights: Floats, t: int, squares: Floats, sizes: Floats
@@ -199,46 +222,64 @@ class CompiledBases:
         """Let all windows but the shortest begin again; see ``PlainBases.restart_windows``."""
         assert self._moments is not None  # there are windows
         self._update_roots()
-        S, ratios = np.ascontiguousarray(U * self._roots), np.tile(self._ratios(), (len(U), 1))
+        S, ratios = np.ascontiguousarray(U * self._roots), np.tile(self._ratios(), (max(len(U), 1), 1))
         means = np.empty(len(self._decays))
         config = self._config
         moments.restart_windows(
             self._moments, S, ratios, weights, self._decays, config.ridge, config.outlier_limit, self._n
         )
-        inverses, scales_ = self._window_inverses()
-        for k, (inverse, scale) in enumerate(zip(inverses, scales_.tolist(), strict=True)):
-            product = inverse @ self._moments.T
-            means[k] = scale * np.sum(product * product.T) / (self._moments.counts[-1] + config.ridge)
+        A, B = np.empty((2, self._n, self._n))
+        for k in range(len(means)):
+            means[k] = combination.window_mean(self._moments, k, ratios[0], config.ridge, self._n, A, B)
         return means
 
     def _ratios(self) -> Floats:
         """Return the factors of half-standardized features relative to standardized ones."""
-        return np.asarray(1.0 / np.sqrt(self._roots * np.mean(1.0 / self._roots)))
-
-    def _window_inverses(self) -> tuple[Floats, Floats]:
-        """Return P of each window in standardized features, and the factors that make ``P T P`` its distance."""
-        assert self._moments is not None
-        P, n_half, factors = self._moments.P, self._moments.n_half, self._moments.counts + self._config.ridge
-        ratios = self._ratios()
-        inverses = np.concatenate([ratios[:, None] * P[:n_half] * ratios, P[n_half:-1]])
-        return inverses, factors[:-1] ** 2 / factors[-1]
+        ratios = np.empty(self._n)
+        combination.half_ratios(self._roots, self._n, ratios)
+        return ratios
 
     def combine(self, coefficients: Floats) -> Metric:
         """Return the weighted sum of the metrics of the squared distances."""
         n, factor, kinds = self._n, self._update_roots(), self._kinds
-        roots, of_comid = self._roots, factor**2 * coefficients[len(coefficients) - len(kinds.comid_steps) :]
-        diagonal = coefficients[0] + coefficients[1] * roots**2 + COMID_FLOOR / n * of_comid.sum()
+        roots, n_comid = self._roots, len(kinds.comid_steps)
         if self._moments is None:
-            learners = [self._comid.learner(j) for j in range(len(of_comid))]
+            of_comid = factor**2 * coefficients[len(coefficients) - n_comid :]
+            diagonal = coefficients[0] + coefficients[1] * roots**2 + COMID_FLOOR / n * of_comid.sum()
+            learners = [self._comid.learner(j) for j in range(n_comid)]
             return Metric.weighted_sum([diagonal_metric(diagonal), *learners], np.append(1.0, of_comid), 0.0, 0)
-        P, T, count = self._moments.P, self._moments.T, self._moments.counts[-1] + self._config.ridge
-        # In standardized features: the whitened distance, and S^-1 T S^-1 of each window.
-        inverses, scales_ = self._window_inverses()
-        of_windows = coefficients[3 : 3 + len(inverses)] * scales_
-        matrix = coefficients[2] * count * P[-1] + _weighted_products(inverses, T, of_windows)
-        matrix = np.outer(roots, roots) * (matrix + matrix.T) / 2.0 + self._comid.weighted_matrix(of_comid)
-        matrix[np.diag_indices(n)] += diagonal
+        A, B, matrix = np.empty((3, n, n))
+        combination.combine(
+            self._moments,
+            self._comid.kernel_state,
+            roots,
+            self._ratios(),
+            coefficients,
+            n_comid,
+            factor * factor,
+            COMID_FLOOR,
+            self._config.ridge,
+            n,
+            A,
+            B,
+            matrix,
+        )
         return Metric.from_trusted_matrix(matrix, 0.0)
+
+    def squared_lengths(self, metric: PointMetric, U: Any, t: int) -> Floats:
+        """Return the squared length of each row, a difference of round t, t + 1, ..., by a stored metric."""
+        if self._moments is None or not isinstance(metric, Metric) or is_sparse(U):
+            return squared_lengths(metric, U, t)
+        squares = np.empty(len(U))
+        combination.squared_lengths(metric.matrix, np.ascontiguousarray(U), self._n, squares)
+        return squares
+
+    def relative_change(self, metric: PointMetric, before: PointMetric) -> float:
+        """Return how far a metric has moved; see ``Metric.relative_change``."""
+        if self._moments is None or not isinstance(metric, Metric) or not isinstance(before, Metric):
+            return relative_change(metric, before, self.mean_squares)
+        self._update_roots()
+        return float(combination.relative_change(metric.matrix, before.matrix, self._roots, self._n))
 
     def _update_roots(self) -> float:
         """Bring the factors of the features up to date; return their common factor."""
@@ -286,11 +327,6 @@ class CompiledBases:
         self._comid = _restored(self._comid, saved.section("comid"), len(self._kinds.comid_steps))
         if not self._sparse:
             self._update_roots()
-
-
-def _weighted_products(inverses: Floats, T: Floats, weights: Floats) -> Floats:
-    """Return the weighted sum of the products ``A T A``."""
-    return np.asarray(np.tensordot(weights, inverses @ T @ inverses, axes=1)) if len(inverses) else np.zeros_like(T)
 
 
 def _comid_bank(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
 from ocelad.adaptive.bases import Kinds
 from ocelad.adaptive.config import AdaptiveConfig
-from ocelad.adaptive.split_metric import SplitMetric
+from ocelad.adaptive.split_metric import PointMetric, SplitMetric, relative_change, squared_lengths
 from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.metric import Metric
 from ocelad.pairs import Events, Relatives
@@ -90,6 +90,14 @@ class ExtendedBases:
         assert isinstance(linear, Metric)
         assert isinstance(curved, Metric)
         return SplitMetric(linear, curved, 0.0, 0)
+
+    def squared_lengths(self, metric: PointMetric, U: Any, t: int) -> Floats:
+        """Return the squared length of each row, a difference of round t, t + 1, ..., by a stored metric."""
+        return squared_lengths(metric, U, t)
+
+    def relative_change(self, metric: PointMetric, before: PointMetric) -> float:
+        """Return how far a metric has moved; see ``Metric.relative_change``."""
+        return relative_change(metric, before, self.mean_squares)
 
     @property
     def sums_of_squares(self) -> Floats:

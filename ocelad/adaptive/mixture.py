@@ -7,14 +7,12 @@ odds and weighs the experts. Both exist in plain NumPy (the definition) and comp
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from ocelad._typing import Arrays, Floats, Metadata
-from ocelad._validation import is_sparse
 from ocelad.adaptive.aggregator import ExpertCounts, PlainAggregator
-from ocelad.adaptive.aligned_rows import apply_to_rows
 from ocelad.adaptive.bases import Kinds, PlainBases
 from ocelad.adaptive.changes import CHANGE, MAX_EVIDENCE_TO_REPLACE, MIN_ROUND, WARNING, Change
 from ocelad.adaptive.config import AdaptiveConfig
@@ -22,7 +20,7 @@ from ocelad.adaptive.extended_bases import CURVED_RANK, CurvedKinds, ExtendedBas
 from ocelad.adaptive.own_experts import OwnExpert, play_own_expert
 from ocelad.adaptive.shared_prior import SharedPrior
 from ocelad.adaptive.similar_pairs import SimilarPairs
-from ocelad.adaptive.split_metric import PointMetric, SplitMetric, relative_change, weighted_sum
+from ocelad.adaptive.split_metric import PointMetric, SplitMetric, weighted_sum
 from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.metric import Metric
 from ocelad.pairs import Events, EventsName, Relatives
@@ -51,6 +49,10 @@ class Bases(Protocol):
     def restart_windows(self, U: Floats, weights: Floats) -> Floats: ...
 
     def combine(self, coefficients: Floats) -> PointMetric: ...
+
+    def squared_lengths(self, metric: PointMetric, U: Any, t: int) -> Floats: ...
+
+    def relative_change(self, metric: PointMetric, before: PointMetric) -> float: ...
 
     @property
     def mean_squares(self) -> Floats: ...
@@ -93,6 +95,14 @@ class Aggregator(Protocol):
     def least_used_memory(self) -> int: ...
 
     def start_memory(self, j: int, offset: float, log_weight: float | None = None) -> None: ...
+
+
+class MixtureClock(NamedTuple):
+    """Where a mixture is in the stream."""
+
+    round: int
+    drift: float
+    restart_from: int
 
 
 class Mixture:
@@ -283,16 +293,16 @@ class Mixture:
         if self.anchor is None:
             return np.full(len(events), np.nan)
         if isinstance(events, Relatives):
-            near, far = (_squared_lengths(self.anchor, U, t) for U in (events.near, events.far))
+            near, far = (self.bases.squared_lengths(self.anchor, U, t) for U in (events.near, events.far))
             return np.asarray(far - near)
-        return np.asarray(self.anchor.threshold - _squared_lengths(self.anchor, events.U, t))
+        return np.asarray(self.anchor.threshold - self.bases.squared_lengths(self.anchor, events.U, t))
 
     def _measure_memories(self, events: Events | Relatives, squares: Floats, sizes: Floats, t: int) -> None:
         """Measure the events by the memories, the last columns."""
         self._measure_stored(self.memories, self._first_memory, events, squares, sizes, t)
 
-    @staticmethod
     def _measure_stored(
+        self,
         metrics: Sequence[PointMetric | None],
         first: int,
         events: Events | Relatives,
@@ -305,10 +315,10 @@ class Mixture:
             if metric is None:
                 squares[:, j], sizes[:, j] = squares[:, 0], sizes[:, 0]
             elif isinstance(events, Relatives):
-                near, far = _squared_lengths(metric, events.near, t), _squared_lengths(metric, events.far, t)
+                near, far = (self.bases.squared_lengths(metric, U, t) for U in (events.near, events.far))
                 squares[:, j], sizes[:, j] = near - far, (near + far) / 2.0
             else:
-                squares[:, j] = _squared_lengths(metric, events.U, t)
+                squares[:, j] = self.bases.squared_lengths(metric, events.U, t)
 
     # The metric.
 
@@ -352,7 +362,7 @@ class Mixture:
         if isinstance(metric, SplitMetric):
             metric = metric.with_curved_rank(CURVED_RANK)
         if self.snapshot is not None:
-            self.drift = relative_change(metric, self.snapshot, self.bases.mean_squares) / SNAPSHOT_PERIOD
+            self.drift = self.bases.relative_change(metric, self.snapshot) / SNAPSHOT_PERIOD
         self.snapshot = metric
         if self.round >= MIN_ROUND and (self.anchor is None or self.aggregator.evidence <= MAX_EVIDENCE_TO_REPLACE):
             self.anchor = metric
@@ -394,9 +404,25 @@ class Mixture:
 
     # State, of compiled mixtures only.
 
+    @property
+    def clock(self) -> MixtureClock:
+        """The rounds played, the drift, and the first round of a change until the windows begin again."""
+        return MixtureClock(self.round, self.drift, self._restart_from)
+
+    def set_clock(self, clock: MixtureClock, similar: SimilarPairs) -> None:
+        """Continue after other rounds, with the latest similar pairs of those."""
+        self.round, self.drift, self._restart_from = clock
+        if self._similar is not None:
+            self._similar = similar
+
+    @property
+    def similar_pairs(self) -> SimilarPairs | None:
+        """The latest similar pairs; None without windows."""
+        return self._similar
+
     def state(self) -> tuple[Arrays, Metadata]:
         """Return everything that later rounds depend on: copies of arrays, and JSON values."""
-        bases, aggregator = self._compiled_parts()
+        bases, aggregator = self.compiled_parts()
         arrays, metadata = bases.state()
         arrays = {**add_prefix("bases", arrays), **add_prefix("aggregator", aggregator.arrays())}
         stored = {f"memory{j}": memory for j, memory in enumerate(self.memories)}
@@ -416,7 +442,8 @@ class Mixture:
             "restart_from": self._restart_from,
         }
 
-    def _compiled_parts(self) -> tuple[CompiledBases, CompiledAggregator]:
+    def compiled_parts(self) -> tuple[CompiledBases, CompiledAggregator]:
+        """Return the compiled bases and the compiled aggregator."""
         return cast("CompiledBases", self.bases), cast("CompiledAggregator", self.aggregator)
 
     def restore(self, saved: StateReader, n_rounds: int) -> None:
@@ -424,7 +451,7 @@ class Mixture:
         metadata = saved.section("mixture")
         metrics, drift = metadata.value("metrics"), metadata.value("drift")
         restart_from = metadata.integer("restart_from", 0, n_rounds)
-        bases, aggregator = self._compiled_parts()
+        bases, aggregator = self.compiled_parts()
         bases.restore(saved.section("bases").with_metadata(metadata.value("bases")))
         aggregator.restore(saved.section("aggregator"))
         names = [f"memory{j}" for j in range(len(self.memories))]
@@ -473,10 +500,3 @@ def _carried_over(metric: PointMetric, transport: Floats) -> PointMetric:
     matrix = transport.T @ metric.curved.matmul(transport)
     curved = Metric.from_trusted_matrix((matrix + matrix.T) / 2.0, 0.0, metric.round).truncated(CURVED_RANK)
     return SplitMetric(metric.linear, curved, metric.threshold, metric.round)
-
-
-def _squared_lengths(metric: PointMetric, U: Any, t: int) -> Floats:
-    """Return the squared length of each row, a difference of round t, t + 1, ..."""
-    if is_sparse(U):
-        return np.asarray(metric.squared_length(U))
-    return apply_to_rows(metric.squared_length, U, t)

@@ -62,14 +62,19 @@ class SimilarPairs:
         return {"differences": self._U[rows], "weights": self._weights[rows], "rounds": self._rounds[rows]}
 
     @classmethod
+    def from_rows(cls, U: Floats, weights: Floats, rounds: Floats, last_round: int) -> Self:
+        """Return the pairs of these rows, oldest first, after a round."""
+        pairs = cls(U.shape[1])
+        pairs._U[: len(U)], pairs._weights[: len(U)], pairs._rounds[: len(U)] = U, weights, rounds
+        pairs._next, pairs._last_round = len(U) % MAX_AGE, last_round
+        return pairs
+
+    @classmethod
     def restore(cls, saved: StateReader, n_features: int, last_round: int) -> Self:
         """Return the pairs that ``arrays`` returned after a round, after checking them."""
-        pairs = cls(n_features)
         U = saved.floats("differences", (None, n_features))
         weights = saved.floats("weights", (len(U),), at_least=0.0)
         rounds = saved.floats("rounds", (len(U),), max(last_round - MAX_AGE + 1.0, 1.0), last_round)
         if (np.diff(rounds) <= 0.0).any() or (rounds % 1.0 != 0.0).any():
             raise ValueError("saved array 'rounds' must hold ascending rounds")
-        pairs._U[: len(U)], pairs._weights[: len(U)], pairs._rounds[: len(U)] = U, weights, rounds
-        pairs._next, pairs._last_round = len(U) % MAX_AGE, last_round
-        return pairs
+        return cls.from_rows(U, weights, rounds, last_round)

@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ocelad._typing import Arrays, Floats
+from ocelad._validation import is_sparse
+from ocelad.adaptive.aligned_rows import apply_to_rows
 from ocelad.ensemble.state_reader import StateReader, add_prefix
 from ocelad.metric import Metric
 
@@ -81,6 +83,13 @@ def weighted_sum(metrics: Sequence[PointMetric], weights: Floats, threshold: flo
     linear = Metric.weighted_sum([each.linear for each in split], weights, 0.0, round)
     curved = Metric.weighted_sum([each.curved for each in split], weights, 0.0, round)
     return SplitMetric(linear, curved, threshold, round)
+
+
+def squared_lengths(metric: PointMetric, U: Any, t: int) -> Floats:
+    """Return the squared length of each row, a difference of round t, t + 1, ...; see ``apply_to_rows``."""
+    if is_sparse(U):
+        return np.asarray(metric.squared_length(U))
+    return apply_to_rows(metric.squared_length, U, t)
 
 
 def relative_change(metric: PointMetric, before: PointMetric, mean_squares: Floats) -> float:

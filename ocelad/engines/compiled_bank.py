@@ -137,9 +137,15 @@ class CompiledBank(ReplayBank, MetricLearnerBank):
     def learner(self, j: int) -> Metric:
         """Return the metric of the learner of scale j."""
 
-    def weighted_matrix(self, weights: Floats) -> Floats:
-        """Return the weighted sum of the learners' matrices."""
-        return np.asarray(sum(weight * self.learner(j).matrix for j, weight in enumerate(weights)))
+    @property
+    def kernel_state(self) -> Any:
+        """The learners as kernels hold them."""
+        return self._state
+
+    @property
+    def kernel_schedule(self) -> tuple[int, int, int]:
+        """The arguments from which kernels know which learners are active."""
+        return self._schedule.kernel_schedule(1)
 
     @abstractmethod
     def _rows(self, events: Events) -> Any:

@@ -110,10 +110,6 @@ class FullRankBank(CompiledBank):
         only[j] = 1.0
         return Metric.from_trusted_matrix(*self._average(only))
 
-    def weighted_matrix(self, weights: Floats) -> Floats:
-        """Return the weighted sum of the learners' matrices."""
-        return self._average(weights)[0]
-
     def _rows(self, events: Events) -> Floats:
         return _as_kernel_array(events.U.toarray() if events.sparse else events.U)
 

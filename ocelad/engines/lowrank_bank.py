@@ -111,6 +111,17 @@ class LowRankBank(CompiledBank):
         return tuple(int(self._state.rank[slot]) for slot in self._state.slots[:-1])
 
     @property
+    def kernel_parts(self) -> tuple[State, Settings, Basis, Work]:
+        """The arguments of ``lowrank.play``."""
+        return self._state, self._settings, self._basis, self._work
+
+    def reserve_directions(self, capacity: int) -> None:
+        """Make sure that each learner has room for this many directions."""
+        n_slots, present = self._state.lam.shape
+        if present < capacity:
+            self._resize(n_slots - 1, capacity)
+
+    @property
     def row_width(self) -> int:
         """The number of columns that dense rows must have; those after the features are zero."""
         return padded(self._n)
@@ -159,11 +170,6 @@ class LowRankBank(CompiledBank):
         slot = self._state.slots[j]
         directions, differences, base = self._parts(slot)
         return Metric.low_rank(base, directions.copy(), differences, float(self._state.mu[slot]))
-
-    def weighted_matrix(self, weights: Floats) -> Floats:
-        """Return the weighted sum of the learners' matrices."""
-        rows, scales, base, _ = self._average(weights)
-        return _matrix(rows, scales, base)
 
     def _rows(self, events: Events) -> Floats:
         return self._padded(events.U.toarray() if events.sparse else events.U)

@@ -169,7 +169,7 @@ class Fleet:
         with self._lock:
             self._ready()
             points = read_pairs(pairs, self._n_features, self._names)
-            answers = read_answers(keys, points, y)
+            answers = read_answers(keys, points, y, self._form)
             code = self._checked_label_code(y)
             if not len(answers):
                 return self
@@ -455,7 +455,14 @@ class Fleet:
         """The shared prior with which a new key would begin now; None if there is none yet."""
         with self._lock:
             self._ready()
-            return self._packed.priors[-1] if self._packed is not None and self._packed.priors else None
+            return self.priors[-1] if self.priors else None
+
+    @property
+    def priors(self) -> tuple[SharedPrior, ...]:
+        """All shared priors, the oldest first; ``summary(key).prior`` is the position of the one a key began with."""
+        with self._lock:
+            self._ready()
+            return () if self._packed is None else tuple(self._packed.priors)
 
     def keys(self) -> list[Key]:
         """Return the keys in the order of their first answers."""

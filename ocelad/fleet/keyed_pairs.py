@@ -15,6 +15,7 @@ from ocelad._typing import Floats
 from ocelad._validation import check_array, check_labels, is_sparse
 from ocelad.adaptive.adaptive_tracker import checked_differences
 from ocelad.estimators.tuples import Points, read_points, result_type
+from ocelad.fleet.packed_trackers import Form
 from ocelad.io import dataframes
 from ocelad.pairs import subtract
 
@@ -23,6 +24,8 @@ Key: TypeAlias = str | int
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 ACCEPTED_KEYS = "texts, or integers of 64 bits"
+# The compact form has single precision, in which sums of squares must not overflow.
+MAX_COMPACT_DIFFERENCE = 1e15
 _MIN_KEY, _MAX_KEY = -(2**63), 2**63 - 1
 _LENGTHS = struct.Struct("<qqq")
 
@@ -229,18 +232,26 @@ def read_rows(X: Any, n_features: int | None, names: tuple[str, ...] | None) -> 
         raise TypeError("X is sparse; accepted: numbers of shape (n_rows, n_features), or a table")
     values, found = dataframes.to_rows(X, "X")
     dataframes.check_feature_names(found, names, "X")
-    if np.shape(values) in ((0,), (0, n_features)):
-        return np.empty((0, n_features or 1)), np.float64
+    shape = np.shape(values)
+    if shape == (0,) or (len(shape) == 2 and shape[0] == 0 and n_features in (None, shape[1])):
+        return np.empty((0, n_features or shape[-1])), np.float64
     return check_array(values, "X", 2, n_features=n_features), result_type(X)
 
 
-def read_answers(keys: Any, points: Points, y: Any) -> KeyedAnswers:
-    """Return the answers about pairs of points, after checking everything."""
+def read_answers(keys: Any, points: Points, y: Any, form: Form) -> KeyedAnswers:
+    """Return the answers about pairs of points, which a fleet of this form learns from, after checking everything."""
     labels = check_labels(y, "y", points.n_tuples)
     rows = read_keys(keys, points.n_tuples)
     if not len(labels):
         return KeyedAnswers(rows, points.parts[0], labels)
-    return KeyedAnswers(rows, checked_differences(subtract(*points.parts), "pair"), labels)
+    U = checked_differences(subtract(*points.parts), "pair")
+    if form == "compact" and np.abs(U).max() > MAX_COMPACT_DIFFERENCE:
+        row = int(np.argmax(np.abs(U).max(axis=1) > MAX_COMPACT_DIFFERENCE))
+        raise ValueError(
+            f"the points of pair {row} are too far apart for form='compact': they differ by "
+            f"{np.abs(U[row]).max():.3g}; accepted: up to {MAX_COMPACT_DIFFERENCE:g}, or form='exact'"
+        )
+    return KeyedAnswers(rows, U, labels)
 
 
 class TableColumns(NamedTuple):
@@ -311,14 +322,14 @@ def _entries(keys: Any, count: int) -> list[Any]:
     if not isinstance(keys, np.ndarray):
         import narwhals as nw
 
-        if isinstance(keys, dict | set) or dataframes.is_dataframe(keys):
-            raise TypeError(f"keys is a {type(keys).__name__}; accepted: a column of {ACCEPTED_KEYS}")
-        if type(keys).__module__.partition(".")[0] == "pyarrow":
+        if type(keys).__module__ == "pyarrow.lib" and type(keys).__name__.endswith("Array"):
             return list(keys.to_pylist())
         column = nw.from_native(keys, series_only=True, pass_through=True)
         if isinstance(column, nw.Series):
             entries: list[Any] = column.to_list()
             return entries
+        if isinstance(keys, dict | set) or dataframes.is_dataframe(keys):
+            raise TypeError(f"keys is a {type(keys).__name__}; accepted: a column of {ACCEPTED_KEYS}")
     array = np.asarray(keys)
     if array.ndim != 1:
         raise TypeError(f"keys has shape {array.shape}; accepted: {ACCEPTED_KEYS}, one for each row")

@@ -79,13 +79,13 @@ class SharedLearner:
     def _log_weight(self, sample: Sequence[bytes]) -> float:
         """Return the log odds that the last prior predicts the first answers of a new key better than no prior."""
         prior, n_better, n_keys = self._packed.priors[-1], 0, 0
-        for state in sample:
-            answers = self._packed.answers(state)
-            if answers is None or len(answers[1]) < MIN_ANSWERS:
+        known = [answers for state in sample if (answers := self._packed.answers(state)) is not None]
+        for U, y in known:
+            if len(y) < MIN_ANSWERS:
                 continue
-            U, y = (part[:MAX_ANSWERS] for part in answers)
+            U, y = U[:MAX_ANSWERS], y[:MAX_ANSWERS]
             of_prior = prior.metric.threshold - prior.metric.squared_length(U)
-            without = self._trackers.predictions(U, y)
+            without = self._trackers.predictions([None], U, y, np.array([len(y)]))
             n_keys += 1
             n_better += log_loss(of_prior, y) < log_loss(without, y)
         if n_keys == 0:

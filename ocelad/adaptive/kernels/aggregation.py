@@ -444,6 +444,57 @@ def prepare(state: AggregatorState, settings: Settings) -> None:
 
 
 @jit
+def start_fit(state: AggregatorState, k: int, offset: float, slope: float, curvature: float) -> None:
+    """Let a calibration begin again, as if it had seen pairs of this curvature."""
+    fits = state.fits
+    fits[k, OFFSET], fits[k, SLOPE], fits[k, HESSIAN_CROSS] = offset, slope, 0.0
+    fits[k, HESSIAN_OFFSET] = fits[k, HESSIAN_SLOPE] = curvature
+
+
+@jit
+def start_memory(
+    state: AggregatorState, settings: Settings, j: int, offset: float, curvature: float, log_weight: float
+) -> None:
+    """Start the expert of a stored metric, whose log odds were ``offset - squared distance``."""
+    k = settings.n_priors + settings.n_learned + j
+    start_fit(state, k, offset, 1.0, curvature)
+    state.means[k] = state.spreads[k] = state.frozen[k] = state.usage[j] = 1.0
+    state.locations[k], state.log_weights[k] = 0.0, log_weight
+    prepare(state, settings)
+
+
+@jit
+def least_used_memory(state: AggregatorState) -> int:
+    """Return the memory with the least discounted weight, an empty one first."""
+    least = 0
+    for j in range(1, len(state.usage)):
+        if state.usage[j] < state.usage[least]:
+            least = j
+    return least
+
+
+@jit
+def restart_windows(state: AggregatorState, settings: Settings, means: Floats, n_half: int) -> None:
+    """Let windows that began again continue from the fit of the shortest one and the weight of the best one.
+
+    ``means`` are the mean squared distances of all windows; the first ``n_half`` are half-standardized.
+    """
+    first, n_windows, best = settings.n_priors, len(means), -inf
+    for w in range(n_windows):
+        best = max(best, state.log_weights[first + w])
+    for w in range(n_windows):
+        shortest = 0 if w < n_half else n_half
+        if w != shortest:
+            k = first + w
+            state.means[k] = max(means[w], settings.min_mean)
+            state.spreads[k] = state.spreads[first + shortest]
+            for column in range(N_FIT_COLUMNS):
+                state.fits[k, column] = state.fits[first + shortest, column]
+            state.log_weights[k] = best
+    prepare(state, settings)
+
+
+@jit
 def play(
     state: AggregatorState,
     settings: Settings,

@@ -52,7 +52,7 @@ def update_decisions(bins: Floats, levels: Floats, clock: Floats, log_odds: floa
         bins[WRONG_PAIRS, k] += weight * (1.0 - p)
     clock[ROUND] += 1.0
     clock[CHANGE_PROBABILITY] = p * (1.0 - RECOVERY_RATE) + (1.0 - p) * CHANGE_RATE
-    _set_thresholds(bins, levels, clock, _estimate_risks(bins))
+    set_thresholds(bins, levels, clock, estimate_risks(bins))
 
 
 @jit_exact
@@ -67,7 +67,7 @@ def _update_change_probability(p: float, risk: float, is_wrong: bool, weight: fl
 
 
 @jit_exact
-def _estimate_risks(bins: Floats) -> float:
+def estimate_risks(bins: Floats) -> float:
     """Estimate the risk in each bin and in it and all above it; return the number of pairs."""
     risk = USELESS_RISK
     for k in range(bins.shape[1]):
@@ -83,7 +83,7 @@ def _estimate_risks(bins: Floats) -> float:
 
 
 @jit_exact
-def _set_thresholds(bins: Floats, levels: Floats, clock: Floats, above: float) -> None:
+def set_thresholds(bins: Floats, levels: Floats, clock: Floats, above: float) -> None:
     """Set the threshold of each level; ``above`` is the number of pairs.
 
     A smaller error never has a smaller threshold.

@@ -1,0 +1,377 @@
+"""A tracker's state as two rows of numbers: everything that later rounds depend on, and nothing that follows from it.
+
+In the exact form all numbers are float64 and nothing is lost. In the compact form numbers are float32, stored metrics
+and similar pairs are 16-bit integers, and only the latest similar pairs are stored. Symmetric matrices are stored by
+halves in both. One function moves a state in either direction, so that the two cannot disagree.
+"""
+
+from __future__ import annotations
+
+from math import frexp, ldexp, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from ocelad._compile import jit
+from ocelad._typing import Floats
+from ocelad.adaptive.kernels import aggregation
+from ocelad.adaptive.kernels.decisions import DECIDED, PAIRS, WRONG, WRONG_PAIRS, estimate_risks, set_thresholds
+from ocelad.adaptive.kernels.tracker_rounds import (
+    EXISTS,
+    METRIC_ROUND,
+    NEXT_SIMILAR,
+    PAIR_ROUND,
+    PAIR_WEIGHT,
+    RESTART_FROM,
+    ROUND,
+    THRESHOLD,
+    TrackerConstants,
+    TrackerState,
+)
+
+# A count is stored as two numbers, so that float32 holds it exactly up to 2^46.
+_COUNT_BASE = 4194304.0
+# The largest 16-bit integer, and a bound of what float32 holds.
+_LARGEST, _MAX_FLOAT32 = 32767.0, 3e38
+
+
+class Places(NamedTuple):
+    """Where the next number is stored: in ``numbers`` and in ``integers``."""
+
+    number: int
+    integer: int
+
+
+@jit
+def move_numbers(values: Floats, count: int, numbers: Floats, at: int, storing: bool) -> int:
+    """Move the first ``count`` values; return the next place."""
+    for i in range(count):
+        if not storing:
+            values[i] = numbers[at + i]
+        elif numbers.itemsize == 4:
+            numbers[at + i] = min(max(values[i], -_MAX_FLOAT32), _MAX_FLOAT32)
+        else:
+            numbers[at + i] = values[i]
+    return at + count
+
+
+@jit
+def move_wide(value: float, numbers: Floats, at: int, storing: bool) -> float:
+    """Store a number in a unit of the user's, which float32 may not hold, or return it; it takes two places."""
+    if not storing:
+        return ldexp(float(numbers[at]), int(numbers[at + 1]))
+    numbers[at], numbers[at + 1] = frexp(value)
+    return value
+
+
+@jit
+def move_scaled(values: Floats, numbers: Floats, at: int, storing: bool) -> int:
+    """Move numbers that are not negative, in a unit of the user's, as parts of a power of two above the largest."""
+    exponent = 0
+    if storing:
+        largest = 0.0
+        for i in range(len(values)):
+            largest = max(largest, values[i])
+        exponent = frexp(largest)[1]
+        numbers[at] = exponent
+    else:
+        exponent = int(numbers[at])
+    for i in range(len(values)):
+        if storing:
+            numbers[at + 1 + i] = ldexp(values[i], -exponent)
+        else:
+            values[i] = ldexp(float(numbers[at + 1 + i]), exponent)
+    return at + 1 + len(values)
+
+
+@jit
+def move_count(value: float, numbers: Floats, at: int, storing: bool) -> float:
+    """Store a count, or return the stored one; it takes two places."""
+    if not storing:
+        return float(numbers[at]) * _COUNT_BASE + float(numbers[at + 1])
+    high = value // _COUNT_BASE
+    numbers[at], numbers[at + 1] = high, value - high * _COUNT_BASE
+    return value
+
+
+@jit
+def move_half(matrix: Floats, n: int, numbers: Floats, at: int, storing: bool) -> int:
+    """Move the lower triangle of a symmetric matrix."""
+    for i in range(n):
+        for j in range(i + 1):
+            if storing:
+                numbers[at] = matrix[i, j]
+            else:
+                matrix[i, j] = matrix[j, i] = numbers[at]
+            at += 1
+    return at
+
+
+@jit
+def move_correlations(
+    matrix: Floats, diagonal: Floats, numbers: Floats, at: int, integers: np.ndarray, place: int, storing: bool
+) -> int:
+    """Move a positive semidefinite matrix as its diagonal and its correlations, which are 16-bit integers."""
+    n = len(diagonal)
+    for i in range(n):
+        diagonal[i] = matrix[i, i]
+    at = move_scaled(diagonal, numbers, at, storing)
+    for i in range(n):
+        matrix[i, i] = diagonal[i]
+    for i in range(n):
+        for j in range(i):
+            unit = sqrt(matrix[i, i]) * sqrt(matrix[j, j]) / _LARGEST
+            if storing:
+                share = matrix[i, j] / unit if unit > 0.0 else 0.0
+                integers[place] = round(min(max(share, -_LARGEST), _LARGEST))
+            else:
+                matrix[i, j] = matrix[j, i] = integers[place] * unit
+            place += 1
+    return at
+
+
+@jit
+def move_metric(
+    state: TrackerState,
+    j: int,
+    n: int,
+    numbers: Floats,
+    integers: np.ndarray,
+    places: Places,
+    compact: bool,
+    storing: bool,
+) -> Places:
+    """Move a stored metric: whether it exists, its threshold, its round and its matrix."""
+    at, place, stored = places.number, places.integer, state.stored
+    if storing:
+        numbers[at], numbers[at + 1] = stored[j, EXISTS], stored[j, THRESHOLD]
+    else:
+        stored[j, EXISTS], stored[j, THRESHOLD] = numbers[at], numbers[at + 1]
+    if stored[j, EXISTS] == 0.0:
+        return Places(at + 2, place)
+    stored[j, METRIC_ROUND] = move_count(stored[j, METRIC_ROUND], numbers, at + 2, storing)
+    at += 4
+    if not compact:
+        return Places(move_half(state.metrics[j], n, numbers, at, storing), place)
+    at = move_correlations(state.metrics[j], state.moments.column, numbers, at, integers, place, storing)
+    return Places(at, place + n * (n - 1) // 2)
+
+
+@jit
+def move_comid(state: TrackerState, constants: TrackerConstants, numbers: Floats, at: int, storing: bool) -> int:
+    """Move the COMID learners, without directions that they do not use."""
+    comid = state.comid
+    comid.cuts[0] = int(move_count(float(comid.cuts[0]), numbers, at, storing))
+    at += 2
+    for learner in range(constants.n_comid):
+        slot = comid.slots[learner]
+        if storing:
+            numbers[at], numbers[at + 1] = comid.rank[slot], comid.mu[slot]
+            numbers[at + 2], numbers[at + 3] = comid.base[slot], comid.shift[slot]
+        else:
+            comid.rank[slot], comid.mu[slot] = int(numbers[at]), numbers[at + 1]
+            comid.base[slot], comid.shift[slot] = numbers[at + 2], numbers[at + 3]
+        rank = comid.rank[slot]
+        at = move_numbers(comid.lam[slot], rank, numbers, at + 4, storing)
+        for r in range(rank):
+            at = move_numbers(comid.V[comid.buffer[slot], r], constants.n, numbers, at, storing)
+    return at
+
+
+@jit
+def n_wealth_rows(round: float) -> int:
+    """Return how many rows of the interval weights are in use: the one that never ends, and the lengths up to t."""
+    rows, length = 1, 1.0
+    while length <= round:
+        rows += 1
+        length *= 2.0
+    return rows
+
+
+@jit
+def move_aggregator(state: TrackerState, numbers: Floats, at: int, compact: bool, storing: bool) -> int:
+    """Move the experts; their weights and the metric's coefficients follow from the rest."""
+    aggregator = state.aggregator
+    for field in (aggregation.MEAN_COUNT, aggregation.PROD_ROUND, aggregation.SPREAD_COUNT):
+        aggregator.numbers[field] = move_count(aggregator.numbers[field], numbers, at, storing)
+        at += 2
+    for field in (aggregation.REGRET_SCALE, aggregation.FADING, aggregation.N_LONG):
+        at = move_numbers(aggregator.numbers[field : field + 1], 1, numbers, at, storing)
+    for b in range(len(aggregator.means)):
+        aggregator.means[b] = move_wide(aggregator.means[b], numbers, at, storing)
+        at += 2
+    for values in (aggregator.frozen, aggregator.locations, aggregator.spreads, aggregator.log_weights):
+        at = move_numbers(values, len(values), numbers, at, storing)
+    if not compact:
+        at = move_numbers(aggregator.log_odds, len(aggregator.log_odds), numbers, at, storing)
+    for k in range(len(aggregator.fits)):
+        at = move_numbers(aggregator.fits[k], aggregation.N_FIT_COLUMNS, numbers, at, storing)
+    n_rows = n_wealth_rows(aggregator.numbers[aggregation.PROD_ROUND])
+    for row in range(n_rows):
+        at = move_numbers(aggregator.wealth[row], aggregator.wealth.shape[1], numbers, at, storing)
+        at = move_numbers(aggregator.entry_priors[row : row + 1], 1, numbers, at, storing)
+        at = move_numbers(aggregator.entry_steps[row : row + 1], 1, numbers, at, storing)
+    for row in range(n_rows, len(aggregator.entry_priors)):
+        aggregator.entry_priors[row] = aggregator.entry_steps[row] = 0.0
+    aggregator.trust[0] = move_count(aggregator.trust[0], numbers, at, storing)
+    at = move_numbers(aggregator.trust[1:], aggregation.N_TRUST_FIELDS - 1, numbers, at + 2, storing)
+    at = move_numbers(aggregator.usage, len(aggregator.usage), numbers, at, storing)
+    cusum = aggregator.cusum
+    for field in (aggregation.SINCE, aggregation.N_CHANGES):
+        cusum[field] = move_count(cusum[field], numbers, at, storing)
+        at += 2
+    for field in (
+        aggregation.STATISTIC,
+        aggregation.WARNED,
+        aggregation.CONFIDENCE,
+        aggregation.CONFIDENCE_HESSIAN,
+        aggregation.CONFIDENCE_BEFORE,
+    ):
+        at = move_numbers(cusum[field : field + 1], 1, numbers, at, storing)
+    for row in range(min(int(cusum[aggregation.N_CHANGES]), len(aggregator.changes))):
+        change = aggregator.changes[row]
+        change[aggregation.START] = move_count(change[aggregation.START], numbers, at, storing)
+        change[aggregation.DETECTED] = move_count(change[aggregation.DETECTED], numbers, at + 2, storing)
+        at = move_numbers(change[aggregation.EVIDENCE :], 1, numbers, at + 4, storing)
+    return at
+
+
+@jit
+def move_decisions(state: TrackerState, numbers: Floats, at: int, storing: bool) -> int:
+    """Move the counts of the decisions; risks and thresholds follow from them."""
+    at = move_numbers(state.bins[PAIRS], state.bins.shape[1], numbers, at, storing)
+    at = move_numbers(state.bins[WRONG_PAIRS], state.bins.shape[1], numbers, at, storing)
+    at = move_numbers(state.levels[DECIDED], state.levels.shape[1], numbers, at, storing)
+    at = move_numbers(state.levels[WRONG], state.levels.shape[1], numbers, at, storing)
+    state.decision_clock[0] = move_count(state.decision_clock[0], numbers, at, storing)
+    return move_numbers(state.decision_clock[1:], 1, numbers, at + 2, storing)
+
+
+@jit
+def move_similar(
+    state: TrackerState,
+    constants: TrackerConstants,
+    n_most: int,
+    numbers: Floats,
+    integers: np.ndarray,
+    places: Places,
+    compact: bool,
+    storing: bool,
+) -> Places:
+    """Move the latest ``n_most`` similar pairs from which windows may begin again, oldest first."""
+    n, age, at, place = constants.n, constants.max_age, places.number, places.integer
+    first, count = max(state.clock[ROUND] - age + 1.0, 1.0), 0
+    if compact:  # only pairs since the present evidence began can be needed
+        since, restart = state.aggregator.cusum[aggregation.SINCE], state.clock[RESTART_FROM]
+        first = max(first, min(since, restart) if restart > 0.0 else since)
+    if storing:
+        for row in range(age):
+            if state.similar[row, PAIR_ROUND] >= first:
+                count += 1
+        count = min(count, n_most)
+        numbers[at] = count
+    else:
+        count = int(numbers[at])
+        for row in range(age):
+            state.similar[row, PAIR_ROUND] = 0.0
+    at += 1
+    begin = int(state.clock[NEXT_SIMILAR]) - count + age if storing else age
+    for step in range(count):
+        row = (begin + step) % age
+        pair, times = state.similar_pairs[row], state.similar[row]
+        at = move_numbers(times[PAIR_WEIGHT:], 1, numbers, at, storing)
+        times[PAIR_ROUND] = move_count(times[PAIR_ROUND], numbers, at, storing)
+        at += 2
+        if not compact:
+            at = move_numbers(pair, n, numbers, at, storing)
+            continue
+        largest = 0.0
+        for i in range(n):
+            largest = max(largest, abs(pair[i]))
+        unit = move_wide(largest, numbers, at, storing) / _LARGEST
+        for i in range(n):
+            if storing:
+                integers[place + i] = round(pair[i] / unit) if unit > 0.0 else 0
+            else:
+                pair[i] = integers[place + i] * unit
+        at, place = at + 2, place + n
+    if not storing:
+        state.clock[NEXT_SIMILAR] = count % age
+    return Places(at, place)
+
+
+@jit
+def move_tracker(
+    state: TrackerState,
+    constants: TrackerConstants,
+    n_similar: int,
+    numbers: Floats,
+    integers: np.ndarray,
+    compact: bool,
+    storing: bool,
+) -> Places:
+    """Store a tracker, or restore a stored one; return how many numbers and integers it takes.
+
+    ``numbers`` and ``integers`` must be large enough; see ``PackedTrackers``. At most ``n_similar`` similar pairs are
+    stored.
+    """
+    n, at = constants.n, 0
+    for field in range(len(state.clock)):
+        if field != NEXT_SIMILAR:
+            state.clock[field] = move_clock(state.clock[field], field, numbers, at, storing)
+            at += 2
+    at = move_scaled(state.sums, numbers, at, storing)
+    at = move_numbers(state.counts, n, numbers, at, storing)
+    state.numbers[1] = move_count(state.numbers[1], numbers, at, storing)
+    at = move_numbers(state.numbers[:1], 1, numbers, at + 2, storing)
+    at = move_numbers(state.numbers[2:], 1, numbers, at, storing)
+    for k in range(len(state.moments.counts)):
+        at = move_half(state.moments.P[k], n, numbers, at, storing)
+    at = move_half(state.moments.T, n, numbers, at, storing)
+    at = move_numbers(state.moments.counts, len(state.moments.counts), numbers, at, storing)
+    for field in range(2):
+        updates = state.moments.n_updates
+        updates[field] = move_count(updates[field], numbers, at, storing)
+        at += 2
+    at = move_comid(state, constants, numbers, at, storing)
+    at = move_aggregator(state, numbers, at, compact, storing)
+    at = move_decisions(state, numbers, at, storing)
+    # The anchor is the snapshot unless evidence contradicts it.
+    places, n_memories = Places(at, 0), len(state.aggregator.usage)
+    snapshot, anchored = n_memories, n_memories + 1
+    for j in range(n_memories + 1):
+        places = move_metric(state, j, n, numbers, integers, places, compact, storing)
+    at = places.number
+    if storing:
+        is_snapshot = (
+            state.stored[anchored, EXISTS] > 0.0
+            and state.stored[anchored, METRIC_ROUND] == state.stored[snapshot, METRIC_ROUND]
+        )
+        numbers[at] = 1.0 if is_snapshot else 0.0
+    if numbers[at] > 0.0:
+        if not storing:
+            for i in range(n):
+                for j in range(n):
+                    state.metrics[anchored, i, j] = state.metrics[snapshot, i, j]
+            for column in range(state.stored.shape[1]):
+                state.stored[anchored, column] = state.stored[snapshot, column]
+        places = Places(at + 1, places.integer)
+    else:
+        places = Places(at + 1, places.integer)
+        places = move_metric(state, anchored, n, numbers, integers, places, compact, storing)
+    places = move_similar(state, constants, n_similar, numbers, integers, places, compact, storing)
+    if not storing:
+        aggregation.prepare(state.aggregator, state.aggregator_settings)
+        set_thresholds(state.bins, state.levels, state.decision_clock, estimate_risks(state.bins))
+    return places
+
+
+@jit
+def move_clock(value: float, field: int, numbers: Floats, at: int, storing: bool) -> float:
+    """Store a field of the clock, or return the stored one: the drift is a number, the others are counts."""
+    if field != 1:
+        return move_count(value, numbers, at, storing)
+    if storing:
+        numbers[at], numbers[at + 1] = value, 0.0
+        return value
+    return float(numbers[at])
