@@ -38,7 +38,7 @@ export class PairQueue {
   #sendQueue;
   #page;
   #current = null;
-  #ready = []; // {promise, pair}: fetched in advance; the pair is null until it has arrived
+  #ready = []; // {promise, pair}: fetched in advance; the pair is null until it has been chosen
   #typed = []; // answers and undos that wait until a pair is shown
   #working = false;
   #answered = []; // with a pair, or a change of the piles without one
@@ -191,6 +191,7 @@ export class PairQueue {
     const shown = { pair, elements, painted: false };
     shown.painting = painted().then(() => (shown.painted = true));
     this.#current = shown;
+    this.#ready = this.#ready.filter((entry) => !entry.pair || pairKey(entry.pair) !== pairKey(pair));
     this.#page.show(shown);
     this.#fill();
   }
@@ -201,13 +202,7 @@ export class PairQueue {
     while (this.#ready.length < wanted) {
       const entry = { pair: null };
       // If this fails, it is repeated and reported when the pair is needed.
-      entry.promise = this.#fetch().then(
-        (shown) => {
-          entry.pair = shown?.pair ?? null;
-          return shown;
-        },
-        () => null,
-      );
+      entry.promise = this.#fetch({ choose: (pair) => (entry.pair = pair) }).catch(() => null);
       this.#ready.push(entry);
     }
   }
@@ -232,14 +227,17 @@ export class PairQueue {
     return this.#fetch({ allowRepeat: true });
   }
 
-  /** Returns a promise of a pair that was not shown recently, with its elements; null if there seems to be none. */
-  async #fetch({ allowRepeat = false } = {}) {
+  /** Returns a promise of a pair that was not shown recently, with its elements; null if there seems to be none. choose
+   *  is called with the pair at once, so that no other fetch takes the same one. */
+  async #fetch({ allowRepeat = false, choose = () => {} } = {}) {
     for (let attempt = 1; ; attempt++) {
       try {
         const pair = await this.#api.get(`${this.#path}/next-pair`);
         const isNew = !this.#repeats(pair) && !this.#isReady(pair);
-        if (isNew || (allowRepeat && attempt >= MAX_ATTEMPTS))
+        if (isNew || (allowRepeat && attempt >= MAX_ATTEMPTS)) {
+          choose(pair);
           return { pair, elements: await pairElements(pair, this.#project, this.#path, this.#api) };
+        }
         if (attempt >= MAX_ATTEMPTS) return null;
       } catch (error) {
         if (!(error instanceof RequestError && error.isTemporary)) throw error;
