@@ -40,7 +40,7 @@ test-slow: .venv/.dev .venv/.system
 	$(BIN)/ocelad warm
 	$(BIN)/pytest -n auto --dist worksteal -m slow
 
-test-all:
+test-all: .venv/.spark
 	$(MAKE) test TESTS=
 
 check: .venv/.dev
@@ -132,6 +132,14 @@ clean:
 
 .venv/.docs: .venv/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[docs]'
+	@touch $@
+
+# Spark and the packages that it needs take 500 MB, so only the heavy tests have them.
+.venv/.spark: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[spark]'
+	@command -v java >/dev/null \
+	  || { [ "$$(id -u)" = 0 ] && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y openjdk-17-jre-headless; } \
+	  || echo "Java 17 is missing: the tests of Spark will be skipped"
 	@touch $@
 
 # The tests of the page need a browser, and those of the store a PostgreSQL server.

@@ -92,7 +92,7 @@ def check_state_store(spark: SparkSession) -> None:
 def check_installation() -> None:
     """Raise an error that names what to install if PySpark or Java are missing."""
     try:
-        for name in ("pyspark", "pandas", "pyarrow", "google.protobuf", "grpc"):
+        for name in ("pyspark", "pandas", "pyarrow", "google.protobuf"):
             import_module(name)
     except ImportError as error:
         raise ImportError(f"{NEEDS_SPARK} ({error})") from None
