@@ -13,6 +13,7 @@ from ocelad.adaptive.shared_prior import SharedPrior
 from ocelad.fleet.packed_trackers import Form, PackedTrackers
 from ocelad.metric import Metric
 from ocelad.spark.answer_columns import PointColumns, check_key, check_points, column, quoted, schema_of
+from ocelad.spark.session import check_python
 from ocelad.spark.stored_tracker import StoredTracker
 from ocelad.spark.track import as_priors
 
@@ -74,7 +75,7 @@ def distance(
     metric : Metric or None
         It is broadcast.
     states : DataFrame or None
-        The key columns and ``state``, one row for each key.
+        The key columns and ``state``, one row for each key, as ``track_table`` and ``latest`` return them.
     key : str or list of str
         The key columns of both tables.
     prior, form
@@ -167,6 +168,7 @@ def _measured(
         raise TypeError(f"metric is a {type(metric).__name__}; accepted: a Metric, such as tracker.metric_")
     if (states is None) != (key is None):
         raise ValueError("states and key belong together: key names the key columns of both tables")
+    check_python(df.sparkSession)
     if output in df.columns:
         raise ValueError(f"df has a column {output!r} already; choose another name with output=")
     roles = ("points",) if kind == "embed" else ("left", "right")

@@ -103,6 +103,8 @@ class TrackerProcessor:
 
     def handleInitialState(self, key: tuple[Any, ...], initialState: Row, timerValues: Any) -> None:
         """Begin with a tracker that was learned before."""
+        if self._state.exists():
+            raise two_states(key)
         self._state.update((self.learner.adopt(bytes(initialState["state"])),))
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
@@ -111,6 +113,12 @@ class TrackerProcessor:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def two_states(key: tuple[Any, ...]) -> ValueError:
+    """Return the error that a key has two initial states."""
+    name = ", ".join(map(repr, key))
+    return ValueError(f"initial has two states for the key {name}; accepted: one, as ocelad.spark.latest returns them")
 
 
 def output_schema(outputs: tuple[str, ...] = OUTPUT_COLUMNS) -> str:

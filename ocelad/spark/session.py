@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+# Avro reads a state whose schema has got a further column; Spark's other encoding, its default, refuses it.
+STATE_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 MIN_SPARK, MIN_JAVA = (4, 1), 17
 NEEDS_SPARK = "ocelad.spark needs Apache Spark 4.1 or newer: pip install 'ocelad[spark]'"
@@ -26,6 +29,8 @@ def spark_session(
     master: str | None = None, settings: Mapping[str, Any] | None = None, *, app_name: str = "ocelad"
 ) -> SparkSession:
     """Return a session with what ``track_stream`` needs: the RocksDB state store, and workers that run this Python.
+
+    States are stored as Avro, so that a later version may add a column to them.
 
     Parameters
     ----------
@@ -47,7 +52,7 @@ def spark_session(
 
     # Spark reads it when its context starts; "python3" on the path may be another one.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(app_name).config(STATE_STORE, ROCKSDB)
+    builder = SparkSession.builder.appName(app_name).config(STATE_STORE, ROCKSDB).config(STATE_ENCODING, "avro")
     # One task per core learns already: threads within a task would compete for the cores.
     for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         builder = builder.config(f"spark.executorEnv.{name}", "1")
@@ -70,23 +75,23 @@ def check_session(spark: SparkSession, *, run: bool = True) -> None:
         Whether to start a worker, which takes a second, and compare its versions of Python and ocelad with this
         process.
     """
-    version = tuple(int(part) for part in re.findall(r"\d+", spark.version)[:2])
-    if version < MIN_SPARK:
-        raise RuntimeError(f"this session runs Spark {spark.version}; accepted: {MIN_SPARK[0]}.{MIN_SPARK[1]} or newer")
-    check_state_store(spark)
-    _check_python_of_workers(spark)
+    check_stream(spark)
     if run:
         _check_worker(spark)
 
 
-def check_state_store(spark: SparkSession) -> None:
-    """Raise an error if streams of this session do not store their state in RocksDB."""
+def check_stream(spark: SparkSession) -> None:
+    """Raise an error if streams of this session cannot keep trackers: Spark's version, state store or Python."""
+    found = tuple(int(part) for part in re.findall(r"\d+", spark.version)[:2])
+    if found < MIN_SPARK:
+        raise RuntimeError(f"this session runs Spark {spark.version}; accepted: {MIN_SPARK[0]}.{MIN_SPARK[1]} or newer")
     provider = spark.conf.get(STATE_STORE)
     if provider != ROCKSDB:
         raise RuntimeError(
             f"transformWithState needs the RocksDB state store, and this session has {str(provider).split('.')[-1]}; "
             f"accepted: spark.conf.set({STATE_STORE!r}, {ROCKSDB!r}), or a session of ocelad.spark.spark_session"
         )
+    check_python(spark)
 
 
 def check_installation() -> None:
@@ -101,9 +106,9 @@ def check_installation() -> None:
     java = find_java()
     if java is None:
         raise RuntimeError(f"no Java was found; {NEEDS_JAVA}")
-    version = java_version(java)
-    if version is not None and version < MIN_JAVA:
-        raise RuntimeError(f"{java} is Java {version}; {NEEDS_JAVA}")
+    found = java_version(java)
+    if found is not None and found < MIN_JAVA:
+        raise RuntimeError(f"{java} is Java {found}; {NEEDS_JAVA}")
 
 
 def find_java() -> str | None:
@@ -134,8 +139,11 @@ def parse_java_version(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _check_python_of_workers(spark: SparkSession) -> None:
-    """Compare the paths of Python on one machine; on a cluster, paths may differ, and a worker has to say."""
+def check_python(spark: SparkSession) -> None:
+    """Raise an error if the workers of a session on this machine would run another Python.
+
+    On a cluster, paths may differ, and a worker has to say: see ``check_session``.
+    """
     context = getattr(spark, "_sc", None)  # a session of Spark Connect has none
     if context is None or not str(context.master).startswith("local"):
         return
@@ -174,11 +182,7 @@ def _worker_versions(batches: Any) -> Any:
 
 
 def _versions() -> tuple[str, str, str]:
-    import numpy as np
-
-    from ocelad import __version__
-
-    return f"{sys.version_info.major}.{sys.version_info.minor}", __version__, np.__version__
+    return f"{sys.version_info.major}.{sys.version_info.minor}", version("ocelad"), version("numpy")
 
 
 def _last_line(error: Exception) -> str:

@@ -26,8 +26,8 @@ from ocelad.spark.answer_columns import (
 )
 from ocelad.spark.answer_rows import answer_type, read_answers, to_binary
 from ocelad.spark.key_learner import KeyAnswers, Learned
-from ocelad.spark.processor import LearningSettings, TrackerProcessor, output_schema
-from ocelad.spark.session import check_state_store
+from ocelad.spark.processor import LearningSettings, TrackerProcessor, output_schema, two_states
+from ocelad.spark.session import check_python, check_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -94,8 +94,8 @@ def track_stream(
         A key without an answer for this time, such as ``"90 days"``, is forgotten. With ``ttl``, Spark runs
         micro-batches all the time: set a trigger.
     initial : DataFrame or None
-        Trackers that were learned before: the key columns and ``state``, as ``track_table`` and ``track_stream`` return
-        them. Spark reads it when the query starts for the first time.
+        Trackers that were learned before: the key columns and ``state``, one row for each key, as ``track_table`` and
+        ``latest`` return them, or the states of a ``Fleet``. Spark reads it when the query starts for the first time.
     with_state : bool
         Whether to return the column ``state``, which ``distance`` and ``embed`` need.
 
@@ -117,7 +117,7 @@ def track_stream(
     """
     if not df.isStreaming:
         raise ValueError("df is a table at rest, and track_stream learns from a stream; use track_table")
-    check_state_store(df.sparkSession)
+    check_stream(df.sparkSession)
     if watermark is not None and event_time is None:
         raise ValueError("watermark needs event_time, the column of timestamps that it is about")
     columns = check_columns(
@@ -181,6 +181,7 @@ def track_table(
 
     if df.isStreaming:
         raise ValueError("df is a stream, and track_table learns from a table at rest; use track_stream")
+    check_python(df.sparkSession)
     columns = check_columns(
         df, key=key, left=left, right=right, same=same, n_features=n_features, event_time=event_time, id=id
     )
@@ -224,6 +225,7 @@ def refused_rows(
         refused = refused_rows(answers, **columns)
         refused.writeStream.format("json").option("checkpointLocation", "checkpoint-refused").start("refused")
     """
+    check_python(df.sparkSession)
     columns = check_columns(
         df, key=key, left=left, right=right, same=same, n_features=n_features, event_time=event_time, id=id
     )
@@ -320,6 +322,8 @@ class _KeyBlock:
                 self._answers.append([])
                 self._ids.append([])
             if answer is None:
+                if self._states[-1] is not None:
+                    raise two_states(name)
                 self._states[-1] = state
             else:
                 self._answers[-1].append(answer)
@@ -371,6 +375,37 @@ def as_priors(prior: SharedPrior | Sequence[SharedPrior] | None, n_features: int
         if one.metric.n_features != n_features:
             raise ValueError(f"the prior has {one.metric.n_features} features; {n_features} are expected")
     return priors
+
+
+def latest(rounds: DataFrame, *, key: str | Sequence[str]) -> DataFrame:
+    """Return the last row of each key of a table that ``track_stream`` wrote: the one with the most answers.
+
+    With ``ttl``, a key that was forgotten begins to count again, and its last row may be another one: overwrite the
+    states of each micro-batch by key then, with ``foreachBatch``.
+
+    Parameters
+    ----------
+    rounds : DataFrame
+        A table at rest.
+    key : str or list of str
+        The key columns.
+
+    Examples
+    --------
+    ::
+
+        trackers = latest(spark.read.parquet("rounds"), key="user")
+    """
+    from pyspark.sql.functions import col, max_by, struct
+
+    if rounds.isStreaming:
+        raise ValueError("rounds is a stream; accepted: a table at rest that track_stream wrote")
+    keys = check_key(rounds, key)
+    if "n_answers" not in rounds.columns:
+        raise ValueError("rounds has no column 'n_answers'; accepted: a table that track_stream wrote")
+    others = [column(name).alias(name) for name in rounds.columns if name not in keys]
+    last = max_by(struct(*others), col("n_answers")).alias("ocelad_last")
+    return rounds.groupBy(*(column(name) for name in keys)).agg(last).select(*map(column, keys), "ocelad_last.*")
 
 
 def _states(states: DataFrame, key: tuple[str, ...]) -> DataFrame:
