@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
-from ocelad._validation import check_integer
+from ocelad._validation import check_choice, check_integer
+from ocelad.adaptive.adaptive_tracker import MAX_DIFFERENCE
+from ocelad.fleet.packed_trackers import Form
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,6 +36,8 @@ class AnswerColumns(NamedTuple):
     n_features : int
     event_time : str or None
     id : str or None
+    max_difference : float
+        Points may not differ by more in any feature.
     """
 
     key: tuple[str, ...]
@@ -43,6 +47,7 @@ class AnswerColumns(NamedTuple):
     n_features: int
     event_time: str | None = None
     id: str | None = None
+    max_difference: float = MAX_DIFFERENCE
 
     @property
     def names(self) -> list[str]:
@@ -62,6 +67,7 @@ def check_columns(
     n_features: int | None,
     event_time: str | None,
     id: str | None,
+    form: Form = "exact",
 ) -> AnswerColumns:
     """Return the columns if the DataFrame has them in types that are accepted."""
     types = dict(df.dtypes)
@@ -76,7 +82,12 @@ def check_columns(
     if id is not None:
         _check_type(types, id, "id", _IDS, "strings, whole numbers or binary")
     sides = [side if isinstance(side, str) else tuple(side) for side in (left, right)]
-    return AnswerColumns(keys, sides[0], sides[1], same, n_features, event_time, id)
+    limit = MAX_DIFFERENCE
+    if check_choice(form, "form", get_args(Form)) == "compact":
+        from ocelad.fleet.keyed_pairs import MAX_COMPACT_DIFFERENCE  # imports scikit-learn
+
+        limit = MAX_COMPACT_DIFFERENCE
+    return AnswerColumns(keys, sides[0], sides[1], same, n_features, event_time, id, limit)
 
 
 def check_key(df: DataFrame, key: str | Sequence[str]) -> tuple[str, ...]:

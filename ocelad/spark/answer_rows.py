@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from ocelad._typing import Floats
 from ocelad._validation import ACCEPTED_LABELS
-from ocelad.adaptive.adaptive_tracker import MAX_DIFFERENCE
 from ocelad.spark.answer_columns import AnswerColumns
 
 
@@ -67,8 +66,9 @@ def read_answers(batch: Any, columns: AnswerColumns, first: int = 0) -> AnswerBa
     with np.errstate(over="ignore", invalid="ignore"):
         answers["u"] = left - right
         sizes = np.abs(answers["u"]).max(axis=1, initial=0.0)
-    for row in np.flatnonzero(~(sizes <= MAX_DIFFERENCE)):
-        _note(problems, row, f"the points differ by {sizes[row]:.3g}; accepted: differences up to {MAX_DIFFERENCE:g}")
+    limit = columns.max_difference
+    for row in np.flatnonzero(~(sizes <= limit)):
+        _note(problems, row, f"the points differ by {sizes[row]:.3g}; accepted: differences up to {limit:g}")
     return AnswerBatch(answers, problems)
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ocelad._validation import check_choice
 from ocelad.adaptive.shared_prior import SharedPrior
 from ocelad.fleet.packed_trackers import Form
 from ocelad.spark.answer_columns import (
@@ -121,7 +120,7 @@ def track_stream(
     if watermark is not None and event_time is None:
         raise ValueError("watermark needs event_time, the column of timestamps that it is about")
     columns = check_columns(
-        df, key=key, left=left, right=right, same=same, n_features=n_features, event_time=event_time, id=id
+        df, key=key, left=left, right=right, same=same, n_features=n_features, event_time=event_time, id=id, form=form
     )
     ttl_ms = None if ttl is None else _milliseconds(ttl, "ttl")
     has_watermark = watermark is not None
@@ -183,7 +182,7 @@ def track_table(
         raise ValueError("df is a stream, and track_table learns from a table at rest; use track_stream")
     check_python(df.sparkSession)
     columns = check_columns(
-        df, key=key, left=left, right=right, same=same, n_features=n_features, event_time=event_time, id=id
+        df, key=key, left=left, right=right, same=same, n_features=n_features, event_time=event_time, id=id, form=form
     )
     outputs = OUTPUT_COLUMNS if with_state else OUTPUT_COLUMNS[:-1]
     rows = _answers(df, columns, with_time=False).withColumn(_STATE, lit(None).cast("binary"))
@@ -206,6 +205,7 @@ def refused_rows(
     n_features: int | None = None,
     event_time: str | None = None,
     id: str | None = None,
+    form: Form = "exact",
 ) -> DataFrame:
     """Return the rows of a stream or a table that are not answers, with a column ``problem``: one sentence.
 
@@ -214,7 +214,7 @@ def refused_rows(
 
     Parameters
     ----------
-    df, key, left, right, same, n_features, event_time, id
+    df, key, left, right, same, n_features, event_time, id, form
         As in ``track_stream``.
 
     Examples
@@ -227,7 +227,7 @@ def refused_rows(
     """
     check_python(df.sparkSession)
     columns = check_columns(
-        df, key=key, left=left, right=right, same=same, n_features=n_features, event_time=event_time, id=id
+        df, key=key, left=left, right=right, same=same, n_features=n_features, event_time=event_time, id=id, form=form
     )
     if "problem" in df.columns:
         raise ValueError("df has a column 'problem' already; rename it")
@@ -361,7 +361,6 @@ def _settings(
     drops_late: bool = False,
     forgets_ids: bool = False,
 ) -> LearningSettings:
-    form = check_choice(form, "form", get_args(Form))
     priors = as_priors(prior, columns.n_features)
     return LearningSettings(columns.n_features, form, priors, columns.id is not None, drops_late, forgets_ids)
 
