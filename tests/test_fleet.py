@@ -12,7 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from fleet_streams import keyed_stream, learned, learned_at_once
+from fleet_streams import KeyedStream, keyed_stream, learned, learned_at_once
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
@@ -33,26 +33,47 @@ AT_ONCE = learned_at_once(STREAM)
 # What is learned.
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_keys_equal_single_trackers(shared):
-    """Three interleaved keys, each against a tracker of its own that begins with the same prior: same bits."""
-    stream = keyed_stream(420, 3, n_features=3, seed=4)
-    keys = [f"late {at % 3}" if at >= 130 else key for at, key in enumerate(stream.keys)]  # they begin with a prior
-    fleet = Fleet(shared=shared).learn(keys, stream.pairs, stream.y)
-    for key in ("late 0", "late 1", "late 2"):
+def assert_equals_single_trackers(fleet, keys, pairs, y):
+    """Each key must be what a tracker of its own learns that begins with the same prior: same bits."""
+    for key in fleet:
         mine = np.array([one == key for one in keys])
         prior = fleet.summary(key).prior
-        assert (prior >= 0) == shared
-        single = track_adaptive(3, prior=fleet.priors[prior] if shared else None)
-        single.replay(Events(stream.pairs[mine, 0] - stream.pairs[mine, 1], stream.y[mine]))
-        single.compiled_parts()
-        arrays, metadata = fleet.tracker(key).state()
-        expected_arrays, expected_metadata = single.state()
-        assert metadata == expected_metadata
-        assert arrays.keys() == expected_arrays.keys()
-        for name, array in arrays.items():
-            assert array.tobytes() == expected_arrays[name].tobytes(), name
-        assert metadata["n_rounds"] == mine.sum() > 64
+        single = track_adaptive(pairs.shape[2], prior=fleet.priors[prior] if prior >= 0 else None)
+        single.replay(Events(pairs[mine, 0] - pairs[mine, 1], y[mine]))
+        assert fleet.state(key) == PackedTrackers(pairs.shape[2]).pack(single, prior)
+        single.compiled_parts()  # up to 64 answers, the definition has played, whose bits differ
+        expected = single.play()
+        assert fleet.metric(key).matrix.tobytes() == expected.matrix.tobytes()
+        assert fleet.metric(key).threshold == expected.threshold
+        assert fleet.summary(key) == (mine.sum(), single.drift, tuple(single.changes), prior)
+
+
+def moving_stream(n_answers, n_keys, n_features=3, seed=4):
+    """Return a stream of which the question of each key changes in the middle; all keys begin late or early."""
+    rng = np.random.default_rng(seed)
+    keys = [
+        f"{'late' if at >= 130 else 'early'} {code}" for at, code in enumerate(rng.integers(n_keys, size=n_answers))
+    ]
+    pairs = rng.normal(size=(n_answers, 2, n_features))
+    feature = np.where(np.arange(n_answers) < n_answers // 2, 0, 1)
+    u = pairs[np.arange(n_answers), 0, feature] - pairs[np.arange(n_answers), 1, feature]
+    return KeyedStream(keys, pairs, np.where(abs(u) < 1.0, 1, -1))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_keys_equal_single_trackers(tmp_path, shared):
+    """Interleaved keys with more and with fewer than 64 answers; in calls, on the disk, closed and opened again."""
+    stream = moving_stream(2000, 3)
+    path, settings = tmp_path / "fleet", {"shared": shared, "memory": 0}
+    for first in range(0, len(stream), 400):
+        with Fleet(path=path, durable=first == 800, **settings) as fleet:
+            fleet.learn(*stream.part(first, first + 250)).learn(*stream.part(first + 250, first + 400))
+    with Fleet(path=path, **settings) as fleet:
+        assert {fleet.summary(key).n_answers > 64 for key in fleet} == {False, True}
+        assert any(fleet.changes(key) for key in fleet)
+        assert {fleet.summary(key).prior >= 0 for key in fleet} == {False, shared}
+        assert_equals_single_trackers(fleet, *stream)
+        assert learned(fleet) == learned_at_once(stream, shared=shared)
 
 
 def test_a_fleet_without_a_shared_prior_agrees_with_metric_trackers():
@@ -86,8 +107,9 @@ def test_pair_by_pair():
 
 
 def test_chunks_of_keys_and_parts_of_calls_do_not_matter(monkeypatch):
-    monkeypatch.setattr("ocelad.fleet.fleet._MAX_CHUNK", 3)
-    monkeypatch.setattr("ocelad.fleet.fleet._MAX_ROWS", 20)
+    monkeypatch.setattr("ocelad.fleet.held_states._MIN_KEYS", 3)
+    monkeypatch.setattr("ocelad.fleet.held_states._MAX_KEYS", 3)
+    monkeypatch.setattr("ocelad.fleet.stream_learner._MAX_ROWS", 20)
     monkeypatch.setattr("ocelad.fleet.fleet._CALL_BYTES", 8 * 4 * 50)
     assert learned_at_once(STREAM) == AT_ONCE
 
@@ -161,7 +183,7 @@ def test_reading_changes_nothing_and_the_cache_of_metrics_is_bounded():
     before = [fleet.probability(STREAM.keys, STREAM.pairs) for _ in range(2)]
     assert np.array_equal(*before)
     assert learned(fleet) == AT_ONCE
-    assert 0 < len(fleet._metrics) * (8 * 16) < 60_000
+    assert 0 < len(fleet._metrics._kept) * (8 * 16) < 60_000
     fleet.learn(*keyed_stream(100, 20, seed=9))  # a cached metric must not outlive its state
     assert not np.array_equal(before[0], fleet.probability(STREAM.keys, STREAM.pairs))
     again = Fleet().learn(*STREAM).learn(*keyed_stream(100, 20, seed=9))
@@ -304,7 +326,12 @@ def _with(value, where):
 @pytest.mark.parametrize(
     ("keys", "pairs", "y", "sentence"),
     [
-        (["a", None, "b"], PAIRS, Y, "keys holds None at row 1; accepted: texts, or integers of 64 bits"),
+        (
+            ["a", None, "b"],
+            PAIRS,
+            Y,
+            "keys holds None at row 1; accepted: texts of at most 1000 characters, or integers of 64 bits",
+        ),
         (["a", float("nan"), "b"], PAIRS, Y, "keys holds nan at row 1; accepted: texts"),
         ([1.0, 2.0, 3.0], PAIRS, Y, "keys holds 1.0 at row 0; accepted: texts"),
         (np.array([1.0, np.nan, 2.0]), PAIRS, Y, "keys holds 1.0 at row 0; accepted: texts"),
@@ -316,7 +343,12 @@ def _with(value, where):
         (pd.Series([1, 2, None]), PAIRS, Y, "keys holds 1.0 at row 0; accepted: texts"),
         (pd.Series([1, 2, None], dtype="Int64"), PAIRS, Y, "keys holds .* at row 2; accepted: texts"),
         (pl.Series(["a", None, "a"]), PAIRS, Y, "keys holds None at row 1; accepted: texts"),
-        ({"a": 1}, PAIRS, Y, "keys is a dict; accepted: a column of texts, or integers of 64 bits"),
+        (
+            {"a": 1},
+            PAIRS,
+            Y,
+            "keys is a dict; accepted: a column of texts of at most 1000 characters, or integers of 64 bits",
+        ),
         (np.array([["a"], ["b"], ["c"]]), PAIRS, Y, r"keys has shape \(3, 1\); accepted: texts"),
         (None, PAIRS, Y, r"keys has shape \(\); accepted: texts"),
         (["a", "b"], PAIRS, Y, "keys has 2 entries for 3 pairs; accepted: one key for each"),
@@ -403,7 +435,7 @@ def test_refused_questions():
         with pytest.raises(KeyError, match="this fleet has no key 'nobody'"):
             ask("nobody")
     for ask in (fleet.state, fleet.metric):
-        with pytest.raises(TypeError, match=r"the key is 1\.5; accepted: a text, or an integer of 64 bits"):
+        with pytest.raises(TypeError, match=r"the key is 1\.5; accepted: a text, or an integer"):
             ask(1.5)
     assert 1.5 not in fleet
     assert None not in fleet
@@ -466,7 +498,7 @@ def test_memory_sizes():
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize("n_done", range(7))
 def test_an_interrupted_call_is_completed_by_the_next(monkeypatch, n_done, kind):
-    monkeypatch.setattr("ocelad.fleet.fleet._MAX_CHUNK", 10)
+    monkeypatch.setattr("ocelad.fleet.held_states._MIN_KEYS", 10)
     fleet, learn, n_calls = Fleet(4, memory=30_000), PackedTrackers.learn, iter(range(10**6))
 
     def interrupted(packed, *arguments):
@@ -474,7 +506,7 @@ def test_an_interrupted_call_is_completed_by_the_next(monkeypatch, n_done, kind)
             raise kind
         return learn(packed, *arguments)
 
-    monkeypatch.setattr(fleet._packed, "learn", interrupted.__get__(fleet._packed))
+    monkeypatch.setattr(fleet._learner.packed, "learn", interrupted.__get__(fleet._learner.packed))
     with pytest.raises(kind):
         fleet.learn(*STREAM.part(0, 500))
     assert fleet.n_answers == 500

@@ -8,9 +8,11 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
+from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
 from ocelad.adaptive.decisions import DecisionThresholds
 from ocelad.adaptive.kernels.decisions import play_decisions
 from ocelad.adaptive.mixture import Mixture
+from ocelad.adaptive.tracker_worker import TrackerWorker
 from ocelad.engines.diagonal_bank import DiagonalBank
 from ocelad.engines.kernel_loading import Family, mark_kernels_ready
 from ocelad.engines.rice import track_metric
@@ -68,6 +70,13 @@ def precompile_adaptive() -> None:
     sparse = Mixture(130, compiled=True, sparse=True)
     sparse.play(Events(csr_array(U), pairs.y))
     sparse.aggregator.start_memory(0, 1.0)
+
+
+def precompile_many_trackers() -> None:
+    """Compile the kernels that play the rounds of many trackers, or load them from the disk cache."""
+    worker = TrackerWorker(3, compact=False)
+    record = worker.record(AdaptiveTracker(3))
+    worker.learn(record, np.zeros((1, 2), np.int64), np.eye(3), np.array([1.0, -1.0, 1.0]), np.array([3]))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from ocelad.adaptive.changes import MAX_EVIDENCE_TO_REPLACE, MIN_ROUND
 from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.decisions import DecisionThresholds
 from ocelad.adaptive.kernels import many_trackers
+from ocelad.adaptive.kernels.decisions import play_decisions
 from ocelad.adaptive.kernels.tracker_records import move_tracker
 from ocelad.adaptive.kernels.tracker_rounds import (
     DRIFT,
@@ -35,13 +37,15 @@ from ocelad.adaptive.similar_pairs import MAX_AGE, SimilarPairs
 from ocelad.adaptive.split_metric import PointMetric
 from ocelad.engines.kernels.secular import LANES
 from ocelad.metric import Metric
+from ocelad.pairs import Events
 
 #: At most this many similar pairs are in a compact record. There are few unless a change has just begun.
 N_COMPACT_SIMILAR = 48
+_MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 class Record(NamedTuple):
-    """A stored tracker: float64 or float32 numbers, and 16-bit integers; see ``kernels/tracker_records.py``."""
+    """A stored tracker: numbers, and 16-bit integers; see ``kernels/tracker_records.py``."""
 
     numbers: np.ndarray
     integers: np.ndarray
@@ -61,10 +65,11 @@ class TrackerWorker:
     """
 
     def __init__(self, n_features: int, compact: bool) -> None:
+        _load_parts()
         self._n, self.compact = n_features, compact
         self._mixture, self._decisions = Mixture(n_features, compiled=True), DecisionThresholds()
         self._state, self._constants, self._scratch = _bind(self._mixture, self._decisions)
-        self._n_similar = N_COMPACT_SIMILAR if compact else MAX_AGE
+        self._n_similar, self._real = N_COMPACT_SIMILAR if compact else MAX_AGE, np.float32 if compact else np.float64
         # Every number of the state has at most two places.
         arrays = [*_arrays(self._state)]
         self.max_numbers = 2 * sum(array.size for array in arrays)
@@ -76,14 +81,14 @@ class TrackerWorker:
         state, constants, _ = _bind(mixture, decisions)
         record = self._empty(1)
         places = move_tracker(state, constants, self._n_similar, *record, self.compact, True)
-        return Record(record.numbers[: places.number].copy(), record.integers[: places.integer].copy())
+        return self._stored(record, places.number, places.integer)
 
     def tracker(self, record: Record) -> AdaptiveTracker:
         """Return a tracker of its own that continues from a record."""
         mixture, decisions = Mixture(self._n, compiled=True), DecisionThresholds()
         state, constants, _ = _bind(mixture, decisions)
         # Copied, because a record may be read-only.
-        numbers, integers = record.numbers.copy(), record.integers.copy()
+        numbers, integers = record.numbers.astype(float), record.integers.copy()
         move_tracker(state, constants, self._n_similar, numbers, integers, self.compact, False)
         _unbind(state, mixture)
         return AdaptiveTracker.from_compiled_parts(self._n, mixture, decisions)
@@ -104,7 +109,7 @@ class TrackerWorker:
         """
         new, new_ends = self._empty(len(ends)), np.empty((len(ends), 2), np.int64)
         played = self._play(records, begins, U, y, ends, new=new, new_ends=new_ends)
-        return new, new_ends, played
+        return self._stored(new, *new_ends[-1]), new_ends, played
 
     def metrics(
         self, records: Record, begins: np.ndarray, U: Floats, y: Floats, ends: np.ndarray
@@ -145,7 +150,8 @@ class TrackerWorker:
                 self._scratch,
                 self._n_similar,
                 self.compact,
-                *records,
+                records.numbers.astype(float, copy=False),
+                records.integers,
                 begins,
                 U,
                 y,
@@ -160,8 +166,31 @@ class TrackerWorker:
         return played
 
     def _empty(self, count: int) -> Record:
-        numbers = np.empty(count * self.max_numbers, np.float32 if self.compact else np.float64)
-        return Record(numbers, np.empty(count * self.max_integers, np.int16))
+        return Record(np.empty(count * self.max_numbers), np.empty(count * self.max_integers, np.int16))
+
+    def _stored(self, record: Record, n_numbers: int, n_integers: int) -> Record:
+        """Return the first numbers and integers as they are stored; the largest float32 stands for larger numbers."""
+        numbers = record.numbers[:n_numbers]
+        if self.compact:
+            numbers = np.clip(numbers, -_MAX_FLOAT32, _MAX_FLOAT32)
+        return Record(numbers.astype(self._real), record.integers[:n_integers].copy())
+
+
+@cache
+def _load_parts() -> None:
+    """Load the kernels that a ``Mixture`` calls, before the one that contains a copy of each.
+
+    Of functions with one name, the linker takes the first that is loaded. The copies were optimized in another place
+    and may round in another way; trackers in this process, and those of a worker, must not depend on which came first.
+    """
+    mixture, decisions = Mixture(3, compiled=True), DecisionThresholds()
+    pairs = Events(
+        np.random.default_rng(0).normal(size=(2 * SNAPSHOT_PERIOD, 3)), np.tile([1.0, -1.0], SNAPSHOT_PERIOD)
+    )
+    ones = np.ones(len(pairs))
+    play_decisions(decisions.bins, decisions.levels, decisions.clock, mixture.play(pairs), pairs.y, ones)
+    mixture.aggregator.restart_windows(mixture.bases.restart_windows(pairs.U, ones))
+    mixture.aggregator.start_memory(mixture.aggregator.least_used_memory(), 1.0)
 
 
 def _arrays(state: tuple[Any, ...]) -> list[np.ndarray]:

@@ -7,10 +7,10 @@ import click
 
 @click.command(short_help="Compile all kernels ahead of their first use.")
 def warm() -> None:
-    """Compile the kernels of all engines, of the adaptive method, of the scores and of LMNN.
+    """Compile the kernels of all engines, of the adaptive method, of fleets, of the scores and of LMNN.
 
-    Without this, the first use of each compiles it. It takes about a minute. The compiled kernels are cached on disk,
-    next to the package or in the folder NUMBA_CACHE_DIR.
+    Without this, the first use of each compiles it. It takes one to two minutes. The compiled kernels are cached on
+    disk, next to the package or in the folder NUMBA_CACHE_DIR.
 
     \b
     Example:
@@ -19,11 +19,12 @@ def warm() -> None:
     from time import perf_counter
 
     start = perf_counter()
-    from ocelad.adaptive.precompile import precompile_engines
+    from ocelad.adaptive.precompile import precompile_engines, precompile_many_trackers
     from ocelad.evaluation.scores.precompile import precompile_scores
     from ocelad.lab.baselines.precompile import precompile_baselines
 
     precompile_engines()
+    precompile_many_trackers()
     precompile_scores()
     precompile_baselines()
     click.echo(f"The kernels are compiled ({perf_counter() - start:.1f} s).")

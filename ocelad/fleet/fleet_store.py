@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -172,12 +171,6 @@ class FleetStore:
                 "INSERT OR REPLACE INTO meta VALUES (?, ?, ?)",
                 ((name, crc32(value), value) for name, value in values.items()),
             )
-
-    def read_settings(self) -> dict[str, Any] | None:
-        """Return the settings of the fleet; None for a new file."""
-        value = self.read_meta("settings")
-        settings: dict[str, Any] | None = None if value is None else json.loads(value)
-        return settings
 
     # States.
 

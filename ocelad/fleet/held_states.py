@@ -17,8 +17,12 @@ _FREED_SHARE = 0.1
 NOT_STORED = -1
 # States read at once from the disk when all are listed.
 _N_READ = 64
-# The size of a state of about 25 features, assumed until states of the disk have been read.
-_LARGE = 200_000
+# Keys that learn, or whose metrics are computed, at a time: at most; and at least, whatever the memory is.
+_MAX_KEYS, _MIN_KEYS = 4096, 16
+# The size of a large state in numbers: of each entry of an n x n matrix, and of the rest (measured, rounded up).
+_NUMBERS_PER_ENTRY, _NUMBERS_PER_STATE = 10, 1000
+# They may take this share of the memory beyond the bound.
+_SHARE_AT_ONCE = 0.125
 
 
 class Held:
@@ -61,8 +65,16 @@ class HeldStates:
         self._held: OrderedDict[Key, Held] = OrderedDict()
         self._n_stored = 0 if store is None else store.n_states()  # keys that the disk has
         self._n_new = 0  # keys in memory that the disk has not
-        #: The size of the largest state seen.
-        self.largest = _LARGE if self._n_stored else 1
+
+    @property
+    def file(self) -> FleetStore | None:
+        """The store, if it is a file that stays when the fleet is closed."""
+        return None if self.store is None or self.store.durability == "temporary" else self.store
+
+    def n_keys_at_once(self, n_features: int) -> int:
+        """Return the number of keys whose states may be in memory beyond the bound."""
+        state_bytes = 8 * (_NUMBERS_PER_ENTRY * n_features**2 + _NUMBERS_PER_STATE)
+        return max(_MIN_KEYS, min(_MAX_KEYS, int(_SHARE_AT_ONCE * self.max_bytes / state_bytes)))
 
     def __len__(self) -> int:
         return self._n_stored + self._n_new
@@ -172,7 +184,6 @@ class HeldStates:
 
     def _count(self, key: Key, held: Held, sign: int) -> None:
         size = _size(key, held)
-        self.largest = max(self.largest, size)
         self.n_bytes += sign * size
         if held.stored != held.through:
             self.unstored_bytes += sign * size

@@ -23,7 +23,8 @@ from ocelad.pairs import subtract
 Key: TypeAlias = str | int
 Ints: TypeAlias = npt.NDArray[np.int64]
 
-ACCEPTED_KEYS = "texts, or integers of 64 bits"
+MAX_KEY_LENGTH = 1000
+ACCEPTED_KEYS = f"texts of at most {MAX_KEY_LENGTH} characters, or integers of 64 bits"
 # The compact form has single precision, in which sums of squares must not overflow.
 MAX_COMPACT_DIFFERENCE = 1e15
 _MIN_KEY, _MAX_KEY = -(2**63), 2**63 - 1
@@ -167,7 +168,7 @@ def read_keys(keys: Any, count: int, rows_name: str = "pairs") -> KeyedRows:
     >>> read_keys(["a", None], 2)
     Traceback (most recent call last):
         ...
-    TypeError: keys holds None at row 1; accepted: texts, or integers of 64 bits
+    TypeError: keys holds None at row 1; accepted: texts of at most 1000 characters, or integers of 64 bits
     """
     entries = _entries(keys, count)
     if len(entries) != count:
@@ -182,16 +183,21 @@ def read_keys(keys: Any, count: int, rows_name: str = "pairs") -> KeyedRows:
     codes = np.fromiter(map(position.__getitem__, entries), np.int64, count)
     distinct = [_plain_key(key) for key in position]
     for at, key in enumerate(distinct):
-        if (isinstance(key, int) and not _MIN_KEY <= key <= _MAX_KEY) or (isinstance(key, str) and not _is_text(key)):
-            row = int(np.argmax(codes == at))
-            raise ValueError(f"keys holds {key!r} at row {row}; accepted: {ACCEPTED_KEYS}")
+        if isinstance(key, int):
+            wrong = None if _MIN_KEY <= key <= _MAX_KEY else f"{key!r}"
+        elif len(key) > MAX_KEY_LENGTH:
+            wrong = f"a text of {len(key)} characters"
+        else:
+            wrong = None if _is_text(key) else f"{key!r}"
+        if wrong is not None:
+            raise ValueError(f"keys holds {wrong} at row {np.argmax(codes == at)}; accepted: {ACCEPTED_KEYS}")
     return KeyedRows(distinct, codes)
 
 
 def check_key(key: Any) -> Key:
     """Return one key, after checking it."""
     if not isinstance(key, str | int | np.integer) or isinstance(key, bool):
-        raise TypeError(f"the key is {key!r}; accepted: a text, or an integer of 64 bits")
+        raise TypeError(f"the key is {key!r}; accepted: a text, or an integer")
     return read_keys(key, 1).keys[0]
 
 
@@ -211,13 +217,13 @@ def read_pairs(pairs: Any, n_features: int | None, names: tuple[str, ...] | None
         raise TypeError("pairs is sparse; accepted: numbers of shape (n_pairs, 2, n_features), or two tables")
     if isinstance(pairs, tuple | list) and len(pairs) == 2 and any(map(dataframes.is_dataframe, pairs)):
         if all(dataframes.is_dataframe(part) and len(part) == 0 for part in pairs):
-            return _no_points(n_features or 1)
+            return _no_points(n_features or 1, *pairs)
         points = read_points(pairs, 2, None, n_features)
         dataframes.check_feature_names(points.names, names, "the table")
         return points
     shape = np.shape(pairs) if isinstance(pairs, np.ndarray | list | tuple) else None
     if shape is not None and shape[:1] == (0,) and shape[1:] in ((), (2, n_features or shape[-1])):
-        return _no_points(n_features or shape[-1])
+        return _no_points(n_features or shape[-1] or 1, pairs)
     array = check_array(pairs, "pairs", 3, n_features=n_features)
     if array.shape[1] != 2:
         raise ValueError(
@@ -234,7 +240,7 @@ def read_rows(X: Any, n_features: int | None, names: tuple[str, ...] | None) -> 
     dataframes.check_feature_names(found, names, "X")
     shape = np.shape(values)
     if shape == (0,) or (len(shape) == 2 and shape[0] == 0 and n_features in (None, shape[1])):
-        return np.empty((0, n_features or shape[-1])), np.float64
+        return np.empty((0, n_features or shape[-1] or 1)), result_type(X)
     return check_array(values, "X", 2, n_features=n_features), result_type(X)
 
 
@@ -309,8 +315,9 @@ def _points(frame: Any, columns: list[str], name: str) -> Floats:
     return check_array(dataframes.to_rows(frame.select(columns).to_native(), name).values, name, 2)
 
 
-def _no_points(n_features: int) -> Points:
-    return Points((np.empty((0, n_features)), np.empty((0, n_features))), None)
+def _no_points(n_features: int, *sources: Any) -> Points:
+    no_points = np.empty((0, n_features))
+    return Points((no_points, no_points), None, dtype=result_type(*sources))
 
 
 def _entries(keys: Any, count: int) -> list[Any]:

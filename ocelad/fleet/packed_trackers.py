@@ -295,10 +295,9 @@ class PackedTrackers:
 
     def pack(self, tracker: AdaptiveTracker, prior: int = NO_PRIOR) -> bytes:
         """Return the state of a tracker of pairs with weight 1 that began with one of the priors."""
-        if tracker.n_rounds <= PLAIN_ROUNDS:
-            arrays, _ = tracker.state()
-            if "U" not in arrays:
-                raise ValueError("the tracker learned from sparse pairs or comparisons; accepted: dense pairs")
+        if tracker.settings["sparse"] or tracker.settings["events"] != "pairs":
+            raise ValueError("the tracker learned from sparse pairs or comparisons; accepted: dense pairs")
+        if tracker.n_rounds <= PLAIN_ROUNDS and "U" in (arrays := tracker.state()[0]):
             rows = np.column_stack([arrays["U"], arrays["y"]]).astype(self._real)
             return _pack_header(_ANSWERS, prior, tracker.n_rounds) + rows.tobytes()
         if self._compiled:
@@ -380,7 +379,8 @@ class PackedTrackers:
         positions: Sequence[int],
     ) -> Iterator[tuple[Sequence[int], list[_Result]]]:
         """Compute results of the trackers at some positions; return those of each chunk of positions."""
-        chunks = [positions[first : first + self._chunk] for first in range(0, len(positions), self._chunk)]
+        size = min(self._chunk, max(1, -(-len(positions) // self._n_threads)))
+        chunks = [positions[first : first + size] for first in range(0, len(positions), size)]
         works = (
             _Work(self, [states[at] for at in chunk], rows, [bounds[at : at + 2] for at in chunk]) for chunk in chunks
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from math import log
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -24,6 +24,32 @@ N_SAMPLED_KEYS, MIN_ANSWERS, MAX_ANSWERS = 256, 5, 10
 FIRST_LOG_WEIGHT, PSEUDO_KEYS = -2.0, 4.0
 
 
+def n_renewals(n_answers: int) -> int:
+    """Return how often the prior has been renewed after a number of answers.
+
+    >>> [n_renewals(n_answers) for n_answers in (0, 63, 64, 127, 128, 256)]
+    [0, 0, 1, 1, 2, 3]
+    """
+    return (n_answers // FIRST_RENEWAL).bit_length()
+
+
+def next_renewal(n_answers: int) -> int:
+    """Return the number of answers at the first renewal after ``n_answers``."""
+    return FIRST_RENEWAL << n_renewals(n_answers)
+
+
+def last_renewal(n_answers: int) -> int:
+    """Return the number of answers at the last renewal up to ``n_answers``; 0 if there was none."""
+    return next_renewal(n_answers) // 2 if n_renewals(n_answers) else 0
+
+
+class _Learned(NamedTuple):
+    """The state of the tracker, and the number of answers: one value, so that an interruption changes both or none."""
+
+    state: bytes | None
+    n_answers: int
+
+
 class SharedLearner:
     """Learns the prior of new keys from the answers of all keys, and how much it helps.
 
@@ -34,25 +60,25 @@ class SharedLearner:
     ----------
     packed : PackedTrackers
         Its ``priors`` grow with each renewal.
-
-    Attributes
-    ----------
-    n_answers : int
-        The number of answers that all keys have given.
     """
 
     def __init__(self, packed: PackedTrackers) -> None:
         self._packed, self._trackers = packed, PackedTrackers(packed.n_features)
-        self._state: bytes | None = None
-        self.n_answers = 0
+        self._learned = _Learned(None, 0)
+
+    @property
+    def n_answers(self) -> int:
+        """The number of answers that all keys have given."""
+        return self._learned.n_answers
+
+    @property
+    def _state(self) -> bytes | None:
+        return self._learned.state
 
     @property
     def n_until_renewal(self) -> int:
         """The number of answers until the prior is renewed; at least 1."""
-        renewal = FIRST_RENEWAL
-        while renewal <= self.n_answers:
-            renewal *= 2
-        return renewal - self.n_answers
+        return next_renewal(self.n_answers) - self.n_answers
 
     def learn(self, U: Floats, y: Floats, sample: Sequence[bytes] = ()) -> None:
         """Learn from answers in the order of the stream, at most ``n_until_renewal``; renew the prior if it is due.
@@ -69,16 +95,17 @@ class SharedLearner:
             raise ValueError(f"the prior is renewed after {left} answers; got {count} at once")
         rows = self.n_answers + np.arange(count)
         used = (rows < N_ALL) | (rows % SAMPLE_STEP == 0)
-        if used.any():
-            self._state = self._trackers.learn_one(self._state, U[used], y[used])
-        self.n_answers += count
+        state = self._trackers.learn_one(self._state, U[used], y[used]) if used.any() else self._state
         if count == left:
-            log_weight = self._log_weight(sample) if self._packed.priors else FIRST_LOG_WEIGHT
-            self._packed.priors.append(SharedPrior(self._trackers.metric(self._state), log_weight))
+            # Replaced if it is there: whoever interrupts this method calls it again.
+            at = n_renewals(self.n_answers)
+            log_weight = self._log_weight(self._packed.priors[at - 1], sample) if at else FIRST_LOG_WEIGHT
+            self._packed.priors[at:] = [SharedPrior(self._trackers.metric(state), log_weight)]
+        self._learned = _Learned(state, self.n_answers + count)
 
-    def _log_weight(self, sample: Sequence[bytes]) -> float:
-        """Return the log odds that the last prior predicts the first answers of a new key better than no prior."""
-        prior, n_better, n_keys = self._packed.priors[-1], 0, 0
+    def _log_weight(self, prior: SharedPrior, sample: Sequence[bytes]) -> float:
+        """Return the log odds that a prior predicts the first answers of a new key better than no prior."""
+        n_better = n_keys = 0
         known = [answers for state in sample if (answers := self._packed.answers(state)) is not None]
         for U, y in known:
             if len(y) < MIN_ANSWERS:
@@ -118,8 +145,7 @@ class SharedLearner:
         length = int.from_bytes(data[:8], "little")
         metadata = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["ocelad"])
         learner = cls(packed)
-        learner.n_answers = metadata["n_answers"]
-        learner._state = arrays["state"].tobytes() or None
+        learner._learned = _Learned(arrays["state"].tobytes() or None, metadata["n_answers"])
         packed.priors = [
             SharedPrior(Metric.from_trusted_matrix(arrays[f"prior.{at}"], threshold, round), log_weight)
             for at, (threshold, round, log_weight) in enumerate(metadata["priors"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
 from ocelad._validation import check_choice, check_integer
@@ -128,6 +128,16 @@ def column(name: str) -> Any:
     from pyspark.sql.functions import col
 
     return col(quoted(name))
+
+
+def map_in_arrow(df: DataFrame, function: Callable[[Iterator[Any]], Iterator[Any]], schema: str) -> DataFrame:
+    """Return ``df.mapInArrow(function, schema)``, which Spark refuses if the name of a column has a dot or a space."""
+    names = df.columns
+
+    def with_names(batches: Iterator[Any]) -> Iterator[Any]:
+        return function(batch.rename_columns(names) for batch in batches)
+
+    return df.toDF(*(f"c{at}" for at in range(len(names)))).mapInArrow(with_names, schema)
 
 
 def quoted(name: str) -> str:

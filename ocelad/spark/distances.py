@@ -12,7 +12,7 @@ from ocelad._validation import check_integer
 from ocelad.adaptive.shared_prior import SharedPrior
 from ocelad.fleet.packed_trackers import Form, PackedTrackers
 from ocelad.metric import Metric
-from ocelad.spark.answer_columns import PointColumns, check_key, check_points, column, quoted, schema_of
+from ocelad.spark.answer_columns import PointColumns, check_key, check_points, column, map_in_arrow, quoted, schema_of
 from ocelad.spark.session import check_python
 from ocelad.spark.stored_tracker import StoredTracker
 from ocelad.spark.track import as_priors
@@ -177,7 +177,7 @@ def _measured(
     checked = tuple(side if isinstance(side, str) else tuple(side) for side in sides)
     measure = _Measure(kind, checked, count, output, n_components)
     if metric is not None:
-        return df.mapInArrow(_by_metric(measure, metric), _schema(df, measure))
+        return map_in_arrow(df, _by_metric(measure, metric), _schema(df, measure))
     assert states is not None
     assert key is not None
     keys = check_key(df, key)
@@ -206,7 +206,7 @@ def _by_key(
     """Join rows with the metrics of their keys, which are computed once for each key."""
     from pyspark.sql.functions import col
 
-    metrics = states.mapInArrow(_metrics_of(packed, keys), f"{schema_of(states, keys)}, {_METRIC} BINARY")
+    metrics = map_in_arrow(states, _metrics_of(packed, keys), f"{schema_of(states, keys)}, {_METRIC} BINARY")
     renamed = metrics.select(*(column(name).alias(f"ocelad_key_{at}") for at, name in enumerate(keys)), _METRIC)
     same_key = [column(name) == col(f"ocelad_key_{at}") for at, name in enumerate(keys)]
     joined = df.join(renamed, same_key, "left").drop(*(f"ocelad_key_{at}" for at in range(len(keys))))
@@ -229,7 +229,7 @@ def _by_key(
                 _fill(values, members[valid[members]], points, metric, measure)
             yield rows.append_column(measure.output, _column_of(values, measure))
 
-    return joined.mapInArrow(apply, _schema(df, measure))
+    return map_in_arrow(joined, apply, _schema(df, measure))
 
 
 def _metrics_of(packed: PackedTrackers, keys: tuple[str, ...]) -> Callable[[Iterator[Any]], Iterator[Any]]:

@@ -21,6 +21,7 @@ from ocelad.spark.answer_columns import (
     check_columns,
     check_key,
     column,
+    map_in_arrow,
     schema_of,
 )
 from ocelad.spark.answer_rows import answer_type, read_answers, to_binary
@@ -192,7 +193,7 @@ def track_table(
     keys = [column(name) for name in columns.key]
     by_key = rows.repartition(*keys).sortWithinPartitions(*keys, column(ANSWER).isNotNull())
     learn = _table_learner(_settings(columns, prior, form), columns.key, outputs)
-    return by_key.mapInArrow(learn, f"{schema_of(df, columns.key)}, {output_schema(outputs)}")
+    return map_in_arrow(by_key, learn, f"{schema_of(df, columns.key)}, {output_schema(outputs)}")
 
 
 def refused_rows(
@@ -241,7 +242,7 @@ def refused_rows(
             yield batch.append_column("problem", pa.array(problems, pa.string())).filter(bad)
 
     schema = ", ".join([schema_of(df, tuple(df.columns)), "problem STRING"])
-    return df.mapInArrow(refused, schema)
+    return map_in_arrow(df, refused, schema)
 
 
 def _answers(df: DataFrame, columns: AnswerColumns, *, with_time: bool) -> DataFrame:
@@ -273,7 +274,7 @@ def _answers(df: DataFrame, columns: AnswerColumns, *, with_time: bool) -> DataF
     if with_time:
         schema.append(f"{TIME} TIMESTAMP")
     schema.append(f"{ANSWER} BINARY")
-    return df.select(*(column(name) for name in columns.names)).mapInArrow(good, ", ".join(schema))
+    return map_in_arrow(df.select(*(column(name) for name in columns.names)), good, ", ".join(schema))
 
 
 def _table_learner(

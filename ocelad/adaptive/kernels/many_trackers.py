@@ -6,7 +6,7 @@ import numpy as np
 
 from ocelad._compile import jit
 from ocelad._typing import Floats
-from ocelad.adaptive.kernels.tracker_records import move_tracker
+from ocelad.adaptive.kernels.tracker_records import RESTORE, STORE, move_tracker
 from ocelad.adaptive.kernels.tracker_rounds import (
     Scratch,
     TrackerConstants,
@@ -60,14 +60,16 @@ def play_many(
     """
     first, number, integer = 0, 0, 0
     for key in range(len(ends)):
-        move_tracker(state, constants, n_similar, numbers[begins[key, 0] :], integers[begins[key, 1] :], compact, False)
+        move_tracker(
+            state, constants, n_similar, numbers[begins[key, 0] :], integers[begins[key, 1] :], compact, bool(RESTORE)
+        )
         last = ends[key]
         played[key] = play_rounds(state, constants, scratch, U[first:last], y[first:last], log_odds[first:last])
         first = last
         if len(new_ends) > 0:
             if played[key]:
                 places = move_tracker(
-                    state, constants, n_similar, new_numbers[number:], new_integers[integer:], compact, True
+                    state, constants, n_similar, new_numbers[number:], new_integers[integer:], compact, bool(STORE)
                 )
                 number, integer = number + places.number, integer + places.integer
             new_ends[key, 0], new_ends[key, 1] = number, integer

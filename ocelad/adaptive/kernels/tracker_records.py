@@ -1,7 +1,7 @@
 """A tracker's state as two rows of numbers: everything that later rounds depend on, and nothing that follows from it.
 
-In the exact form all numbers are float64 and nothing is lost. In the compact form numbers are float32, stored metrics
-and similar pairs are 16-bit integers, and only the latest similar pairs are stored. Symmetric matrices are stored by
+In the exact form nothing is lost. In the compact form stored metrics and similar pairs are 16-bit integers, only the
+latest similar pairs are stored, and all numbers survive being rounded to float32. Symmetric matrices are stored by
 halves in both. One function moves a state in either direction, so that the two cannot disagree.
 """
 
@@ -29,10 +29,12 @@ from ocelad.adaptive.kernels.tracker_rounds import (
     TrackerState,
 )
 
+# The two directions of ``move_tracker``. Kernels pass bool(RESTORE): numba compiles one more version for a literal.
+RESTORE, STORE = 0, 1
 # A count is stored as two numbers, so that float32 holds it exactly up to 2^46.
 _COUNT_BASE = 4194304.0
-# The largest 16-bit integer, and a bound of what float32 holds.
-_LARGEST, _MAX_FLOAT32 = 32767.0, 3e38
+# The largest 16-bit integer.
+_LARGEST = 32767.0
 
 
 class Places(NamedTuple):
@@ -46,12 +48,10 @@ class Places(NamedTuple):
 def move_numbers(values: Floats, count: int, numbers: Floats, at: int, storing: bool) -> int:
     """Move the first ``count`` values; return the next place."""
     for i in range(count):
-        if not storing:
-            values[i] = numbers[at + i]
-        elif numbers.itemsize == 4:
-            numbers[at + i] = min(max(values[i], -_MAX_FLOAT32), _MAX_FLOAT32)
-        else:
+        if storing:
             numbers[at + i] = values[i]
+        else:
+            values[i] = numbers[at + i]
     return at + count
 
 
@@ -59,7 +59,7 @@ def move_numbers(values: Floats, count: int, numbers: Floats, at: int, storing: 
 def move_wide(value: float, numbers: Floats, at: int, storing: bool) -> float:
     """Store a number in a unit of the user's, which float32 may not hold, or return it; it takes two places."""
     if not storing:
-        return ldexp(float(numbers[at]), int(numbers[at + 1]))
+        return ldexp(numbers[at], int(numbers[at + 1]))
     numbers[at], numbers[at + 1] = frexp(value)
     return value
 
@@ -80,7 +80,7 @@ def move_scaled(values: Floats, numbers: Floats, at: int, storing: bool) -> int:
         if storing:
             numbers[at + 1 + i] = ldexp(values[i], -exponent)
         else:
-            values[i] = ldexp(float(numbers[at + 1 + i]), exponent)
+            values[i] = ldexp(numbers[at + 1 + i], exponent)
     return at + 1 + len(values)
 
 
@@ -88,7 +88,7 @@ def move_scaled(values: Floats, numbers: Floats, at: int, storing: bool) -> int:
 def move_count(value: float, numbers: Floats, at: int, storing: bool) -> float:
     """Store a count, or return the stored one; it takes two places."""
     if not storing:
-        return float(numbers[at]) * _COUNT_BASE + float(numbers[at + 1])
+        return float(numbers[at] * _COUNT_BASE + numbers[at + 1])
     high = value // _COUNT_BASE
     numbers[at], numbers[at + 1] = high, value - high * _COUNT_BASE
     return value

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import nan
 from typing import NamedTuple
 
-from ocelad._compile import jit
+from ocelad._compile import jit, jit_inline
 from ocelad._typing import Floats
 from ocelad.adaptive.kernels import aggregation, combination, decisions, moments, scales
 from ocelad.adaptive.kernels.aggregation import AggregatorState
@@ -100,7 +100,7 @@ class Scratch(NamedTuple):
     no_rows: Floats  # (2, 0)
 
 
-@jit
+@jit_inline
 def measure_and_learn(state: TrackerState, constants: TrackerConstants, scratch: Scratch, U: Floats, y: Floats) -> bool:
     """Measure a block by all bases, which learn from it; return whether all learners could."""
     n, rows = constants.n, len(U)
@@ -165,19 +165,20 @@ def measure_and_learn(state: TrackerState, constants: TrackerConstants, scratch:
 
 
 @jit
-def measure_memories(state: TrackerState, constants: TrackerConstants, scratch: Scratch, U: Floats, first: int) -> None:
-    """Measure the rows of a block from ``first`` on by the memories, the last columns."""
+def measure_memories(
+    state: TrackerState, constants: TrackerConstants, column: Floats, U: Floats, squares: Floats
+) -> None:
+    """Measure pairs by the memories, the last columns of ``squares``."""
     n_memories = len(state.aggregator.usage)
-    squares, rows = scratch.squares, len(U)
-    column = squares.shape[1] - n_memories
+    first = squares.shape[1] - n_memories
     for j in range(n_memories):
         if state.stored[j, EXISTS] == 0.0:
-            for row in range(first, rows):
-                squares[row, column + j] = squares[row, 0]
+            for row in range(len(U)):
+                squares[row, first + j] = squares[row, 0]
         else:
-            combination.squared_lengths(state.metrics[j], U[first:], constants.n, scratch.column)
-            for row in range(first, rows):
-                squares[row, column + j] = scratch.column[row - first]
+            combination.squared_lengths(state.metrics[j], U, constants.n, column)
+            for row in range(len(U)):
+                squares[row, first + j] = column[row]
 
 
 @jit
@@ -190,7 +191,7 @@ def store_metric(state: TrackerState, n: int, source: int, target: int) -> None:
         state.stored[target, column] = state.stored[source, column]
 
 
-@jit
+@jit_inline
 def play_block(state: TrackerState, constants: TrackerConstants, scratch: Scratch, U: Floats, y: Floats) -> bool:
     """Play the rounds of a block that does not span a snapshot; return whether all learners could."""
     rows, n_memories = len(U), len(state.aggregator.usage)
@@ -198,7 +199,7 @@ def play_block(state: TrackerState, constants: TrackerConstants, scratch: Scratc
     t = int(state.clock[ROUND]) + 1
     if not measure_and_learn(state, constants, scratch, U, y):
         return False
-    measure_memories(state, constants, scratch, U, 0)
+    measure_memories(state, constants, scratch.column, U, scratch.squares[:rows])
     if state.stored[anchored, EXISTS] > 0.0:
         combination.squared_lengths(state.metrics[anchored], U, constants.n, scratch.anchor)
         for row in range(rows):
@@ -232,7 +233,7 @@ def play_block(state: TrackerState, constants: TrackerConstants, scratch: Scratc
                     constants.memory_curvature,
                     state.aggregator_settings.memory_start,
                 )
-                measure_memories(state, constants, scratch, U, done)
+                measure_memories(state, constants, scratch.column, U[done:], scratch.squares[done:rows])
         elif outcome == aggregation.CHANGE:
             state.stored[anchored, EXISTS] = 0.0
             for row in range(done, rows):
@@ -257,7 +258,7 @@ def play_block(state: TrackerState, constants: TrackerConstants, scratch: Scratc
     return True
 
 
-@jit
+@jit_inline
 def restart_windows(state: TrackerState, constants: TrackerConstants, scratch: Scratch) -> None:
     """Let the windows begin again with the similar pairs since the change."""
     n, first = constants.n, max(state.clock[RESTART_FROM], state.clock[ROUND] - constants.max_age + 1.0, 1.0)
@@ -323,7 +324,7 @@ def current_metric(state: TrackerState, constants: TrackerConstants, scratch: Sc
     return float(aggregator.numbers[aggregation.THRESHOLD])
 
 
-@jit
+@jit_inline
 def take_snapshot(
     state: TrackerState, constants: TrackerConstants, scratch: Scratch, snapshot: int, anchored: int
 ) -> None:
@@ -350,7 +351,7 @@ def take_snapshot(
         store_metric(state, n, snapshot, anchored)
 
 
-@jit
+@jit_inline
 def play_rounds(
     state: TrackerState, constants: TrackerConstants, scratch: Scratch, U: Floats, y: Floats, log_odds: Floats
 ) -> bool:

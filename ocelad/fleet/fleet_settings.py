@@ -1,0 +1,80 @@
+"""FleetSettings: what the file of a fleet says about its answers and its trackers."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import NamedTuple
+
+import numpy as np
+
+from ocelad.adaptive.shared_prior import SharedPrior
+from ocelad.fleet.packed_trackers import Form
+
+
+class FleetSettings(NamedTuple):
+    """The settings of a fleet.
+
+    Attributes
+    ----------
+    n_features : int or None
+        None: that of the first pairs.
+    form : {"exact", "compact"}
+    shared : str
+        What ``kind_of_prior`` returned.
+    feature_names : tuple of str, or None
+        The names of the columns, if the first pairs came in tables.
+    dissimilar_label : float or None
+        The number that stands for "different": 0 or -1; None: unknown yet.
+    """
+
+    n_features: int | None
+    form: Form
+    shared: str
+    feature_names: tuple[str, ...] | None = None
+    dissimilar_label: float | None = None
+
+    def to_json(self) -> bytes:
+        """Return the settings as JSON.
+
+        >>> settings = FleetSettings(3, "exact", "none", ("a", "b", "c"), -1.0)
+        >>> FleetSettings.from_json(settings.to_json()) == settings
+        True
+        """
+        return json.dumps(self._asdict()).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> FleetSettings:
+        """Return the settings of which ``to_json`` returned the JSON."""
+        settings = cls(**json.loads(data))
+        names = settings.feature_names
+        return settings._replace(feature_names=None if names is None else tuple(names))
+
+    def check_file(self, of_file: FleetSettings, name: str) -> None:
+        """Refuse a file of a fleet with other settings than these, which were asked for."""
+        n = self.n_features
+        if n is not None and of_file.n_features is not None and n != of_file.n_features:
+            raise ValueError(
+                f"{name} has a fleet of {of_file.n_features} features; got n_features={n}; accepted: "
+                f"{of_file.n_features}, or None"
+            )
+        if of_file.form != self.form:
+            raise ValueError(
+                f"{name} has a fleet of the form {of_file.form!r}; got form={self.form!r}; accepted: the same form"
+            )
+        if of_file.shared != self.shared:
+            words = {"learned": "shared=True", "none": "shared=False"}
+            raise ValueError(
+                f"{name} has a fleet with {words.get(of_file.shared, 'another prior as shared')}; accepted: the same "
+                "prior"
+            )
+
+
+def kind_of_prior(shared: bool | SharedPrior) -> str:
+    """Return "learned" or "none", or a text that stands for the fixed prior."""
+    if not isinstance(shared, SharedPrior):
+        return "learned" if shared else "none"
+    metric = shared.metric
+    values = [metric.threshold, metric.round, shared.log_weight]
+    arrays = {name: np.asarray(array).tolist() for name, array in metric.arrays().items()}
+    return "fixed: " + sha256(json.dumps([values, arrays]).encode()).hexdigest()

@@ -1,0 +1,256 @@
+"""Trackers as bytes: the same bits as single trackers, or nearly the same predictions in a third of the space."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from scipy.special import expit
+
+from ocelad._compile import numba_config
+from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
+from ocelad.adaptive.shared_prior import SharedPrior
+from ocelad.adaptive.tracker_worker import TrackerWorker
+from ocelad.engines.kernel_loading import waiting_for_kernels
+from ocelad.fleet.packed_trackers import NO_PRIOR, PackedTrackers
+from ocelad.metric import Metric
+from ocelad.pairs import Events
+
+# The bound on a difference of probabilities that the compact form states, and on bytes at 25 features.
+TOLERANCE, MAX_BYTES = 0.02, 20_000
+needs_compiler = pytest.mark.skipif(bool(numba_config.DISABLE_JIT), reason="thousands of rounds need compiled code")
+
+
+@pytest.fixture(autouse=True)
+def compiled():
+    """Single trackers compute by kernels, too, from the round at which they may."""
+    with waiting_for_kernels():
+        yield
+
+
+def answers(count, n_features, seed=0, switch=None):
+    """Return differences and answers about one feature; from ``switch`` on about another."""
+    rng = np.random.default_rng(seed)
+    U, units = rng.normal(size=(count, n_features)), 10.0 ** rng.integers(-3, 4, n_features)
+    feature = np.where(np.arange(count) < (count if switch is None else switch), 0, n_features - 1)
+    return units * U, np.where(abs(U[np.arange(count), feature]) < 0.7, 1.0, -1.0)
+
+
+def single(U, y, prior=None):
+    """Return a tracker of its own that has learned from answers."""
+    tracker = AdaptiveTracker(U.shape[1], prior=prior)
+    if len(y):
+        tracker.replay(Events(U, y))
+    return tracker
+
+
+def assert_same_bits(metric, expected):
+    assert_array_equal(metric.matrix, expected.matrix)
+    assert (metric.threshold, metric.round) == (expected.threshold, expected.round)
+
+
+def a_prior(n_features, log_weight=1.0):
+    metric = single(*answers(200, n_features, seed=99)).play()
+    return SharedPrior(metric, log_weight)
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 5, 25])
+@pytest.mark.parametrize("with_prior", [False, True])
+def test_exact_states_have_the_bits_of_single_trackers(n_features, with_prior):
+    """Whatever the number of answers, the division into calls, and the neighbours in the same call."""
+    priors = [a_prior(n_features)] if with_prior else []
+    packed = PackedTrackers(n_features, priors=priors)
+    lengths = [0, 1, 63, 64, 65, 128, 200] if numba_config.DISABLE_JIT else [0, 1, 63, 64, 65, 128, 400, 701]
+    streams = [answers(length, n_features, seed, switch=length // 2) for seed, length in enumerate(lengths)]
+    states = [None] * len(streams)
+    done = [0] * len(streams)
+    rng = np.random.default_rng(1)
+    while any(at < length for at, length in zip(done, lengths, strict=True)):
+        ends = [min(length, at + int(rng.integers(0, 150))) for at, length in zip(done, lengths, strict=True)]
+        U = np.concatenate([U[at:end] for (U, _), at, end in zip(streams, done, ends, strict=True)])
+        y = np.concatenate([y[at:end] for (_, y), at, end in zip(streams, done, ends, strict=True)])
+        states = packed.learn(states, U, y, np.cumsum(np.subtract(ends, done)))
+        done = ends
+    expected = [single(U, y, *priors) for U, y in streams]
+    for state, metric, tracker in zip(states, packed.metrics(states), expected, strict=True):
+        assert_same_bits(metric, tracker.play())
+        summary, of_its_own = packed.summary(state), packed.tracker(state)
+        assert summary == (tracker.n_rounds, tracker.drift, tuple(tracker.changes), 0 if with_prior else NO_PRIOR)
+        assert_array_equal(of_its_own.decision_thresholds(), tracker.decision_thresholds())
+        assert packed.pack(of_its_own, summary.prior) == state
+
+
+@needs_compiler
+def test_a_change_is_detected_and_its_answers_are_learned_with_the_same_bits():
+    U, y = answers(1500, 6, switch=700)
+    packed, tracker = PackedTrackers(6), single(U, y)
+    state = packed.learn_one(packed.learn_one(None, U[:705], y[:705]), U[705:], y[705:])
+    assert tracker.changes
+    assert packed.summary(state).changes == tuple(tracker.changes)
+    assert_same_bits(packed.metric(state), tracker.play())
+
+
+@needs_compiler
+def test_directions_that_have_to_be_orthonormalised_are_left_to_the_definition():
+    """Kernels refuse those rounds; a single tracker plays them, and the kernels go on."""
+    U, y = answers(4300, 3)
+    packed, state = PackedTrackers(3), None
+    for first in range(0, 4300, 1000):
+        state = packed.learn_one(state, U[first : first + 1000], y[first : first + 1000])
+    assert_same_bits(packed.metric(state), single(U, y).play())
+
+
+@needs_compiler
+def test_many_features_are_learned_by_single_trackers():
+    U, y = answers(150, 130)
+    packed = PackedTrackers(130)
+    state = packed.learn_one(packed.learn_one(None, U[:70], y[:70]), U[70:], y[70:])
+    assert_same_bits(packed.metric(state), single(U, y).play())
+    assert packed.summary(state).n_answers == 150
+    with pytest.raises(ValueError, match="form='compact' is for at most 128 features; got 130"):
+        PackedTrackers(130, form="compact")
+
+
+@pytest.mark.parametrize("form", ["exact", "compact"])
+def test_predictions_are_made_before_learning(form):
+    U, y = answers(100, 4)
+    packed = PackedTrackers(4, form=form, priors=[a_prior(4)])
+    state = packed.learn_one(None, U[:70], y[:70], NO_PRIOR)
+    log_odds = packed.predictions([None, state], np.concatenate([U, U[70:]]), np.concatenate([y, y[70:]]), [100, 130])
+    expected = single(U[:0], y[:0]).replay(Events(U, y)) * y
+    bound = 0.0 if form == "exact" else TOLERANCE
+    np.testing.assert_allclose(expit(log_odds), expit([*expected, *expected[70:]]), atol=bound, rtol=0.0)
+    expected = packed.metric(state)
+    assert_array_equal(packed.log_odds(state, U), expected.threshold - expected.squared_length(U))
+
+
+def largest_difference(U, y, parts):
+    """Return the largest difference between probabilities of the two forms, over the parts of a stream."""
+    exact, compact = PackedTrackers(U.shape[1]), PackedTrackers(U.shape[1], form="compact")
+    states, largest = (None, None), 0.0
+    for rows in np.array_split(np.arange(len(y)), parts):
+        of_exact = exact.predictions([states[0]], U[rows], y[rows], [len(rows)])
+        of_compact = compact.predictions([states[1]], U[rows], y[rows], [len(rows)])
+        largest = max(largest, abs(expit(of_exact) - expit(of_compact)).max())
+        states = exact.learn_one(states[0], U[rows], y[rows]), compact.learn_one(states[1], U[rows], y[rows])
+    return largest
+
+
+@needs_compiler
+@pytest.mark.parametrize("seed", range(3))
+def test_the_compact_form_predicts_nearly_the_same(seed):
+    U, y = answers(1200, 8, seed, switch=600)
+    assert largest_difference(U, y, parts=40) < TOLERANCE
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_the_compact_form_predicts_nearly_the_same_over_ten_thousand_answers(seed):
+    """The state is stored a thousand times; two changes of the question."""
+    U, y = answers(10_000, 25, seed + 10, switch=4000)
+    y[7000:] = answers(10_000, 25, seed + 10)[1][7000:]
+    assert largest_difference(U, y, parts=1000) < TOLERANCE
+
+
+@needs_compiler
+@pytest.mark.parametrize("switch", [None, 500, 950])
+def test_the_compact_form_takes_20_kilobytes_after_a_thousand_answers(switch):
+    U, y = answers(1000, 25, switch=switch)
+    packed = PackedTrackers(25, form="compact")
+    state = packed.learn_one(None, U, y)
+    assert len(state) <= MAX_BYTES
+    assert len(state) < 0.45 * len(PackedTrackers(25).learn_one(None, U, y))
+
+
+@pytest.mark.parametrize("form", ["exact", "compact"])
+def test_few_answers_are_stored_as_they_are(form):
+    U, y = answers(64, 5)
+    packed = PackedTrackers(5, form=form)
+    state = packed.learn_one(packed.learn_one(None, U[:10], y[:10]), U[10:], y[10:])
+    assert len(state) < 20 + 64 * 6 * (8 if form == "exact" else 4)
+    stored_U, stored_y = packed.answers(state)
+    assert_array_equal(stored_U, U if form == "exact" else U.astype(np.float32))
+    assert_array_equal(stored_y, y)
+    assert packed.answers(packed.learn_one(state, U[:1], y[:1])) is None
+
+
+@needs_compiler
+def test_threads_and_pickles_do_not_matter():
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(0, 90, 600)
+    U, y = answers(int(lengths.sum()), 3)
+    results = []
+    for packed in (
+        PackedTrackers(3, n_threads=1),
+        PackedTrackers(3, n_threads=4),
+        pickle.loads(pickle.dumps(PackedTrackers(3))),
+    ):
+        states = packed.learn([None] * 600, U, y, np.cumsum(lengths))
+        results.append((states, [metric.matrix.tobytes() for metric in packed.metrics(states)]))
+    assert results[0] == results[1] == results[2]
+
+
+@needs_compiler
+@given(rows=st.integers(1, 130), values=st.floats(-1e60, 1e60), scale=st.sampled_from([1e-60, 1.0, 1e60]))
+@settings(max_examples=40, deadline=None)
+def test_a_record_is_restored_to_the_same_bytes(rows, values, scale):
+    """Of any tracker, also of one with huge, tiny or constant features."""
+    U, y = answers(rows, 3)
+    U[:, 0] = values
+    U *= scale
+    tracker = single(U, y)
+    for compact in (False, True):
+        worker = TrackerWorker(3, compact)
+        record = worker.record(tracker)
+        if compact:  # rounded once; from then on nothing is lost
+            record = worker.record(worker.tracker(record))
+        again = worker.record(worker.tracker(record))
+        assert [part.tobytes() for part in record] == [part.tobytes() for part in again]
+
+
+def test_bytes_that_are_no_state_are_refused():
+    U, y = answers(80, 3)
+    packed = PackedTrackers(3)
+    few, many = packed.learn_one(None, U[:5], y[:5]), packed.learn_one(None, U, y)
+    for state in (few, many):
+        for size in (0, 3, 15, 20, len(state) // 2, len(state) - 1):
+            with pytest.raises(ValueError, match="truncated"):
+                packed.metric(state[:size])
+        with pytest.raises(ValueError, match="truncated, or of other features"):
+            packed.metric(state + b"0")
+        with pytest.raises(ValueError, match="no state of a tracker"):
+            packed.metric(b"OCEL" + state[4:])
+        with pytest.raises(ValueError, match="version 9 of the format; this version of ocelad reads 1"):
+            packed.metric(state[:4] + b"\x09" + state[5:])
+        with pytest.raises(ValueError, match="of the other form"):
+            PackedTrackers(3, form="compact").metric(state)
+    with pytest.raises(ValueError, match="of other features"):
+        PackedTrackers(4).metric(few)
+    with pytest.raises(ValueError, match="began with prior 0; there are 0 priors"):
+        packed.metric(PackedTrackers(3, priors=[a_prior(3)]).learn_one(None, U, y))
+    with pytest.raises(ValueError, match="n_features must be an integer of at least 1"):
+        PackedTrackers(0)
+    assert packed.summary(many).n_answers == 80
+
+
+def test_a_tracker_of_sparse_pairs_has_no_state():
+    from scipy.sparse import csr_array
+
+    tracker = AdaptiveTracker(3, sparse=True)
+    tracker.replay(Events(csr_array(np.eye(3)), np.array([1.0, -1.0, 1.0])))
+    with pytest.raises(ValueError, match="sparse pairs or comparisons; accepted: dense pairs"):
+        PackedTrackers(3).pack(tracker)
+
+
+def test_a_weight_of_the_prior_decides_how_long_it_counts():
+    """With a large weight the metric of a new key is that of the prior; with a small one it is not."""
+    metric = Metric(np.diag([1.0, 0.0]), threshold=1.0)
+    U = np.array([[0.0, 5.0], [5.0, 0.0]])
+    odds = [PackedTrackers(2, priors=[SharedPrior(metric, weight)]).log_odds(None, U) for weight in (-20.0, 20.0)]
+    np.testing.assert_allclose(odds[1], [1.0, -24.0], atol=1e-4)
+    assert odds[0][0] == pytest.approx(odds[0][1], abs=1e-4)
