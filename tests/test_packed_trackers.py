@@ -8,20 +8,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
 from ocelad._compile import numba_config
-from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
+from ocelad.adaptive.adaptive_tracker import PLAIN_ROUNDS, AdaptiveTracker
 from ocelad.adaptive.shared_prior import SharedPrior
 from ocelad.adaptive.tracker_worker import TrackerWorker
 from ocelad.engines.kernel_loading import waiting_for_kernels
+from ocelad.fleet.keyed_pairs import MAX_COMPACT_DIFFERENCE
 from ocelad.fleet.packed_trackers import NO_PRIOR, PackedTrackers
 from ocelad.metric import Metric
 from ocelad.pairs import Events
 
 # The bound on a difference of probabilities that the compact form states, and on bytes at 25 features.
 TOLERANCE, MAX_BYTES = 0.02, 20_000
+LOG_ODDS = np.linspace(-10.0, 10.0, 401)
 needs_compiler = pytest.mark.skipif(bool(numba_config.DISABLE_JIT), reason="thousands of rounds need compiled code")
 
 
@@ -61,7 +63,10 @@ def a_prior(n_features, log_weight=1.0):
 @pytest.mark.parametrize("n_features", [1, 2, 5, 25])
 @pytest.mark.parametrize("with_prior", [False, True])
 def test_exact_states_have_the_bits_of_single_trackers(n_features, with_prior):
-    """Whatever the number of answers, the division into calls, and the neighbours in the same call."""
+    """Whatever the number of answers, the division into calls, and the neighbours in the same call.
+
+    The metric of at most 64 answers, which a single tracker computes by the definition, is the same up to rounding.
+    """
     priors = [a_prior(n_features)] if with_prior else []
     packed = PackedTrackers(n_features, priors=priors)
     lengths = [0, 1, 63, 64, 65, 128, 200] if numba_config.DISABLE_JIT else [0, 1, 63, 64, 65, 128, 400, 701]
@@ -77,10 +82,17 @@ def test_exact_states_have_the_bits_of_single_trackers(n_features, with_prior):
         done = ends
     expected = [single(U, y, *priors) for U, y in streams]
     for state, metric, tracker in zip(states, packed.metrics(states), expected, strict=True):
-        assert_same_bits(metric, tracker.play())
         summary, of_its_own = packed.summary(state), packed.tracker(state)
+        if tracker.n_rounds > PLAIN_ROUNDS:
+            assert_same_bits(metric, tracker.play())
+        else:
+            scale = abs(tracker.play().matrix).max()
+            assert_allclose(metric.matrix, tracker.play().matrix, rtol=1e-9, atol=1e-9 * scale)
+            assert metric.threshold == pytest.approx(tracker.play().threshold, rel=1e-9)
+        assert_same_bits(of_its_own.play(), tracker.play())
         assert summary == (tracker.n_rounds, tracker.drift, tuple(tracker.changes), 0 if with_prior else NO_PRIOR)
-        assert_array_equal(of_its_own.decision_thresholds(), tracker.decision_thresholds())
+        for error in (0.01, 0.1):
+            assert_array_equal(of_its_own.decide(LOG_ODDS, error), tracker.decide(LOG_ODDS, error))
         assert packed.pack(of_its_own, summary.prior) == state
 
 
@@ -123,7 +135,7 @@ def test_predictions_are_made_before_learning(form):
     log_odds = packed.predictions([None, state], np.concatenate([U, U[70:]]), np.concatenate([y, y[70:]]), [100, 130])
     expected = single(U[:0], y[:0]).replay(Events(U, y)) * y
     bound = 0.0 if form == "exact" else TOLERANCE
-    np.testing.assert_allclose(expit(log_odds), expit([*expected, *expected[70:]]), atol=bound, rtol=0.0)
+    assert_allclose(expit(log_odds), expit([*expected, *expected[70:]]), atol=bound, rtol=0.0)
     expected = packed.metric(state)
     assert_array_equal(packed.log_odds(state, U), expected.threshold - expected.squared_length(U))
 
@@ -196,7 +208,7 @@ def test_threads_and_pickles_do_not_matter():
 
 
 @needs_compiler
-@given(rows=st.integers(1, 130), values=st.floats(-1e60, 1e60), scale=st.sampled_from([1e-60, 1.0, 1e60]))
+@given(rows=st.integers(1, 130), values=st.floats(-1e60, 1e60), scale=st.sampled_from([1e-60, 1.0, 1e14]))
 @settings(max_examples=40, deadline=None)
 def test_a_record_is_restored_to_the_same_bytes(rows, values, scale):
     """Of any tracker, also of one with huge, tiny or constant features."""
@@ -204,7 +216,7 @@ def test_a_record_is_restored_to_the_same_bytes(rows, values, scale):
     U[:, 0] = values
     U *= scale
     tracker = single(U, y)
-    for compact in (False, True):
+    for compact in (False, True) if np.abs(U).max() <= MAX_COMPACT_DIFFERENCE else (False,):
         worker = TrackerWorker(3, compact)
         record = worker.record(tracker)
         if compact:  # rounded once; from then on nothing is lost
@@ -227,13 +239,13 @@ def test_bytes_that_are_no_state_are_refused():
             packed.metric(b"OCEL" + state[4:])
         with pytest.raises(ValueError, match="version 9 of the format; this version of ocelad reads 1"):
             packed.metric(state[:4] + b"\x09" + state[5:])
-        with pytest.raises(ValueError, match="of the other form"):
+        with pytest.raises(ValueError, match="of the other form|not in the compact form"):
             PackedTrackers(3, form="compact").metric(state)
     with pytest.raises(ValueError, match="of other features"):
         PackedTrackers(4).metric(few)
     with pytest.raises(ValueError, match="began with prior 0; there are 0 priors"):
         packed.metric(PackedTrackers(3, priors=[a_prior(3)]).learn_one(None, U, y))
-    with pytest.raises(ValueError, match="n_features must be an integer of at least 1"):
+    with pytest.raises(ValueError, match="n_features must be a whole number of at least 1"):
         PackedTrackers(0)
     assert packed.summary(many).n_answers == 80
 
@@ -247,10 +259,12 @@ def test_a_tracker_of_sparse_pairs_has_no_state():
         PackedTrackers(3).pack(tracker)
 
 
-def test_a_weight_of_the_prior_decides_how_long_it_counts():
-    """With a large weight the metric of a new key is that of the prior; with a small one it is not."""
-    metric = Metric(np.diag([1.0, 0.0]), threshold=1.0)
-    U = np.array([[0.0, 5.0], [5.0, 0.0]])
-    odds = [PackedTrackers(2, priors=[SharedPrior(metric, weight)]).log_odds(None, U) for weight in (-20.0, 20.0)]
-    np.testing.assert_allclose(odds[1], [1.0, -24.0], atol=1e-4)
-    assert odds[0][0] == pytest.approx(odds[0][1], abs=1e-4)
+def test_a_weight_of_the_prior_decides_how_much_it_counts():
+    """The prior sees the first feature only, and a new tracker without one sees both alike."""
+    prior, shares = Metric(np.diag([1.0, 0.0]), threshold=1.0), []
+    for weight in (-20.0, -2.0, 0.0, 2.0, 20.0):
+        matrix = PackedTrackers(2, priors=[SharedPrior(prior, weight)]).metric(None).matrix
+        shares.append(matrix[1, 1] / matrix[0, 0])
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > 0.99
+    assert shares[-1] < 0.3

@@ -162,7 +162,7 @@ def test_several_keys_at_once_learn_what_each_learns():
 
 
 def test_late_answers_are_skipped_and_old_ids_are_forgotten():
-    learner = KeyLearner(N, drops_late=True, forgets_ids=True)
+    learner = KeyLearner(N)
     first = learner.learn([None], [KeyAnswers(ANSWERS[:10], IDS[:10])], watermark=0)[0]
     assert (first.n_new, len(StoredTracker.from_bytes(first.stored).ids)) == (10, 10)
     at_5, wanted = int(ANSWERS["order"][4]), [3, 4, 9, 10, 11]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ocelad.metric import Metric
@@ -24,3 +25,14 @@ class SharedPrior:
 
     metric: Metric
     log_weight: float
+
+
+def as_priors(prior: SharedPrior | Sequence[SharedPrior] | None, n_features: int) -> tuple[SharedPrior, ...]:
+    """Return one prior, several or none as a tuple, checked."""
+    priors = () if prior is None else (prior,) if isinstance(prior, SharedPrior) else tuple(prior)
+    for one in priors:
+        if not isinstance(one, SharedPrior):
+            raise TypeError(f"prior holds a {type(one).__name__}; accepted: a SharedPrior, or a sequence of them")
+        if one.metric.n_features != n_features:
+            raise ValueError(f"the prior has {one.metric.n_features} features; {n_features} are expected")
+    return priors

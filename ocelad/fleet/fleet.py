@@ -348,6 +348,11 @@ class Fleet:
         return self._settings.n_features
 
     @property
+    def form(self) -> Form:
+        """The form of the states: "exact" or "compact"."""
+        return self._settings.form
+
+    @property
     def n_answers(self) -> int:
         """The number of answers that all keys have given."""
         with self._lock:

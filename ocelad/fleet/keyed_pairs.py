@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ocelad._typing import Floats
-from ocelad._validation import check_array, check_labels, is_sparse
+from ocelad._validation import MAX_KEY_LENGTH, check_array, check_labels, is_encodable, is_sparse
 from ocelad.adaptive.adaptive_tracker import checked_differences
 from ocelad.estimators.tuples import Points, read_points, result_type
 from ocelad.fleet.packed_trackers import Form
@@ -23,7 +23,6 @@ from ocelad.pairs import subtract
 Key: TypeAlias = str | int
 Ints: TypeAlias = npt.NDArray[np.int64]
 
-MAX_KEY_LENGTH = 1000
 ACCEPTED_KEYS = f"texts of at most {MAX_KEY_LENGTH} characters, or integers of 64 bits"
 # The compact form has single precision, in which sums of squares must not overflow.
 MAX_COMPACT_DIFFERENCE = 1e15
@@ -188,7 +187,7 @@ def read_keys(keys: Any, count: int, rows_name: str = "pairs") -> KeyedRows:
         elif len(key) > MAX_KEY_LENGTH:
             wrong = f"a text of {len(key)} characters"
         else:
-            wrong = None if _is_text(key) else f"{key!r}"
+            wrong = None if is_encodable(key) else f"{key!r}"
         if wrong is not None:
             raise ValueError(f"keys holds {wrong} at row {np.argmax(codes == at)}; accepted: {ACCEPTED_KEYS}")
     return KeyedRows(distinct, codes)
@@ -346,14 +345,3 @@ def _entries(keys: Any, count: int) -> list[Any]:
 def _plain_key(key: Any) -> Key:
     # A member of an enumeration of texts stands for its value.
     return str.__str__(key) if isinstance(key, str) else int(key)
-
-
-def _is_text(key: str) -> bool:
-    """Return whether a text can be encoded: one half of a surrogate pair cannot."""
-    if key.isascii():
-        return True
-    try:
-        key.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -3,47 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ocelad._typing import Floats
 from ocelad._validation import check_integer
-from ocelad.adaptive.shared_prior import SharedPrior
+from ocelad.adaptive.shared_prior import SharedPrior, as_priors
 from ocelad.fleet.packed_trackers import Form, PackedTrackers
+from ocelad.fleet.row_measures import Kind, RowMeasure, metric_from_numbers, metric_numbers, rows_by_code
 from ocelad.metric import Metric
 from ocelad.spark.answer_columns import PointColumns, check_key, check_points, column, map_in_arrow, quoted, schema_of
 from ocelad.spark.session import check_python
 from ocelad.spark.stored_tracker import StoredTracker
-from ocelad.spark.track import as_priors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_Kind: TypeAlias = Literal["distance", "probability", "embed"]
 _STATE, _METRIC = "ocelad_state", "ocelad_metric"
 _TYPES = {"distance": "DOUBLE", "probability": "DOUBLE", "embed": "ARRAY<DOUBLE>"}
 # Metrics of one record batch of states are computed together.
 _BLOCK_STATES = 1024
-
-
-class _Measure(NamedTuple):
-    """What is computed for each row; it travels to Spark's workers."""
-
-    kind: _Kind
-    sides: tuple[str | tuple[str, ...], ...]
-    n_features: int
-    output: str
-    n_components: int | None = None
-
-    def values(self, points: Sequence[Floats], metric: Metric) -> list[Any]:
-        """Return the result for each row of the points."""
-        if self.kind == "embed":
-            return list(metric.embed(points[0], self.n_components))
-        if self.kind == "distance":
-            return list(np.sqrt(metric.squared_length(points[0] - points[1])))
-        log_odds = metric.threshold - metric.squared_length(points[0] - points[1])
-        return list(_sigmoid(log_odds))
 
 
 def distance(
@@ -151,7 +130,7 @@ def embed(
 
 def _measured(
     df: DataFrame,
-    kind: _Kind,
+    kind: Kind,
     sides: Sequence[PointColumns],
     metric: Metric | None,
     states: DataFrame | None,
@@ -175,7 +154,7 @@ def _measured(
     expected = n_features if metric is None else metric.n_features
     count = check_points(df, dict(zip(roles, sides, strict=True)), expected)
     checked = tuple(side if isinstance(side, str) else tuple(side) for side in sides)
-    measure = _Measure(kind, checked, count, output, n_components)
+    measure = RowMeasure(kind, checked, count, output, n_components)
     if metric is not None:
         return map_in_arrow(df, _by_metric(measure, metric), _schema(df, measure))
     assert states is not None
@@ -189,19 +168,17 @@ def _measured(
     return _by_key(df, states.select(*map(column, (*keys, "state"))), keys, measure, packed)
 
 
-def _by_metric(measure: _Measure, metric: Metric) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _by_metric(measure: RowMeasure, metric: Metric) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def apply(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
-            points, valid = _points(batch, measure)
-            values = _nothing(batch.num_rows)
-            _fill(values, np.flatnonzero(valid), points, metric, measure)
-            yield batch.append_column(measure.output, _column_of(values, measure))
+            values = measure.column(batch, [(np.arange(batch.num_rows), metric)])
+            yield batch.append_column(measure.output, values)
 
     return apply
 
 
 def _by_key(
-    df: DataFrame, states: DataFrame, keys: tuple[str, ...], measure: _Measure, packed: PackedTrackers
+    df: DataFrame, states: DataFrame, keys: tuple[str, ...], measure: RowMeasure, packed: PackedTrackers
 ) -> DataFrame:
     """Join rows with the metrics of their keys, which are computed once for each key."""
     from pyspark.sql.functions import col
@@ -216,18 +193,13 @@ def _by_key(
         for batch in batches:
             at = batch.schema.get_field_index(_METRIC)
             distinct = batch.column(at).dictionary_encode()
-            groups = np.asarray(distinct.indices.fill_null(-1).to_numpy(zero_copy_only=False))
+            codes = np.asarray(distinct.indices.fill_null(-1).to_numpy(zero_copy_only=False))
+            metrics = (
+                (members, new_key if code < 0 else _read_metric(distinct.dictionary[code].as_py()))
+                for code, members in rows_by_code(codes)
+            )
             rows = batch.select([name for name in batch.schema.names if name != _METRIC])
-            points, valid = _points(rows, measure)
-            values = _nothing(batch.num_rows)
-            order = np.argsort(groups, kind="stable")
-            for members in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
-                if not len(members):
-                    continue
-                group = groups[members[0]]
-                metric = new_key if group < 0 else _read_metric(distinct.dictionary[int(group)].as_py())
-                _fill(values, members[valid[members]], points, metric, measure)
-            yield rows.append_column(measure.output, _column_of(values, measure))
+            yield rows.append_column(measure.output, measure.column(rows, metrics))
 
     return map_in_arrow(joined, apply, _schema(df, measure))
 
@@ -251,74 +223,12 @@ def _metrics_of(packed: PackedTrackers, keys: tuple[str, ...]) -> Callable[[Iter
 
 
 def _write_metric(metric: Metric) -> bytes:
-    """Return the threshold and the matrix of a metric as bytes."""
-    return np.concatenate([[metric.threshold], np.asarray(metric.matrix).ravel()]).tobytes()
+    return metric_numbers(metric).tobytes()
 
 
 def _read_metric(data: bytes) -> Metric:
-    numbers = np.frombuffer(data)
-    n = round(np.sqrt(len(numbers) - 1))
-    return Metric.from_trusted_matrix(numbers[1:].reshape(n, n).copy(), float(numbers[0]))
+    return metric_from_numbers(np.frombuffer(data))
 
 
-def _points(batch: Any, measure: _Measure) -> tuple[list[Floats], np.ndarray]:
-    """Return the points of each side, and which rows have no null."""
-    sides = [_side(batch, side, measure.n_features) for side in measure.sides]
-    return [X for X, _ in sides], np.logical_and.reduce([valid for _, valid in sides])
-
-
-def _side(batch: Any, side: str | tuple[str, ...], n: int) -> tuple[Floats, np.ndarray]:
-    import pyarrow as pa
-
-    count = batch.num_rows
-    X, valid = np.full((count, n), np.nan), np.ones(count, bool)
-    if not isinstance(side, str):
-        for at, name in enumerate(side):
-            numbers = batch.column(name)
-            X[:, at] = numbers.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-            valid &= np.asarray(numbers.is_valid().to_numpy(zero_copy_only=False))
-        return X, valid
-    arrays = batch.column(side)
-    lengths = np.asarray(arrays.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False))
-    valid = lengths == n
-    values = arrays.filter(pa.array(valid)).flatten()
-    X[valid] = np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)).reshape(-1, n)
-    if values.null_count:
-        complete = np.asarray(values.is_valid().to_numpy(zero_copy_only=False)).reshape(-1, n).all(axis=1)
-        valid[np.flatnonzero(valid)[~complete]] = False
-    return X, valid
-
-
-def _nothing(count: int) -> np.ndarray:
-    return np.full(count, None, dtype=object)
-
-
-def _fill(values: np.ndarray, rows: np.ndarray, points: list[Floats], metric: Metric, measure: _Measure) -> None:
-    """Write the results of some rows; those with NaN or infinity give NaN."""
-    if not len(rows):
-        return
-    finite = np.logical_and.reduce([np.isfinite(X[rows]).all(axis=1) for X in points])
-    if finite.any():
-        for row, value in zip(rows[finite], measure.values([X[rows[finite]] for X in points], metric), strict=True):
-            values[row] = value
-    if not finite.all():
-        for row in rows[~finite]:
-            values[row] = (
-                np.full(metric.embed(np.zeros(measure.n_features)).shape, np.nan) if measure.kind == "embed" else np.nan
-            )
-
-
-def _column_of(values: np.ndarray, measure: _Measure) -> Any:
-    import pyarrow as pa
-
-    return pa.array(list(values), pa.list_(pa.float64()) if measure.kind == "embed" else pa.float64())
-
-
-def _sigmoid(log_odds: Floats) -> Floats:
-    from scipy.special import expit
-
-    return np.asarray(expit(log_odds))
-
-
-def _schema(df: DataFrame, measure: _Measure) -> str:
+def _schema(df: DataFrame, measure: RowMeasure) -> str:
     return f"{schema_of(df, df.columns)}, {quoted(measure.output)} {_TYPES[measure.kind]}"

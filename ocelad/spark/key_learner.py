@@ -58,10 +58,6 @@ class KeyLearner:
     form : {"exact", "compact"}
     priors : sequence of SharedPrior
         New keys begin with the last one.
-    drops_late : bool
-        Whether answers up to the watermark are late: they are not learned.
-    forgets_ids : bool
-        Whether ids up to the watermark are forgotten, because their answers would be late if they came again.
 
     Examples
     --------
@@ -75,17 +71,8 @@ class KeyLearner:
     (2, 0, 1, True)
     """
 
-    def __init__(
-        self,
-        n_features: int,
-        *,
-        form: Form = "exact",
-        priors: Sequence[SharedPrior] = (),
-        drops_late: bool = False,
-        forgets_ids: bool = False,
-    ) -> None:
+    def __init__(self, n_features: int, *, form: Form = "exact", priors: Sequence[SharedPrior] = ()) -> None:
         self.packed = PackedTrackers(n_features, form=form, priors=priors)
-        self._drops_late, self._forgets_ids = drops_late, forgets_ids
         self._digests = [prior_digest(prior) for prior in priors]
 
     def learn(
@@ -99,7 +86,8 @@ class KeyLearner:
             The content of the state store for each key; None: a new key.
         keys : sequence of KeyAnswers
         watermark : int or None
-            An event time in microseconds.
+            An event time in microseconds. Answers up to it are late: they are not learned. Their ids are forgotten,
+            because they would be late if they came again. None: no answer is late, and no id is forgotten.
         """
         before = [self._begin() if data is None else self._read(data) for data in stored]
         chosen = [self._choose(state, key, watermark) for state, key in zip(before, keys, strict=True)]
@@ -167,7 +155,7 @@ class KeyLearner:
         """Return the answers to learn from in their order, and the ids that are known afterwards with their times."""
         answers, ids = key
         order = answer_order(answers, ids)
-        if self._drops_late and watermark is not None:
+        if watermark is not None:
             order = [at for at in order if answers["order"][at] > watermark]
         if ids is None:
             return answers[order], state.ids, state.times
@@ -180,7 +168,7 @@ class KeyLearner:
                 new.append(position)
         chosen = answers[[order[position] for position in new]]
         all_ids = np.concatenate([state.ids, found[new]])
-        if not self._forgets_ids:
+        if watermark is None:
             return chosen, all_ids, None
         times = state.times if state.times is not None else np.full(len(state.ids), np.iinfo(np.int64).max)
         return chosen, all_ids, np.concatenate([times, chosen["order"]])

@@ -29,26 +29,19 @@ class LearningSettings(NamedTuple):
     form : {"exact", "compact"}
     priors : tuple of SharedPrior
     has_ids : bool
-    drops_late, forgets_ids : bool
-        See ``KeyLearner``.
+    has_watermark : bool
+        Whether answers can be too late.
     """
 
     n_features: int
     form: Form
     priors: tuple[SharedPrior, ...]
     has_ids: bool
-    drops_late: bool = False
-    forgets_ids: bool = False
+    has_watermark: bool = False
 
     def learner(self) -> KeyLearner:
         """Return a new learner."""
-        return KeyLearner(
-            self.n_features,
-            form=self.form,
-            priors=self.priors,
-            drops_late=self.drops_late,
-            forgets_ids=self.forgets_ids,
-        )
+        return KeyLearner(self.n_features, form=self.form, priors=self.priors)
 
 
 class TrackerProcessor:
@@ -91,7 +84,7 @@ class TrackerProcessor:
         read = [(row[ANSWER], row[ID]) if self._settings.has_ids else (row[ANSWER], None) for row in rows]
         answers = np.frombuffer(b"".join(answer for answer, _ in read), answer_type(self._settings.n_features))
         ids = [name for _, name in read] if self._settings.has_ids else None
-        watermark = 1000 * timerValues.getCurrentWatermarkInMs() if self._settings.forgets_ids else None
+        watermark = 1000 * timerValues.getCurrentWatermarkInMs() if self._settings.has_watermark else None
         before = self._state.get()
         stored = None if before is None or before[0] is None else bytes(before[0])
         learned = self.learner.learn([stored], [KeyAnswers(answers, ids)], watermark)[0]

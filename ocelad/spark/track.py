@@ -79,8 +79,9 @@ def track_stream(
     event_time : str or None
         A column of timestamps.
     watermark : str or None
-        How late an answer may be, such as ``"10 minutes"``: later ones are not learned. Spark counts them in the
-        query's progress (``numRowsDroppedByWatermark``), or with ``ttl`` they count in ``n_skipped``. None: late
+        How late an answer may be, such as ``"10 minutes"``: answers up to the watermark of a micro-batch are not
+        learned. They count in ``n_skipped``, or in the query's progress (``numRowsDroppedByWatermark``) if Spark drops
+        them before, which it does without ``ttl`` for those that were late in the micro-batch before, too. None: late
         answers are learned when they arrive.
     id : str or None
         A column that identifies an answer: rows of a key with an id that it has learned are skipped. Each id takes 8
@@ -125,7 +126,7 @@ def track_stream(
     )
     ttl_ms = None if ttl is None else _milliseconds(ttl, "ttl")
     has_watermark = watermark is not None
-    settings = _settings(columns, prior, form, drops_late=has_watermark and ttl is not None, forgets_ids=has_watermark)
+    settings = _settings(columns, prior, form, has_watermark=has_watermark)
     outputs = OUTPUT_COLUMNS if with_state else OUTPUT_COLUMNS[:-1]
     answers = _answers(df, columns, with_time=has_watermark)
     if watermark is not None:
@@ -359,11 +360,10 @@ def _settings(
     prior: SharedPrior | Sequence[SharedPrior] | None,
     form: Form,
     *,
-    drops_late: bool = False,
-    forgets_ids: bool = False,
+    has_watermark: bool = False,
 ) -> LearningSettings:
     priors = as_priors(prior, columns.n_features)
-    return LearningSettings(columns.n_features, form, priors, columns.id is not None, drops_late, forgets_ids)
+    return LearningSettings(columns.n_features, form, priors, columns.id is not None, has_watermark)
 
 
 def as_priors(prior: SharedPrior | Sequence[SharedPrior] | None, n_features: int) -> tuple[SharedPrior, ...]:

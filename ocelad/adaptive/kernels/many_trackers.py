@@ -24,13 +24,13 @@ def play_many(
     n_similar: int,
     compact: bool,
     numbers: Floats,
-    integers: np.ndarray,
+    digits: np.ndarray,
     begins: np.ndarray,
     U: Floats,
     y: Floats,
     ends: np.ndarray,
     new_numbers: Floats,
-    new_integers: np.ndarray,
+    new_digits: np.ndarray,
     new_ends: np.ndarray,
     matrices: Floats,
     thresholds: Floats,
@@ -43,13 +43,13 @@ def play_many(
     ----------
     state, scratch
         Of one tracker; they are used for all of them.
-    numbers, integers : arrays
+    numbers, digits : arrays
         The records of all trackers.
     begins : array of shape (n_trackers, 2)
-        The first number and the first integer of each record. Several trackers may begin with the same one.
+        The first number and the first byte of each record. Several trackers may begin with the same one.
     ends : array of shape (n_trackers,)
         The row after each tracker's last pair.
-    new_numbers, new_integers, new_ends : arrays
+    new_numbers, new_digits, new_ends : arrays
         Receive the new records, and the ends of each; empty if only metrics are asked for.
     matrices, thresholds : arrays
         Receive the metrics; empty if only records are asked for.
@@ -58,10 +58,10 @@ def play_many(
     played : array of bool of shape (n_trackers,)
         Receives whether the kernel could play the rounds; the other trackers have no result.
     """
-    first, number, integer = 0, 0, 0
+    first, number, digit = 0, 0, 0
     for key in range(len(ends)):
         move_tracker(
-            state, constants, n_similar, numbers[begins[key, 0] :], integers[begins[key, 1] :], compact, bool(RESTORE)
+            state, constants, n_similar, numbers[begins[key, 0] :], digits[begins[key, 1] :], compact, bool(RESTORE)
         )
         last = ends[key]
         played[key] = play_rounds(state, constants, scratch, U[first:last], y[first:last], log_odds[first:last])
@@ -69,9 +69,9 @@ def play_many(
         if len(new_ends) > 0:
             if played[key]:
                 places = move_tracker(
-                    state, constants, n_similar, new_numbers[number:], new_integers[integer:], compact, bool(STORE)
+                    state, constants, n_similar, new_numbers[number:], new_digits[digit:], compact, bool(STORE)
                 )
-                number, integer = number + places.number, integer + places.integer
-            new_ends[key, 0], new_ends[key, 1] = number, integer
+                number, digit = number + places.number, digit + places.digit
+            new_ends[key, 0], new_ends[key, 1] = number, digit
         if len(thresholds) > 0 and played[key]:
             thresholds[key] = current_metric(state, constants, scratch, matrices[key])

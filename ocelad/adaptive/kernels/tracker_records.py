@@ -1,8 +1,9 @@
-"""A tracker's state as two rows of numbers: everything that later rounds depend on, and nothing that follows from it.
+"""A tracker's state as a row of numbers and a row of bytes: what later rounds depend on, and nothing that follows from it.
 
-In the exact form nothing is lost. In the compact form stored metrics and similar pairs are 16-bit integers, only the
-latest similar pairs are stored, and all numbers survive being rounded to float32. Symmetric matrices are stored by
-halves in both. One function moves a state in either direction, so that the two cannot disagree.
+In the exact form nothing is lost. In the compact form the entries of matrices, directions and similar pairs are
+integers of 1 to 3 bytes, only the latest similar pairs are stored, and all numbers survive being rounded to float32.
+Symmetric matrices are stored by halves in both. One function moves a state in either direction, so that the two cannot
+disagree.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from ocelad._compile import jit
 from ocelad._typing import Floats
-from ocelad.adaptive.kernels import aggregation
+from ocelad.adaptive.kernels import aggregation, scales
 from ocelad.adaptive.kernels.decisions import DECIDED, PAIRS, WRONG, WRONG_PAIRS, estimate_risks, set_thresholds
 from ocelad.adaptive.kernels.tracker_rounds import (
     EXISTS,
@@ -33,15 +34,16 @@ from ocelad.adaptive.kernels.tracker_rounds import (
 RESTORE, STORE = 0, 1
 # A count is stored as two numbers, so that float32 holds it exactly up to 2^46.
 _COUNT_BASE = 4194304.0
-# The largest 16-bit integer.
-_LARGEST = 32767.0
+# The bytes of an entry in the compact form: of similar pairs, whose errors cancel in sums; of stored metrics; and of
+# inverse sums and directions, whose errors would grow in later rounds.
+_ROUGH, _COARSE, _FINE = 1, 2, 3
 
 
 class Places(NamedTuple):
-    """Where the next number is stored: in ``numbers`` and in ``integers``."""
+    """Where the next value is stored: in ``numbers`` and in ``digits``."""
 
     number: int
-    integer: int
+    digit: int
 
 
 @jit
@@ -65,23 +67,46 @@ def move_wide(value: float, numbers: Floats, at: int, storing: bool) -> float:
 
 
 @jit
-def move_scaled(values: Floats, numbers: Floats, at: int, storing: bool) -> int:
-    """Move numbers that are not negative, in a unit of the user's, as parts of a power of two above the largest."""
+def move_squares(values: Floats, numbers: Floats, at: int, compact: bool, storing: bool) -> int:
+    """Move squares in units of the user's.
+
+    In the compact form, their roots are divided by a power of two above the largest: float32 holds these for features
+    of very different units.
+    """
+    if not compact:
+        return move_numbers(values, len(values), numbers, at, storing)
     exponent = 0
     if storing:
         largest = 0.0
         for i in range(len(values)):
             largest = max(largest, values[i])
-        exponent = frexp(largest)[1]
+        exponent = frexp(sqrt(largest))[1]
         numbers[at] = exponent
     else:
         exponent = int(numbers[at])
     for i in range(len(values)):
         if storing:
-            numbers[at + 1 + i] = ldexp(values[i], -exponent)
+            numbers[at + 1 + i] = ldexp(sqrt(max(values[i], 0.0)), -exponent)
         else:
-            values[i] = ldexp(numbers[at + 1 + i], exponent)
+            root = ldexp(numbers[at + 1 + i], exponent)
+            values[i] = root * root
     return at + 1 + len(values)
+
+
+@jit
+def move_share(share: float, digits: np.ndarray, place: int, n_bytes: int, storing: bool) -> float:
+    """Store a number between -1 and 1 as an integer of some bytes, or return the stored one."""
+    half = 256.0**n_bytes / 2.0
+    if not storing:
+        value = 0.0
+        for byte in range(n_bytes):
+            value = 256.0 * value + digits[place + byte]
+        return (value - half) / (half - 1.0)
+    rest = int(round(min(max(share, -1.0), 1.0) * (half - 1.0)) + half)
+    for byte in range(n_bytes):
+        digits[place + n_bytes - 1 - byte] = rest % 256
+        rest //= 256
+    return share
 
 
 @jit
@@ -108,59 +133,69 @@ def move_half(matrix: Floats, n: int, numbers: Floats, at: int, storing: bool) -
 
 
 @jit
-def move_correlations(
-    matrix: Floats, diagonal: Floats, numbers: Floats, at: int, integers: np.ndarray, place: int, storing: bool
-) -> int:
-    """Move a positive semidefinite matrix as its diagonal and its correlations, which are 16-bit integers."""
+def move_symmetric(
+    matrix: Floats,
+    diagonal: Floats,
+    numbers: Floats,
+    digits: np.ndarray,
+    places: Places,
+    n_bytes: int,
+    compact: bool,
+    storing: bool,
+) -> Places:
+    """Move a positive semidefinite matrix; in the compact form as its diagonal and its correlations."""
     n = len(diagonal)
+    if not compact:
+        return Places(move_half(matrix, n, numbers, places.number, storing), places.digit)
     for i in range(n):
         diagonal[i] = matrix[i, i]
-    at = move_scaled(diagonal, numbers, at, storing)
+    at, place = move_squares(diagonal, numbers, places.number, True, storing), places.digit
     for i in range(n):
         matrix[i, i] = diagonal[i]
     for i in range(n):
         for j in range(i):
-            unit = sqrt(matrix[i, i]) * sqrt(matrix[j, j]) / _LARGEST
-            if storing:
-                share = matrix[i, j] / unit if unit > 0.0 else 0.0
-                integers[place] = round(min(max(share, -_LARGEST), _LARGEST))
-            else:
-                matrix[i, j] = matrix[j, i] = integers[place] * unit
-            place += 1
-    return at
+            unit = sqrt(matrix[i, i]) * sqrt(matrix[j, j])
+            share = matrix[i, j] / unit if storing and unit > 0.0 else 0.0
+            share = move_share(share, digits, place, n_bytes, storing)
+            if not storing:
+                matrix[i, j] = matrix[j, i] = share * unit
+            place += n_bytes
+    return Places(at, place)
 
 
 @jit
 def move_metric(
     state: TrackerState,
     j: int,
-    n: int,
     numbers: Floats,
-    integers: np.ndarray,
+    digits: np.ndarray,
     places: Places,
     compact: bool,
     storing: bool,
 ) -> Places:
     """Move a stored metric: whether it exists, its threshold, its round and its matrix."""
-    at, place, stored = places.number, places.integer, state.stored
-    if storing:
-        numbers[at], numbers[at + 1] = stored[j, EXISTS], stored[j, THRESHOLD]
-    else:
-        stored[j, EXISTS], stored[j, THRESHOLD] = numbers[at], numbers[at + 1]
+    at, stored = places.number, state.stored
+    at = move_numbers(stored[j, EXISTS : EXISTS + 1], 1, numbers, at, storing)
     if stored[j, EXISTS] == 0.0:
-        return Places(at + 2, place)
-    stored[j, METRIC_ROUND] = move_count(stored[j, METRIC_ROUND], numbers, at + 2, storing)
-    at += 4
-    if not compact:
-        return Places(move_half(state.metrics[j], n, numbers, at, storing), place)
-    at = move_correlations(state.metrics[j], state.moments.column, numbers, at, integers, place, storing)
-    return Places(at, place + n * (n - 1) // 2)
+        return Places(at, places.digit)
+    at = move_numbers(stored[j, THRESHOLD : THRESHOLD + 1], 1, numbers, at, storing)
+    stored[j, METRIC_ROUND] = move_count(stored[j, METRIC_ROUND], numbers, at, storing)
+    places = Places(at + 2, places.digit)
+    return move_symmetric(state.metrics[j], state.moments.column, numbers, digits, places, _COARSE, compact, storing)
 
 
 @jit
-def move_comid(state: TrackerState, constants: TrackerConstants, numbers: Floats, at: int, storing: bool) -> int:
-    """Move the COMID learners, without directions that they do not use."""
-    comid = state.comid
+def move_comid(
+    state: TrackerState,
+    constants: TrackerConstants,
+    numbers: Floats,
+    digits: np.ndarray,
+    places: Places,
+    compact: bool,
+    storing: bool,
+) -> Places:
+    """Move the COMID learners, without directions that they do not use; these have length 1."""
+    comid, at, place = state.comid, places.number, places.digit
     comid.cuts[0] = int(move_count(float(comid.cuts[0]), numbers, at, storing))
     at += 2
     for learner in range(constants.n_comid):
@@ -174,8 +209,16 @@ def move_comid(state: TrackerState, constants: TrackerConstants, numbers: Floats
         rank = comid.rank[slot]
         at = move_numbers(comid.lam[slot], rank, numbers, at + 4, storing)
         for r in range(rank):
-            at = move_numbers(comid.V[comid.buffer[slot], r], constants.n, numbers, at, storing)
-    return at
+            direction = comid.V[comid.buffer[slot], r]
+            if not compact:
+                at = move_numbers(direction, constants.n, numbers, at, storing)
+                continue
+            for i in range(constants.n):
+                share = move_share(direction[i], digits, place, _FINE, storing)
+                if not storing:
+                    direction[i] = share
+                place += _FINE
+    return Places(at, place)
 
 
 @jit
@@ -253,17 +296,18 @@ def move_similar(
     constants: TrackerConstants,
     n_most: int,
     numbers: Floats,
-    integers: np.ndarray,
+    digits: np.ndarray,
     places: Places,
     compact: bool,
     storing: bool,
 ) -> Places:
     """Move the latest ``n_most`` similar pairs from which windows may begin again, oldest first."""
-    n, age, at, place = constants.n, constants.max_age, places.number, places.integer
+    n, age, at = constants.n, constants.max_age, places.number
     first, count = max(state.clock[ROUND] - age + 1.0, 1.0), 0
     if compact:  # only pairs since the present evidence began can be needed
         since, restart = state.aggregator.cusum[aggregation.SINCE], state.clock[RESTART_FROM]
         first = max(first, min(since, restart) if restart > 0.0 else since)
+        scales.update_roots(state.sums, state.counts, state.numbers, state.scaling, n, state.roots)
     if storing:
         for row in range(age):
             if state.similar[row, PAIR_ROUND] >= first:
@@ -274,30 +318,48 @@ def move_similar(
         count = int(numbers[at])
         for row in range(age):
             state.similar[row, PAIR_ROUND] = 0.0
-    at += 1
+    places = Places(at + 1, places.digit)
     begin = int(state.clock[NEXT_SIMILAR]) - count + age if storing else age
     for step in range(count):
         row = (begin + step) % age
         pair, times = state.similar_pairs[row], state.similar[row]
-        at = move_numbers(times[PAIR_WEIGHT:], 1, numbers, at, storing)
-        times[PAIR_ROUND] = move_count(times[PAIR_ROUND], numbers, at, storing)
-        at += 2
-        if not compact:
-            at = move_numbers(pair, n, numbers, at, storing)
-            continue
-        largest = 0.0
-        for i in range(n):
-            largest = max(largest, abs(pair[i]))
-        unit = move_wide(largest, numbers, at, storing) / _LARGEST
-        for i in range(n):
-            if storing:
-                integers[place + i] = round(pair[i] / unit) if unit > 0.0 else 0
-            else:
-                pair[i] = integers[place + i] * unit
-        at, place = at + 2, place + n
+        if compact:
+            places = move_standardized(state, pair, times, numbers, digits, places, storing)
+        else:
+            at = move_numbers(times[PAIR_WEIGHT:], 1, numbers, places.number, storing)
+            times[PAIR_ROUND] = move_count(times[PAIR_ROUND], numbers, at, storing)
+            places = Places(move_numbers(pair, n, numbers, at + 2, storing), places.digit)
     if not storing:
         state.clock[NEXT_SIMILAR] = count % age
-    return Places(at, place)
+    return places
+
+
+@jit
+def move_standardized(
+    state: TrackerState,
+    pair: Floats,
+    times: Floats,
+    numbers: Floats,
+    digits: np.ndarray,
+    places: Places,
+    storing: bool,
+) -> Places:
+    """Move a similar pair of weight 1 as its age and its standardized features, relative to the largest of these."""
+    at, place, roots = places.number, places.digit, state.roots
+    if storing:
+        digits[place] = int(state.clock[ROUND] - times[PAIR_ROUND])
+    else:
+        times[PAIR_WEIGHT], times[PAIR_ROUND] = 1.0, state.clock[ROUND] - digits[place]
+    largest = 0.0
+    for i in range(len(pair)):
+        largest = max(largest, abs(pair[i]) * roots[i])
+    largest = move_wide(largest, numbers, at, storing)
+    for i in range(len(pair)):
+        share = pair[i] * roots[i] / largest if storing and largest > 0.0 else 0.0
+        share = move_share(share, digits, place + 1 + _ROUGH * i, _ROUGH, storing)
+        if not storing:
+            pair[i] = share * largest / roots[i]
+    return Places(at + 2, place + 1 + _ROUGH * len(pair))
 
 
 @jit
@@ -306,13 +368,13 @@ def move_tracker(
     constants: TrackerConstants,
     n_similar: int,
     numbers: Floats,
-    integers: np.ndarray,
+    digits: np.ndarray,
     compact: bool,
     storing: bool,
 ) -> Places:
-    """Store a tracker, or restore a stored one; return how many numbers and integers it takes.
+    """Store a tracker, or restore a stored one; return how many numbers and bytes it takes.
 
-    ``numbers`` and ``integers`` must be large enough; see ``PackedTrackers``. At most ``n_similar`` similar pairs are
+    ``numbers`` and ``digits`` must be large enough; see ``TrackerWorker``. At most ``n_similar`` similar pairs are
     stored.
     """
     n, at = constants.n, 0
@@ -320,46 +382,43 @@ def move_tracker(
         if field != NEXT_SIMILAR:
             state.clock[field] = move_clock(state.clock[field], field, numbers, at, storing)
             at += 2
-    at = move_scaled(state.sums, numbers, at, storing)
+    at = move_squares(state.sums, numbers, at, compact, storing)
     at = move_numbers(state.counts, n, numbers, at, storing)
     state.numbers[1] = move_count(state.numbers[1], numbers, at, storing)
     at = move_numbers(state.numbers[:1], 1, numbers, at + 2, storing)
     at = move_numbers(state.numbers[2:], 1, numbers, at, storing)
-    for k in range(len(state.moments.counts)):
-        at = move_half(state.moments.P[k], n, numbers, at, storing)
-    at = move_half(state.moments.T, n, numbers, at, storing)
-    at = move_numbers(state.moments.counts, len(state.moments.counts), numbers, at, storing)
+    moments, diagonal = state.moments, state.moments.column
+    at = move_numbers(moments.counts, len(moments.counts), numbers, at, storing)
     for field in range(2):
-        updates = state.moments.n_updates
-        updates[field] = move_count(updates[field], numbers, at, storing)
+        moments.n_updates[field] = move_count(moments.n_updates[field], numbers, at, storing)
         at += 2
-    at = move_comid(state, constants, numbers, at, storing)
-    at = move_aggregator(state, numbers, at, compact, storing)
-    at = move_decisions(state, numbers, at, storing)
+    places = move_symmetric(moments.T, diagonal, numbers, digits, Places(at, 0), _FINE, compact, storing)
+    for k in range(len(moments.counts)):
+        places = move_symmetric(moments.P[k], diagonal, numbers, digits, places, _FINE, compact, storing)
+    places = move_comid(state, constants, numbers, digits, places, compact, storing)
+    at = move_aggregator(state, numbers, places.number, compact, storing)
+    places = Places(move_decisions(state, numbers, at, storing), places.digit)
     # The anchor is the snapshot unless evidence contradicts it.
-    places, n_memories = Places(at, 0), len(state.aggregator.usage)
+    n_memories = len(state.aggregator.usage)
     snapshot, anchored = n_memories, n_memories + 1
     for j in range(n_memories + 1):
-        places = move_metric(state, j, n, numbers, integers, places, compact, storing)
-    at = places.number
+        places = move_metric(state, j, numbers, digits, places, compact, storing)
+    at, places = places.number, Places(places.number + 1, places.digit)
     if storing:
         is_snapshot = (
             state.stored[anchored, EXISTS] > 0.0
             and state.stored[anchored, METRIC_ROUND] == state.stored[snapshot, METRIC_ROUND]
         )
         numbers[at] = 1.0 if is_snapshot else 0.0
-    if numbers[at] > 0.0:
-        if not storing:
-            for i in range(n):
-                for j in range(n):
-                    state.metrics[anchored, i, j] = state.metrics[snapshot, i, j]
-            for column in range(state.stored.shape[1]):
-                state.stored[anchored, column] = state.stored[snapshot, column]
-        places = Places(at + 1, places.integer)
-    else:
-        places = Places(at + 1, places.integer)
-        places = move_metric(state, anchored, n, numbers, integers, places, compact, storing)
-    places = move_similar(state, constants, n_similar, numbers, integers, places, compact, storing)
+    if numbers[at] == 0.0:
+        places = move_metric(state, anchored, numbers, digits, places, compact, storing)
+    elif not storing:
+        for i in range(n):
+            for j in range(n):
+                state.metrics[anchored, i, j] = state.metrics[snapshot, i, j]
+        for column in range(state.stored.shape[1]):
+            state.stored[anchored, column] = state.stored[snapshot, column]
+    places = move_similar(state, constants, n_similar, numbers, digits, places, compact, storing)
     if not storing:
         aggregation.prepare(state.aggregator, state.aggregator_settings)
         set_thresholds(state.bins, state.levels, state.decision_clock, estimate_risks(state.bins))
