@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ocelad.adaptive.shared_prior import SharedPrior
+from ocelad.adaptive.shared_prior import SharedPrior, as_priors
 from ocelad.fleet.packed_trackers import Form
 from ocelad.spark.answer_columns import (
     ANSWER,
@@ -364,17 +364,6 @@ def _settings(
 ) -> LearningSettings:
     priors = as_priors(prior, columns.n_features)
     return LearningSettings(columns.n_features, form, priors, columns.id is not None, has_watermark)
-
-
-def as_priors(prior: SharedPrior | Sequence[SharedPrior] | None, n_features: int) -> tuple[SharedPrior, ...]:
-    """Return the priors as a tuple, checked."""
-    priors = () if prior is None else (prior,) if isinstance(prior, SharedPrior) else tuple(prior)
-    for one in priors:
-        if not isinstance(one, SharedPrior):
-            raise TypeError(f"prior holds a {type(one).__name__}; accepted: a SharedPrior, or a sequence of them")
-        if one.metric.n_features != n_features:
-            raise ValueError(f"the prior has {one.metric.n_features} features; {n_features} are expected")
-    return priors
 
 
 def latest(rounds: DataFrame, *, key: str | Sequence[str]) -> DataFrame:
