@@ -64,7 +64,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/engines.py
 	$(BIN)/python benchmarks/limits.py
-	$(BIN)/python benchmarks/sparse.py
+	$(BIN)/python benchmarks/sparse_pairs.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/health.py
 	$(BIN)/python benchmarks/trials.py

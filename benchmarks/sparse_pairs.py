@@ -1,6 +1,6 @@
 """Measure the CPU time per pair and the memory of the engines for sparse pairs.
 
-    python benchmarks/sparse.py
+    python benchmarks/sparse_pairs.py
 
 The relative error is that of 50 squared distances against the reference implementation at n = 2369 (after 12 pairs),
 and against the engine 'lowrank' above (after 300 pairs).
