@@ -242,6 +242,25 @@ def _as_float64(raw: npt.NDArray[Any], name: str) -> Floats:
         raise ValueError(f"{name} holds a number that is too large for float64") from None
 
 
+#: The most characters of a key, which says to whom an answer belongs.
+MAX_KEY_LENGTH = 1000
+
+
+def is_encodable(text: str) -> bool:
+    """Return whether a text can be encoded: one half of a surrogate pair cannot.
+
+    >>> is_encodable("\u00e9"), is_encodable("\\ud800")
+    (True, False)
+    """
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 #: The largest weight of a pair; larger ones would let single pairs decide.
 MAX_SAMPLE_WEIGHT = 10.0
 
