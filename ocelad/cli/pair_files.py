@@ -111,7 +111,7 @@ def open_pairs(
     """
     from ocelad.io import open_comparisons
 
-    names = ("label", "id_a", "id_b", "time", "weight", "on_error")
+    names = ("label", "id_a", "id_b", "time", "weight", "key", "on_error")
     arguments = {
         **{name: options.get(name) for name in names},
         "format": options["format_"],

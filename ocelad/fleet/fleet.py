@@ -17,10 +17,11 @@ from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
 from ocelad.adaptive.changes import Change
 from ocelad.adaptive.shared_prior import SharedPrior
 from ocelad.estimators.tuples import to_type
-from ocelad.fleet.fleet_settings import FleetSettings, kind_of_prior
-from ocelad.fleet.fleet_store import FleetDamaged, FleetStore
+from ocelad.fleet.fleet_settings import FleetSettings, check_note, kind_of_prior
+from ocelad.fleet.fleet_store import FleetDamaged, FleetStore, read_stored
 from ocelad.fleet.held_states import HeldStates
 from ocelad.fleet.key_metrics import KeyMetrics
+from ocelad.fleet.key_sizes import HEAD_BYTES, KeySize, count_answers
 from ocelad.fleet.keyed_pairs import (
     Key,
     KeyedAnswers,
@@ -54,6 +55,7 @@ class _Taken(NamedTuple):
     settings: FleetSettings
     learner: StreamLearner
     calls: tuple[Call, ...]
+    note: str
 
 
 class Fleet:
@@ -126,7 +128,8 @@ class Fleet:
         self._shared_prior, self._is_durable, self._is_closed = shared, durable, False
         if n_features is not None:
             self._new_packed(n_features)  # a refused form must not leave a file
-        self._n_answers = 0
+        self._n_answers = self._n_saved = 0
+        self._note = ""
         self._learner: StreamLearner | None = None
         self._taken: _Taken | None = None
         self._lock = RLock()
@@ -145,9 +148,31 @@ class Fleet:
                 store.close()
             raise
 
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, memory: str | int = "1 GB", durable: bool = False) -> Self:
+        """Continue the fleet in an existing file, with the form and the prior that it has.
+
+        Parameters
+        ----------
+        path : path
+        memory, durable
+            As in ``Fleet``.
+        """
+        data = read_stored(path, "settings")
+        if data is None:  # it was created, and its process ended before anything else
+            return cls(memory=memory, path=path, durable=durable)
+        settings = FleetSettings.from_json(data)
+        if settings.shared not in ("learned", "none"):
+            raise ValueError(
+                f"{str(path)!r} has a fleet with a prior of its own, which the file does not have; accepted: "
+                "Fleet(shared=prior, path=...) in Python"
+            )
+        shared = settings.shared == "learned"
+        return cls(form=settings.form, shared=shared, memory=memory, path=path, durable=durable)
+
     # Learning.
 
-    def learn(self, keys: Any, pairs: Any, y: Any) -> Self:
+    def learn(self, keys: Any, pairs: Any, y: Any, *, note: str = "") -> Self:
         """Let the trackers of keys learn from pairs in the order given.
 
         Parameters
@@ -158,6 +183,9 @@ class Fleet:
             left and right are tables (pandas, polars, Arrow) of shape (n_pairs, n_features); row i of both is pair i.
         y : array-like of shape (n_pairs,)
             +1 (or True) for same, -1 (or 0 or False) for different. One fleet has either -1 or 0.
+        note : str
+            What to remember with these answers, such as their position in a stream. The file never has the answers
+            without the note, or the note without the answers; the attribute ``note`` is that of the last call.
         """
         with self._lock:
             self._ready()
@@ -173,7 +201,7 @@ class Fleet:
                 dissimilar_label=label,
             )
             learner = self._new_learner(points.n_features) if self._learner is None else self._learner
-            self._taken = _Taken(settings, learner, tuple(self._calls(answers)))
+            self._taken = _Taken(settings, learner, tuple(self._calls(answers)), check_note(note))
             self._write_journal(self._taken)
             self._finish()
         return self
@@ -217,6 +245,7 @@ class Fleet:
             return
         assert self._states.store is not None
         meta = {} if taken.settings == self._settings else {"settings": taken.settings.to_json()}
+        meta |= {} if taken.note == self._note else {"note": taken.note.encode()}
         self._states.store.append(((call.first, call.answers.to_bytes()) for call in taken.calls), meta)
 
     def _finish(self) -> None:
@@ -227,7 +256,7 @@ class Fleet:
         if self._is_durable and store is not None and not store.has_answers(self._n_answers):
             self._taken = None  # writing the journal failed, and the caller knows it
             return
-        self._settings, self._learner = taken.settings, taken.learner
+        self._settings, self._learner, self._note = taken.settings, taken.learner, taken.note
         for call in taken.calls:
             if call.first >= self._n_answers:
                 self._metrics.forget(call.answers.rows.keys)
@@ -342,6 +371,28 @@ class Fleet:
                         found[one] = list(changes)
             return found
 
+    def key_sizes(self) -> dict[Key, KeySize]:
+        """Return the number of answers of each key, and the bytes of its state, in the order of first answers.
+
+        Unlike ``summary``, it computes nothing and reads only the beginnings of states.
+        """
+        with self._lock:
+            self._ready()
+            heads = self._states.heads(HEAD_BYTES)
+            return {head.key: KeySize(count_answers(head.head), head.n_bytes) for head in heads}
+
+    @property
+    def settings(self) -> FleetSettings:
+        """The form, the kind of prior and the features of the fleet."""
+        return self._settings
+
+    @property
+    def note(self) -> str:
+        """The note of the last call of ``learn`` with answers; empty if it had none."""
+        with self._lock:
+            self._ready()
+            return self._note
+
     @property
     def n_features(self) -> int | None:
         """The number of features of a point; None before the first pair, if it was not given."""
@@ -436,11 +487,16 @@ class Fleet:
             store = self._states.file
             if store is None:
                 raise ValueError("this fleet has no path to save to; create it with path=...")
-            meta = {"settings": self._settings.to_json(), "n_answers": b"%d" % self._n_answers}
+            meta = {
+                "settings": self._settings.to_json(),
+                "n_answers": b"%d" % self._n_answers,
+                "note": self._note.encode(),
+            }
             if self._learner is not None and self._learner.shared is not None:
                 meta["shared"] = self._learner.shared.to_bytes()
             with self._states.storing_all(store):
                 store.write_meta(meta)
+            self._n_saved = self._n_answers
 
     def close(self) -> None:
         """Save what was learned, if there is a path, and close the file; a temporary one is removed."""
@@ -449,7 +505,8 @@ class Fleet:
                 return
             store = self._states.file
             try:
-                if store is not None and store.process == os.getpid():
+                is_saved = self._taken is None and self._n_saved == self._n_answers  # reading changes no file
+                if store is not None and store.process == os.getpid() and not is_saved:
                     self.save()
             finally:
                 self._is_closed = True
@@ -496,7 +553,8 @@ class Fleet:
         if self.n_features is None:
             return
         self._learner = self._new_learner(self.n_features)
-        self._n_answers = int(store.read_meta("n_answers") or 0)
+        self._n_answers = self._n_saved = int(store.read_meta("n_answers") or 0)
+        self._note = (store.read_meta("note") or b"").decode()
         if self._learner.shared is not None and (shared := store.read_meta("shared")) is not None:
             self._learner.shared = SharedLearner.from_bytes(shared, self._learner.packed)
         for first, answers in store.journal():

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ocelad._validation import is_encodable
 from ocelad.adaptive.shared_prior import SharedPrior
 from ocelad.fleet.packed_trackers import Form
 
@@ -68,6 +69,15 @@ class FleetSettings(NamedTuple):
                 f"{name} has a fleet with {words.get(of_file.shared, 'another prior as shared')}; accepted: the same "
                 "prior"
             )
+
+
+def check_note(note: str) -> str:
+    """Return a note, after checking it."""
+    if not isinstance(note, str):
+        raise TypeError(f"note is a {type(note).__name__}; accepted: a text")
+    if not is_encodable(note):
+        raise ValueError("note cannot be encoded as UTF-8; accepted: a text")
+    return note
 
 
 def kind_of_prior(shared: bool | SharedPrior) -> str:

@@ -65,6 +65,24 @@ class StoredState(NamedTuple):
     state: bytes
 
 
+class StateHead(NamedTuple):
+    """The first bytes of the state of a key; see ``StoredState``.
+
+    Attributes
+    ----------
+    key : str or int
+    serial : int
+    head : bytes
+    n_bytes : int
+        The length of the whole state.
+    """
+
+    key: Key
+    serial: int
+    head: bytes
+    n_bytes: int
+
+
 class FleetStore:
     """The file of a fleet, which this process holds alone.
 
@@ -206,6 +224,12 @@ class FleetStore:
         query = "SELECT key, serial, through, state, crc FROM states WHERE serial >= ? ORDER BY serial LIMIT ?"
         with self._errors("read"):
             return [self._checked_state(stored, crc) for *stored, crc in self._execute(query, (serial, count))]
+
+    def heads(self, n_bytes: int) -> list[StateHead]:
+        """Return the first bytes of all states, without checking the rest."""
+        query = "SELECT key, serial, substr(state, 1, ?), length(state) FROM states"
+        with self._errors("read"):
+            return [StateHead(*row) for row in self._execute(query, (n_bytes,))]
 
     def write_states(self, states: Iterable[StoredState]) -> None:
         """Write states, or replace them."""
@@ -366,6 +390,17 @@ class FleetStore:
             raise OSError(
                 f"cannot {verb} {self.name} ({error}); accepted: a writable file on a disk with space"
             ) from None
+
+
+def read_stored(path: str | os.PathLike[str], name: str) -> bytes | None:
+    """Return a named value of an existing file; None if it was never written."""
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"the file {str(path)!r} does not exist; accepted: the file of a fleet")
+    store = FleetStore(path, "commit")
+    try:
+        return store.read_meta(name)
+    finally:
+        store.close()
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
-from ocelad.fleet.fleet_store import FleetStore, StoredState
+from ocelad.fleet.fleet_store import FleetStore, StateHead, StoredState
 from ocelad.fleet.keyed_pairs import Key
 
 #: What a key takes beside its state: entries of dictionaries, and the headers of objects (measured).
@@ -157,6 +157,13 @@ class HeldStates:
             stored = self._store().read_states(absent) if absent else {}
             for key in some:
                 yield key, stored[key].state if key in stored else self._held[key].state
+
+    def heads(self, n_bytes: int) -> list[StateHead]:
+        """Return the first bytes of all states, in the order of their first answers; nothing is read into memory."""
+        heads = {head.key: head for head in self._store().heads(n_bytes)} if self._n_stored else {}
+        for key, held in self._held.items():  # what is in memory is newer
+            heads[key] = StateHead(key, held.serial, held.state[:n_bytes], len(held.state))
+        return sorted(heads.values(), key=lambda head: head.serial)
 
     def close(self) -> None:
         """Close the store; what was not written to it is lost."""

@@ -24,6 +24,7 @@ from ocelad.io.tabular.column_selection import (
 from ocelad.io.tabular.file_errors import BadRowError, FileError, RowError, quote
 from ocelad.io.tabular.file_formats import open_table
 from ocelad.io.tabular.file_stream import FileStream
+from ocelad.io.tabular.key_column import KeyColumn
 from ocelad.io.tabular.point_columns import (
     AsNumber,
     IdColumn,
@@ -67,6 +68,8 @@ class ComparisonChunk:
         The ids of the two items of each comparison, as text; None if rows hold points.
     kept : dict of str to list
         The further columns that were asked for, as in the file; None for an empty cell, and for a list or an object.
+    keys : list of str, or None
+        The key of each comparison, as text; None when no keys are read.
     """
 
     pairs: Floats
@@ -77,6 +80,7 @@ class ComparisonChunk:
     weights: Floats | None = None
     ids: list[tuple[str, str]] | None = None
     kept: dict[str, list[Any]] = field(default_factory=dict)
+    keys: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -90,11 +94,13 @@ class ComparisonSchema:
     weight: ScalarColumns | None = None
     max_difference: float = inf
     kept: tuple[str, ...] = ()
+    key: KeyColumn | None = None
 
     @property
     def selection(self) -> Selection:
         numbers = (self.x, self.z) if self.weight is None else (self.x, self.z, self.weight)
-        return Selection(numbers, tuple(name for name in (self.label, self.time, *self.kept) if name is not None))
+        key = None if self.key is None else self.key.column
+        return Selection(numbers, tuple(name for name in (self.label, self.time, *self.kept, key) if name is not None))
 
     def columns(self, table: Any) -> Values | None:
         pairs = np.empty((table.num_rows, 2, self.x.width))
@@ -114,6 +120,11 @@ class ComparisonSchema:
             if not self.weight.fill(table, weights) or not _is_weight(weights).all():
                 return None
             weights = weights[:, 0]
+        keys = None
+        if self.key is not None:
+            keys = self.key.keys(table)
+            if keys is None:
+                return None
         times = None
         if self.time is not None:
             try:
@@ -124,7 +135,7 @@ class ComparisonSchema:
         if isinstance(self.x, IdColumn) and isinstance(self.z, IdColumn):
             ids = list(zip(self.x.keys(table), self.z.keys(table), strict=True))
         kept = {_KEPT + name: [_plain(entry) for entry in table.column(name).to_pylist()] for name in self.kept}
-        return {"pairs": pairs, "y": y, "times": times, "weights": weights, "ids": ids, **kept}
+        return {"pairs": pairs, "y": y, "times": times, "weights": weights, "ids": ids, "keys": keys, **kept}
 
     def row(self, record: Record, as_number: AsNumber) -> Values:
         pair = np.array([self.x.point(record, as_number), self.z.point(record, as_number)])
@@ -153,8 +164,9 @@ class ComparisonSchema:
         ids = None
         if isinstance(self.x, IdColumn) and isinstance(self.z, IdColumn):
             ids = self.x.key(record), self.z.key(record)
+        key = None if self.key is None else self.key.key(record)
         kept = {_KEPT + name: _plain(record.get(name)) for name in self.kept}
-        return {"pairs": pair, "y": label, "times": time, "weights": weight, "ids": ids, **kept}
+        return {"pairs": pair, "y": label, "times": time, "weights": weight, "ids": ids, "keys": key, **kept}
 
     def stack(self, rows: list[Values]) -> Values:
         pairs = np.array([row["pairs"] for row in rows], dtype=np.float64).reshape(len(rows), 2, self.x.width)
@@ -162,8 +174,9 @@ class ComparisonSchema:
         times = None if self.time is None else [row["times"] for row in rows]
         weights = None if self.weight is None else np.array([row["weights"] for row in rows], dtype=np.float64)
         ids = [row["ids"] for row in rows] if isinstance(self.x, IdColumn) else None
+        keys = None if self.key is None else [row["keys"] for row in rows]
         kept = {_KEPT + name: [row[_KEPT + name] for row in rows] for name in self.kept}
-        return {"pairs": pairs, "y": y, "times": times, "weights": weights, "ids": ids, **kept}
+        return {"pairs": pairs, "y": y, "times": times, "weights": weights, "ids": ids, "keys": keys, **kept}
 
 
 class ComparisonStream(FileStream[ComparisonChunk]):
@@ -203,7 +216,15 @@ class ComparisonStream(FileStream[ComparisonChunk]):
     def _make_chunk(self, values: Values, lines: Ints, numbers: Ints) -> ComparisonChunk:
         kept = {name: values[_KEPT + name] for name in self.kept_columns}
         return ComparisonChunk(
-            values["pairs"], values["y"], lines, values["times"], self.position, values["weights"], values["ids"], kept
+            values["pairs"],
+            values["y"],
+            lines,
+            values["times"],
+            self.position,
+            values["weights"],
+            values["ids"],
+            kept,
+            values["keys"],
         )
 
 
@@ -220,6 +241,7 @@ def open_comparisons(
     id_b: str = "id_b",
     time: str | bool | None = None,
     weight: str | None = None,
+    key: str | None = None,
     keep: bool = False,
     max_difference: float = inf,
     on_error: str = "stop",
@@ -254,6 +276,8 @@ def open_comparisons(
         The column of timestamps; False: read no timestamps. Default: ``timestamp`` or ``time``, if the file has one.
     weight : str, optional
         The column of weights, numbers from 0 to 10. Default: no weights.
+    key : str, optional
+        The column of keys, texts or whole numbers, such as the users who gave the answers. Default: no keys.
     keep : bool
         Whether to read all further columns of text and numbers, too, also those of ids; see ``ComparisonChunk.kept``.
     max_difference : float, optional
@@ -288,20 +312,25 @@ def open_comparisons(
     try:
         table = open_table(opened, format, stop=on_error == "stop")
         name = opened.name
-        named = explicit_names(x, z, weight, *((id_a, id_b) if items is not None else ()))
+        named = explicit_names(x, z, weight, key, *((id_a, id_b) if items is not None else ()))
         label_column = find_column(name, table.kinds, label, LABEL_COLUMNS, "label", required=True, used=named)
         time_column = find_column(name, table.kinds, time, TIME_COLUMNS, "time", required=False, used=named)
         weight_column = find_column(name, table.kinds, weight, (), "weight", required=False)
-        used = [column for column in (label_column, time_column, weight_column) if column is not None]
+        key_column = find_column(name, table.kinds, key, (), "key", required=False)
+        used = [column for column in (label_column, time_column, weight_column, key_column) if column is not None]
         if items is not None:
             sides, features = _id_columns(name, table, items, id, (id_a, id_b))
         else:
             sides, features = _pair_columns(name, table, x, z, used, stop=on_error == "stop")
-        _check_weight_column(name, weight_column, [label_column, time_column, *sides[0].columns, *sides[1].columns])
+        points = [column for side in sides for column in side.columns]
+        _check_only_role(name, "weight", weight_column, [label_column, time_column, key_column, *points])
+        # A pair may belong to one of its items, whose id is then the key, too.
+        _check_only_role(name, "key", key_column, [label_column, time_column, *(() if items is not None else points)])
         weights = None if weight_column is None else ScalarColumns((weight_column,))
         _check_column_kinds(name, table, sides if weights is None else (*sides, weights), used)
         kept = _further_columns(table, sides, used) if keep else ()
-        schema = ComparisonSchema(*sides, label_column, time_column, weights, max_difference, kept)
+        keys = None if key_column is None else KeyColumn(key_column)
+        schema = ComparisonSchema(*sides, label_column, time_column, weights, max_difference, kept, keys)
         return ComparisonStream(
             opened, table, schema, features, on_error=on_error, skipped=skipped, chunk_size=chunk_size, resume=resume
         )
@@ -381,10 +410,10 @@ def _plain(cell: Any) -> Any:
         return None
 
 
-def _check_weight_column(name: str, weight: str | None, others: Sequence[str | None]) -> None:
-    """Raise FileError if the column of weights has another role, too."""
-    if weight is not None and weight in others:
-        raise FileError(f"{name}: the column {quote(weight)} (weight=) has another role, too; accepted: another column")
+def _check_only_role(name: str, role: str, column: str | None, others: Sequence[str | None]) -> None:
+    """Raise FileError if the column of a role has another one, too."""
+    if column is not None and column in others:
+        raise FileError(f"{name}: the column {quote(column)} ({role}=) has another role, too; accepted: another column")
 
 
 def _check_column_kinds(name: str, table: Table, sides: tuple[PointColumns, ...], other_columns: list[str]) -> None:

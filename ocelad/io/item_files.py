@@ -17,6 +17,7 @@ from ocelad.io.tabular.columnar import ColumnarTable
 from ocelad.io.tabular.file_errors import BadRowError, FileError, RowError, quote, quote_all
 from ocelad.io.tabular.file_formats import open_table
 from ocelad.io.tabular.file_stream import FileStream
+from ocelad.io.tabular.key_column import KeyColumn
 from ocelad.io.tabular.point_columns import (
     AsNumber,
     FilledPoints,
@@ -56,12 +57,15 @@ class ItemChunk:
         The labels as in the file; None without a column of labels.
     lines : int64 array of shape (m,)
         The line of each row, or its row number in Parquet and Arrow files, counted from 1.
+    keys : list of str, or None
+        The key of each item, as text; None when no keys are read.
     """
 
     ids: list[Any]
     X: Floats
     labels: list[Any] | None
     lines: Ints
+    keys: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -74,10 +78,12 @@ class ItemSchema:
     dtype: Any = np.float64
     filled: FilledPoints | None = None
     may_miss: bool = False
+    key: KeyColumn | None = None
 
     @property
     def selection(self) -> Selection:
-        return Selection((self.points,), tuple(name for name in (self.id, self.label) if name is not None))
+        key = None if self.key is None else self.key.column
+        return Selection((self.points,), tuple(name for name in (self.id, self.label, key) if name is not None))
 
     def columns(self, table: Any) -> Values | None:
         X = np.empty((table.num_rows, self.points.width), dtype=self.dtype)
@@ -93,17 +99,24 @@ class ItemSchema:
                 labels = [cells.normalize_value(entry) for entry in table.column(self.label).to_pylist()]
         except TypeError:
             return None
-        return {"X": X, "ids": ids, "labels": labels}
+        keys = None
+        if self.key is not None:
+            keys = self.key.keys(table)
+            if keys is None:
+                return None
+        return {"X": X, "ids": ids, "labels": labels, "keys": keys}
 
     def row(self, record: Record, as_number: AsNumber) -> Values:
         point = read_item_point(self.filled or self.points, record, as_number)
-        values: Values = {"X": point, "ids": None, "labels": None}
+        values: Values = {"X": point, "ids": None, "labels": None, "keys": None}
         if self.id is not None:
             entry = get_cell(record, self.id)
             cells.require(self.id, entry, cells.normalize_id, "an id is expected: text or a whole number")
             values["ids"] = cells.normalize_value(entry)
         if self.label is not None:
             values["labels"] = cells.require_value(self.label, get_cell(record, self.label))
+        if self.key is not None:
+            values["keys"] = self.key.key(record)
         return values
 
     def stack(self, rows: list[Values]) -> Values:
@@ -111,6 +124,7 @@ class ItemSchema:
             "X": np.array([row["X"] for row in rows], dtype=self.dtype).reshape(len(rows), self.points.width),
             "ids": None if self.id is None else [row["ids"] for row in rows],
             "labels": None if self.label is None else [row["labels"] for row in rows],
+            "keys": None if self.key is None else [row["keys"] for row in rows],
         }
 
     def _is_valid(self, X: Any) -> bool:
@@ -193,7 +207,7 @@ class ItemStream(FileStream[ItemChunk]):
 
     def _make_chunk(self, values: Values, lines: Ints, numbers: Ints) -> ItemChunk:
         ids = numbers.tolist() if values["ids"] is None else values["ids"]
-        return ItemChunk(ids, values["X"], values["labels"], lines)
+        return ItemChunk(ids, values["X"], values["labels"], lines, values["keys"])
 
 
 def open_items(
@@ -202,6 +216,7 @@ def open_items(
     format: str | None = None,
     id: str = _DEFAULT_ID,
     label: str | bool | None = None,
+    key: str | None = None,
     features: str | Sequence[str] | KnownFeatures | None = None,
     exclude: str | Sequence[str] = (),
     missing: str = "stop",
@@ -223,6 +238,8 @@ def open_items(
         The column of ids. If the file has no column ``id`` (.npz: ``id`` or ``ids``), the items are numbered from 0.
     label : str or False, optional
         The column of labels; False: read no labels. Default: ``label`` (.npz: also ``labels``), if the file has it.
+    key : str, optional
+        The column of keys, texts or whole numbers, which may be that of the ids. Default: no keys.
     features : str, sequence of str or KnownFeatures, optional
         The columns of the features, as names or patterns, or one column of vectors: lists, fixed-size lists or objects
         of numbers. Default: the column of vectors, otherwise all other columns of numbers. Columns of text are left
@@ -260,7 +277,7 @@ def open_items(
         opened = Source(source)
         try:
             table = open_table(opened, format, stop)
-            id_column, label_column, found = _find_columns(opened.name, table, id, label, features, exclude, stop)
+            roles, found = _find_columns(opened.name, table, (id, label, key), features, exclude, stop)
             filled = None
             if missing == "median":
                 if opened.total_bytes is None:
@@ -270,9 +287,9 @@ def open_items(
                 values = np.full(found.points.width, np.nan) if medians is None else medians
                 filled = FilledPoints(found.points, values)
             is_single = set(found.points.columns) <= table.single_precision
-            schema = ItemSchema(
-                found.points, id_column, label_column, np.float32 if is_single else np.float64, filled, collects
-            )
+            keys = None if roles.key is None else KeyColumn(roles.key)
+            dtype = np.float32 if is_single else np.float64
+            schema = ItemSchema(found.points, roles.id, roles.label, dtype, filled, collects, keys)
             rows = chunk_size or max(1, min(_CHUNK_ROWS, _CHUNK_VALUES // found.points.width))
             side_file = {"on_error": on_error, "skipped": skipped}
             stream = ItemStream(opened, table, schema, found.names, **side_file, chunk_size=rows, resume=None)
@@ -342,16 +359,36 @@ def load_item_table(stream: ItemStream) -> ItemTable:
     return ItemTable(rows, np.concatenate(parts) if array is None else array, stream.name, stream.vector_column)
 
 
+class _Roles(NamedTuple):
+    """The columns of ids, labels and keys; None if there is none."""
+
+    id: str | None
+    label: str | None
+    key: str | None
+
+
 def _find_columns(
-    name: str, table: Table, id: str, label: Any, features: Any, exclude: str | Sequence[str], stop: bool
-) -> tuple[str | None, str | None, FeatureColumns]:
-    """Return the column of ids, that of labels, and those of features."""
+    name: str,
+    table: Table,
+    requested: tuple[str, Any, str | None],
+    features: Any,
+    exclude: str | Sequence[str],
+    stop: bool,
+) -> tuple[_Roles, FeatureColumns]:
+    """Return the columns of ids, labels and keys, and those of features."""
+    id, label, key = requested
     plural = table.format == "npz"
-    requested = None if id == _DEFAULT_ID else id
-    id_column = find_column(name, table.kinds, requested, _ID_COLUMNS[: 1 + plural], "id", required=False)
-    label_column = find_column(name, table.kinds, label, _LABEL_COLUMNS[: 1 + plural], "label", required=False)
-    used = [column for column in (id_column, label_column) if column is not None]
-    return id_column, label_column, _feature_columns(name, table, features, used, exclude, stop)
+    key_column = find_column(name, table.kinds, key, (), "key", required=False)
+    id_column = find_column(
+        name, table.kinds, None if id == _DEFAULT_ID else id, _ID_COLUMNS[: 1 + plural], "id", required=False
+    )
+    labels = _LABEL_COLUMNS[: 1 + plural]
+    label_column = find_column(
+        name, table.kinds, label, labels, "label", required=False, used=() if key_column is None else (key_column,)
+    )
+    roles = _Roles(id_column, label_column, key_column)
+    used = [column for column in roles if column is not None]
+    return roles, _feature_columns(name, table, features, used, exclude, stop)
 
 
 def _feature_columns(
