@@ -30,6 +30,8 @@ EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "postgres": ("a service on PostgreSQL", ("psycopg",)),
     "records": ("links of records", ("rapidfuzz",)),
     "river": ("estimators for River", ("river",)),
+    "spark": ("trackers by key on Apache Spark", ("pyspark", "pandas", "protobuf")),
+    "dask": ("distances of tables of Dask", ("dask",)),
     "cluster": ("trials on a Dask cluster", ("distributed",)),
     "faiss": ("an index of faiss", ("faiss-cpu",)),
     "usearch": ("an index of usearch", ("usearch",)),
