@@ -29,6 +29,7 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 from ocelad import LabelMetricTracker, Metric, MetricTracker, Rice, TripletTracker
 from ocelad.adaptive.expert_names import describe_expert
 from ocelad.cli.described_items import read_points_of_pairs
+from ocelad.cli.resuming import resume_command, stop_on_signal
 from ocelad.estimators.file_tracker import FileTracker
 from ocelad.estimators.saved_metric import load_metric
 from ocelad.evaluation.scores import knn_error
@@ -1004,7 +1005,7 @@ def test_saves_are_reported_unless_quiet(folder, tmp_path):
 
 def test_the_first_signal_stops_the_stream_and_the_second_one_raises():
     before, stops = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}, []
-    with track._stop_on_signal(SimpleNamespace(stop=lambda: stops.append(1))) as received:
+    with stop_on_signal(SimpleNamespace(stop=lambda: stops.append(1))) as received:
         assert received == stops == []
         signal.raise_signal(signal.SIGTERM)
         assert (received, stops) == ([signal.SIGTERM], [1])
@@ -1017,7 +1018,7 @@ def test_the_first_signal_stops_the_stream_and_the_second_one_raises():
 def test_the_command_that_continues_resumes_once(monkeypatch):
     for extra in ([], ["--restart"], ["--resume"]):
         monkeypatch.setattr("sys.argv", ["/usr/bin/ocelad", "track", "my pairs.csv", *extra, "--quiet"])
-        assert track._resume_command() == "ocelad track 'my pairs.csv' --quiet --resume"
+        assert resume_command() == "ocelad track 'my pairs.csv' --quiet --resume"
 
 
 def test_the_bar_of_a_terminal_shows_pairs_and_accuracy_unless_quiet(folder, tmp_path, monkeypatch):

@@ -41,7 +41,12 @@ _TABLES = {
     "an empty file",
 }
 _N_HEAD = 4096
+# The application id in the header of an SQLite file, and that of a fleet.
+_APPLICATION_ID, _FLEET_ID = slice(68, 72), b"ocfl"
+# The commands for what a fleet and a tracker have in common.
+_OF_BOTH = ("track", "inspect", "embed")
 TRACKER = "a tracker, saved by `ocelad track`"
+FLEET = "a fleet, saved by `ocelad fleet track`"
 PAIRS = "pairs: rows with two points (x_..., z_...), or with two ids (id_a, id_b) and --items"
 ITEMS = "items: one row per item, with its features"
 RECORDS = "a table of records (CSV, TSV, JSON lines, Parquet or Arrow)"
@@ -64,6 +69,8 @@ def describe_file(path: Path) -> str:
         head = file.read(_N_HEAD)
     if not head:
         return "an empty file"
+    if head.startswith(b"SQLite format 3") and head[_APPLICATION_ID] == _FLEET_ID:
+        return "a fleet"
     for magic, kind in _MAGIC:
         if head.startswith(magic):
             return kind
@@ -135,20 +142,50 @@ def refuse(path: str | Path, kind: str, expected: str) -> click.ClickException:
     ...     refuse("items.csv", "a CSV file", TRACKER).message
     'items.csv is a CSV file; `ocelad inspect` expects a tracker, saved by `ocelad track`'
     """
-    return click.ClickException(f"{path} is {kind}; `ocelad {_command_name()}` expects {expected}")
+    command = command_name()
+    return click.ClickException(f"{path} is {kind}; `ocelad {command}` expects {expected}{_other_command(kind)}")
 
 
-def _command_name() -> str:
-    return str(click.get_current_context().info_name)
+def command_name() -> str:
+    """Return the current command, with its group if it has one.
+
+    >>> with click.Context(click.Group("ocelad"), info_name="ocelad") as root, click.Context(
+    ...     click.Command("inspect"), root, "inspect"
+    ... ):
+    ...     command_name()
+    'inspect'
+    """
+    context = click.get_current_context()
+    return context.command_path.removeprefix(f"{context.find_root().command_path} ")
+
+
+def _other_command(kind: str) -> str:
+    """Return the hint at the command for a tracker or a fleet, where the current one is for the other."""
+    group, _, name = command_name().rpartition(" ")
+    if name not in _OF_BOTH:
+        return ""
+    if kind == "a fleet" and group == "":
+        return f"; for a fleet: `ocelad fleet {name}`"
+    return f"; for a tracker: `ocelad {name}`" if kind == "a tracker" and group == "fleet" else ""
 
 
 def check_tracker(path: Path) -> Path:
     """Return the path of a tracker or metric; raise ``ClickException`` if it is another file, or missing."""
     if not path.exists():
-        raise click.ClickException(f"the file {path} does not exist; `ocelad {_command_name()}` expects {TRACKER}")
+        raise click.ClickException(f"the file {path} does not exist; `ocelad {command_name()}` expects {TRACKER}")
     kind = describe_file(path)
     if kind not in ("a tracker", "a metric") and "safetensors" not in kind:
         raise refuse(path, kind, TRACKER)
+    return path
+
+
+def check_fleet(path: Path) -> Path:
+    """Return the path of a fleet; raise ``ClickException`` if it is another file, or missing."""
+    if not path.exists():
+        raise click.ClickException(f"the file {path} does not exist; `ocelad {command_name()}` expects {FLEET}")
+    kind = describe_file(path)
+    if kind != "a fleet":
+        raise refuse(path, kind, FLEET)
     return path
 
 

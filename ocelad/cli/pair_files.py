@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ocelad.cli.completion_words import FilePath
-from ocelad.cli.file_kind import ITEMS, PAIRS, expect_table
+from ocelad.cli.file_kind import ITEMS, PAIRS, command_name, expect_table
 from ocelad.cli.options import Command, add_options, exclude_option, format_option, missing_option, name_options
 
 if TYPE_CHECKING:
@@ -86,11 +86,11 @@ def skipped_rows_path(file: str, options: dict[str, Any]) -> Path | None:
 
     None lets the reader choose its default.
     """
-    command = click.get_current_context().info_name
+    command = command_name()
     if options["skipped"] or file == "-" or command == "track":
         path: Path | None = options["skipped"]
         return path
-    return Path(f"{file}.{command}.skipped.jsonl")
+    return Path(f"{file}.{command.replace(' ', '-')}.skipped.jsonl")
 
 
 def open_pairs(

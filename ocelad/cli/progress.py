@@ -79,6 +79,38 @@ def show_bytes(stream: FileStream[Chunk], task: str, *, is_shown: bool = True) -
 
 
 @contextmanager
+def show_pairs(
+    stream: FileStream[Any], *, is_shown: bool = True
+) -> Iterator[Callable[[int, Callable[[], str], bool], None]]:
+    """Yield a function of (pairs so far, words, whether they are saved), to be called after each chunk of a file.
+
+    On a terminal it updates a bar; elsewhere it prints a line after each save.
+    """
+    if not is_shown or not sys.stderr.isatty():
+
+        def show_line(n_pairs: int, words: Callable[[], str], saved: bool) -> None:
+            if saved and is_shown:
+                click.echo(f"pair {n_pairs:>12,}  {words()}  saved", err=True)
+
+        yield show_line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(bar_width=16), TaskProgressColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task, start, first = bar.add_task("", total=stream.total_bytes), monotonic(), None
+
+        def show_bar(n_pairs: int, words: Callable[[], str], saved: bool) -> None:
+            nonlocal first
+            first = n_pairs if first is None else first
+            rate = (n_pairs - first) / max(monotonic() - start, 1e-9)
+            bar.update(task, completed=stream.bytes_read, description=f"{n_pairs:,} pairs, {rate:,.0f}/s, {words()}")
+
+        yield show_bar
+
+
+@contextmanager
 def show_steps(total: int, task: str, *, is_shown: bool = True) -> Iterator[Callable[[int], None]]:
     """Yield a function that adds steps; if ``is_shown`` and on a terminal, a bar shows how many are done."""
     if not is_shown or not sys.stderr.isatty():

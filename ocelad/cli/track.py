@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from math import inf
 from pathlib import Path
 from time import perf_counter
@@ -21,6 +18,8 @@ from ocelad.cli.one_answer import note_one_answer
 from ocelad.cli.options import from_option, json_option, name_options, parse_settings, setting_option
 from ocelad.cli.output import check_output, count_of, make_table, print_json, print_tables
 from ocelad.cli.pair_files import bad_row_options, open_pairs, pair_file_options, report_skipped
+from ocelad.cli.progress import show_pairs
+from ocelad.cli.resuming import default_output, resume_command, stop_on_signal
 
 if TYPE_CHECKING:
     from ocelad.estimators import MetricTracker
@@ -32,22 +31,6 @@ if TYPE_CHECKING:
 DEFAULT_SQUARED_LENGTH, MAX_LENGTH_FACTOR = 40.0, 8.0
 # The least number of pairs whose mean squared length is reported.
 MIN_PAIRS_TO_WARN = 100
-# Suffixes that are removed from the name of a file to name its tracker.
-SUFFIXES = (
-    ".csv",
-    ".tsv",
-    ".txt",
-    ".json",
-    ".jsonl",
-    ".ndjson",
-    ".parquet",
-    ".arrow",
-    ".feather",
-    ".ipc",
-    ".npy",
-    ".npz",
-    ".gz",
-)
 
 
 @click.command(short_help="Learn from a file of comparisons and save the tracker.")
@@ -138,7 +121,7 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
     from ocelad.estimators.learning_method import check_method
     from ocelad.io.tabular.file_errors import RowError
 
-    output = output or _default_output(file)
+    output = output or default_output(file, ".tracker")
     check_output(output, file, options["items"], options["skipped"], options["from_"])
     if options["transitive"] and not options["items"]:
         raise click.UsageError("--transitive needs --items: answers imply others only about items with ids")
@@ -184,7 +167,7 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
     if sketch is not None and (note := note_one_answer(sketch.n_similar, sketch.n_dissimilar, file)):
         click.echo(f"{note} A distance is learned from both.", err=True)
     if stopped:
-        click.echo(f"Stopped and saved; to continue: {_resume_command()}", err=True)
+        click.echo(f"Stopped and saved; to continue: {resume_command()}", err=True)
         sys.exit(INTERRUPTED)
     if stream.n_skipped:
         sys.exit(ROWS_SKIPPED)
@@ -198,20 +181,6 @@ def _known_features(tracking: FileTracker) -> KnownFeatures | None:
         return None
     names = getattr(tracking.tracker, "feature_names_in_", None)
     return KnownFeatures(None if names is None else tuple(names), tracking.vector_column)
-
-
-def _resume_command() -> str:
-    arguments = [argument for argument in sys.argv[1:] if argument not in ("--restart", "--resume")]
-    return shlex.join(["ocelad", *arguments, "--resume"])
-
-
-def _default_output(file: str) -> Path:
-    if file == "-":
-        raise click.UsageError("standard input has no name: give --output")
-    path = Path(Path(file).name)
-    while path.suffix.lower() in SUFFIXES:
-        path = path.with_suffix("")
-    return Path(f"{path.name}.tracker")
 
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
@@ -291,52 +260,14 @@ def _make_tracker(settings: dict[str, Any]) -> MetricTracker:
 
 def _track(tracking: FileTracker, stream: ComparisonStream, output: Path, every: int, quiet: bool) -> bool:
     """Track the stream, with a live bar on a terminal or a line per save elsewhere; return whether it was stopped."""
-    with _stop_on_signal(stream) as signals, closing(tracking.follow(stream, output, every)) as chunks:
-        if quiet or not sys.stderr.isatty():
-            for progress in chunks:
-                if progress.saved and not quiet:
-                    click.echo(f"pair {progress.n_pairs:>12,}  {_describe_recent(tracking)}  saved", err=True)
-            return bool(signals)
-
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-        columns = (
-            BarColumn(bar_width=16),
-            TaskProgressColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}"),
-        )
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task, start, first = bar.add_task("", total=stream.total_bytes), perf_counter(), None
-            for progress in chunks:
-                first = progress.n_pairs if first is None else first
-                rate = (progress.n_pairs - first) / max(perf_counter() - start, 1e-9)
-                description = f"{progress.n_pairs:,} pairs, {rate:,.0f}/s, {_describe_recent(tracking)}"
-                bar.update(task, completed=stream.bytes_read, description=description)
-            return bool(signals)
-
-
-@contextmanager
-def _stop_on_signal(stream: ComparisonStream) -> Iterator[list[int]]:
-    """End the stream after the current chunk at Ctrl-C or SIGTERM, and raise at the second signal.
-
-    Yields the list of the signals received.
-    """
-    received: list[int] = []
-
-    def handle(number: int, frame: Any) -> None:
-        if received:
-            raise KeyboardInterrupt
-        received.append(number)
-        stream.stop()
-
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield received
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    with (
+        stop_on_signal(stream) as signals,
+        closing(tracking.follow(stream, output, every)) as chunks,
+        show_pairs(stream, is_shown=not quiet) as show,
+    ):
+        for progress in chunks:
+            show(progress.n_pairs, lambda: _describe_recent(tracking), progress.saved)
+        return bool(signals)
 
 
 def _describe_recent(tracking: FileTracker) -> str:

@@ -1,0 +1,75 @@
+"""What commands share that learn from a file, can be stopped, and are resumed by --resume."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from ocelad.io import ComparisonStream
+
+# Suffixes that are removed from the name of a file to name what is learned from it.
+_SUFFIXES = (
+    ".csv",
+    ".tsv",
+    ".txt",
+    ".json",
+    ".jsonl",
+    ".ndjson",
+    ".parquet",
+    ".arrow",
+    ".feather",
+    ".ipc",
+    ".npy",
+    ".npz",
+    ".gz",
+)
+
+
+def default_output(file: str, suffix: str) -> Path:
+    """Return the file in the current folder for what is learned from a file.
+
+    >>> str(default_output("answers/monday.csv.gz", ".tracker"))
+    'monday.tracker'
+    """
+    if file == "-":
+        raise click.UsageError("standard input has no name: give --output")
+    path = Path(Path(file).name)
+    while path.suffix.lower() in _SUFFIXES:
+        path = path.with_suffix("")
+    return Path(f"{path.name}{suffix}")
+
+
+def resume_command() -> str:
+    """Return the command that continues the current one."""
+    arguments = [argument for argument in sys.argv[1:] if argument not in ("--restart", "--resume")]
+    return shlex.join(["ocelad", *arguments, "--resume"])
+
+
+@contextmanager
+def stop_on_signal(stream: ComparisonStream) -> Iterator[list[int]]:
+    """End the stream after the current chunk at Ctrl-C or SIGTERM, and raise at the second signal.
+
+    Yields the list of the signals received.
+    """
+    received: list[int] = []
+
+    def handle(number: int, frame: Any) -> None:
+        if received:
+            raise KeyboardInterrupt
+        received.append(number)
+        stream.stop()
+
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
