@@ -42,6 +42,8 @@ from ocelad.io.tabular.sources import Source
 ON_ERROR = ("stop", "skip")
 # The start of the names of values that are copied, which no other values have.
 _KEPT = "kept "
+# The largest number of rows, and about the largest number of values, of a chunk whose size is not given.
+_CHUNK_ROWS, _CHUNK_VALUES = 32768, 1 << 22
 # The number of first rows that are searched for the features of nested columns.
 _N_SAMPLE_ROWS = 100
 
@@ -246,7 +248,7 @@ def open_comparisons(
     max_difference: float = inf,
     on_error: str = "stop",
     skipped: Any = None,
-    chunk_size: int = 1024,
+    chunk_size: int | None = 1024,
     resume: Mapping[str, Any] | None = None,
 ) -> ComparisonStream:
     """Read comparisons from a file in chunks, in the order of the file, with little memory.
@@ -287,8 +289,8 @@ def open_comparisons(
         "stop" raises a ``RowError`` for an invalid row; "skip" counts the row and writes it to the file ``skipped``.
     skipped : path, optional
         The file of skipped rows. Default: the name of the file with ".skipped.jsonl" appended.
-    chunk_size : int, default 1024
-        Rows per chunk.
+    chunk_size : int or None, default 1024
+        Rows per chunk; None: 32768, or fewer if rows are long.
     resume : dict, optional
         The ``position`` of a chunk of this file. Reading continues right after that chunk.
 
@@ -331,6 +333,8 @@ def open_comparisons(
         kept = _further_columns(table, sides, used) if keep else ()
         keys = None if key_column is None else KeyColumn(key_column)
         schema = ComparisonSchema(*sides, label_column, time_column, weights, max_difference, kept, keys)
+        if chunk_size is None:
+            chunk_size = max(1, min(_CHUNK_ROWS, _CHUNK_VALUES // (2 * schema.x.width)))
         return ComparisonStream(
             opened, table, schema, features, on_error=on_error, skipped=skipped, chunk_size=chunk_size, resume=resume
         )
