@@ -39,16 +39,14 @@ from ocelad.engines.kernels.secular import LANES
 from ocelad.metric import Metric
 from ocelad.pairs import Events
 
-#: At most this many similar pairs are in a compact record. There are few unless a change has just begun.
-N_COMPACT_SIMILAR = 64
 _MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 class Record(NamedTuple):
-    """A stored tracker: numbers and bytes; see ``kernels/tracker_records.py``."""
+    """A stored tracker: numbers, and 16-bit integers; see ``kernels/tracker_records.py``."""
 
     numbers: np.ndarray
-    digits: np.ndarray
+    integers: np.ndarray
 
 
 class TrackerWorker:
@@ -69,28 +67,28 @@ class TrackerWorker:
         self._n, self.compact = n_features, compact
         self._mixture, self._decisions = Mixture(n_features, compiled=True), DecisionThresholds()
         self._state, self._constants, self._scratch = _bind(self._mixture, self._decisions)
-        self._n_similar, self._real = N_COMPACT_SIMILAR if compact else MAX_AGE, np.float32 if compact else np.float64
+        self._real = np.float32 if compact else np.float64
         # Every number of the state has at most two places.
         arrays = [*_arrays(self._state)]
         self.max_numbers = 2 * sum(array.size for array in arrays)
-        # Every entry of a matrix or of a row takes at most three bytes, and a similar pair one more.
-        self.max_digits = 3 * sum(array.size for array in arrays if array.ndim > 1) + MAX_AGE
+        # Every entry of a matrix or of a row takes at most one integer, and a similar pair one more.
+        self.max_integers = sum(array.size for array in arrays if array.ndim > 1) + MAX_AGE
 
     def record(self, tracker: AdaptiveTracker) -> Record:
         """Return the record of a tracker; it must have had weights of 1."""
         mixture, decisions = tracker.compiled_parts()
         state, constants, _ = _bind(mixture, decisions)
         record = self._empty(1)
-        places = move_tracker(state, constants, self._n_similar, *record, self.compact, True)
-        return self._stored(record, places.number, places.digit)
+        places = move_tracker(state, constants, *record, self.compact, True)
+        return self._stored(record, places.number, places.integer)
 
     def tracker(self, record: Record) -> AdaptiveTracker:
         """Return a tracker of its own that continues from a record."""
         mixture, decisions = Mixture(self._n, compiled=True), DecisionThresholds()
         state, constants, _ = _bind(mixture, decisions)
         # Copied, because a record may be read-only.
-        numbers, digits = record.numbers.astype(float), record.digits.copy()
-        move_tracker(state, constants, self._n_similar, numbers, digits, self.compact, False)
+        numbers, integers = record.numbers.astype(float), record.integers.copy()
+        move_tracker(state, constants, numbers, integers, self.compact, False)
         _unbind(state, mixture)
         return AdaptiveTracker.from_compiled_parts(self._n, mixture, decisions)
 
@@ -104,7 +102,7 @@ class TrackerWorker:
         records : Record
             The records of all trackers, one after the other.
         begins : array of int of shape (n_trackers, 2)
-            The first number and the first byte of each tracker's record.
+            The first number and the first integer of each tracker's record.
         U, y : arrays
         ends : array of int of shape (n_trackers,)
         """
@@ -149,10 +147,9 @@ class TrackerWorker:
                 self._state,
                 self._constants,
                 self._scratch,
-                self._n_similar,
                 self.compact,
                 records.numbers.astype(float, copy=False),
-                records.digits,
+                records.integers,
                 begins,
                 U,
                 y,
@@ -167,14 +164,14 @@ class TrackerWorker:
         return played
 
     def _empty(self, count: int) -> Record:
-        return Record(np.empty(count * self.max_numbers), np.empty(count * self.max_digits, np.uint8))
+        return Record(np.empty(count * self.max_numbers), np.empty(count * self.max_integers, np.int16))
 
-    def _stored(self, record: Record, n_numbers: int, n_digits: int) -> Record:
-        """Return the first numbers and bytes as they are stored; the largest float32 stands for larger numbers."""
+    def _stored(self, record: Record, n_numbers: int, n_integers: int) -> Record:
+        """Return the first numbers and integers as they are stored; the largest float32 stands for larger numbers."""
         numbers = record.numbers[:n_numbers]
         if self.compact:
             numbers = np.clip(numbers, -_MAX_FLOAT32, _MAX_FLOAT32)
-        return Record(numbers.astype(self._real), record.digits[:n_digits].copy())
+        return Record(numbers.astype(self._real), record.integers[:n_integers].copy())
 
 
 @cache

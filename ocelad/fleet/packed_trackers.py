@@ -77,7 +77,7 @@ class PackedTrackers:
     ----------
     n_features : int
     form : {"exact", "compact"}
-        The compact form takes a third of the space; probabilities differ by less than 0.02 from those of the exact
+        The compact form takes a third of the space; probabilities differ by less than 0.01 from those of the exact
         form. It exists for at most 128 features.
     priors : sequence of SharedPrior
         New trackers begin with one of them; ``priors`` is a list that may grow.
@@ -177,8 +177,8 @@ class PackedTrackers:
         for at, (end, kernel_played) in enumerate(zip(ends.tolist(), played.tolist(), strict=True)):
             state, n_rows = work.states[at], work.lengths[at]
             if kernel_played:
-                numbers, digits = new.numbers[begin[0] : end[0]], new.digits[begin[1] : end[1]]
-                states.append(_pack_record(_header(state), n_rows, self.form, numbers, digits))
+                numbers, integers = new.numbers[begin[0] : end[0]], new.integers[begin[1] : end[1]]
+                states.append(_pack_record(_header(state), n_rows, self.form, numbers, integers))
             else:
                 states.append(self._learn_in_python(*work.one(at)))
             begin = end
@@ -334,7 +334,7 @@ class PackedTrackers:
             expected = _BODY
         else:
             first, second = _LENGTHS.unpack_from(state, _HEADER.size)
-            sizes = {_EXACT: (8, 1), _COMPACT: (4, 1), _GENERAL: (1, 1)}
+            sizes = {_EXACT: (8, 2), _COMPACT: (4, 2), _GENERAL: (1, 1)}
             if kind not in sizes:
                 raise ValueError(f"the state has the unknown kind {kind}; accepted: what PackedTrackers.learn returned")
             expected = _BODY + first * sizes[kind][0] + second * sizes[kind][1]
@@ -353,10 +353,10 @@ class PackedTrackers:
         return _EXACT if self.form == "exact" else _COMPACT
 
     def _record_parts(self, state: bytes) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers and bytes of a record."""
-        n_numbers, n_digits = _LENGTHS.unpack_from(state, _HEADER.size)
-        digits = np.frombuffer(state, np.uint8, n_digits, _BODY + n_numbers * self._real.itemsize)
-        return np.frombuffer(state, self._real, n_numbers, _BODY), digits
+        """Return the numbers and integers of a record."""
+        n_numbers, n_integers = _LENGTHS.unpack_from(state, _HEADER.size)
+        integers = np.frombuffer(state, "<i2", n_integers, _BODY + n_numbers * self._real.itemsize)
+        return np.frombuffer(state, self._real, n_numbers, _BODY), integers
 
     def _prior(self, position: int) -> SharedPrior | None:
         return None if position == NO_PRIOR else self.priors[position]
@@ -396,7 +396,7 @@ class PackedTrackers:
         if not self._compiled:
             return _CHUNK
         with self._worker() as worker:
-            return max(1, min(_CHUNK, _CHUNK_BYTES // (8 * worker.max_numbers + worker.max_digits)))
+            return max(1, min(_CHUNK, _CHUNK_BYTES // (8 * worker.max_numbers + 2 * worker.max_integers)))
 
     @contextmanager
     def _worker(self) -> Iterator[TrackerWorker]:
@@ -418,7 +418,7 @@ class PackedTrackers:
         """
         from ocelad.adaptive.tracker_worker import Record
 
-        numbers, digits, begins, parts, ends = [], [], [], [], []
+        numbers, integers, begins, parts, ends = [], [], [], [], []
         new: dict[int, tuple[int, int]] = {}  # where the record of a new tracker with each prior begins
         at = (0, 0)
         end = 0
@@ -432,7 +432,7 @@ class PackedTrackers:
                     new[prior] = at
                 record = self._new_record(prior) if kind == _ANSWERS else self._record_parts(state)
                 numbers.append(record[0])
-                digits.append(record[1])
+                integers.append(record[1])
                 at = at[0] + len(record[0]), at[1] + len(record[1])
             if kind == _ANSWERS and n_answers:
                 parts.append(self._answer_rows(state))
@@ -443,7 +443,7 @@ class PackedTrackers:
             ends.append(end)
         all_rows = np.concatenate([np.empty((0, self.n_features + 1), self._real), *parts]).astype(float)
         U, y = np.ascontiguousarray(all_rows[:, :-1]), np.ascontiguousarray(all_rows[:, -1])
-        records = Record(np.concatenate(numbers), np.concatenate(digits))
+        records = Record(np.concatenate(numbers), np.concatenate(integers))
         return records, np.array(begins, np.int64), U, y, np.array(ends, np.int64)
 
 
@@ -492,11 +492,11 @@ def _pack_header(kind: int, prior: int, n_answers: int) -> bytes:
     return _HEADER.pack(_MAGIC, _VERSION, kind, prior + 1, n_answers)
 
 
-def _pack_record(before: _Header, n_rows: int, form: Form, numbers: np.ndarray, digits: np.ndarray) -> bytes:
+def _pack_record(before: _Header, n_rows: int, form: Form, numbers: np.ndarray, integers: np.ndarray) -> bytes:
     """Return the state with a record, after further answers."""
     kind = _EXACT if form == "exact" else _COMPACT
     header = _pack_header(kind, before.prior, before.n_answers + n_rows)
-    return header + _LENGTHS.pack(len(numbers), len(digits)) + numbers.tobytes() + digits.tobytes()
+    return header + _LENGTHS.pack(len(numbers), len(integers)) + numbers.tobytes() + integers.tobytes()
 
 
 def _unpickle(n_features: int, form: Form, priors: list[SharedPrior]) -> PackedTrackers:

@@ -21,16 +21,15 @@ def play_many(
     state: TrackerState,
     constants: TrackerConstants,
     scratch: Scratch,
-    n_similar: int,
     compact: bool,
     numbers: Floats,
-    digits: np.ndarray,
+    integers: np.ndarray,
     begins: np.ndarray,
     U: Floats,
     y: Floats,
     ends: np.ndarray,
     new_numbers: Floats,
-    new_digits: np.ndarray,
+    new_integers: np.ndarray,
     new_ends: np.ndarray,
     matrices: Floats,
     thresholds: Floats,
@@ -43,13 +42,13 @@ def play_many(
     ----------
     state, scratch
         Of one tracker; they are used for all of them.
-    numbers, digits : arrays
+    numbers, integers : arrays
         The records of all trackers.
     begins : array of shape (n_trackers, 2)
-        The first number and the first byte of each record. Several trackers may begin with the same one.
+        The first number and the first integer of each record. Several trackers may begin with the same one.
     ends : array of shape (n_trackers,)
         The row after each tracker's last pair.
-    new_numbers, new_digits, new_ends : arrays
+    new_numbers, new_integers, new_ends : arrays
         Receive the new records, and the ends of each; empty if only metrics are asked for.
     matrices, thresholds : arrays
         Receive the metrics; empty if only records are asked for.
@@ -58,20 +57,18 @@ def play_many(
     played : array of bool of shape (n_trackers,)
         Receives whether the kernel could play the rounds; the other trackers have no result.
     """
-    first, number, digit = 0, 0, 0
+    first, number, integer = 0, 0, 0
     for key in range(len(ends)):
-        move_tracker(
-            state, constants, n_similar, numbers[begins[key, 0] :], digits[begins[key, 1] :], compact, bool(RESTORE)
-        )
+        move_tracker(state, constants, numbers[begins[key, 0] :], integers[begins[key, 1] :], compact, bool(RESTORE))
         last = ends[key]
         played[key] = play_rounds(state, constants, scratch, U[first:last], y[first:last], log_odds[first:last])
         first = last
         if len(new_ends) > 0:
             if played[key]:
                 places = move_tracker(
-                    state, constants, n_similar, new_numbers[number:], new_digits[digit:], compact, bool(STORE)
+                    state, constants, new_numbers[number:], new_integers[integer:], compact, bool(STORE)
                 )
-                number, digit = number + places.number, digit + places.digit
-            new_ends[key, 0], new_ends[key, 1] = number, digit
+                number, integer = number + places.number, integer + places.integer
+            new_ends[key, 0], new_ends[key, 1] = number, integer
         if len(thresholds) > 0 and played[key]:
             thresholds[key] = current_metric(state, constants, scratch, matrices[key])

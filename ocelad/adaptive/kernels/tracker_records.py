@@ -1,9 +1,8 @@
-"""A tracker's state as a row of numbers and a row of bytes: what later rounds depend on, and nothing that follows from it.
+"""A tracker's state as two rows of numbers: everything that later rounds depend on, and nothing that follows from it.
 
-In the exact form nothing is lost. In the compact form the entries of matrices, directions and similar pairs are
-integers of 1 to 3 bytes, only the latest similar pairs are stored, and all numbers survive being rounded to float32.
-Symmetric matrices are stored by halves in both. One function moves a state in either direction, so that the two cannot
-disagree.
+In the exact form nothing is lost. In the compact form the entries of matrices, directions and similar pairs are 16-bit
+integers, and all other numbers survive being rounded to float32. Symmetric matrices are stored by halves in both. One
+function moves a state in either direction, so that the two cannot disagree.
 """
 
 from __future__ import annotations
@@ -34,16 +33,15 @@ from ocelad.adaptive.kernels.tracker_rounds import (
 RESTORE, STORE = 0, 1
 # A count is stored as two numbers, so that float32 holds it exactly up to 2^46.
 _COUNT_BASE = 4194304.0
-# The bytes of an entry in the compact form: of similar pairs, whose errors cancel in sums; of stored metrics; and of
-# inverse sums and directions, whose errors would grow in later rounds.
-_ROUGH, _COARSE, _FINE = 1, 2, 3
+# The largest 16-bit integer.
+_LARGEST = 32767.0
 
 
 class Places(NamedTuple):
-    """Where the next value is stored: in ``numbers`` and in ``digits``."""
+    """Where the next value is stored: in ``numbers`` and in ``integers``."""
 
     number: int
-    digit: int
+    integer: int
 
 
 @jit
@@ -94,18 +92,11 @@ def move_squares(values: Floats, numbers: Floats, at: int, compact: bool, storin
 
 
 @jit
-def move_share(share: float, digits: np.ndarray, place: int, n_bytes: int, storing: bool) -> float:
-    """Store a number between -1 and 1 as an integer of some bytes, or return the stored one."""
-    half = 256.0**n_bytes / 2.0
+def move_share(share: float, integers: np.ndarray, place: int, storing: bool) -> float:
+    """Store a number between -1 and 1 as an integer, or return the stored one."""
     if not storing:
-        value = 0.0
-        for byte in range(n_bytes):
-            value = 256.0 * value + digits[place + byte]
-        return (value - half) / (half - 1.0)
-    rest = int(round(min(max(share, -1.0), 1.0) * (half - 1.0)) + half)
-    for byte in range(n_bytes):
-        digits[place + n_bytes - 1 - byte] = rest % 256
-        rest //= 256
+        return integers[place] / _LARGEST
+    integers[place] = round(min(max(share, -1.0), 1.0) * _LARGEST)
     return share
 
 
@@ -137,29 +128,28 @@ def move_symmetric(
     matrix: Floats,
     diagonal: Floats,
     numbers: Floats,
-    digits: np.ndarray,
+    integers: np.ndarray,
     places: Places,
-    n_bytes: int,
     compact: bool,
     storing: bool,
 ) -> Places:
     """Move a positive semidefinite matrix; in the compact form as its diagonal and its correlations."""
     n = len(diagonal)
     if not compact:
-        return Places(move_half(matrix, n, numbers, places.number, storing), places.digit)
+        return Places(move_half(matrix, n, numbers, places.number, storing), places.integer)
     for i in range(n):
         diagonal[i] = matrix[i, i]
-    at, place = move_squares(diagonal, numbers, places.number, True, storing), places.digit
+    at, place = move_squares(diagonal, numbers, places.number, True, storing), places.integer
     for i in range(n):
         matrix[i, i] = diagonal[i]
     for i in range(n):
         for j in range(i):
             unit = sqrt(matrix[i, i]) * sqrt(matrix[j, j])
             share = matrix[i, j] / unit if storing and unit > 0.0 else 0.0
-            share = move_share(share, digits, place, n_bytes, storing)
+            share = move_share(share, integers, place, storing)
             if not storing:
                 matrix[i, j] = matrix[j, i] = share * unit
-            place += n_bytes
+            place += 1
     return Places(at, place)
 
 
@@ -168,7 +158,7 @@ def move_metric(
     state: TrackerState,
     j: int,
     numbers: Floats,
-    digits: np.ndarray,
+    integers: np.ndarray,
     places: Places,
     compact: bool,
     storing: bool,
@@ -177,11 +167,11 @@ def move_metric(
     at, stored = places.number, state.stored
     at = move_numbers(stored[j, EXISTS : EXISTS + 1], 1, numbers, at, storing)
     if stored[j, EXISTS] == 0.0:
-        return Places(at, places.digit)
+        return Places(at, places.integer)
     at = move_numbers(stored[j, THRESHOLD : THRESHOLD + 1], 1, numbers, at, storing)
     stored[j, METRIC_ROUND] = move_count(stored[j, METRIC_ROUND], numbers, at, storing)
-    places = Places(at + 2, places.digit)
-    return move_symmetric(state.metrics[j], state.moments.column, numbers, digits, places, _COARSE, compact, storing)
+    places = Places(at + 2, places.integer)
+    return move_symmetric(state.metrics[j], state.moments.column, numbers, integers, places, compact, storing)
 
 
 @jit
@@ -189,13 +179,13 @@ def move_comid(
     state: TrackerState,
     constants: TrackerConstants,
     numbers: Floats,
-    digits: np.ndarray,
+    integers: np.ndarray,
     places: Places,
     compact: bool,
     storing: bool,
 ) -> Places:
     """Move the COMID learners, without directions that they do not use; these have length 1."""
-    comid, at, place = state.comid, places.number, places.digit
+    comid, at, place = state.comid, places.number, places.integer
     comid.cuts[0] = int(move_count(float(comid.cuts[0]), numbers, at, storing))
     at += 2
     for learner in range(constants.n_comid):
@@ -214,10 +204,10 @@ def move_comid(
                 at = move_numbers(direction, constants.n, numbers, at, storing)
                 continue
             for i in range(constants.n):
-                share = move_share(direction[i], digits, place, _FINE, storing)
+                share = move_share(direction[i], integers, place, storing)
                 if not storing:
                     direction[i] = share
-                place += _FINE
+                place += 1
     return Places(at, place)
 
 
@@ -294,14 +284,13 @@ def move_decisions(state: TrackerState, numbers: Floats, at: int, storing: bool)
 def move_similar(
     state: TrackerState,
     constants: TrackerConstants,
-    n_most: int,
     numbers: Floats,
-    digits: np.ndarray,
+    integers: np.ndarray,
     places: Places,
     compact: bool,
     storing: bool,
 ) -> Places:
-    """Move the latest ``n_most`` similar pairs from which windows may begin again, oldest first."""
+    """Move the similar pairs from which windows may begin again, oldest first."""
     n, age, at = constants.n, constants.max_age, places.number
     first, count = max(state.clock[ROUND] - age + 1.0, 1.0), 0
     if compact:  # only pairs since the present evidence began can be needed
@@ -312,23 +301,22 @@ def move_similar(
         for row in range(age):
             if state.similar[row, PAIR_ROUND] >= first:
                 count += 1
-        count = min(count, n_most)
         numbers[at] = count
     else:
         count = int(numbers[at])
         for row in range(age):
             state.similar[row, PAIR_ROUND] = 0.0
-    places = Places(at + 1, places.digit)
+    places = Places(at + 1, places.integer)
     begin = int(state.clock[NEXT_SIMILAR]) - count + age if storing else age
     for step in range(count):
         row = (begin + step) % age
         pair, times = state.similar_pairs[row], state.similar[row]
         if compact:
-            places = move_standardized(state, pair, times, numbers, digits, places, storing)
+            places = move_standardized(state, pair, times, numbers, integers, places, storing)
         else:
             at = move_numbers(times[PAIR_WEIGHT:], 1, numbers, places.number, storing)
             times[PAIR_ROUND] = move_count(times[PAIR_ROUND], numbers, at, storing)
-            places = Places(move_numbers(pair, n, numbers, at + 2, storing), places.digit)
+            places = Places(move_numbers(pair, n, numbers, at + 2, storing), places.integer)
     if not storing:
         state.clock[NEXT_SIMILAR] = count % age
     return places
@@ -340,42 +328,40 @@ def move_standardized(
     pair: Floats,
     times: Floats,
     numbers: Floats,
-    digits: np.ndarray,
+    integers: np.ndarray,
     places: Places,
     storing: bool,
 ) -> Places:
     """Move a similar pair of weight 1 as its age and its standardized features, relative to the largest of these."""
-    at, place, roots = places.number, places.digit, state.roots
+    at, place, roots = places.number, places.integer, state.roots
     if storing:
-        digits[place] = int(state.clock[ROUND] - times[PAIR_ROUND])
+        integers[place] = int(state.clock[ROUND] - times[PAIR_ROUND])
     else:
-        times[PAIR_WEIGHT], times[PAIR_ROUND] = 1.0, state.clock[ROUND] - digits[place]
+        times[PAIR_WEIGHT], times[PAIR_ROUND] = 1.0, state.clock[ROUND] - integers[place]
     largest = 0.0
     for i in range(len(pair)):
         largest = max(largest, abs(pair[i]) * roots[i])
     largest = move_wide(largest, numbers, at, storing)
     for i in range(len(pair)):
         share = pair[i] * roots[i] / largest if storing and largest > 0.0 else 0.0
-        share = move_share(share, digits, place + 1 + _ROUGH * i, _ROUGH, storing)
+        share = move_share(share, integers, place + 1 + i, storing)
         if not storing:
             pair[i] = share * largest / roots[i]
-    return Places(at + 2, place + 1 + _ROUGH * len(pair))
+    return Places(at + 2, place + 1 + len(pair))
 
 
 @jit
 def move_tracker(
     state: TrackerState,
     constants: TrackerConstants,
-    n_similar: int,
     numbers: Floats,
-    digits: np.ndarray,
+    integers: np.ndarray,
     compact: bool,
     storing: bool,
 ) -> Places:
-    """Store a tracker, or restore a stored one; return how many numbers and bytes it takes.
+    """Store a tracker, or restore a stored one; return how many numbers and integers it takes.
 
-    ``numbers`` and ``digits`` must be large enough; see ``TrackerWorker``. At most ``n_similar`` similar pairs are
-    stored.
+    ``numbers`` and ``integers`` must be large enough; see ``TrackerWorker``.
     """
     n, at = constants.n, 0
     for field in range(len(state.clock)):
@@ -392,18 +378,18 @@ def move_tracker(
     for field in range(2):
         moments.n_updates[field] = move_count(moments.n_updates[field], numbers, at, storing)
         at += 2
-    places = move_symmetric(moments.T, diagonal, numbers, digits, Places(at, 0), _FINE, compact, storing)
+    places = move_symmetric(moments.T, diagonal, numbers, integers, Places(at, 0), compact, storing)
     for k in range(len(moments.counts)):
-        places = move_symmetric(moments.P[k], diagonal, numbers, digits, places, _FINE, compact, storing)
-    places = move_comid(state, constants, numbers, digits, places, compact, storing)
+        places = move_symmetric(moments.P[k], diagonal, numbers, integers, places, compact, storing)
+    places = move_comid(state, constants, numbers, integers, places, compact, storing)
     at = move_aggregator(state, numbers, places.number, compact, storing)
-    places = Places(move_decisions(state, numbers, at, storing), places.digit)
+    places = Places(move_decisions(state, numbers, at, storing), places.integer)
     # The anchor is the snapshot unless evidence contradicts it.
     n_memories = len(state.aggregator.usage)
     snapshot, anchored = n_memories, n_memories + 1
     for j in range(n_memories + 1):
-        places = move_metric(state, j, numbers, digits, places, compact, storing)
-    at, places = places.number, Places(places.number + 1, places.digit)
+        places = move_metric(state, j, numbers, integers, places, compact, storing)
+    at, places = places.number, Places(places.number + 1, places.integer)
     if storing:
         is_snapshot = (
             state.stored[anchored, EXISTS] > 0.0
@@ -411,14 +397,14 @@ def move_tracker(
         )
         numbers[at] = 1.0 if is_snapshot else 0.0
     if numbers[at] == 0.0:
-        places = move_metric(state, anchored, numbers, digits, places, compact, storing)
+        places = move_metric(state, anchored, numbers, integers, places, compact, storing)
     elif not storing:
         for i in range(n):
             for j in range(n):
                 state.metrics[anchored, i, j] = state.metrics[snapshot, i, j]
         for column in range(state.stored.shape[1]):
             state.stored[anchored, column] = state.stored[snapshot, column]
-    places = move_similar(state, constants, n_similar, numbers, digits, places, compact, storing)
+    places = move_similar(state, constants, numbers, integers, places, compact, storing)
     if not storing:
         aggregation.prepare(state.aggregator, state.aggregator_settings)
         set_thresholds(state.bins, state.levels, state.decision_clock, estimate_risks(state.bins))
