@@ -107,6 +107,32 @@ def test_errors_name_what_the_user_typed(folder, arguments, code, sentence):
     assert sentence in run(*arguments, cwd=folder, code=code).stderr
 
 
+def test_a_missing_file_of_pairs_is_reported_before_the_items_are_read(folder):
+    error = run("track", "none.csv", *ITEMS, cwd=folder, code=1).stderr
+    assert error == "Error: the file none.csv does not exist\n"
+
+
+def test_track_learns_with_one_thread_of_blas(folder, tmp_path, monkeypatch):
+    """Threads that wait for cores which other programs use made it several times slower."""
+    from click.testing import CliRunner
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    from ocelad.cli import cli
+
+    n_threads, follow = set(), FileTracker.follow
+
+    def watched(*arguments):
+        n_threads.update(each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas")
+        return follow(*arguments)
+
+    monkeypatch.setattr(FileTracker, "follow", watched)
+    with threadpool_limits(2, user_api="blas"):
+        paths = [str(folder / "answers.csv"), "--items", str(folder / "items.csv"), "--missing", "median"]
+        result = CliRunner().invoke(cli, ["track", *paths, "-o", str(tmp_path / "new.tracker")])
+        assert result.exit_code == 0, result.output
+    assert n_threads == {1}
+
+
 def test_a_misspelt_id_can_be_skipped_or_mended(folder, tmp_path):
     rows = (folder / "answers.csv").read_text().splitlines(keepends=True)
     (tmp_path / "items.csv").write_text((folder / "items.csv").read_text())

@@ -280,6 +280,7 @@ def test_a_note_says_how_a_column_becomes_the_ids(folder):
         (["crm.csv", "shop.csv", "--id", "x", "--questions", "0"], 1, "crm.csv has no column 'x' of ids"),
         (["crm.csv", "shop.csv", "--block", "x:3", "--questions", "0"], 1, "names no column of both tables"),
         (["crm.csv", "shop.csv", "--answers", "shop.csv"], 1, "shop.csv has no column 'id_left'"),
+        (["no.csv", "--answers", "none.csv"], 1, "the file none.csv does not exist"),  # before the tables are compared
         (
             ["crm.csv", "shop.csv", "--answers", "wrong-id.csv"],
             1,

@@ -70,7 +70,7 @@ def run_options(command: Command) -> Command:
 @click.option(
     "--domains",
     metavar="A,B",
-    help="Figures 4 to 6: two other product types than the paper's; they have a folder of their own.",
+    help="Figures 4 to 6: two other product types than the paper's; their results have a folder of their own.",
 )
 @click.option("--redraw", is_flag=True, help="Draw the saved data again without computing anything.")
 @click.option(

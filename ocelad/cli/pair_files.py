@@ -109,7 +109,7 @@ def open_pairs(
     **arguments
         Further arguments of ``open_comparisons``.
     """
-    from ocelad.io import open_comparisons
+    from ocelad.io import FileError, open_comparisons
 
     names = ("label", "id_a", "id_b", "time", "weight", "key", "on_error")
     arguments = {
@@ -123,6 +123,8 @@ def open_pairs(
     if not options["items"]:
         with expect_table(file, PAIRS, options["format_"]):
             return open_comparisons(file, **arguments)
+    if file != "-" and not Path(file).exists():  # before the items, which may be many
+        raise FileError(f"the file {file} does not exist")
     # open_comparisons reads all items into memory, so that their file can be closed afterwards.
     with (
         open_item_table(options["items"], options, features, label=options.get("class_")) as items,

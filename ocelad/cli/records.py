@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -118,6 +118,8 @@ def records(left: str, right: str | None, output: Path | None, as_json: bool, **
     _check_outputs(output, state, options["groups"], [left, right, options["answers"]], right is None)
     if options["one_to_one"] and right is None:
         raise click.UsageError("--one-to-one needs two tables; within one, an entity may have many records")
+    # Before the tables, which may take minutes to compare.
+    read = None if options["answers"] is None else _read_answer_table(options["answers"])
     linker = _open_linker(left, right, state, options)
     asks = options["answers"] is None and options["questions"] != 0
     if asks and not _is_terminal():  # after the tables, so that what is wrong with them is said first
@@ -128,8 +130,8 @@ def records(left: str, right: str | None, output: Path | None, as_json: bool, **
     notes = [*linker.notes, _note_ids(linker, [left, right or left])]
     for note in filter(None, notes):
         click.echo(f"Note: {note}", err=True)
-    if options["answers"] is not None:
-        _learn_file(linker, options["answers"], state)
+    if read is not None:
+        _learn_file(linker, read, state)
     elif asks:
         try:
             _ask(linker, state, options["questions"])
@@ -257,11 +259,11 @@ def _is_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def _learn_file(linker: RecordLinker, path: str, state: Path) -> None:
+def _learn_file(linker: RecordLinker, read: _AnswerTable, state: Path) -> None:
     """Learn the answers of a file that are not known yet. All are checked before the first is learned."""
     known = {(answer.left, answer.right): answer.same for answer in linker.answers}
     answers = [
-        answer for answer in _read_answers(linker, path) if known.get((answer.left, answer.right), ...) != answer.same
+        answer for answer in _find_answers(linker, read) if known.get((answer.left, answer.right), ...) != answer.same
     ]
     with show_steps(len(answers), "Learning") as advance:
         for answer in answers:
@@ -270,11 +272,18 @@ def _learn_file(linker: RecordLinker, path: str, state: Path) -> None:
     linker.save(state)
 
 
-def _read_answers(linker: RecordLinker, path: str) -> list[Answer]:
+class _AnswerTable(NamedTuple):
+    """The columns of a file of answers, and the place of each row."""
+
+    path: str
+    columns: Mapping[str, Sequence[Any]]
+    places: Sequence[str]
+
+
+def _read_answer_table(path: str) -> _AnswerTable:
+    """Read a file of answers, and check that it has the columns of one."""
     from ocelad.io import FileError
     from ocelad.io.record_files import read_placed_records
-    from ocelad.io.tabular import cells
-    from ocelad.records import Answer
 
     check_table(path, RECORD_ANSWERS)
     table, places = read_placed_records(path)
@@ -283,6 +292,16 @@ def _read_answers(linker: RecordLinker, path: str) -> list[Answer]:
             raise FileError(
                 f"{path} has no column {column!r}; it has {', '.join(table)}; id_left, id_right, same are needed"
             )
+    return _AnswerTable(path, table, places)
+
+
+def _find_answers(linker: RecordLinker, read: _AnswerTable) -> list[Answer]:
+    """Return the answers of a file, about the rows of the tables."""
+    from ocelad.io import FileError
+    from ocelad.io.tabular import cells
+    from ocelad.records import Answer
+
+    path, table, places = read
     rows = [{str(entry): row for row, entry in enumerate(side.ids)} for side in linker.tables]
     found = []
     for place, left, right, same in zip(places, *(table[column] for column in ANSWER_COLUMNS), strict=True):

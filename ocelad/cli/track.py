@@ -260,7 +260,10 @@ def _make_tracker(settings: dict[str, Any]) -> MetricTracker:
 
 def _track(tracking: FileTracker, stream: ComparisonStream, output: Path, every: int, quiet: bool) -> bool:
     """Track the stream, with a live bar on a terminal or a line per save elsewhere; return whether it was stopped."""
+    from threadpoolctl import threadpool_limits
+
     with (
+        threadpool_limits(1, user_api="blas"),  # matrices are small; where others use the cores, threads only wait
         stop_on_signal(stream) as signals,
         closing(tracking.follow(stream, output, every)) as chunks,
         show_pairs(stream, is_shown=not quiet) as show,
