@@ -137,6 +137,25 @@ def test_unsuitable_files_are_reported(tmp_path):
         assert message in run("compare", *arguments, cwd=tmp_path, code=code).stderr
 
 
+def test_a_note_names_batch_methods_that_are_never_fitted(tmp_path):
+    columns = write_pairs(tmp_path / "pairs.csv", n_pairs=150)
+    command = (
+        "compare",
+        "euclidean",
+        "standardized",
+        "--stream",
+        "pairs.csv",
+        *columns,
+        "--every",
+        "50",
+        "--jobs",
+        "1",
+    )
+    assert "pairs.csv has 150 pairs, too few for standardized" in run(*command, cwd=tmp_path).stderr
+    fitted = run(*command[:2], "standardized:every=100", *command[3:], "-o", "fitted", cwd=tmp_path)
+    assert "too few" not in fitted.stderr
+
+
 def test_one_answer_only_is_compared_by_the_items_if_there_are_any(tmp_path):
     rows = "".join(f"{i},{(i + 2) % 40},1\n" for i in range(40))
     (tmp_path / "pairs.csv").write_text(f"id_a,id_b,y\n{rows}")

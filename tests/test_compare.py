@@ -785,6 +785,14 @@ def test_a_user_defined_learner_can_be_compared():
     np.testing.assert_allclose(a.values("knn_error"), b.values("knn_error"), atol=0.02)
 
 
+def test_a_play_that_is_no_metric_is_refused():
+    from ocelad.lab.compare.adapters import FixedAdapter
+
+    own = Method("own", "plays an array", lambda info: FixedAdapter(np.eye(info.n_features)))
+    with pytest.raises(TypeError, match="returned an object of the type ndarray; accepted: a Metric"):
+        compare([own], short(), seeds=1, every=125, n_jobs=1)
+
+
 def test_a_similarity_is_scored_by_its_own_order():
     from ocelad.lab.baselines.oasis import Similarity
     from ocelad.lab.compare.scoring import score_play

@@ -184,6 +184,8 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
     labels = [method.name for method in chosen]
     if not stream.seeded and EUCLIDEAN in labels and STANDARDIZED not in labels:
         click.echo(f"Note: features may have different units; add the method {STANDARDIZED}.", err=True)
+    if note := _note_refits(chosen, stream):
+        click.echo(note, err=True)
     output: Path = options["output"]
     journal = output / JOURNAL
     with show_trials() as progress:
@@ -207,6 +209,19 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
     _write_results(result, output, f"{PICTURE}.{options['picture']}", as_json)
     if n_skipped:
         click.get_current_context().exit(ROWS_SKIPPED)
+
+
+def _note_refits(methods: Sequence[Method], stream: Stream) -> str:
+    """Return a note about the batch methods that this stream is too short for; empty if there are none."""
+    settings = {method.label: {**method.defaults, **method.overrides} for method in methods if method.group == "batch"}
+    late = [label for label, values in settings.items() if values.get("every", 0) >= stream.rounds]
+    if not late:
+        return ""
+    return (
+        f"Note: {stream.name} has {stream.rounds:,} pairs, too few for {', '.join(late)}: a batch method is Euclidean "
+        f"distance until it is fitted, which is every {settings[late[0]]['every']} pairs by default; set it, as in "
+        f"{late[0].partition(':')[0]}:every=20."
+    )
 
 
 def _check_suite_usage(suite: str) -> None:

@@ -69,6 +69,11 @@ class Scores(NamedTuple):
 
 def score_play(play: Play, block: Block, *, score_pairs: bool = True) -> Scores:
     """Return the scores of a play on the evaluation points of a block and, with ``score_pairs``, on its pairs."""
+    if not isinstance(play, Play):
+        raise TypeError(
+            f"play() of a compared method returned an object of the type {type(play).__name__}; accepted: a Metric, "
+            "such as Metric(matrix) or Metric.from_diagonal(weights)"
+        )
     ranking_error = 1.0 - pair_auc(pair_distances(play, block), block.y) if score_pairs else np.nan
     if block.eval_set is None:
         return Scores(np.nan, np.nan, ranking_error)
