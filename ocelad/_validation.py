@@ -269,7 +269,7 @@ def check_weights(sample_weight: Any, n_samples: int) -> Floats | None:
     """Return the weights of samples as an array; None if none are given."""
     if sample_weight is None:
         return None
-    weights = check_array(sample_weight, "sample_weight", 1)
+    weights = check_array(sample_weight, "sample_weight", 1, shapes={1: "numbers of shape (n_pairs,)"})
     if len(weights) != n_samples:
         raise ValueError(f"sample_weight has {len(weights)} numbers; accepted: {n_samples}, one for each pair")
     if weights.min() < 0 or weights.max() > MAX_SAMPLE_WEIGHT:

@@ -445,7 +445,7 @@ def test_weights_of_one_change_nothing():
         ([1.0, -0.5, 1.0, 1.0, 1.0], "sample_weight holds -0.5 at position 1; accepted: numbers from 0 to 10"),
         ([1.0, 1.0, 11.0, 1.0, 1.0], "sample_weight holds 11 at position 2; accepted: numbers from 0 to 10"),
         ([1.0, np.nan, 1.0, 1.0, 1.0], "sample_weight holds nan at position 1"),
-        (np.ones((5, 1)), r"sample_weight has shape \(5, 1\)"),
+        (np.ones((5, 1)), r"sample_weight has shape \(5, 1\); accepted: numbers of shape \(n_pairs,\)"),
         (["a"] * 5, "sample_weight holds text"),
     ],
 )

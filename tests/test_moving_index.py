@@ -502,10 +502,16 @@ def test_other_ids_are_not_saved(tmp_path: Any) -> None:
 
 def test_a_refused_id_does_not_change_how_items_are_named() -> None:
     index = MovingIndex(np.eye(2), Metric(np.eye(2)))
-    with pytest.raises(ValueError, match="the id 1 is repeated"):
+    with pytest.raises(ValueError, match="the id 1 at row 1 is in the index already"):
         index.add(np.eye(2), ids=["x", 1])
     index.add(np.eye(2))
     assert index.ids == [0, 1, 2, 3]
+
+
+def test_the_repr_says_what_is_in_it() -> None:
+    index = MovingIndex(np.eye(3)[:2], Metric(np.eye(3)))
+    index.add(np.eye(3)[2:])
+    assert repr(index) == "<MovingIndex of 3 items with 3 features, backend 'exact'>"
 
 
 def test_one_id_counts_as_a_list_of_one() -> None:
@@ -558,7 +564,7 @@ def test_a_table_whose_index_holds_other_integers_than_positions_needs_ids() -> 
         (lambda index: index.search([1.0, 2.0, 3.0], k=0), "k must be"),
         (lambda index: index.add([[1.0, 2.0]], ids=["x"]), "items has 2 features; 3 are expected"),
         (lambda index: index.add([[1.0, np.inf, 2.0]], ids=["x"]), r"items holds inf at index \(0, 1\)"),
-        (lambda index: index.add([[1.0, 2.0, 3.0]], ids=["a"]), "the id 'a' is repeated"),
+        (lambda index: index.add([[1.0, 2.0, 3.0]], ids=["a"]), "the id 'a' at row 0 is in the index already"),
         (lambda index: index.add([[1.0, 2.0, 3.0]] * 2, ids=["x", "x"]), "the id 'x' is repeated, at row 1"),
         (lambda index: index.add([[1.0, 2.0, 3.0]]), "the new ones need ids, too"),
         (lambda index: index.add([[1.0, 2.0, 3.0]], ids=["x", "y"]), "2 ids and 1 items"),

@@ -164,6 +164,16 @@ def test_refuses(tuples, sentence):
         PairTransformer(StandardScaler()).transform(tuples)
 
 
+def test_points_are_refused_with_what_to_do_where_pairs_are_ids():
+    items = np.random.default_rng(0).normal(size=(8, 5))
+    scaler = PairTransformer(StandardScaler(), preprocessor=items).fit([[0, 1], [2, 7]])
+    with pytest.raises(
+        ValueError, match=r"\(8, 5\); .* or ids, .*; with a preprocessor, transform points by transformer_"
+    ):
+        scaler.transform(items)
+    np.testing.assert_array_equal(scaler.transform([[3, 4]])[0], scaler.transformer_.transform(items[3:5]))
+
+
 def test_a_preprocessor_of_the_tracker_after_it_is_refused_with_what_to_do():
     """Without a preprocessor of its own, it takes indices for points."""
     items = np.random.default_rng(0).normal(size=(8, 4))

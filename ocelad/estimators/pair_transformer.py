@@ -133,10 +133,14 @@ class PairTransformer(MetaEstimatorMixin, TransformerMixin, PrintedEstimator, au
         if is_sparse(tuples) or (self.preprocessor is None and len(shape) <= 2):
             return _Read([tuples], True)
         if len(shape) not in (2, 3) or shape[1] not in TUPLE_NAMES:
+            points = (
+                "or points, of shape (n_points, n_features)"
+                if self.preprocessor is None
+                else "or ids, of shape (n_tuples, 2 to 4); with a preprocessor, transform points by transformer_"
+            )
             raise ValueError(
                 f"the argument has shape {shape}; accepted: pairs, triplets or quadruplets, as an array of shape "
-                "(n_tuples, 2 to 4, n_features) or as 2 to 4 tables or sparse matrices; or points, of shape "
-                "(n_points, n_features)"
+                f"(n_tuples, 2 to 4, n_features) or as 2 to 4 tables or sparse matrices; {points}"
             )
         is_table = dataframes.is_dataframe(tuples)
         array = np.column_stack(dataframes.column_arrays(tuples)) if is_table else np.asarray(tuples)

@@ -72,8 +72,12 @@ class ItemIds:
             names = _plain(ids, n_items)
             added: dict[Any, int] = {}
             for at, name in enumerate(names):
-                if name in added or name in self:
+                if name in added:
                     raise ValueError(f"the id {name!r} is repeated, at row {at}; accepted: ids that differ")
+                if name in self:
+                    raise ValueError(
+                        f"the id {name!r} at row {at} is in the index already; accepted: new ids; use update"
+                    )
                 added[name] = first + at
             if self._names is None:  # until now, the ids were the positions
                 self._positions = {at: at for at in self}

@@ -123,6 +123,10 @@ class MovingIndex:
     def __len__(self) -> int:
         return len(self._table)
 
+    def __repr__(self) -> str:
+        backend = self._settings["backend"]
+        return f"<MovingIndex of {len(self)} items with {self._table.n_features} features, backend {backend!r}>"
+
     def __contains__(self, id: object) -> bool:
         return id in self._table
 
