@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import command
@@ -39,6 +40,18 @@ def test_a_matrix_gives_the_learned_distances(metric: Metric, items: np.ndarray,
         np.testing.assert_allclose(
             np.linalg.norm(points[:50] - points[50:100], axis=1), metric.distance(items[:50], items[50:100]), rtol=1e-9
         )
+
+
+def test_a_missing_library_is_named_with_what_to_install(
+    metric: Metric, items: np.ndarray, tmp_path: Any, monkeypatch: Any
+) -> None:
+    metric.save(tmp_path / "a.metric")
+    np.save(tmp_path / "items.npy", items)
+    for module in ("faiss", "ocelad.neighbors.backends.faiss_backend"):
+        monkeypatch.setitem(sys.modules, module, None)  # the import fails
+    error = run("export", "a.metric", "items.npy", "--to", "faiss", cwd=tmp_path, code=1).stderr
+    assert error.startswith("Error: the backend 'faiss' needs a library that is not installed")
+    assert error.endswith("install it with: pip install 'ocelad[faiss]'\n")
 
 
 @pytest.mark.parametrize("n_components", [None, 5])

@@ -69,15 +69,18 @@ def export(
     check_output(path, tracker, items)
     saved = load_metric(tracker)
     read = None if items is None else read_items(saved, items, options, options["format_"])
-    written = export_index(
-        saved.metric,
-        to,  # type: ignore[arg-type]
-        path,
-        items=None if read is None else read.vectors,
-        ids=None if read is None else read.ids,
-        n_components=dimensions,
-        options={"kind": kind or "hnsw"} if to == "faiss" else None,
-    )
+    try:
+        written = export_index(
+            saved.metric,
+            to,  # type: ignore[arg-type]
+            path,
+            items=None if read is None else read.vectors,
+            ids=None if read is None else read.ids,
+            n_components=dimensions,
+            options={"kind": kind or "hnsw"} if to == "faiss" else None,
+        )
+    except ImportError as error:  # it says which extra to install
+        raise click.ClickException(str(error)) from error
     click.echo(_describe(written, to, saved.metric.n_features))
     if read is not None and read.n_skipped:
         click.get_current_context().exit(ROWS_SKIPPED)
