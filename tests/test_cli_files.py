@@ -373,7 +373,7 @@ def test_the_largest_eigenvalues_of_very_many_features():
     """All eigenvalues of 4100 features would be too many, so that the rank is not shown."""
     diagonal = np.linspace(0.0, 1.0, 4100) ** 4
     metric = Metric.low_rank(diagonal, np.eye(2, 4100), np.array([5.0, 3.0]), 1.0)  # two of the features weigh more
-    content = inspect._describe_metric(metric)
+    content = inspect.describe_metric(metric)
     assert content["rank"] is None
     np.testing.assert_allclose(content["spectrum"], np.sort(metric.diagonal)[::-1][:10], rtol=1e-6)
 

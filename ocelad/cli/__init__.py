@@ -19,6 +19,7 @@ from ocelad.cli.evaluate import evaluate
 from ocelad.cli.export import export
 from ocelad.cli.export_answers import export_answers
 from ocelad.cli.figure import figure
+from ocelad.cli.fleet import fleet
 from ocelad.cli.import_answers import import_answers
 from ocelad.cli.inspect import inspect
 from ocelad.cli.neighbors import neighbors
@@ -48,6 +49,7 @@ def cli() -> None:
       ocelad embed pairs.tracker items.csv              map items to points in the learned space
       ocelad neighbors pairs.tracker items.csv          find the nearest items by the learned distance
       ocelad export pairs.tracker items.csv --to faiss  write the items for a vector store
+      ocelad fleet track answers.csv --key user         learn one distance per user
       ocelad records crm.csv shop.csv                   find records of the same entity, by your answers
       ocelad compare rice comid saol                    run several methods on the same streams
       ocelad figure 3                                   compute and draw a figure of the paper
@@ -61,7 +63,7 @@ def cli() -> None:
 
 
 for command in (
-    *(track, embed, distance, neighbors, export, records, evaluate, inspect, plot),
+    *(track, embed, distance, neighbors, export, fleet, records, evaluate, inspect, plot),
     *(demo, compare, figure, reproduce),
     *(serve, token, session, audit, import_answers, export_answers, backup, restore, verify, warm, doctor, completion),
 ):

@@ -100,7 +100,7 @@ def embed(
                 )
         if output is not None:
             report_table(output, n_rows, len(kinds))
-        _exit_if_skipped(rows)
+        exit_if_skipped(rows)
 
 
 def _open_embedded(saved: SavedMetric, items: str, options: dict[str, Any], **arguments: Any) -> ItemStream:
@@ -197,7 +197,7 @@ def distance(tracker: Path, file: str, output: Path | None, **options: Any) -> N
             report_table(output, n_rows, len(columns))
         if not saved.is_calibrated:
             click.echo('Note: no probabilities of "same": only the method adaptive calibrates them.', err=True)
-        _exit_if_skipped(stream)
+        exit_if_skipped(stream)
 
 
 def _measured_columns(saved: SavedMetric) -> dict[str, ColumnKind]:
@@ -232,7 +232,8 @@ def report_table(output: Path, n_rows: int, n_columns: int) -> None:
     click.echo(f"Saved: {output} ({count_of(n_rows, 'row')}, {count_of(n_columns, 'column')})")
 
 
-def _exit_if_skipped(stream: Any) -> None:
+def exit_if_skipped(stream: Any) -> None:
+    """Report skipped rows, and exit if there are some."""
     report_skipped(stream)
     if stream.n_skipped:
         click.get_current_context().exit(ROWS_SKIPPED)

@@ -27,7 +27,7 @@ BAR_WIDTH = 20
 # Experts of smaller weights are listed together.
 MIN_WEIGHT = 0.001
 # Names of rows that differ from those in the JSON.
-_LABELS = {"drift": "drift per 1000 pairs"}
+_LABELS = {"drift": "drift per 1000 pairs", "prior_answers": "shared prior from answers"}
 
 
 @click.command(short_help="Show what a saved tracker has learned.")
@@ -77,25 +77,25 @@ def inspect(tracker: Path, features: int, items: str | None, pairs: str | None, 
 
     if state_files.read_kind(tracker) != "tracker":
         metric = load_metric(tracker).metric
-        content = {"kind": "metric", **_describe_metric(metric)}
+        content = {"kind": "metric", **describe_metric(metric)}
         points = read_described_items(tracker, items, pairs, options)
-        content |= _describe_features(rank_features(metric, None, features, items=points))
+        content |= describe_features(rank_features(metric, None, features, items=points))
     else:
         estimator = load_estimator(tracker)
         content = {"kind": "tracker", **_describe_estimator(estimator)}
         points = read_described_items(tracker, items, pairs, options)
-        content |= _describe_features(estimator.feature_weights(features, items=points))
+        content |= describe_features(estimator.feature_weights(features, items=points))
         if isinstance(estimator, MetricTracker):
             content |= _describe_tracking(FileTracker.load(tracker))
     if as_json:
         print_json(content)
     else:
-        print_tables(*_make_tables(content))
+        print_tables(*make_tables(content))
     if note := note_one_answer(content.get("similar", 0), content.get("dissimilar", 0), str(tracker)):
         click.echo(f"{note} A distance is learned from both.", err=True)
 
 
-def _describe_metric(metric: AnyMetric) -> dict[str, Any]:
+def describe_metric(metric: AnyMetric) -> dict[str, Any]:
     """Describe a metric; the eigenvalues of a curved one are those of its linear part."""
     from ocelad.curved_metric import linear_part
 
@@ -125,7 +125,8 @@ def _rank_and_eigenvalues(metric: Metric) -> tuple[int | None, Any]:
         return None, eigsh(operator, N_EIGENVALUES, v0=np.ones(n), return_eigenvectors=False)[::-1]
 
 
-def _describe_features(weights: FeatureWeights) -> dict[str, Any]:
+def describe_features(weights: FeatureWeights) -> dict[str, Any]:
+    """Describe features by their shares."""
     return {"feature_weights": [row._asdict() for row in weights], "shares_of": weights.source}
 
 
@@ -140,7 +141,7 @@ def _describe_estimator(estimator: Any) -> dict[str, Any]:
         settings |= {name: value for name, value in method.get_params().items() if value != default_rice[name]}
     return {
         "estimator": type(estimator).__name__,
-        **_describe_metric(estimator.metric_),
+        **describe_metric(estimator.metric_),
         "settings": {
             name: value if isinstance(value, (int, float, str)) else repr(value) for name, value in settings.items()
         },
@@ -186,25 +187,36 @@ def _describe_changes(tracker: MetricTracker) -> dict[str, Any]:
     return {"drift": 1000 * tracker.drift_, "changes": [change._asdict() for change in tracker.changes_]}
 
 
-def _make_tables(content: dict[str, Any]) -> list[Any]:
+def make_tables(content: dict[str, Any], title: str = "Saved") -> list[Any]:
+    """Return tables of what is known of a metric, and of the tracker that has learned it."""
     from ocelad.adaptive.expert_names import describe_expert
 
     names = (
-        *("kind", "estimator", "method", "engine", "rounds", "similar", "dissimilar", "features", "rank", "threshold"),
-        *("accuracy", "loss", "drift", "groups", "implied", "contradictions", "transitivity"),
+        *("kind", "estimator", "method", "engine", "rounds", "answers", "similar", "dissimilar", "features", "rank"),
+        *(
+            "threshold",
+            "prior_answers",
+            "accuracy",
+            "loss",
+            "drift",
+            "groups",
+            "implied",
+            "contradictions",
+            "transitivity",
+        ),
     )
     rows = [[_LABELS.get(name, name), _format(content[name])] for name in names if content.get(name) is not None]
     if (linear := content.get("rank_linear")) is not None:
         rank = f"{content['rank']:,} ({linear:,} linear + {content['rank'] - linear:,} curved)"
         rows = [[name, rank if name == "rank" else value] for name, value in rows]
     rows += [[f"setting {name}", repr(value)] for name, value in content.get("settings", {}).items()]
-    tables = [make_table("Saved", ["", ""], rows)]
+    tables = [make_table(title, ["", ""], rows)]
     largest = content["spectrum"][0] if content["spectrum"] else 0.0
     spectrum = [
         [str(index), f"{value:.4g}", _make_bar(value, largest)] for index, value in enumerate(content["spectrum"], 1)
     ]
-    title = "Largest eigenvalues of the linear part" if content["curved"] else "Largest eigenvalues"
-    tables.append(make_table(title, ["", "eigenvalue", ""], spectrum))
+    heading = "Largest eigenvalues of the linear part" if content["curved"] else "Largest eigenvalues"
+    tables.append(make_table(heading, ["", "eigenvalue", ""], spectrum))
     tables.append(_make_feature_table(content))
     if content.get("weights"):
         largest = max(content["weights"].values())

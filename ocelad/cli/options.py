@@ -128,7 +128,9 @@ def name_options(message: str) -> str:
     """
     message = re.sub(r",? or [^,;]*\b\w+=False[^,;]*", "", message)  # no option means label=False
     message = re.sub(r"\bevery=(\d+)", r"--every \1", message)
-    names = "exclude|features|fields|format|id_a|id_b|id|items|key|label|method|missing|skipped|text|time|weight|x|z"
+    names = (
+        "exclude|features|fields|form|format|id_a|id_b|id|items|key|label|method|missing|skipped|text|time|weight|x|z"
+    )
     message = re.sub(rf"\b({names})=(?=[\s,;.)]|$)", lambda match: _option_name(match[1]), message)
     return re.sub(rf"\b({names})='(\w+)'", lambda match: f"{_option_name(match[1])} {match[2]}", message)
 

@@ -403,6 +403,15 @@ def read_stored(path: str | os.PathLike[str], name: str) -> bytes | None:
         store.close()
 
 
+def remove_fleet(path: str | os.PathLike[str]) -> None:
+    """Remove the file of a fleet that no process has open, also a damaged one."""
+    with suppress(FleetDamaged):
+        FleetStore(path, "commit").close()
+    file = Path(os.path.realpath(path))
+    for end in ("-wal", "-shm", "-journal", ""):  # the file last: without it, its log belongs to no fleet
+        file.with_name(file.name + end).unlink(missing_ok=True)
+
+
 def _connect(path: Path) -> sqlite3.Connection:
     # Several threads share the connection one after the other: the fleet has a lock.
     return sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False)
