@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from ocelad.metric import Metric
 
+#: How far the log weight of a prior stays below the log odds that it predicts a new key better than no prior: a prior
+#: that is wrong for a key costs more answers than one that is right for it saves.
+CAUTION = 2.0
+
 
 @dataclass(frozen=True)
 class SharedPrior:
@@ -25,6 +29,11 @@ class SharedPrior:
 
     metric: Metric
     log_weight: float
+
+    @property
+    def is_likely(self) -> bool:
+        """Whether it probably predicts a new key better than no prior."""
+        return self.log_weight >= -CAUTION
 
 
 def as_priors(prior: SharedPrior | Sequence[SharedPrior] | None, n_features: int) -> tuple[SharedPrior, ...]:

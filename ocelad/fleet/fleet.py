@@ -287,8 +287,9 @@ class Fleet:
     def probability(self, keys: Any, pairs: Any) -> Floats:
         """Return the probability of "same" for each pair, as the tracker of its key predicts it.
 
-        An unknown key has the metric with which a new key would begin: the current shared prior. If there is none, that
-        is a multiple of the Euclidean distance. The result is float32 if the pairs are float32, otherwise float64.
+        An unknown key is measured by the current shared prior, if that has predicted the first answers of most new keys
+        better than none would have; otherwise by a multiple of the Euclidean distance. The result is float32 if the
+        pairs are float32, otherwise float64.
 
         Parameters
         ----------

@@ -39,7 +39,7 @@ class KeyMetrics:
                 begin = end
 
     def of(self, keys: Sequence[Key], packed: PackedTrackers) -> list[Metric]:
-        """Return the metric of each key; that of an unknown one is the metric with which a new key begins."""
+        """Return the metric of each key; see ``metric_of_new_key`` for unknown ones."""
         found = {key: metric for key in keys if (metric := self._kept.get(key)) is not None}
         for key in found:
             self._kept.move_to_end(key)
@@ -52,7 +52,7 @@ class KeyMetrics:
                 self._keep(key, metric)
             self._states.evict()
             if len(known) < len(absent):
-                of_new_key = packed.metric(None)
+                of_new_key = packed.metric_of_new_key()
                 for key in absent:
                     found.setdefault(key, of_new_key)
         return [found[key] for key in keys]

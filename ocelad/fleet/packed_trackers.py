@@ -206,6 +206,15 @@ class PackedTrackers:
         """Return the metric of one tracker."""
         return self.metrics([state])[0]
 
+    def metric_of_new_key(self) -> Metric:
+        """Return the metric of a key without answers: the last prior, if it is likely; otherwise a new tracker's.
+
+        A new tracker does not know the scale of its features, so that its prior has little effect before an answer.
+        """
+        if self.priors and self.priors[-1].is_likely:
+            return self.priors[-1].metric
+        return self.metric(None)
+
     def _chunk_metrics(self, work: _Work) -> list[Metric]:
         if not self._compiled:
             return [self.tracker(state).play() for state in work.states]

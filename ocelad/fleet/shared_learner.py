@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from ocelad._typing import Arrays, Floats
-from ocelad.adaptive.shared_prior import SharedPrior
+from ocelad.adaptive.shared_prior import CAUTION, SharedPrior
 from ocelad.fleet.packed_trackers import PackedTrackers
 from ocelad.metric import Metric
 
@@ -20,8 +20,9 @@ FIRST_RENEWAL = 64
 N_ALL, SAMPLE_STEP = 4096, 16
 #: The number of keys, begun with the last prior, that show how much it helps; and the answers of each that count.
 N_SAMPLED_KEYS, MIN_ANSWERS, MAX_ANSWERS = 256, 5, 10
-# The log weight of the first prior, about which nothing is known, and pseudo-keys of the estimate of later ones.
-FIRST_LOG_WEIGHT, PSEUDO_KEYS = -2.0, 4.0
+# The log weight of the first prior, about which nothing is known; pseudo-keys of the estimate of later ones, and the most
+# that it may be. Tenants of whom most agree gain nearly as much; those who contradict all others lose half.
+FIRST_LOG_WEIGHT, PSEUDO_KEYS, MAX_LOG_WEIGHT = -3.0, 4.0, -1.0
 
 
 def n_renewals(n_answers: int) -> int:
@@ -104,7 +105,7 @@ class SharedLearner:
         self._learned = _Learned(state, self.n_answers + count)
 
     def _log_weight(self, prior: SharedPrior, sample: Sequence[bytes]) -> float:
-        """Return the log odds that a prior predicts the first answers of a new key better than no prior."""
+        """Return the log odds that a prior predicts the first answers of a new key better than no prior, with caution."""
         n_better = n_keys = 0
         known = [answers for state in sample if (answers := self._packed.answers(state)) is not None]
         for U, y in known:
@@ -118,7 +119,7 @@ class SharedLearner:
         if n_keys == 0:
             return prior.log_weight
         pseudo = PSEUDO_KEYS / 2.0
-        return log((n_better + pseudo) / (n_keys - n_better + pseudo))
+        return min(log((n_better + pseudo) / (n_keys - n_better + pseudo)) - CAUTION, MAX_LOG_WEIGHT)
 
     def arrays(self) -> tuple[Arrays, dict[str, object]]:
         """Return everything that later answers depend on, priors included: arrays, and JSON values."""

@@ -189,7 +189,7 @@ def _by_key(
     joined = df.join(renamed, same_key, "left").drop(*(f"ocelad_key_{at}" for at in range(len(keys))))
 
     def apply(batches: Iterator[Any]) -> Iterator[Any]:
-        new_key = packed.metric(None)
+        new_key = packed.metric_of_new_key()
         for batch in batches:
             at = batch.schema.get_field_index(_METRIC)
             distinct = batch.column(at).dictionary_encode()

@@ -95,7 +95,7 @@ def move_squares(values: Floats, numbers: Floats, at: int, compact: bool, storin
 def move_share(share: float, integers: np.ndarray, place: int, storing: bool) -> float:
     """Store a number between -1 and 1 as an integer, or return the stored one."""
     if not storing:
-        return integers[place] / _LARGEST
+        return float(integers[place]) / _LARGEST
     integers[place] = round(min(max(share, -1.0), 1.0) * _LARGEST)
     return share
 
