@@ -63,7 +63,7 @@ def distance(
     """Return the rows with a further column: the distance of two points. It is computed when the result is.
 
     Give one ``metric`` for all rows, or ``states`` and ``key``: then each row is measured by the tracker of its key.
-    A key without a state, or null, is measured as a new key would be: by the prior, if there is one.
+    A key without a state, or null, is measured by the prior if that is likely to help, as in ``Fleet.probability``.
 
     Where a point is null, holds null or has another length, the result is null. NaN and infinity give NaN. So that the
     two differ, the column has the type ``double[pyarrow]``.
@@ -335,7 +335,7 @@ def _metric_table(items: Any, packed: PackedTrackers) -> _MetricTable:
             positions[key] = len(positions)
             states.append(bytes(state))
         blocks.append(np.stack([metric_numbers(metric) for metric in packed.metrics(states)]))
-    return _MetricTable(positions, np.concatenate(blocks), packed.metric(None))
+    return _MetricTable(positions, np.concatenate(blocks), packed.metric_of_new_key())
 
 
 def _blocks(items: Any) -> Iterator[list[tuple[Hashable, Any]]]:
@@ -363,7 +363,7 @@ def _joined(tables: list[_MetricTable], packed: PackedTrackers) -> _MetricTable:
             if key in positions:
                 raise ValueError(f"states has two states for the key {key!r}; accepted: one")
             positions[key] = len(positions)
-    return _MetricTable(positions, np.concatenate([table.numbers for table in tables]), packed.metric(None))
+    return _MetricTable(positions, np.concatenate([table.numbers for table in tables]), packed.metric_of_new_key())
 
 
 def _is_null(state: Any) -> bool:

@@ -111,7 +111,7 @@ def test_the_tracker_of_each_row(fleet, table, name, kind):
             states = dd.from_pandas(frame, npartitions=2)
     function, expected = MEASURES[name]
     found = function(as_dask(table), *NAMES, states=states, key="user", **settings).compute()
-    new = PackedTrackers(N, priors=fleet.priors).metric(None)
+    new = PackedTrackers(N, priors=fleet.priors).metric_of_new_key()
     u = np.subtract(*points(table))
     of_rows = [fleet.metric(key) if key in fleet else new for key in table["user"]]
     wanted = [expected(metric, u[at : at + 1])[0] for at, metric in enumerate(of_rows)]

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import curved_distance
 import first_answers
@@ -12,6 +16,8 @@ import pytest
 import regret_on_every_interval
 import track_anything
 from click.testing import CliRunner
+
+from ocelad.spark.session import find_java
 
 # Streams that were never used to choose a setting of the example.
 SEEDS = [100, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (101, 102))]
@@ -93,3 +99,17 @@ def test_the_picture_of_the_first_answers_follows_the_saved_results(tmp_path):
     assert CliRunner().invoke(first_answers.main, ["--picture", str(picture)]).exit_code == 0
     for path in (picture, tmp_path / "first-dark.png"):
         assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(not (find_spec("pyspark") and find_java()), reason="PySpark or Java missing: make .venv/.spark")
+def test_fleet_on_spark(tmp_path):
+    script = Path(__file__).parents[1] / "examples" / "fleet_on_spark.py"
+    tmp_path.joinpath("fleet").mkdir()
+    done = subprocess.run([sys.executable, script, tmp_path / "fleet"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    counts = [int(count) for count in re.findall(r"^\|tenant \d\| +(\d+)\|", done.stdout, re.M)]
+    assert (sum(counts[:5]), sum(counts[5:])) == (750, 1500)  # the second run continues from the first one
+    errors = re.findall(r"^tenant \d: ([\d.]+)% by the Euclidean distance, ([\d.]+)% by its own$", done.stdout, re.M)
+    assert len(errors) == 5
+    assert all(float(own) < 0.5 * float(euclidean) for euclidean, own in errors)
