@@ -99,12 +99,10 @@ def show_pairs(
 
     columns = (BarColumn(bar_width=16), TaskProgressColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task, start, first = bar.add_task("", total=stream.total_bytes), monotonic(), None
+        task, start, before = bar.add_task("", total=stream.total_bytes), monotonic(), stream.n_rows
 
         def show_bar(n_pairs: int, words: Callable[[], str], saved: bool) -> None:
-            nonlocal first
-            first = n_pairs if first is None else first
-            rate = (n_pairs - first) / max(monotonic() - start, 1e-9)
+            rate = (stream.n_rows - before) / max(monotonic() - start, 1e-9)
             bar.update(task, completed=stream.bytes_read, description=f"{n_pairs:,} pairs, {rate:,.0f}/s, {words()}")
 
         yield show_bar
