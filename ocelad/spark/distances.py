@@ -41,7 +41,7 @@ def distance(
     """Return the rows with a further column: the distance of two points.
 
     Give one ``metric`` for all rows, or ``states`` and ``key``: then each row is measured by the tracker of its key.
-    A key without a state is measured as a new key would be: by the prior, if there is one.
+    A key without a state is measured by the prior if that is likely to help, as in ``Fleet.probability``.
 
     Where a point is null, holds null or has another length, the result is null. NaN and infinity give NaN.
 
