@@ -103,7 +103,7 @@ def run(spark: Any, folder: Path, learning: bool, n_answers: int, n_features: in
         "steady pairs/s": 1000.0
         * sum(batch["numInputRows"] for batch in steady)
         / sum(batch["durationMs"]["triggerExecution"] for batch in steady),
-        "keys": last["numRowsTotal"],
+        "keys stored": last["numRowsTotal"],
         "checkpoint MB": sum(path.stat().st_size for path in checkpoint.rglob("*") if path.is_file()) / 1e6,
     }
 
@@ -130,7 +130,7 @@ def main(keys: tuple[int, ...], answers: int, features: int, batches: int, cores
             for kind in ("engine", "learning"):
                 if only in (None, kind):
                     measured = run(spark, stream, kind == "learning", answers, features, form)
-                    rows.append({"": kind} | measured)
+                    rows.append({"": kind, "keys": n_keys} | measured)
                     Console().print(rows[-1])
             shutil.rmtree(stream)
     finally:

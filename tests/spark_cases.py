@@ -90,6 +90,7 @@ def run(rounds, checkpoint, output):
 
 
 def stored_states(spark, checkpoint):
-    """Return what the state store holds for each key, as bytes."""
+    """Return what the state store holds for each key, as bytes; with a time to live, it holds that, too."""
     states = spark.read.format("statestore").option("stateVarName", "tracker").load(str(checkpoint))
-    return {row["key"]["user"]: bytes(row["value"]["state"]) for row in states.collect()}
+    values = {row["key"]["user"]: row["value"].asDict() for row in states.collect()}
+    return {key: bytes((value.get("value") or value)["state"]) for key, value in values.items()}

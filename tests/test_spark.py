@@ -472,7 +472,7 @@ def wrong_arguments():
         case("no key", "key names no column; accepted: the name of a column, or a list of names", key=[]),
         case("n_features", "n_features is needed, because a column of arrays does not say", n_features=None),
         case("numbers differ", r"the numbers of features differ or are 0 \(left: 1, n_features: 3\)", left=["n"]),
-        case("form", "form is 'small'; accepted: 'exact', 'compact'", form="small"),
+        case("form", "form must be one of 'exact', 'compact'; got 'small'", form="small"),
         case("prior", "prior holds a Metric; accepted: a SharedPrior, or a sequence of them", prior=[METRIC]),
         case("priors", "the prior has 3 features; 2 are expected", prior=PRIOR, n_features=2),
         case("initial", "initial has no binary column 'state'; accepted: the key columns and state", initial="table"),

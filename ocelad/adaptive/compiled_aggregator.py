@@ -168,9 +168,7 @@ class CompiledAggregator:
     @property
     def changes(self) -> list[Change]:
         """The detected changes, oldest first."""
-        count, rows = int(self._state.cusum[aggregation.N_CHANGES]), self._state.changes
-        kept = (rows[i % MAX_CHANGES] for i in range(max(0, count - MAX_CHANGES), count))
-        return [Change(int(start), int(detected), float(evidence)) for start, detected, evidence in kept]
+        return stored_changes(self._state)
 
     @property
     def evidence(self) -> float:
@@ -218,3 +216,10 @@ class CompiledAggregator:
             or abs(state.shares.sum() - 1.0) > 1e-6
         ):
             raise ValueError("the saved weights, means or changes are out of range")
+
+
+def stored_changes(state: aggregation.AggregatorState) -> list[Change]:
+    """Return the changes in a kernel's state, oldest first."""
+    count, rows = int(state.cusum[aggregation.N_CHANGES]), state.changes
+    kept = (rows[i % MAX_CHANGES] for i in range(max(0, count - MAX_CHANGES), count))
+    return [Change(int(start), int(detected), float(evidence)) for start, detected, evidence in kept]

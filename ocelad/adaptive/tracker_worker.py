@@ -11,7 +11,8 @@ from ocelad._typing import Floats
 from ocelad.adaptive import calibration
 from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
 from ocelad.adaptive.bases import COMID_FLOOR
-from ocelad.adaptive.changes import MAX_EVIDENCE_TO_REPLACE, MIN_ROUND
+from ocelad.adaptive.changes import MAX_EVIDENCE_TO_REPLACE, MIN_ROUND, Change
+from ocelad.adaptive.compiled_aggregator import stored_changes
 from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.decisions import DecisionThresholds
 from ocelad.adaptive.kernels import many_trackers
@@ -91,6 +92,12 @@ class TrackerWorker:
         move_tracker(state, constants, numbers, integers, self.compact, False)
         _unbind(state, mixture)
         return AdaptiveTracker.from_compiled_parts(self._n, mixture, decisions)
+
+    def drift_and_changes(self, record: Record) -> tuple[float, list[Change]]:
+        """Return the drift of a stored tracker, and its detected changes."""
+        numbers = record.numbers.astype(float)
+        move_tracker(self._state, self._constants, numbers, record.integers.copy(), self.compact, False)
+        return float(self._state.clock[DRIFT]), stored_changes(self._state.aggregator)
 
     def learn(
         self, records: Record, begins: np.ndarray, U: Floats, y: Floats, ends: np.ndarray

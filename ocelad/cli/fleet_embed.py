@@ -39,7 +39,7 @@ def embed(
     and a column of keys: CSV, TSV, JSON lines, Parquet, Arrow or .npz. It is read in chunks and can have any size. The
     output has the id, the key and as many dimensions as there are features, sorted by eigenvalue, largest first. Each
     key has a space of its own: compare points of the same key only. An item of a key that the fleet does not know is
-    mapped by the shared prior, as a new key would begin.
+    mapped by the shared prior if that is likely to suit it, and otherwise by the Euclidean distance.
 
     \b
     Examples:
@@ -73,11 +73,11 @@ def embed(
                     # The ids may be the keys.
                     columns = {"id": chunk.ids, key: chunk.keys} | ({} if label is None else {label: chunk.labels})
                     out.write(columns | dict(zip(names, points.T, strict=True)))
-        has_prior = opened.prior is not None
+        has_prior = opened.prior is not None and opened.prior.is_likely
     if output is not None:
         report_table(output, n_rows, len(kinds))
     if embedding.unknown:
-        by = "the shared prior" if has_prior else "the Euclidean distance, as there is no shared prior"
+        by = "the shared prior" if has_prior else "the Euclidean distance, as no shared prior is likely to suit it"
         rows_of = f"{count_of(embedding.n_unknown, 'row')} of {count_of(len(embedding.unknown), 'unknown key')}"
         click.echo(f"Note: {rows_of}, such as {next(iter(embedding.unknown))!r}, mapped by {by}.", err=True)
     exit_if_skipped(rows)

@@ -21,7 +21,7 @@ from ocelad.fleet.fleet_settings import FleetSettings, check_note, kind_of_prior
 from ocelad.fleet.fleet_store import FleetDamaged, FleetStore, read_stored
 from ocelad.fleet.held_states import HeldStates
 from ocelad.fleet.key_metrics import KeyMetrics
-from ocelad.fleet.key_sizes import HEAD_BYTES, KeySize, count_answers
+from ocelad.fleet.key_sizes import KeySize, count_answers
 from ocelad.fleet.keyed_pairs import (
     Key,
     KeyedAnswers,
@@ -33,7 +33,7 @@ from ocelad.fleet.keyed_pairs import (
     read_table,
 )
 from ocelad.fleet.memory_size import parse_memory
-from ocelad.fleet.packed_trackers import Form, PackedTrackers, TrackerSummary
+from ocelad.fleet.packed_trackers import HEADER_BYTES, Form, PackedTrackers, TrackerSummary
 from ocelad.fleet.shared_learner import SharedLearner
 from ocelad.fleet.stream_learner import Call, StreamLearner
 from ocelad.metric import Metric
@@ -62,16 +62,16 @@ class Fleet:
     """Many trackers, one for each key: a tenant, a user, a site or a topic.
 
     Each tracker learns by the method "adaptive" from the answers of its key, in the order given; splitting them into
-    several calls does not change the result. A new key begins with what other keys have taught, as far as that helps.
-    A call that raises an error because of its input changes nothing; one that is interrupted is completed by the next
-    call. Several threads may use a fleet.
+    several calls does not change the result, but for the last bits in the compact form. A new key begins with what
+    other keys have taught, as far as that helps. A call that raises an error because of its input changes nothing; one
+    that is interrupted is completed by the next call. Several threads may use a fleet.
 
     Parameters
     ----------
     n_features : int or None
         None: that of the first pairs.
     form : {"exact", "compact"}
-        Whether the states have all their bits, or take less space.
+        Whether the states have all their bits, or take a half to a quarter of the space; see ``PackedTrackers``.
     shared : bool or SharedPrior
         Whether new keys begin with a metric that is learned from all keys. A ``SharedPrior``: with this one, which
         stays as it is.
@@ -379,7 +379,7 @@ class Fleet:
         """
         with self._lock:
             self._ready()
-            heads = self._states.heads(HEAD_BYTES)
+            heads = self._states.heads(HEADER_BYTES)
             return {head.key: KeySize(count_answers(head.head), head.n_bytes) for head in heads}
 
     @property

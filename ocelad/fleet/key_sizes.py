@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ocelad.fleet.packed_trackers import _HEADER, _header
-
-#: The bytes at the beginning of a state that hold its number of answers.
-HEAD_BYTES = _HEADER.size
+from ocelad.fleet.packed_trackers import read_header
 
 
 class KeySize(NamedTuple):
@@ -26,4 +23,4 @@ class KeySize(NamedTuple):
 
 def count_answers(head: bytes) -> int:
     """Return the number of answers of a state, from its first bytes."""
-    return _header(head).n_answers
+    return read_header(head).n_answers

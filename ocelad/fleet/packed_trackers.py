@@ -27,7 +27,7 @@ from ocelad.pairs import Events
 if TYPE_CHECKING:
     from ocelad.adaptive.tracker_worker import Record, TrackerWorker  # imports numba
 
-#: How the numbers of a tracker are stored: all their bits, or in a third of the space.
+#: How the numbers of a tracker are stored: all their bits, or in a half to a quarter of the space.
 Form: TypeAlias = Literal["exact", "compact"]
 #: With more features than this, states are those of ``AdaptiveTracker``: exact, and learned one key at a time.
 MAX_COMPILED_FEATURES = AdaptiveConfig().max_moment_features
@@ -35,11 +35,12 @@ MAX_COMPILED_FEATURES = AdaptiveConfig().max_moment_features
 NO_PRIOR = -1
 # Magic bytes, version of the format, kind of the body, position of the prior (plus 1) and number of answers.
 _HEADER = struct.Struct("<4sBBHQ")
+HEADER_BYTES = _HEADER.size
 _MAGIC, _VERSION = b"ocel", 1
 _ANSWERS, _EXACT, _COMPACT, _GENERAL = 0, 1, 2, 3
 # The lengths of the two parts of a record, or of the JSON and the arrays of a general state.
 _LENGTHS = struct.Struct("<II")
-_BODY = _HEADER.size + _LENGTHS.size
+_BODY = HEADER_BYTES + _LENGTHS.size
 # Trackers per call of compiled code, and bytes that their records may take.
 _CHUNK, _CHUNK_BYTES = 256, 64_000_000
 
@@ -77,8 +78,9 @@ class PackedTrackers:
     ----------
     n_features : int
     form : {"exact", "compact"}
-        The compact form takes a third of the space; probabilities differ by less than 0.01 from those of the exact
-        form. It exists for at most 128 features.
+        The compact form takes half of the space for answers and a quarter for states; probabilities differ by less than
+        0.01 from those of the exact form. It rounds after each call, so that its last bits depend on how answers are
+        divided into calls. It exists for at most 128 features.
     priors : sequence of SharedPrior
         New trackers begin with one of them; ``priors`` is a list that may grow.
     n_threads : int or None
@@ -151,10 +153,10 @@ class PackedTrackers:
         new_states: list[bytes] = [b""] * len(states)
         computed = []
         for at, (state, (first, last)) in enumerate(zip(states, pairwise(bounds), strict=True)):
-            kind, prior, n_answers = _header(state)
+            kind, prior, n_answers = read_header(state)
             if kind == _ANSWERS and n_answers + last - first <= PLAIN_ROUNDS:
                 added = learned[first * self._answer_bytes : last * self._answer_bytes]
-                new_states[at] = _pack_header(_ANSWERS, prior, n_answers + last - first) + state[_HEADER.size :] + added
+                new_states[at] = _pack_header(_ANSWERS, prior, n_answers + last - first) + state[HEADER_BYTES:] + added
             elif first == last:
                 new_states[at] = state
             else:
@@ -178,7 +180,7 @@ class PackedTrackers:
             state, n_rows = work.states[at], work.lengths[at]
             if kernel_played:
                 numbers, integers = new.numbers[begin[0] : end[0]], new.integers[begin[1] : end[1]]
-                states.append(_pack_record(_header(state), n_rows, self.form, numbers, integers))
+                states.append(_pack_record(read_header(state), n_rows, self.form, numbers, integers))
             else:
                 states.append(self._learn_in_python(*work.one(at)))
             begin = end
@@ -188,7 +190,7 @@ class PackedTrackers:
         """Learn where kernels cannot: with many features, or where directions have to be orthonormalised."""
         tracker = self.tracker(state)
         tracker.replay(Events(U, y))
-        return self.pack(tracker, _header(state).prior)
+        return self.pack(tracker, read_header(state).prior)
 
     # Results.
 
@@ -221,7 +223,7 @@ class PackedTrackers:
         with self._worker() as worker:
             matrices, thresholds, played = worker.metrics(*work.arrays())
         return [
-            Metric.from_trusted_matrix(matrices[at].copy(), float(thresholds[at]), _header(state).n_answers)
+            Metric.from_trusted_matrix(matrices[at].copy(), float(thresholds[at]), read_header(state).n_answers)
             if played[at]
             else self.tracker(state).play()
             for at, state in enumerate(work.states)
@@ -261,21 +263,26 @@ class PackedTrackers:
 
     def summary(self, state: bytes) -> TrackerSummary:
         """Return what a tracker has seen."""
-        header = _header(state)
+        header = read_header(state)
         if header.kind == _ANSWERS:
             return TrackerSummary(header.n_answers, 0.0, (), header.prior)
+        if header.kind != _GENERAL:
+            self._check(state)
+            with self._worker() as worker:
+                drift, changes = worker.drift_and_changes(self._record(state))
+            return TrackerSummary(header.n_answers, drift, tuple(changes), header.prior)
         tracker = self.tracker(state)
         return TrackerSummary(header.n_answers, tracker.drift, tuple(tracker.changes), header.prior)
 
     def answers(self, state: bytes) -> tuple[Floats, Floats] | None:
         """Return the differences and answers that a tracker has learned from; None once only its state is stored."""
-        if _header(state).kind != _ANSWERS:
+        if read_header(state).kind != _ANSWERS:
             return None
         rows = self._answer_rows(state)
         return rows[:, :-1].astype(float), rows[:, -1].astype(float)
 
     def _answer_rows(self, state: bytes) -> np.ndarray:
-        return np.frombuffer(state, self._real, offset=_HEADER.size).reshape(-1, self.n_features + 1)
+        return np.frombuffer(state, self._real, offset=HEADER_BYTES).reshape(-1, self.n_features + 1)
 
     # Trackers of their own.
 
@@ -283,19 +290,17 @@ class PackedTrackers:
         """Return a tracker of its own that continues from a state; None: a new one, with a prior or the last one."""
         if state is None:
             state = self._started([None], None if prior is None else [prior])[0]
-        header = _header(state)
+        header = read_header(state)
         if header.kind == _GENERAL:
             from safetensors.numpy import load
 
-            length = _LENGTHS.unpack_from(state, _HEADER.size)[0]
+            length = _LENGTHS.unpack_from(state, HEADER_BYTES)[0]
             tracker = AdaptiveTracker(self.n_features)
             tracker.restore(load(state[_BODY + length :]), json.loads(state[_BODY : _BODY + length]))
             return tracker
         if header.kind != _ANSWERS:
-            from ocelad.adaptive.tracker_worker import Record
-
             with self._worker() as worker:
-                return worker.tracker(Record(*self._record_parts(state)))
+                return worker.tracker(self._record(state))
         tracker = AdaptiveTracker(self.n_features, prior=self._prior(header.prior))
         answers = self.answers(state)
         if answers is not None and header.n_answers:
@@ -312,7 +317,7 @@ class PackedTrackers:
         if self._compiled:
             with self._worker() as worker:
                 record = worker.record(tracker)
-            return _pack_record(_Header(_ANSWERS, prior, 0), tracker.n_rounds, self.form, *record)
+            return _pack_record(Header(_ANSWERS, prior, 0), tracker.n_rounds, self.form, *record)
         from safetensors.numpy import save
 
         tracker.compiled_parts()
@@ -335,14 +340,14 @@ class PackedTrackers:
         return started
 
     def _check(self, state: bytes) -> None:
-        kind, prior, n_answers = _header(state)
+        kind, prior, n_answers = read_header(state)
         size = len(state)
         if kind == _ANSWERS:
-            expected = _HEADER.size + n_answers * self._answer_bytes
+            expected = HEADER_BYTES + n_answers * self._answer_bytes
         elif size < _BODY:
             expected = _BODY
         else:
-            first, second = _LENGTHS.unpack_from(state, _HEADER.size)
+            first, second = _LENGTHS.unpack_from(state, HEADER_BYTES)
             sizes = {_EXACT: (8, 2), _COMPACT: (4, 2), _GENERAL: (1, 1)}
             if kind not in sizes:
                 raise ValueError(f"the state has the unknown kind {kind}; accepted: what PackedTrackers.learn returned")
@@ -361,9 +366,14 @@ class PackedTrackers:
     def _record_kind(self) -> int:
         return _EXACT if self.form == "exact" else _COMPACT
 
+    def _record(self, state: bytes) -> Record:
+        from ocelad.adaptive.tracker_worker import Record
+
+        return Record(*self._record_parts(state))
+
     def _record_parts(self, state: bytes) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers and integers of a record."""
-        n_numbers, n_integers = _LENGTHS.unpack_from(state, _HEADER.size)
+        n_numbers, n_integers = _LENGTHS.unpack_from(state, HEADER_BYTES)
         integers = np.frombuffer(state, "<i2", n_integers, _BODY + n_numbers * self._real.itemsize)
         return np.frombuffer(state, self._real, n_numbers, _BODY), integers
 
@@ -432,7 +442,7 @@ class PackedTrackers:
         at = (0, 0)
         end = 0
         for state, (first, last) in zip(states, bounds, strict=True):
-            kind, prior, n_answers = _header(state)
+            kind, prior, n_answers = read_header(state)
             if kind == _ANSWERS and prior in new:
                 begins.append(new[prior])
             else:
@@ -480,28 +490,31 @@ class _Work:
         return map(self.one, range(len(self.states)))
 
 
-class _Header(NamedTuple):
+class Header(NamedTuple):
+    """The kind of a state's body, the position of its prior, and its number of answers."""
+
     kind: int
     prior: int
     n_answers: int
 
 
-def _header(state: bytes) -> _Header:
-    if len(state) < _HEADER.size:
+def read_header(state: bytes) -> Header:
+    """Return what the first ``HEADER_BYTES`` of a state say."""
+    if len(state) < HEADER_BYTES:
         raise ValueError(f"a state of {len(state)} bytes is truncated; accepted: what PackedTrackers.learn returned")
     magic, version, kind, prior, n_answers = _HEADER.unpack_from(state)
     if magic != _MAGIC:
         raise ValueError("these bytes are no state of a tracker; accepted: what PackedTrackers.learn returned")
     if version != _VERSION:
         raise ValueError(f"the state has version {version} of the format; this version of ocelad reads {_VERSION}")
-    return _Header(kind, prior - 1, n_answers)
+    return Header(kind, prior - 1, n_answers)
 
 
 def _pack_header(kind: int, prior: int, n_answers: int) -> bytes:
     return _HEADER.pack(_MAGIC, _VERSION, kind, prior + 1, n_answers)
 
 
-def _pack_record(before: _Header, n_rows: int, form: Form, numbers: np.ndarray, integers: np.ndarray) -> bytes:
+def _pack_record(before: Header, n_rows: int, form: Form, numbers: np.ndarray, integers: np.ndarray) -> bytes:
     """Return the state with a record, after further answers."""
     kind = _EXACT if form == "exact" else _COMPACT
     header = _pack_header(kind, before.prior, before.n_answers + n_rows)

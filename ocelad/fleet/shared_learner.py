@@ -20,8 +20,8 @@ FIRST_RENEWAL = 64
 N_ALL, SAMPLE_STEP = 4096, 16
 #: The number of keys, begun with the last prior, that show how much it helps; and the answers of each that count.
 N_SAMPLED_KEYS, MIN_ANSWERS, MAX_ANSWERS = 256, 5, 10
-# The log weight of the first prior, about which nothing is known; pseudo-keys of the estimate of later ones, and the most
-# that it may be. Tenants of whom most agree gain nearly as much; those who contradict all others lose half.
+# The log weight of the first prior, about which nothing is known; pseudo-keys of the estimate of later ones; and the
+# most that it may be: keys that agree gain nearly as much, and keys that contradict all others lose far less.
 FIRST_LOG_WEIGHT, PSEUDO_KEYS, MAX_LOG_WEIGHT = -3.0, 4.0, -1.0
 
 
@@ -105,7 +105,7 @@ class SharedLearner:
         self._learned = _Learned(state, self.n_answers + count)
 
     def _log_weight(self, prior: SharedPrior, sample: Sequence[bytes]) -> float:
-        """Return the log odds that a prior predicts the first answers of a new key better than no prior, with caution."""
+        """Return the log odds, less caution, that a prior predicts the first answers of a key better than no prior."""
         n_better = n_keys = 0
         known = [answers for state in sample if (answers := self._packed.answers(state)) is not None]
         for U, y in known:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 # Avro reads a state whose schema has got a further column; Spark's other encoding, its default, refuses it.
 STATE_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
+# Otherwise Spark runs micro-batches without rows all the time where keys have a time to live, and availableNow
+# never ends. Expired keys are forgotten without them, too.
+EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 MIN_SPARK, MIN_JAVA = (4, 1), 17
 NEEDS_SPARK = "ocelad.spark needs Apache Spark 4.1 or newer: pip install 'ocelad[spark]'"
@@ -30,7 +33,8 @@ def spark_session(
 ) -> SparkSession:
     """Return a session with what ``track_stream`` needs: the RocksDB state store, and workers that run this Python.
 
-    States are stored as Avro, so that a later version may add a column to them.
+    States are stored as Avro, so that a later version may add a column to them. There are no micro-batches without rows
+    (``spark.sql.streaming.noDataMicroBatches.enabled``): with a time to live they would never end.
 
     Parameters
     ----------
@@ -53,6 +57,7 @@ def spark_session(
     # Spark reads it when its context starts; "python3" on the path may be another one.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name).config(STATE_STORE, ROCKSDB).config(STATE_ENCODING, "avro")
+    builder = builder.config(EMPTY_BATCHES, "false")
     # One task per core learns already: threads within a task would compete for the cores.
     for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         builder = builder.config(f"spark.executorEnv.{name}", "1")

@@ -92,8 +92,9 @@ def track_stream(
     form : {"exact", "compact"}
         How trackers are stored; see ``PackedTrackers``.
     ttl : timedelta, str or None
-        A key without an answer for this time, such as ``"90 days"``, is forgotten. With ``ttl``, Spark runs
-        micro-batches all the time: set a trigger.
+        A key without an answer for this time, such as ``"90 days"``, is forgotten. In a session that is not from
+        ``spark_session``, set ``spark.sql.streaming.noDataMicroBatches.enabled`` to false: otherwise Spark runs
+        micro-batches without rows all the time, and the trigger ``availableNow`` never ends.
     initial : DataFrame or None
         Trackers that were learned before: the key columns and ``state``, one row for each key, as ``track_table`` and
         ``latest`` return them, or the states of a ``Fleet``. Spark reads it when the query starts for the first time.
