@@ -90,7 +90,10 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/records.py
 	$(BIN)/python benchmarks/records.py --large
 	$(BIN)/python benchmarks/comparison_graph.py
+	$(BIN)/python benchmarks/fleet.py
+	$(BIN)/python benchmarks/fleet_prior.py
 	$(BIN)/python benchmarks/fleet_sizes.py
+	$(BIN)/python benchmarks/compact_form.py
 	$(BIN)/python benchmarks/fleet_sizes.py --changing --answers 1000 --answers 3000
 	$(BIN)/python benchmarks/service.py
 	$(BIN)/python benchmarks/service_projects.py

@@ -199,16 +199,31 @@ def move_comid(
         rank = comid.rank[slot]
         at = move_numbers(comid.lam[slot], rank, numbers, at + 4, storing)
         for r in range(rank):
-            direction = comid.V[comid.buffer[slot], r]
-            if not compact:
-                at = move_numbers(direction, constants.n, numbers, at, storing)
-                continue
-            for i in range(constants.n):
-                share = move_share(direction[i], integers, place, storing)
-                if not storing:
-                    direction[i] = share
-                place += 1
+            at = move_numbers(comid.V[comid.buffer[slot], r], constants.n, numbers, at, storing)
+        if compact and not storing:
+            orthonormalize(comid.V[comid.buffer[slot]], rank, constants.n)
     return Places(at, place)
+
+
+@jit
+def orthonormalize(directions: Floats, rank: int, n: int) -> None:
+    """Make nearly orthonormal rows orthonormal, as the updates of the learners presume.
+
+    Rounded directions are not quite orthogonal. A pair in their span would then seem to have a part outside of it, and
+    the errors would add up over the calls. As the errors are small, one pass of Gram and Schmidt is enough.
+    """
+    for r in range(rank):
+        for earlier in range(r):
+            part = 0.0
+            for i in range(n):
+                part += directions[earlier, i] * directions[r, i]
+            for i in range(n):
+                directions[r, i] -= part * directions[earlier, i]
+        square = 0.0
+        for i in range(n):
+            square += directions[r, i] * directions[r, i]
+        for i in range(n):
+            directions[r, i] /= sqrt(square)
 
 
 @jit
