@@ -100,6 +100,15 @@ intersphinx_mapping = {
 }
 
 
+# Methods of scikit-learn's estimators that the guides use, with a text that stands on its own.
+SCIKIT_LEARN_METHODS = {
+    "set_output": "Let ``transform`` return tables: see :py:meth:`TransformerMixin.set_output"
+    " <sklearn.base.TransformerMixin.set_output>`.",
+    "set_params": "Set parameters by name, also those of nested estimators: see :py:meth:`BaseEstimator.set_params"
+    " <sklearn.base.BaseEstimator.set_params>`.",
+}
+
+
 def skip_foreign_members(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
     """Leave out what a class inherits from other packages, what it lacks, and fields of named tuples without text."""
     if name == "fit_transform" and isinstance(member, property):  # trackers of tuples have none; theirs says so
@@ -107,10 +116,17 @@ def skip_foreign_members(app: Any, what: str, name: str, member: Any, skip: bool
     function = inspect.unwrap(getattr(member, "fget", None) or getattr(member, "__func__", member))
     module = getattr(function, "__module__", None)
     if inspect.isroutine(function) and not str(module).startswith("ocelad"):
-        return True
+        return None if name in SCIKIT_LEARN_METHODS and str(module).startswith("sklearn") else True
     if str(getattr(member, "__doc__", "")).startswith("Alias for field number"):
         return True
     return None
+
+
+def shorten_docstring(app: Any, what: str, name: str, member: Any, options: Any, lines: list[str]) -> None:
+    """Replace scikit-learn's texts, which link to its user guide and name its versions."""
+    text = SCIKIT_LEARN_METHODS.get(name.rpartition(".")[2])
+    if text is not None and str(getattr(inspect.unwrap(member), "__module__", None)).startswith("sklearn"):
+        lines[:] = [text, ""]
 
 
 def tidy(app: Any, doctree: nodes.document) -> None:
@@ -138,5 +154,6 @@ def setup(app: Any) -> None:
     app.connect("doctree-read", tidy)
     app.connect("include-read", move_links)
     app.connect("autodoc-skip-member", skip_foreign_members)
+    app.connect("autodoc-process-docstring", shorten_docstring, priority=400)  # before napoleon
     for part in ("arguments", "description", "epilog", "options"):
         app.connect(f"sphinx-click-process-{part}", format_help)

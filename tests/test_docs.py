@@ -23,6 +23,7 @@ PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *PAGES]
 PICTURES = sorted({*DOCS.rglob("*.png"), *DOCS.rglob("*.svg")} - set(DOCS.joinpath("_build").rglob("*")))
 _FIGURE = re.compile(r"^[`:]{3,}\{(?:figure|image)\} (\S+)\n((?::\S+:.*\n)*)", re.MULTILINE)
+_CAPTION = re.compile(r"^([`:]{3,})\{figure\} (\S+)\n(?::\S+:[^\n]*\n)*(.*?)^\1$", re.MULTILINE | re.DOTALL)
 _IMAGE = re.compile(r"<(?:img|source)\b[^>]*>")
 _CARD_LINK = re.compile(r"^:link: (\S+)\n(?::[a-z-]+:.*\n)*?:link-type: (\w+)$", re.MULTILINE)
 _TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -104,6 +105,20 @@ def test_alternative_texts_of_markdown_are_on_one_line(path):
     """The built pages lose the space at a line break; those of HTML keep it."""
     wrapped = [token.attrs["src"] for token in inline(path) if token.type == "image" and "\n" in token.content]
     assert wrapped == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_pictures_of_the_site_have_a_caption(path):
+    bare = [token.attrs["src"] for token in inline(path) if token.type == "image"]
+    assert bare == []
+    for _, source, caption in _CAPTION.findall(path.read_text(encoding="utf-8")):
+        assert caption.strip(), source
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_lines_outside_tables_have_at_most_120_characters(path):
+    lines = enumerate(path.read_text(encoding="utf-8").split("\n"), start=1)
+    assert [number for number, line in lines if len(line) > 120 and not line.startswith("|")] == []
 
 
 def test_each_picture_is_shown():
