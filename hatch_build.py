@@ -26,13 +26,19 @@ class ProjectAddresses(MetadataHookInterface):
     def update(self, metadata: dict[str, Any]) -> None:
         repository = self.config["repository"]
         metadata["urls"] = {
-            "Documentation": f"{repository}/blob/main/docs/index.md",
+            "Documentation": pages_of(repository),
             "Source": repository,
             "Issues": f"{repository}/issues",
             "Changelog": f"{repository}/blob/main/CHANGELOG.md",
         }
         readme = (Path(self.root) / "README.md").read_text(encoding="utf-8")
         metadata["readme"] = {"content-type": "text/markdown", "text": with_absolute_links(readme, repository)}
+
+
+def pages_of(repository: str) -> str:
+    """Return the address at which the workflow ``site.yml`` publishes the documentation of a repository on GitHub."""
+    owner, name = repository.removeprefix("https://github.com/").split("/")
+    return f"https://{owner}.github.io/{name}/"
 
 
 def with_absolute_links(text: str, repository: str) -> str:

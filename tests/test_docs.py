@@ -16,11 +16,13 @@ from markdown_it.token import Token
 
 import ocelad
 from ocelad.cli import cli
+from ocelad.lab.compare.few_answers import BENCHMARKS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *PAGES]
+SUITE = DOCS / "explanation" / "few-answers.md"
 PICTURES = sorted({*DOCS.rglob("*.png"), *DOCS.rglob("*.svg")} - set(DOCS.joinpath("_build").rglob("*")))
 _FIGURE = re.compile(r"^[`:]{3,}\{(?:figure|image)\} (\S+)\n((?::\S+:.*\n)*)", re.MULTILINE)
 _CAPTION = re.compile(r"^([`:]{3,})\{figure\} (\S+)\n(?::\S+:[^\n]*\n)*(.*?)^\1$", re.MULTILINE | re.DOTALL)
@@ -197,6 +199,13 @@ def test_commands_and_options_in_help_texts_become_code():
         lines = cleandoc(command.help or "").split("\n")
         format_help(None, None, lines)
         assert "`" not in re.sub(r"``[^`]+``", "", "\n".join(lines)), command.name
+
+
+def test_numbers_of_benchmarks_are_those_of_the_suite():
+    tabulated = re.findall(r"^\| ([\w%.-]+/\w+)(?: \| [-+][\d.]+/[-+][\d.]+){6} \|$", SUITE.read_text(), re.MULTILINE)
+    assert set(tabulated) <= set(BENCHMARKS)
+    assert f"on {len(tabulated)} benchmarks, after 10 to 1000 answers" in (ROOT / "README.md").read_text()
+    assert re.search(rf"few-answers` runs {len(BENCHMARKS)}:", (ROOT / "CHANGELOG.md").read_text())
 
 
 def test_get_started_and_each_tutorial_name_what_to_install():

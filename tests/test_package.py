@@ -83,7 +83,8 @@ def test_links_of_the_readme_work_elsewhere(metadata: Message) -> None:
 def test_addresses_follow_from_one_setting(metadata: Message) -> None:
     addresses = [address.split(", ")[1] for address in metadata.get_all("Project-URL")]
     assert len(addresses) == 4
-    assert all(address.startswith(REPOSITORY) for address in addresses)
+    owner, name = REPOSITORY.split("/")[-2:]
+    assert all(address.startswith((REPOSITORY, f"https://{owner}.github.io/{name}/")) for address in addresses)
     text = (ROOT / "pyproject.toml").read_text()
     assert text.count(REPOSITORY) == 1
 
