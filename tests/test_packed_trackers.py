@@ -21,9 +21,9 @@ from ocelad.fleet.packed_trackers import NO_PRIOR, PackedTrackers
 from ocelad.metric import Metric
 from ocelad.pairs import Events
 
-# The difference of probabilities that the compact form states for nearly all keys, for any, and for the mean; and the
-# most bytes at 25 features.
-TOLERANCE, LARGEST, MEAN_TOLERANCE, MAX_BYTES = 0.01, 0.2, 0.001, 20_000
+# The differences of probabilities that the compact form states: the mean, and the largest; one that few keys exceed
+# within some hundred answers; and the most bytes at 25 features.
+MEAN_TOLERANCE, LARGEST, TOLERANCE, MAX_BYTES = 0.001, 0.1, 0.01, 20_000
 LOG_ODDS = np.linspace(-10.0, 10.0, 401)
 needs_compiler = pytest.mark.skipif(bool(numba_config.DISABLE_JIT), reason="thousands of rounds need compiled code")
 
@@ -157,9 +157,8 @@ def differences(streams, per_call):
 
 
 def assert_within_tolerance(found):
-    """Rarely, the forms decide differently where two directions or two experts are equally good."""
+    """A pair that is on another side of a bound in one of the forms makes a difference for some time."""
     assert found.mean() < MEAN_TOLERANCE
-    assert (found.max(axis=1) > TOLERANCE).mean() <= 0.05
     assert found.max() < LARGEST
 
 
@@ -181,7 +180,9 @@ def in_one_unit(kind, count, n_features, seed):
 @pytest.mark.parametrize("n_features", [4, 8, 25])
 @pytest.mark.parametrize("kind", ["normal", "constant", "duplicate", "categories"])
 def test_the_compact_form_predicts_nearly_the_same(kind, n_features):
-    assert_within_tolerance(differences([in_one_unit(kind, 600, n_features, seed) for seed in range(20)], per_call=10))
+    found = differences([in_one_unit(kind, 600, n_features, seed) for seed in range(20)], per_call=10)
+    assert_within_tolerance(found)
+    assert (found.max(axis=1) > TOLERANCE).mean() <= 0.05
 
 
 @needs_compiler

@@ -78,9 +78,10 @@ class PackedTrackers:
     ----------
     n_features : int
     form : {"exact", "compact"}
-        The compact form takes half of the space for answers and a quarter for states; probabilities differ by less than
-        0.01 from those of the exact form. It rounds after each call, so that its last bits depend on how answers are
-        divided into calls. It exists for at most 128 features.
+        The compact form takes half of the space for answers and less than a third for states. Its probabilities differ
+        from those of the exact form by less than 0.001 on average, and by less than 0.1 where a pair falls on another
+        side of a bound. It rounds after each call, so that the result depends a little on how answers are divided into
+        calls. It exists for at most 128 features.
     priors : sequence of SharedPrior
         New trackers begin with one of them; ``priors`` is a list that may grow.
     n_threads : int or None
