@@ -111,12 +111,29 @@ def edit_distance(a, b, costs):
 
 @given(left=st.text("ab1", min_size=1, max_size=7), right=st.text("ab1", min_size=1, max_size=7))
 @settings(max_examples=100, deadline=None)
-def test_words_and_characters_are_edit_distances(left, right):
+def test_characters_are_an_edit_distance(left, right):
     plain = edit_distance(left, right, {"replace": 1, "exchange": 1})
     assert compare(Characters, [left], [right])[0, 0] == pytest.approx(plain / max(len(left), len(right)))
-    words = edit_distance(left, right, {"replace": 2, "exchange": 2})
-    assert compare(Words, [left], [right])[0, 0] == pytest.approx(words / (len(left) + len(right)))
-    assert compare(Words, [f"{left} x{right}"], [f"x{right} {left}"])[0, 0] == 0
+
+
+def overlap_distance(left, right):
+    """Return the smallest edit distance, over the summed lengths, of shared words, and of these and other words."""
+    shared = " ".join(sorted(left & right))
+    first, second = (" ".join([*([shared] if shared else []), *sorted(own)]) for own in (left - right, right - left))
+    pairs = [(first, second), *([(shared, first), (shared, second)] if shared else [])]
+    return min(edit_distance(a, b, {"replace": 2, "exchange": 2}) / (len(a) + len(b)) for a, b in pairs)
+
+
+WORDS = st.sets(st.text("ab1", min_size=1, max_size=4), min_size=1, max_size=4)
+
+
+@given(left=WORDS, right=WORDS, data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_words_are_compared_by_their_overlap(left, right, data):
+    texts = [" ".join(data.draw(st.permutations(sorted(words)))) for words in (left, right)]
+    assert compare(Words, texts[:1], texts[1:])[0, 0] == pytest.approx(overlap_distance(left, right))
+    # Further words of one text do not count.
+    assert compare(Words, texts[:1], [" ".join(texts)])[0, 0] == 0
 
 
 def test_differences_are_shares_of_closer_random_pairs():
