@@ -70,11 +70,17 @@ def test_answers_from_a_file_give_links(folder):
     assert report["answers"]["same"] == sum(row["answered"] == "yes" for row in found)
     assert sum(report["answers"].values()) == 30
     assert report["decisions"]["same"] == sum(row["decision"] == "same" for row in found)
+    assert report["links_by_answers"] == report["answers"]["same"]
     # The same answers again teach nothing; other outputs have the same links.
     state = (folder / "crm-shop.linker").read_bytes()
     text = run(*arguments, "-o", "links.jsonl", cwd=folder).stdout
     assert (folder / "crm-shop.linker").read_bytes() == state
     assert f"Wrote {len(found)} links" in text
+    n_decided, n_left = (
+        sum((row["decision"], row["answered"]) == (d, "no") for row in found) for d in ("same", "check")
+    )
+    n_answered = report["links_by_answers"]
+    assert f"{n_answered} by your answers, {n_decided} decided with a promised error of 2 %, {n_left} to check." in text
     rows = [json.loads(line) for line in (folder / "links.jsonl").read_text().splitlines()]
     assert {(row["id_left"], row["id_right"]) for row in rows} == pairs
 

@@ -144,7 +144,7 @@ def records(left: str, right: str | None, output: Path | None, as_json: bool, **
     _write_links(output, linker, links)
     if options["groups"] is not None:
         _write_groups(options["groups"], linker, links)
-    report = _make_report(linker, links, output, state, options["groups"])
+    report = _make_report(linker, links, options["error"], output, state, options["groups"])
     if as_json:
         print_json(report)
     else:
@@ -430,7 +430,9 @@ def _write_groups(path: Path, linker: RecordLinker, links: Links) -> None:
         out.write({"id": linker.tables[0].ids, "entity": linker.groups(links)})
 
 
-def _make_report(linker: RecordLinker, links: Links, output: Path, state: Path, groups: Path | None) -> dict[str, Any]:
+def _make_report(
+    linker: RecordLinker, links: Links, error: float, output: Path, state: Path, groups: Path | None
+) -> dict[str, Any]:
     from ocelad.records.question_choice import N_START
 
     same = [answer.same for answer in linker.answers]
@@ -442,7 +444,9 @@ def _make_report(linker: RecordLinker, links: Links, output: Path, state: Path, 
             "different": max(0, N_START - same.count(False)),
         },
         "links": len(links),
+        "links_by_answers": int(links.answered.sum()),
         "decisions": {name: int((links.decision == code).sum()) for code, name in DECISIONS.items()},
+        "error": error,
         "threshold": links.threshold,
         "columns": linker.comparison.kinds,
         "output": str(output),
@@ -455,11 +459,14 @@ def _describe(report: dict[str, Any]) -> list[str]:
     answers, decisions = report["answers"], report["decisions"]
     columns = ", ".join(f"{name} ({kind})" for name, kind in report["columns"].items())
     missing = [f"{n} {name}" for name, n in report["missing_answers"].items() if n]
+    n_decided = decisions["same"] - report["links_by_answers"]
+    n_left = report["links"] - decisions["same"]
     lines = [
         f"Compared {_count(report['candidate_pairs'], 'pair')} of records by {columns}.",
         f"Answers: {answers['same']} same, {answers['different']} different, {answers['skipped']} skipped.",
         f"Wrote {_count(report['links'], 'link')} with a probability of at least {report['threshold']:.2f} to "
-        f"{report['output']}: {decisions['same']:,} decided, {report['links'] - decisions['same']:,} to check.",
+        f"{report['output']}: {report['links_by_answers']:,} by your answers, {n_decided:,} decided with a promised "
+        f"error of {100 * report['error']:g} %, {n_left:,} to check.",
     ]
     if report["groups"] is not None:
         lines.append(f"Wrote the entity of each record to {report['groups']}.")
