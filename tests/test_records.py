@@ -535,9 +535,11 @@ def test_many_candidates_are_sampled_by_left_record(monkeypatch):
         (3, None, {}, "the left table is a int; accepted: a dataframe"),
         ({"a": [1], "b": []}, None, {}, "columns of different lengths"),
         ({"a": []}, None, {}, "has no rows"),
-        ({"id": ["x", "x"], "a": ["b", "c"]}, None, {}, "has the id 'x' twice, the second time in row 1"),
+        ({"id": ["x", "x"], "a": ["b", "c"]}, None, {}, "has the id 'x' twice, in row 0 and row 1; accepted"),
         ({"id": [None], "a": ["b"]}, None, {}, "has no id in row 0"),
-        ({"a": ["b"]}, {"c": ["d"]}, {}, "have no column in common"),
+        ({"a": ["b"]}, {"c": ["d"]}, {}, "have no column in common to compare: one has 'a', the other 'c'; accepted"),
+        ({"a": ["b"]}, {"c": ["d"]}, {"exclude": ["c"]}, "have no column in common to compare: one has 'a'"),
+        ({"a": ["b"]}, {"a": ["d"]}, {"exclude": ["a"]}, "all 1 columns are excluded or without values"),
         ({"a": ["b b"]}, {"a": ["c c"]}, {}, "no two records share a key"),
         ({"a": ["b"]}, {"a": ["b"]}, {"compare": {"a": "name"}}, "the kind of column 'a' must be one of"),
         ({"a": ["b"]}, {"a": ["b"]}, {"compare": {"c": "text"}}, "no column 'c' is in both tables"),
@@ -590,5 +592,5 @@ def test_records_are_read_from_all_formats(tmp_path):
     with pytest.raises(RowError, match=r"bad.csv, line 3"):
         read_records(tmp_path / "bad.csv")
     (tmp_path / "head.csv").write_text("id,name\n")
-    with pytest.raises(FileError, match="has no rows"):
+    with pytest.raises(FileError, match="has no rows; accepted: a table with at least one row"):
         read_records(tmp_path / "head.csv")

@@ -173,13 +173,14 @@ def _open_linker(left: str, right: str | None, state: Path, options: dict[str, A
     """Return the linker of the tables, with the answers so far."""
     from ocelad.records import RecordLinker, read_table
 
-    tables = [_read_columns(left)]
+    columns, places = _read_columns(left)
+    tables = [(columns, left, places)]
     if right is not None:
-        tables.append(_rename(_read_columns(right), right, _parse_pairs(options["rename"], "--rename")))
+        columns, places = _read_columns(right)
+        tables.append((_rename(columns, right, _parse_pairs(options["rename"], "--rename")), right, places))
     elif options["rename"]:
         raise click.UsageError("--rename renames columns of RIGHT, and there is only one table")
-    names = [name for name in (left, right) if name is not None]
-    read = [read_table(table, name, options["id_"]) for table, name in zip(tables, names, strict=True)]
+    read = [read_table(table, name, options["id_"], places=places) for table, name, places in tables]
     settings: dict[str, Any] = {
         "compare": _parse_pairs(options["compare"], "--compare") or None,
         "exclude": options["exclude"] or None,
@@ -193,11 +194,12 @@ def _open_linker(left: str, right: str | None, state: Path, options: dict[str, A
         return RecordLinker(*read, progress=progress, **given)
 
 
-def _read_columns(path: str) -> dict[str, list[Any]]:
-    from ocelad.io.record_files import read_records
+def _read_columns(path: str) -> tuple[dict[str, list[Any]], list[str]]:
+    """Return the columns of a file, and the place of each row."""
+    from ocelad.io.record_files import read_placed_records
 
     check_table(path, RECORDS)
-    return read_records(path)
+    return read_placed_records(path)
 
 
 def _note_ids(linker: RecordLinker, names: list[str]) -> str | None:
