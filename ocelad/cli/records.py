@@ -467,8 +467,9 @@ def _describe(report: dict[str, Any]) -> list[str]:
         f"Compared {_count(report['candidate_pairs'], 'pair')} of records by {columns}.",
         f"Answers: {answers['same']} same, {answers['different']} different, {answers['skipped']} skipped.",
         f"Wrote {_count(report['links'], 'link')} with a probability of at least {report['threshold']:.2f} to "
-        f"{report['output']}: {report['links_by_answers']:,} by your answers, {n_decided:,} decided with a promised "
-        f"error of {100 * report['error']:g} %, {n_left:,} to check.",
+        f"{report['output']}.",
+        f"Links: {report['links_by_answers']:,} by your answers, {n_decided:,} decided with a promised error of "
+        f"{100 * report['error']:g} %, {n_left:,} to check.",
     ]
     if report["groups"] is not None:
         lines.append(f"Wrote the entity of each record to {report['groups']}.")
