@@ -186,6 +186,8 @@ def test_a_file_of_few_pairs_is_evaluated_more_often(tmp_path):
     assert "Note: pairs.csv has 100 pairs: methods are evaluated every 20 pairs." in printed.stderr
     assert re.search(r"euclidean .* \d+\.\d\d ±", printed.stdout)
     assert "evaluated every" not in run(*command, "--every", "50", "-o", "other", cwd=tmp_path).stderr
+    tuned = run("compare", "comid", *command[2:], "--tune", "2", "-o", "tuned", cwd=tmp_path)
+    assert "methods are evaluated every 12 pairs." in tuned.stderr
 
 
 def test_one_answer_only_is_compared_by_the_items_if_there_are_any(tmp_path):

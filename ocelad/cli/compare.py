@@ -111,7 +111,7 @@ FILE_OPTIONS = (
     default=100,
     show_default=True,
     type=click.IntRange(1),
-    help="Rounds between evaluations; by default fewer for a file of less than 500 pairs.",
+    help="Rounds between evaluations; by default fewer for a file of less than 500 pairs, with --tune 800.",
 )
 @click.option(
     "--reference",
@@ -190,7 +190,7 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
         if options[option]:
             raise click.UsageError(f"{_option_name(option)} belongs to --suite few-answers: give that, too")
     stream, n_skipped = _open_stream(options, as_json)
-    every = _cap_every(options["every"], stream)
+    every = _cap_every(options["every"], stream, tunes=options["tune"] > 0)
     chosen = _choose_methods(methods or _default_methods(stream), stream)
     if not stream.seeded:
         chosen = _with_standardized(chosen, stream)
@@ -221,9 +221,10 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
         click.get_current_context().exit(ROWS_SKIPPED)
 
 
-def _cap_every(every: int, stream: Stream) -> int:
+def _cap_every(every: int, stream: Stream, tunes: bool) -> int:
     """Return the rounds between evaluations, by default fewer than usual on a file of few pairs, with a note."""
-    largest = _fraction(stream)
+    # Two evaluations of the first quarter, on which settings are tuned.
+    largest = max(1, stream.rounds // 4 // 2) if tunes else _fraction(stream)
     if stream.seeded or _is_given("every") or every <= largest:
         return every
     click.echo(
