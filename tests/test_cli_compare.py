@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import sys
 
@@ -15,9 +16,11 @@ from ocelad.lab.compare import METHODS, STREAMS, few_answers
 from ocelad.lab.compare.suite import BENCHMARKS
 
 
-def write_pairs(path, n_pairs=600, n=3, seed=0):
+def write_pairs(path, n_pairs=600, n=3, seed=0, scale=1.0):
+    """Write pairs that are similar if their first features are, with another unit of the last one."""
     X, Z = np.random.default_rng(seed).normal(size=(2, n_pairs, n))
     y = np.where(abs(X[:, 0] - Z[:, 0]) < 1, 1, -1)
+    X[:, -1], Z[:, -1] = scale * X[:, -1], scale * Z[:, -1]
     header = ",".join([*(f"x{i}" for i in range(n)), *(f"z{i}" for i in range(n)), "y"])
     np.savetxt(path, np.column_stack([X, Z, y]), delimiter=",", header=header, comments="", fmt="%.6g")
     return ("--x", "x*", "--z", "z*", "--label", "y")
@@ -151,9 +154,40 @@ def test_a_note_names_batch_methods_that_are_never_fitted(tmp_path):
         "--jobs",
         "1",
     )
-    assert "pairs.csv has 150 pairs, too few for standardized" in run(*command, cwd=tmp_path).stderr
+    assert "pairs.csv has 150 pairs, few for standardized: a batch" in run(*command, cwd=tmp_path).stderr
     fitted = run(*command[:2], "standardized:every=100", *command[3:], "-o", "fitted", cwd=tmp_path)
-    assert "too few" not in fitted.stderr
+    assert "few for" not in fitted.stderr
+
+
+def test_standardized_is_compared_beside_euclidean_on_a_file(tmp_path):
+    columns = write_pairs(tmp_path / "pairs.csv", n_pairs=300, scale=100.0)
+    command = ("compare", "comid", "euclidean", "--stream", "pairs.csv", *columns, "--jobs", "1")
+    printed = run(*command, "--json", cwd=tmp_path)
+    assert "few for" not in printed.stderr
+    scores = {each["method"]: each["ranking_error"]["mean"] for each in json.loads(printed.stdout)["methods"]}
+    assert list(scores) == ["comid", "euclidean", "standardized:every=60"]
+    assert scores["standardized:every=60"] < scores["euclidean"] - 5
+    # A long stream is compared as before, and so is a built-in one, whose features have one unit.
+    write_pairs(tmp_path / "long.csv", n_pairs=500)
+    printed = run("compare", "euclidean", "--stream", "long.csv", *command[5:], "-o", "long", "--json", cwd=tmp_path)
+    assert [each["method"] for each in json.loads(printed.stdout)["methods"]] == ["euclidean", "standardized"]
+    assert "evaluated every" not in printed.stderr
+    printed = run(
+        "compare", "euclidean", "--stream", "static", "--seeds", "1", "-o", "static", "--jobs", "1", "--json",
+        "--every", "1500", cwd=tmp_path,
+    )  # fmt: skip
+    assert [each["method"] for each in json.loads(printed.stdout)["methods"]] == ["euclidean"]
+
+
+def test_a_file_of_few_pairs_is_evaluated_more_often(tmp_path):
+    columns = write_pairs(tmp_path / "pairs.csv", n_pairs=100)
+    command = ("compare", "euclidean", "--stream", "pairs.csv", *columns, "--jobs", "1")
+    printed = run(*command, cwd=tmp_path)
+    assert "Note: pairs.csv has 100 pairs: methods are evaluated every 20 pairs." in printed.stderr
+    assert re.search(r"euclidean .* \d+\.\d\d ±", printed.stdout)
+    assert "evaluated every" not in run(*command, "--every", "50", "-o", "other", cwd=tmp_path).stderr
+    tuned = run("compare", "comid", *command[2:], "--tune", "2", "-o", "tuned", cwd=tmp_path)
+    assert "methods are evaluated every 12 pairs." in tuned.stderr
 
 
 def test_one_answer_only_is_compared_by_the_items_if_there_are_any(tmp_path):
@@ -178,9 +212,9 @@ def test_the_default_methods_of_a_file_can_run_on_it(tmp_path):
     assert methods[:2] == ["adaptive", "rice"]
     assert {"euclidean", "standardized"} <= set(methods)
     assert not {"truth", "comid-oracle"} & set(methods)
-    note = "add the method standardized"
-    for chosen, noted in ((["euclidean"], True), (["euclidean", "standardized"], False), (["comid"], False)):
-        assert (note in run("compare", *chosen, *command[1:], cwd=tmp_path).stderr) == noted
+    for chosen in (["euclidean", "standardized"], ["comid"]):  # nothing is added
+        printed = run("compare", *chosen, *command[1:], "-o", "-".join(chosen), cwd=tmp_path)
+        assert [each["method"] for each in json.loads(printed.stdout)["methods"]] == chosen
 
 
 def test_one_stream_cannot_decide_who_wins(tmp_path):

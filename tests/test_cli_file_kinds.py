@@ -31,6 +31,8 @@ KINDS = {
     "notes.txt": ("a text file", "a text file without columns", "a text file without columns"),
     "random.bin": ("a binary file", "a binary file", "a binary file"),
     "sheet.xlsx": ("an Excel workbook, which can be saved as CSV",) * 3,
+    "cut.xlsx": ("an Excel workbook, which can be saved as CSV",) * 3,
+    "old.xls": ("an Excel workbook, which can be saved as CSV",) * 3,
     "archive.zip": ("a ZIP archive",) * 3,
     "paper.pdf": ("a PDF file",) * 3,
 }
@@ -90,6 +92,8 @@ def folder(tmp_path_factory):
     for name, member in (("sheet.xlsx", "xl/workbook.xml"), ("archive.zip", "a.txt")):
         with zipfile.ZipFile(folder / name, "w") as archive:
             archive.writestr(member, "content")
+    (folder / "cut.xlsx").write_bytes((folder / "sheet.xlsx").read_bytes()[:40])
+    (folder / "old.xls").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504))
     (folder / "paper.pdf").write_bytes(b"%PDF-1.7\n")
     return folder
 

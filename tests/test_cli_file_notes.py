@@ -55,6 +55,18 @@ def test_evaluate_says_how_the_accuracies_compare(folder):
     assert "Note:" not in run("evaluate", "answers.tracker", "answers.csv", *ITEMS, cwd=folder).stdout
 
 
+def test_a_note_says_how_a_column_of_classes_is_left_out(folder, tmp_path):
+    lines = (folder / "items.csv").read_text().splitlines()
+    rows = [f"{line},{k % 3}" for k, line in enumerate(lines[1:])]
+    (tmp_path / "items.csv").write_text("\n".join([f"{lines[0]},target", *rows]))
+    (tmp_path / "answers.csv").write_bytes((folder / "answers.csv").read_bytes())
+    command = ("track", "answers.csv", *ITEMS)
+    note = "the column 'target' is a feature; if it holds classes, leave it out with --exclude target"
+    assert note in run(*command, cwd=tmp_path).stderr
+    for options in (["--exclude", "target"], ["--features", "height_cm,target"]):
+        assert note not in run(*command, *options, "--restart", cwd=tmp_path).stderr
+
+
 def test_neighbors_within_an_error_say_why_there_are_none(folder, tmp_path):
     command = ["neighbors", "answers.tracker", "items.csv", "--missing", "median", "--of", "P0000"]
     note = run(*command, "--within", "0.0001", cwd=folder).stderr
@@ -96,7 +108,7 @@ def test_neighbors_within_an_error_say_why_there_are_none(folder, tmp_path):
             "--exclude leaves out the column 'price', which the tracker was trained on; omit --exclude",
         ),
         (
-            ["compare", "euclidean", "rice", "--stream", "answers.csv", *ITEMS, "--tune", "3"],
+            ["compare", "euclidean", "rice", "--stream", "answers.csv", *ITEMS, "--tune", "3", "--every", "100"],
             1,
             "less than two times --every 100; accepted: --every 37 or less, or no tuning",
         ),

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import OSA
 from scipy.optimize import linear_sum_assignment
+from scipy.special import expit
 
 from ocelad import MetricTracker
 from ocelad.evaluation.streams import LinkedTables
@@ -22,6 +23,7 @@ from ocelad.io import FileError, RowError
 from ocelad.io.record_files import read_records
 from ocelad.records import NoQuestionsLeft, RecordComparison, RecordLinker, candidate_pairs, parse_rules, read_table
 from ocelad.records.blocking import default_rules
+from ocelad.records.calibration import fit_shift
 from ocelad.records.column_kinds import KINDS, clean_code, clean_text, guess_kind, to_days
 from ocelad.records.comparators import COMPARATORS, Characters, Days, Difference, Digits, Exact, Letters, Words
 from ocelad.records.grouping import group_records
@@ -111,12 +113,29 @@ def edit_distance(a, b, costs):
 
 @given(left=st.text("ab1", min_size=1, max_size=7), right=st.text("ab1", min_size=1, max_size=7))
 @settings(max_examples=100, deadline=None)
-def test_words_and_characters_are_edit_distances(left, right):
+def test_characters_are_an_edit_distance(left, right):
     plain = edit_distance(left, right, {"replace": 1, "exchange": 1})
     assert compare(Characters, [left], [right])[0, 0] == pytest.approx(plain / max(len(left), len(right)))
-    words = edit_distance(left, right, {"replace": 2, "exchange": 2})
-    assert compare(Words, [left], [right])[0, 0] == pytest.approx(words / (len(left) + len(right)))
-    assert compare(Words, [f"{left} x{right}"], [f"x{right} {left}"])[0, 0] == 0
+
+
+def overlap_distance(left, right):
+    """Return the smallest edit distance, over the summed lengths, of shared words, and of these and other words."""
+    shared = " ".join(sorted(left & right))
+    first, second = (" ".join([*([shared] if shared else []), *sorted(own)]) for own in (left - right, right - left))
+    pairs = [(first, second), *([(shared, first), (shared, second)] if shared else [])]
+    return min(edit_distance(a, b, {"replace": 2, "exchange": 2}) / (len(a) + len(b)) for a, b in pairs)
+
+
+WORDS = st.sets(st.text("ab1", min_size=1, max_size=4), min_size=1, max_size=4)
+
+
+@given(left=WORDS, right=WORDS, data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_words_are_compared_by_their_overlap(left, right, data):
+    texts = [" ".join(data.draw(st.permutations(sorted(words)))) for words in (left, right)]
+    assert compare(Words, texts[:1], texts[1:])[0, 0] == pytest.approx(overlap_distance(left, right))
+    # Further words of one text do not count.
+    assert compare(Words, texts[:1], [" ".join(texts)])[0, 0] == 0
 
 
 def test_differences_are_shares_of_closer_random_pairs():
@@ -315,6 +334,29 @@ def test_threshold_has_the_largest_expected_f1(probabilities):
     assert expected_f1(best_threshold(p)) >= max(map(expected_f1, p)) - 1e-9
 
 
+@given(st.lists(st.tuples(st.floats(-30, 30), st.booleans()), min_size=1, max_size=30))
+@settings(deadline=None)
+def test_shift_has_the_largest_posterior(answers):
+    log_odds, same = (np.array(part) for part in zip(*answers, strict=True))
+    shift = fit_shift(log_odds, same)
+
+    def loss(shift):
+        signs = np.where(same, 1.0, -1.0)
+        return np.logaddexp(0.0, -signs * (log_odds + shift)).sum() + 50.0 / len(same) * shift**2
+
+    assert loss(shift) <= min(loss(shift - 1e-3), loss(shift + 1e-3), loss(0.0)) + 1e-9
+    # Exchanged answers shift to the other side.
+    assert fit_shift(-log_odds, ~same) == pytest.approx(-shift, abs=1e-9)
+
+
+def test_shift_is_found_from_answers_about_uncertain_pairs():
+    rng = np.random.default_rng(0)
+    assert fit_shift(np.empty(0), np.empty(0, dtype=bool)) == 0.0
+    log_odds = rng.uniform(-1, 1, 2000)
+    same = rng.random(2000) < expit(log_odds + 1.5)
+    assert fit_shift(log_odds, same) == pytest.approx(1.5, abs=0.15)
+
+
 def make_linker(subject="persons", n_rows=120, seed=1, **options):
     tables = LinkedTables(subject, n_rows=n_rows, seed=seed)
     return RecordLinker(tables.left, tables.right, **options), set(map(tuple, tables.links.tolist()))
@@ -341,6 +383,45 @@ def test_links_are_found_after_few_answers(subject):
     # What a person said decides.
     assert {pair for pair in asked if pair in links} <= pairs
     assert not pairs & {pair for pair in asked if pair not in links}
+
+
+def test_probabilities_fit_the_answers_and_decisions_do_not_change():
+    linker, links = make_linker()
+    answer(linker, links, 3)
+    comparisons = np.stack([linker.vectors, np.zeros_like(linker.vectors)], axis=1).astype(np.float64)
+    np.testing.assert_allclose(linker.probabilities(), expit(linker.tracker.log_odds(comparisons)))  # these are guesses
+    answer(linker, links, 120)
+    asked = [(left, right) for left, right, _ in linker.answers]
+    at = [linker.pairs.tolist().index(list(pair)) for pair in asked]
+    same = np.array([pair in links for pair in asked])
+    log_odds = linker.tracker.log_odds(comparisons)
+    shift = fit_shift(log_odds[at], same)
+    assert abs(shift) > 0.05
+    np.testing.assert_allclose(linker.probabilities(), expit(log_odds + shift))
+    found = linker.links(threshold=0.0, error=0.45)
+    new = ~found.answered
+    position = {tuple(pair): k for k, pair in enumerate(linker.pairs.tolist())}
+    of_links = [position[pair] for pair in zip(found.left[new].tolist(), found.right[new].tolist(), strict=True)]
+    np.testing.assert_array_equal(found.probability[new], linker.probabilities()[of_links])
+    decisions = linker.tracker.decide_log_odds(log_odds[of_links], 0.45)
+    assert (decisions != 0).any()
+    np.testing.assert_array_equal(found.decision[new], decisions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("subject", ["persons", "companies"])
+def test_more_answers_about_large_tables_do_not_make_links_worse(subject):
+    scores = {100: [], 300: [], 500: []}
+    for seed in (100, 101):
+        linker, links = make_linker(subject, 4000, seed=seed)
+        for n_answers, found in scores.items():
+            answer(linker, links, n_answers - len(linker.answers))
+            best = linker.links(one_to_one=True)
+            pairs = set(zip(best.left.tolist(), best.right.tolist(), strict=True))
+            found.append(2 * len(pairs & links) / (len(pairs) + len(links)))
+    means = {n_answers: np.mean(found) for n_answers, found in scores.items()}
+    assert min(means.values()) > 0.945
+    assert min(means[300], means[500]) > means[100] - 0.01
 
 
 def test_state_continues_to_the_same_bits(tmp_path):
@@ -454,9 +535,11 @@ def test_many_candidates_are_sampled_by_left_record(monkeypatch):
         (3, None, {}, "the left table is a int; accepted: a dataframe"),
         ({"a": [1], "b": []}, None, {}, "columns of different lengths"),
         ({"a": []}, None, {}, "has no rows"),
-        ({"id": ["x", "x"], "a": ["b", "c"]}, None, {}, "has the id 'x' twice, the second time in row 1"),
+        ({"id": ["x", "x"], "a": ["b", "c"]}, None, {}, "has the id 'x' twice, in row 0 and row 1; accepted"),
         ({"id": [None], "a": ["b"]}, None, {}, "has no id in row 0"),
-        ({"a": ["b"]}, {"c": ["d"]}, {}, "have no column in common"),
+        ({"a": ["b"]}, {"c": ["d"]}, {}, "have no column in common to compare: one has 'a', the other 'c'; accepted"),
+        ({"a": ["b"]}, {"c": ["d"]}, {"exclude": ["c"]}, "have no column in common to compare: one has 'a'"),
+        ({"a": ["b"]}, {"a": ["d"]}, {"exclude": ["a"]}, "all 1 columns are excluded or without values"),
         ({"a": ["b b"]}, {"a": ["c c"]}, {}, "no two records share a key"),
         ({"a": ["b"]}, {"a": ["b"]}, {"compare": {"a": "name"}}, "the kind of column 'a' must be one of"),
         ({"a": ["b"]}, {"a": ["b"]}, {"compare": {"c": "text"}}, "no column 'c' is in both tables"),
@@ -509,5 +592,5 @@ def test_records_are_read_from_all_formats(tmp_path):
     with pytest.raises(RowError, match=r"bad.csv, line 3"):
         read_records(tmp_path / "bad.csv")
     (tmp_path / "head.csv").write_text("id,name\n")
-    with pytest.raises(FileError, match="has no rows"):
+    with pytest.raises(FileError, match="has no rows; accepted: a table with at least one row"):
         read_records(tmp_path / "head.csv")

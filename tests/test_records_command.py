@@ -70,11 +70,17 @@ def test_answers_from_a_file_give_links(folder):
     assert report["answers"]["same"] == sum(row["answered"] == "yes" for row in found)
     assert sum(report["answers"].values()) == 30
     assert report["decisions"]["same"] == sum(row["decision"] == "same" for row in found)
+    assert report["links_by_answers"] == report["answers"]["same"]
     # The same answers again teach nothing; other outputs have the same links.
     state = (folder / "crm-shop.linker").read_bytes()
     text = run(*arguments, "-o", "links.jsonl", cwd=folder).stdout
     assert (folder / "crm-shop.linker").read_bytes() == state
     assert f"Wrote {len(found)} links" in text
+    n_decided, n_left = (
+        sum((row["decision"], row["answered"]) == (d, "no") for row in found) for d in ("same", "check")
+    )
+    n_answered = report["links_by_answers"]
+    assert f"{n_answered} by your answers, {n_decided} decided with a promised error of 2 %, {n_left} to check." in text
     rows = [json.loads(line) for line in (folder / "links.jsonl").read_text().splitlines()]
     assert {(row["id_left"], row["id_right"]) for row in rows} == pairs
 
@@ -289,11 +295,20 @@ def test_a_note_says_how_a_column_becomes_the_ids(folder):
         (["crm.csv", "shop.csv", "--answers", "wrong-word.csv"], 1, "wrong-word.csv, line 2: same is 'perhaps'"),
         (["crm.csv", "shop.csv", "--state", "answers.csv", "--questions", "0"], 1, "answers.csv"),
         (["empty.csv", "--questions", "0"], 1, "empty"),
+        (["crm.csv", "note.txt"], 1, "note.txt has no rows; accepted: a table with at least one row"),
+        (["twice.csv"], 1, "twice.csv has the id 'a' twice, in line 2 and line 5; accepted: unique ids"),
+        (
+            ["crm.csv", "items.csv", "--compare", "name=text"],
+            1,
+            "no column in common to compare: one has 'name', 'street', 'city', 'born', 'phone', the other 'height'",
+        ),
     ],
 )
 def test_wrong_input_is_refused_in_one_sentence(folder, arguments, code, message):
     (folder / "empty.csv").write_text("")
     (folder / "items.csv").write_text("id,height\na,1.5\n")
+    (folder / "note.txt").write_text("Call Ann about the order.\n")
+    (folder / "twice.csv").write_text('id,name\na,"Ann\nLee"\nb,Bob Ray\na,Ann Lee\n')
     (folder / "picture.csv").write_bytes(b"\x89PNG\r\n\x1a\n")
     RecordLinker(TABLES.left, TABLES.right).save(folder / "some.linker")
     (folder / "wrong-id.csv").write_text("id_left,id_right,same\nL00000,R00000,no\nL99,R00000,no\n")

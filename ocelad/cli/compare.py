@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 # Euclidean distance of features as they are, and of features divided by the standard deviations of the points so far.
 EUCLIDEAN, STANDARDIZED = "euclidean", "standardized"
 RESULT, SCORES, PICTURE = "comparison.json", "scores.csv", "comparison"
+# A file of pairs has at least this number of evaluations, and a note names batch methods with fewer fits than that.
+N_EVALUATIONS, MIN_FITS = 5, 2
 # Options that describe a file of pairs.
 FILE_OPTIONS = (
     "items",
@@ -103,7 +106,13 @@ FILE_OPTIONS = (
     type=click.IntRange(1),
     help="The number of streams for --tune; their seeds are 0, 1, ...",
 )
-@click.option("--every", default=100, show_default=True, type=click.IntRange(1), help="Rounds between evaluations.")
+@click.option(
+    "--every",
+    default=100,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Rounds between evaluations; by default fewer for a file of less than 500 pairs, with --tune 800.",
+)
 @click.option(
     "--reference",
     type=Words(METHODS),
@@ -145,7 +154,8 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
     the methods of the paper's figure 3 and Euclidean distance of standardized features; for a file, those of them that
     can run on it, and adaptive.
 
-    Every method is evaluated every 100 rounds (--every), before it learns from the next pairs. The scores are: the
+    Every method is evaluated every 100 rounds (--every; on a file of less than 500 pairs five times), before it learns
+    from the next pairs. On a file, standardized is compared wherever euclidean is. The scores are: the
     5-NN error and whether k-means finds the clusters, on points with known classes; and how many couples of one
     similar and one dissimilar pair, among the pairs until the next evaluation, are ranked in the wrong order.
 
@@ -180,10 +190,10 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
         if options[option]:
             raise click.UsageError(f"{_option_name(option)} belongs to --suite few-answers: give that, too")
     stream, n_skipped = _open_stream(options, as_json)
+    every = _cap_every(options["every"], stream, tunes=options["tune"] > 0)
     chosen = _choose_methods(methods or _default_methods(stream), stream)
-    labels = [method.name for method in chosen]
-    if not stream.seeded and EUCLIDEAN in labels and STANDARDIZED not in labels:
-        click.echo(f"Note: features may have different units; add the method {STANDARDIZED}.", err=True)
+    if not stream.seeded:
+        chosen = _with_standardized(chosen, stream)
     if note := _note_refits(chosen, stream):
         click.echo(note, err=True)
     output: Path = options["output"]
@@ -195,7 +205,7 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
                 stream,
                 seeds=options["seeds"] or 10,
                 first_seed=FIRST_SEED if options["first_seed"] is None else options["first_seed"],
-                every=options["every"],
+                every=every,
                 tune=options["tune"],
                 tune_seeds=options["tune_seeds"],
                 reference=options["reference"],
@@ -211,17 +221,59 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
         click.get_current_context().exit(ROWS_SKIPPED)
 
 
+def _cap_every(every: int, stream: Stream, tunes: bool) -> int:
+    """Return the rounds between evaluations, by default fewer than usual on a file of few pairs, with a note."""
+    # Two evaluations of the first quarter, on which settings are tuned.
+    largest = max(1, stream.rounds // 4 // 2) if tunes else _fraction(stream)
+    if stream.seeded or _is_given("every") or every <= largest:
+        return every
+    click.echo(
+        f"Note: {stream.name} has {stream.rounds:,} pairs: methods are evaluated every {largest} pairs.", err=True
+    )
+    return largest
+
+
+def _fraction(stream: Stream) -> int:
+    return max(1, stream.rounds // N_EVALUATIONS)
+
+
+def _with_standardized(methods: list[Method], stream: Stream) -> list[Method]:
+    """Return the methods, and ``STANDARDIZED`` if only ``EUCLIDEAN`` is among them: features may have different units.
+
+    On a short stream it is refitted more often than the other batch methods, because it is Euclidean distance until its
+    first fit.
+    """
+    from ocelad.lab.compare import METHODS
+
+    names = [method.name for method in methods]
+    standardized = METHODS[STANDARDIZED]
+    if EUCLIDEAN not in names or STANDARDIZED in names or standardized.incompatibility(stream) is not None:
+        return methods
+    if _n_fits(standardized, stream) < MIN_FITS:
+        standardized = standardized.with_settings(every=_fraction(stream))
+    return [*methods, standardized]
+
+
 def _note_refits(methods: Sequence[Method], stream: Stream) -> str:
-    """Return a note about the batch methods that this stream is too short for; empty if there are none."""
-    settings = {method.label: {**method.defaults, **method.overrides} for method in methods if method.group == "batch"}
-    late = [label for label, values in settings.items() if values.get("every", 0) >= stream.rounds]
+    """Return a note about the batch methods that are fitted rarely on a file of few pairs; empty if there are none."""
+    settings = {method.label: method.settings for method in methods if method.group == "batch"}
+    late = [
+        method.label
+        for method in methods
+        if method.group == "batch" and _n_fits(method, stream) < (1 if "every" in method.overrides else MIN_FITS)
+    ]
     if not late:
         return ""
     return (
-        f"Note: {stream.name} has {stream.rounds:,} pairs, too few for {', '.join(late)}: a batch method is Euclidean "
+        f"Note: {stream.name} has {stream.rounds:,} pairs, few for {', '.join(late)}: a batch method is Euclidean "
         f"distance until it is fitted, which is every {settings[late[0]]['every']} pairs by default; set it, as in "
         f"{late[0].partition(':')[0]}:every=20."
     )
+
+
+def _n_fits(method: Method, stream: Stream) -> float:
+    """Return how often a batch method is fitted before the last pair; infinity for one that is fitted at the start."""
+    return (stream.rounds - 1) // method.settings["every"] if "every" in method.settings else inf
 
 
 def _check_suite_usage(suite: str) -> None:
@@ -313,8 +365,9 @@ def _default_methods(stream: Stream) -> list[str]:
     """Return the methods of the paper's figure that can run on the stream; on given pairs our default method first."""
     from ocelad.lab.compare import FIGURE, METHODS
 
-    names = [name for name in (*FIGURE, STANDARDIZED) if METHODS[name].incompatibility(stream) is None]
-    return names if stream.seeded else ["adaptive", *names]
+    if not stream.seeded:  # ``_with_standardized`` adds that one
+        return ["adaptive", *(name for name in FIGURE if METHODS[name].incompatibility(stream) is None)]
+    return [name for name in (*FIGURE, STANDARDIZED) if METHODS[name].incompatibility(stream) is None]
 
 
 def _choose_methods(names: Sequence[str], stream: Stream) -> list[Method]:

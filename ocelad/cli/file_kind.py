@@ -40,6 +40,10 @@ _TABLES = {
     "a gzipped file",
     "an empty file",
 }
+_EXCEL = "an Excel workbook, which can be saved as CSV"
+_EXCEL_SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".xls")
+# The first bytes of Excel files before 2007, and of other files of that time.
+_OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 _N_HEAD = 4096
 # The application id in the header of an SQLite file, and that of a fleet.
 _APPLICATION_ID, _FLEET_ID = slice(68, 72), b"ocfl"
@@ -76,6 +80,9 @@ def describe_file(path: Path) -> str:
             return kind
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "a picture"
+    # Also a damaged one, or one with a password, which is no ZIP archive.
+    if head.startswith((b"PK", _OLD_OFFICE)) and path.suffix.lower() in _EXCEL_SUFFIXES:
+        return _EXCEL
     if head.startswith(b"PK"):
         return _describe_archive(path)
     if _is_state(head):
@@ -92,7 +99,7 @@ def _describe_archive(path: Path) -> str:
     if names and all(name.endswith(".npy") for name in names):
         return "a NumPy archive"
     if any(name.startswith("xl/") for name in names):
-        return "an Excel workbook, which can be saved as CSV"
+        return _EXCEL
     return "a ZIP archive"
 
 

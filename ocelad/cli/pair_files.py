@@ -66,6 +66,10 @@ def bad_row_options(command: Command) -> Command:
     )
 
 
+# Names of columns of numbers that are more often the class of an item than a feature.
+_CLASS_NAMES = {"target", "class", "label", "species"}
+
+
 def item_table_options(command: Command) -> Command:
     """Add the options that say how a table of items with the features of a tracker is read."""
     return add_options(
@@ -168,6 +172,14 @@ def open_item_table(
     if not options.get("quiet"):
         for note in stream.column_notes:
             click.echo(f"Note: {name_options(note)}.", err=True)
+        if chosen is None and "exclude" in options:
+            for column in stream.feature_names or ():
+                if column.lower() in _CLASS_NAMES:
+                    click.echo(
+                        f"Note: the column {column!r} is a feature; if it holds classes, leave it out with --exclude "
+                        f"{column}.",
+                        err=True,
+                    )
     return stream
 
 

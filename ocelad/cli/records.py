@@ -144,7 +144,7 @@ def records(left: str, right: str | None, output: Path | None, as_json: bool, **
     _write_links(output, linker, links)
     if options["groups"] is not None:
         _write_groups(options["groups"], linker, links)
-    report = _make_report(linker, links, output, state, options["groups"])
+    report = _make_report(linker, links, options["error"], output, state, options["groups"])
     if as_json:
         print_json(report)
     else:
@@ -173,13 +173,14 @@ def _open_linker(left: str, right: str | None, state: Path, options: dict[str, A
     """Return the linker of the tables, with the answers so far."""
     from ocelad.records import RecordLinker, read_table
 
-    tables = [_read_columns(left)]
+    columns, places = _read_columns(left)
+    tables = [(columns, left, places)]
     if right is not None:
-        tables.append(_rename(_read_columns(right), right, _parse_pairs(options["rename"], "--rename")))
+        columns, places = _read_columns(right)
+        tables.append((_rename(columns, right, _parse_pairs(options["rename"], "--rename")), right, places))
     elif options["rename"]:
         raise click.UsageError("--rename renames columns of RIGHT, and there is only one table")
-    names = [name for name in (left, right) if name is not None]
-    read = [read_table(table, name, options["id_"]) for table, name in zip(tables, names, strict=True)]
+    read = [read_table(table, name, options["id_"], places=places) for table, name, places in tables]
     settings: dict[str, Any] = {
         "compare": _parse_pairs(options["compare"], "--compare") or None,
         "exclude": options["exclude"] or None,
@@ -193,11 +194,12 @@ def _open_linker(left: str, right: str | None, state: Path, options: dict[str, A
         return RecordLinker(*read, progress=progress, **given)
 
 
-def _read_columns(path: str) -> dict[str, list[Any]]:
-    from ocelad.io.record_files import read_records
+def _read_columns(path: str) -> tuple[dict[str, list[Any]], list[str]]:
+    """Return the columns of a file, and the place of each row."""
+    from ocelad.io.record_files import read_placed_records
 
     check_table(path, RECORDS)
-    return read_records(path)
+    return read_placed_records(path)
 
 
 def _note_ids(linker: RecordLinker, names: list[str]) -> str | None:
@@ -430,7 +432,9 @@ def _write_groups(path: Path, linker: RecordLinker, links: Links) -> None:
         out.write({"id": linker.tables[0].ids, "entity": linker.groups(links)})
 
 
-def _make_report(linker: RecordLinker, links: Links, output: Path, state: Path, groups: Path | None) -> dict[str, Any]:
+def _make_report(
+    linker: RecordLinker, links: Links, error: float, output: Path, state: Path, groups: Path | None
+) -> dict[str, Any]:
     from ocelad.records.question_choice import N_START
 
     same = [answer.same for answer in linker.answers]
@@ -442,7 +446,9 @@ def _make_report(linker: RecordLinker, links: Links, output: Path, state: Path, 
             "different": max(0, N_START - same.count(False)),
         },
         "links": len(links),
+        "links_by_answers": int(links.answered.sum()),
         "decisions": {name: int((links.decision == code).sum()) for code, name in DECISIONS.items()},
+        "error": error,
         "threshold": links.threshold,
         "columns": linker.comparison.kinds,
         "output": str(output),
@@ -455,11 +461,15 @@ def _describe(report: dict[str, Any]) -> list[str]:
     answers, decisions = report["answers"], report["decisions"]
     columns = ", ".join(f"{name} ({kind})" for name, kind in report["columns"].items())
     missing = [f"{n} {name}" for name, n in report["missing_answers"].items() if n]
+    n_decided = decisions["same"] - report["links_by_answers"]
+    n_left = report["links"] - decisions["same"]
     lines = [
         f"Compared {_count(report['candidate_pairs'], 'pair')} of records by {columns}.",
         f"Answers: {answers['same']} same, {answers['different']} different, {answers['skipped']} skipped.",
         f"Wrote {_count(report['links'], 'link')} with a probability of at least {report['threshold']:.2f} to "
-        f"{report['output']}: {decisions['same']:,} decided, {report['links'] - decisions['same']:,} to check.",
+        f"{report['output']}.",
+        f"Links: {report['links_by_answers']:,} by your answers, {n_decided:,} decided with a promised error of "
+        f"{100 * report['error']:g} %, {n_left:,} to check.",
     ]
     if report["groups"] is not None:
         lines.append(f"Wrote the entity of each record to {report['groups']}.")

@@ -52,7 +52,10 @@ def read_placed_records(
     finally:
         source.close()
     if not found[columns[0]]:
-        raise FileError(f"{source.name} has no rows")
+        raise FileError(
+            f"{source.name} has no rows; accepted: a table with at least one row below its names of columns (CSV, TSV, "
+            "JSON lines, Parquet or Arrow)"
+        )
     return found, places
 
 

@@ -79,10 +79,14 @@ class Letters(_TextComparator):
 
 
 class Words(Letters):
-    """The edit distance of texts whose words are sorted: words in common, in any order."""
+    """The overlap of the words of two texts: 0 if one text has all the words of the other, in any order.
+
+    rapidfuzz's token_set_ratio: the shared words are set aside, and the edit distance of the words of only one text
+    counts, so that a mistyped word is not a foreign one.
+    """
 
     name = "words"
-    scorer: ClassVar[Any] = staticmethod(fuzz.token_sort_ratio)
+    scorer: ClassVar[Any] = staticmethod(fuzz.token_set_ratio)
     best = 100.0
 
 

@@ -72,6 +72,12 @@ class RecordComparison:
     ) -> None:
         kinds = dict(kinds or {})
         both = [name for name in left.columns if name in right.columns]
+        if not both:
+            sides = (", ".join(map(repr, list(table.columns)[:_MAX_NAMED])) for table in (left, right))
+            raise ValueError(
+                f"the tables have no column in common to compare: one has {next(sides)}, the other {next(sides)}; "
+                "accepted: columns of the same name"
+            )
         for name in (*kinds, *exclude):
             if name not in both:
                 raise ValueError(f"no column {name!r} is in both tables; they have {', '.join(map(repr, both))}")
@@ -89,7 +95,9 @@ class RecordComparison:
             else:
                 self.kinds[name] = kind
         if not self.kinds:
-            raise ValueError("the tables have no column in common to compare; accepted: columns of the same name")
+            raise ValueError(
+                f"all {len(both)} columns are excluded or without values; accepted: at least one to compare"
+            )
         self.notes = tuple(notes)
         self._comparators: list[tuple[str, Comparator]] = [
             (f"{name} {comparator.name}", comparator(left.columns[name], right.columns[name]))

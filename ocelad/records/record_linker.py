@@ -19,6 +19,7 @@ from ocelad.estimators import MetricTracker
 from ocelad.estimators.saveable import strip_prefix
 from ocelad.io import state_files
 from ocelad.records.blocking import MAX_BLOCK, Rule, candidate_pairs, default_rules, parse_rules
+from ocelad.records.calibration import fit_shift
 from ocelad.records.column_kinds import Kind
 from ocelad.records.grouping import group_records
 from ocelad.records.one_to_one import match_one_to_one
@@ -44,7 +45,7 @@ class NoQuestionsLeft(LookupError):
 class Question(NamedTuple):
     """A pair of records to ask about: rows of the left and of the right table, and why.
 
-    ``probability`` is that of "same" by the current distance.
+    ``probability`` is that of "same" by the tracker, with which the pair was chosen.
     """
 
     left: int
@@ -96,7 +97,8 @@ class RecordLinker:
     1. *Blocking* finds candidate pairs: records that share a word, the end of a code, or a date.
     2. *Comparison vectors* hold the dissimilarities of a pair, column by column.
     3. A ``MetricTracker`` learns from comparison vectors and answers; ``propose`` chooses the next pair to ask about.
-    4. ``links`` returns the pairs that are probably the same, with probabilities and decisions.
+    4. ``links`` returns the pairs that are probably the same, with probabilities, calibrated on the answers, and
+       decisions.
 
     Parameters
     ----------
@@ -309,9 +311,17 @@ class RecordLinker:
             found[first : first + _BATCH] = self.tracker.log_odds(np.stack([batch, np.zeros_like(batch)], axis=1))
         return found
 
+    def _shift(self) -> float:
+        """Return what is added to the log odds of the tracker, so that they fit the answers; see ``fit_shift``."""
+        if not self.has_started:
+            return 0.0
+        answered = {code: same for code, same in self._by_code.items() if same is not None}
+        vectors = np.stack([self._vector(*divmod(code, len(self.tables[1]))) for code in answered])
+        return fit_shift(self._log_odds(vectors), np.array(list(answered.values())))
+
     def probabilities(self) -> Floats:
         """Return the probability that the records are the same, for each candidate pair."""
-        return np.asarray(expit(self._log_odds(self.vectors)))
+        return np.asarray(expit(self._log_odds(self.vectors) + self._shift()))
 
     def links(self, *, one_to_one: bool = False, threshold: float | None = None, error: float = 0.02) -> Links:
         """Return the pairs that are probably the same.
@@ -333,20 +343,16 @@ class RecordLinker:
         if threshold is not None:
             threshold = check_number(threshold, "threshold", at_least=0, at_most=1)
         pairs, log_odds, answered = self._with_answers()
-        probability = expit(log_odds)
+        probability = np.where(answered != 0, (answered + 1) / 2.0, expit(log_odds + self._shift()))
+        # The promise is about the log odds along the stream of answers, without the shift.
         is_adaptive = self.tracker.method_ == "adaptive"
         decision = self.tracker.decide_log_odds(log_odds, error) if is_adaptive else np.zeros(len(pairs), dtype=int)
         decision = np.where(answered != 0, answered, decision)
-        probability = np.where(answered != 0, (answered + 1) / 2.0, probability)
-        lowest = _MIN_PROBABILITY if threshold is None else threshold
-        chosen = np.flatnonzero((probability >= lowest) & (answered >= 0))
-        if one_to_one:
-            # A gain above 0 for each pair, so that also a probability of 0 is accepted.
-            chosen = chosen[match_one_to_one(pairs[chosen], probability[chosen] + 1e-9)]
-        chosen = chosen[np.argsort(-probability[chosen], kind="stable")]
-        if threshold is None:
-            threshold = best_threshold(probability[chosen]) if one_to_one and self.has_started else 0.5
-        chosen = chosen[probability[chosen] >= threshold]
+        possible = np.flatnonzero(answered >= 0)
+        if threshold is None and not (one_to_one and self.has_started):
+            threshold = 0.5
+        chosen, threshold = choose_links(pairs[possible], probability[possible], one_to_one, threshold)
+        chosen = possible[chosen]
         left, right = pairs[chosen].astype(np.intp).T
         return Links(left, right, probability[chosen], decision[chosen], answered[chosen] != 0, threshold)
 
@@ -459,6 +465,24 @@ class RecordLinker:
             note = f"left out, because their records are no longer there: {n_lost} of {len(answers)} answers"
             self.notes = (*self.notes, note)
         return found
+
+
+def choose_links(
+    pairs: npt.NDArray[Any], probabilities: Floats, one_to_one: bool, threshold: float | None
+) -> tuple[npt.NDArray[np.intp], float]:
+    """Return the positions of the links among pairs, in descending order of probability, and their threshold.
+
+    ``one_to_one`` and ``threshold`` are those of ``RecordLinker.links``; a threshold of None is the best one.
+    """
+    lowest = _MIN_PROBABILITY if threshold is None else threshold
+    chosen = np.flatnonzero(probabilities >= lowest)
+    if one_to_one:
+        # A gain above 0 for each pair, so that also a probability of 0 is accepted.
+        chosen = chosen[match_one_to_one(pairs[chosen], probabilities[chosen] + 1e-9)]
+    chosen = chosen[np.argsort(-probabilities[chosen], kind="stable")]
+    if threshold is None:
+        threshold = best_threshold(probabilities[chosen])
+    return chosen[probabilities[chosen] >= threshold], threshold
 
 
 def best_threshold(probabilities: Floats) -> float:

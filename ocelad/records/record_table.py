@@ -43,7 +43,7 @@ class RecordTable:
         return content.hexdigest()
 
 
-def read_table(value: Any, name: str, id: str | None = None) -> RecordTable:
+def read_table(value: Any, name: str, id: str | None = None, *, places: Sequence[str] | None = None) -> RecordTable:
     """Return a dataframe, or a mapping from columns to sequences, as a ``RecordTable``.
 
     Parameters
@@ -54,6 +54,8 @@ def read_table(value: Any, name: str, id: str | None = None) -> RecordTable:
         How error messages name the table.
     id : str or None
         The column of ids; None: "id", if there is such a column.
+    places : sequence of str or None
+        How error messages name each row, such as "line 2"; None: "row 0", "row 1", ...
 
     Examples
     --------
@@ -82,7 +84,7 @@ def read_table(value: Any, name: str, id: str | None = None) -> RecordTable:
     has_ids = ids is not None
     if ids is None:
         ids = list(range(lengths.pop()))
-    _check_ids(ids, name)
+    _check_ids(ids, name, places or [f"row {row}" for row in range(len(ids))])
     if not columns:
         raise ValueError(f"{name} has no column beside its ids; accepted: a table with columns to compare")
     return RecordTable(columns, ids, has_ids)
@@ -101,11 +103,13 @@ def _to_value(entry: Any) -> Any:
     return entry.item() if hasattr(entry, "item") else entry
 
 
-def _check_ids(ids: list[Any], name: str) -> None:
-    seen: set[Any] = set()
-    for row, entry in enumerate(ids):
+def _check_ids(ids: list[Any], name: str, places: Sequence[str]) -> None:
+    seen: dict[str, str] = {}
+    for entry, place in zip(ids, places, strict=True):
         if entry is None:
-            raise ValueError(f"{name} has no id in row {row}; accepted: an id in every row")
+            raise ValueError(f"{name} has no id in {place}; accepted: an id in every row")
         if str(entry) in seen:
-            raise ValueError(f"{name} has the id {entry!r} twice, the second time in row {row}; accepted: unique ids")
-        seen.add(str(entry))
+            raise ValueError(
+                f"{name} has the id {entry!r} twice, in {seen[str(entry)]} and {place}; accepted: unique ids"
+            )
+        seen[str(entry)] = place
