@@ -66,6 +66,10 @@ class Fleet:
     other keys have taught, as far as that helps. A call that raises an error because of its input changes nothing; one
     that is interrupted is completed by the next call. Several threads may use a fleet.
 
+    On a full disk, ``learn`` of a durable fleet raises OSError if it cannot store the answers; after it, ``n_answers``
+    and ``note`` say what is stored. Everything else that cannot be written stays in memory, with a RuntimeWarning, and
+    is written by a later call.
+
     Parameters
     ----------
     n_features : int or None
@@ -270,7 +274,10 @@ class Fleet:
         else:
             is_due = store.uncommitted_bytes > _UNSAVED_BYTES
         if is_due:
-            self.save()
+            try:
+                self.save()
+            except OSError as error:  # the answers are learned, and the journal of a durable fleet has them
+                self._states.postpone(error)
 
     def _checked_label(self, y: Any) -> float | None:
         """Return what stands for "different" after these labels; refuse 0 after -1, and the reverse."""
@@ -488,16 +495,20 @@ class Fleet:
             store = self._states.file
             if store is None:
                 raise ValueError("this fleet has no path to save to; create it with path=...")
-            meta = {
-                "settings": self._settings.to_json(),
-                "n_answers": b"%d" % self._n_answers,
-                "note": self._note.encode(),
-            }
-            if self._learner is not None and self._learner.shared is not None:
-                meta["shared"] = self._learner.shared.to_bytes()
             with self._states.storing_all(store):
-                store.write_meta(meta)
+                store.write_meta(self._meta())
             self._n_saved = self._n_answers
+
+    def _meta(self) -> dict[str, bytes]:
+        """Return everything that the file has beside the states and the journal."""
+        meta = {
+            "settings": self._settings.to_json(),
+            "n_answers": b"%d" % self._n_answers,
+            "note": self._note.encode(),
+        }
+        if self._learner is not None and self._learner.shared is not None:
+            meta["shared"] = self._learner.shared.to_bytes()
+        return meta
 
     def close(self) -> None:
         """Save what was learned, if there is a path, and close the file; a temporary one is removed."""
@@ -509,6 +520,10 @@ class Fleet:
                 is_saved = self._taken is None and self._n_saved == self._n_answers  # reading changes no file
                 if store is not None and store.process == os.getpid() and not is_saved:
                     self.save()
+            except OSError as error:
+                if not self._is_durable:
+                    raise
+                self._states.postpone(error)  # the journal has everything
             finally:
                 self._is_closed = True
                 self._closing()
@@ -528,6 +543,8 @@ class Fleet:
             raise ValueError("this fleet is closed; accepted: a new Fleet, with the same path to continue")
         if self._states.store is not None and self._states.store.process != os.getpid():
             raise ValueError("this fleet was opened by another process; accepted: a Fleet that this process opens")
+        if self._states.store is not None:
+            self._states.store.check_intact()
         self._finish()
 
     def _new_packed(self, n_features: int) -> PackedTrackers:
@@ -543,10 +560,10 @@ class Fleet:
         data = store.read_meta("settings")
         if data is None:
             if len(self._states) or next(store.journal(), None) is not None:
-                raise FleetDamaged(f"{store.name} is damaged: it has no settings; accepted: a backup of the file")
+                raise _damaged(store, "settings")
             # A fleet that nobody has closed must not take the place of one with other settings.
             with store.checkpoint():
-                store.write_meta({"settings": self._settings.to_json()})
+                store.write_meta(self._meta())
         else:
             of_file = FleetSettings.from_json(data)
             self._settings.check_file(of_file, store.name)
@@ -554,10 +571,12 @@ class Fleet:
         if self.n_features is None:
             return
         self._learner = self._new_learner(self.n_features)
-        self._n_answers = self._n_saved = int(store.read_meta("n_answers") or 0)
-        self._note = (store.read_meta("note") or b"").decode()
-        if self._learner.shared is not None and (shared := store.read_meta("shared")) is not None:
-            self._learner.shared = SharedLearner.from_bytes(shared, self._learner.packed)
+        self._n_answers = self._n_saved = int(_stored(store, "n_answers"))
+        self._note = _stored(store, "note").decode()
+        if self._learner.shared is not None:
+            shared = store.read_meta("shared") if self._n_answers == 0 else _stored(store, "shared")
+            if shared is not None:
+                self._learner.shared = SharedLearner.from_bytes(shared, self._learner.packed)
         for first, answers in store.journal():
             if first != self._n_answers:
                 raise FleetDamaged(
@@ -567,3 +586,15 @@ class Fleet:
             call = Call(first, KeyedAnswers.from_bytes(answers))
             self._learner.learn(call)
             self._n_answers = call.last
+
+
+def _stored(store: FleetStore, name: str) -> bytes:
+    """Return a named value that the file of every fleet has."""
+    value = store.read_meta(name)
+    if value is None:
+        raise _damaged(store, name)
+    return value
+
+
+def _damaged(store: FleetStore, name: str) -> FleetDamaged:
+    return FleetDamaged(f"{store.name} is damaged: it has no {name}; accepted: a backup of the file")
